@@ -1,0 +1,175 @@
+//! Decoded hits as a structure of arrays.
+
+use super::DecodeError;
+
+/// Arrays in the structure: six of f32 and the ids.
+const N_ARRAYS: usize = 7;
+
+/// The hits of a batch: seven arrays with a common stride in one block of 32-bit words, 28 bytes a hit.
+///
+/// The hits of sector group `g` of event `e` are `offsets[e * n_groups + g] .. offsets[e * n_groups + g + 1]`.
+/// The capacity is declared once; decoding into a `UtHits` allocates nothing.
+///
+/// Source: spec section 4.
+#[derive(Clone, Debug)]
+pub struct UtHits {
+    block: Vec<u32>,
+    stride: usize,
+    offsets: Vec<u32>,
+    n_groups: usize,
+    max_events: usize,
+}
+
+/// The arrays of a [`UtHits`], to be written by a decoder; each is as long as the capacity.
+#[derive(Debug)]
+pub struct UtHitsMut<'a> {
+    /// y of the strip's lower end, mm.
+    pub y_begin: &'a mut [f32],
+    /// y of the strip's upper end, mm.
+    pub y_end: &'a mut [f32],
+    /// z at y = 0, mm.
+    pub z_at_y_eq0: &'a mut [f32],
+    /// x at y = 0, mm.
+    pub x_at_y_eq0: &'a mut [f32],
+    /// Slope of the strip.
+    pub dx_dy: &'a mut [f32],
+    /// Inverse variance, 1/mm².
+    pub weight: &'a mut [f32],
+    /// `LHCbID`.
+    pub id: &'a mut [u32],
+    /// `events * n_groups + 1` ends of groups.
+    pub offsets: &'a mut [u32],
+}
+
+impl UtHits {
+    /// Room for `max_hits` hits of `max_events` events with `n_groups` sector groups each.
+    pub fn with_capacity(max_events: usize, n_groups: usize, max_hits: usize) -> Self {
+        // 16 words: every array begins on a cache line of its own.
+        let stride = max_hits.next_multiple_of(16);
+        Self {
+            block: vec![0; N_ARRAYS * stride],
+            stride,
+            offsets: Vec::with_capacity(max_events * n_groups + 1),
+            n_groups,
+            max_events,
+        }
+    }
+
+    /// Grows the capacity, if it is smaller, so that `max_events` events and `max_hits` hits fit. Forgets the hits.
+    pub fn reserve(&mut self, max_events: usize, max_hits: usize) {
+        if max_events > self.max_events || max_hits > self.stride {
+            *self = Self::with_capacity(max_events.max(self.max_events), self.n_groups, max_hits.max(self.stride));
+        }
+    }
+
+    /// Begins a batch: checks that it fits, sets all offsets to 0, and hands out the arrays.
+    ///
+    /// # Errors
+    /// When `n_events` is beyond the capacity or `n_groups` is not what the buffers were made for.
+    pub fn begin(&mut self, n_events: usize, n_groups: usize) -> Result<UtHitsMut<'_>, DecodeError> {
+        if n_events > self.max_events {
+            return Err(DecodeError::TooManyEvents { events: n_events, capacity: self.max_events });
+        }
+        if n_groups != self.n_groups {
+            return Err(DecodeError::WrongGroups { buffers: self.n_groups, grouping: n_groups });
+        }
+        self.offsets.clear();
+        self.offsets.resize(n_events * n_groups + 1, 0);
+        let (floats, id) = self.block.split_at_mut((N_ARRAYS - 1) * self.stride);
+        let floats: &mut [f32] = bytemuck::cast_slice_mut(floats);
+        let (y_begin, floats) = floats.split_at_mut(self.stride);
+        let (y_end, floats) = floats.split_at_mut(self.stride);
+        let (z_at_y_eq0, floats) = floats.split_at_mut(self.stride);
+        let (x_at_y_eq0, floats) = floats.split_at_mut(self.stride);
+        let (dx_dy, weight) = floats.split_at_mut(self.stride);
+        Ok(UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets: &mut self.offsets })
+    }
+
+    /// Hits in the batch.
+    pub fn len(&self) -> usize {
+        self.offsets.last().map_or(0, |&end| end as usize)
+    }
+
+    /// Whether the batch has no hit.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Events in the batch.
+    pub fn n_events(&self) -> usize {
+        self.offsets.len().saturating_sub(1) / self.n_groups.max(1)
+    }
+
+    /// Sector groups of an event.
+    pub const fn n_groups(&self) -> usize {
+        self.n_groups
+    }
+
+    /// Distance between the arrays in the block, in hits: the capacity.
+    pub const fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// `n_events * n_groups + 1` offsets; empty before the first batch.
+    pub fn offsets(&self) -> &[u32] {
+        &self.offsets
+    }
+
+    /// The hits of one group of one event, as a range into the arrays.
+    pub fn range(&self, event: usize, group: usize) -> std::ops::Range<usize> {
+        let i = event * self.n_groups + group;
+        self.offsets[i] as usize..self.offsets[i + 1] as usize
+    }
+
+    fn floats(&self, array: usize) -> &[f32] {
+        bytemuck::cast_slice(&self.block[array * self.stride..array * self.stride + self.len()])
+    }
+
+    /// y of the strips' lower ends, mm.
+    pub fn y_begin(&self) -> &[f32] {
+        self.floats(0)
+    }
+
+    /// y of the strips' upper ends, mm.
+    pub fn y_end(&self) -> &[f32] {
+        self.floats(1)
+    }
+
+    /// z at y = 0, mm.
+    pub fn z_at_y_eq0(&self) -> &[f32] {
+        self.floats(2)
+    }
+
+    /// x at y = 0, mm.
+    pub fn x_at_y_eq0(&self) -> &[f32] {
+        self.floats(3)
+    }
+
+    /// Slopes dx/dy of the strips.
+    pub fn dx_dy(&self) -> &[f32] {
+        self.floats(4)
+    }
+
+    /// Inverse variances 12/pitch², 1/mm².
+    pub fn weight(&self) -> &[f32] {
+        self.floats(5)
+    }
+
+    /// `LHCbID`s.
+    pub fn id(&self) -> &[u32] {
+        &self.block[6 * self.stride..6 * self.stride + self.len()]
+    }
+}
+
+/// Equal when offsets and every bit of every hit are equal; capacities do not matter.
+impl PartialEq for UtHits {
+    fn eq(&self, other: &Self) -> bool {
+        self.n_groups == other.n_groups
+            && self.offsets == other.offsets
+            && (0..N_ARRAYS).all(|array| {
+                self.block[array * self.stride..][..self.len()] == other.block[array * other.stride..][..other.len()]
+            })
+    }
+}
+
+impl Eq for UtHits {}

@@ -1,0 +1,70 @@
+//! Decoders: one trait, several backends, the same bits from each of them.
+
+mod hits;
+mod options;
+mod report;
+
+pub use hits::{UtHits, UtHitsMut};
+pub use options::{DecodeOptions, Flip, Position};
+pub use report::BatchReport;
+pub use ut_kernels::report::{Count, EventReport, Kind};
+
+use crate::input::BatchView;
+
+/// Turns batches of raw banks into hits.
+///
+/// A decoder is built for one detector (tables, grouping) and one set of [`DecodeOptions`] and then fed batch after
+/// batch. It keeps its work buffers between batches; the caller keeps hits and report.
+pub trait Decoder: Send {
+    /// The backend's name, as the command line knows it.
+    fn name(&self) -> &'static str;
+
+    /// Decodes every event of `batch`, replacing what `hits` and `report` held.
+    ///
+    /// Hits come out as spec section 4 orders them: by event, then by sector group, and inside a group ascending by
+    /// x and `LHCbID`. Bad banks cost only themselves and are counted in `report`.
+    ///
+    /// # Errors
+    /// When the batch has more events or hits than `hits` was made for, or the device fails. What `hits` and `report`
+    /// hold afterwards is unspecified then, never more than their capacity.
+    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError>;
+}
+
+/// Why a batch could not be decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// More events than the output was made for.
+    #[error("the batch has {events} events, the output buffers were made for {capacity}")]
+    TooManyEvents {
+        /// Events in the batch.
+        events: usize,
+        /// Events that the buffers can take.
+        capacity: usize,
+    },
+    /// More hits than the output was made for.
+    #[error("event {event} of the batch brings the hits to {hits}, the output buffers were made for {capacity}")]
+    TooManyHits {
+        /// The event, by its place in the batch, whose hits no longer fit.
+        event: usize,
+        /// Hits up to and with this event.
+        hits: usize,
+        /// Hits that the buffers can take.
+        capacity: usize,
+    },
+    /// The output was made for another number of sector groups.
+    #[error("the output buffers have {buffers} sector groups an event, the decoder's grouping has {grouping}")]
+    WrongGroups {
+        /// Groups of the output buffers.
+        buffers: usize,
+        /// Groups of the decoder's grouping.
+        grouping: usize,
+    },
+    /// The device, its driver or the executor reported a failure.
+    #[error("{backend} backend: {message}")]
+    Device {
+        /// Which backend.
+        backend: &'static str,
+        /// What it said.
+        message: String,
+    },
+}

@@ -1,0 +1,65 @@
+//! What a user can choose about clustering (spec section 3).
+
+use std::num::NonZeroU32;
+
+/// How the strips of a cluster make its position.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Position {
+    /// Mean of the strips weighted by their ADC counts.
+    #[default]
+    Adc,
+    /// Plain mean of the strips.
+    Geometric,
+}
+
+/// From where the strips of a flipped sector are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub enum Flip {
+    /// `512 - mean`: the convention of 2024, and the default.
+    #[default]
+    #[serde(rename = "512")]
+    From512,
+    /// `511 - mean`: since Allen merge request !2178.
+    #[serde(rename = "511")]
+    From511,
+}
+
+impl Flip {
+    /// The number that the mean strip is subtracted from.
+    pub const fn origin(self) -> f32 {
+        match self {
+            Self::From512 => 512.0,
+            Self::From511 => 511.0,
+        }
+    }
+}
+
+/// Clustering options. The default is what LHCb runs since August 2024.
+///
+/// v4 banks come clustered from the front end: none of these options changes their hits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct DecodeOptions {
+    /// Whether neighbouring strips are joined at all; if not, every strip is a hit.
+    pub clustering: bool,
+    /// How a cluster's position is made.
+    pub position: Position,
+    /// Strips that a cluster may have, at least 1.
+    pub max_cluster_size: NonZeroU32,
+    /// Whether a cluster that grows beyond the maximum is kept, cut to its first strips, or dropped.
+    pub save_above_max: bool,
+    /// The convention for flipped sectors.
+    pub flip: Flip,
+}
+
+impl Default for DecodeOptions {
+    fn default() -> Self {
+        Self {
+            clustering: true,
+            position: Position::Adc,
+            max_cluster_size: NonZeroU32::new(128).expect("128 is not 0"),
+            save_above_max: false,
+            flip: Flip::From512,
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! `ut-decode`: the command-line tool of `ut-decoding`.
+
+fn main() {}

@@ -1,0 +1,17 @@
+//! Decoding of LHCb Upstream Tracker (UT) raw banks into hits, on NVIDIA GPUs and on CPUs, with the same bits everywhere.
+//!
+//! The way of the data: [`input`] brings raw banks into an [`EventBatch`]; a [`Decoder`] with its
+//! [`DetectorTables`] turns the batch into [`UtHits`] and a [`BatchReport`]; [`output`] writes them to a file, or the
+//! next stage of a trigger sequence takes them.
+
+pub mod backend;
+pub mod detector;
+pub mod input;
+pub mod output;
+pub mod synth;
+#[cfg(feature = "tuning")]
+pub mod tuning;
+
+pub use backend::{BatchReport, DecodeError, DecodeOptions, Decoder, Flip, Position, UtHits};
+pub use detector::{DetectorTables, Grouping};
+pub use input::{BatchView, EventBatch, EventMeta, Layout};

@@ -1,0 +1,92 @@
+//! What a decoder looks up for each lane slot and each sector, flattened to plain-old-data.
+//!
+//! A *slot* is `board * 6 + lane`; a *sector* is one of the 1048 silicon sensors of the UT, by the id of spec section 2.
+
+/// Lanes a board has, in either read-out format (v4 calls them hybrids).
+pub const LANES_PER_BOARD: usize = 6;
+
+/// Lane slots of the largest detector that the kernels are dimensioned for: 240 boards (v4), 216 in v5.
+pub const MAX_SLOTS: usize = 240 * LANES_PER_BOARD;
+
+/// One lane slot of the board table.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct Slot {
+    /// LHCb `ChannelID` of the slot's first strip; 0 where nothing is connected.
+    pub chan_id: u32,
+    /// Sector id, 0…1047. Meaningless where `chan_id` is 0.
+    pub sector: u16,
+    /// Sector group that the slot's hits are written to. Meaningless where `chan_id` is 0.
+    pub group: u16,
+}
+
+impl Slot {
+    /// Whether a sensor is connected to this slot.
+    pub const fn is_connected(&self) -> bool {
+        self.chan_id != 0
+    }
+}
+
+/// The constants that turn a strip number into a hit (spec section 4). Lengths in mm.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct SectorConstants {
+    /// x at y = 0 of strip 0.
+    pub p0_x: f32,
+    /// y of the lower end of strip 0.
+    pub p0_y: f32,
+    /// |z| of strip 0; the file's sign is in `flipped`.
+    pub p0_z: f32,
+    /// Step in x from one strip to the next.
+    pub dp0di_x: f32,
+    /// Step in y.
+    pub dp0di_y: f32,
+    /// Step in z.
+    pub dp0di_z: f32,
+    /// Length of a strip in y.
+    pub dy: f32,
+    /// Slope dx/dy of a strip.
+    pub dx_dy: f32,
+    /// 12 / pitch², the inverse variance of a hit.
+    pub weight: f32,
+    /// Number of the sector's first strip; only v4 subtracts it.
+    pub first_strip: u32,
+    /// 1 where the strip numbering runs against the coordinate (negative p0Z in the file), else 0.
+    pub flipped: u32,
+}
+
+/// Version byte of the raw banks that a board table describes.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum BankVersion {
+    /// Format v4: clusters made by the front end. Simulation up to 2021.
+    V4 = 3,
+    /// Format v5: strips of six lanes. Run 3.
+    V5 = 4,
+}
+
+impl BankVersion {
+    /// The version byte in the bank header, and the version number in a boards file.
+    pub const fn byte(self) -> u8 {
+        self as u8
+    }
+
+    /// The format of a version byte; `None` for every byte but 3 and 4.
+    pub const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            3 => Some(Self::V4),
+            4 => Some(Self::V5),
+            _ => None,
+        }
+    }
+
+    /// The format's name: `v4` or `v5`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V4 => "v4",
+            Self::V5 => "v5",
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Device code of `ut-decoding`: decoding of LHCb Upstream Tracker (UT) raw banks into hits.
+//!
+//! The crate is `no_std`, allocates nothing and is ordinary Rust: what a kernel does is written once and runs on an
+//! NVIDIA GPU and on the CPU alike. The types in [`detector`] and [`report`] cross between host and device as they are.
+#![no_std]
+
+pub mod detector;
+pub mod report;
