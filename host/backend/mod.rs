@@ -1,5 +1,6 @@
 //! Decoders: one trait, several backends, the same bits from each of them.
 
+pub mod emulated;
 mod hits;
 mod options;
 mod report;
