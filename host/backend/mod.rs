@@ -2,6 +2,7 @@
 
 mod hits;
 mod options;
+pub mod reference;
 mod report;
 
 pub use hits::{UtHits, UtHitsMut};
