@@ -21,4 +21,4 @@ pub use event::{Bank, BankEntry, RawEvent, kind};
 pub use mdf::{MdfReader, checksum};
 pub use mdf_writer::{EventHeader, MAX_PAYLOAD, MdfWriter, WriteError};
 pub use mep::{banks_of, to_allen, to_mep};
-pub use source::{Batches, Events, Format, Seen};
+pub use source::{Batches, Events, FileVersions, Format, Seen};

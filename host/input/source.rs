@@ -163,13 +163,22 @@ impl Events {
 /// How many events' damage [`Seen`] keeps in words.
 const MAX_DAMAGES: usize = 16;
 
+/// The versions of a file's banks.
+#[derive(Clone, Debug)]
+pub struct FileVersions {
+    /// The file.
+    pub file: PathBuf,
+    /// Its banks of the types that are decoded (66, 68), by version byte; `None` where the file has none.
+    pub versions: BTreeMap<Option<u8>, u64>,
+}
+
 /// What was seen in the files on the way into the batches.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Events.
     pub events: u64,
-    /// Banks of the types that are decoded (66, 68), by version byte; `None` where the file has none.
-    pub versions: BTreeMap<Option<u8>, u64>,
+    /// The versions of the files that have banks to decode.
+    pub files: Vec<FileVersions>,
     /// Events with such banks that `ut-decode generate` made.
     pub generated: u64,
     /// Events with such banks that it did not make.
@@ -181,13 +190,14 @@ pub struct Seen {
 impl Seen {
     fn add(&mut self, event: &RawEvent<'_>) {
         self.events += 1;
-        let mut decoded = false;
-        for bank in event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)) {
-            decoded = true;
-            *self.versions.entry(bank.version).or_default() += 1;
-        }
-        if decoded {
+        let mut banks = event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)).peekable();
+        if banks.peek().is_some() {
             *(if event.is_generated() { &mut self.generated } else { &mut self.measured }) += 1;
+            let known = self.files.pop_if(|last| last.file == event.file);
+            let new = || FileVersions { file: event.file.to_path_buf(), versions: BTreeMap::new() };
+            let mut file = known.unwrap_or_else(new);
+            banks.for_each(|bank| *file.versions.entry(bank.version).or_default() += 1);
+            self.files.push(file);
         }
         if let Some(damage) = event.damage
             && self.damages.len() < MAX_DAMAGES
