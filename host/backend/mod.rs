@@ -1,5 +1,6 @@
 //! Decoders: one trait, several backends, the same bits from each of them.
 
+pub mod cpu;
 mod hits;
 mod kind;
 mod options;

@@ -6,3 +6,4 @@
 pub mod backends;
 pub mod data;
 pub mod events;
+pub mod nasty;

@@ -175,6 +175,7 @@ impl ReferenceDecoder {
     }
 
     /// Spec section 3, "Emit".
+    #[expect(clippy::manual_midpoint, reason = "as the spec writes it")]
     fn v5_hit(&self, slot: usize, cluster: Cluster) -> Hit {
         let Cluster { sum_position, weight } = cluster;
         let mean = sum_position as f32 / weight as f32;
