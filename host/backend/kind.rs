@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::cpu::{CpuConfig, CpuDecoder};
 use super::reference::ReferenceDecoder;
 use super::{DecodeError, DecodeOptions, Decoder};
 use crate::detector::DetectorTables;
@@ -40,10 +41,9 @@ impl Backend {
         options: DecodeOptions,
         threads: usize,
     ) -> Result<Box<dyn Decoder>, DecodeError> {
-        let _ = threads;
         Ok(match self {
             Self::Reference => Box::new(ReferenceDecoder::new(tables, options)),
-            Self::Cpu => Box::new(ReferenceDecoder::new(tables, options)),
+            Self::Cpu => Box::new(CpuDecoder::new(tables, options, CpuConfig { threads, ..CpuConfig::default() })?),
         })
     }
 }
