@@ -12,6 +12,7 @@ mod tables;
 
 pub use boards::{Boards, Lane, MAX_BOARDS};
 pub use error::TablesError;
+pub(crate) use geometry::DX_DY;
 pub use geometry::{Geometry, Sector};
 pub use groups::{Grouping, UnknownGrouping};
 pub use sector_id::{layer_of, sector_id, sectors_of_layer};
