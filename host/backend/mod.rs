@@ -4,6 +4,7 @@ pub mod cpu;
 pub mod emulated;
 mod hits;
 mod kind;
+pub mod launch;
 mod options;
 pub mod reference;
 mod report;

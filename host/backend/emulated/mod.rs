@@ -11,6 +11,7 @@
 //! The order of blocks, warps and lanes comes from a seed, so that a test can try many; `active_mask` answers with any
 //! part of the lanes that wait.
 
+mod decoder;
 mod executor;
 mod lane;
 mod schedule;
@@ -18,6 +19,7 @@ mod shadow;
 mod stats;
 mod violation;
 
+pub use decoder::{EmulatedConfig, EmulatedDecoder};
 pub use executor::Executor;
 pub use lane::EmulatedBlock;
 pub use stats::LaunchStats;
