@@ -1,4 +1,5 @@
 //! The executor's promises: what it runs right, and what it finds and names.
+#![allow(clippy::if_same_then_else, reason = "the same collective at two places is the very thing that is tested")]
 
 use std::cell::{Cell, RefCell};
 
@@ -439,16 +440,19 @@ fn a_block_that_is_not_of_full_warps_is_refused() {
     }
 }
 
+/// Counts how many of it are dropped.
+struct Guard<'a>(&'a Cell<u32>);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
 #[test]
 fn a_panic_in_a_lane_is_a_violation_and_the_executor_goes_on() {
     let mut executor = Executor::new(0);
     let dropped = Cell::new(0);
-    struct Guard<'a>(&'a Cell<u32>);
-    impl Drop for Guard<'_> {
-        fn drop(&mut self) {
-            self.0.set(self.0.get() + 1);
-        }
-    }
     let result = executor.launch("tiny", 4, (64, 1), 0, |block| {
         let _guard = Guard(&dropped);
         block.sync_threads();
