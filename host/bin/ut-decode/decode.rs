@@ -13,7 +13,7 @@ use ut_decoding::{BatchReport, BatchView, Layout, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
 use crate::detector::Detector;
-use crate::output::{print_beside, write_json};
+use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::summary::Totals;
 use crate::{Failure, usage};
@@ -88,14 +88,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let elapsed = start.elapsed();
     let seen = batches.seen();
     for (place, damage) in &seen.damages {
-        eprintln!("warning: {place}: {damage}; the rest of the event is given up");
+        say(&format!("warning: {place}: {damage}; the rest of the event is given up"));
     }
     if failure.is_none() {
         let version = detector.tables.boards.version;
         failure = seen.files.iter().find_map(|file| wrong_version(file, version)).map(Into::into);
     }
     if seen.events == 0 && failure.is_none() {
-        eprintln!("warning: there is no event in the input");
+        say("warning: there is no event in the input");
     }
     let synthetic = detector.is_embedded() && seen.measured > 0;
     let provenance = Provenance {
@@ -117,11 +117,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         json.insert("error".to_owned(), json!(provenance.incomplete));
         write_json(path, &json)?;
     }
-    print_beside(args.json.as_deref(), &totals.text(elapsed))?;
+    if failure.is_none() || totals.events > 0 {
+        print_beside(args.json.as_deref(), &totals.text(elapsed))?;
+    }
     if let Some(failure) = failure {
         if let Some(path) = args.output.as_ref().filter(|_| totals.hits > 0) {
             let n = totals.events;
-            eprintln!("warning: {} is incomplete: it holds the hits of the first {n} events", path.display());
+            say(&format!("warning: {} is incomplete: it holds the hits of the first {n} events", path.display()));
         }
         return Err(failure);
     }

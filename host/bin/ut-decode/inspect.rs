@@ -284,8 +284,8 @@ fn one_bank(event: &RawEvent<'_>, number: usize, format: Option<BankVersion>) ->
     let mut text = event_head(event);
     let _ = writeln!(
         text,
-        "bank {number}: type {kind} {}, version {}, sourceID 0x{source_id:04x}, {} bytes of payload from byte {} of the event",
-        kind::name(kind),
+        "bank {number}: type {kind}{}, version {}, sourceID 0x{source_id:04x}, {} bytes of payload from byte {} of the event",
+        Some(kind::name(kind)).filter(|name| !name.is_empty()).map_or_else(String::new, |name| format!(" ({name})")),
         bank.version.map_or_else(|| "not in the file".to_owned(), |version| version.to_string()),
         payload.len(),
         entry.start,

@@ -44,7 +44,7 @@ Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
 /// Reads MDF files and Allen-layout dumps, in format v4 (bank version 3, simulation up to 2021) and v5 (bank version 4,
 /// Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and is counted.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES, max_term_width = 120)]
+#[command(name = "ut-decode", version, after_help = EXAMPLES, max_term_width = 120)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -82,10 +82,10 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            output::say(&format!("error: {error}"));
             let mut cause = error.source();
             while let Some(error) = cause {
-                eprintln!("  because: {error}");
+                output::say(&format!("  because: {error}"));
                 cause = error.source();
             }
             ExitCode::from(1)

@@ -19,10 +19,15 @@ pub fn print(text: &str) -> io::Result<()> {
 /// Prints what a person reads: to standard output, or to standard error when JSON goes to standard output.
 pub fn print_beside(json: Option<&Path>, text: &str) -> io::Result<()> {
     if json.is_some_and(is_stdout) {
-        eprint!("{text}");
+        say(text.trim_end());
         return Ok(());
     }
     print(text)
+}
+
+/// Prints a line to standard error. Where that is closed, nobody wants to know.
+pub fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Writes `value` as JSON into a file, or to standard output when the path is `-`.

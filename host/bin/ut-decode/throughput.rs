@@ -14,7 +14,7 @@ use ut_decoding::synth::{Generator, Profile};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, bank_format, layout_name, one_of};
 use crate::detector::Detector;
-use crate::output::{print_beside, write_json};
+use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -149,7 +149,7 @@ fn read(files: &[PathBuf]) -> Result<Vec<EventBatch>, Failure> {
         events += batch.n_events;
         all.push(batch);
         if events >= MAX_EVENTS {
-            eprintln!("warning: there may be more events; the first {events} are measured");
+            say(&format!("warning: there may be more events; the first {events} are measured"));
             return Ok(all);
         }
     }
