@@ -1,8 +1,10 @@
 //! Decoders: one trait, several backends, the same bits from each of them.
 
 pub mod cpu;
+pub mod emulated;
 mod hits;
 mod kind;
+pub mod launch;
 mod options;
 pub mod reference;
 mod report;
