@@ -1,7 +1,9 @@
 //! Decoders: one trait, several backends, the same bits from each of them.
 
 mod hits;
+pub mod occupancy;
 mod options;
+pub mod ptx;
 mod report;
 
 pub use hits::{UtHits, UtHitsMut};

@@ -1,0 +1,3 @@
+//! The kernels as PTX, embedded, and what they use on each architecture.
+
+pub mod ptxas;
