@@ -18,10 +18,9 @@ pub const UNITS: [&str; 5] = ["v4_allen", "v4_mep", "v5_allen", "v5_mep", "v5_al
 pub const TARGET: &str = "sm_80";
 
 /// What both `core` and the kernels are compiled with.
-const COMMON_FLAGS: [&str; 9] = [
+const COMMON_FLAGS: [&str; 8] = [
     "--target=nvptx64-nvidia-cuda",
     "--edition=2024",
-    "--cap-lints=warn",
     "-Ctarget-cpu=sm_80",
     "-Copt-level=3",
     // A panic is a `trap`: no formatting, no `.func`, no strings.
@@ -94,8 +93,8 @@ impl Compiler {
         command.args(COMMON_FLAGS).args(KERNEL_FLAGS).arg("--crate-name=ut_kernels");
         command.arg(format!("--cfg=ptx_unit=\"{unit}\"")).arg(format!("--emit=asm={}", ptx.display()));
         command.arg(format!("--remap-path-prefix={}=.", root.display()));
-        command.arg(format!("--extern=core={}", libraries.join("libcore.rlib").display()));
-        command.arg(format!("-L{}", libraries.display())).arg(root.join("kernels/src/lib.rs"));
+        // A sysroot without libraries: another `core` for the target, should one be installed, is not in the way.
+        command.arg("--sysroot").arg(&libraries).arg("-L").arg(&libraries).arg(root.join("kernels/src/lib.rs"));
         succeed(&mut command)?;
         let body = fs::read_to_string(&ptx).map_err(|e| format!("{}: {e}", ptx.display()))?;
         Ok(self.header(unit, &source_hash(root)?) + &body)
@@ -115,7 +114,9 @@ impl Compiler {
     fn libraries(&self, work: &Path) -> Result<PathBuf, String> {
         let mut key = Fnv::new();
         key.add(self.version.as_bytes());
-        COMMON_FLAGS.iter().for_each(|f| key.add(f.as_bytes()));
+        for flag in COMMON_FLAGS {
+            key.add(flag.as_bytes());
+        }
         let done = work.join(format!("core-{}", key.hex()));
         if done.is_dir() {
             return Ok(done);
@@ -126,18 +127,21 @@ impl Compiler {
         fs::create_dir_all(&folder).map_err(io)?;
         let library = |name: &str, source: &Path| {
             let mut command = clean(&self.rustc);
-            command.args(COMMON_FLAGS).args(["--crate-type=rlib", "--cap-lints=allow"]);
-            command.arg(format!("--crate-name={name}")).arg("-o").arg(folder.join(format!("lib{name}.rlib")));
-            command.arg(format!("--extern=core={}", folder.join("libcore.rlib").display())).arg(source);
+            command.args(COMMON_FLAGS).args(["--crate-type=rlib", "--cap-lints=allow", "--crate-name", name]);
             command
+                .arg("--sysroot")
+                .arg(&folder)
+                .arg("-L")
+                .arg(&folder)
+                .arg("-o")
+                .arg(folder.join(format!("lib{name}.rlib")));
+            succeed(command.arg(source))
         };
-        let mut core = clean(&self.rustc);
-        core.args(COMMON_FLAGS).args(["--crate-type=rlib", "--crate-name=core", "--cap-lints=allow", "-o"]);
-        succeed(core.arg(folder.join("libcore.rlib")).arg(&self.core_source))?;
+        library("core", &self.core_source)?;
         let stub = folder.join("compiler_builtins.rs");
         let attributes = "#![no_std]\n#![feature(compiler_builtins)]\n#![compiler_builtins]\n";
         fs::write(&stub, attributes).map_err(io)?;
-        succeed(&mut library("compiler_builtins", &stub))?;
+        library("compiler_builtins", &stub)?;
         match fs::rename(&folder, &done) {
             Err(e) if !done.is_dir() => Err(io(e)),
             _ => Ok(done),
