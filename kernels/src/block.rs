@@ -24,6 +24,12 @@ use core::marker::PhantomData;
 /// Lanes of a warp.
 pub const WARP_SIZE: u32 = 32;
 
+/// Blocks to launch for `warps` warps of work in blocks of `threads` threads; at least 1.
+pub const fn blocks_of_warps(warps: u32, threads: u32) -> u32 {
+    let blocks = warps.div_ceil(threads / WARP_SIZE);
+    if blocks == 0 { 1 } else { blocks }
+}
+
 /// The mask of a whole warp.
 pub const FULL_MASK: u32 = u32::MAX;
 
@@ -46,8 +52,12 @@ unsafe impl Plain for u64 {}
 unsafe impl Plain for f32 {}
 // SAFETY: `repr(C)`, 4 + 2 + 2 bytes, alignment 4: no padding; integers only.
 unsafe impl Plain for crate::detector::Slot {}
+// SAFETY: `repr(C)`, eight u32: no padding; integers only.
+unsafe impl Plain for crate::detector::BoardLane {}
 // SAFETY: `repr(C)`, eleven 4-byte numbers: no padding; numbers only.
 unsafe impl Plain for crate::detector::SectorConstants {}
+// SAFETY: `repr(C)`, 4 + 2 + 2 bytes, alignment 8, size 8: no padding; integers only.
+unsafe impl Plain for crate::hit::Cluster {}
 
 /// What one instruction can load or store: 1, 2, 4 or 8 bytes, aligned to its size.
 pub trait Scalar: Plain {

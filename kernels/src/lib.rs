@@ -9,12 +9,22 @@
 // On the device nothing may stay a call: the door folds to single instructions only where it is inlined.
 #![allow(clippy::inline_always)]
 
+pub mod bank;
 pub mod block;
+pub mod cluster_and_predecode;
+pub mod clustering;
+pub mod compress_and_make_keys;
+pub mod count_hits;
+pub mod decode_in_order;
 pub mod detector;
-#[cfg(target_arch = "nvptx64")]
-mod nvptx;
+pub mod find_permutation;
+pub mod hit;
 pub mod prefix_sum;
 pub mod primitives;
 pub mod report;
 pub mod status;
 pub mod switches;
+pub mod tables;
+
+#[cfg(target_arch = "nvptx64")]
+mod nvptx;
