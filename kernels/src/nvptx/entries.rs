@@ -1,25 +1,142 @@
-//! Entry points.
-use super::Hardware;
-use crate::block::{Global, GlobalMut};
-/// First launch of the scan.
-///
-/// # Safety
-/// x
-#[unsafe(no_mangle)]
-pub unsafe extern "ptx-kernel" fn prefix_sum_tiles(
-    counts: *const u32,
-    counts_len: u32,
-    offsets: *mut u32,
-    offsets_len: u32,
-    totals: *mut u32,
-    totals_len: u32,
-) {
-    unsafe {
-        crate::prefix_sum::prefix_sum_tiles(
-            &Hardware,
-            Global::new(counts, counts_len),
-            GlobalMut::new(offsets, offsets_len, 0),
-            GlobalMut::new(totals, totals_len, 0),
-        )
-    }
+//! Entry points: every kernel for every variant that is shipped.
+//!
+//! An entry takes the kernel's own argument structs by value; the host fills in the same structs, so that the two cannot
+//! disagree. Its name is the kernel's, two underscores and the variant's: `count_hits__v5_allen`.
+
+macro_rules! variant {
+    ($module:ident, $name:literal, $switches:expr) => {
+        mod $module {
+            use crate::bank::layout::Batch;
+            use crate::block::{Global, GlobalMut};
+            use crate::cluster_and_predecode::{ClusterInput, ClusterOutput};
+            use crate::clustering::ClusterOptions;
+            use crate::compress_and_make_keys::GroupRanges;
+            use crate::count_hits::CountOutput;
+            use crate::decode_in_order::DecodeInput;
+            use crate::detector::BankVersion::{V4, V5};
+            use crate::hit::HitArrays;
+            use crate::nvptx::Hardware;
+            use crate::switches::{
+                BatchLayout::{Allen, Mep},
+                Switches,
+            };
+            use crate::tables::Tables;
+
+            const SWITCHES: Switches = $switches;
+
+            #[unsafe(export_name = concat!("count_hits__", $name))]
+            unsafe extern "ptx-kernel" fn count_hits(batch: Batch<'_>, tables: Tables<'_>, output: CountOutput<'_>) {
+                crate::count_hits::count_hits(&Hardware, SWITCHES, &batch, &tables, &output);
+            }
+
+            #[unsafe(export_name = concat!("prefix_sum_tiles__", $name))]
+            unsafe extern "ptx-kernel" fn prefix_sum_tiles(
+                counts: Global<'_, u32>,
+                offsets: GlobalMut<'_, u32>,
+                totals: GlobalMut<'_, u32>,
+            ) {
+                crate::prefix_sum::prefix_sum_tiles(&Hardware, counts, offsets, totals);
+            }
+
+            #[unsafe(export_name = concat!("prefix_sum_offsets__", $name))]
+            unsafe extern "ptx-kernel" fn prefix_sum_offsets(
+                n_counts: u32,
+                totals: Global<'_, u32>,
+                offsets: GlobalMut<'_, u32>,
+            ) {
+                crate::prefix_sum::prefix_sum_offsets(&Hardware, n_counts, totals, offsets);
+            }
+
+            #[unsafe(export_name = concat!("cluster_and_predecode__", $name))]
+            unsafe extern "ptx-kernel" fn cluster_and_predecode(
+                options: ClusterOptions,
+                input: ClusterInput<'_>,
+                tables: Tables<'_>,
+                output: ClusterOutput<'_>,
+            ) {
+                crate::cluster_and_predecode::cluster_and_predecode(
+                    &Hardware, SWITCHES, options, &input, &tables, &output,
+                );
+            }
+
+            #[unsafe(export_name = concat!("compress_and_make_keys__", $name))]
+            unsafe extern "ptx-kernel" fn compress_and_make_keys(
+                flip_origin: f32,
+                ranges: GroupRanges<'_>,
+                tables: Tables<'_>,
+                keys: GlobalMut<'_, u64>,
+            ) {
+                crate::compress_and_make_keys::compress_and_make_keys(
+                    &Hardware,
+                    SWITCHES,
+                    flip_origin,
+                    &ranges,
+                    &tables,
+                    keys,
+                );
+            }
+
+            #[unsafe(export_name = concat!("find_permutation__", $name))]
+            unsafe extern "ptx-kernel" fn find_permutation(
+                flip_origin: f32,
+                run: u32,
+                ranges: GroupRanges<'_>,
+                tables: Tables<'_>,
+                keys: Global<'_, u64>,
+                permutation: GlobalMut<'_, u32>,
+                scratch: GlobalMut<'_, u32>,
+            ) {
+                crate::find_permutation::find_permutation(
+                    &Hardware,
+                    SWITCHES,
+                    flip_origin,
+                    run,
+                    &ranges,
+                    &tables,
+                    keys,
+                    permutation,
+                    scratch,
+                );
+            }
+
+            #[unsafe(export_name = concat!("decode_in_order__", $name))]
+            unsafe extern "ptx-kernel" fn decode_in_order(
+                flip_origin: f32,
+                input: DecodeInput<'_>,
+                tables: Tables<'_>,
+                hits: HitArrays<'_>,
+                status: GlobalMut<'_, u32>,
+            ) {
+                crate::decode_in_order::decode_in_order(
+                    &Hardware,
+                    SWITCHES,
+                    flip_origin,
+                    &input,
+                    &tables,
+                    &hits,
+                    status,
+                );
+            }
+        }
+    };
+}
+
+#[cfg(ptx_unit = "v4_allen")]
+variant!(v4_allen, "v4_allen", Switches::production(V4, Allen));
+#[cfg(ptx_unit = "v4_mep")]
+variant!(v4_mep, "v4_mep", Switches::production(V4, Mep));
+#[cfg(ptx_unit = "v5_allen")]
+variant!(v5_allen, "v5_allen", Switches::production(V5, Allen));
+#[cfg(ptx_unit = "v5_mep")]
+variant!(v5_mep, "v5_mep", Switches::production(V5, Mep));
+
+#[cfg(ptx_unit = "v5_allen_ladder")]
+mod ladder {
+    variant!(rung0, "v5_allen__rung0", Switches::ladder(V5, Allen)[0].1);
+    variant!(rung1, "v5_allen__rung1", Switches::ladder(V5, Allen)[1].1);
+    variant!(rung2, "v5_allen__rung2", Switches::ladder(V5, Allen)[2].1);
+    variant!(rung3, "v5_allen__rung3", Switches::ladder(V5, Allen)[3].1);
+    variant!(rung4, "v5_allen__rung4", Switches::ladder(V5, Allen)[4].1);
+    variant!(rung5, "v5_allen__rung5", Switches::ladder(V5, Allen)[5].1);
+    variant!(rung6, "v5_allen__rung6", Switches::ladder(V5, Allen)[6].1);
 }

@@ -70,45 +70,61 @@ fn global<T>(pointer: *const T) -> u64 {
     address
 }
 
-macro_rules! read_only_loads {
-    ($($name:ident $type:ty, $class:ident, $instruction:literal;)*) => {$(
+macro_rules! global_accesses {
+    ($($load_nc:ident $load:ident $store:ident $type:ty, $class:ident, $bits:literal;)*) => {$(
         /// Loads through the read-only cache.
         ///
         /// # Safety
         /// - `pointer` is aligned and readable.
         /// - Nobody writes there during the launch.
         #[inline(always)]
-        pub(super) unsafe fn $name(pointer: *const $type) -> $type {
+        pub(super) unsafe fn $load_nc(pointer: *const u8) -> $type {
             let value: $type;
             // SAFETY: the caller's promise.
             unsafe {
-                asm!(concat!($instruction, " {}, [{}];"), out($class) value, in(reg64) global(pointer),
+                asm!(concat!("ld.global.nc.", $bits, " {}, [{}];"), out($class) value, in(reg64) global(pointer),
                      options(pure, readonly, nostack));
             }
             value
         }
+
+        /// Loads.
+        ///
+        /// # Safety
+        /// - `pointer` is aligned and readable.
+        /// - No other thread writes there between the two barriers around.
+        #[inline(always)]
+        pub(super) unsafe fn $load(pointer: *const u8) -> $type {
+            let value: $type;
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm!(concat!("ld.global.", $bits, " {}, [{}];"), out($class) value, in(reg64) global(pointer),
+                     options(pure, readonly, nostack));
+            }
+            value
+        }
+
+        /// Stores.
+        ///
+        /// # Safety
+        /// - `pointer` is aligned and writable.
+        /// - No other thread touches what is there between the two barriers around.
+        #[inline(always)]
+        pub(super) unsafe fn $store(pointer: *mut u8, value: $type) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm!(concat!("st.global.", $bits, " [{}], {};"), in(reg64) global(pointer), in($class) value,
+                     options(nostack));
+            }
+        }
     )*};
 }
-read_only_loads! {
-    load_nc_u16 u16, reg16, "ld.global.nc.u16";
-    load_nc_u32 u32, reg32, "ld.global.nc.u32";
-    load_nc_u64 u64, reg64, "ld.global.nc.u64";
-}
-
-/// Loads a byte through the read-only cache.
-///
-/// # Safety
-/// - `pointer` is readable.
-/// - Nobody writes there during the launch.
-#[inline(always)]
-pub(super) unsafe fn load_nc_u8(pointer: *const u8) -> u8 {
-    let value: u16;
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!("ld.global.nc.u8 {}, [{}];", out(reg16) value, in(reg64) global(pointer),
-             options(pure, readonly, nostack));
-    }
-    value as u8
+// A byte travels in a 16-bit register: there is no smaller one.
+global_accesses! {
+    load_nc_u8 load_u8 store_u8 u16, reg16, "u8";
+    load_nc_u16 load_u16 store_u16 u16, reg16, "u16";
+    load_nc_u32 load_u32 store_u32 u32, reg32, "u32";
+    load_nc_u64 load_u64 store_u64 u64, reg64, "u64";
 }
 
 macro_rules! global_atomics {
@@ -167,7 +183,6 @@ macro_rules! shared_accesses {
     )*};
 }
 shared_accesses! {
-    // A byte travels in a 16-bit register: there is no smaller one.
     load_shared_u8 store_shared_u8 u16, reg16, "u8";
     load_shared_u16 store_shared_u16 u16, reg16, "u16";
     load_shared_u32 store_shared_u32 u32, reg32, "u32";

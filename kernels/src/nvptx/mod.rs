@@ -109,7 +109,7 @@ impl Block for Hardware {
         // SAFETY:
         // - `i` is inside the view, whose maker promised `len` readable, aligned elements.
         // - The view's maker promised that nobody writes there during the launch.
-        unsafe { load_read_only(view.as_ptr().add(i as usize)) }
+        unsafe { load::<T, true>(view.as_ptr().add(i as usize)) }
     }
 
     #[inline(always)]
@@ -124,7 +124,7 @@ impl Block for Hardware {
             // SAFETY:
             // - Aligned by the check above, and inside the view.
             // - The view's maker promised that nobody writes there during the launch.
-            return unsafe { load_read_only(pointer.cast()) };
+            return unsafe { load::<T, true>(pointer.cast()) };
         }
         let mut bits = 0;
         let mut byte = 0;
@@ -144,14 +144,14 @@ impl Block for Hardware {
         // SAFETY:
         // - `i` is inside the view, whose maker promised `len` aligned elements that are good for reads and writes.
         // - No other thread writes the element between two barriers: the executor checks that of every kernel.
-        unsafe { view.as_ptr().add(i as usize).read() }
+        unsafe { load::<T, false>(view.as_ptr().add(i as usize)) }
     }
 
     #[inline(always)]
     fn store<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32, value: T) {
         if i < view.len() {
             // SAFETY: as for `load_mut`; no other thread touches the element between two barriers.
-            unsafe { view.as_ptr().add(i as usize).write(value) };
+            unsafe { store(view.as_ptr().add(i as usize), value) };
         }
     }
 
@@ -242,47 +242,61 @@ fn element<T: Scalar>(array: Shared<T>, i: u32) -> u32 {
     array.offset() + i * size_of::<T>() as u32
 }
 
-/// Loads a value through the read-only cache, in the widest pieces that its alignment allows.
+/// Loads a value of global memory in the widest pieces that its alignment allows; with `READ_ONLY` through the read-only
+/// cache.
 ///
 /// # Safety
 /// - `pointer` is aligned for `T` and readable.
-/// - Nobody writes there during the launch.
+/// - Nobody writes there: with `READ_ONLY` during the launch, else between the two barriers around.
 #[inline(always)]
-unsafe fn load_read_only<T: Plain>(pointer: *const T) -> T {
+unsafe fn load<T: Plain, const READ_ONLY: bool>(pointer: *const T) -> T {
     let mut value = MaybeUninit::<T>::uninit();
-    let pieces = size_of::<T>() / align_of::<T>();
-    let mut piece = 0;
-    while piece < pieces {
+    let to = value.as_mut_ptr().cast::<u8>();
+    let mut at = 0;
+    while at < size_of::<T>() {
         // SAFETY:
-        // - `T` is as many pieces of its alignment's size as fit, without rest: a size is a multiple of its alignment.
+        // - A size is a multiple of its alignment: the pieces cover `T` without rest.
         // - Each piece is aligned, readable and not written, by the caller's promise; the target is our own.
         // - `Plain` says that every bit pattern is a value and that there is no padding.
         unsafe {
-            match align_of::<T>() {
-                1 => value
-                    .as_mut_ptr()
-                    .cast::<u8>()
-                    .add(piece)
-                    .write(intrinsics::load_nc_u8(pointer.cast::<u8>().add(piece))),
-                2 => value
-                    .as_mut_ptr()
-                    .cast::<u16>()
-                    .add(piece)
-                    .write(intrinsics::load_nc_u16(pointer.cast::<u16>().add(piece))),
-                4 => value
-                    .as_mut_ptr()
-                    .cast::<u32>()
-                    .add(piece)
-                    .write(intrinsics::load_nc_u32(pointer.cast::<u32>().add(piece))),
-                _ => value
-                    .as_mut_ptr()
-                    .cast::<u64>()
-                    .add(piece)
-                    .write(intrinsics::load_nc_u64(pointer.cast::<u64>().add(piece))),
+            let (from, to) = (pointer.cast::<u8>().add(at), to.add(at));
+            match (align_of::<T>(), READ_ONLY) {
+                (1, true) => to.write(intrinsics::load_nc_u8(from) as u8),
+                (1, false) => to.write(intrinsics::load_u8(from) as u8),
+                (2, true) => to.cast::<u16>().write(intrinsics::load_nc_u16(from)),
+                (2, false) => to.cast::<u16>().write(intrinsics::load_u16(from)),
+                (4, true) => to.cast::<u32>().write(intrinsics::load_nc_u32(from)),
+                (4, false) => to.cast::<u32>().write(intrinsics::load_u32(from)),
+                (_, true) => to.cast::<u64>().write(intrinsics::load_nc_u64(from)),
+                (_, false) => to.cast::<u64>().write(intrinsics::load_u64(from)),
             }
         }
-        piece += 1;
+        at += align_of::<T>();
     }
     // SAFETY: all pieces were written above.
     unsafe { value.assume_init() }
+}
+
+/// Stores a value to global memory in the widest pieces that its alignment allows.
+///
+/// # Safety
+/// - `pointer` is aligned for `T` and writable.
+/// - No other thread touches what is there between the two barriers around.
+#[inline(always)]
+unsafe fn store<T: Plain>(pointer: *mut T, value: T) {
+    let from = (&raw const value).cast::<u8>();
+    let mut at = 0;
+    while at < size_of::<T>() {
+        // SAFETY: as for `load`, the other way round.
+        unsafe {
+            let (from, to) = (from.add(at), pointer.cast::<u8>().add(at));
+            match align_of::<T>() {
+                1 => intrinsics::store_u8(to, u16::from(from.read())),
+                2 => intrinsics::store_u16(to, from.cast::<u16>().read()),
+                4 => intrinsics::store_u32(to, from.cast::<u32>().read()),
+                _ => intrinsics::store_u64(to, from.cast::<u64>().read()),
+            }
+        }
+        at += align_of::<T>();
+    }
 }
