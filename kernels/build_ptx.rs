@@ -32,7 +32,8 @@ const COMMON_FLAGS: [&str; 8] = [
 ];
 
 /// What only the kernels are compiled with.
-const KERNEL_FLAGS: [&str; 4] = ["--crate-type=cdylib", "-Clto=fat", "-Ccodegen-units=1", "-Clinker=true"];
+const KERNEL_FLAGS: [&str; 5] =
+    ["--crate-type=cdylib", "-Clto=fat", "-Ccodegen-units=1", "-Clinker=true", "-Dwarnings"];
 
 /// A compiler that can make PTX: one whose own `core` source is at hand.
 pub struct Compiler {
