@@ -118,6 +118,10 @@ fn inspect_tells_what_is_wrong() {
     assert!(err.contains("event 2") && err.contains("beyond the file"), "{err}");
     let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--event", "1"]);
     assert!(out.contains("DAMAGED"), "{out}");
+    let (json, _) = json_of(1, directory, &["inspect", "a.mdf"]);
+    assert_eq!((&json["events"], &json["complete"]), (&2.into(), &false.into()));
+    assert_eq!((&json["types"][0]["type"], &json["types"][0]["banks"]), (&66.into(), &1.into()));
+    assert_eq!(json["damaged_events"][0]["event"], 1);
     let (_, err) = run_to(1, directory, &["inspect", "absent.mdf"]);
     assert!(err.contains("cannot open absent.mdf") && err.contains("because: No such file"), "{err}");
 }

@@ -106,6 +106,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if failure.is_some() && totals.hits == 0 {
         file = None;
     }
+    let kept = file.is_some();
     if let Some(file) = file {
         file.finish(&provenance)?;
     }
@@ -121,7 +122,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         print_beside(args.json.as_deref(), &totals.text(elapsed))?;
     }
     if let Some(failure) = failure {
-        if let Some(path) = args.output.as_ref().filter(|_| totals.hits > 0) {
+        if let Some(path) = args.output.as_ref().filter(|_| kept) {
             let n = totals.events;
             say(&format!("warning: {} is incomplete: it holds the hits of the first {n} events", path.display()));
         }
