@@ -212,6 +212,11 @@ fn throughput_of_nothing_fails() {
     let (_, err) = run_to(1, directory, &["throughput", "empty.mdf"]);
     assert!(err.contains("no event"), "{err}");
     run_to(1, directory, &["throughput", "absent.mdf"]);
+    // Banks that would all be skipped.
+    run_to(0, directory, &["generate", "--format", "v4", "--events", "1", "--output", "."]);
+    write(directory, "v5.mdf", &event(&[bank(0, &ONE_HIT)]));
+    let (_, err) = run_to(1, directory, &[&["throughput", "v5.mdf"][..], &TABLES].concat());
+    assert!(err.contains("none of its UT banks has the board table's version"), "{err}");
     run_to(2, directory, &["throughput", "--duration=-1"]);
     run_to(2, directory, &["throughput", "--batch", "0"]);
 }
