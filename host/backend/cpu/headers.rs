@@ -5,10 +5,11 @@
 //! reads from places that it has checked itself.
 
 use super::fast::{Fast, Unusual};
+use super::lanes::BoardRanks;
 use super::ordinary::board_of;
 use super::scratch::{READ_AHEAD, Scratch};
 use super::simd::Simd;
-use crate::detector::BankVersion;
+use crate::detector::{BankVersion, LANES_PER_BOARD};
 use crate::input::{BatchView, Layout};
 
 /// Bytes of `words` from entry `row` on, of a table whose first words say where each row begins, in units of `T`.
@@ -140,38 +141,105 @@ impl Fast {
     ) -> Result<(), Unusual> {
         let board = board_of(source_id).ok_or(Unusual)? as usize;
         let ranks = self.lanes.boards.get(board).ok_or(Unusual)?;
-        if !ranks.in_use || size < 8 {
+        let smallest = if self.lanes.version == BankVersion::V5 { 8 } else { 4 };
+        if !ranks.in_use || size < smallest {
             return Err(Unusual);
         }
-        let readable = if readable_end - payload as usize >= READ_AHEAD {
+        let readable = if readable_end - payload as usize >= size + READ_AHEAD {
             payload
         } else {
             // SAFETY: the caller's.
             scratch.copy_tail(unsafe { std::slice::from_raw_parts(payload, size) })?
         };
-        match self.lanes.version {
-            // SAFETY: `size` bytes are there, 8 at least.
-            BankVersion::V5 => unsafe {
-                let pointer = scratch.pointers.get_unchecked_mut(board);
-                if !pointer.is_null() {
-                    return Err(Unusual);
-                }
-                *pointer = readable;
-                let header = payload.cast::<[u8; 8]>().read();
-                let counts = [header[4], header[5], header[6], header[7], header[0], header[1]];
-                // Two hits of a lane take 32 bytes; a count of 255 is trouble.
-                let most = (size / 32 * 2).min(254) as u8;
-                if counts.into_iter().fold(false, |bad, count| bad | (count > most)) {
-                    return Err(Unusual);
-                }
-                for (lane, count) in counts.into_iter().enumerate() {
-                    *scratch.counts.get_unchecked_mut(usize::from(ranks.ranks[lane])) = count;
-                }
-            },
-            BankVersion::V4 => return Err(Unusual),
+        // SAFETY:
+        // - as many bytes are there as a header has;
+        // - there are as many pointers as boards, or slots, and as many counts as ranks.
+        unsafe {
+            match self.lanes.version {
+                BankVersion::V5 => take_v5(scratch, board, ranks, readable, size),
+                BankVersion::V4 => take_v4(scratch, board, ranks, readable, size),
+            }
         }
-        Ok(())
     }
+}
+
+/// # Safety
+/// - `size` bytes are at `payload`, 8 at least;
+/// - `scratch` has a pointer for the board, and a count for each of the ranks.
+#[inline(always)]
+unsafe fn take_v5(
+    scratch: &mut Scratch,
+    board: usize,
+    ranks: &BoardRanks,
+    payload: *const u8,
+    size: usize,
+) -> Result<(), Unusual> {
+    // SAFETY: the caller's.
+    unsafe {
+        let pointer = scratch.pointers.get_unchecked_mut(board);
+        if !pointer.is_null() {
+            return Err(Unusual);
+        }
+        *pointer = payload;
+        let header = payload.cast::<[u8; 8]>().read();
+        let counts = [header[4], header[5], header[6], header[7], header[0], header[1]];
+        // Two hits of a lane take 32 bytes; a count of 255 is trouble.
+        let most = (size / 32 * 2).min(254) as u8;
+        if counts.into_iter().fold(false, |bad, count| bad | (count > most)) {
+            return Err(Unusual);
+        }
+        for (lane, count) in counts.into_iter().enumerate() {
+            *scratch.counts.get_unchecked_mut(usize::from(ranks.ranks[lane])) = count;
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// - `size` bytes are at `payload`, 4 at least;
+/// - `scratch` has a pointer for each of the board's slots, and a count for each of the ranks.
+#[inline(always)]
+unsafe fn take_v4(
+    scratch: &mut Scratch,
+    board: usize,
+    ranks: &BoardRanks,
+    payload: *const u8,
+    size: usize,
+) -> Result<(), Unusual> {
+    // SAFETY: the caller's; the words are within the payload, as checked before they are read.
+    unsafe {
+        let n_words = usize::from(u16::from_le_bytes(payload.cast::<[u8; 2]>().read()));
+        let first_slot = board * LANES_PER_BOARD;
+        // What counts in bytes holds.
+        if n_words > 254 || size < 4 + 2 * n_words || !scratch.pointers.get_unchecked(first_slot).is_null() {
+            return Err(Unusual);
+        }
+        let words = payload.add(4);
+        // The lanes' counts, a byte each.
+        let mut counts = 0u64;
+        let mut before = 0;
+        let mut unsorted = false;
+        for i in 0..n_words {
+            // Eight times the lane.
+            let lane = u16::from_le_bytes(words.add(2 * i).cast::<[u8; 2]>().read()) >> 8 & 0x38;
+            unsorted |= lane < before;
+            before = lane;
+            counts += 1 << lane;
+        }
+        if unsorted {
+            return Err(Unusual);
+        }
+        // Byte i: clusters of lanes 0 to i.
+        let ends = counts.wrapping_mul(0x0101_0101_0101_0101);
+        for lane in 0..LANES_PER_BOARD {
+            let count = (counts >> (8 * lane)) as u8;
+            let end = (ends >> (8 * lane)) as u8;
+            *scratch.counts.get_unchecked_mut(usize::from(ranks.ranks[lane])) = count;
+            *scratch.pointers.get_unchecked_mut(first_slot + lane) = words.add(2 * usize::from(end - count));
+        }
+        *scratch.counts.get_unchecked_mut(usize::from(ranks.ranks[6])) |= (counts >> 48) as u8 | (counts >> 56) as u8;
+    }
+    Ok(())
 }
 
 /// Whether a bank of this type holds no hits.
