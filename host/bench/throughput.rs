@@ -16,10 +16,10 @@ use crate::detector::DetectorTables;
 use crate::input::{Bank, BatchBuilder, BatchView, EventBatch, banks_of};
 
 /// The least a repetition lasts. Shorter ones measure the clock and the scheduler.
-const REPETITION: Duration = Duration::from_millis(100);
+pub const REPETITION: Duration = Duration::from_millis(100);
 
 /// Repetitions that are made however short the duration.
-const MIN_REPETITIONS: usize = 5;
+pub const MIN_REPETITIONS: usize = 5;
 
 /// Events below which the branch predictor begins to know them by heart.
 pub const ENOUGH_DISTINCT: usize = 1000;
