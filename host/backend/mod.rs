@@ -5,7 +5,9 @@ pub mod emulated;
 mod hits;
 mod kind;
 pub mod launch;
+pub mod occupancy;
 mod options;
+pub mod ptx;
 pub mod reference;
 mod report;
 

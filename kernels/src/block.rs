@@ -9,8 +9,9 @@
 //! - Shared memory is one dynamic array a block, from byte 0, 16-byte aligned, *not* cleared. Every kernel has a function
 //!   `…_shared_bytes(…)` that says how many bytes to launch it with; inside, [`SharedLayout`] hands out [`Shared`] arrays
 //!   in the same order.
-//! - A view is a pointer and a length in elements. An entry point takes each pointer and each length (`u32`) as an
-//!   argument of its own, in the order of the fields, and builds the views from them.
+//! - A view is a pointer and a length in elements. Views, and the structs that hold a kernel's views, are `repr(C)`: an
+//!   entry point takes them by value as they are, in the order of the kernel's function, so that host and device cannot
+//!   disagree on a list of arguments.
 //! - Kernels take their [`Switches`](crate::switches::Switches) by value; entry points pass a constant, and everything is
 //!   inlined, so that the switches fold away.
 //!
@@ -95,6 +96,7 @@ impl Scalar for f32 {
 }
 
 /// Global memory that nobody writes during the launch: elements of `T`.
+#[repr(C)]
 #[derive(Debug)]
 pub struct Global<'a, T> {
     pointer: *const T,
@@ -163,6 +165,7 @@ impl<'a> Global<'a, u32> {
 }
 
 /// Global memory that the launch writes: elements of `T`, shared by all threads.
+#[repr(C)]
 #[derive(Debug)]
 pub struct GlobalMut<'a, T> {
     pointer: *mut T,

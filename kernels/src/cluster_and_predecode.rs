@@ -25,6 +25,7 @@ use crate::switches::Switches;
 use crate::tables::Tables;
 
 /// What the kernel reads, besides the tables.
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterInput<'a> {
     /// The batch's bytes.
@@ -38,6 +39,7 @@ pub struct ClusterInput<'a> {
 }
 
 /// What the kernel writes.
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterOutput<'a> {
     /// The clusters, group by group, with gaps. As long as the batch has strips, or the batch is refused.

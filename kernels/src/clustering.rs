@@ -60,6 +60,7 @@ impl Sums for NarrowSums {
 }
 
 /// What a user can choose, as the device gets it.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterOptions {
     /// [`CLUSTERING`](Self::CLUSTERING) and the others, or-ed.

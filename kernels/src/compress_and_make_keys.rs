@@ -12,6 +12,7 @@ use crate::switches::Switches;
 use crate::tables::Tables;
 
 /// Where the clusters of all groups are.
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GroupRanges<'a> {
     /// Exclusive prefix sum over strips: where a group's clusters begin in `clusters`.

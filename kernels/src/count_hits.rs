@@ -56,6 +56,7 @@ impl Item {
 }
 
 /// What the kernel writes.
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CountOutput<'a> {
     /// Hits of each group of each event, before clustering: `events * n_groups`.

@@ -12,6 +12,7 @@ use crate::switches::Switches;
 use crate::tables::Tables;
 
 /// What the kernel reads, besides the tables.
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DecodeInput<'a> {
     /// Exclusive prefix sum over clusters: `events * n_groups + 1`.

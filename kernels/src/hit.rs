@@ -33,6 +33,7 @@ pub struct Strip {
 }
 
 /// The seven arrays of hits, each of the same length: the capacity.
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct HitArrays<'a> {
     /// y of the strip's lower end.

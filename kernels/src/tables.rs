@@ -8,6 +8,7 @@ use crate::detector::{BoardLane, SectorConstants, Slot};
 use crate::switches::Switches;
 
 /// The tables of a detector.
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Tables<'a> {
     /// The flat map: slot → channel, sector, group. Six a board.

@@ -8,6 +8,7 @@ use crate::block::{Block, Global};
 use crate::switches::BatchLayout;
 
 /// A batch in memory.
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     /// The bytes that `offsets` point into.

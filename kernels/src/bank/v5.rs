@@ -15,8 +15,8 @@ pub const BAD_COUNT: u32 = 255;
 /// Lanes of a bank.
 pub const LANES: u32 = LANES_PER_BOARD as u32;
 
-/// Places of the counts of lanes 0…5 in the header.
-const COUNT_BYTES: [u32; 6] = [4, 5, 6, 7, 0, 1];
+/// Header bytes that are counts, a bit each: 4, 5, 6, 7, 0, 1 for lanes 0…5. (An array would become local memory.)
+const COUNT_BYTES: u32 = 0b1111_0011;
 
 /// Hit counts of the six lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +57,12 @@ impl Counts {
 pub fn header<B: Block>(block: &B, raw: Global<'_, u8>, payload: u32, size: u32) -> Header {
     if size < SMALLEST {
         let mut claimed = 0;
-        for place in COUNT_BYTES {
-            if place < size {
+        let mut place = 0;
+        while place < size.min(HEADER) {
+            if (COUNT_BYTES >> place) & 1 == 1 {
                 claimed |= block.load(raw, payload + place);
             }
+            place += 1;
         }
         return if claimed == 0 { Header::Empty } else { Header::Short };
     }
