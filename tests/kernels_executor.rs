@@ -440,6 +440,22 @@ fn a_block_that_is_not_of_full_warps_is_refused() {
     }
 }
 
+#[test]
+fn a_loop_without_end_comes_to_one() {
+    let mut executor = Executor::new(0);
+    executor.limit_steps(1000);
+    let next = words(1);
+    let result = executor.launch("tiny", 1, (32, 1), 4, |block| {
+        if block.thread() == 0 {
+            block.shared_store(next, 0, 1);
+        }
+        block.sync_warp(FULL_MASK);
+        while block.shared_load(next, 0) != 0 {}
+    });
+    assert_eq!(result.unwrap_err().fault, Fault::Endless);
+    executor.launch("tiny", 20, (32, 1), 4, |block| block.sync_threads()).unwrap();
+}
+
 /// Counts how many of it are dropped.
 struct Guard<'a>(&'a Cell<u32>);
 

@@ -87,15 +87,15 @@ proptest! {
         }).unwrap();
         let numbers = numbers.take();
         let mut atomics = 0;
-        for counter in 0..5 {
+        for (counter, &start) in start.iter().enumerate() {
             let of = |warp: usize| (32 * warp..32 * warp + 32)
                 .filter(|&t| numbers[t].is_some() && counters[t] == counter as u32);
             let mut got: Vec<u32> = (0..2).flat_map(of).filter_map(|t| numbers[t]).collect();
             atomics += (0..2).filter(|&warp| of(warp).next().is_some()).count() as u64;
             got.sort_unstable();
             let n = got.len() as u32;
-            prop_assert_eq!(got, (start[counter]..start[counter] + n).collect::<Vec<_>>());
-            prop_assert_eq!(finals.borrow()[counter], start[counter] + n);
+            prop_assert_eq!(got, (start..start + n).collect::<Vec<_>>());
+            prop_assert_eq!(finals.borrow()[counter], start + n);
         }
         // One atomic a set of peers, and as many collectives for any number of sets.
         prop_assert_eq!(stats.shared_atomics + stats.global_atomics, atomics);
