@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::event::kind;
+use super::event::{Format, kind};
 use super::mdf::u32_at;
 use super::{Bank, BankEntry, Damage, InputError, Place, RawEvent};
 
@@ -76,6 +76,7 @@ impl AllenDumpReader {
         let (run, number) = run_and_event_of_name(&self.file).unzip();
         RawEvent {
             file: &self.file,
+            format: Format::AllenDump,
             index: 0,
             offset: 0,
             run,

@@ -68,11 +68,32 @@ pub struct BankEntry {
     pub length: usize,
 }
 
+/// The formats of input files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Events one behind the other, all detectors.
+    Mdf,
+    /// One event, UT banks only.
+    AllenDump,
+}
+
+impl Format {
+    /// The format's name in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mdf => "MDF",
+            Self::AllenDump => "Allen-layout dump",
+        }
+    }
+}
+
 /// One event of a file, borrowed from its reader.
 #[derive(Clone, Copy, Debug)]
 pub struct RawEvent<'a> {
     /// The file.
     pub file: &'a Path,
+    /// Its format.
+    pub format: Format,
     /// Event of the file, from 0.
     pub index: u64,
     /// Byte of the file at which the event begins.

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::event::kind;
+use super::event::{Format, kind};
 use super::{BankEntry, Damage, InputError, Place, RawEvent};
 
 /// Bytes of the event header: three sizes, checksum, compression, header type, data type, spare.
@@ -110,6 +110,7 @@ impl<R: Read> MdfReader<R> {
     pub(super) fn event(&self) -> RawEvent<'_> {
         RawEvent {
             file: &self.file,
+            format: Format::Mdf,
             index: self.begun - 1,
             offset: self.position - self.data.len() as u64,
             run: self.run,

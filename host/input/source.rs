@@ -6,40 +6,21 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use super::allen_dump::looks_like_dump;
-use super::event::kind;
+use super::event::{Format, kind};
 use super::mdf::u32_at;
 use super::{AllenDumpReader, BatchBuilder, BuildError, Damage, EventBatch, InputError, MdfReader, Place, RawEvent};
 
-/// The formats of input files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Events one behind the other, all detectors.
-    Mdf,
-    /// One event, UT banks only.
-    AllenDump,
-}
-
-impl Format {
-    /// The format's name in words.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mdf => "MDF",
-            Self::AllenDump => "Allen-layout dump",
-        }
+/// Tells the format from a file's first 12 bytes, then its extension, then the first bytes again.
+fn format_of(begin: &[u8], length: Option<u64>, path: &Path) -> Format {
+    let equal_sizes = begin.len() >= 12 && begin[..4] == begin[4..8] && begin[..4] == begin[8..12];
+    if equal_sizes && u32_at(begin, 0) != 0 {
+        return Format::Mdf;
     }
-
-    /// Tells the format from a file's first 12 bytes, then its extension, then the first bytes again.
-    fn of(begin: &[u8], length: Option<u64>, path: &Path) -> Self {
-        let equal_sizes = begin.len() >= 12 && begin[..4] == begin[4..8] && begin[..4] == begin[8..12];
-        if equal_sizes && u32_at(begin, 0) != 0 {
-            return Self::Mdf;
-        }
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("mdf" | "raw") => Self::Mdf,
-            Some("bin") => Self::AllenDump,
-            _ if looks_like_dump(begin, length) => Self::AllenDump,
-            _ => Self::Mdf,
-        }
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("mdf" | "raw") => Format::Mdf,
+        Some("bin") => Format::AllenDump,
+        _ if looks_like_dump(begin, length) => Format::AllenDump,
+        _ => Format::Mdf,
     }
 }
 
@@ -57,7 +38,7 @@ impl Source {
         let length = meta.is_file().then_some(meta.len());
         let mut input = BufReader::with_capacity(1 << 18, file);
         let begin = input.fill_buf().map_err(cannot)?;
-        Ok(match Format::of(&begin[..begin.len().min(12)], length, path) {
+        Ok(match format_of(&begin[..begin.len().min(12)], length, path) {
             Format::Mdf => Self::Mdf(MdfReader::new(input, path, length)),
             Format::AllenDump => Self::Dump(AllenDumpReader::new(input, path)?),
         })
@@ -119,15 +100,6 @@ impl Events {
     /// Bytes of all files.
     pub const fn total_bytes(&self) -> u64 {
         self.total
-    }
-
-    /// The format of the file in hand.
-    pub const fn format(&self) -> Option<Format> {
-        match &self.current {
-            None => None,
-            Some(Source::Mdf(_)) => Some(Format::Mdf),
-            Some(Source::Dump(_)) => Some(Format::AllenDump),
-        }
     }
 
     fn event(&self) -> Option<RawEvent<'_>> {

@@ -118,7 +118,7 @@ mod tests {
             adc: vec![19, 18],
         };
         assert_eq!(encode_v4(&[], 128), [0, 0, 128, 0]);
-        let word = (2 | 3071_u16 << 2 | 1 << 15).to_le_bytes();
+        let word = (0x8000 + 3071 * 4 + 2_u16).to_le_bytes();
         assert_eq!(encode_v4(&[cluster], 128), [1, 0, 128, 0, word[0], word[1], 0, 0, 0xFF, 19, 18 | 0x80]);
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! All of it in f64, with constants for the functions of 5°: the same bits on every machine.
 
-use crate::detector::{DX_DY, Geometry, Lane, N_SECTORS, STRIPS_PER_SECTOR, Sector, sector_id};
+use crate::detector::{DX_DY, Geometry, Lane, N_SECTORS, STRIPS_PER_SECTOR, Sector, is_cut_in_two, sector_id};
 
 /// cos 5° and sin 5°.
 const COS: f64 = 0.996_194_698_091_745_5;
@@ -73,16 +73,6 @@ pub(super) fn geometry(version: u16) -> Geometry {
     Geometry { version, sectors: lanes_by_sector().iter().map(place).collect() }
 }
 
-/// Whether a sector shares its row with another one.
-fn is_half_width(lane: &Lane) -> bool {
-    let row = 2 * lane.module + (1 - lane.face);
-    match lane.stave {
-        0 => (5..=10).contains(&row),
-        1 => matches!(row, 5 | 6 | 9 | 10),
-        _ => false,
-    }
-}
-
 fn place(lane: &Lane) -> Sector {
     let &Lane { sector, module, face, stave, layer, side, .. } = lane;
     let layer = layer as usize;
@@ -92,7 +82,7 @@ fn place(lane: &Lane) -> Sector {
     let outward = if side == 1 { 1.0 } else { -1.0 };
     let flipped = (face == 1) != upper;
     let flipped = if side == 1 { !flipped } else { flipped };
-    let half_width = is_half_width(lane);
+    let half_width = is_cut_in_two(stave, 2 * module + (1 - face));
 
     // Middle of the sector in the frame of its stave: u across, v along.
     let pitch = if half_width { PITCH / 2.0 } else { PITCH };

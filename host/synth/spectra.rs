@@ -84,7 +84,7 @@ impl Dice {
 /// How much busier than the mean event `event` of a seed is; 1 on average.
 ///
 /// Events take their places in the distribution in steps of the golden ratio from where the seed says: that spreads them
-/// so evenly that even a few dozen events in a row have the profile's mean, where independent draws would be 10 % off.
+/// so evenly that even a few dozen events in a row have nearly the mean of the profile.
 pub(super) fn activity(seed: u64, event: u64, ions: bool) -> f64 {
     /// Deciles of the number of clusters in units of its mean.
     const DECILES: [f64; 11] = [0.30, 0.42, 0.58, 0.68, 0.77, 0.86, 0.97, 1.10, 1.34, 1.62, 1.98];
@@ -112,4 +112,40 @@ pub(super) fn density(radius2: f64) -> f64 {
     let root = (radius2 + 2500.0).sqrt();
     // root^1.625
     1.0 / (root * root.sqrt() * root.sqrt().sqrt().sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_dozen_events_in_a_row_have_the_mean_activity() {
+        for seed in 0..20 {
+            for first in (0..2000).step_by(100) {
+                let mean = (first..first + 40).map(|event| activity(seed, event, false)).sum::<f64>() / 40.0;
+                assert!((mean - 1.0).abs() < 0.06, "seed {seed}, from event {first}: {mean}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_place_of_a_table_is_drawn_as_often_as_it_weighs() {
+        let mut dice = Dice::new(1, 0);
+        let mut drawn = [0; 4];
+        (0..40_000).for_each(|_| drawn[dice.place(&[1, 0, 2, 1])] += 1);
+        assert_eq!(drawn[1], 0);
+        assert!([drawn[0], drawn[2] / 2, drawn[3]].iter().all(|n| (9_500..10_500).contains(n)), "{drawn:?}");
+    }
+
+    #[test]
+    fn cluster_sizes_and_adc_counts_stay_in_their_ranges() {
+        let mut dice = Dice::new(2, 0);
+        let mut largest = 0;
+        for _ in 0..200_000 {
+            let size = dice.cluster_size();
+            largest = largest.max(size);
+            assert!((1..=76).contains(&size) && (6..=31).contains(&dice.adc(size)));
+        }
+        assert!(largest >= 75);
+    }
 }
