@@ -114,6 +114,8 @@ fn shipped() -> Vec<(Unit, Kernel, String, Switches)> {
     for unit in Unit::PRODUCTION {
         let switches = Switches::production(unit.version, unit.layout);
         all.extend(Kernel::ALL.map(|kernel| (unit, kernel, kernel.entry(unit.name), switches)));
+        let (kernel, bins8) = (Kernel::CountHits, Switches { bins: 8, ..switches });
+        all.push((unit, kernel, kernel.entry(&unit.bins8()), bins8));
     }
     let ladder = Switches::ladder(BankVersion::V5, BatchLayout::Allen);
     for (rung, (_, switches)) in ladder.into_iter().enumerate() {
@@ -309,7 +311,7 @@ fn the_assembler_says_what_is_committed() {
     let unit = Unit::production(BankVersion::V5, BatchLayout::Allen);
     for arch in ARCHS {
         let measured = ptxas.assemble(unit.text, arch, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-        assert_eq!(measured.len(), Kernel::ALL.len());
+        assert_eq!(measured.len(), Kernel::ALL.len() + 1);
         for usage in measured {
             let (kernel, variant) = Kernel::of_entry(&usage.kernel).unwrap();
             let expected = committed.of(kernel, variant, arch).unwrap();
