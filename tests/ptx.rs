@@ -322,3 +322,47 @@ fn the_assembler_says_what_is_committed() {
         }
     }
 }
+
+#[cfg(feature = "cli")]
+mod command {
+    use serde_json::Value;
+    use ut_decoding::backend::ptx::{Kernel, Resources};
+
+    fn ut_decode() -> assert_cmd::Command {
+        assert_cmd::Command::new(env!("CARGO_BIN_EXE_ut-decode"))
+    }
+
+    #[test]
+    fn the_figures_on_record_come_out_as_json_with_the_occupancy_that_follows() {
+        let output = ut_decode().args(["kernels", "--arch", "sm_86", "--json", "-"]).assert().success();
+        let value: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
+        let rows = value["kernels"].as_array().unwrap();
+        // All kernels, the counting one twice, the clustering one with 32-bit sums beside it.
+        assert_eq!(rows.len(), Kernel::ALL.len() + 2);
+        let committed = Resources::committed().unwrap();
+        let expected = committed.of(Kernel::ClusterAndPredecode, "v5_allen", "sm_86").unwrap();
+        let row = rows.iter().find(|row| row["kernel"] == expected.kernel.as_str()).unwrap();
+        assert_eq!(row["registers"], expected.registers);
+        let shared = Kernel::ClusterAndPredecode.shared_bytes(ut_kernels::detector::BankVersion::V5, 216, 84);
+        assert_eq!(row["dynamic_shared"], shared);
+        let of_128 = row["occupancy"].as_array().unwrap().iter().find(|o| o["threads"] == 128).unwrap();
+        assert_eq!(of_128["blocks"], expected.occupancy(128, shared).unwrap().blocks);
+        assert!(rows.iter().any(|row| row["kernel"] == "cluster_and_predecode__v5_allen__wide"));
+    }
+
+    #[test]
+    fn every_module_and_every_rung_can_be_shown() {
+        let output = ut_decode().args(["kernels", "--unit", "all"]).assert().success();
+        let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+        for what in
+            ["v4_allen (240 boards", "v5_mep (216 boards", "(rung0)", "(rung6)", "(32-bit sums)", "sm_80", "sm_90"]
+        {
+            assert!(text.contains(what), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_module_that_does_not_exist_is_wrong_usage() {
+        ut_decode().args(["kernels", "--unit", "v6_allen"]).assert().code(2);
+    }
+}
