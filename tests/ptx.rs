@@ -186,6 +186,9 @@ fn faults(text: &str) -> String {
             if is_memory && !spaces.iter().any(|space| name.contains(space)) {
                 fault("a generic access", line);
             }
+            if name.starts_with("trap") {
+                fault("a panic that the compiler could not rule out", line);
+            }
             if name.starts_with("activemask") {
                 fault("a mask by luck", line);
             }
@@ -261,6 +264,7 @@ fn the_checks_find_what_they_are_for() {
     assert!(planted("@%p1 st.u16 \t[%rd1], %rs1;").contains("generic"));
     assert!(planted("st.local.b64 \t[%rd1+8], 6;").contains("local memory"));
     assert!(planted("call.uni _panic, (param0);").contains("not inlined"));
+    assert!(planted("trap; exit;").contains("panic"));
     assert!(planted("activemask.b32 \t%r1;").contains("luck"));
     let declared = |line: &str| faults(&text.replacen(".address_size 64", &format!(".address_size 64\n{line}"), 1));
     assert!(declared(".global .align 16 .b8 tile[512];").contains("array in global"));
