@@ -35,7 +35,6 @@ pub struct Segment<'a> {
 /// warp's to use; gives the one of them that holds the sorted indices (0 … `len` − 1) afterwards. All lanes of the warp
 /// call, with the same arguments.
 #[inline(always)]
-#[track_caller]
 pub fn warp_sort<'a, B: Block>(
     block: &B,
     segment: &Segment<'_>,
