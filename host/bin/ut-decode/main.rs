@@ -8,6 +8,7 @@ mod decode;
 mod detector;
 mod generate;
 mod inspect;
+mod kernels;
 mod output;
 mod progress;
 mod summary;
@@ -57,6 +58,7 @@ enum Command {
     Generate(generate::Args),
     Convert(convert::Args),
     Throughput(throughput::Args),
+    Kernels(kernels::Args),
     /// Print a completion script for your shell.
     ///
     /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Throughput(args) => throughput::run(&args),
+        Command::Kernels(args) => kernels::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);
