@@ -23,13 +23,17 @@ impl Fast {
         // SAFETY: TODO
         unsafe {
             let counts = scratch.counts.as_ptr();
-            let (n_listed, n_long) = S::list_counts(
-                counts,
-                len,
-                scratch.listed.as_mut_ptr(),
-                scratch.long.as_mut_ptr(),
-                scratch.some.as_mut_ptr(),
-            );
+            let (mut n_listed, mut n_long) = (0, 0);
+            for block in 0..len / 64 {
+                let (some, long) = S::count_bits(counts.add(64 * block));
+                scratch.some[block] = some;
+                scratch.listed_before[block] = n_listed as u32;
+                let first = (64 * block) as u16;
+                n_listed += S::list_bits(some, first, scratch.listed.as_mut_ptr().add(n_listed));
+                n_long += S::list_bits(long, first, scratch.long.as_mut_ptr().add(n_long));
+            }
+            scratch.some[len / 64] = 0;
+            scratch.listed_before[len / 64] = n_listed as u32;
             let sources = self.lanes.sources.as_ptr();
             let pointers = scratch.pointers.as_ptr();
             let stream = scratch.stream.as_mut_ptr().add(FRONT);
@@ -59,12 +63,6 @@ impl Fast {
             // Behind the last lane with hits, as if there were another.
             scratch.listed[n_listed] = self.lanes.n_connected as u16;
             starts.add(self.lanes.n_connected).write(end);
-        }
-        let mut listed = 0;
-        scratch.some[len / 64] = 0;
-        for (before, bits) in scratch.listed_before.iter_mut().zip(&scratch.some[..=len / 64]) {
-            *before = listed;
-            listed += bits.count_ones();
         }
         Ok(n_strips)
     }

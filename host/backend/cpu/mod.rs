@@ -69,6 +69,8 @@ fn level_of(simd: Simd) -> Level {
     match simd {
         #[cfg(target_arch = "x86_64")]
         Simd::Avx512 => simd::avx512::LEVEL,
+        #[cfg(target_arch = "x86_64")]
+        Simd::Avx2 => simd::avx2::LEVEL,
         _ => simd::portable::LEVEL,
     }
 }
