@@ -21,7 +21,7 @@ pub const READ_AHEAD: usize = 64;
 const TAIL: usize = 1 << 17;
 
 /// Room for clusters of one chunk of events.
-const MAX_CLUSTERS: usize = 2 * MAX_STRIPS;
+const MAX_CLUSTERS: usize = 4 * MAX_STRIPS;
 
 /// Fewest words in a vector of any level.
 const MIN_LANES: usize = 8;
@@ -79,7 +79,7 @@ fn zeros<T: Clone + Default>(len: usize) -> Box<[T]> {
 }
 
 impl Scratch {
-    /// The work space; all that a thread ever takes, about 2.5 MB.
+    /// The work space; all that a thread ever takes, about 4 MB.
     pub fn new() -> Self {
         let mut stream = zeros(FRONT + MAX_STRIPS + SLACK);
         // No strip is a cluster's length behind these.
