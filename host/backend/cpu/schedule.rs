@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::fast::{Fast, Unusual};
 use super::hits::EventHits;
-use super::ordinary::Ordinary;
+use super::ordinary::{Counted, Ordinary};
 use super::scratch::Scratch;
 use crate::backend::{DecodeError, EventReport, UtHitsMut};
 use crate::input::BatchView;
@@ -57,15 +57,27 @@ impl<T> Shared<T> {
 pub struct Worker {
     ordinary: Ordinary,
     scratch: Scratch,
-    chunk: Vec<Counted>,
+    chunk: Vec<Front>,
 }
 
 /// An event of the chunk whose front half is done.
 #[derive(Clone, Copy, Debug)]
-struct Counted {
-    n_hits: usize,
-    /// On the fast path: the place of its first cluster in the chunk.
-    first_cluster: Result<usize, Unusual>,
+enum Front {
+    Fast {
+        n_hits: usize,
+        /// Its first cluster among those of the chunk.
+        first_cluster: usize,
+    },
+    Ordinary(Counted),
+}
+
+impl Front {
+    const fn n_hits(&self) -> usize {
+        match self {
+            Self::Fast { n_hits, .. } => *n_hits,
+            Self::Ordinary(counted) => counted.n_hits,
+        }
+    }
 }
 
 impl Worker {
@@ -155,14 +167,15 @@ impl<'a> Job<'a> {
             let end = self.batch.n_events.min(begin + self.chunk);
             worker.chunk.clear();
             worker.scratch.begin_chunk();
+            worker.ordinary.begin_chunk();
             let counted = (begin..end).try_for_each(|event| self.count(worker, event));
-            let n_hits: usize = worker.chunk.iter().map(|event| event.n_hits).sum();
+            let n_hits: usize = worker.chunk.iter().map(Front::n_hits).sum();
             let Some(at) = self.take_turn(chunk, begin, n_hits, counted, worker) else { break };
             let mut at = at;
             for (i, event) in (begin..end).enumerate() {
-                let counted = worker.chunk[i];
-                self.write(worker, event, counted, at);
-                at += counted.n_hits;
+                let front = worker.chunk[i];
+                self.write(worker, event, front, at);
+                at += front.n_hits();
             }
         }
         std::mem::forget(stop);
@@ -183,14 +196,13 @@ impl<'a> Job<'a> {
         // SAFETY: the event is of the thread's chunk.
         let (ends, report) = unsafe { self.event(event) };
         let first_cluster = worker.scratch.clusters.len;
-        let counted = match self.fast.front(&mut worker.scratch, self.batch, event, ends, report) {
-            Ok(n_hits) => Counted { n_hits, first_cluster: Ok(first_cluster) },
+        let front = match self.fast.front(&mut worker.scratch, self.batch, event, ends, report) {
+            Ok(n_hits) => Front::Fast { n_hits, first_cluster },
             Err(Unusual) => {
-                let n_hits = worker.ordinary.count(self.batch, event, ends, report).map_err(|n| (event, n))?;
-                Counted { n_hits, first_cluster: Err(Unusual) }
+                Front::Ordinary(worker.ordinary.count(self.batch, event, ends, report).map_err(|n| (event, n))?)
             }
         };
-        worker.chunk.push(counted);
+        worker.chunk.push(front);
         Ok(())
     }
 
@@ -219,7 +231,7 @@ impl<'a> Job<'a> {
             let mut end = at as u64;
             let mut too_many = None;
             for (i, event) in worker.chunk.iter().enumerate() {
-                end += event.n_hits as u64;
+                end += event.n_hits() as u64;
                 if end > self.capacity as u64 {
                     too_many = Some((first_event + i, end));
                     break;
@@ -236,12 +248,12 @@ impl<'a> Job<'a> {
     }
 
     /// Back half of one event, whose hits begin at `at`.
-    fn write(&self, worker: &mut Worker, event: usize, counted: Counted, at: usize) {
+    fn write(&self, worker: &mut Worker, event: usize, front: Front, at: usize) {
         // SAFETY: the event is of the thread's chunk.
         let (ends, report) = unsafe { self.event(event) };
         // SAFETY: the places from `at` on belong to this event, and to no other.
         let mut hits = unsafe {
-            let places = at..at + counted.n_hits;
+            let places = at..at + front.n_hits();
             EventHits {
                 y_begin: self.floats[0].part(places.clone()),
                 y_end: self.floats[1].part(places.clone()),
@@ -252,15 +264,18 @@ impl<'a> Job<'a> {
                 id: self.id.part(places),
             }
         };
-        let done = counted.first_cluster.and_then(|first| {
-            self.fast.back(&mut worker.scratch, first, ends, &mut hits).inspect_err(|&Unusual| {
+        match front {
+            Front::Fast { first_cluster, n_hits } => {
+                let done = self.fast.back(&mut worker.scratch, first_cluster, ends, &mut hits);
                 // Equal keys: only the ordinary path knows which comes first. The hits are as many there.
-                let again = worker.ordinary.count(self.batch, event, ends, report);
-                debug_assert_eq!(again, Ok(counted.n_hits));
-            })
-        });
-        if done.is_err() {
-            worker.ordinary.write(self.batch, event, ends, &mut hits);
+                if done.is_err()
+                    && let Ok(counted) = worker.ordinary.count(self.batch, event, ends, report)
+                {
+                    debug_assert_eq!(counted.n_hits, n_hits);
+                    worker.ordinary.write(self.batch, event, counted, ends, &mut hits);
+                }
+            }
+            Front::Ordinary(counted) => worker.ordinary.write(self.batch, event, counted, ends, &mut hits),
         }
         for end in ends {
             *end += at as u32;
