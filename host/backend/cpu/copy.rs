@@ -16,10 +16,7 @@ impl Fast {
     ) -> Result<usize, Unusual> {
         let mask = if self.lanes.version == BankVersion::V4 { 0x7FF } else { 0x3FFF };
         let len = self.lanes.n_connected.next_multiple_of(64);
-        let n_strips: usize = scratch.counts[..len].iter().map(|&count| usize::from(count)).sum();
-        if n_strips > MAX_STRIPS {
-            return Err(Unusual);
-        }
+        let n_strips;
         // SAFETY: TODO
         unsafe {
             let counts = scratch.counts.as_ptr();
@@ -44,7 +41,7 @@ impl Fast {
                 let n = *counts.add(rank);
                 let source = &*sources.add(rank);
                 let from = (*pointers.add(usize::from(source.pointer))).add(usize::from(source.place));
-                let shuffle = &HEAD_SHUFFLES[usize::from(n.min(4) + source.reversed)];
+                let shuffle = &HEAD_SHUFFLES[usize::from(n.min(4) + source.reversed) % HEAD_SHUFFLES.len()];
                 S::copy_head::<STRIDE>(from, shuffle, mask, source.xor, stream.add(end as usize));
                 starts.add(rank).write(end);
                 S::prefetch(ahead);
@@ -59,11 +56,12 @@ impl Fast {
                 let to = stream.add(*starts.add(rank) as usize);
                 S::copy_lane::<STRIDE>(from, n, source.reversed != 0, mask, source.xor, to);
             }
-            stream.add(n_strips).write(u32::MAX >> 1);
+            stream.add(end as usize).write(u32::MAX >> 1);
             // Behind the last lane with hits, as if there were another.
             scratch.listed[n_listed] = self.lanes.n_connected as u16;
             starts.add(self.lanes.n_connected).write(end);
+            n_strips = end as usize;
         }
-        Ok(n_strips)
+        if n_strips > MAX_STRIPS { Err(Unusual) } else { Ok(n_strips) }
     }
 }

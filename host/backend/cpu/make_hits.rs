@@ -6,6 +6,9 @@ use super::lanes::{FLIPPED, RANK_SHIFT, REVERSED};
 use super::scratch::{Clusters, Scratch};
 use super::simd::Simd;
 
+/// How far ahead of the hits the memory for them is asked for, in hits.
+const AHEAD: usize = 512;
+
 impl Fast {
     /// The stage: from the clusters `first` and following of the chunk to the hits of one event.
     ///
@@ -224,6 +227,7 @@ impl<S: Simd, const WINDOW: bool> Lookup<S, WINDOW> {
         // SAFETY: the caller's.
         unsafe {
             let to = to.as_mut_ptr().add(at);
+            S::prefetch(to.wrapping_add(AHEAD).cast());
             if WINDOW { S::store(to, v) } else { S::store_first(to, v, n) }
         }
     }

@@ -9,6 +9,8 @@
 //!
 //! This path is what the vectorised one falls back to, so its speed matters, but only within reason.
 
+use std::sync::Arc;
+
 use super::banks::{Bank, EventBanks};
 use super::hits::EventHits;
 use crate::backend::{Count, DecodeOptions, EventReport, Position};
@@ -38,7 +40,7 @@ pub struct Ordinary {
     version: BankVersion,
     board_in_use: Vec<bool>,
     slots: Vec<Slot>,
-    sectors: Vec<SectorConstants>,
+    sectors: Arc<[SectorConstants]>,
     options: DecodeOptions,
     /// Boards named so far in the event.
     seen: Vec<bool>,
@@ -80,7 +82,7 @@ impl Ordinary {
             version: tables.boards.version,
             board_in_use: tables.boards.strips_per_hybrid.iter().map(|&strips| strips != 0).collect(),
             slots: tables.slots.clone(),
-            sectors: tables.sectors.clone(),
+            sectors: tables.sectors.as_slice().into(),
             options,
             seen: vec![false; tables.boards.strips_per_hybrid.len()],
             next: Vec::with_capacity(tables.n_groups + 1),
@@ -166,12 +168,11 @@ impl Ordinary {
                 unsorted.put(&mut next[usize::from(group)], slot, &self.sectors[usize::from(sector)], n, id);
             }
         } else {
-            let sectors = std::mem::take(&mut self.sectors);
+            let sectors = Arc::clone(&self.sectors);
             self.each_hit(batch, event, &mut EventReport::default(), |slot, n, id| {
                 let next = &mut next[usize::from(slot.1.group)];
                 unsorted.put(next, slot.0 as u32, &sectors[usize::from(slot.1.sector)], n, id);
             });
-            self.sectors = sectors;
         }
         self.next = next;
         let mut begin = 0;

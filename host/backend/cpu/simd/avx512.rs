@@ -214,17 +214,22 @@ impl Simd for Avx512 {
     ) {
         unsafe {
             let iota = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-            let places = _mm256_mullo_epi32(_mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0), _mm256_set1_epi32(STRIDE as i32));
             let mut done = 0;
             while done < n {
                 let now = (n - done).min(16);
-                // Only pairs that hold a hit are read.
-                let pairs = _mm256_mmask_i32gather_epi32::<1>(
-                    _mm256_setzero_si256(),
-                    first(now.div_ceil(2)) as u8,
-                    places,
-                    from.cast(),
+                let low = _mm_set_epi32(
+                    from.add(3 * STRIDE).cast::<i32>().read_unaligned(),
+                    from.add(2 * STRIDE).cast::<i32>().read_unaligned(),
+                    from.add(STRIDE).cast::<i32>().read_unaligned(),
+                    from.cast::<i32>().read_unaligned(),
                 );
+                let high = _mm_set_epi32(
+                    from.add(7 * STRIDE).cast::<i32>().read_unaligned(),
+                    from.add(6 * STRIDE).cast::<i32>().read_unaligned(),
+                    from.add(5 * STRIDE).cast::<i32>().read_unaligned(),
+                    from.add(4 * STRIDE).cast::<i32>().read_unaligned(),
+                );
+                let pairs = _mm256_set_m128i(high, low);
                 let mut v = _mm512_cvtepu16_epi32(pairs);
                 v = _mm512_ternarylogic_epi32::<0x78>(_mm512_set1_epi32(xor as i32), v, _mm512_set1_epi32(mask as i32));
                 let mut place = done;

@@ -117,8 +117,8 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     /// [`HeadShuffle`]. Reads `from` and `from + STRIDE`, four bytes each.
     unsafe fn copy_head<const STRIDE: usize>(from: *const u8, shuffle: &HeadShuffle, mask: u32, xor: u32, to: *mut u32);
 
-    /// Writes all `n` hit words of a lane as stream words to `to`, backwards if `reversed`; reads and writes nothing
-    /// beyond them but the other half of the last pair.
+    /// Writes all `n` hit words of a lane as stream words to `to`, backwards if `reversed`, and nothing beyond them. Reads
+    /// up to `7 * STRIDE + 4` bytes from the place of any pair with a hit.
     unsafe fn copy_lane<const STRIDE: usize>(
         from: *const u8,
         n: usize,
