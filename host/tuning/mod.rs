@@ -3,7 +3,18 @@
 //! Nothing here knows of the UT: whatever has a space of parameters and a way to measure one configuration can be
 //! tuned: a kernel, the CPU decoder, a replayed recording, a synthetic device.
 
+pub mod expression;
+mod expression_list;
+pub mod expression_number;
+mod expression_program;
+pub mod replay;
+mod replay_csv;
+pub mod space;
+
 use std::fmt;
+
+pub use replay::{Noise, Recording, Replay};
+pub use space::{ConfigIndex, Space, SpaceError};
 
 /// The value of one parameter.
 #[derive(Clone, Debug, PartialEq, PartialOrd, serde::Serialize, serde::Deserialize)]
