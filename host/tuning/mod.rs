@@ -8,11 +8,15 @@ pub mod expression;
 mod expression_list;
 pub mod expression_number;
 mod expression_program;
+mod gp;
+mod gp_learn;
 pub mod replay;
 mod replay_csv;
+pub mod score;
 pub mod space;
 mod space_builder;
 mod space_file;
+pub mod strategy;
 mod t1;
 
 use std::fmt;
