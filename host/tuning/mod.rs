@@ -7,6 +7,7 @@ pub mod expression;
 mod expression_list;
 pub mod expression_number;
 mod expression_program;
+pub mod interchange;
 pub mod replay;
 mod replay_csv;
 pub mod space;

@@ -1,0 +1,262 @@
+//! Recorded spaces in other programs' forms: what real files do, and what comes out again of what was written.
+#![cfg(feature = "tuning")]
+
+use std::path::{Path, PathBuf};
+
+use ut_decoding::tuning::interchange::{kernel_tuner, read_recording, t4};
+use ut_decoding::tuning::replay::{Measured, Recording, Summary};
+use ut_decoding::tuning::{Config, FailureKind, Value};
+
+/// The shared recordings, or nothing and a word about it.
+fn shared(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("UT_DECODE_DATA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
+    let path = folder.join("tuning").join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("skipped: {} is not there", path.display());
+    None
+}
+
+fn counts(recording: &Recording) -> [usize; 3] {
+    let kind = |kind| {
+        let of_kind = |measured: &Measured| matches!(measured, Measured::Failed(failure) if failure.kind == kind);
+        recording.records.iter().filter(|record| of_kind(&record.measured)).count()
+    };
+    let samples = recording.records.iter().filter(|record| matches!(record.measured, Measured::Samples(_))).count();
+    [samples, kind(FailureKind::Compile), kind(FailureKind::Launch)]
+}
+
+/// Of two recordings the same, configuration by configuration.
+fn assert_same(one: &Recording, other: &Recording) {
+    assert_eq!(one.space.parameters(), other.space.parameters());
+    assert_eq!(one.space.len(), other.space.len());
+    for index in 0..one.space.len() {
+        assert_eq!(one.space.config(index), other.space.config(index));
+        assert_eq!(one.records[index], other.records[index], "{:?}", one.space.config(index));
+    }
+}
+
+fn written(recording: &Recording, write: impl Fn(&Recording, &mut Vec<u8>) -> std::io::Result<()>) -> String {
+    let mut bytes = Vec::new();
+    write(recording, &mut bytes).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_cache_gives_every_configuration_with_all_its_samples() {
+    for (name, device, counted, per_config) in [
+        ("convolution_milo_A100", "NVIDIA A100-PCIE-40GB", [4201, 6, 155], 32),
+        ("convolution_RTX_3090", "NVIDIA GeForce RTX 3090", [5220, 1426, 122], 10),
+        ("dedispersion_milo_A6000", "NVIDIA RTX A6000", [11130, 0, 0], 32),
+    ] {
+        let Some(path) = shared(&format!("raw/{name}.json.gz")) else { return };
+        let recording = read_recording(&path).unwrap();
+        assert_eq!(recording.device, device);
+        assert_eq!(counts(&recording), counted);
+        assert_eq!(recording.records.len(), counted.iter().sum::<usize>());
+        assert!(recording.records.iter().all(|record| match &record.measured {
+            Measured::Samples(samples) => samples.len() == per_config,
+            _ => true,
+        }));
+    }
+}
+
+#[test]
+fn a_cache_and_its_compact_form_agree() {
+    let Some(raw) = shared("raw/convolution_milo_A100.json.gz") else { return };
+    let Some(compact) = shared("compact/convolution_milo_A100.csv.gz") else { return };
+    let (raw, compact) = (read_recording(&raw).unwrap(), read_recording(&compact).unwrap());
+    assert_eq!((&raw.device, &raw.kernel, &raw.problem), (&compact.device, &compact.kernel, &compact.problem));
+    for index in 0..compact.space.len() {
+        let mut values = compact.space.config(index).0;
+        values.extend([Value::Int(1), Value::Int(15), Value::Int(15)]);
+        let record = &raw.records[raw.space.index_of(&Config(values)).unwrap()];
+        match (record.mean_ms(), compact.records[index].mean_ms()) {
+            (Some(raw), Some(compact)) => assert!((raw - compact).abs() <= 1e-6 * raw, "{raw} {compact}"),
+            (raw, compact) => assert_eq!(raw, compact),
+        }
+    }
+}
+
+#[test]
+fn a_t4_file_and_the_cache_it_was_made_of_agree() {
+    let Some(cache) = shared("raw/convolution_milo_A100.json.gz") else { return };
+    let Some(t4) = shared("raw/convolution_milo_A100_T4.json.gz") else { return };
+    assert_same(&read_recording(&cache).unwrap(), &read_recording(&t4).unwrap());
+}
+
+#[test]
+fn a_cache_that_a_kill_left_unclosed_is_read_up_to_the_last_entry() {
+    let Some(path) = shared("raw/expdist_A4000_partial_2885_of_which_1380_failed.json.gz") else { return };
+    let recording = read_recording(&path).unwrap();
+    assert_eq!(counts(&recording), [1505, 1380, 0]);
+    assert_eq!(recording.problem, "callable");
+}
+
+const CACHE: &str = r#"{"device_name": "", "kernel_name": "k", "problem_size": [8, 8], "tune_params_keys": ["b", "a", "mode"],
+"tune_params": {"b": [1, 2, 4], "a": [0.5], "mode": ["x", "y"]}, "objective": "GFLOP/s", "cache": {
+"1,0.5,x": {"a": 0.5, "b": 1, "mode": "x", "time": 2.0, "times": [3.0, 2.0, 1.0], "GFLOP/s": 7, "compile_time": 12.5},
+"2,0.5,x": {"a": 0.5, "b": 2, "mode": "x", "GFLOP/s": "InvalidConfig"},
+"4,0.5,x": {"a": 0.5, "b": 4, "mode": "x", "time": "RuntimeFailedConfig"},
+"1,0.5,y": {"a": 0.5, "b": 1, "mode": "y", "time": 1e20},
+"2,0.5,y": {"a": 0.5, "b": 2, "mode": "y", "time": 1.25, "GFLOP/s": NaN},
+"4,0.5,y": {"a": 0.5, "b": 4, "mode": "y", "time": 9.0, "times": [9.0]},
+"4,0.5,y": {"a": 0.5, "b": 4, "mode": "y", "time": 8.0, "times": [8.0]}}}"#;
+
+fn parsed(text: &str) -> Result<Recording, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recording.json");
+    std::fs::write(&path, text).unwrap();
+    read_recording(&path).map_err(|error| error.to_string())
+}
+
+fn at<'a>(recording: &'a Recording, b: i64, mode: &str) -> &'a Measured {
+    let config = Config(vec![Value::Int(b), Value::Float(0.5), Value::Text(mode.to_owned())]);
+    &recording.records[recording.space.index_of(&config).unwrap()].measured
+}
+
+#[test]
+fn the_quirks_of_caches_have_a_meaning_each() {
+    let recording = parsed(CACHE).unwrap();
+    assert_eq!((recording.device.as_str(), recording.problem.as_str()), ("", "[8, 8]"));
+    assert_eq!(recording.space.names(), ["b", "a", "mode"]);
+    let kind = |measured: &Measured| match measured {
+        Measured::Failed(failure) => Some(failure.kind),
+        _ => None,
+    };
+    assert_eq!(at(&recording, 1, "x"), &Measured::Samples(vec![3.0, 2.0, 1.0]));
+    assert_eq!(kind(at(&recording, 2, "x")), Some(FailureKind::Constraint));
+    assert_eq!(kind(at(&recording, 4, "x")), Some(FailureKind::Launch));
+    assert_eq!(kind(at(&recording, 1, "y")), Some(FailureKind::Launch));
+    let mean_only = Summary { mean_ms: 1.25, median_ms: 1.25, min_ms: 1.25, sd_ms: 0.0, samples: 1 };
+    assert_eq!(at(&recording, 2, "y"), &Measured::Summary(mean_only));
+    assert_eq!(at(&recording, 4, "y"), &Measured::Samples(vec![8.0]), "the later of two entries counts");
+}
+
+#[test]
+fn every_cut_of_a_cache_reads_as_its_complete_entries_or_is_refused() {
+    let mut entries = 0;
+    for end in 0..CACHE.len() {
+        match parsed(&CACHE[..end]) {
+            Ok(recording) => {
+                assert!(recording.space.len() >= entries, "fewer entries in a longer piece, {end} bytes");
+                entries = recording.space.len();
+            }
+            Err(_) => assert_eq!(entries, 0, "a longer piece is refused, {end} bytes"),
+        }
+    }
+    assert_eq!(entries, 6);
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_with_the_place() {
+    for (from, to, said) in [
+        ("\"b\": 2, \"mode\": \"x\"", "\"mode\": \"x\"", "2,0.5,x\": has no parameter \"b\""),
+        ("[3.0, 2.0, 1.0]", "[3.0, -2.0, 1.0]", "1,0.5,x\": times: -2.0 is no time"),
+        ("[3.0, 2.0, 1.0]", "[3.0, \"soon\"]", "1,0.5,x\": times: \"soon\" is no time"),
+        ("\"tune_params_keys\"", "\"keys\"", "tune_params_keys"),
+        ("\"cache\"", "\"kash\"", "neither"),
+    ] {
+        let error = parsed(&CACHE.replacen(from, to, 1)).unwrap_err();
+        assert!(error.contains(said), "{error}");
+    }
+    for (text, said) in [
+        (r#"{"results": [{"configuration": {"a": 1}, "times": {}, "invalidity": "odd", "correctness": 1}]}"#, "odd"),
+        (r#"{"metadata": {"timeunit": "fortnights"}, "results": []}"#, "fortnights"),
+    ] {
+        let error = parsed(text).unwrap_err();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn t4_times_are_taken_in_their_unit_and_repeated_configurations_are_joined() {
+    let recording = parsed(
+        r#"{"metadata": {"timeunit": "microseconds"}, "schema_version": "1.0.0", "results": [
+        {"configuration": {"a": 1}, "times": {"compilation": 3, "runtimes": [1000, 3000]}, "invalidity": "correct", "correctness": 1},
+        {"configuration": {"a": 2}, "times": {}, "invalidity": "correct", "correctness": 1,
+         "measurements": [{"name": "time", "value": 2, "unit": "s"}]},
+        {"configuration": {"a": 3}, "times": {}, "invalidity": "timeout", "correctness": 0},
+        {"configuration": {"a": 1}, "times": {"runtimes": [2000]}, "invalidity": "correct", "correctness": 1}]}"#,
+    )
+    .unwrap();
+    assert_eq!(recording.records[0].measured, Measured::Samples(vec![1.0, 3.0, 2.0]));
+    assert_eq!(recording.records[0].compile_ms, Some(3.0));
+    assert_eq!(recording.records[1].mean_ms(), Some(2000.0));
+    assert!(matches!(&recording.records[2].measured, Measured::Failed(f) if f.kind == FailureKind::TimeOut));
+}
+
+#[test]
+fn a_written_cache_and_a_written_t4_file_read_back_the_same() {
+    let mut recordings = vec![parsed(CACHE).unwrap()];
+    for name in ["raw/convolution_milo_A100.json.gz", "compact/pnpoly_RTX_3090.csv.gz"] {
+        recordings.extend(shared(name).map(|path| read_recording(&path).unwrap()));
+    }
+    for recording in recordings {
+        let cache = kernel_tuner::parse(&written(&recording, |r, to| kernel_tuner::write(r, to))).unwrap();
+        assert_same(&recording, &cache);
+        assert_eq!((cache.device, cache.kernel), (recording.device.clone(), recording.kernel.clone()));
+        assert_eq!(cache.problem, recording.problem);
+    }
+    let recording = parsed(CACHE).unwrap();
+    assert_same(&recording, &t4::parse(&written(&recording, |r, to| t4::write(r, to))).unwrap());
+}
+
+/// What the T4 schema uses of JSON Schema: type, properties, required, items, enum, pattern.
+fn violations(schema: &serde_json::Value, value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
+    let is = |kind: &str| match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        other => panic!("the schema has the type {other:?}"),
+    };
+    let allowed = match &schema["type"] {
+        serde_json::Value::String(kind) => is(kind),
+        serde_json::Value::Array(kinds) => kinds.iter().any(|kind| is(kind.as_str().unwrap())),
+        _ => true,
+    };
+    if !allowed {
+        found.push(format!("{at}: not of type {}", schema["type"]));
+    }
+    if schema["enum"].as_array().is_some_and(|values| !values.contains(value)) {
+        found.push(format!("{at}: {value} is not among {}", schema["enum"]));
+    }
+    for name in schema["required"].as_array().into_iter().flatten() {
+        if value.get(name.as_str().unwrap()).is_none() {
+            found.push(format!("{at}: no {name}"));
+        }
+    }
+    for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
+        if let Some(value) = value.get(name) {
+            violations(inner, value, &format!("{at}/{name}"), found);
+        }
+    }
+    for (index, value) in value.as_array().into_iter().flatten().enumerate() {
+        violations(&schema["items"], value, &format!("{at}/{index}"), found);
+    }
+}
+
+#[test]
+fn a_written_t4_file_is_valid_by_the_schema() {
+    let Some(schema) = shared("t1/T4-results-schema-1.0.0.json") else { return };
+    let schema: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
+    let mut recordings = vec![parsed(CACHE).unwrap()];
+    recordings.extend(shared("raw/convolution_RTX_3090.json.gz").map(|path| read_recording(&path).unwrap()));
+    for recording in recordings {
+        let text = written(&recording, |r, to| t4::write(r, to));
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let mut found = Vec::new();
+        violations(&schema, &value, "", &mut found);
+        assert_eq!(found, Vec::<String>::new());
+        assert_eq!(value["results"].as_array().unwrap().len(), recording.space.len());
+        // The validator sees what is wrong.
+        let mut wrong = value.clone();
+        wrong["results"][0]["invalidity"] = "odd".into();
+        wrong["results"][0].as_object_mut().unwrap().remove("times");
+        violations(&schema, &wrong, "", &mut found);
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+}
