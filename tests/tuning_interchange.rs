@@ -195,13 +195,13 @@ fn a_written_cache_and_a_written_t4_file_read_back_the_same() {
         recordings.extend(shared(name).map(|path| read_recording(&path).unwrap()));
     }
     for recording in recordings {
-        let cache = kernel_tuner::parse(&written(&recording, |r, to| kernel_tuner::write(r, to))).unwrap();
+        let cache = kernel_tuner::parse(&written(&recording, kernel_tuner::write)).unwrap();
         assert_same(&recording, &cache);
         assert_eq!((cache.device, cache.kernel), (recording.device.clone(), recording.kernel.clone()));
         assert_eq!(cache.problem, recording.problem);
     }
     let recording = parsed(CACHE).unwrap();
-    assert_same(&recording, &t4::parse(&written(&recording, |r, to| t4::write(r, to))).unwrap());
+    assert_same(&recording, &t4::parse(&written(&recording, t4::write)).unwrap());
 }
 
 /// What the T4 schema uses of JSON Schema: type, properties, required, items, enum, pattern.
@@ -246,7 +246,7 @@ fn a_written_t4_file_is_valid_by_the_schema() {
     let mut recordings = vec![parsed(CACHE).unwrap()];
     recordings.extend(shared("raw/convolution_RTX_3090.json.gz").map(|path| read_recording(&path).unwrap()));
     for recording in recordings {
-        let text = written(&recording, |r, to| t4::write(r, to));
+        let text = written(&recording, t4::write);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         let mut found = Vec::new();
         violations(&schema, &value, "", &mut found);

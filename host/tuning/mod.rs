@@ -8,9 +8,12 @@ mod expression_list;
 pub mod expression_number;
 mod expression_program;
 pub mod interchange;
+pub mod process;
 pub mod replay;
 mod replay_csv;
 pub mod space;
+pub mod store;
+pub mod synthetic;
 
 use std::fmt;
 

@@ -19,6 +19,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{Ordered, assemble, failed, key_of, mean_only, samples, time_of, value_of};
 use crate::tuning::replay::{Measured, Record, Recording, Summary};
+use crate::tuning::space::Parameter;
 use crate::tuning::{Failure, FailureKind, Value};
 
 /// Old versions wrote this as the time of what has none.
@@ -31,7 +32,8 @@ struct Cache {
     problem_size: Option<Json>,
     tune_params_keys: Vec<String>,
     objective: Option<String>,
-    cache: Ordered<Map<String, Json>>,
+    #[serde(rename = "cache")]
+    entries: Ordered<Map<String, Json>>,
 }
 
 /// Reads a cache from its text.
@@ -41,9 +43,9 @@ struct Cache {
 pub fn parse(text: &str) -> Result<Recording, String> {
     let cache: Cache = serde_json::from_str(text).map_err(|error| format!("Kernel Tuner cache: {error}"))?;
     let objective = cache.objective.unwrap_or_else(|| "time".to_owned());
-    let mut rows: Vec<(Vec<Value>, Record)> = Vec::with_capacity(cache.cache.0.len());
+    let mut rows: Vec<(Vec<Value>, Record)> = Vec::with_capacity(cache.entries.0.len());
     let mut seen = HashMap::new();
-    for (key, entry) in cache.cache.0 {
+    for (key, entry) in cache.entries.0 {
         let wrong = |what: String| format!("cache entry {key:?}: {what}");
         let mut values = Vec::with_capacity(cache.tune_params_keys.len());
         for name in &cache.tune_params_keys {
@@ -138,7 +140,7 @@ fn word_of(failure: &Failure) -> &'static str {
 /// # Errors
 /// Those of `to`.
 pub fn write(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
-    let names: Vec<&str> = recording.space.parameters().iter().map(|parameter| parameter.name()).collect();
+    let names: Vec<&str> = recording.space.parameters().iter().map(Parameter::name).collect();
     let fixed = recording.fixed.iter().filter(|(name, _)| !names.contains(&name.as_str()));
     let fixed: Vec<&(String, Value)> = fixed.collect();
     let keys: Vec<&str> = names.iter().copied().chain(fixed.iter().map(|(name, _)| name.as_str())).collect();

@@ -11,6 +11,7 @@ use serde_json::{Value as Json, json};
 
 use super::{Ordered, assemble, failed, key_of, mean_only, samples, time_of, value_of};
 use crate::tuning::replay::{Measured, Record, Recording};
+use crate::tuning::space::Parameter;
 use crate::tuning::{Failure, FailureKind, Value};
 
 #[derive(serde::Deserialize)]
@@ -83,12 +84,11 @@ pub fn parse(text: &str) -> Result<Recording, String> {
         let values: Option<Vec<Value>> =
             names.iter().map(|name| find(name).map(|(_, value)| value_of(value))).collect();
         let values = values.ok_or_else(|| wrong("has other parameters than the first".to_owned()))?;
-        match seen.get(&key_of(&values)) {
-            Some(&earlier) => join(&mut rows, earlier, record),
-            None => {
-                seen.insert(key_of(&values), rows.len());
-                rows.push((values, record));
-            }
+        if let Some(&earlier) = seen.get(&key_of(&values)) {
+            join(&mut rows, earlier, record);
+        } else {
+            seen.insert(key_of(&values), rows.len());
+            rows.push((values, record));
         }
     }
     let recording = Recording {
@@ -178,7 +178,7 @@ pub fn write(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
     write!(to, "{{\"schema_version\": \"1.0.0\", \"metadata\": {metadata}, \"results\": [")?;
     for (index, record) in recording.records.iter().enumerate() {
         let config = recording.space.config(index);
-        let names = recording.space.parameters().iter().map(|parameter| parameter.name());
+        let names = recording.space.parameters().iter().map(Parameter::name);
         let fixed = recording.fixed.iter().map(|(name, value)| (name.as_str(), value));
         let members =
             names.zip(&config.0).chain(fixed).map(|(name, value)| format!("{}: {}", json!(name), json!(value)));
