@@ -1,10 +1,12 @@
 //! Recorded spaces in other programs' forms, and results for other programs.
 //!
 //! [`read_recording`] takes any of them and tells them apart by their content: the compact CSV, a Kernel Tuner cache
-//! ([`kernel_tuner`]), a T4 file ([`t4`]). All may be gzipped.
+//! ([`kernel_tuner`]), a T4 file ([`t4`]), a store or its JSON export ([`store_json`]). All may be gzipped.
 
+pub mod constants;
 pub mod kernel_tuner;
 mod mend;
+pub mod store_json;
 pub mod t4;
 
 use std::fmt;
@@ -15,6 +17,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::replay::{Measured, Record, Recording, Summary};
 use super::space::Space;
+use super::store::{Store, StoreError};
 use super::{Config, Failure, FailureKind, Value, replay};
 
 /// Larger files are refused, also after unpacking: a recorded space has some MB.
@@ -39,15 +42,24 @@ pub enum InterchangeError {
         /// What is wrong, and where.
         what: String,
     },
+    /// It is a store, and that cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// Reads a recorded space in any of the known forms.
 ///
+/// A store that holds several runs needs to be told which: `FILE#RUN`, with the number that `store list` shows.
+///
 /// # Errors
 /// The file, and in it the line, entry or field that cannot be understood.
 pub fn read_recording(path: &Path) -> Result<Recording, InterchangeError> {
-    let content = |what: String| InterchangeError::Content { file: path.to_owned(), what };
-    let text = read_text(path)?;
+    let (file, run) = split_run(path);
+    let content = |what: String| InterchangeError::Content { file: file.clone(), what };
+    if starts_as_store(&file) {
+        return store_json::recording_of_store(&Store::open_read_only(&file)?, run);
+    }
+    let text = read_text(&file)?;
     if !text.trim_start().starts_with('{') {
         return replay::parse_csv(&text).map_err(content);
     }
@@ -55,13 +67,34 @@ pub fn read_recording(path: &Path) -> Result<Recording, InterchangeError> {
     match probe(&mended).map_err(content)? {
         Form::KernelTuner => kernel_tuner::parse(&mended).map_err(content),
         Form::T4 => t4::parse(&mended).map_err(content),
+        Form::StoreExport => {
+            let export = store_json::parse(&mended).map_err(content)?;
+            store_json::recording_of_export(&export, run).map_err(content)
+        }
     }
+}
+
+/// `FILE#RUN`, unless a file of that whole name is there.
+fn split_run(path: &Path) -> (PathBuf, Option<i64>) {
+    let whole = || (path.to_owned(), None);
+    if path.exists() {
+        return whole();
+    }
+    let Some((file, run)) = path.to_str().and_then(|text| text.rsplit_once('#')) else { return whole() };
+    run.parse().map_or_else(|_| whole(), |run| (PathBuf::from(file), Some(run)))
+}
+
+/// Whether the file begins as SQLite's do.
+fn starts_as_store(path: &Path) -> bool {
+    let mut magic = [0; 16];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && &magic == b"SQLite format 3\0"
 }
 
 /// The JSON forms.
 enum Form {
     KernelTuner,
     T4,
+    StoreExport,
 }
 
 fn probe(text: &str) -> Result<Form, String> {
@@ -69,12 +102,16 @@ fn probe(text: &str) -> Result<Form, String> {
     struct Probe {
         cache: Option<IgnoredAny>,
         results: Option<IgnoredAny>,
+        format: Option<IgnoredAny>,
     }
     let probe: Probe = serde_json::from_str(text).map_err(|error| format!("JSON: {error}"))?;
     match probe {
         Probe { cache: Some(_), .. } => Ok(Form::KernelTuner),
         Probe { results: Some(_), .. } => Ok(Form::T4),
-        _ => Err("neither a Kernel Tuner cache (\"cache\"), a T4 file".to_owned()),
+        Probe { format: Some(_), .. } => Ok(Form::StoreExport),
+        _ => {
+            Err("neither a Kernel Tuner cache (\"cache\"), a T4 file (\"results\") nor a store (\"format\")".to_owned())
+        }
     }
 }
 
