@@ -1,10 +1,14 @@
 //! Decoders: one trait, several backends, the same bits from each of them.
 
+pub mod cpu;
 mod hits;
+mod kind;
 mod options;
+pub mod reference;
 mod report;
 
 pub use hits::{UtHits, UtHitsMut};
+pub use kind::{Backend, UnknownBackend};
 pub use options::{DecodeOptions, Flip, Position};
 pub use report::BatchReport;
 pub use ut_kernels::report::{Count, EventReport, Kind};
