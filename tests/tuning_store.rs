@@ -81,6 +81,8 @@ fn evidence(config: Config, time_ms: f64) -> Evidence {
     }
 }
 
+type Change = fn(&mut DeviceIdentity);
+
 /// Everything a task needs, to be changed one thing at a time.
 #[derive(Clone)]
 struct Key {
@@ -176,7 +178,7 @@ fn exact_wants_everything_the_same_and_ignores_the_uuid() {
 
 #[test]
 fn nearest_relaxes_driver_then_runtime_and_platform_then_device_then_capability_and_says_so() {
-    let steps: [(u8, fn(&mut DeviceIdentity)); 4] = [
+    let steps: [(u8, Change); 4] = [
         (4, |device| {
             device.name = "NVIDIA A100".to_owned();
             device.compute_capability = "8.0".to_owned();
@@ -701,6 +703,17 @@ fn eight_processes_write_one_new_store_at_once() {
     }
 }
 
+/// A device that nobody may ask.
+struct Never;
+impl Device for Never {
+    fn name(&self) -> String {
+        "never".to_owned()
+    }
+    fn measure(&mut self, config: &Config, _: usize) -> Outcome {
+        panic!("{config:?} is measured again")
+    }
+}
+
 #[test]
 fn a_run_that_a_living_process_continues_is_not_taken_and_a_hang_is_remembered() {
     let folder = Folder::new();
@@ -718,15 +731,6 @@ fn a_run_that_a_living_process_continues_is_not_taken_and_a_hang_is_remembered()
     let (_, observations) = other.resume(&key.task(), &plan()).unwrap().unwrap();
     assert_eq!(observations, [observation]);
 
-    struct Never;
-    impl Device for Never {
-        fn name(&self) -> String {
-            "never".to_owned()
-        }
-        fn measure(&mut self, config: &Config, _: usize) -> Outcome {
-            panic!("{config:?} is measured again")
-        }
-    }
     let mut never = Never;
     let mut recorder = Recorder::start(&mut never, &mut one, &key.task(), &another, true).unwrap();
     assert_eq!(recorder.measure(&config(64, "b"), 5), Outcome::Failed(hang));

@@ -82,6 +82,23 @@ impl Drop for Running {
     }
 }
 
+fn start(command: &mut Command) -> std::io::Result<Running> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let missing = || std::io::Error::other("the child has no pipes");
+    let requests = child.stdin.take().ok_or_else(missing)?;
+    let output = child.stdout.take().ok_or_else(missing)?;
+    let (sender, answers) = channel();
+    // Ends with the child, whose end closes the pipe.
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines() {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    Ok(Running { child, requests, answers })
+}
+
 impl ProcessDevice {
     /// A device behind `command`, whose process [`serve`]s. A measurement may take `time_out`, whatever its number of
     /// launches.
@@ -90,26 +107,10 @@ impl ProcessDevice {
     }
 
     fn child(&mut self) -> std::io::Result<&mut Running> {
-        let running = match self.child.take() {
-            Some(running) => running,
-            None => {
-                let mut child = self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-                let missing = || std::io::Error::other("the child has no pipes");
-                let requests = child.stdin.take().ok_or_else(missing)?;
-                let output = child.stdout.take().ok_or_else(missing)?;
-                let (sender, answers) = channel();
-                // Ends with the child, whose end closes the pipe.
-                std::thread::spawn(move || {
-                    for line in BufReader::new(output).lines() {
-                        if sender.send(line).is_err() {
-                            break;
-                        }
-                    }
-                });
-                Running { child, requests, answers }
-            }
-        };
-        Ok(self.child.insert(running))
+        if self.child.is_none() {
+            self.child = Some(start(&mut self.command)?);
+        }
+        self.child.as_mut().ok_or_else(|| std::io::Error::other("no child"))
     }
 
     fn ask(&mut self, config: &Config, launches: usize) -> Result<Outcome, Failure> {

@@ -244,7 +244,7 @@ impl Device for Synthetic {
             Fate::Fails => return failed(FailureKind::Launch, "synthetic: too many resources requested"),
             Fate::Wrong => return failed(FailureKind::WrongResult, "synthetic: differs from the reference"),
             Fate::Hangs => loop {
-                std::thread::sleep(Duration::from_secs(3600));
+                std::thread::sleep(Duration::from_hours(1));
             },
             Fate::Crashes => std::process::abort(),
         }

@@ -6,10 +6,12 @@ mod args;
 mod convert;
 mod decode;
 mod detector;
+mod explain;
 mod generate;
 mod inspect;
 mod output;
 mod progress;
+mod store;
 mod summary;
 mod throughput;
 mod words;
@@ -57,6 +59,8 @@ enum Command {
     Generate(generate::Args),
     Convert(convert::Args),
     Throughput(throughput::Args),
+    Store(store::Args),
+    Explain(explain::Args),
     /// Print a completion script for your shell.
     ///
     /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
@@ -73,6 +77,8 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Throughput(args) => throughput::run(&args),
+        Command::Store(args) => store::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);

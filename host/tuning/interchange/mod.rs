@@ -74,6 +74,25 @@ pub fn read_recording(path: &Path) -> Result<Recording, InterchangeError> {
     }
 }
 
+/// Reads runs for a store: another store, an export, or a recorded space in any of the other forms as one run.
+///
+/// # Errors
+/// As [`read_recording`].
+pub fn read_import(file: &Path) -> Result<store_json::Export, InterchangeError> {
+    if starts_as_store(file) {
+        return Ok(store_json::export(&Store::open_read_only(file)?, &[])?);
+    }
+    let content = |what: String| InterchangeError::Content { file: file.to_owned(), what };
+    let text = read_text(file)?;
+    if text.trim_start().starts_with('{') {
+        let mended = mend::mend(&text);
+        if let Form::StoreExport = probe(&mended).map_err(content)? {
+            return store_json::parse(&mended).map_err(content);
+        }
+    }
+    Ok(store_json::export_of(&read_recording(file)?)?)
+}
+
 /// `FILE#RUN`, unless a file of that whole name is there.
 fn split_run(path: &Path) -> (PathBuf, Option<i64>) {
     let whole = || (path.to_owned(), None);

@@ -8,8 +8,8 @@ use std::io::{self, Write};
 
 use super::{InterchangeError, assemble, failed, key_of, samples};
 use crate::tuning::replay::{Measured, Record, Recording};
-use crate::tuning::store::contents::{PinRecord, RunRecord};
-use crate::tuning::store::{Store, StoreError};
+use crate::tuning::store::contents::{PinRecord, RunRecord, SpaceRecord};
+use crate::tuning::store::{DeviceIdentity, Observation, Plan, Store, StoreError, TunableIdentity, Workload};
 use crate::tuning::{FailureKind, Outcome};
 
 /// What `format` says.
@@ -84,6 +84,47 @@ pub fn parse(text: &str) -> Result<Export, String> {
     serde_json::from_str(text).map_err(|error| format!("store export: {error}"))
 }
 
+/// A recording as one run, so that a store can take it in. What has only a summary counts as one sample, its mean.
+pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut measurements = Vec::new();
+    for (index, record) in recording.records.iter().enumerate() {
+        let outcome = match &record.measured {
+            Measured::Samples(times) => Outcome::Times(times.clone()),
+            Measured::Summary(summary) => Outcome::Times(vec![summary.mean_ms]),
+            Measured::Failed(failure) => Outcome::Failed(failure.clone()),
+        };
+        let launches = if let Outcome::Times(times) = &outcome { times.len() } else { 1 };
+        let config = recording.space.config(index);
+        for byte in format!("{config:?}{outcome:?}").bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        measurements.push(Observation { config, launches, outcome, took_ms: 0.0 });
+    }
+    let mut workload = Workload::new();
+    if !recording.problem.is_empty() {
+        workload = workload.with("problem_size", recording.problem.as_str())?;
+    }
+    for (name, value) in &recording.fixed {
+        workload = workload.with(name.as_str(), value.clone())?;
+    }
+    let run = RunRecord {
+        run: 1,
+        // The same recording again is the same run.
+        uid: format!("imported-{hash:016x}"),
+        device: DeviceIdentity::named(recording.device.clone(), "recorded"),
+        tunable: TunableIdentity::new(recording.kernel.clone(), 0),
+        workload,
+        space: SpaceRecord::of(&recording.space)?,
+        plan: Plan { strategy: "recorded".to_owned(), seed: 0, budget: String::new() },
+        started: "1970-01-01T00:00:00.000Z".to_owned(),
+        finished: Some("1970-01-01T00:00:00.000Z".to_owned()),
+        decision: None,
+        measurements,
+    };
+    Ok(Export { format: FORMAT.to_owned(), version: VERSION, runs: vec![run], pins: Vec::new() })
+}
+
 /// What a store holds of one task, as a recording.
 pub(super) fn recording_of_store(store: &Store, run: Option<i64>) -> Result<Recording, InterchangeError> {
     let content = |what: String| InterchangeError::Content { file: store.file().to_owned(), what };
@@ -93,8 +134,11 @@ pub(super) fn recording_of_store(store: &Store, run: Option<i64>) -> Result<Reco
     recording_of(&runs).map_err(content)
 }
 
-/// The same of an export.
-pub(super) fn recording_of_export(export: &Export, run: Option<i64>) -> Result<Recording, String> {
+/// What an export holds of one task (or of one run), as a recording.
+///
+/// # Errors
+/// Runs of several tasks, of which none is named; a run that is not there.
+pub fn recording_of_export(export: &Export, run: Option<i64>) -> Result<Recording, String> {
     let mut runs = export.runs.clone();
     recording_of(choose(&mut runs, run)?)
 }
@@ -119,6 +163,9 @@ fn choose(runs: &mut Vec<RunRecord>, run: Option<i64>) -> Result<&[RunRecord], S
 }
 
 /// One recording of runs of one task: samples are joined, a failure replaces what was before and times replace a failure.
+///
+/// # Errors
+/// Configurations of several lengths; values that are not finite.
 pub fn recording_of(runs: &[RunRecord]) -> Result<Recording, String> {
     let Some(first) = runs.first() else { return Ok(Recording::default()) };
     let names: Vec<String> = first.space.parameters.iter().map(|(name, _)| name.clone()).collect();

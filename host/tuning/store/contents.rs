@@ -6,9 +6,11 @@ use rusqlite::{OptionalExtension, params};
 
 use super::lookup::device_of;
 use super::rows::{
-    NOW, ParameterRow, blob_of, configuration_row, device_row, json_of, space_row, tunable_row, word_of, workload_row,
+    NOW, ParameterRow, blob_of, configuration_row, device_row, hash_of, json_of, parameters_of, space_row, tunable_row,
+    word_of, workload_row,
 };
 use super::{DeviceIdentity, Evidence, Observation, Plan, Store, StoreError, TunableIdentity, Workload};
+use crate::tuning::space::Space;
 use crate::tuning::{Config, Outcome};
 
 /// A space as the store keeps it.
@@ -20,6 +22,18 @@ pub struct SpaceRecord {
     pub parameters: Vec<ParameterRow>,
     /// Valid configurations.
     pub valid: u64,
+}
+
+impl SpaceRecord {
+    /// What a store keeps of `space`.
+    ///
+    /// # Errors
+    /// Values that no text can be made of.
+    pub fn of(space: &Space) -> Result<Self, StoreError> {
+        let bad = |error: rusqlite::Error| StoreError::BadKey { what: "a space".to_owned(), why: error.to_string() };
+        let hash = hash_of(space).map_err(bad)?;
+        Ok(Self { hash, parameters: parameters_of(space), valid: space.len() as u64 })
+    }
 }
 
 /// A run and all that it belongs to.

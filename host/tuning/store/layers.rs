@@ -33,13 +33,12 @@ impl Locations {
     pub fn choose(user: Option<PathBuf>, matching: Option<Matching>) -> Result<Self, StoreError> {
         let bad = |what: &str, why: String| StoreError::BadKey { what: what.to_owned(), why };
         let named = user.or_else(|| std::env::var_os(DB_VARIABLE).filter(|text| !text.is_empty()).map(PathBuf::from));
-        let user = match named {
-            Some(user) => user,
-            None => {
-                let folders = etcetera::choose_base_strategy()
-                    .map_err(|error| bad("the default store", format!("{error}; set {DB_VARIABLE}")))?;
-                folders.cache_dir().join("ut-decode").join("tune.sqlite")
-            }
+        let user = if let Some(user) = named {
+            user
+        } else {
+            let folders = etcetera::choose_base_strategy()
+                .map_err(|error| bad("the default store", format!("{error}; set {DB_VARIABLE}")))?;
+            folders.cache_dir().join("ut-decode").join("tune.sqlite")
         };
         let matching = match (matching, std::env::var(MATCH_VARIABLE)) {
             (Some(matching), _) => matching,

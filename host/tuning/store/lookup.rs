@@ -224,7 +224,7 @@ impl Store {
         )?;
         let mut found = Vec::new();
         for Candidate { number, text, at, values, parameters, device } in rows {
-            let wrong = |error: serde_json::Error| self.bad_row(format!("decision of run {number}"), error);
+            let wrong = |error: serde_json::Error| self.bad_row(format!("decision of run {number}"), &error);
             let evidence: Evidence = serde_json::from_str(&text).map_err(wrong)?;
             let parameters: Vec<ParameterRow> = serde_json::from_str(&parameters).map_err(wrong)?;
             let values: Config = serde_json::from_str(&values).map_err(wrong)?;
@@ -250,7 +250,7 @@ impl Store {
         )?;
         let mut found = Vec::new();
         for Candidate { number, text, at, values, parameters, device } in rows {
-            let wrong = |error: serde_json::Error| self.bad_row(format!("pin {number}"), error);
+            let wrong = |error: serde_json::Error| self.bad_row(format!("pin {number}"), &error);
             let parameters: Vec<ParameterRow> = serde_json::from_str(&parameters).map_err(wrong)?;
             let values: Config = serde_json::from_str(&values).map_err(wrong)?;
             let relaxed = differences(&device, task.device);

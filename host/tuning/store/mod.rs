@@ -90,7 +90,7 @@ impl Store {
     }
 
     /// A row that cannot be understood.
-    fn bad_row(&self, row: impl Into<String>, what: impl ToString) -> StoreError {
+    fn bad_row(&self, row: impl Into<String>, what: &dyn std::fmt::Display) -> StoreError {
         StoreError::BadRow { file: self.file.clone(), row: row.into(), what: what.to_string() }
     }
 

@@ -169,14 +169,12 @@ fn log_waits(file: &Path) -> bool {
 fn connect_immutable(file: &Path, wait: Duration) -> Result<Connection, StoreError> {
     let absolute = std::path::absolute(file)
         .map_err(|error| StoreError::CannotOpen { file: file.to_owned(), what: error.to_string() })?;
-    let mut uri = String::from("file://");
-    for byte in absolute.to_string_lossy().bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
-            uri.push(char::from(byte));
-        } else {
-            uri.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    uri.push_str("?immutable=1");
+    let escaped = |byte: u8| match byte {
+        b'/' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    let path: String = absolute.to_string_lossy().bytes().map(escaped).collect();
+    let uri = format!("file://{path}?immutable=1");
     connect(Path::new(&uri), wait, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
 }

@@ -295,6 +295,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of writing.
+    #[expect(clippy::needless_pass_by_value, reason = "the run is over: its lock goes with it")]
     pub fn decide(&mut self, run: Run, evidence: &Evidence) -> Result<(), StoreError> {
         self.write(|transaction| {
             let configuration = configuration_row(transaction, run.space, &evidence.chosen.config)?;
@@ -311,6 +312,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of writing.
+    #[expect(clippy::needless_pass_by_value, reason = "the run is over: its lock goes with it")]
     pub fn end(&mut self, run: Run) -> Result<(), StoreError> {
         self.write(|transaction| {
             transaction.execute(&format!("UPDATE runs SET finished = {NOW} WHERE id = ?1"), [run.id])
@@ -369,7 +371,7 @@ impl Store {
         })();
         let rows = rows.map_err(|error| self.failure(error))?;
         let understood = rows.into_iter().map(|(run, sequence, config, launches, times, failure, message, took_ms)| {
-            let wrong = |what: String| self.bad_row(format!("measurement {sequence} of run {run}"), what);
+            let wrong = |what: String| self.bad_row(format!("measurement {sequence} of run {run}"), &what);
             let config = serde_json::from_str(&config).map_err(|error| wrong(format!("configuration: {error}")))?;
             let outcome = match (times, failure) {
                 (Some(blob), None) => {
