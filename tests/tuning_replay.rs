@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ut_decoding::tuning::replay::{Measured, Noise, Recording, Replay, parse_csv, read_csv};
+use ut_decoding::tuning::replay::{Measured, Noise, Record, Recording, Replay, parse_csv, read_csv};
 use ut_decoding::tuning::{Config, Device, FailureKind, Outcome, Value};
 
 /// The shared recordings; `None`, with a word, where they are not.
@@ -136,6 +136,6 @@ fn the_shared_recordings_are_read() {
         let path = data.join("compact").join(format!("{name}.csv.gz"));
         let recording = read_csv(&path).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(recording.space.len(), rows, "{name}");
-        assert_eq!(recording.records.iter().filter_map(|record| record.mean_ms()).count(), valid, "{name}");
+        assert_eq!(recording.records.iter().filter_map(Record::mean_ms).count(), valid, "{name}");
     }
 }

@@ -127,7 +127,6 @@ pub enum Function {
     Min,
     List,
     Range,
-    Len,
     Sum,
 }
 
@@ -179,7 +178,9 @@ impl Expr {
             Self::Binary(_, left, right) => [left, right].into_iter().for_each(|side| side.collect(names)),
             Self::Compare(first, rest) => {
                 first.collect(names);
-                rest.iter().for_each(|(_, operand)| operand.collect(names));
+                for (_, operand) in rest {
+                    operand.collect(names);
+                }
             }
             Self::Choice(condition, yes, no) => [condition, yes, no].into_iter().for_each(|part| part.collect(names)),
             Self::Call(_, operands) | Self::List(operands) => operands.iter().for_each(|part| part.collect(names)),
@@ -445,7 +446,6 @@ impl Parser<'_> {
                     "min" => Function::Min,
                     "list" => Function::List,
                     "range" => Function::Range,
-                    "len" => Function::Len,
                     "sum" => Function::Sum,
                     _ => {
                         self.at -= 2;

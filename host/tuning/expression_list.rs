@@ -68,10 +68,10 @@ impl Lists {
                 _ => return Err(ExpressionError::Fault(Fault::Type)),
             }
         }
-        let (from, to, step) = match bounds.as_slice() {
-            &[to] => (0, to, 1),
-            &[from, to] => (from, to, 1),
-            &[from, to, step] if step != 0 => (from, to, step),
+        let (from, to, step) = match *bounds.as_slice() {
+            [to] => (0, to, 1),
+            [from, to] => (from, to, 1),
+            [from, to, step] if step != 0 => (from, to, step),
             _ => return Err(ExpressionError::Shape("range takes one to three numbers, the last not 0".to_owned())),
         };
         let mut list = Vec::new();
@@ -94,11 +94,6 @@ impl Lists {
         }
         if let Expr::Literal(value) = expr {
             return Ok(value.clone());
-        }
-        if let Expr::Call(Function::Len, operands) = expr
-            && operands.len() == 1
-        {
-            return Ok(Value::Int(self.list(&operands[0])?.len() as i64));
         }
         Program::compile(expr, &[], &self.scope)?.evaluate(&[])
     }

@@ -131,7 +131,7 @@ impl Number {
     pub(super) fn int(self) -> Self {
         match self.plain() {
             // 2^63 itself is out of range; both bounds are exact doubles.
-            Real(value) if value >= -9_223_372_036_854_775_808.0 && value < 9_223_372_036_854_775_808.0 => {
+            Real(value) if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) => {
                 Int(value as i64)
             }
             Real(_) => Bad(Fault::Overflow),
@@ -179,9 +179,8 @@ fn whole(operator: Binary, a: i64, b: i64) -> Number {
         Binary::Add => or_overflow(a.checked_add(b)),
         Binary::Subtract => or_overflow(a.checked_sub(b)),
         Binary::Multiply => or_overflow(a.checked_mul(b)),
-        Binary::Divide if b == 0 => Bad(Fault::DivisionByZero),
+        Binary::Divide | Binary::FloorDivide | Binary::Modulo if b == 0 => Bad(Fault::DivisionByZero),
         Binary::Divide => Real(a as f64 / b as f64),
-        Binary::FloorDivide | Binary::Modulo if b == 0 => Bad(Fault::DivisionByZero),
         // What / and % give towards zero, moved to the floor where the remainder's sign is not the divisor's.
         Binary::FloorDivide => match (a.checked_div(b), a.checked_rem(b)) {
             (Some(quotient), Some(rest)) => Int(quotient - i64::from(rest != 0 && (rest < 0) != (b < 0))),

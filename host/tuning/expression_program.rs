@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::Value;
+use super::enumerate::Rule;
 use super::expression::{Binary, Comparison, Expr, ExpressionError, Function, Unary};
 use super::expression_number::{Fault, Number, binary, compare};
 
@@ -245,19 +246,36 @@ impl Graph {
                 let zero = self.add(Node::Constant(Number::Int(0)));
                 Ok(nodes.iter().fold(zero, |sum, &next| self.add(Node::Binary(Binary::Add, sum, next))))
             }
-            (Function::List | Function::Range | Function::Len, _) => {
-                Err(ExpressionError::Shape("list, range and len only make the values of a parameter".to_owned()))
+            (Function::List | Function::Range, _) => {
+                Err(ExpressionError::Shape("list and range only make the values of a parameter".to_owned()))
             }
             _ => Err(ExpressionError::Shape("a function with the wrong number of operands".to_owned())),
         }
     }
 
-    /// Whether a node's value depends on no parameter; its value then.
-    pub(super) fn fixed(&self, node: NodeId) -> Option<Number> {
-        match self.nodes[node as usize] {
-            Node::Constant(number) => Some(number),
-            _ => None,
-        }
+    /// The parameters that a rule asks for, by their places, in ascending order.
+    pub(super) fn parameters_of(&self, rule: &Rule) -> Vec<usize> {
+        let mut places: Vec<usize> = match rule {
+            Rule::Closure(places, _) => places.clone(),
+            Rule::Node(root) => {
+                let mut needed = vec![false; self.nodes.len()];
+                needed[*root as usize] = true;
+                // Operands stand before their nodes.
+                for at in (0..needed.len()).rev() {
+                    if needed[at] {
+                        self.nodes[at].operands().for_each(|operand| needed[operand as usize] = true);
+                    }
+                }
+                let place = |(node, &needed): (&Node, &bool)| match node {
+                    Node::Parameter(place) if needed => Some(*place as usize),
+                    _ => None,
+                };
+                self.nodes.iter().zip(&needed).filter_map(place).collect()
+            }
+        };
+        places.sort_unstable();
+        places.dedup();
+        places
     }
 }
 
@@ -279,7 +297,9 @@ impl Program {
     /// A name that is neither; a list where one value is wanted.
     pub fn compile(expr: &Expr, parameters: &[String], constants: &[(String, Value)]) -> Result<Self, ExpressionError> {
         let mut graph = Graph::new(parameters);
-        constants.iter().for_each(|(name, value)| graph.constant(name, value));
+        for (name, value) in constants {
+            graph.constant(name, value);
+        }
         let root = graph.compile(expr)?;
         Ok(Self { graph, root })
     }

@@ -3,6 +3,7 @@
 //! Nothing here knows of the UT: whatever has a space of parameters and a way to measure one configuration can be
 //! tuned: a kernel, the CPU decoder, a replayed recording, a synthetic device.
 
+mod enumerate;
 pub mod expression;
 mod expression_list;
 pub mod expression_number;
@@ -12,13 +13,19 @@ pub mod process;
 pub mod replay;
 mod replay_csv;
 pub mod space;
+mod space_builder;
+mod space_file;
 pub mod store;
 pub mod synthetic;
+mod t1;
 
 use std::fmt;
 
 pub use replay::{Noise, Recording, Replay};
-pub use space::{ConfigIndex, Space, SpaceError};
+pub use space::{ConfigIndex, ConstraintReport, Parameter, Space, SpaceError, SpaceReport};
+pub use space_builder::{DeviceLimits, Footprint, SpaceBuilder};
+pub use space_file::{parse_toml, read_toml};
+pub use t1::{parse_t1, read_t1};
 
 /// The value of one parameter.
 #[derive(Clone, Debug, PartialEq, PartialOrd, serde::Serialize, serde::Deserialize)]

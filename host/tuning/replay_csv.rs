@@ -100,7 +100,7 @@ pub fn parse_csv(text: &str) -> Result<Recording, String> {
     }
 
     let kinds: Vec<fn(&str) -> Option<Value>> =
-        (0..status).map(|column| kind_of(cells.iter().map(|row| row[column]))).collect();
+        (0..status).map(|column| kind_of(&cells.iter().map(|row| row[column]).collect::<Vec<_>>())).collect();
     let mut rows = Vec::new();
     for row in &cells {
         // The column's kind was chosen so that every cell parses.
@@ -122,7 +122,7 @@ pub fn parse_csv(text: &str) -> Result<Recording, String> {
 }
 
 /// The narrowest kind that all cells of a column have.
-fn kind_of<'a>(cells: impl Iterator<Item = &'a str> + Clone) -> fn(&str) -> Option<Value> {
+fn kind_of(cells: &[&str]) -> fn(&str) -> Option<Value> {
     let int = |cell: &str| cell.parse().ok().map(Value::Int);
     let float = |cell: &str| cell.parse().ok().filter(|value: &f64| value.is_finite()).map(Value::Float);
     let boolean = |cell: &str| match cell {
@@ -131,7 +131,7 @@ fn kind_of<'a>(cells: impl Iterator<Item = &'a str> + Clone) -> fn(&str) -> Opti
         _ => None,
     };
     let kinds: [fn(&str) -> Option<Value>; 3] = [int, float, boolean];
-    let all = |kind: &fn(&str) -> Option<Value>| cells.clone().all(|cell| kind(cell).is_some());
+    let all = |kind: &fn(&str) -> Option<Value>| cells.iter().all(|cell| kind(cell).is_some());
     kinds.into_iter().find(all).unwrap_or(|cell| Some(Value::Text(cell.to_owned())))
 }
 

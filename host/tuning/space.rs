@@ -236,8 +236,7 @@ impl Space {
             let mut seen = std::collections::HashMap::new();
             let mut values = Vec::new();
             for row in rows {
-                if !seen.contains_key(&Hashed(&row[column])) {
-                    seen.insert(Hashed(&row[column]), 0u32);
+                if seen.insert(Hashed(&row[column]), 0u32).is_none() {
                     values.push(row[column].clone());
                 }
             }

@@ -171,18 +171,6 @@ impl fmt::Display for Workload {
     }
 }
 
-impl From<bool> for Value {
-    fn from(value: bool) -> Self {
-        Self::Bool(value)
-    }
-}
-
-impl From<i64> for Value {
-    fn from(value: i64) -> Self {
-        Self::Int(value)
-    }
-}
-
 impl From<i32> for Value {
     fn from(value: i32) -> Self {
         Self::Int(i64::from(value))
@@ -192,18 +180,6 @@ impl From<i32> for Value {
 impl From<u32> for Value {
     fn from(value: u32) -> Self {
         Self::Int(i64::from(value))
-    }
-}
-
-impl From<f64> for Value {
-    fn from(value: f64) -> Self {
-        Self::Float(value)
-    }
-}
-
-impl From<&str> for Value {
-    fn from(value: &str) -> Self {
-        Self::Text(value.to_owned())
     }
 }
 
