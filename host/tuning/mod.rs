@@ -3,6 +3,11 @@
 //! Nothing here knows of the UT: whatever has a space of parameters and a way to measure one configuration can be
 //! tuned: a kernel, the CPU decoder, a replayed recording, a synthetic device.
 
+pub mod compare;
+pub mod statistics;
+pub mod verdict;
+pub mod watch;
+
 use std::fmt;
 
 /// The value of one parameter.
