@@ -4,6 +4,8 @@
 //! tuned: a kernel, the CPU decoder, a replayed recording, a synthetic device.
 
 pub mod compare;
+pub mod drift;
+pub mod online;
 pub mod statistics;
 pub mod verdict;
 pub mod watch;
