@@ -1,9 +1,13 @@
 //! Decoders: one trait, several backends, the same bits from each of them.
 
 pub mod cpu;
+pub mod emulated;
 mod hits;
 mod kind;
+pub mod launch;
+pub mod occupancy;
 mod options;
+pub mod ptx;
 pub mod reference;
 mod report;
 

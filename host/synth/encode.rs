@@ -119,6 +119,6 @@ mod tests {
         };
         assert_eq!(encode_v4(&[], 128), [0, 0, 128, 0]);
         let word = (0x8000 + 3071 * 4 + 2_u16).to_le_bytes();
-        assert_eq!(encode_v4(&[cluster], 128), [1, 0, 128, 0, word[0], word[1], 0, 0, 0xFF, 19, 18 | 0x80]);
+        assert_eq!(encode_v4(&[cluster], 128), [1, 0, 128, 0, word[0], word[1], 0, 0, 0xFF, 19, 0x92]);
     }
 }

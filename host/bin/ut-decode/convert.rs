@@ -69,7 +69,7 @@ fn into_dumps(events: &mut Events, directory: &Path, progress: &mut Progress) ->
         if !written.insert(name) {
             let other = "is the name of two events of the input: convert files with the same run and event numbers into \
                          different directories";
-            return Err(format!("{}: {other}", path.display()).into());
+            return Err(format!("{} {other}", path.display()).into());
         }
         let banks = event.banks().filter(|bank| kind::is_decoded(bank.kind));
         lost.add(&event, banks.clone());

@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Events of a batch.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     batch: u32,
     /// How long to measure, in seconds.
     #[arg(long, value_name = "S", default_value_t = 5.0)]
