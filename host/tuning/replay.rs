@@ -2,6 +2,7 @@
 //! without one.
 
 use super::space::{ConfigIndex, Space};
+use super::strategy::draw::mix;
 use super::{Config, Device, Failure, FailureKind, Outcome, Value};
 
 pub use super::replay_csv::{parse_csv, read_csv};
@@ -177,12 +178,4 @@ impl Device for Replay {
 
 fn declined(message: String) -> Outcome {
     Outcome::Failed(Failure { kind: FailureKind::Declined, message })
-}
-
-/// A bijection of 64 bits that leaves no trace of its argument's structure (splitmix64's step).
-pub(super) fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

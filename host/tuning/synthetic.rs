@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::replay::mix;
+use super::strategy::draw::mix;
 use super::space::Space;
 use super::{Config, Device, Failure, FailureKind, Outcome, Value};
 
