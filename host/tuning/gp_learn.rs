@@ -38,7 +38,13 @@ impl Learner {
         // still sees a difference.
         let prior_weight = -2.0 * (PRIOR_SCALE * (columns.max(1) as f64).sqrt()).ln();
         let hyper = Hyper { log_weights: vec![prior_weight; columns], log_noise: PRIOR_NOISE };
-        Self { hyper, steps: vec![0.3; columns + 1], slopes: vec![0.0; columns + 1], prior_weight, categories: categories.to_vec() }
+        Self {
+            hyper,
+            steps: vec![0.3; columns + 1],
+            slopes: vec![0.0; columns + 1],
+            prior_weight,
+            categories: categories.to_vec(),
+        }
     }
 
     /// Takes one step, for `values` at `points`. Does nothing with fewer than three.
@@ -60,8 +66,9 @@ impl Learner {
             } else {
                 (&mut self.hyper.log_noise, NOISE)
             };
-            *target = (*target - self.steps[at] * self.slopes[at].signum() * f64::from(u8::from(self.slopes[at] != 0.0)))
-                .clamp(bounds.0, bounds.1);
+            *target = (*target
+                - self.steps[at] * self.slopes[at].signum() * f64::from(u8::from(self.slopes[at] != 0.0)))
+            .clamp(bounds.0, bounds.1);
         }
     }
 }

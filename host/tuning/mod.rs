@@ -3,6 +3,7 @@
 //! Nothing here knows of the UT: whatever has a space of parameters and a way to measure one configuration can be
 //! tuned: a kernel, the CPU decoder, a replayed recording, a synthetic device.
 
+pub mod budget;
 pub mod compare;
 pub mod drift;
 mod enumerate;
@@ -18,6 +19,7 @@ pub mod process;
 pub mod replay;
 mod replay_csv;
 pub mod score;
+pub mod session;
 pub mod space;
 mod space_builder;
 mod space_file;
@@ -26,6 +28,7 @@ pub mod store;
 pub mod strategy;
 pub mod synthetic;
 mod t1;
+pub mod tuned;
 pub mod verdict;
 pub mod watch;
 

@@ -200,7 +200,14 @@ pub fn table(rows: &[ScoreRow]) -> String {
     use std::fmt::Write;
     let mut text = String::new();
     let width = rows.iter().map(|row| row.space.len()).max().unwrap_or(0).max(5);
-    let line = |text: &mut String, name: &str, kind: &str, score: Estimate, at_50: Estimate, at_end: Estimate, within: f64, ms: f64| {
+    let line = |text: &mut String,
+                name: &str,
+                kind: &str,
+                score: Estimate,
+                at_50: Estimate,
+                at_end: Estimate,
+                within: f64,
+                ms: f64| {
         let _ = writeln!(
             text,
             "{name:width$}  {kind:10}  {score}  {:.3} ± {:.3}  {:.3} ± {:.3}  {within:.2}  {ms:7.2}",
@@ -218,12 +225,31 @@ pub fn table(rows: &[ScoreRow]) -> String {
         let rows: Vec<&ScoreRow> = rows.iter().filter(|row| row.strategy == kind).collect();
         for row in &rows {
             let (score, at_50, at_end) = (row.score(), row.at_50(), row.at_end());
-            line(&mut text, &row.space, kind.name(), score, at_50, at_end, row.within_5_percent(), row.slowest_proposal_ms());
+            line(
+                &mut text,
+                &row.space,
+                kind.name(),
+                score,
+                at_50,
+                at_end,
+                row.within_5_percent(),
+                row.slowest_proposal_ms(),
+            );
         }
-        let mean = |of: fn(&ScoreRow) -> Estimate| Estimate::mean_of(&rows.iter().map(|row| of(row)).collect::<Vec<_>>());
+        let mean =
+            |of: fn(&ScoreRow) -> Estimate| Estimate::mean_of(&rows.iter().map(|row| of(row)).collect::<Vec<_>>());
         let within = rows.iter().map(|row| row.within_5_percent()).sum::<f64>() / rows.len() as f64;
         let ms = rows.iter().map(|row| row.slowest_proposal_ms()).fold(0.0, f64::max);
-        line(&mut text, "mean", kind.name(), mean(ScoreRow::score), mean(ScoreRow::at_50), mean(ScoreRow::at_end), within, ms);
+        line(
+            &mut text,
+            "mean",
+            kind.name(),
+            mean(ScoreRow::score),
+            mean(ScoreRow::at_50),
+            mean(ScoreRow::at_end),
+            within,
+            ms,
+        );
     }
     text
 }

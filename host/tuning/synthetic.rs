@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::strategy::draw::mix;
 use super::space::Space;
+use super::strategy::draw::mix;
 use super::{Config, Device, Failure, FailureKind, Outcome, Value};
 
 /// What is wrong with a synthetic device. All zero: nothing.

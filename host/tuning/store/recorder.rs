@@ -18,7 +18,7 @@ pub struct Recorder<'a> {
     run: Run,
     recorded: VecDeque<Observation>,
     resumed: usize,
-    earlier_ms: f64,
+    spent_ms: f64,
     hangs: HashMap<String, Failure>,
     error: Option<StoreError>,
 }
@@ -47,7 +47,7 @@ impl<'a> Recorder<'a> {
             store,
             run,
             resumed: recorded.len(),
-            earlier_ms: recorded.iter().map(|observation| observation.took_ms).sum(),
+            spent_ms: 0.0,
             recorded: recorded.into(),
             hangs,
             error: None,
@@ -64,9 +64,10 @@ impl<'a> Recorder<'a> {
         self.resumed
     }
 
-    /// What those measurements took, in ms: a budget of time has that much less.
-    pub fn earlier_ms(&self) -> f64 {
-        self.earlier_ms
+    /// What all measurements so far took, in ms, recorded ones with the time that they took then: so a budget of time ends
+    /// where it would have ended without the interruption.
+    pub fn spent_ms(&self) -> f64 {
+        self.spent_ms
     }
 
     /// Whether the next measurement is a new one, and not an earlier one's repetition.
@@ -99,7 +100,9 @@ impl<'a> Recorder<'a> {
     fn recorded_outcome(&mut self, config: &Config, launches: usize) -> Option<Outcome> {
         let next = self.recorded.front()?;
         if (&next.config, next.launches) == (config, launches) {
-            return self.recorded.pop_front().map(|observation| observation.outcome);
+            let observation = self.recorded.pop_front()?;
+            self.spent_ms += observation.took_ms;
+            return Some(observation.outcome);
         }
         // Another version of this program proposed otherwise, or the data is another. The record stays, and what follows
         // is measured; mixing the two would not be a run of either.
@@ -134,6 +137,7 @@ impl Device for Recorder<'_> {
             None => self.device.measure(config, launches),
         };
         let took_ms = begun.elapsed().as_secs_f64() * 1e3;
+        self.spent_ms += took_ms;
         let observation = Observation { config: config.clone(), launches, outcome, took_ms };
         if let Err(error) = self.store.record(&mut self.run, &observation) {
             self.error = Some(error);

@@ -83,7 +83,9 @@ struct Next {
 impl Encoding {
     fn new(space: &Space) -> Self {
         let mut encoding = Self { columns: Vec::new(), categories: Vec::new() };
-        for (place, parameter) in space.parameters().iter().enumerate().filter(|(_, parameter)| parameter.values().len() > 1) {
+        for (place, parameter) in
+            space.parameters().iter().enumerate().filter(|(_, parameter)| parameter.values().len() > 1)
+        {
             match ranks(parameter) {
                 Some(ranks) => encoding.push(place, &ranks, false),
                 None => {
@@ -140,11 +142,8 @@ impl<'a> Bayesian<'a> {
     /// Over `space`, with the random choices of `seed`.
     pub fn new(space: &'a Space, seed: u64) -> Self {
         let encoding = Encoding::new(space);
-        let mut pool = if space.len() > POOL {
-            Draw::new(seed, 0).sample(POOL, space.len())
-        } else {
-            (0..space.len()).collect()
-        };
+        let mut pool =
+            if space.len() > POOL { Draw::new(seed, 0).sample(POOL, space.len()) } else { (0..space.len()).collect() };
         pool.sort_unstable();
         let points = pool.iter().map(|&index| encoding.point(space, index));
         let candidates = Candidates::new(encoding.categories.clone(), points);
@@ -154,7 +153,17 @@ impl<'a> Bayesian<'a> {
             Model { learner, process, next: None, cap: f64::INFINITY }
         };
         let (times, failures) = (model(), model());
-        Self { space, seed, encoding, pool, candidates, seen: vec![false; space.len()], observed: Vec::new(), times, failures }
+        Self {
+            space,
+            seed,
+            encoding,
+            pool,
+            candidates,
+            seen: vec![false; space.len()],
+            observed: Vec::new(),
+            times,
+            failures,
+        }
     }
 
     /// Valid observations.

@@ -15,8 +15,8 @@ pub use exhaustive::Exhaustive;
 pub use local::LocalSearch;
 pub use random::Random;
 
-use super::space::{ConfigIndex, Space};
 use super::Outcome;
+use super::space::{ConfigIndex, Space};
 
 /// Chooses configurations.
 pub trait Strategy {
