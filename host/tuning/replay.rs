@@ -45,7 +45,7 @@ pub enum Measured {
 }
 
 /// A summary of samples, in ms.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Summary {
     /// Mean of all samples.
     pub mean_ms: f64,

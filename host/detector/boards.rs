@@ -1,0 +1,249 @@
+//! The boards file: which sector hangs on which lane of which board (spec section 2, `ut_boards*.bin`).
+//!
+//! All words are u32, little endian: `n_boards, version, stripsPerHybrid[n]`, then eight arrays of `6 n` words, one
+//! word a lane slot. The slots of boards or lanes that nothing is connected to are all zeros.
+
+use std::path::Path;
+
+use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, MAX_SLOTS};
+
+use super::error::{Array, TablesError, check_length, header_word, read_file, word, write_file};
+use super::{STRIPS_PER_SECTOR, sector_id};
+
+/// Boards that a table may have: what the kernels are dimensioned for.
+pub const MAX_BOARDS: usize = MAX_SLOTS / LANES_PER_BOARD;
+
+/// Bytes of the two header words.
+const HEADER: usize = 8;
+
+/// The arrays with a word a slot, in the order of the file.
+const LANE_ARRAYS: [&str; 8] = ["sector", "module", "face", "stave", "layer", "side", "type", "chanID"];
+
+/// Bit 8 of a `ChannelID`: the second half-sector, on v5 lanes that read out 256 strips.
+const SUB_SECTOR_BIT: u32 = 1 << 8;
+
+/// Detector type of the UT in `ChannelID`.
+const UT: u32 = 2;
+
+/// What is connected to one lane of a board. All zeros: nothing.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lane {
+    /// Sector within the module, 0 or 1.
+    pub sector: u32,
+    /// Module of the stave, 0…7.
+    pub module: u32,
+    /// Face of the stave, 0 or 1.
+    pub face: u32,
+    /// Stave of the half-layer, counted from the beam.
+    pub stave: u32,
+    /// Layer, 0…3: aX, aU, bV, bX.
+    pub layer: u32,
+    /// Side: 0 C, 1 A.
+    pub side: u32,
+    /// Detector type; 2 is the UT.
+    pub kind: u32,
+    /// `ChannelID` of the first strip.
+    pub chan_id: u32,
+}
+
+impl Lane {
+    /// Whether a sensor is connected to this lane.
+    pub const fn is_connected(&self) -> bool {
+        self.chan_id != 0
+    }
+
+    /// The `ChannelID` of strip 0 that the other fields make: strip 0–8, sector 9, module 10–12, face 13, stave 14–17,
+    /// layer 18–19, side 20, type 21–22. Fields that are too wide are cut.
+    pub const fn channel(&self) -> u32 {
+        (self.sector & 1) << 9
+            | (self.module & 7) << 10
+            | (self.face & 1) << 13
+            | (self.stave & 15) << 14
+            | (self.layer & 3) << 18
+            | (self.side & 1) << 20
+            | (self.kind & 3) << 21
+    }
+
+    /// The fields in the order of the file.
+    const fn words(&self) -> [u32; 8] {
+        [self.sector, self.module, self.face, self.stave, self.layer, self.side, self.kind, self.chan_id]
+    }
+}
+
+/// The contents of a boards file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boards {
+    /// The format of the banks that these boards send.
+    pub version: BankVersion,
+    /// Strips of a hybrid, for each board: 512, or 0 where there is no such board.
+    pub strips_per_hybrid: Vec<u32>,
+    /// `6 * n_boards` lanes: slot `board * 6 + lane`.
+    pub lanes: Vec<Lane>,
+}
+
+impl Boards {
+    /// Boards in the table, used or not.
+    pub const fn n_boards(&self) -> usize {
+        self.strips_per_hybrid.len()
+    }
+
+    /// Reads a boards file.
+    ///
+    /// # Errors
+    /// As [`Boards::parse`], and when the file cannot be read.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, TablesError> {
+        let path = path.as_ref();
+        Self::parse(&read_file(path)?, &path.display().to_string())
+    }
+
+    /// Takes the bytes of a boards file apart; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// When the bytes are too few or too many for the count, the version is neither 3 nor 4, or the table is refused by
+    /// [`Boards::validate`].
+    pub fn parse(bytes: &[u8], name: &str) -> Result<Self, TablesError> {
+        let n_boards = header_word(bytes, name, 0, "n_boards")? as usize;
+        check_count(n_boards, name)?;
+        let byte = header_word(bytes, name, 1, "version")?;
+        let version = u8::try_from(byte).ok().and_then(BankVersion::from_byte).ok_or(TablesError::WrongVersion {
+            file: name.into(),
+            offset: 4,
+            value: byte,
+            expected: "3 (v4 banks) or 4 (v5 banks)",
+        })?;
+        let n_slots = LANES_PER_BOARD * n_boards;
+        let mut arrays = vec![Array { name: "stripsPerHybrid", len: n_boards }];
+        arrays.extend(LANE_ARRAYS.map(|name| Array { name, len: n_slots }));
+        check_length(bytes, name, HEADER, &arrays)?;
+
+        let at = |index: usize| word(bytes, index).unwrap_or_default();
+        let strips_per_hybrid = (0..n_boards).map(|board| at(HEADER / 4 + board)).collect();
+        let lanes = (0..n_slots)
+            .map(|slot| {
+                let [sector, module, face, stave, layer, side, kind, chan_id] =
+                    std::array::from_fn(|array| at(lane_offset(n_boards, array, slot) / 4));
+                Lane { sector, module, face, stave, layer, side, kind, chan_id }
+            })
+            .collect();
+        let boards = Self { version, strips_per_hybrid, lanes };
+        boards.validate(name)?;
+        Ok(boards)
+    }
+
+    /// Checks that the table describes a UT; `name` is what errors call it. [`Boards::parse`] has done it already.
+    ///
+    /// After this check a `ChannelID` without its strip bits determines the sector, and every connected lane has one.
+    /// A table may switch a board off (`stripsPerHybrid` 0) whose lanes are connected, and may connect a sector twice.
+    ///
+    /// # Errors
+    /// - no boards, more than [`MAX_BOARDS`], or a number of lanes that is not six a board;
+    /// - `stripsPerHybrid` other than 512 and 0: sectors have 512 strips, and ids that are not in use have 0;
+    /// - a lane with a sector that does not exist, with a `chanID` that says something else than the other fields or
+    ///   has strip bits set (v5: but for bit 8, the second half-sector), or without a `chanID` but not all zeros.
+    pub fn validate(&self, name: &str) -> Result<(), TablesError> {
+        let n_boards = self.n_boards();
+        check_count(n_boards, name)?;
+        if self.lanes.len() != LANES_PER_BOARD * n_boards {
+            return Err(TablesError::WrongCount {
+                file: name.into(),
+                field: "number of lanes".into(),
+                offset: lane_offset(n_boards, 0, 0),
+                value: self.lanes.len() as u64,
+                expected: format!("{}, six a board", LANES_PER_BOARD * n_boards),
+            });
+        }
+        for (board, &strips) in self.strips_per_hybrid.iter().enumerate() {
+            if strips != 0 && strips != STRIPS_PER_SECTOR {
+                return Err(TablesError::BadValue {
+                    file: name.into(),
+                    field: format!("stripsPerHybrid[{board}]"),
+                    offset: HEADER + 4 * board,
+                    value: strips.to_string(),
+                    why: "a hybrid has 512 strips, or 0 where there is no such board".into(),
+                });
+            }
+        }
+        for (slot, lane) in self.lanes.iter().enumerate() {
+            if let Err((array, why)) = check_lane(lane, self.version) {
+                return Err(TablesError::BadValue {
+                    file: name.into(),
+                    field: format!("{}[{slot}]", LANE_ARRAYS[array]),
+                    offset: lane_offset(n_boards, array, slot),
+                    value: lane.words()[array].to_string(),
+                    why: format!("board {}, lane {}: {why}", slot / LANES_PER_BOARD, slot % LANES_PER_BOARD),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of the boards file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut words = vec![self.n_boards() as u32, u32::from(self.version.byte())];
+        words.extend(&self.strips_per_hybrid);
+        for array in 0..LANE_ARRAYS.len() {
+            words.extend(self.lanes.iter().map(|lane| lane.words()[array]));
+        }
+        words.into_iter().flat_map(u32::to_le_bytes).collect()
+    }
+
+    /// Writes the boards file.
+    ///
+    /// # Errors
+    /// When the table is refused by [`Boards::validate`] or the file cannot be written.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), TablesError> {
+        let path = path.as_ref();
+        self.validate(&path.display().to_string())?;
+        write_file(path, &self.to_bytes())
+    }
+}
+
+fn check_count(n_boards: usize, name: &str) -> Result<(), TablesError> {
+    if (1..=MAX_BOARDS).contains(&n_boards) {
+        return Ok(());
+    }
+    Err(TablesError::WrongCount {
+        file: name.into(),
+        field: "n_boards".into(),
+        offset: 0,
+        value: n_boards as u64,
+        expected: format!("between 1 and {MAX_BOARDS}"),
+    })
+}
+
+/// Byte offset of a lane's word in one of the [`LANE_ARRAYS`].
+const fn lane_offset(n_boards: usize, array: usize, slot: usize) -> usize {
+    HEADER + 4 * (n_boards + array * LANES_PER_BOARD * n_boards + slot)
+}
+
+/// Checks one lane; otherwise the array (index into [`LANE_ARRAYS`]) that is to blame, and why.
+fn check_lane(lane: &Lane, version: BankVersion) -> Result<(), (usize, String)> {
+    let words = lane.words();
+    let chan_id = LANE_ARRAYS.len() - 1;
+    if !lane.is_connected() {
+        return match words.iter().position(|&word| word != 0) {
+            Some(array) => Err((array, "the lane has no chanID, so it must be all zeros".into())),
+            None => Ok(()),
+        };
+    }
+    if lane.kind != UT {
+        return Err((6, "the detector type must be 2 (UT)".into()));
+    }
+    if sector_id(lane).is_none() {
+        // The first field that is out of range by itself; else the combination does not exist.
+        let limits = [1, 7, 1, if lane.layer < 2 { 7 } else { 8 }, 3, 1];
+        let array = (0..limits.len()).find(|&array| words[array] > limits[array]).unwrap_or(0);
+        let Lane { sector, module, face, stave, layer, side, .. } = lane;
+        let place = format!("side {side}, layer {layer}, stave {stave}, face {face}, module {module}, sector {sector}");
+        return Err((array, format!("the UT has no such sector ({place})")));
+    }
+    let strips = match version {
+        BankVersion::V4 => 0,
+        BankVersion::V5 => SUB_SECTOR_BIT,
+    };
+    if lane.chan_id & !strips != lane.channel() {
+        return Err((chan_id, format!("the lane's other fields make {}", lane.channel())));
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! What can be wrong with a boards or geometry file, and the little-endian reader and writer that both files share.
+
+use std::path::Path;
+
+/// Why a boards or geometry table was refused. Every variant names the file, the field and the byte offset in the file
+/// (for tables that were not read from a file: the offset that the field would have in one).
+#[derive(Debug, thiserror::Error)]
+pub enum TablesError {
+    /// The file could not be opened, read or written.
+    #[error("{file}: {source}")]
+    Io {
+        /// The file.
+        file: String,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The file ends before the table does.
+    #[error("{file}: too short: it ends at byte {len}, inside {field}; the table takes {needed} bytes")]
+    TooShort {
+        /// The file.
+        file: String,
+        /// The first field that is not wholly there.
+        field: String,
+        /// Length of the file in bytes, which is where the field breaks off.
+        len: usize,
+        /// Bytes that a table of this count has.
+        needed: usize,
+    },
+    /// The file goes on after the table.
+    #[error("{file}: {extra} bytes too many after the last field {field}, from byte {offset}")]
+    TrailingBytes {
+        /// The file.
+        file: String,
+        /// The last field of the table.
+        field: String,
+        /// Where the table ends.
+        offset: usize,
+        /// Bytes after that.
+        extra: usize,
+    },
+    /// A count is not one that the detector can have.
+    #[error("{file}: {field} at byte {offset} is {value}, but must be {expected}")]
+    WrongCount {
+        /// The file.
+        file: String,
+        /// The count's name.
+        field: String,
+        /// Where it is, in bytes.
+        offset: usize,
+        /// What it is.
+        value: u64,
+        /// What it may be.
+        expected: String,
+    },
+    /// A version that this library does not know.
+    #[error("{file}: version at byte {offset} is {value}, but must be {expected}")]
+    WrongVersion {
+        /// The file.
+        file: String,
+        /// Where it is, in bytes.
+        offset: usize,
+        /// What it is.
+        value: u32,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// A field has a value that no detector has.
+    #[error("{file}: {field} at byte {offset} is {value}: {why}")]
+    BadValue {
+        /// The file.
+        file: String,
+        /// The array's name and the index in it.
+        field: String,
+        /// Where it is, in bytes.
+        offset: usize,
+        /// What it is.
+        value: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// Reads a whole table file.
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, TablesError> {
+    std::fs::read(path).map_err(|source| TablesError::Io { file: path.display().to_string(), source })
+}
+
+/// Writes a whole table file.
+pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), TablesError> {
+    std::fs::write(path, bytes).map_err(|source| TablesError::Io { file: path.display().to_string(), source })
+}
+
+/// One array of a table file: name and number of 32-bit words.
+#[derive(Clone, Copy)]
+pub(super) struct Array {
+    pub name: &'static str,
+    pub len: usize,
+}
+
+/// Checks that `bytes`, of which the header has been understood, is as long as the header and `arrays` together.
+pub(super) fn check_length(bytes: &[u8], file: &str, header: usize, arrays: &[Array]) -> Result<(), TablesError> {
+    let needed = header + arrays.iter().map(|a| 4 * a.len).sum::<usize>();
+    if bytes.len() < needed {
+        let mut start = header;
+        let mut field = String::new();
+        for array in arrays {
+            if bytes.len() < start + 4 * array.len {
+                field = format!("{}[{}]", array.name, (bytes.len() - start) / 4);
+                break;
+            }
+            start += 4 * array.len;
+        }
+        return Err(TablesError::TooShort { file: file.into(), field, len: bytes.len(), needed });
+    }
+    if bytes.len() > needed {
+        let field = arrays.last().map_or("", |a| a.name).into();
+        let extra = bytes.len() - needed;
+        return Err(TablesError::TrailingBytes { file: file.into(), field, offset: needed, extra });
+    }
+    Ok(())
+}
+
+/// The header word `field` at byte `4 * index`.
+pub(super) fn header_word(bytes: &[u8], file: &str, index: usize, field: &str) -> Result<u32, TablesError> {
+    word(bytes, index).ok_or_else(|| TablesError::TooShort {
+        file: file.into(),
+        field: field.into(),
+        len: bytes.len(),
+        needed: 4 * (index + 1),
+    })
+}
+
+/// The little-endian word number `index`.
+pub(super) fn word(bytes: &[u8], index: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(4 * index..)?.first_chunk().copied()?))
+}

@@ -1,0 +1,108 @@
+//! Sector groups: hits are output per group and sorted inside it (spec section 2).
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Geometry, N_LAYERS, sectors_of_layer};
+
+/// How sectors form the groups in which hits are sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grouping {
+    /// 72 rows in y, 18 a layer (Allen, 2025).
+    #[default]
+    YRows,
+    /// Columns of distinct x, 84 on the real geometry (Allen v4r10, merge request !1663).
+    UniqueX,
+}
+
+/// A name that no grouping has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no grouping is called \"{0}\": it is y-rows or unique-x")]
+pub struct UnknownGrouping(pub String);
+
+impl Grouping {
+    /// Every grouping.
+    pub const ALL: [Self; 2] = [Self::YRows, Self::UniqueX];
+
+    /// The name on the command line: `y-rows` or `unique-x`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::YRows => "y-rows",
+            Self::UniqueX => "unique-x",
+        }
+    }
+
+    /// Sector id → group, and the number of groups.
+    ///
+    /// # Panics
+    /// When `geometry` does not have 1048 sectors; [`Geometry::validate`] checks that.
+    pub fn groups(self, geometry: &Geometry) -> (Vec<u16>, usize) {
+        match self {
+            Self::YRows => y_rows(geometry.sectors.len()),
+            Self::UniqueX => unique_x(geometry),
+        }
+    }
+}
+
+impl fmt::Display for Grouping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Grouping {
+    type Err = UnknownGrouping;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|grouping| grouping.name() == name).ok_or_else(|| UnknownGrouping(name.into()))
+    }
+}
+
+/// Groups of a layer in y-rows: 14 rows of whole sensors, and 4 of half as long ones near the beam.
+const ROWS: usize = 18;
+
+/// Row of each place in a column of 14, 18 and 22 sectors.
+const ROWS_OF_14: &[u16] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13];
+const ROWS_OF_18: &[u16] = &[0, 1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 10, 11, 12, 13];
+const ROWS_OF_22: &[u16] = &[0, 1, 2, 3, 4, 5, 5, 14, 14, 15, 15, 16, 16, 17, 17, 8, 8, 9, 10, 11, 12, 13];
+
+fn y_rows(n_sectors: usize) -> (Vec<u16>, usize) {
+    let mut groups = Vec::with_capacity(n_sectors);
+    for layer in 0..N_LAYERS {
+        let outer = 6 + layer / 2;
+        let columns = std::iter::repeat_n(ROWS_OF_14, outer)
+            .chain([ROWS_OF_18, ROWS_OF_22, ROWS_OF_22, ROWS_OF_18])
+            .chain(std::iter::repeat_n(ROWS_OF_14, outer));
+        groups.extend(columns.flatten().map(|row| (ROWS * layer) as u16 + row));
+    }
+    assert_eq!(groups.len(), n_sectors, "the geometry must have the sectors of the UT");
+    (groups, ROWS * N_LAYERS)
+}
+
+/// Sectors that are at most so far apart in x belong to one group, mm.
+const SAME_X: f32 = 20.0;
+
+/// Walks each layer's sectors in the order of p0X and starts a group where a gap is wider than [`SAME_X`].
+fn unique_x(geometry: &Geometry) -> (Vec<u16>, usize) {
+    let mut groups = vec![0; geometry.sectors.len()];
+    let mut n_groups = 0;
+    for layer in 0..N_LAYERS {
+        let p0_x = |id: usize| geometry.sectors[id].p0_x;
+        let mut ids: Vec<_> = sectors_of_layer(layer).collect();
+        // Stable. The floats are finite, so partial_cmp orders them all; -0 and 0 are the same place.
+        ids.sort_by(|&a, &b| p0_x(a).partial_cmp(&p0_x(b)).unwrap_or(std::cmp::Ordering::Equal));
+        let mut x = p0_x(ids[0]);
+        n_groups += 1;
+        for id in ids {
+            if (x - p0_x(id)).abs() > SAME_X {
+                n_groups += 1;
+                x = p0_x(id);
+            } else {
+                x = x.max(p0_x(id));
+            }
+            groups[id] = (n_groups - 1) as u16;
+        }
+    }
+    (groups, n_groups)
+}

@@ -1,0 +1,259 @@
+//! One suite for all decoders: whatever is tested here is tested on every backend of `suite::backends::backends`.
+
+mod suite;
+
+use std::num::NonZeroU32;
+
+use proptest::strategy::Strategy;
+use proptest::test_runner::{TestCaseError, TestRunner};
+use suite::backends::{backends, compare, decode};
+use suite::data::{Real, expected, rows};
+use suite::events::{Bank, allen_batch, fits_mep, mep_batch, v5_payload};
+use suite::nasty;
+use ut_decoding::backend::reference::ReferenceDecoder;
+use ut_decoding::backend::{Count, EventReport, Kind};
+use ut_decoding::detector::BankVersion;
+use ut_decoding::{BatchReport, DecodeError, DecodeOptions, DetectorTables, Flip, Grouping, Position, UtHits};
+
+fn up_to(max: u32) -> DecodeOptions {
+    DecodeOptions { max_cluster_size: NonZeroU32::new(max).expect("not 0"), ..DecodeOptions::default() }
+}
+
+#[test]
+fn real_events_give_the_expected_bits() {
+    let plain = DecodeOptions::default();
+    let files = [
+        (Real::V4, 0..3, Grouping::YRows, plain, "v4_events0-2_y-rows.csv"),
+        (Real::V4, 0..3, Grouping::UniqueX, plain, "v4_events0-2_unique-x.csv"),
+        (Real::V5, 0..3, Grouping::YRows, plain, "v5_events0-2_y-rows.csv"),
+        (Real::V5, 0..3, Grouping::UniqueX, plain, "v5_events0-2_unique-x.csv"),
+        (
+            Real::V5,
+            0..1,
+            Grouping::YRows,
+            DecodeOptions { flip: Flip::From511, ..plain },
+            "v5_event0_flip511_y-rows.csv",
+        ),
+        (
+            Real::V5,
+            0..1,
+            Grouping::YRows,
+            DecodeOptions { position: Position::Geometric, ..plain },
+            "v5_event0_geometric_y-rows.csv",
+        ),
+        (Real::V5, 0..1, Grouping::YRows, up_to(4), "v5_event0_max4_y-rows.csv"),
+        (
+            Real::V5,
+            0..1,
+            Grouping::YRows,
+            DecodeOptions { save_above_max: true, ..up_to(4) },
+            "v5_event0_max4_saveabove_y-rows.csv",
+        ),
+        (
+            Real::V5,
+            0..1,
+            Grouping::YRows,
+            DecodeOptions { clustering: false, ..plain },
+            "v5_event0_unclustered_y-rows.csv",
+        ),
+    ];
+    for (real, range, grouping, options, name) in files {
+        let (Some(tables), Some(events), Some(expected)) = (real.tables(grouping), real.events(), expected(name))
+        else {
+            return;
+        };
+        let events = &events[range];
+        assert!(fits_mep(events), "real events have one sequence of sourceIDs");
+        for batch in [allen_batch(events), mep_batch(events)] {
+            for (backend, make) in backends() {
+                let (hits, report) = decode(&mut *make(&tables, options), &tables, batch.view());
+                let got = rows(&hits);
+                if let Some(i) = (0..got.len().max(expected.len())).find(|&i| got.get(i) != expected.get(i)) {
+                    panic!(
+                        "{backend}, {:?}, {name}, row {i}: {:?} and not {:?}",
+                        batch.layout,
+                        got.get(i),
+                        expected.get(i)
+                    );
+                }
+                assert!(!report.has_trouble(), "{backend}: {:?}", report.totals(Kind::Trouble).collect::<Vec<_>>());
+            }
+        }
+    }
+}
+
+/// Every detector of the tests, in both groupings.
+fn detectors() -> Vec<DetectorTables> {
+    let mut detectors = Vec::new();
+    for grouping in [Grouping::YRows, Grouping::UniqueX] {
+        detectors.extend(Real::V4.tables(grouping));
+        detectors.extend(Real::V5.tables(grouping));
+    }
+    detectors
+}
+
+/// Runs `test` on cases of `strategy`; a failing case is made smaller, and printed.
+fn check<S: Strategy>(strategy: &S, cases: u32, test: impl Fn(S::Value) -> Result<(), String>) {
+    let config = proptest::test_runner::Config { cases, failure_persistence: None, ..Default::default() };
+    let result = TestRunner::new(config).run(strategy, |case| test(case).map_err(TestCaseError::fail));
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn nasty_events_are_decoded_as_the_reference_does() {
+    for tables in detectors() {
+        check(&(nasty::events(&tables.boards, 0..6), nasty::options()), 40, |(events, options)| {
+            compare(&tables, options, allen_batch(&events).view())
+        });
+        check(&(nasty::aligned_events(&tables.boards, 0..6), nasty::options()), 40, |(events, options)| {
+            compare(&tables, options, mep_batch(&events).view())?;
+            compare(&tables, options, allen_batch(&events).view())
+        });
+    }
+}
+
+#[test]
+fn nasty_events_have_every_kind_of_trouble() {
+    for tables in detectors() {
+        let counts = std::cell::Cell::new(EventReport::default());
+        let strategy = (nasty::events(&tables.boards, 0..6), nasty::corruptions());
+        check(&strategy, 400, |(events, corruptions)| {
+            let mut batch = allen_batch(&events);
+            nasty::corrupt(&mut batch, &corruptions);
+            let options = DecodeOptions { max_cluster_size: NonZeroU32::MIN, ..DecodeOptions::default() };
+            let mut reference = ReferenceDecoder::new(&tables, options);
+            let (_, report) = decode(&mut reference, &tables, batch.view());
+            let mut sum = counts.get();
+            for count in Count::ALL {
+                sum.add(count, report.total(count) as u32);
+            }
+            counts.set(sum);
+            Ok(())
+        });
+        for count in Count::ALL {
+            let v5_only = matches!(
+                count,
+                Count::ZeroChargeClusters
+                    | Count::OversizedClusters
+                    | Count::Short
+                    | Count::BadHeader
+                    | Count::UnsortedLanes
+            );
+            let expected = !v5_only || tables.boards.version == BankVersion::V5;
+            assert_eq!(counts.get().get(count) > 0, expected, "{} of {:?}", count.name(), tables.boards.version);
+        }
+    }
+}
+
+#[test]
+fn batches_that_contradict_themselves_are_decoded_as_the_reference_does() {
+    for tables in detectors() {
+        let strategy = (nasty::aligned_events(&tables.boards, 0..5), nasty::options(), nasty::corruptions());
+        check(&strategy, 60, |(events, options, corruptions)| {
+            for mut batch in [allen_batch(&events), mep_batch(&events)] {
+                nasty::corrupt(&mut batch, &corruptions);
+                compare(&tables, options, batch.view())?;
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn both_layouts_give_the_same_hits() {
+    for tables in detectors() {
+        check(&nasty::aligned_events(&tables.boards, 1..5), 20, |events| {
+            for (_, make) in backends() {
+                let mut decoder = make(&tables, DecodeOptions::default());
+                let allen = decode(&mut *decoder, &tables, allen_batch(&events).view());
+                let mep = decode(&mut *decoder, &tables, mep_batch(&events).view());
+                if allen != mep {
+                    return Err("the layouts differ".to_owned());
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn real_events_are_decoded_as_the_reference_does_with_all_options() {
+    for real in [Real::V4, Real::V5] {
+        for grouping in [Grouping::YRows, Grouping::UniqueX] {
+            let (Some(tables), Some(events)) = (real.tables(grouping), real.events()) else { return };
+            check(&nasty::options(), 12, |options| {
+                compare(&tables, options, allen_batch(&events).view())?;
+                compare(&tables, options, mep_batch(&events).view())
+            });
+        }
+    }
+}
+
+#[test]
+fn the_largest_events_are_decoded() {
+    for tables in detectors().into_iter().filter(|tables| tables.boards.version == BankVersion::V5) {
+        // Every lane with 254 hits; every second strip, in ascending and in descending order, and one long cluster.
+        let ascending: Vec<(u16, u8)> = (0..254).map(|i| (2 * i, 31)).collect();
+        let descending: Vec<(u16, u8)> = ascending.iter().rev().copied().collect();
+        let one_cluster: Vec<(u16, u8)> = (258..512).map(|strip| (strip, 31)).collect();
+        for lane in [ascending, descending, one_cluster] {
+            let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
+            let event: Vec<Bank> = (0..tables.boards.n_boards())
+                .map(|board| Bank { kind: 66, version: 4, source_id: board as u16, payload: payload.clone() })
+                .collect();
+            for batch in [allen_batch(std::slice::from_ref(&event)), mep_batch(std::slice::from_ref(&event))] {
+                for options in
+                    [DecodeOptions::default(), DecodeOptions { clustering: false, ..DecodeOptions::default() }]
+                {
+                    compare(&tables, options, batch.view()).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_batch_and_empty_events_have_no_hits() {
+    for tables in detectors() {
+        for (name, make) in backends() {
+            let mut decoder = make(&tables, DecodeOptions::default());
+            for n_events in [0, 1, 3] {
+                let events = vec![Vec::new(); n_events];
+                let (hits, report) = decode(&mut *decoder, &tables, allen_batch(&events).view());
+                assert_eq!(hits.offsets(), vec![0; n_events * tables.n_groups + 1], "{name}");
+                assert!(!report.has_trouble(), "{name}");
+                let (hits, _) = decode(&mut *decoder, &tables, mep_batch(&events).view());
+                assert_eq!(hits.len(), 0, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn hits_beyond_the_capacity_are_an_error_that_names_the_event() {
+    for real in [Real::V4, Real::V5] {
+        let (Some(tables), Some(events)) = (real.tables(Grouping::YRows), real.events()) else { return };
+        let batch = allen_batch(&events);
+        for (name, make) in backends() {
+            let mut decoder = make(&tables, DecodeOptions::default());
+            let (all, _) = decode(&mut *decoder, &tables, batch.view());
+            let after = |event: usize| all.offsets()[event * tables.n_groups] as usize;
+            let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups, after(4));
+            match decoder.decode(batch.view(), &mut hits, &mut BatchReport::new()) {
+                Err(DecodeError::TooManyHits { event, hits: n_hits, capacity }) => {
+                    let first = (4..events.len()).find(|&e| after(e + 1) > hits.stride()).expect("the last one");
+                    assert_eq!((event, n_hits, capacity), (first, after(first + 1), hits.stride()), "{name}");
+                }
+                other => panic!("{name}: {other:?}"),
+            }
+            let mut hits = UtHits::with_capacity(1, tables.n_groups, all.len());
+            let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
+            assert!(matches!(result, Err(DecodeError::TooManyEvents { .. })), "{name}: {result:?}");
+            let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups + 1, all.len());
+            let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
+            assert!(matches!(result, Err(DecodeError::WrongGroups { .. })), "{name}: {result:?}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The one list of backends that every test of the suite runs on.
+
+use super::data::rows;
+use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Simd};
+use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
+use ut_decoding::backend::reference::ReferenceDecoder;
+use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, UtHits};
+
+/// A backend of the list: what it is called here, and how it is made.
+pub type Backend = (&'static str, fn(&DetectorTables, DecodeOptions) -> Box<dyn Decoder>);
+
+/// Every backend that can run on this machine. The first one is the reference.
+pub fn backends() -> Vec<Backend> {
+    let mut backends: Vec<Backend> = vec![
+        ("reference", |tables, options| Box::new(ReferenceDecoder::new(tables, options))),
+        ("cpu, scalar", |tables, options| cpu(tables, options, Simd::Scalar, 1)),
+        ("cpu, three threads", |tables, options| cpu(tables, options, Simd::Auto, 3)),
+        ("emulated", |tables, options| {
+            Box::new(EmulatedDecoder::new(tables, options, EmulatedConfig::default()).expect("good defaults"))
+        }),
+    ];
+    if Simd::Avx2.resolve().is_some() {
+        backends.push(("cpu, AVX2", |tables, options| cpu(tables, options, Simd::Avx2, 1)));
+    }
+    if Simd::Avx512.resolve().is_some() {
+        backends.push(("cpu, AVX-512", |tables, options| cpu(tables, options, Simd::Avx512, 1)));
+    }
+    backends
+}
+
+fn cpu(tables: &DetectorTables, options: DecodeOptions, simd: Simd, threads: usize) -> Box<dyn Decoder> {
+    let config = CpuConfig { threads, simd, chunk: 2 };
+    Box::new(CpuDecoder::new(tables, options, config).expect("the instructions are there"))
+}
+
+/// Hits and report of a batch.
+pub fn decode(decoder: &mut dyn Decoder, tables: &DetectorTables, batch: BatchView<'_>) -> (UtHits, BatchReport) {
+    // Fragments that overlap hold more hits than bytes.
+    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups, batch.max_hits() + (1 << 20));
+    let mut report = BatchReport::new();
+    decoder.decode(batch, &mut hits, &mut report).expect("the batch fits");
+    (hits, report)
+}
+
+/// Decodes a batch with every backend and compares hits and report with the reference's, bit for bit.
+pub fn compare(tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) -> Result<(), String> {
+    let mut expected = None;
+    for (name, make) in backends() {
+        let mut decoder = make(tables, options);
+        // Twice: nothing of one batch may show in the next.
+        decode(&mut *decoder, tables, batch);
+        let (hits, report) = decode(&mut *decoder, tables, batch);
+        let Some((expected_hits, expected_report)) = &expected else {
+            expected = Some((hits, report));
+            continue;
+        };
+        for event in 0..batch.n_events {
+            let (got, wanted) = (report.events[event], expected_report.events[event]);
+            if got != wanted {
+                return Err(format!(
+                    "{name}, {options:?}, {:?}, event {event}: {got:?} and not {wanted:?}",
+                    batch.layout
+                ));
+            }
+        }
+        if hits != *expected_hits {
+            let (got, wanted) = (rows(&hits), rows(expected_hits));
+            let i = (0..got.len().max(wanted.len())).find(|&i| got.get(i) != wanted.get(i));
+            let row = i.map(|i| (i, got.get(i), wanted.get(i)));
+            return Err(format!(
+                "{name}, {options:?}, {:?}: differs from the reference, first at {row:?}",
+                batch.layout
+            ));
+        }
+    }
+    Ok(())
+}

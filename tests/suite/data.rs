@@ -1,0 +1,117 @@
+//! The shared data, where it is there: real events, tables and expected hits.
+
+use std::path::PathBuf;
+
+use ut_decoding::detector::{Boards, Geometry};
+use ut_decoding::{DetectorTables, Grouping, UtHits};
+
+use super::events::{Bank, Event};
+
+/// A file of the shared data; says so and gives `None` when it is not there.
+pub fn shared(path: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("UT_DECODE_DATA")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
+    let path = root.join(path);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("SKIPPED: {} is not there (UT_DECODE_DATA says where the shared data are)", path.display());
+    None
+}
+
+/// Which of the two real detectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Real {
+    V4,
+    V5,
+}
+
+impl Real {
+    /// The real detector's tables.
+    pub fn tables(self, grouping: Grouping) -> Option<DetectorTables> {
+        let (boards, geometry) = match self {
+            Self::V4 => ("tables/ut_boards_v4_240.bin", "tables/ut_geometry_2018.bin"),
+            Self::V5 => ("tables/ut_boards_v5_216.bin", "tables/ut_geometry_sim10.bin"),
+        };
+        let boards = Boards::read(&shared(boards)?).expect("the boards are good");
+        let geometry = Geometry::read(&shared(geometry)?).expect("the geometry is good");
+        Some(DetectorTables::new(boards, geometry, grouping).expect("boards and geometry go together"))
+    }
+
+    /// The UT banks of the real events.
+    pub fn events(self) -> Option<Vec<Event>> {
+        let path = shared(match self {
+            Self::V4 => "minibrunel/MiniBrunel_2018_minbias_10events.mdf",
+            Self::V5 => "v5/ut_v5_minbias_20events.mdf",
+        })?;
+        let events = read_mdf(&std::fs::read(path).expect("the file can be read"));
+        Some(events.into_iter().map(|event| event.into_iter().filter(|bank| bank.kind == 66).collect()).collect())
+    }
+}
+
+/// The banks of an undamaged MDF file.
+fn read_mdf(mut bytes: &[u8]) -> Vec<Event> {
+    let u16_at = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+    let mut events = Vec::new();
+    while !bytes.is_empty() {
+        let size = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
+        let (mut event, rest) = bytes.split_at(size);
+        bytes = rest;
+        event = &event[20 + 4 * usize::from(event[17] & 0xF)..];
+        let mut banks = Vec::new();
+        while !event.is_empty() {
+            assert_eq!(u16_at(event, 0), 0xCBCB, "bank magic");
+            let size = usize::from(u16_at(event, 2));
+            banks.push(Bank {
+                kind: event[4],
+                version: event[5],
+                source_id: u16_at(event, 6),
+                payload: event[8..size].to_vec(),
+            });
+            event = &event[size.next_multiple_of(4)..];
+        }
+        events.push(banks);
+    }
+    events
+}
+
+/// One line of the expected hits, floats as bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub event: usize,
+    pub group: usize,
+    pub id: u32,
+    /// x, z, yBegin, yEnd, dxDy, weight.
+    pub floats: [u32; 6],
+}
+
+/// The lines of a file of expected hits.
+pub fn expected(name: &str) -> Option<Vec<Row>> {
+    let text = std::fs::read_to_string(shared(&format!("expected/{name}"))?).expect("the file can be read");
+    let float = |field: &str| field.parse::<f32>().expect("a float").to_bits();
+    let rows = text.lines().skip(1).map(|line| {
+        let f: Vec<&str> = line.split(',').collect();
+        Row {
+            event: f[0].parse().expect("an event"),
+            group: f[1].parse().expect("a group"),
+            id: f[2].parse().expect("an id"),
+            floats: [float(f[3]), float(f[4]), float(f[5]), float(f[6]), float(f[7]), float(f[8])],
+        }
+    });
+    Some(rows.collect())
+}
+
+/// Decoded hits in the form of the expected ones.
+pub fn rows(hits: &UtHits) -> Vec<Row> {
+    let mut rows = Vec::with_capacity(hits.len());
+    for event in 0..hits.n_events() {
+        for group in 0..hits.n_groups() {
+            for i in hits.range(event, group) {
+                let floats =
+                    [hits.x_at_y_eq0(), hits.z_at_y_eq0(), hits.y_begin(), hits.y_end(), hits.dx_dy(), hits.weight()];
+                rows.push(Row { event, group, id: hits.id()[i], floats: floats.map(|array| array[i].to_bits()) });
+            }
+        }
+    }
+    rows
+}

@@ -1,0 +1,137 @@
+//! Events as lists of banks, and batches made from them.
+
+use ut_decoding::{EventBatch, EventMeta, Layout};
+
+/// A raw bank as a container holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bank {
+    pub kind: u8,
+    pub version: u8,
+    pub source_id: u16,
+    pub payload: Vec<u8>,
+}
+
+/// An event: its banks in order.
+pub type Event = Vec<Bank>;
+
+/// The payload of a v5 bank: six lanes of (strip, ADC).
+pub fn v5_payload(lanes: &[Vec<(u16, u8)>; 6]) -> Vec<u8> {
+    let count = |lane: usize| u8::try_from(lanes[lane].len()).expect("at most 254 hits");
+    let mut payload = vec![count(4), count(5), 0xAA, 0x55, count(0), count(1), count(2), count(3)];
+    let rows = lanes.iter().map(Vec::len).max().unwrap_or(0).div_ceil(2);
+    let mut words = vec![0u16; 16 * rows];
+    for (lane, hits) in lanes.iter().enumerate() {
+        for (i, &(strip, adc)) in hits.iter().enumerate() {
+            words[16 * (i / 2) + 2 * (5 - lane) + i % 2] = u16::from(adc & 31) | (strip & 511) << 5;
+        }
+    }
+    payload.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    payload
+}
+
+/// The payload of a v4 bank with these cluster words and without the ADC bytes behind them.
+pub fn v4_payload(words: &[u16]) -> Vec<u8> {
+    let mut payload = (words.len() as u32).to_le_bytes().to_vec();
+    payload.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    payload
+}
+
+/// The batch of these events in Allen layout.
+pub fn allen_batch(events: &[Event]) -> EventBatch {
+    let mut raw = Vec::new();
+    let mut offsets = vec![];
+    let mut sizes = Rows::default();
+    let (mut types, mut versions) = (Rows::default(), Rows::default());
+    for event in events {
+        offsets.push(raw.len() as u32);
+        raw.extend((event.len() as u32).to_le_bytes());
+        let mut place = 0u32;
+        for bank in event {
+            raw.extend(place.to_le_bytes());
+            place += 4 + bank.payload.len().next_multiple_of(4) as u32;
+        }
+        raw.extend(place.to_le_bytes());
+        for bank in event {
+            raw.extend(u32::from(bank.source_id).to_le_bytes());
+            raw.extend(&bank.payload);
+            raw.resize(raw.len().next_multiple_of(4), 0);
+        }
+        sizes.row(event.iter().flat_map(|bank| (bank.payload.len() as u16).to_le_bytes()));
+        types.row(event.iter().map(|bank| bank.kind));
+        versions.row(event.iter().map(|bank| bank.version));
+    }
+    offsets.push(raw.len() as u32);
+    EventBatch {
+        layout: Layout::Allen,
+        n_events: events.len(),
+        raw,
+        offsets,
+        sizes: sizes.words(2),
+        types: types.words(1),
+        versions: Some(versions.words(1)),
+        meta: vec![EventMeta::default(); events.len()],
+    }
+}
+
+/// The batch of these events, which have the same sequence of sourceIDs, in MEP layout.
+pub fn mep_batch(events: &[Event]) -> EventBatch {
+    let n_banks = events.first().map_or(0, Vec::len);
+    let mut offsets = vec![n_banks as u32, 0];
+    offsets.extend(events.first().into_iter().flatten().map(|bank| u32::from(bank.source_id)));
+    let head = offsets.len();
+    offsets.resize(head + n_banks * events.len(), 0);
+    let mut raw = Vec::new();
+    let mut sizes = Rows::default();
+    let (mut types, mut versions) = (Rows::default(), Rows::default());
+    for b in 0..n_banks {
+        for (e, event) in events.iter().enumerate() {
+            assert_eq!(offsets[2 + b], u32::from(event[b].source_id), "a MEP batch has one sequence of sourceIDs");
+            offsets[head + n_banks * e + b] = raw.len() as u32;
+            raw.extend(&event[b].payload);
+            raw.resize(raw.len().next_multiple_of(4), 0);
+        }
+        sizes.row(events.iter().flat_map(|event| (event[b].payload.len() as u16).to_le_bytes()));
+        types.row(events.iter().map(|event| event[b].kind));
+        versions.row(events.iter().map(|event| event[b].version));
+    }
+    EventBatch {
+        layout: Layout::Mep,
+        n_events: events.len(),
+        raw,
+        offsets,
+        sizes: sizes.words(2),
+        types: types.words(1),
+        versions: Some(versions.words(1)),
+        meta: vec![EventMeta::default(); events.len()],
+    }
+}
+
+/// Rows of bytes behind a table of where each begins: what `sizes`, `types` and `versions` are.
+#[derive(Default)]
+struct Rows {
+    starts: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Rows {
+    fn row(&mut self, bytes: impl Iterator<Item = u8>) {
+        self.starts.push(self.bytes.len());
+        self.bytes.extend(bytes);
+    }
+
+    /// The table in units of `unit` bytes, then the rows.
+    fn words(mut self, unit: usize) -> Vec<u32> {
+        let head = 4 * self.starts.len();
+        let mut words: Vec<u32> = self.starts.iter().map(|start| ((head + start) / unit) as u32).collect();
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        words.extend(self.bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])));
+        words
+    }
+}
+
+/// Whether all events have the same sequence of sourceIDs, as a MEP batch needs.
+pub fn fits_mep(events: &[Event]) -> bool {
+    events
+        .windows(2)
+        .all(|pair| pair[0].iter().map(|bank| bank.source_id).eq(pair[1].iter().map(|bank| bank.source_id)))
+}

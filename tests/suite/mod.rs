@@ -1,0 +1,9 @@
+//! What the tests of all decoders share: real and made-up events, batches in both layouts, and comparisons.
+//!
+//! Nothing here uses the library's readers or builders: a fault in them must not hide behind itself.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+pub mod backends;
+pub mod data;
+pub mod events;
+pub mod nasty;
