@@ -16,6 +16,8 @@ mod gp_learn;
 pub mod interchange;
 pub mod online;
 pub mod process;
+pub mod racing;
+pub mod racing_score;
 pub mod replay;
 mod replay_csv;
 pub mod score;

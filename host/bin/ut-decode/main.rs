@@ -11,6 +11,7 @@ mod generate;
 mod inspect;
 mod output;
 mod progress;
+mod replay;
 mod store;
 mod summary;
 mod throughput;
@@ -61,6 +62,7 @@ enum Command {
     Throughput(throughput::Args),
     Store(store::Args),
     Explain(explain::Args),
+    Replay(replay::Args),
     /// Print a completion script for your shell.
     ///
     /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Command::Throughput(args) => throughput::run(&args),
         Command::Store(args) => store::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);
