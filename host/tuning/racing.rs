@@ -1,7 +1,7 @@
 //! Racing: the fastest of given candidates, with few launches.
 //!
 //! All candidates are launched once. The fastest fifth is launched again, and how much its pairs differ says what kind of
-//! device this is. On a **quiet** one a few more launches of ever fewer candidates decide. On a **noisy** one (outliers,
+//! device this is (a third launch, where the first ones were all slow). On a **quiet** one a few more launches of ever fewer candidates decide. On a **noisy** one (outliers,
 //! two modes, drifting clocks) no single launch can be trusted to drop a candidate: all are launched three times before
 //! three quarters are dropped, and the few that are left are raced on to 24 launches each. Rounds are interleaved, there
 //! and back (A B C C B A), so that a drift of the device meets all alike.
@@ -63,12 +63,12 @@ pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -
     race.keep(PROBED, count);
     // The others may come back: one launch drops nobody on a noisy device.
     race.level(2);
-    let ratio = |samples: &Vec<f64>| match samples.as_slice() {
-        [first, second, ..] => (first.ln() - second.ln()).abs(),
-        _ => 0.0,
-    };
-    let apart = race.alive.iter().filter(|&&at| ratio(&race.result.samples[at]) > rules.quiet).count();
-    race.result.quiet = apart <= race.alive.len() / 12;
+    race.result.quiet = race.quiet(rules.quiet, 0);
+    if !race.result.quiet && race.slow_start() {
+        // Perhaps only the first launches are slow: then the next ones agree.
+        race.level(3);
+        race.result.quiet = race.quiet(rules.quiet, 1);
+    }
     if race.result.quiet {
         for (share, launches) in QUIET {
             race.keep(share, count);
@@ -115,6 +115,22 @@ struct Race<M> {
 impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
     fn failed(&self, candidate: usize) -> bool {
         self.result.failures.iter().any(|(failed, _)| *failed == candidate)
+    }
+
+    /// Whether the launches `from` and `from + 1` of those in the race agree to this share, but for one in twelve.
+    fn quiet(&self, share: f64, from: usize) -> bool {
+        let apart = |&&at: &&usize| match self.result.samples[at].get(from..) {
+            Some([first, second, ..]) => (first.ln() - second.ln()).abs() > share,
+            _ => false,
+        };
+        self.alive.iter().filter(apart).count() <= self.alive.len() / 12
+    }
+
+    /// Whether the first launch was the slower one of two, but for one in twelve of those in the race.
+    fn slow_start(&self) -> bool {
+        let faster =
+            |&&at: &&usize| matches!(self.result.samples[at].as_slice(), [first, second, ..] if first <= second);
+        self.alive.iter().filter(faster).count() <= self.alive.len() / 12
     }
 
     fn fewest_samples(&self) -> usize {

@@ -91,12 +91,11 @@ impl Encoding {
         for (place, parameter) in
             space.parameters().iter().enumerate().filter(|(_, parameter)| parameter.values().len() > 1)
         {
-            match ranks(parameter) {
-                Some(ranks) => encoding.push(place, &ranks, false),
-                None => {
-                    let places: Vec<f64> = (0..parameter.values().len()).map(|code| code as f64).collect();
-                    encoding.push(place, &places, true);
-                }
+            if let Some(ranks) = ranks(parameter) {
+                encoding.push(place, &ranks, false);
+            } else {
+                let places: Vec<f64> = (0..parameter.values().len()).map(|code| code as f64).collect();
+                encoding.push(place, &places, true);
             }
             if let Some(alignments) = alignments(parameter) {
                 encoding.push(place, &alignments, false);
