@@ -6,11 +6,14 @@ mod args;
 mod convert;
 mod decode;
 mod detector;
+mod explain;
 mod generate;
 mod inspect;
 mod kernels;
 mod output;
 mod progress;
+mod replay;
+mod store;
 mod summary;
 mod throughput;
 mod words;
@@ -59,6 +62,9 @@ enum Command {
     Convert(convert::Args),
     Throughput(throughput::Args),
     Kernels(kernels::Args),
+    Store(store::Args),
+    Explain(explain::Args),
+    Replay(replay::Args),
     /// Print a completion script for your shell.
     ///
     /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
@@ -76,6 +82,9 @@ fn main() -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Throughput(args) => throughput::run(&args),
         Command::Kernels(args) => kernels::run(&args),
+        Command::Store(args) => store::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);

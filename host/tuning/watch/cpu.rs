@@ -1,0 +1,1 @@
+//! Looks at the CPU through sysfs and procfs.
