@@ -80,8 +80,14 @@ fn generated_events_are_decoded_alike_by_all_and_without_a_warning() {
     let report = json["report"].as_object().unwrap();
     assert_eq!(report.len(), 13);
     assert!(report.iter().all(|(name, total)| total == if name == "other_types" { 5 } else { 0 }));
-    let same: [&[&str]; 5] =
-        [&["--backend", "reference"], &["--layout", "mep"], &["--batch-size", "1"], &["--threads", "2"], &TABLES];
+    let same: [&[&str]; 6] = [
+        &["--backend", "reference"],
+        &["--backend", "emulated"],
+        &["--layout", "mep"],
+        &["--batch-size", "1"],
+        &["--threads", "2"],
+        &TABLES,
+    ];
     for options in same {
         run_to(0, directory, &[&["decode", "events.mdf", "--output", "same.csv"], options].concat());
         assert!(read(directory, "same.csv") == csv, "{options:?}");
@@ -162,7 +168,13 @@ fn hits_of_the_synthetic_detector_are_called_so_unless_the_events_were_generated
     let (_, err) =
         run_to(0, directory, &[&["decode", "measured.mdf", "--output", "hits.parquet"][..], &TABLES].concat());
     assert_eq!(err, "");
-    assert_eq!(metadata_of(&directory.join("hits.parquet"), "warning"), None);
+    let path = directory.join("hits.parquet");
+    assert_eq!(metadata_of(&path, "warning"), None);
+    // Not every input tells the event number: null.
+    let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    let row = reader.get_row_iter(None).unwrap().next().unwrap().unwrap();
+    let columns: Vec<_> = row.get_column_iter().map(|(_, field)| field.clone()).take(3).collect();
+    assert_eq!(columns, [Field::ULong(0), Field::UInt(7), Field::Null]);
 }
 
 #[test]
@@ -275,7 +287,7 @@ fn every_trouble_is_counted_under_its_name() {
     for (name, total, banks) in cases {
         write(directory, "event.mdf", &event(&[&banks[..], &[bank(200, &ONE_HIT)]].concat()));
         let extra = name == "surplus_banks";
-        for backend in ["cpu", "reference"] {
+        for backend in ["cpu", "reference", "emulated"] {
             let args = ["decode", "event.mdf", "--max-cluster-size", "2", "--backend", backend];
             let (json, _) = json_of(0, directory, &args);
             for (row, value) in json["report"].as_object().unwrap() {

@@ -1,17 +1,24 @@
 //! The decoder for CPUs.
 
 mod banks;
+mod cluster;
+mod copy;
 mod fast;
+mod headers;
 mod hits;
 mod lanes;
+mod make_hits;
 mod ordinary;
+mod scratch;
 mod simd;
 
-use self::fast::{Fast, Scratch, Unusual};
-use self::hits::{EventHits, SharedHits};
+use self::fast::{Fast, Unusual};
+use self::hits::SharedHits;
 use self::lanes::LaneOrder;
 use self::ordinary::Ordinary;
-use super::{BatchReport, DecodeError, DecodeOptions, Decoder, EventReport, UtHits};
+use self::scratch::Scratch;
+use self::simd::Level;
+use super::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use crate::detector::DetectorTables;
 use crate::input::BatchView;
 
@@ -58,6 +65,14 @@ impl Simd {
     }
 }
 
+fn level_of(simd: Simd) -> Level {
+    match simd {
+        #[cfg(target_arch = "x86_64")]
+        Simd::Avx512 => simd::avx512::LEVEL,
+        _ => simd::portable::LEVEL,
+    }
+}
+
 /// How a [`CpuDecoder`] works; nothing here changes its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuConfig {
@@ -75,27 +90,9 @@ impl Default for CpuConfig {
     }
 }
 
-/// The functions of a vector level.
-#[derive(Clone, Copy, Debug)]
-struct Level {
-    front: unsafe fn(&Fast, &mut Scratch, BatchView<'_>, usize, &mut [u32], &mut EventReport) -> Result<usize, Unusual>,
-    back: unsafe fn(&Fast, &mut Scratch, usize, &[u32], &mut EventHits<'_>) -> Result<(), Unusual>,
-}
-
-impl Level {
-    fn of(simd: Simd) -> Self {
-        match simd {
-            #[cfg(target_arch = "x86_64")]
-            Simd::Avx512 => Self { front: simd::avx512::front, back: simd::avx512::back },
-            _ => Self { front: simd::portable::front, back: simd::portable::back },
-        }
-    }
-}
-
 /// Decodes on the CPU.
 pub struct CpuDecoder {
     fast: Fast,
-    level: Level,
     ordinary: Ordinary,
     scratch: Scratch,
     n_groups: usize,
@@ -112,8 +109,7 @@ impl CpuDecoder {
             message: format!("this CPU has no {:?} instructions", config.simd),
         })?;
         Ok(Self {
-            fast: Fast::new(LaneOrder::new(tables, options), options),
-            level: Level::of(simd),
+            fast: Fast::new(LaneOrder::new(tables, options), options, level_of(simd)),
             ordinary: Ordinary::new(tables, options),
             scratch: Scratch::new(),
             n_groups: tables.n_groups,
@@ -135,8 +131,7 @@ impl Decoder for CpuDecoder {
         for (event, report) in report.events.iter_mut().enumerate() {
             let ends = &mut out.offsets[1 + event * self.n_groups..][..self.n_groups];
             self.scratch.begin_chunk();
-            // SAFETY: the CPU has the level's instructions.
-            let fast = unsafe { (self.level.front)(&self.fast, &mut self.scratch, batch, event, ends, report) };
+            let fast = self.fast.front(&mut self.scratch, batch, event, ends, report);
             let too_many = |n: u64| DecodeError::TooManyHits { event, hits: (at as u64 + n) as usize, capacity };
             let n_hits = match fast {
                 Ok(n_hits) => n_hits,
@@ -147,10 +142,7 @@ impl Decoder for CpuDecoder {
             }
             // SAFETY: the arrays are borrowed as `out`, and each event has places of its own.
             let mut hits = unsafe { shared.event(at, n_hits) };
-            let done = fast.and_then(|_| {
-                // SAFETY: the CPU has the level's instructions.
-                unsafe { (self.level.back)(&self.fast, &mut self.scratch, 0, ends, &mut hits) }
-            });
+            let done = fast.and_then(|_| self.fast.back(&mut self.scratch, 0, ends, &mut hits));
             if done.is_err() {
                 if fast.is_ok() {
                     self.ordinary.count(batch, event, ends, report).map_err(too_many)?;

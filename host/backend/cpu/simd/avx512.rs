@@ -2,7 +2,13 @@
 
 use std::arch::x86_64::*;
 
-use super::{HeadShuffle, Simd, level};
+use super::{HeadShuffle, Level, Simd, level};
+
+use crate::backend::cpu::fast::{Fast, Unusual};
+use crate::backend::cpu::hits::EventHits;
+use crate::backend::cpu::scratch::Scratch;
+use crate::detector::BankVersion;
+use crate::input::BatchView;
 
 /// The AVX-512 level.
 #[derive(Clone, Copy, Debug)]
@@ -155,6 +161,11 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn lookup(table: *const u32, index: Self::U) -> Self::U {
         unsafe { _mm512_i32gather_epi32::<4>(index, table.cast()) }
+    }
+    #[inline(always)]
+    fn prefetch(at: *const u8) {
+        // A hint: no address is wrong.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
     #[inline(always)]
     unsafe fn list_counts(

@@ -4,6 +4,11 @@
 pub mod avx512;
 pub mod portable;
 
+use super::fast::{Fast, Unusual};
+use super::hits::EventHits;
+use super::scratch::Scratch;
+use crate::input::BatchView;
+
 /// Vectors of `LANES` 32-bit words.
 ///
 /// All methods are unsafe for two reasons, and every implementation may count on them:
@@ -86,6 +91,9 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     unsafe fn lookup_window(window: *const u32, index: Self::U) -> Self::U;
     /// `table[index]`
     unsafe fn lookup(table: *const u32, index: Self::U) -> Self::U;
+
+    /// Asks for the cache line at `at`, which may be anywhere.
+    fn prefetch(at: *const u8);
 
     /// Writes the places of the non-zero bytes among `len` (a multiple of 64) counts to `places`, which has room for
     /// `len + 32`, and those of the counts above 4 to `long`, which has the same room; how many each. `bits[i]` gets a
@@ -195,40 +203,68 @@ pub unsafe fn copy_lane_by_hits<const STRIDE: usize>(
     }
 }
 
-/// The functions of the fast path for one level, with its instructions switched on.
+/// The stages of the fast path at one level.
+#[derive(Clone, Copy, Debug)]
+pub struct Level {
+    /// [`Fast::find_lanes`].
+    pub find_lanes: unsafe fn(&Fast, &mut Scratch, BatchView<'_>, usize) -> Result<usize, Unusual>,
+    /// [`Fast::copy_lanes`].
+    pub copy_lanes: unsafe fn(&Fast, &mut Scratch, *const u8) -> Result<usize, Unusual>,
+    /// [`Fast::find_clusters`].
+    pub find_clusters: unsafe fn(&Fast, &mut Scratch, usize, &mut [u32]) -> Result<(u32, u32), Unusual>,
+    /// [`Fast::make_hits`].
+    pub make_hits: unsafe fn(&Fast, &mut Scratch, usize, &[u32], &mut EventHits<'_>) -> Result<(), Unusual>,
+}
+
+/// Makes `LEVEL`: the stages with the instructions of a level switched on. All are unsafe for one reason: the CPU must
+/// have them.
 macro_rules! level {
     ($simd:ty $(, $features:literal)?) => {
-        /// [`Fast::front`](crate::backend::cpu::fast::Fast::front) with this level's instructions.
-        ///
-        /// # Safety
-        /// The CPU has them.
+        /// The stages at this level. To call one, the CPU must have its instructions.
+        pub const LEVEL: Level = Level { find_lanes, copy_lanes, find_clusters, make_hits };
+
         $(#[target_feature(enable = $features)])?
-        pub unsafe fn front(
-            fast: &crate::backend::cpu::fast::Fast,
-            scratch: &mut crate::backend::cpu::fast::Scratch,
-            batch: crate::input::BatchView<'_>,
+        unsafe fn find_lanes(
+            fast: &Fast,
+            scratch: &mut Scratch,
+            batch: BatchView<'_>,
             event: usize,
-            ends: &mut [u32],
-            report: &mut crate::backend::EventReport,
-        ) -> Result<usize, crate::backend::cpu::fast::Unusual> {
-            // SAFETY: the caller's.
-            unsafe { fast.front::<$simd>(scratch, batch, event, ends, report) }
+        ) -> Result<usize, Unusual> {
+            fast.find_lanes::<$simd>(scratch, batch, event)
         }
 
-        /// [`Fast::back`](crate::backend::cpu::fast::Fast::back) with this level's instructions.
-        ///
-        /// # Safety
-        /// The CPU has them.
         $(#[target_feature(enable = $features)])?
-        pub unsafe fn back(
-            fast: &crate::backend::cpu::fast::Fast,
-            scratch: &mut crate::backend::cpu::fast::Scratch,
+        unsafe fn copy_lanes(fast: &Fast, scratch: &mut Scratch, ahead: *const u8) -> Result<usize, Unusual> {
+            // SAFETY: the CPU has the instructions.
+            unsafe {
+                match fast.lanes.version {
+                    BankVersion::V4 => fast.copy_lanes::<$simd, 4>(scratch, ahead),
+                    BankVersion::V5 => fast.copy_lanes::<$simd, 32>(scratch, ahead),
+                }
+            }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn find_clusters(
+            fast: &Fast,
+            scratch: &mut Scratch,
+            n_strips: usize,
+            ends: &mut [u32],
+        ) -> Result<(u32, u32), Unusual> {
+            // SAFETY: the CPU has the instructions.
+            unsafe { fast.find_clusters::<$simd>(scratch, n_strips, ends) }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn make_hits(
+            fast: &Fast,
+            scratch: &mut Scratch,
             first: usize,
             ends: &[u32],
-            hits: &mut crate::backend::cpu::hits::EventHits<'_>,
-        ) -> Result<(), crate::backend::cpu::fast::Unusual> {
-            // SAFETY: the caller's.
-            unsafe { fast.back::<$simd>(scratch, first, ends, hits) }
+            hits: &mut EventHits<'_>,
+        ) -> Result<(), Unusual> {
+            // SAFETY: the CPU has the instructions.
+            unsafe { fast.make_hits::<$simd>(scratch, first, ends, hits) }
         }
     };
 }

@@ -2,7 +2,13 @@
 
 use std::array::from_fn;
 
-use super::{HeadShuffle, Simd, copy_lane_by_hits, level, list_counts_by_bits};
+use super::{HeadShuffle, Level, Simd, copy_lane_by_hits, level, list_counts_by_bits};
+
+use crate::backend::cpu::fast::{Fast, Unusual};
+use crate::backend::cpu::hits::EventHits;
+use crate::backend::cpu::scratch::Scratch;
+use crate::detector::BankVersion;
+use crate::input::BatchView;
 
 /// The portable level.
 #[derive(Clone, Copy, Debug)]
@@ -165,6 +171,8 @@ impl Simd for Portable {
         // SAFETY: the caller's.
         index.map(|i| unsafe { *table.add(i as usize) })
     }
+    #[inline(always)]
+    fn prefetch(_: *const u8) {}
     #[inline(always)]
     unsafe fn list_counts(
         counts: *const u8,
