@@ -179,7 +179,7 @@ fn a_default_that_is_best_stays_and_one_that_fails_does_not() {
     assert!(tuning.evidence.verdict.starts_with("the default stays"), "{}", tuning.evidence.verdict);
 
     let place = Place::new("seed=9,fail=0.5");
-    let failing = (0..).find(|&index| place.synthetic.true_ms(index).is_none()).unwrap();
+    let failing = (0..1152).find(|&index| place.synthetic.true_ms(index).is_none()).unwrap();
     let default = place.synthetic.space().config(failing);
     let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "40") };
     let tuning = place.run(&session, &store_in(&folder)).unwrap();
