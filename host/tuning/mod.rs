@@ -3,12 +3,16 @@
 //! Nothing here knows of the UT: whatever has a space of parameters and a way to measure one configuration can be
 //! tuned: a kernel, the CPU decoder, a replayed recording, a synthetic device.
 
+pub mod aa;
 pub mod compare;
 pub mod drift;
+pub mod groups;
 pub mod online;
+pub mod samples;
 pub mod statistics;
 pub mod verdict;
 pub mod watch;
+pub mod workloads;
 
 use std::fmt;
 
