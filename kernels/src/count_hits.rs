@@ -344,7 +344,8 @@ fn count_groups<B: Block>(
                 let mut first_word = 0;
                 if n > 0 {
                     board = u32::from(block.shared_load(shared.boards, bank));
-                    strips_per_hybrid = block.load(tables.strips_per_hybrid, board);
+                    // Not 0: the board would be unknown. The guard spares the device a trap.
+                    strips_per_hybrid = block.load(tables.strips_per_hybrid, board).max(1);
                     first_word = block.shared_load(shared.payloads, bank) + v4::HEADER;
                 }
                 let mut word = 0;

@@ -104,7 +104,8 @@ pub fn warp_sort<'a, B: Block>(
         // The merged runs are there, and `from` is read by nobody any more.
         block.sync_warp(FULL_MASK);
         (from, to) = (to, from);
-        width = width.saturating_mul(2);
+        // Never 0; to say so spares the device a trap.
+        width = width.saturating_mul(2).max(1);
     }
     from
 }
