@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use ut_decoding::backend::Decoder;
+use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
+use ut_decoding::backend::{Backend, DecodeError, Decoder};
 use ut_decoding::bench::Machine;
 use ut_decoding::input::{Batches, EventBatch, Events, to_mep};
 use ut_decoding::output::{HitFile, Provenance};
-use ut_decoding::{BatchReport, BatchView, Layout, UtHits};
+use ut_decoding::{BatchReport, BatchView, DetectorTables, Layout, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
 use crate::detector::{Detector, SYNTHETIC, version_in_words};
@@ -51,6 +52,10 @@ pub struct Args {
     clustering: ClusterArgs,
     #[command(flatten)]
     backend: BackendArgs,
+    /// Seed of the order in which the emulated backend runs blocks, warps and lanes. Results are the same, or a kernel
+    /// has a bug.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    schedule_seed: u64,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -63,11 +68,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let detector = Detector::load(&args.detector, &args.files)?;
     let events = Events::new(&args.files);
     let mut run = Run {
-        decoder: args.backend.backend.decoder(
-            &detector.tables,
-            args.clustering.options(),
-            usize::from(args.backend.threads),
-        )?,
+        decoder: decoder(args, &detector.tables)?,
         layout: args.backend.layout,
         n_boards: detector.tables.boards.n_boards(),
         hits: UtHits::with_capacity(0, detector.tables.n_groups, 0),
@@ -127,6 +128,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err("there is trouble in the data (see the summary), and --strict was given".into());
     }
     Ok(())
+}
+
+fn decoder(args: &Args, tables: &DetectorTables) -> Result<Box<dyn Decoder>, DecodeError> {
+    let options = args.clustering.options();
+    if args.backend.backend == Backend::Emulated {
+        let config = EmulatedConfig { schedule_seed: args.schedule_seed, ..EmulatedConfig::default() };
+        return Ok(Box::new(EmulatedDecoder::new(tables, options, config)?));
+    }
+    args.backend.backend.decoder(tables, options, usize::from(args.backend.threads))
 }
 
 /// Everything that goes from batch to batch.
