@@ -72,9 +72,9 @@ fn warp_exclusive(width: u32) -> Collectives {
     warp_inclusive(width) + SHUFFLE
 }
 
-/// `block_exclusive`: the sum in the warp, the totals of the warps between two barriers, their sum, and two broadcasts.
+/// `block_exclusive`: the sum in the warp, a barrier behind the totals of the warps, their sum, and two broadcasts.
 fn block_exclusive() -> Collectives {
-    warp_exclusive(32) + 2 * BARRIER + warp_inclusive(32) + 2 * SHUFFLE
+    warp_exclusive(32) + BARRIER + warp_inclusive(32) + 2 * SHUFFLE
 }
 
 /// `aggregated_atomics::increment` and the ballot that its mask comes from; nothing where lanes add alone.
@@ -94,8 +94,7 @@ fn in_source(kernel: Kernel, switches: Switches) -> Collectives {
                 + BARRIER + block_exclusive() + BALLOT // a chunk of banks
                 + BARRIER // banks noted
                 + add_to_group + word_loop + 2 * REDUX
-                + if switches.zero_suppression { sorted_list } else { NONE }
-                + BARRIER // counts complete
+                + if switches.zero_suppression { sorted_list } else { BARRIER }
         }
         Kernel::PrefixSumTiles | Kernel::PrefixSumOffsets => block_exclusive(),
         Kernel::ClusterAndPredecode => {

@@ -56,14 +56,14 @@ impl Program {
         let threads = launch.block.0 * launch.block.1;
         assert!(threads.is_multiple_of(32) && (32..=1024).contains(&threads), "{launch:?}");
         for i in 0..launch.grid {
-            let block_idx = (i + launch.turn) % launch.grid;
+            let index = (i + launch.turn) % launch.grid;
             Block {
                 name,
                 entry,
                 memory,
                 arguments,
                 launch,
-                block_idx,
+                index,
                 // Nothing may depend on what was there.
                 shared: vec![0xA5; launch.shared_bytes as usize],
                 lanes: (0..threads).map(|thread| Lane::new(entry, thread)).collect(),
@@ -79,7 +79,7 @@ struct Block<'a> {
     memory: &'a mut Memory,
     arguments: &'a [Vec<u8>],
     launch: Launch,
-    block_idx: u32,
+    index: u32,
     shared: Vec<u8>,
     lanes: Vec<Lane>,
 }
@@ -123,7 +123,7 @@ impl Block<'_> {
                 let waiting = self.lanes.iter().filter(|lane| lane.state == State::Waiting);
                 let mut lines: Vec<_> = waiting.map(|lane| self.entry.code[lane.pc].line.as_str()).collect();
                 lines.dedup();
-                panic!("{}, block {}: nobody can go on; some wait at {lines:?}", self.name, self.block_idx);
+                panic!("{}, block {}: nobody can go on; some wait at {lines:?}", self.name, self.index);
             }
         }
     }
@@ -148,11 +148,12 @@ impl Block<'_> {
                     self.lanes[lane].state = State::Done;
                     return;
                 }
-                Kind::Barrier | Kind::WarpBarrier(_) | Kind::Ballot { .. } | Kind::Shuffle { .. } => {
-                    self.lanes[lane].state = State::Waiting;
-                    return;
-                }
-                Kind::Match { .. } | Kind::ReduxAdd { .. } => {
+                Kind::Barrier
+                | Kind::WarpBarrier(_)
+                | Kind::Ballot { .. }
+                | Kind::Shuffle { .. }
+                | Kind::Match { .. }
+                | Kind::ReduxAdd { .. } => {
                     self.lanes[lane].state = State::Waiting;
                     return;
                 }
@@ -162,7 +163,7 @@ impl Block<'_> {
                 }
             }
         }
-        panic!("{}, block {}: a lane goes on and on", self.name, self.block_idx);
+        panic!("{}, block {}: a lane goes on and on", self.name, self.index);
     }
 
     fn value(&self, lane: usize, operand: &Operand) -> u64 {
@@ -176,7 +177,7 @@ impl Block<'_> {
                 Special::ThreadY => thread / x,
                 Special::BlockDimX => x,
                 Special::BlockDimY => y,
-                Special::BlockX => self.block_idx,
+                Special::BlockX => self.index,
                 Special::GridX => self.launch.grid,
                 Special::Lane => thread % 32,
                 Special::LanesBelow => (1 << (thread % 32)) - 1,
@@ -228,7 +229,7 @@ impl Block<'_> {
     }
 
     fn bytes(&mut self, space: Space, address: u64, size: usize, write: bool, line: &str) -> &mut [u8] {
-        let (name, block) = (self.name, self.block_idx);
+        let (name, block) = (self.name, self.index);
         assert!(address.is_multiple_of(size as u64), "{name}, block {block}: not aligned: {line}");
         match space {
             Space::Global => {

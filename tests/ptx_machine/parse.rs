@@ -237,7 +237,7 @@ impl Parser {
     }
 
     /// `[base+offset]`.
-    fn address<'t>(&self, text: &'t str) -> (&'t str, i64) {
+    fn address(text: &str) -> (&str, i64) {
         let inner = text.trim_start_matches('[').trim_end_matches(']');
         match inner.split_once('+') {
             Some((base, offset)) => (base, offset.parse().expect("an offset")),
@@ -304,12 +304,12 @@ impl Parser {
                 Kind::ReduxAdd { to, value, mask: self.operand(operands[2]) }
             }
             ("ld", "param") => {
-                let (parameter, offset) = self.address(operands[1]);
+                let (parameter, offset) = Self::address(operands[1]);
                 let parameter = self.parameters.iter().position(|name| name == parameter).expect("a parameter");
                 Kind::LoadParameter { ty: ty(), to: self.register(operands[0]), parameter, offset: offset as usize }
             }
             ("ld", "global" | "shared") => {
-                let (base, offset) = self.address(operands[1]);
+                let (base, offset) = Self::address(operands[1]);
                 Kind::Load {
                     space: space(),
                     ty: ty(),
@@ -319,12 +319,12 @@ impl Parser {
                 }
             }
             ("st", "global" | "shared") => {
-                let (base, offset) = self.address(operands[0]);
+                let (base, offset) = Self::address(operands[0]);
                 let (base, from) = (self.operand(base), self.operand(operands[1]));
                 Kind::Store { space: space(), ty: ty(), base, offset, from }
             }
             ("atom", "global" | "shared") => {
-                let (base, offset) = self.address(operands[1]);
+                let (base, offset) = Self::address(operands[1]);
                 let op = match parts[2] {
                     "add" => Op::Add,
                     "or" => Op::Or,
@@ -364,9 +364,8 @@ fn operation(parts: &[&str]) -> Option<(Op, Type)> {
         return Some((Op::Float(op), Type::of(last)));
     }
     let op = match parts {
-        ["mov", _] => Op::Move,
         // Addresses in global memory are the same in generic space.
-        ["cvta", "to", "global", _] => Op::Move,
+        ["mov", _] | ["cvta", "to", "global", _] => Op::Move,
         ["add", _] => Op::Add,
         ["sub", _] => Op::Sub,
         ["mul", "lo", _] => Op::Mul,
