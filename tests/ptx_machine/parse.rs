@@ -111,21 +111,76 @@ pub enum Shuffle {
 }
 
 pub enum Kind {
-    Compute { op: Op, ty: Type, to: usize, from: Vec<Operand> },
-    Unpack { low: Option<usize>, high: Option<usize>, from: Operand },
-    LoadParameter { ty: Type, to: usize, parameter: usize, offset: usize },
-    Load { space: Space, ty: Type, to: usize, base: Operand, offset: i64 },
-    Store { space: Space, ty: Type, base: Operand, offset: i64, from: Operand },
-    Atomic { space: Space, op: Op, ty: Type, to: usize, base: Operand, offset: i64, from: Operand },
+    Compute {
+        op: Op,
+        ty: Type,
+        to: usize,
+        from: Vec<Operand>,
+    },
+    Unpack {
+        low: Option<usize>,
+        high: Option<usize>,
+        from: Operand,
+    },
+    LoadParameter {
+        ty: Type,
+        to: usize,
+        parameter: usize,
+        offset: usize,
+    },
+    /// `read_only`: through the read-only cache.
+    Load {
+        space: Space,
+        read_only: bool,
+        ty: Type,
+        to: usize,
+        base: Operand,
+        offset: i64,
+    },
+    Store {
+        space: Space,
+        ty: Type,
+        base: Operand,
+        offset: i64,
+        from: Operand,
+    },
+    Atomic {
+        space: Space,
+        op: Op,
+        ty: Type,
+        to: usize,
+        base: Operand,
+        offset: i64,
+        from: Operand,
+    },
     Branch(usize),
     BranchByIndex(Operand, Vec<usize>),
     Return,
     Barrier,
     WarpBarrier(Operand),
-    Ballot { to: usize, predicate: Operand, mask: Operand },
-    Shuffle { mode: Shuffle, to: usize, value: Operand, by: Operand, clamp: Operand, mask: Operand },
-    Match { to: usize, value: Operand, mask: Operand },
-    ReduxAdd { to: usize, value: Operand, mask: Operand },
+    Ballot {
+        to: usize,
+        predicate: Operand,
+        mask: Operand,
+    },
+    Shuffle {
+        mode: Shuffle,
+        to: usize,
+        value: Operand,
+        by: Operand,
+        clamp: Operand,
+        mask: Operand,
+    },
+    Match {
+        to: usize,
+        value: Operand,
+        mask: Operand,
+    },
+    ReduxAdd {
+        to: usize,
+        value: Operand,
+        mask: Operand,
+    },
 }
 
 impl Kind {
@@ -310,13 +365,8 @@ impl Parser {
             }
             ("ld", "global" | "shared") => {
                 let (base, offset) = Self::address(operands[1]);
-                Kind::Load {
-                    space: space(),
-                    ty: ty(),
-                    to: self.register(operands[0]),
-                    base: self.operand(base),
-                    offset,
-                }
+                let (to, base) = (self.register(operands[0]), self.operand(base));
+                Kind::Load { space: space(), read_only: parts[2] == "nc", ty: ty(), to, base, offset }
             }
             ("st", "global" | "shared") => {
                 let (base, offset) = Self::address(operands[0]);
