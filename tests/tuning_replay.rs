@@ -145,15 +145,12 @@ fn the_shared_recordings_are_read() {
 
 /// A folder with one recorded space of 200 configurations, as CSV.
 fn folder() -> tempfile::TempDir {
-    let mut text = String::from("x,y,status,mean_ms\n");
-    for x in 0..20 {
-        for y in 0..10 {
-            text.push_str(&match (x * y) % 11 {
-                10 => format!("{x},{y},runtime,\n"),
-                _ => format!("{x},{y},ok,{}\n", 1.0 + f64::from((x - 13) * (x - 13) + (y - 4) * (y - 4)) / 100.0),
-            });
-        }
-    }
+    let row = |x: i32, y: i32| match (x * y) % 11 {
+        10 => format!("{x},{y},runtime,\n"),
+        _ => format!("{x},{y},ok,{}\n", 1.0 + f64::from((x - 13) * (x - 13) + (y - 4) * (y - 4)) / 100.0),
+    };
+    let rows: String = (0..200).map(|at| row(at / 10, at % 10)).collect();
+    let text = format!("x,y,status,mean_ms\n{rows}");
     let folder = tempfile::tempdir().expect("there is room");
     std::fs::write(folder.path().join("bowl.csv"), text).expect("there is room");
     folder
