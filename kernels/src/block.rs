@@ -271,12 +271,11 @@ impl SharedLayout {
         Self { bytes: 0 }
     }
 
-    /// The next `len` elements.
+    /// The next `len` elements. Every array begins on a multiple of eight bytes.
     #[inline(always)]
     pub const fn array<T: Scalar>(&mut self, len: u32) -> Shared<T> {
-        let size = size_of::<T>() as u32;
-        let offset = (self.bytes + size - 1) & !(size - 1);
-        self.bytes = offset + len * size;
+        let offset = self.bytes.next_multiple_of(8);
+        self.bytes = offset + len * size_of::<T>() as u32;
         Shared { offset, len, element: PhantomData }
     }
 
