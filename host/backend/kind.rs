@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::cpu::{CpuConfig, CpuDecoder};
+use super::cpu::CpuDecoder;
+use super::emulated::{EmulatedConfig, EmulatedDecoder};
+use super::knobs::Knobs;
 use super::reference::ReferenceDecoder;
 use super::{DecodeError, DecodeOptions, Decoder};
 use crate::detector::DetectorTables;
@@ -17,17 +19,20 @@ pub enum Backend {
     /// All cores: the one to use.
     #[default]
     Cpu,
+    /// The device kernels, run on the CPU and checked: slow.
+    Emulated,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Reference, Self::Cpu];
+    pub const ALL: [Self; 3] = [Self::Reference, Self::Cpu, Self::Emulated];
 
     /// The name on the command line, which is also the decoder's.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reference => "reference",
             Self::Cpu => "cpu",
+            Self::Emulated => "emulated",
         }
     }
 
@@ -41,9 +46,28 @@ impl Backend {
         options: DecodeOptions,
         threads: usize,
     ) -> Result<Box<dyn Decoder>, DecodeError> {
+        let mut knobs = Knobs::default();
+        knobs.cpu.threads = threads;
+        self.decoder_with(tables, options, &knobs)
+    }
+
+    /// A decoder of this backend with these knobs.
+    ///
+    /// # Errors
+    /// When this machine cannot run the backend, or the knobs contradict each other.
+    pub fn decoder_with(
+        self,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        knobs: &Knobs,
+    ) -> Result<Box<dyn Decoder>, DecodeError> {
         Ok(match self {
             Self::Reference => Box::new(ReferenceDecoder::new(tables, options)),
-            Self::Cpu => Box::new(CpuDecoder::new(tables, options, CpuConfig { threads, ..CpuConfig::default() })?),
+            Self::Cpu => Box::new(CpuDecoder::new(tables, options, knobs.cpu)?),
+            Self::Emulated => {
+                let config = EmulatedConfig { launch: knobs.launch, ..EmulatedConfig::default() };
+                Box::new(EmulatedDecoder::new(tables, options, config)?)
+            }
         })
     }
 }

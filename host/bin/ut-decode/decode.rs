@@ -63,15 +63,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     {
         usage(&format!("--output {error}"));
     }
+    let knobs = args.backend.knobs(usize::from(args.backend.threads));
     let start = Instant::now();
     let detector = Detector::load(&args.detector, &args.files)?;
     let events = Events::new(&args.files);
     let mut run = Run {
-        decoder: args.backend.backend.decoder(
-            &detector.tables,
-            args.clustering.options(),
-            usize::from(args.backend.threads),
-        )?,
+        decoder: args.backend.backend.decoder_with(&detector.tables, args.clustering.options(), &knobs)?,
         layout: args.backend.layout,
         n_boards: detector.tables.boards.n_boards(),
         hits: UtHits::with_capacity(0, detector.tables.n_groups, 0),
