@@ -10,6 +10,7 @@ mod generate;
 mod inspect;
 mod output;
 mod progress;
+mod sample;
 mod summary;
 mod throughput;
 mod words;
