@@ -1,10 +1,13 @@
 //! Measuring: how many events a second a decoder makes, what its optimisations are worth, which knobs are best.
 
+pub mod ablation;
 pub mod contest;
 mod machine;
 mod sample;
 mod statistics;
+pub mod sweep;
 pub mod throughput;
+pub mod work;
 
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};

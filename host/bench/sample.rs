@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn as_many_events_as_are_wanted_are_taken() {
-        let sample = Sample::of(&[batch_of(3), batch_of(5)], 4, 6);
-        assert_eq!((sample.events, sample.distinct_events, sample.batches.len()), (6, 5, 2));
+        let sample = Sample::of(&[batch_of(3), batch_of(5)], 4, 7);
+        assert_eq!((sample.events, sample.distinct_events, sample.batches.len()), (7, 4, 2));
     }
 
     #[test]

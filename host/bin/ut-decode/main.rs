@@ -2,6 +2,7 @@
 //!
 //! One file a subcommand, thin: the work is done in the library. Exit codes: 0 done, 1 failed, 2 usage.
 
+mod ablation;
 mod args;
 mod convert;
 mod decode;
@@ -12,6 +13,8 @@ mod output;
 mod progress;
 mod sample;
 mod summary;
+mod sweep;
+mod table;
 mod throughput;
 mod words;
 
@@ -38,6 +41,12 @@ Examples:
   # How fast is this machine?
   ut-decode throughput
 
+  # What is each optimisation of the GPU kernels worth? (No GPU needed)
+  ut-decode ablation
+
+  # Which batch size is best, with how many threads?
+  ut-decode sweep --axis batch=16,256,4096 --axis threads=1,2,4
+
 Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
 
 /// Decodes raw banks of LHCb's Upstream Tracker (UT) into hits.
@@ -45,7 +54,7 @@ Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
 /// Reads MDF files and Allen-layout dumps, in format v4 (bank version 3, simulation up to 2021) and v5 (bank version 4,
 /// Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and is counted.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES, max_term_width = 120)]
+#[command(name = "ut-decode", version, after_help = EXAMPLES, max_term_width = 120)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -58,6 +67,8 @@ enum Command {
     Generate(generate::Args),
     Convert(convert::Args),
     Throughput(throughput::Args),
+    Ablation(ablation::Args),
+    Sweep(sweep::Args),
     /// Print a completion script for your shell.
     ///
     /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
@@ -74,6 +85,8 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Throughput(args) => throughput::run(&args),
+        Command::Ablation(args) => ablation::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);

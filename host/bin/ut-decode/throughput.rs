@@ -96,7 +96,7 @@ fn text(args: &Args, result: &Throughput, machine: &Machine, source: &str) -> St
     );
     let [strips, hits, bytes] = [result.strips_per_event, result.hits_per_event, result.bytes_per_event];
     row("an event", format!("{strips:.0} strips, {hits:.0} hits, {bytes:.0} bytes"));
-    let set = args.backend.settings.iter().map(|setting| format!(", {setting}")).collect::<String>();
+    let set = [String::new()].into_iter().chain(args.backend.settings.iter().cloned()).collect::<Vec<_>>().join(", ");
     row("backend", format!("{}, {} threads{set}", result.backend, result.threads));
     row("cpu", format!("{}, {} cores", machine.cpu.as_deref().unwrap_or("unknown"), machine.cores));
     row("version", format!("{}, commit {}", machine.version, machine.commit.as_deref().unwrap_or("unknown")));
