@@ -70,12 +70,14 @@ pub enum KnobError {
         name: String,
     },
     /// The value is not one that the knob can have.
-    #[error("{name} = {value}: must be {}", values_in_words(name))]
+    #[error("{name} = {value}: must be {valid}")]
     Value {
         /// The knob.
         name: &'static str,
         /// What was asked for.
         value: String,
+        /// What it can be.
+        valid: String,
     },
     /// The setting is not `name=value`.
     #[error("{setting:?} is not of the form knob=value; {}", knobs_in_words(*backend))]
@@ -95,15 +97,15 @@ fn knobs_in_words(backend: Backend) -> String {
     if names.is_empty() { "it has none".to_owned() } else { format!("there are {}", names.join(", ")) }
 }
 
-fn values_in_words(name: &str) -> String {
-    if name == "cpu.simd" {
-        return format!("one of {}", SIMD_NAMES.join(", "));
-    }
-    let knob = CPU.into_iter().chain(KNOBS).find(|knob| knob.name == name);
-    knob.map_or_else(String::new, |Knob { min, max, step, .. }| match step {
+/// The error that `knob` cannot have this value.
+pub fn refused(knob: &Knob, value: impl ToString) -> KnobError {
+    let Knob { name, min, max, step, .. } = *knob;
+    let valid = match step {
+        _ if name == "cpu.simd" => format!("one of {}", SIMD_NAMES.join(", ")),
         1 => format!("from {min} to {max}"),
         _ => format!("a multiple of {step} from {min} to {max}"),
-    })
+    };
+    KnobError::Value { name, value: value.to_string(), valid }
 }
 
 impl Backend {
@@ -133,9 +135,7 @@ impl Backend {
 pub fn parse_value(knob: &Knob, text: &str) -> Result<u32, KnobError> {
     let word = (knob.name == "cpu.simd").then(|| SIMD_NAMES.iter().position(|name| *name == text)).flatten();
     let number = word.map_or_else(|| text.parse().ok(), |word| Some(word as u32));
-    number
-        .filter(|&value| knob.is_valid(value))
-        .ok_or_else(|| KnobError::Value { name: knob.name, value: text.to_owned() })
+    number.filter(|&value| knob.is_valid(value)).ok_or_else(|| refused(knob, text))
 }
 
 /// The value of a knob as [`parse_value`] takes it.
@@ -154,7 +154,7 @@ impl Knobs {
     pub fn set(&mut self, backend: Backend, name: &str, value: u32) -> Result<(), KnobError> {
         let knob = backend.knob(name)?;
         if !knob.is_valid(value) {
-            return Err(KnobError::Value { name: knob.name, value: value.to_string() });
+            return Err(refused(knob, value));
         }
         match name {
             "cpu.threads" => self.cpu.threads = value as usize,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use ut_kernels::switches::BatchLayout;
 
 use super::axis::Axis;
-use crate::backend::knobs::{Knobs, value_text};
+use crate::backend::knobs::{Knobs, refused, value_text};
 use crate::backend::ptx::{Kernel, Resources, Unit};
 use crate::backend::{Backend, KnobError};
 use crate::bench::ablation::threads;
@@ -46,7 +46,7 @@ impl Setting {
             name => return self.knobs.set(backend, name, value),
         };
         if !knob.is_valid(value) {
-            return Err(KnobError::Value { name: knob.name, value: value.to_string() });
+            return Err(refused(&knob, value));
         }
         *place = value as usize;
         Ok(())

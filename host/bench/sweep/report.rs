@@ -229,7 +229,9 @@ impl Report {
             ];
             row.extend(numbers.map(exact));
             row.push(point.repetitions.to_string());
-            row.extend([change.map(|c| c.percent), interval.map(|i| i[0]), interval.map(|i| i[1])].map(exact));
+            // More digits than anybody needs, and fewer than mathematical libraries differ in.
+            let percents = [change.map(|c| c.percent), interval.map(|i| i[0]), interval.map(|i| i[1])];
+            row.extend(percents.map(|percent| percent.map_or_else(String::new, |percent| format!("{percent:.4}"))));
             row.push((i == self.default).to_string());
             row.push((Some(i) == self.best).to_string());
             row.push(quoted(point.failure.as_deref().unwrap_or_default()));

@@ -208,13 +208,14 @@ fn write(folder: &Path, report: &Report) -> Result<(), Failure> {
 }
 
 fn text(report: &Report, folder: &Path) -> String {
-    let failed = report.points.iter().filter(|point| point.failure.is_some());
-    let mut text = report.verdict() + "\n";
-    for point in failed {
-        let why = point.failure.as_deref().unwrap_or_default();
-        text += &format!("Failed: {}: {why}\n", report.point_text(&point.values));
+    let mut lines = vec![report.verdict()];
+    for point in &report.points {
+        if let Some(why) = &point.failure {
+            lines.push(format!("Failed: {}: {why}", report.point_text(&point.values)));
+        }
     }
-    text + &format!("Everything is in {0}: sweep.html, sweep.csv, sweep.json, sweep.md\n", folder.display())
+    lines.push(format!("Everything is in {}: sweep.html, sweep.csv, sweep.json, sweep.md", folder.display()));
+    lines.join("\n") + "\n"
 }
 
 fn list(backend: Backend) -> String {
