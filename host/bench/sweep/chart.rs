@@ -171,7 +171,8 @@ fn line(report: &Report, axis: usize) -> String {
             number(median)
         );
         if best {
-            label(&mut svg, (x, y - 11.0), "middle", &format!(" fill=\"{ACCENT}\" font-weight=\"600\""), "best");
+            let y = if report.about.less_is_better { y + 20.0 } else { y - 11.0 };
+            label(&mut svg, (x, y), "middle", &format!(" fill=\"{ACCENT}\" font-weight=\"600\""), "best");
         }
     }
     let _ = writeln!(svg, "<path d=\"M{LEFT} {TOP}V{bottom}H{}\" fill=\"none\" stroke=\"#52606d\"/>", WIDTH - RIGHT);
@@ -183,8 +184,9 @@ fn heat_map(report: &Report, x: usize, y: usize) -> String {
     let ranking = report.ranking();
     let (across, down) = (&report.axes[x], &report.axes[y]);
     let (columns, rows) = (across.values.len() as f64, down.values.len() as f64);
-    let left = LEFT + 40.0;
-    let (width, height) = (left + columns * CELL.0 + 20.0, TOP + rows * CELL.1 + BOTTOM + 44.0);
+    // Room for the name of the axis that goes down.
+    let (left, head) = (LEFT + 40.0, TOP + 16.0);
+    let (width, height) = (left + columns * CELL.0 + 20.0, head + rows * CELL.1 + BOTTOM + 44.0);
     let width = width.max(460.0);
     let title = format!("{} over {} and {}", report.about.unit, across.name, down.name);
     let mut svg = open(width, height, &title);
@@ -200,13 +202,13 @@ fn heat_map(report: &Report, x: usize, y: usize) -> String {
     };
     let mut outlines = String::new();
     for (row, &b) in down.values.iter().enumerate() {
-        let top = TOP + row as f64 * CELL.1;
+        let top = head + row as f64 * CELL.1;
         label(&mut svg, (left - 8.0, top + CELL.1 / 2.0 + 4.0), "end", "", &value_text(&down.name, b));
         for (column, &a) in across.values.iter().enumerate() {
             let at = left + column as f64 * CELL.0;
             if row == 0 {
                 let middle = at + CELL.0 / 2.0;
-                label(&mut svg, (middle, TOP + rows * CELL.1 + 18.0), "middle", "", &value_text(&across.name, a));
+                label(&mut svg, (middle, head + rows * CELL.1 + 18.0), "middle", "", &value_text(&across.name, a));
             }
             let place = cell(a, b);
             let measured = place.and_then(|i| Some((i, report.points[i].measured?.median)));
@@ -250,11 +252,9 @@ fn heat_map(report: &Report, x: usize, y: usize) -> String {
         }
     }
     svg += &outlines;
-    let bottom = TOP + rows * CELL.1;
+    let bottom = head + rows * CELL.1;
     label(&mut svg, (left + columns * CELL.0 / 2.0, bottom + 38.0), "middle", "", &across.name);
-    let (turn_x, turn_y) = (22.0, TOP + rows * CELL.1 / 2.0);
-    let turned = format!(" transform=\"rotate(-90 {turn_x} {turn_y:.1})\"");
-    label(&mut svg, (turn_x, turn_y), "middle", &turned, &down.name);
+    label(&mut svg, (left - 8.0, head - 8.0), "end", "", &down.name);
     if !medians.is_empty() {
         legend(&mut svg, (left, bottom + 56.0), [low, high], report.about.less_is_better);
     }
