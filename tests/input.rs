@@ -177,6 +177,8 @@ fn bytes_behind_the_last_bank_that_are_no_bank_are_damage() {
     assert!(matches!(first_of_two(&bytes), (3, Some(Damage::BankBeyond { bank: 3, left: 4, .. }))));
 }
 
+type Check = fn(&InputError) -> bool;
+
 #[test]
 fn a_container_that_cannot_be_followed_is_an_error_and_what_came_before_is_kept() {
     let good = unchecked_event();
@@ -186,7 +188,6 @@ fn a_container_that_cannot_be_followed_is_an_error_and_what_came_before_is_kept(
         [&good[..], &bytes].concat()
     };
     let size_word = |size: u32| with(0, &[size.to_le_bytes(); 3].concat());
-    type Check = fn(&InputError) -> bool;
     let cases: Vec<(&str, Vec<u8>, Check)> = vec![
         ("unequal", with(4, &[1]), |e| matches!(e, InputError::UnequalSizes { .. })),
         ("zero", size_word(0), |e| matches!(e, InputError::TooSmall { size: 0, .. })),

@@ -19,7 +19,7 @@ pub enum Backend {
     /// All cores: the one to use.
     #[default]
     Cpu,
-    /// The device kernels, run on the CPU and checked: slow.
+    /// The kernels of the GPU backend, run on the CPU by an executor that checks every access: slow.
     Emulated,
 }
 

@@ -98,7 +98,7 @@ fn knobs_in_words(backend: Backend) -> String {
 }
 
 /// The error that `knob` cannot have this value.
-pub fn refused(knob: &Knob, value: impl ToString) -> KnobError {
+pub fn refused(knob: &Knob, value: &dyn ToString) -> KnobError {
     let Knob { name, min, max, step, .. } = *knob;
     let valid = match step {
         _ if name == "cpu.simd" => format!("one of {}", SIMD_NAMES.join(", ")),
@@ -135,7 +135,7 @@ impl Backend {
 pub fn parse_value(knob: &Knob, text: &str) -> Result<u32, KnobError> {
     let word = (knob.name == "cpu.simd").then(|| SIMD_NAMES.iter().position(|name| *name == text)).flatten();
     let number = word.map_or_else(|| text.parse().ok(), |word| Some(word as u32));
-    number.filter(|&value| knob.is_valid(value)).ok_or_else(|| refused(knob, text))
+    number.filter(|&value| knob.is_valid(value)).ok_or_else(|| refused(knob, &text))
 }
 
 /// The value of a knob as [`parse_value`] takes it.
@@ -154,7 +154,7 @@ impl Knobs {
     pub fn set(&mut self, backend: Backend, name: &str, value: u32) -> Result<(), KnobError> {
         let knob = backend.knob(name)?;
         if !knob.is_valid(value) {
-            return Err(refused(knob, value));
+            return Err(refused(knob, &value));
         }
         match name {
             "cpu.threads" => self.cpu.threads = value as usize,

@@ -55,6 +55,8 @@ pub struct Variant {
     pub hits: u64,
     /// Strips (v4: cluster words) of a pass.
     pub strips: u64,
+    /// Events of a pass in which something is wrong.
+    pub events_with_trouble: usize,
 }
 
 impl Variant {
@@ -95,7 +97,7 @@ impl Variant {
             })
         };
         let mut workers = (0..threads.max(1)).map(|_| worker()).collect::<Result<Vec<Worker>, DecodeError>>()?;
-        let (mut hits, mut strips) = (0, 0);
+        let (mut hits, mut strips, mut events_with_trouble) = (0, 0, 0);
         for (i, batch) in sample.batches.iter().enumerate() {
             let first = &mut workers[0];
             first.decoder.decode(batch.view(), &mut first.hits, &mut first.report)?;
@@ -104,8 +106,9 @@ impl Variant {
             }
             hits += first.hits.len() as u64;
             strips += first.report.total(Count::Strips);
+            events_with_trouble += first.report.events.iter().filter(|event| event.has_trouble()).count();
         }
-        let mut variant = Self { workers, events: sample.events, passes: 1, hits, strips };
+        let mut variant = Self { workers, events: sample.events, passes: 1, hits, strips, events_with_trouble };
         // Warms up, too.
         while variant.timed_repetition()?.0 < REPETITION && variant.passes < 1 << 20 {
             variant.passes *= 2;

@@ -48,6 +48,8 @@ pub struct Throughput {
     pub gigabytes_per_second: Spread,
     /// Strips an event, in the mean.
     pub strips_per_event: f64,
+    /// Events of a pass in which something is wrong: what is skipped takes no time.
+    pub events_with_trouble: usize,
     /// Hits an event, in the mean.
     pub hits_per_event: f64,
     /// Bytes an event, in the mean.
@@ -73,6 +75,7 @@ impl Throughput {
             strips_per_second: rate.times(strips),
             gigabytes_per_second: rate.times(bytes * 1e-9),
             strips_per_event: strips,
+            events_with_trouble: variant.events_with_trouble,
             hits_per_event: hits,
             bytes_per_event: bytes,
         }

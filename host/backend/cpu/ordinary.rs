@@ -10,7 +10,8 @@
 //! reason.
 
 use super::banks::{Bank, EventBanks};
-use crate::backend::{Count, DecodeOptions, EventReport, Position, UtHitsMut};
+use super::hits::EventHits;
+use crate::backend::{Count, DecodeOptions, EventReport, Position};
 use crate::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, SectorConstants, Slot};
 use crate::input::BatchView;
 
@@ -41,8 +42,8 @@ pub struct Ordinary {
     options: DecodeOptions,
     /// Boards named so far in the event.
     seen: Vec<bool>,
-    /// Hits of each group, then where each group's next hit goes.
-    groups: Vec<u32>,
+    /// Where each group's next hit goes.
+    next: Vec<u32>,
 }
 
 /// Lane counts of a v5 bank, by lane.
@@ -60,76 +61,86 @@ impl Ordinary {
             sectors: tables.sectors.clone(),
             options,
             seen: vec![false; tables.boards.strips_per_hybrid.len()],
-            groups: vec![0; tables.n_groups],
+            next: Vec::with_capacity(tables.n_groups + 1),
         }
     }
 
-    /// First pass: the event's report, and how many hits it has.
-    pub fn count(&mut self, batch: BatchView<'_>, event: usize, report: &mut EventReport) -> u64 {
+    /// First pass: the event's report, and the ends of its groups, counted from the event's first hit.
+    ///
+    /// # Errors
+    /// With the number of hits when `u32` does not hold it.
+    pub fn count(
+        &mut self,
+        batch: BatchView<'_>,
+        event: usize,
+        ends: &mut [u32],
+        report: &mut EventReport,
+    ) -> Result<usize, u64> {
         let meta = batch.meta_of(event);
         *report = EventReport::default();
         report.add(Count::OtherTypes, meta.other_banks);
-        self.groups.fill(0);
-        let mut groups = std::mem::take(&mut self.groups);
+        ends.fill(0);
         let whole = self.each_bank(batch, event, report, |path, board, payload, report| {
-            path.each_hit(board, payload, report, |slot, _, _| groups[usize::from(path.slots[slot].group)] += 1);
+            path.each_hit(board, payload, report, |slot, _, _| {
+                let end = &mut ends[usize::from(path.slots[slot].group)];
+                *end = end.saturating_add(1);
+            });
         });
-        self.groups = groups;
         if !whole || meta.broken {
             report.add(Count::BrokenEvent, 1);
         }
-        self.groups.iter().map(|&hits| u64::from(hits)).sum()
+        let n_hits = ends.iter().map(|&hits| u64::from(hits)).sum();
+        if n_hits > u64::from(u32::MAX) {
+            return Err(n_hits);
+        }
+        let mut end = 0;
+        for group in ends {
+            end += *group;
+            *group = end;
+        }
+        Ok(n_hits as usize)
     }
 
-    /// Second pass, right after the first of the same event: writes the event's hits from place `at` on, and the ends
-    /// of its groups.
-    ///
-    /// The caller has checked that the hits fit.
-    pub fn write(&mut self, batch: BatchView<'_>, event: usize, at: usize, out: &mut UtHitsMut<'_>) {
-        let n_groups = self.groups.len();
-        let mut end = at as u32;
-        for (group, end_of_group) in self.groups.iter_mut().zip(&mut out.offsets[event * n_groups + 1..]) {
-            let begin = end;
-            end += *group;
-            *group = begin;
-            *end_of_group = end;
-        }
-        let mut next = std::mem::take(&mut self.groups);
+    /// Second pass: writes the event's hits, whose groups end where the first pass said.
+    pub fn write(&mut self, batch: BatchView<'_>, event: usize, ends: &[u32], hits: &mut EventHits<'_>) {
+        let mut next = std::mem::take(&mut self.next);
+        next.clear();
+        next.push(0);
+        next.extend(&ends[..ends.len().saturating_sub(1)]);
         self.each_bank(batch, event, &mut EventReport::default(), |path, board, payload, report| {
             path.each_hit(board, payload, report, |slot, n, id| {
                 let Slot { sector, group, .. } = path.slots[slot];
                 let sector = &path.sectors[usize::from(sector)];
                 let place = next[usize::from(group)] as usize;
                 next[usize::from(group)] += 1;
-                out.x_at_y_eq0[place] = sector.p0_x + n * sector.dp0di_x;
-                out.id[place] = id;
-                out.weight[place] = n;
-                out.dx_dy[place] = f32::from_bits(slot as u32);
+                hits.x_at_y_eq0[place] = sector.p0_x + n * sector.dp0di_x;
+                hits.id[place] = id;
+                hits.weight[place] = n;
+                hits.dx_dy[place] = f32::from_bits(slot as u32);
             });
         });
-        // Each group's next place is now its end.
-        let mut begin = at;
-        for &end in &next {
+        self.next = next;
+        let mut begin = 0;
+        for &end in ends {
             let end = end as usize;
             sort_group(
-                &mut out.x_at_y_eq0[begin..end],
-                &mut out.id[begin..end],
-                &mut out.weight[begin..end],
-                &mut out.dx_dy[begin..end],
+                &mut hits.x_at_y_eq0[begin..end],
+                &mut hits.id[begin..end],
+                &mut hits.weight[begin..end],
+                &mut hits.dx_dy[begin..end],
             );
             begin = end;
         }
-        self.groups = next;
-        for i in at..begin {
-            let slot = self.slots[out.dx_dy[i].to_bits() as usize];
+        for i in 0..hits.id.len() {
+            let slot = self.slots[hits.dx_dy[i].to_bits() as usize];
             let sector = &self.sectors[usize::from(slot.sector)];
-            let n = out.weight[i];
+            let n = hits.weight[i];
             let y_begin = sector.p0_y + n * sector.dp0di_y;
-            out.y_begin[i] = y_begin;
-            out.y_end[i] = sector.dy + y_begin;
-            out.z_at_y_eq0[i] = sector.p0_z + n * sector.dp0di_z;
-            out.dx_dy[i] = sector.dx_dy;
-            out.weight[i] = sector.weight;
+            hits.y_begin[i] = y_begin;
+            hits.y_end[i] = sector.dy + y_begin;
+            hits.z_at_y_eq0[i] = sector.p0_z + n * sector.dp0di_z;
+            hits.dx_dy[i] = sector.dx_dy;
+            hits.weight[i] = sector.weight;
         }
     }
 

@@ -21,7 +21,7 @@ pub const BATCH: Knob = Knob {
     min: 1,
     max: 1 << 20,
     step: 1,
-    default: 1000,
+    default: 256,
     candidates: &[32, 64, 128, 256, 512, 1024, 2048, 4096],
 };
 

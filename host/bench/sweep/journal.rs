@@ -165,7 +165,9 @@ mod tests {
         ];
         let (mut journal, before) = Journal::open(&path, &header).unwrap();
         assert_eq!(before, []);
-        records.iter().for_each(|record| journal.add(record).unwrap());
+        for record in &records {
+            journal.add(record).unwrap();
+        }
         drop(journal);
         let whole = std::fs::read(&path).unwrap();
         for cut in [1, 7, 20] {

@@ -46,7 +46,7 @@ impl Setting {
             name => return self.knobs.set(backend, name, value),
         };
         if !knob.is_valid(value) {
-            return Err(refused(&knob, value));
+            return Err(refused(&knob, &value));
         }
         *place = value as usize;
         Ok(())

@@ -96,10 +96,10 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            output::say(&format!("error: {error}"));
             let mut cause = error.source();
             while let Some(error) = cause {
-                eprintln!("  because: {error}");
+                output::say(&format!("  because: {error}"));
                 cause = error.source();
             }
             ExitCode::from(1)

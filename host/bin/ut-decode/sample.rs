@@ -11,7 +11,8 @@ use ut_decoding::synth::{Generator, Profile};
 
 use crate::Failure;
 use crate::args::{BackendArgs, DetectorArgs, bank_format, one_of};
-use crate::detector::Detector;
+use crate::detector::{Detector, SYNTHETIC};
+use crate::output::say;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// Seed of the embedded sample.
@@ -38,7 +39,7 @@ pub struct SampleArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub events: Option<u32>,
     /// Events of a batch.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub batch: u32,
     /// How busy the events of the embedded sample are.
     #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
@@ -80,7 +81,9 @@ impl Loaded {
         } else {
             let names: Vec<_> = args.files.iter().map(|file| file.display().to_string()).collect();
             let most = asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { MAX_EVENTS });
-            (Detector::load(detector, &args.files)?, read(&args.files, most.min(MAX_EVENTS))?, names.join(" "))
+            let detector = Detector::load(detector, &args.files)?;
+            let events = read(&args.files, &detector, most.min(MAX_EVENTS))?;
+            (detector, events, names.join(" "))
         };
         let n_events: usize = events.iter().map(|batch| batch.n_events).sum();
         if n_events == 0 {
@@ -124,21 +127,27 @@ fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<EventBatc
 }
 
 /// The events of `files`, at least `most` of them where there are as many.
-fn read(files: &[PathBuf], most: usize) -> Result<Vec<EventBatch>, Failure> {
+fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<EventBatch>, Failure> {
     let mut batches = Batches::new(Events::new(files), 100, BATCH_BYTES);
     let (mut all, mut events) = (Vec::new(), 0);
     loop {
         let mut batch = EventBatch::default();
         if !batches.next_into(&mut batch)? {
-            return Ok(all);
+            break;
         }
         events += batch.n_events;
         all.push(batch);
         if events >= most {
             if most == MAX_EVENTS {
-                eprintln!("warning: there may be more events; the first {events} are used");
+                say(&format!("warning: there may be more events; the first {events} are used"));
             }
-            return Ok(all);
+            break;
         }
     }
+    // Banks that are skipped are decoded very fast.
+    detector.check_versions(batches.seen())?;
+    if detector.is_embedded() && batches.seen().measured > 0 {
+        say(&format!("warning: {SYNTHETIC}"));
+    }
+    Ok(all)
 }

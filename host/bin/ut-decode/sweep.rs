@@ -18,7 +18,7 @@ use ut_decoding::bench::{Machine, Sample};
 use ut_kernels::switches::BatchLayout;
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
-use crate::output::{print, write_json};
+use crate::output::{cannot_write, print, say, write_json};
 use crate::progress::Progress;
 use crate::sample::{Loaded, SampleArgs, in_batches};
 use crate::table::table;
@@ -174,7 +174,7 @@ fn measure(
     let left = all.saturating_sub(records.len());
     let there = if records.is_empty() { String::new() } else { format!(", {} are there already", records.len()) };
     let estimate = if left == 0 { Duration::ZERO } else { sweep.probe()? * u32::try_from(left).unwrap_or(u32::MAX) };
-    eprintln!("{points} points ({skipped} skipped), {all} measurements{there}; about {} to go", in_words(estimate));
+    say(&format!("{points} points ({skipped} skipped), {all} measurements{there}; about {} to go", in_words(estimate)));
     let mut progress = Progress::new(all as u64, "{pos} of {len} {wide_bar} {eta} left");
     let done = sweep.run(records, |record| journal.add(record), |visited| progress.set(visited as u64));
     drop(progress);
@@ -201,7 +201,7 @@ fn write(folder: &Path, report: &Report) -> Result<(), Failure> {
     for (name, text) in files {
         let path = folder.join(name);
         if let Some(text) = text {
-            std::fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+            std::fs::write(&path, text).map_err(|error| cannot_write(&path, &error))?;
         }
     }
     Ok(())

@@ -59,6 +59,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             map.insert("sample".to_owned(), source.clone().into());
             map.insert("repeated_events".to_owned(), (result.distinct_events < result.events).into());
             map.insert("layout".to_owned(), layout_name(args.backend.layout).into());
+            map.insert("embedded_detector".to_owned(), detector.is_embedded().into());
             map.insert("grouping".to_owned(), detector.tables.grouping.name().into());
             map.insert("bank_version".to_owned(), detector.tables.boards.version.byte().into());
             map.insert("options".to_owned(), json!(settings.options));
@@ -107,6 +108,10 @@ fn text(args: &Args, result: &Throughput, machine: &Machine, source: &str) -> St
     row("GB/s of raw banks", spread(&result.gigabytes_per_second, 3));
     if distinct_events < &ENOUGH_DISTINCT {
         row("note", format!("only {distinct_events} distinct events, repeated: that flatters the branch predictor"));
+    }
+    if result.events_with_trouble > 0 {
+        let n = result.events_with_trouble;
+        row("note", format!("{n} of the events have trouble (see decode): what is skipped takes no time"));
     }
     if !machine.optimised {
         row("note", "built without optimisation: for numbers that count, cargo run --release".to_owned());

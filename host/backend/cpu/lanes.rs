@@ -1,0 +1,207 @@
+//! The static order of the lanes: what spares the fast path the sort.
+//!
+//! A *rank* is a lane slot's place in the order by sector group and, inside a group, by x. It depends on the tables
+//! alone. Slots that nothing is connected to have the last ranks.
+
+use super::ordinary::UT_ID;
+use crate::backend::DecodeOptions;
+use crate::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, STRIPS_PER_SECTOR, SectorConstants, Slot};
+
+/// Where the rank begins in a stream word. Below: bit 14 is always 0, so that the last strip of a lane and the first
+/// of the next do not follow each other; then the strip and the ADC count (v5) or strip and fraction (v4).
+pub const RANK_SHIFT: u32 = 15;
+
+/// Bit of [`LaneOrder::id`] that says that the lane is read backwards.
+pub const REVERSED: u32 = 1 << 31;
+
+/// Bit of [`LaneOrder::id`] that says that the sector is flipped.
+pub const FLIPPED: u32 = 1 << 30;
+
+/// Words after the last rank of each table: a window or a vector may begin at the last rank.
+const PADDING: usize = 64;
+
+/// A lane as the copying sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LaneSource {
+    /// What the masked hit words are combined with: the rank, and all strip bits set where the lane is read backwards,
+    /// so that strips ascend in the stream.
+    pub xor: u32,
+    /// Which of the scratch's pointers the lane hangs on: v5: the board's; v4: the slot's.
+    pub pointer: u16,
+    /// Place of the lane's first hit, counted from that pointer.
+    pub place: u8,
+    /// 8 where the lane is read backwards, else 0.
+    pub reversed: u8,
+}
+
+/// The lanes of a board.
+#[derive(Clone, Copy, Debug)]
+pub struct BoardRanks {
+    /// Rank of each lane. Two more stand for the lanes 6 and 7, which a v4 channel can name and no board has: the rank
+    /// after the last.
+    pub ranks: [u16; 8],
+    /// Whether there is such a board.
+    pub in_use: bool,
+}
+
+/// The lanes in their order and, by rank, what turns strips into hits.
+#[derive(Clone, Debug)]
+pub struct LaneOrder {
+    /// Format of the banks.
+    pub version: BankVersion,
+    /// By board.
+    pub boards: Vec<BoardRanks>,
+    /// Connected lanes: ranks below this.
+    pub n_connected: usize,
+    /// By rank.
+    pub sources: Vec<LaneSource>,
+    /// By group, and one after the last: its first rank.
+    pub first_ranks: Vec<u16>,
+    /// By rank: group.
+    pub groups: Vec<u16>,
+    /// By rank: the `LHCbID` of strip 0, with [`REVERSED`] and [`FLIPPED`].
+    pub id: Vec<u32>,
+    /// By rank: v4: 1 - the sector's first strip.
+    pub first: Vec<f32>,
+    /// By rank, as in [`SectorConstants`].
+    pub p0_x: Vec<f32>,
+    /// By rank.
+    pub p0_y: Vec<f32>,
+    /// By rank.
+    pub p0_z: Vec<f32>,
+    /// By rank.
+    pub dp0di_x: Vec<f32>,
+    /// By rank.
+    pub dp0di_y: Vec<f32>,
+    /// By rank.
+    pub dp0di_z: Vec<f32>,
+    /// By rank.
+    pub dy: Vec<f32>,
+    /// By rank.
+    pub dx_dy: Vec<f32>,
+    /// By rank.
+    pub weight: Vec<f32>,
+}
+
+impl LaneOrder {
+    /// Orders the lanes of a detector.
+    pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
+        let version = tables.boards.version;
+        let sector_of = |slot: &Slot| &tables.sectors[usize::from(slot.sector)];
+        let mut order: Vec<usize> = (0..tables.slots.len()).collect();
+        order.sort_by(|&a, &b| {
+            let key = |slot: usize| {
+                let lane = &tables.slots[slot];
+                let x = if lane.is_connected() { middle(version, lane, sector_of(lane), options) } else { 0.0 };
+                (!lane.is_connected(), lane.group, x)
+            };
+            let (a, b) = (key(a), key(b));
+            (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2))
+        });
+        let n_connected = tables.slots.iter().filter(|slot| slot.is_connected()).count();
+
+        let strips_per_hybrid = &tables.boards.strips_per_hybrid;
+        let mut boards: Vec<_> = strips_per_hybrid
+            .iter()
+            .map(|&strips| BoardRanks { ranks: [order.len() as u16; 8], in_use: strips == STRIPS_PER_SECTOR })
+            .collect();
+        let mut sources = Vec::with_capacity(order.len());
+        let mut id = Vec::with_capacity(order.len() + PADDING);
+        for (rank, &slot) in order.iter().enumerate() {
+            let (board, lane) = (slot / LANES_PER_BOARD, slot % LANES_PER_BOARD);
+            boards[board].ranks[lane] = rank as u16;
+            let this = &tables.slots[slot];
+            let sector = sector_of(this);
+            let (strip_bits, pointer, place) = match version {
+                BankVersion::V4 => (0x7FF, slot, 0),
+                BankVersion::V5 => (0x1FF << 5, board, 8 + 4 * (5 - lane)),
+            };
+            let reversed = this.is_connected() && is_reversed(version, sector);
+            sources.push(LaneSource {
+                xor: (rank as u32) << RANK_SHIFT | if reversed { strip_bits } else { 0 },
+                pointer: pointer as u16,
+                place: place as u8,
+                reversed: if reversed { 8 } else { 0 },
+            });
+            let first = match version {
+                BankVersion::V4 => this.chan_id,
+                BankVersion::V5 => this.chan_id & !0x1FF,
+            };
+            let reversed = if reversed { REVERSED } else { 0 };
+            let flipped = if is_flipped(version, sector) { FLIPPED } else { 0 };
+            id.push(UT_ID | first | reversed | flipped);
+        }
+        id.resize(order.len() + PADDING, 0);
+
+        let connected = &order[..n_connected];
+        let groups: Vec<u16> = connected.iter().map(|&slot| tables.slots[slot].group).collect();
+        let first_ranks = (0..=tables.n_groups)
+            .map(|group| groups.partition_point(|&of_rank| usize::from(of_rank) < group) as u16)
+            .collect();
+        let column = |value: fn(&SectorConstants) -> f32| {
+            let mut column: Vec<f32> = connected.iter().map(|&slot| value(sector_of(&tables.slots[slot]))).collect();
+            column.resize(order.len() + PADDING, 0.0);
+            column
+        };
+        Self {
+            version,
+            boards,
+            n_connected,
+            sources,
+            first_ranks,
+            groups,
+            id,
+            first: column(|sector| 1.0 - sector.first_strip as f32),
+            p0_x: column(|sector| sector.p0_x),
+            p0_y: column(|sector| sector.p0_y),
+            p0_z: column(|sector| sector.p0_z),
+            dp0di_x: column(|sector| sector.dp0di_x),
+            dp0di_y: column(|sector| sector.dp0di_y),
+            dp0di_z: column(|sector| sector.dp0di_z),
+            dy: column(|sector| sector.dy),
+            dx_dy: column(|sector| sector.dx_dy),
+            weight: column(|sector| sector.weight),
+        }
+    }
+
+    /// Boards of the table.
+    pub fn n_boards(&self) -> usize {
+        self.boards.len()
+    }
+
+    /// Pointers that lanes hang on.
+    pub fn n_pointers(&self) -> usize {
+        match self.version {
+            BankVersion::V4 => self.n_ranks(),
+            BankVersion::V5 => self.n_boards(),
+        }
+    }
+
+    /// Slots, connected or not.
+    pub fn n_ranks(&self) -> usize {
+        self.sources.len()
+    }
+}
+
+const fn is_flipped(version: BankVersion, sector: &SectorConstants) -> bool {
+    matches!(version, BankVersion::V5) && sector.flipped != 0
+}
+
+/// Whether x falls while the strip number rises.
+fn is_reversed(version: BankVersion, sector: &SectorConstants) -> bool {
+    is_flipped(version, sector) != (sector.dp0di_x < 0.0)
+}
+
+/// x in the middle of a lane.
+fn middle(version: BankVersion, slot: &Slot, sector: &SectorConstants, options: DecodeOptions) -> f32 {
+    let n = match version {
+        BankVersion::V4 => 256.0 - sector.first_strip as f32,
+        BankVersion::V5 => {
+            // Two lanes with 256 strips each read out some of the sectors; bit 8 is set on the second. The middle of a
+            // whole sector lies between those of its halves.
+            let strip = if slot.chan_id & 0x100 != 0 { 384.0 } else { 128.0 };
+            if sector.flipped != 0 { options.flip.origin() - strip } else { strip }
+        }
+    };
+    sector.p0_x + n * sector.dp0di_x
+}

@@ -1,0 +1,261 @@
+//! Sixteen words a vector: AVX-512 with F, BW, DQ, VL and VBMI2.
+
+use std::arch::x86_64::*;
+
+use super::{HeadShuffle, Level, Simd, level};
+
+use crate::backend::cpu::fast::{Fast, Unusual};
+use crate::backend::cpu::hits::EventHits;
+use crate::backend::cpu::scratch::Scratch;
+use crate::detector::BankVersion;
+use crate::input::BatchView;
+
+/// The AVX-512 level.
+#[derive(Clone, Copy, Debug)]
+pub struct Avx512;
+
+#[expect(clippy::inline_always, reason = "see the trait")]
+// SAFETY of every block below: the caller's, as the trait says.
+#[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
+impl Simd for Avx512 {
+    const LANES: usize = 16;
+    const WINDOW: u32 = 32;
+    type U = __m512i;
+    type F = __m512;
+
+    #[inline(always)]
+    unsafe fn splat(value: u32) -> Self::U {
+        unsafe { _mm512_set1_epi32(value as i32) }
+    }
+    #[inline(always)]
+    unsafe fn splat_f(value: f32) -> Self::F {
+        unsafe { _mm512_set1_ps(value) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const u32) -> Self::U {
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut u32, v: Self::U) {
+        unsafe { _mm512_storeu_si512(to.cast(), v) }
+    }
+    #[inline(always)]
+    unsafe fn store_first(to: *mut u32, v: Self::U, n: usize) {
+        unsafe { _mm512_mask_storeu_epi32(to.cast(), first(n), v) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::U, b: Self::U) -> Self::U {
+        unsafe { _mm512_add_epi32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sub(a: Self::U, b: Self::U) -> Self::U {
+        unsafe { _mm512_sub_epi32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn and(a: Self::U, b: Self::U) -> Self::U {
+        unsafe { _mm512_and_si512(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn xor(a: Self::U, b: Self::U) -> Self::U {
+        unsafe { _mm512_xor_si512(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn min(a: Self::U, b: Self::U) -> Self::U {
+        unsafe { _mm512_min_epu32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn shl<const N: u32>(a: Self::U) -> Self::U {
+        unsafe { _mm512_slli_epi32::<N>(a) }
+    }
+    #[inline(always)]
+    unsafe fn shr<const N: u32>(a: Self::U) -> Self::U {
+        unsafe { _mm512_srli_epi32::<N>(a) }
+    }
+    #[inline(always)]
+    unsafe fn spread_sign(a: Self::U) -> Self::U {
+        unsafe { _mm512_srai_epi32::<31>(a) }
+    }
+    #[inline(always)]
+    unsafe fn mul_small(a: Self::U, b: Self::U) -> Self::U {
+        // The high halves are 0: the sum of both products is the low one.
+        unsafe { _mm512_madd_epi16(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn eq(a: Self::U, b: Self::U) -> u32 {
+        unsafe { u32::from(_mm512_cmpeq_epi32_mask(a, b)) }
+    }
+    #[inline(always)]
+    unsafe fn le(a: Self::U, b: Self::U) -> u32 {
+        unsafe { u32::from(_mm512_cmple_epu32_mask(a, b)) }
+    }
+    #[inline(always)]
+    unsafe fn prefix_sum(a: Self::U) -> Self::U {
+        unsafe {
+            let zero = _mm512_setzero_si512();
+            let a = _mm512_add_epi32(a, _mm512_alignr_epi32::<15>(a, zero));
+            let a = _mm512_add_epi32(a, _mm512_alignr_epi32::<14>(a, zero));
+            let a = _mm512_add_epi32(a, _mm512_alignr_epi32::<12>(a, zero));
+            _mm512_add_epi32(a, _mm512_alignr_epi32::<8>(a, zero))
+        }
+    }
+    #[inline(always)]
+    unsafe fn spread_last(a: Self::U) -> Self::U {
+        unsafe { _mm512_permutexvar_epi32(_mm512_set1_epi32(15), a) }
+    }
+    #[inline(always)]
+    unsafe fn compress_store(to: *mut u32, v: Self::U, bits: u32) {
+        // Into a register and then out: compressing into memory is microcode on some CPUs.
+        unsafe { _mm512_storeu_si512(to.cast(), _mm512_maskz_compress_epi32(bits as u16, v)) }
+    }
+    #[inline(always)]
+    unsafe fn to_float(a: Self::U) -> Self::F {
+        unsafe { _mm512_cvtepi32_ps(a) }
+    }
+    #[inline(always)]
+    unsafe fn truncate(a: Self::F) -> Self::U {
+        unsafe { _mm512_cvttps_epi32(a) }
+    }
+    #[inline(always)]
+    unsafe fn add_f(a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sub_f(a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn mul_f(a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div_f(a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_div_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn bits(a: Self::F) -> Self::U {
+        unsafe { _mm512_castps_si512(a) }
+    }
+    #[inline(always)]
+    unsafe fn from_bits(a: Self::U) -> Self::F {
+        unsafe { _mm512_castsi512_ps(a) }
+    }
+    #[inline(always)]
+    unsafe fn select_by_sign(sign: Self::U, yes: Self::F, no: Self::F) -> Self::F {
+        unsafe { _mm512_mask_blend_ps(_mm512_movepi32_mask(sign), no, yes) }
+    }
+    #[inline(always)]
+    unsafe fn shift_in(before: Self::F, v: Self::F) -> Self::F {
+        unsafe {
+            let [before, v] = [before, v].map(|a| Self::bits(a));
+            Self::from_bits(_mm512_alignr_epi32::<15>(v, before))
+        }
+    }
+    #[inline(always)]
+    unsafe fn not_less(a: Self::F, b: Self::F) -> u32 {
+        unsafe { u32::from(_mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b)) }
+    }
+    #[inline(always)]
+    unsafe fn lookup_window(window: *const u32, index: Self::U) -> Self::U {
+        unsafe { _mm512_permutex2var_epi32(Self::load(window), index, Self::load(window.add(16))) }
+    }
+    #[inline(always)]
+    unsafe fn lookup(table: *const u32, index: Self::U) -> Self::U {
+        unsafe { _mm512_i32gather_epi32::<4>(index, table.cast()) }
+    }
+    #[inline(always)]
+    fn prefetch(at: *const u8) {
+        // A hint: no address is wrong.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn list_counts(
+        counts: *const u8,
+        len: usize,
+        places: *mut u16,
+        long: *mut u16,
+        bits: *mut u64,
+    ) -> (usize, usize) {
+        unsafe {
+            let (mut n_places, mut n_long) = (0, 0);
+            let mut low = _mm512_set_epi16(
+                31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5,
+                4, 3, 2, 1, 0,
+            );
+            for block in 0..len / 64 {
+                let v = _mm512_loadu_si512(counts.add(64 * block).cast());
+                let some = _mm512_test_epi8_mask(v, v);
+                let more = _mm512_cmpgt_epu8_mask(v, _mm512_set1_epi8(4));
+                bits.add(block).write(some);
+                let high = _mm512_add_epi16(low, _mm512_set1_epi16(32));
+                for (places, n, bits) in [(places, &mut n_places, some), (long, &mut n_long, more)] {
+                    for (v, bits) in [(low, bits as u32), (high, (bits >> 32) as u32)] {
+                        _mm512_storeu_si512(places.add(*n).cast(), _mm512_maskz_compress_epi16(bits, v));
+                        *n += bits.count_ones() as usize;
+                    }
+                }
+                low = _mm512_add_epi16(low, _mm512_set1_epi16(64));
+            }
+            (n_places, n_long)
+        }
+    }
+    #[inline(always)]
+    unsafe fn copy_head<const STRIDE: usize>(
+        from: *const u8,
+        shuffle: &HeadShuffle,
+        mask: u32,
+        xor: u32,
+        to: *mut u32,
+    ) {
+        unsafe {
+            let v = _mm_cvtsi32_si128(from.cast::<i32>().read_unaligned());
+            let v = _mm_insert_epi32::<1>(v, from.add(STRIDE).cast::<i32>().read_unaligned());
+            let v = _mm_shuffle_epi8(v, _mm_loadu_si128(shuffle.as_ptr().cast()));
+            // (v & mask) ^ xor
+            let v = _mm_ternarylogic_epi32::<0x78>(_mm_set1_epi32(xor as i32), v, _mm_set1_epi32(mask as i32));
+            _mm_storeu_si128(to.cast(), v);
+        }
+    }
+    #[inline(always)]
+    unsafe fn copy_lane<const STRIDE: usize>(
+        mut from: *const u8,
+        n: usize,
+        reversed: bool,
+        mask: u32,
+        xor: u32,
+        to: *mut u32,
+    ) {
+        unsafe {
+            let iota = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+            let places = _mm256_mullo_epi32(_mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0), _mm256_set1_epi32(STRIDE as i32));
+            let mut done = 0;
+            while done < n {
+                let now = (n - done).min(16);
+                // Only pairs that hold a hit are read.
+                let pairs = _mm256_mmask_i32gather_epi32::<1>(
+                    _mm256_setzero_si256(),
+                    first(now.div_ceil(2)) as u8,
+                    places,
+                    from.cast(),
+                );
+                let mut v = _mm512_cvtepu16_epi32(pairs);
+                v = _mm512_ternarylogic_epi32::<0x78>(_mm512_set1_epi32(xor as i32), v, _mm512_set1_epi32(mask as i32));
+                let mut place = done;
+                if reversed {
+                    v = _mm512_permutexvar_epi32(_mm512_sub_epi32(_mm512_set1_epi32(now as i32 - 1), iota), v);
+                    place = n - done - now;
+                }
+                _mm512_mask_storeu_epi32(to.add(place).cast(), first(now), v);
+                done += 16;
+                from = from.add(8 * STRIDE);
+            }
+        }
+    }
+}
+
+/// The first `n <= 16` bits.
+#[inline(always)]
+const fn first(n: usize) -> u16 {
+    ((1u32 << n) - 1) as u16
+}
+
+level!(Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi1,bmi2,lzcnt,popcnt");

@@ -1,0 +1,271 @@
+//! What the fast path needs of a machine's vectors: one trait, one thin file a level.
+
+#[cfg(target_arch = "x86_64")]
+pub mod avx512;
+pub mod portable;
+
+use super::fast::{Fast, Unusual};
+use super::hits::EventHits;
+use super::scratch::Scratch;
+use crate::input::BatchView;
+
+/// Vectors of `LANES` 32-bit words.
+///
+/// All methods are unsafe for two reasons, and every implementation may count on them:
+/// - the CPU has the instructions of the implementing type;
+/// - the memory that a pointer and the method's doc name is there. No method needs alignment.
+///
+/// All methods must be `#[inline(always)]`: they get their instructions from the `#[target_feature]` function that they
+/// end up in.
+pub trait Simd: Copy + std::fmt::Debug + 'static {
+    /// Words in a vector: 8 or 16.
+    const LANES: usize;
+    /// Entries that [`lookup_window`](Self::lookup_window) can choose from.
+    const WINDOW: u32;
+    /// `LANES` unsigned words. Additions wrap.
+    type U: Copy;
+    /// `LANES` floats.
+    type F: Copy;
+
+    /// All lanes `value`.
+    unsafe fn splat(value: u32) -> Self::U;
+    /// All lanes `value`.
+    unsafe fn splat_f(value: f32) -> Self::F;
+    /// `LANES` words from `from`.
+    unsafe fn load(from: *const u32) -> Self::U;
+    /// `LANES` words to `to`.
+    unsafe fn store(to: *mut u32, v: Self::U);
+    /// The first `n <= LANES` words to `to`.
+    unsafe fn store_first(to: *mut u32, v: Self::U, n: usize);
+    /// a + b
+    unsafe fn add(a: Self::U, b: Self::U) -> Self::U;
+    /// a - b
+    unsafe fn sub(a: Self::U, b: Self::U) -> Self::U;
+    /// a & b
+    unsafe fn and(a: Self::U, b: Self::U) -> Self::U;
+    /// a ^ b
+    unsafe fn xor(a: Self::U, b: Self::U) -> Self::U;
+    /// The smaller of a and b, both below 2^31.
+    unsafe fn min(a: Self::U, b: Self::U) -> Self::U;
+    /// a << N
+    unsafe fn shl<const N: u32>(a: Self::U) -> Self::U;
+    /// a >> N
+    unsafe fn shr<const N: u32>(a: Self::U) -> Self::U;
+    /// All ones where bit 31 is set, else 0.
+    unsafe fn spread_sign(a: Self::U) -> Self::U;
+    /// a * b, both below 2^15.
+    unsafe fn mul_small(a: Self::U, b: Self::U) -> Self::U;
+    /// A bit a lane: a == b.
+    unsafe fn eq(a: Self::U, b: Self::U) -> u32;
+    /// A bit a lane: a <= b, both below 2^31.
+    unsafe fn le(a: Self::U, b: Self::U) -> u32;
+    /// Lane i: the sum of lanes 0 to i.
+    unsafe fn prefix_sum(a: Self::U) -> Self::U;
+    /// The last lane in all lanes.
+    unsafe fn spread_last(a: Self::U) -> Self::U;
+    /// The lanes whose bit is set, back to back, to `to`; may write up to `LANES` words.
+    unsafe fn compress_store(to: *mut u32, v: Self::U, bits: u32);
+    /// As floats; exact for lanes below 2^24, anything for others.
+    unsafe fn to_float(a: Self::U) -> Self::F;
+    /// Whole part of lanes from 0 to 2^24; anything for others.
+    unsafe fn truncate(a: Self::F) -> Self::U;
+    /// a + b
+    unsafe fn add_f(a: Self::F, b: Self::F) -> Self::F;
+    /// a - b
+    unsafe fn sub_f(a: Self::F, b: Self::F) -> Self::F;
+    /// a * b
+    unsafe fn mul_f(a: Self::F, b: Self::F) -> Self::F;
+    /// a / b, rounded as IEEE 754 says.
+    unsafe fn div_f(a: Self::F, b: Self::F) -> Self::F;
+    /// The same bits as words.
+    unsafe fn bits(a: Self::F) -> Self::U;
+    /// The same bits as floats.
+    unsafe fn from_bits(a: Self::U) -> Self::F;
+    /// `yes` where bit 31 of `sign` is set, else `no`.
+    unsafe fn select_by_sign(sign: Self::U, yes: Self::F, no: Self::F) -> Self::F;
+    /// Lane i: lane i-1 of `v`; lane 0: the last lane of `before`.
+    unsafe fn shift_in(before: Self::F, v: Self::F) -> Self::F;
+    /// A bit a lane: not a < b.
+    unsafe fn not_less(a: Self::F, b: Self::F) -> u32;
+    /// `window[index]`, each index below `WINDOW`, where `WINDOW` words are.
+    unsafe fn lookup_window(window: *const u32, index: Self::U) -> Self::U;
+    /// `table[index]`
+    unsafe fn lookup(table: *const u32, index: Self::U) -> Self::U;
+
+    /// Asks for the cache line at `at`, which may be anywhere.
+    fn prefetch(at: *const u8);
+
+    /// Writes the places of the non-zero bytes among `len` (a multiple of 64) counts to `places`, which has room for
+    /// `len + 32`, and those of the counts above 4 to `long`, which has the same room; how many each. `bits[i]` gets a
+    /// bit for each non-zero byte of the i-th 64.
+    unsafe fn list_counts(
+        counts: *const u8,
+        len: usize,
+        places: *mut u16,
+        long: *mut u16,
+        bits: *mut u64,
+    ) -> (usize, usize);
+
+    /// Writes up to four hit words of a lane as stream words to `to`, where four words are: see
+    /// [`HeadShuffle`]. Reads `from` and `from + STRIDE`, four bytes each.
+    unsafe fn copy_head<const STRIDE: usize>(from: *const u8, shuffle: &HeadShuffle, mask: u32, xor: u32, to: *mut u32);
+
+    /// Writes all `n` hit words of a lane as stream words to `to`, backwards if `reversed`; reads and writes nothing
+    /// beyond them but the other half of the last pair.
+    unsafe fn copy_lane<const STRIDE: usize>(
+        from: *const u8,
+        n: usize,
+        reversed: bool,
+        mask: u32,
+        xor: u32,
+        to: *mut u32,
+    );
+}
+
+/// Byte shuffle that makes four u16 into four u32, in order or backwards.
+pub type HeadShuffle = [u8; 16];
+
+/// The shuffles for lanes of 0 to 4 hits, read forwards, then backwards from index 8 on: hit i of n hits is word i, or
+/// word n - 1 - i. Words from n on are of no meaning.
+pub static HEAD_SHUFFLES: [HeadShuffle; 16] = {
+    let mut table = [[0x80; 16]; 16];
+    let mut n = 0;
+    while n <= 4 {
+        let mut i = 0;
+        while i < 4 {
+            let backwards = if i < n { n - 1 - i } else { 0 };
+            table[n][4 * i] = 2 * i as u8;
+            table[n][4 * i + 1] = 2 * i as u8 + 1;
+            table[8 + n][4 * i] = 2 * backwards as u8;
+            table[8 + n][4 * i + 1] = 2 * backwards as u8 + 1;
+            i += 1;
+        }
+        n += 1;
+    }
+    table
+};
+
+/// [`Simd::list_counts`] from the bits alone.
+///
+/// # Safety
+/// As the method.
+#[inline(always)]
+pub unsafe fn list_counts_by_bits(
+    counts: *const u8,
+    len: usize,
+    places: *mut u16,
+    long: *mut u16,
+    bits: *mut u64,
+    bits_of: impl Fn(*const u8) -> (u64, u64),
+) -> (usize, usize) {
+    let (mut n_places, mut n_long) = (0, 0);
+    for block in 0..len / 64 {
+        // SAFETY:
+        // - the caller gives `len` counts, `len / 64` words of bits;
+        // - no more places are written than there are counts.
+        unsafe {
+            let (mut some, mut more) = bits_of(counts.add(64 * block));
+            bits.add(block).write(some);
+            while some != 0 {
+                places.add(n_places).write((64 * block) as u16 + some.trailing_zeros() as u16);
+                some &= some - 1;
+                n_places += 1;
+            }
+            while more != 0 {
+                long.add(n_long).write((64 * block) as u16 + more.trailing_zeros() as u16);
+                more &= more - 1;
+                n_long += 1;
+            }
+        }
+    }
+    (n_places, n_long)
+}
+
+/// [`Simd::copy_lane`], hit by hit.
+///
+/// # Safety
+/// As the method.
+#[inline(always)]
+pub unsafe fn copy_lane_by_hits<const STRIDE: usize>(
+    from: *const u8,
+    n: usize,
+    reversed: bool,
+    mask: u32,
+    xor: u32,
+    to: *mut u32,
+) {
+    for i in 0..n {
+        // SAFETY: the caller gives n hits to read and room for n words.
+        unsafe {
+            let word = from.add(STRIDE * (i / 2) + 2 * (i % 2)).cast::<u16>().read_unaligned();
+            to.add(if reversed { n - 1 - i } else { i }).write((u32::from(u16::from_le(word)) & mask) ^ xor);
+        }
+    }
+}
+
+/// The stages of the fast path at one level.
+#[derive(Clone, Copy, Debug)]
+pub struct Level {
+    /// [`Fast::find_lanes`].
+    pub find_lanes: unsafe fn(&Fast, &mut Scratch, BatchView<'_>, usize) -> Result<usize, Unusual>,
+    /// [`Fast::copy_lanes`].
+    pub copy_lanes: unsafe fn(&Fast, &mut Scratch, *const u8) -> Result<usize, Unusual>,
+    /// [`Fast::find_clusters`].
+    pub find_clusters: unsafe fn(&Fast, &mut Scratch, usize, &mut [u32]) -> Result<(u32, u32), Unusual>,
+    /// [`Fast::make_hits`].
+    pub make_hits: unsafe fn(&Fast, &mut Scratch, usize, &[u32], &mut EventHits<'_>) -> Result<(), Unusual>,
+}
+
+/// Makes `LEVEL`: the stages with the instructions of a level switched on. All are unsafe for one reason: the CPU must
+/// have them.
+macro_rules! level {
+    ($simd:ty $(, $features:literal)?) => {
+        /// The stages at this level. To call one, the CPU must have its instructions.
+        pub const LEVEL: Level = Level { find_lanes, copy_lanes, find_clusters, make_hits };
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn find_lanes(
+            fast: &Fast,
+            scratch: &mut Scratch,
+            batch: BatchView<'_>,
+            event: usize,
+        ) -> Result<usize, Unusual> {
+            fast.find_lanes::<$simd>(scratch, batch, event)
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn copy_lanes(fast: &Fast, scratch: &mut Scratch, ahead: *const u8) -> Result<usize, Unusual> {
+            // SAFETY: the CPU has the instructions.
+            unsafe {
+                match fast.lanes.version {
+                    BankVersion::V4 => fast.copy_lanes::<$simd, 4>(scratch, ahead),
+                    BankVersion::V5 => fast.copy_lanes::<$simd, 32>(scratch, ahead),
+                }
+            }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn find_clusters(
+            fast: &Fast,
+            scratch: &mut Scratch,
+            n_strips: usize,
+            ends: &mut [u32],
+        ) -> Result<(u32, u32), Unusual> {
+            // SAFETY: the CPU has the instructions.
+            unsafe { fast.find_clusters::<$simd>(scratch, n_strips, ends) }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn make_hits(
+            fast: &Fast,
+            scratch: &mut Scratch,
+            first: usize,
+            ends: &[u32],
+            hits: &mut EventHits<'_>,
+        ) -> Result<(), Unusual> {
+            // SAFETY: the CPU has the instructions.
+            unsafe { fast.make_hits::<$simd>(scratch, first, ends, hits) }
+        }
+    };
+}
+use level;
