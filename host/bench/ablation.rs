@@ -359,4 +359,38 @@ mod tests {
         assert!(percent(0.0, 1.0).is_infinite());
         assert_eq!(percent(2.0, 1.0), -50.0);
     }
+
+    #[test]
+    fn rungs_that_are_measured_have_a_rate_and_a_change_to_the_rung_before() {
+        let (boards, geometry) = crate::synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, crate::Grouping::YRows).unwrap();
+        let mut builder = crate::input::BatchBuilder::new();
+        builder.push(crate::input::EventMeta::default(), []).unwrap();
+        let mut events = crate::input::EventBatch::default();
+        builder.finish(&mut events);
+        let ladder = Ladder {
+            sample: &Sample::of(&[events], 1, 1),
+            tables: &tables,
+            options: DecodeOptions::default(),
+            launch: LaunchParams::default(),
+            arch: "sm_86",
+        };
+        let asked = std::cell::RefCell::new(Vec::new());
+        let decoder = |i: usize, switches: Switches| {
+            asked.borrow_mut().push((i, switches.opportunistic));
+            crate::Backend::Cpu.decoder(&tables, DecodeOptions::default(), 1)
+        };
+        let rungs = ladder.measure(&decoder, Duration::ZERO, |_| ()).unwrap();
+        assert_eq!(*asked.borrow(), (0..7).map(|i| (i, i == 6)).collect::<Vec<_>>());
+        for (i, rung) in rungs.iter().enumerate() {
+            let measured = rung.measured.as_ref().unwrap();
+            assert!(measured.events_per_second.median > 0.0 && rung.work.is_none());
+            assert_eq!(measured.change.is_some(), i > 0);
+            assert!(measured.change.as_ref().is_none_or(|change| change.blocks == 3));
+            assert_eq!(rung.resources.len(), 7);
+        }
+        let refuse = |_, _| Err(DecodeError::Device { backend: "cuda", message: "no GPU".to_owned() });
+        let error = ladder.measure(&refuse, Duration::ZERO, |_| ()).unwrap_err();
+        assert_eq!(error.to_string(), "rung board-table");
+    }
 }

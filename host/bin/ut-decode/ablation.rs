@@ -1,13 +1,14 @@
 //! `ut-decode ablation`: what each optimisation is worth.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::json;
 use ut_decoding::backend::Backend;
 use ut_decoding::backend::occupancy::Architecture;
-use ut_decoding::bench::Machine;
 use ut_decoding::bench::ablation::{Ladder, PUBLISHED, Rung};
 use ut_decoding::bench::work::METRICS;
+use ut_decoding::bench::{Change, Machine, Spread};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
 use crate::output::{print_beside, write_json};
@@ -31,6 +32,9 @@ RTX A5000,\nof which the UT decoding is a part: compare the order of the steps, 
 pub struct Args {
     #[command(flatten)]
     sample: SampleArgs,
+    /// How long to measure, in seconds, on a backend that is measured; counts take as long as they take.
+    #[arg(long, value_name = "S", default_value_t = 20.0)]
+    duration: f64,
     /// Write the result as JSON here; - is standard output. It has everything kernel by kernel.
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
@@ -51,6 +55,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         usage(&format!(
             "the ladder is one of device kernels, which {backend} does not run: --backend emulated counts their work"
         ));
+    }
+    if Duration::try_from_secs_f64(args.duration).is_err() {
+        usage("--duration must be a number of seconds, not negative");
     }
     let knobs = args.backend.knobs(1);
     let Loaded { detector, sample, source, .. } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
@@ -84,11 +91,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         });
         write_json(path, &value)?;
     }
-    let head = format!(
-        "sample    {source}, {} events\nbackend   {backend}: counts an event, in the mean, with the change to the rung before\n\n",
-        sample.events
-    );
-    let text = format!("{head}{}\n{}\n{}\n", work_table(&rungs), resource_table(&rungs, args.arch.name), BEST_KNOWN);
+    let head = format!("sample    {source}, {} events\nbackend   {backend}\n\n", sample.events);
+    let mut parts = vec![head];
+    if rungs.iter().any(|rung| rung.work.is_some()) {
+        parts.push(format!(
+            "counts an event, in the mean, with the change to the rung before\n{}\n",
+            work_table(&rungs)
+        ));
+    }
+    if rungs.iter().any(|rung| rung.measured.is_some()) {
+        parts.push(format!("events a second, with the change to the rung before\n{}\n", rate_table(&rungs)));
+    }
+    parts.push(format!("{}\n{BEST_KNOWN}\n", resource_table(&rungs, args.arch.name)));
+    let text = parts.concat();
     print_beside(args.json.as_deref(), &text)?;
     Ok(())
 }
@@ -123,6 +138,24 @@ fn work_table(rungs: &[Rung]) -> String {
         row.push(format!("{:.1}", work.lanes_per_collective));
         row.push(format!("{:.0} %", 100.0 * work.idle_share));
         rows.push(row);
+    }
+    table(&rows)
+}
+
+fn rate_table(rungs: &[Rung]) -> String {
+    let head = ["rung", "events/s", "half of them", "to the rung before (95 %)", "to the first (95 %)"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for rung in rungs {
+        let Some(measured) = &rung.measured else { continue };
+        let Spread { median, q1, q3, .. } = measured.events_per_second;
+        let change = |change: &Option<Change>| change.as_ref().map_or_else(String::new, Change::to_string);
+        rows.push(vec![
+            rung.rung.clone(),
+            format!("{median:.0}"),
+            format!("{q1:.0} to {q3:.0}"),
+            change(&measured.change),
+            change(&measured.change_to_first),
+        ]);
     }
     table(&rows)
 }
