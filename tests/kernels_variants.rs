@@ -270,7 +270,7 @@ fn a_violation_in_a_kernel_is_an_error_of_the_decoder() {
     let bank = |board| suite::events::Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() };
     let batch = allen_batch(&[(0..216).map(bank).collect()]);
     let mut decoder = emulated(&tables, DecodeOptions::default(), EmulatedConfig::default());
-    let mut hits = ut_decoding::UtHits::with_capacity(1, tables.n_groups, batch.raw.len());
+    let mut hits = UtHits::with_capacity(1, tables.n_groups, batch.raw.len());
     let result =
         ut_decoding::Decoder::decode(&mut decoder, batch.view(), &mut hits, &mut ut_decoding::BatchReport::new());
     let Err(DecodeError::Device { backend: "emulated", message }) = result else { panic!("{result:?}") };

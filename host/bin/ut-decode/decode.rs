@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
-use ut_decoding::backend::{Backend, DecodeError, Decoder};
+use ut_decoding::backend::{Backend, DecodeError, Decoder, Knobs};
 use ut_decoding::bench::Machine;
 use ut_decoding::input::{Batches, EventBatch, Events, to_mep};
 use ut_decoding::output::{HitFile, Provenance};
@@ -64,11 +64,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     {
         usage(&format!("--output {error}"));
     }
+    let knobs = args.backend.knobs(usize::from(args.backend.threads));
     let start = Instant::now();
     let detector = Detector::load(&args.detector, &args.files)?;
     let events = Events::new(&args.files);
     let mut run = Run {
-        decoder: decoder(args, &detector.tables)?,
+        decoder: decoder(args, &detector.tables, &knobs)?,
         layout: args.backend.layout,
         n_boards: detector.tables.boards.n_boards(),
         hits: UtHits::with_capacity(0, detector.tables.n_groups, 0),
@@ -130,13 +131,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-fn decoder(args: &Args, tables: &DetectorTables) -> Result<Box<dyn Decoder>, DecodeError> {
+fn decoder(args: &Args, tables: &DetectorTables, knobs: &Knobs) -> Result<Box<dyn Decoder>, DecodeError> {
     let options = args.clustering.options();
     if args.backend.backend == Backend::Emulated {
-        let config = EmulatedConfig { schedule_seed: args.schedule_seed, ..EmulatedConfig::default() };
+        let config =
+            EmulatedConfig { schedule_seed: args.schedule_seed, launch: knobs.launch, ..EmulatedConfig::default() };
         return Ok(Box::new(EmulatedDecoder::new(tables, options, config)?));
     }
-    args.backend.backend.decoder(tables, options, usize::from(args.backend.threads))
+    args.backend.backend.decoder_with(tables, options, knobs)
 }
 
 /// Everything that goes from batch to batch.
