@@ -8,6 +8,7 @@ pub mod compare;
 pub mod drift;
 pub mod groups;
 pub mod online;
+pub mod report;
 pub mod samples;
 pub mod statistics;
 pub mod verdict;
