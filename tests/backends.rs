@@ -104,12 +104,25 @@ fn check<S: Strategy>(strategy: &S, cases: u32, test: impl Fn(S::Value) -> Resul
 #[test]
 fn nasty_events_are_decoded_as_the_reference_does() {
     for tables in detectors() {
-        check(&(nasty::events(&tables.boards, 0..6), nasty::options()), 40, |(events, options)| {
+        check(&(nasty::events(&tables.boards, 0..6), nasty::options()), 20, |(events, options)| {
             compare(&tables, options, allen_batch(&events).view())
         });
-        check(&(nasty::aligned_events(&tables.boards, 0..6), nasty::options()), 40, |(events, options)| {
+        check(&(nasty::aligned_events(&tables.boards, 0..6), nasty::options()), 20, |(events, options)| {
             compare(&tables, options, mep_batch(&events).view())?;
             compare(&tables, options, allen_batch(&events).view())
+        });
+    }
+}
+
+#[test]
+fn events_without_trouble_are_decoded_as_the_reference_does() {
+    for tables in detectors() {
+        check(&(nasty::good_events(&tables.boards, 0..4), nasty::options()), 25, |(events, options)| {
+            let batch = allen_batch(&events);
+            compare(&tables, options, batch.view())?;
+            compare(&tables, options, mep_batch(&events).view())?;
+            let (_, report) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view());
+            if report.has_trouble() { Err("these events should have no trouble".to_owned()) } else { Ok(()) }
         });
     }
 }
@@ -151,7 +164,7 @@ fn nasty_events_have_every_kind_of_trouble() {
 fn batches_that_contradict_themselves_are_decoded_as_the_reference_does() {
     for tables in detectors() {
         let strategy = (nasty::aligned_events(&tables.boards, 0..5), nasty::options(), nasty::corruptions());
-        check(&strategy, 60, |(events, options, corruptions)| {
+        check(&strategy, 30, |(events, options, corruptions)| {
             for mut batch in [allen_batch(&events), mep_batch(&events)] {
                 nasty::corrupt(&mut batch, &corruptions);
                 compare(&tables, options, batch.view())?;

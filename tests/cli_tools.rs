@@ -118,6 +118,10 @@ fn inspect_tells_what_is_wrong() {
     assert!(err.contains("event 2") && err.contains("beyond the file"), "{err}");
     let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--event", "1"]);
     assert!(out.contains("DAMAGED"), "{out}");
+    let (json, _) = json_of(1, directory, &["inspect", "a.mdf"]);
+    assert_eq!((&json["events"], &json["complete"]), (&2.into(), &false.into()));
+    assert_eq!((&json["types"][0]["type"], &json["types"][0]["banks"]), (&66.into(), &1.into()));
+    assert_eq!(json["damaged_events"][0]["event"], 1);
     let (_, err) = run_to(1, directory, &["inspect", "absent.mdf"]);
     assert!(err.contains("cannot open absent.mdf") && err.contains("because: No such file"), "{err}");
 }
@@ -208,6 +212,11 @@ fn throughput_of_nothing_fails() {
     let (_, err) = run_to(1, directory, &["throughput", "empty.mdf"]);
     assert!(err.contains("no event"), "{err}");
     run_to(1, directory, &["throughput", "absent.mdf"]);
+    // Banks that would all be skipped.
+    run_to(0, directory, &["generate", "--format", "v4", "--events", "1", "--output", "."]);
+    write(directory, "v5.mdf", &event(&[bank(0, &ONE_HIT)]));
+    let (_, err) = run_to(1, directory, &[&["throughput", "v5.mdf"][..], &TABLES].concat());
+    assert!(err.contains("none of its UT banks has the board table's version"), "{err}");
     run_to(2, directory, &["throughput", "--duration=-1"]);
     run_to(2, directory, &["throughput", "--batch", "0"]);
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::cpu::{CpuConfig, CpuDecoder};
+use super::emulated::{EmulatedConfig, EmulatedDecoder};
 use super::reference::ReferenceDecoder;
 use super::{DecodeError, DecodeOptions, Decoder};
 use crate::detector::DetectorTables;
@@ -17,17 +18,20 @@ pub enum Backend {
     /// All cores: the one to use.
     #[default]
     Cpu,
+    /// The kernels of the GPU backend, run on the CPU by an executor that checks every access: slow.
+    Emulated,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Reference, Self::Cpu];
+    pub const ALL: [Self; 3] = [Self::Reference, Self::Cpu, Self::Emulated];
 
     /// The name on the command line, which is also the decoder's.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reference => "reference",
             Self::Cpu => "cpu",
+            Self::Emulated => "emulated",
         }
     }
 
@@ -44,6 +48,7 @@ impl Backend {
         Ok(match self {
             Self::Reference => Box::new(ReferenceDecoder::new(tables, options)),
             Self::Cpu => Box::new(CpuDecoder::new(tables, options, CpuConfig { threads, ..CpuConfig::default() })?),
+            Self::Emulated => Box::new(EmulatedDecoder::new(tables, options, EmulatedConfig::default())?),
         })
     }
 }

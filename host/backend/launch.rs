@@ -84,7 +84,7 @@ pub const KNOBS: [Knob; N_KNOBS] = [
     block_x("sort.block_x", 128),
     Knob {
         name: "sort.run",
-        about: "hits up to which a group is sorted by counting; longer ones are merged from runs of this length",
+        about: "hits up to which a group is sorted by counting; longer ones are merged from runs of 32",
         min: WARP_SIZE,
         max: 4096,
         step: WARP_SIZE,

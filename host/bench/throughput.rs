@@ -16,10 +16,10 @@ use crate::detector::DetectorTables;
 use crate::input::{Bank, BatchBuilder, BatchView, EventBatch, banks_of};
 
 /// The least a repetition lasts. Shorter ones measure the clock and the scheduler.
-const REPETITION: Duration = Duration::from_millis(100);
+pub const REPETITION: Duration = Duration::from_millis(100);
 
 /// Repetitions that are made however short the duration.
-const MIN_REPETITIONS: usize = 5;
+pub const MIN_REPETITIONS: usize = 5;
 
 /// Events below which the branch predictor begins to know them by heart.
 pub const ENOUGH_DISTINCT: usize = 1000;
@@ -133,6 +133,8 @@ pub struct Variant {
     pub hits: u64,
     /// Strips (v4: cluster words) of a pass.
     pub strips: u64,
+    /// Events of a pass in which something is wrong.
+    pub events_with_trouble: usize,
 }
 
 impl Variant {
@@ -158,14 +160,15 @@ impl Variant {
             })
         };
         let mut workers = (0..threads.max(1)).map(|_| worker()).collect::<Result<Vec<Worker>, DecodeError>>()?;
-        let (mut hits, mut strips) = (0, 0);
+        let (mut hits, mut strips, mut events_with_trouble) = (0, 0, 0);
         for batch in &sample.batches {
             let first = &mut workers[0];
             first.decoder.decode(batch.view(), &mut first.hits, &mut first.report)?;
             hits += first.hits.len() as u64;
             strips += first.report.total(Count::Strips);
+            events_with_trouble += first.report.events.iter().filter(|event| event.has_trouble()).count();
         }
-        let mut variant = Self { workers, events: sample.events, passes: 1, hits, strips };
+        let mut variant = Self { workers, events: sample.events, passes: 1, hits, strips, events_with_trouble };
         // Warms up, too.
         while variant.repetition()?.0 < REPETITION && variant.passes < 1 << 20 {
             variant.passes *= 2;
@@ -259,6 +262,8 @@ pub struct Throughput {
     pub gigabytes_per_second: Spread,
     /// Strips an event, in the mean.
     pub strips_per_event: f64,
+    /// Events of a pass in which something is wrong: what is skipped takes no time.
+    pub events_with_trouble: usize,
     /// Hits an event, in the mean.
     pub hits_per_event: f64,
     /// Bytes an event, in the mean.
@@ -284,6 +289,7 @@ impl Throughput {
             strips_per_second: rate.times(strips),
             gigabytes_per_second: rate.times(bytes * 1e-9),
             strips_per_event: strips,
+            events_with_trouble: variant.events_with_trouble,
             hits_per_event: hits,
             bytes_per_event: bytes,
         }

@@ -16,7 +16,7 @@ use crate::tables::Tables;
 /// The kernel: `permutation[i]` = place in `clusters` of the cluster whose hit comes out at place `i`.
 ///
 /// `keys`, `permutation` and `scratch` are as long as `clusters`. `run` is the length up to which a group is sorted by
-/// counting (`sort.run`, 32 or more).
+/// counting (`sort.run`).
 #[expect(clippy::too_many_arguments, reason = "the argument list of an entry point")]
 #[inline(always)]
 pub fn find_permutation<B: Block>(

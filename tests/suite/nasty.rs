@@ -15,19 +15,6 @@ use super::events::{Bank, Event, v4_payload, v5_payload};
 /// Hits of a v5 lane, sorted or not, up to the 254 that a lane can have.
 fn lane() -> impl Strategy<Value = Vec<(u16, u8)>> {
     let adc = prop_oneof![8 => 1u8..32, 1 => Just(0u8), 1 => Just(31u8)];
-    let steps = |step: BoxedStrategy<u16>, adc: BoxedStrategy<u8>, longest: usize| {
-        (0u16..512, vec((step, adc), 0..=longest)).prop_map(|(mut strip, steps)| {
-            let mut lane = Vec::new();
-            for (step, adc) in steps {
-                lane.push((strip, adc));
-                strip += step;
-                if strip > 511 {
-                    break;
-                }
-            }
-            lane
-        })
-    };
     let adc = adc.boxed();
     prop_oneof![
         20 => Just(Vec::new()),
@@ -140,6 +127,78 @@ pub fn aligned_events(boards: &Boards, n_events: std::ops::Range<usize>) -> Boxe
             vec(event, n_events.clone())
         })
         .boxed()
+}
+
+/// Events without trouble, in which everything else happens: empty events and banks, missing boards, boards in any
+/// order, lanes from empty to full, clusters without charge and of every size.
+pub fn good_events(boards: &Boards, n_events: std::ops::Range<usize>) -> BoxedStrategy<Vec<Event>> {
+    let version = boards.version;
+    let used: Vec<usize> = (0..boards.strips_per_hybrid.len()).filter(|&b| boards.strips_per_hybrid[b] > 0).collect();
+    let bank = |connected: [bool; 6]| match version {
+        BankVersion::V5 => {
+            let lanes =
+                connected.map(|connected| if connected { good_lane().boxed() } else { Just(Vec::new()).boxed() });
+            lanes.prop_map(|lanes| v5_payload(&lanes)).boxed()
+        }
+        BankVersion::V4 => vec(0u16..6 << 11, 0..16)
+            .prop_map(move |mut words| {
+                words.retain(|word| connected[usize::from(word >> 11)]);
+                words.sort_unstable();
+                v4_payload(&words)
+            })
+            .boxed(),
+    };
+    let banks: Vec<(u16, BoxedStrategy<Vec<u8>>)> = used
+        .iter()
+        .map(|&board| {
+            let lanes = &boards.lanes[6 * board..][..6];
+            let connected = std::array::from_fn(|lane| lanes[lane].chan_id != 0);
+            let id = if board % 3 == 0 { 5 << 11 | (board & 1) << 10 | (board / 2 + 1) } else { board };
+            (id as u16, bank(connected))
+        })
+        .collect();
+    prop_oneof![
+        4 => proptest::sample::subsequence(banks.clone(), 0..12).prop_shuffle(),
+        1 => proptest::sample::subsequence(banks.clone(), 0..=banks.len()).prop_shuffle(),
+        1 => Just(banks),
+    ]
+    .prop_flat_map(move |banks| {
+        let event: Vec<_> = banks
+            .into_iter()
+            .map(|(source_id, payload)| {
+                payload.prop_map(move |payload| Bank { kind: 66, version: version.byte(), source_id, payload }).boxed()
+            })
+            .collect();
+        vec(event, n_events.clone())
+    })
+    .boxed()
+}
+
+/// A v5 lane whose strips ascend.
+fn good_lane() -> impl Strategy<Value = Vec<(u16, u8)>> {
+    prop_oneof![
+        10 => Just(Vec::new()),
+        10 => steps((1u16..300).boxed(), (1u8..32).boxed(), 4),
+        10 => steps(select(vec![1u16, 1, 1, 2, 3, 50]).boxed(), (1u8..32).boxed(), 30),
+        1 => steps(select(vec![1u16, 1, 1, 2, 3, 50]).boxed(), (0u8..3).boxed(), 30),
+        1 => steps(select(vec![1u16, 1, 1, 1, 2]).boxed(), Just(31).boxed(), 253),
+        1 => (0u16..=258).prop_map(|first| (first..first + 254).map(|strip| (strip, 31)).collect()),
+    ]
+}
+
+/// A lane of up to `longest` + 1 hits with these steps from strip to strip.
+fn steps(step: BoxedStrategy<u16>, adc: BoxedStrategy<u8>, longest: usize) -> impl Strategy<Value = Vec<(u16, u8)>> {
+    (0u16..512, vec((step, adc), 0..=longest)).prop_map(|(mut strip, steps)| {
+        let mut lane = Vec::new();
+        for (step, adc) in steps {
+            lane.push((strip, adc));
+            strip += step;
+            if strip > 511 {
+                break;
+            }
+        }
+        lane
+    })
 }
 
 /// One change to a batch that may make it contradict itself.

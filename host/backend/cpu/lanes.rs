@@ -5,7 +5,7 @@
 
 use super::ordinary::UT_ID;
 use crate::backend::DecodeOptions;
-use crate::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, SectorConstants, Slot};
+use crate::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, STRIPS_PER_SECTOR, SectorConstants, Slot};
 
 /// Where the rank begins in a stream word. Below: bit 14 is always 0, so that the last strip of a lane and the first
 /// of the next do not follow each other; then the strip and the ADC count (v5) or strip and fraction (v4).
@@ -26,12 +26,22 @@ pub struct LaneSource {
     /// What the masked hit words are combined with: the rank, and all strip bits set where the lane is read backwards,
     /// so that strips ascend in the stream.
     pub xor: u32,
-    /// The board.
-    pub board: u16,
-    /// v5: place of the lane's first hit in the payload. v4: the lane.
+    /// Which of the scratch's pointers the lane hangs on: v5: the board's; v4: the slot's.
+    pub pointer: u16,
+    /// Place of the lane's first hit, counted from that pointer.
     pub place: u8,
     /// 8 where the lane is read backwards, else 0.
     pub reversed: u8,
+}
+
+/// The lanes of a board.
+#[derive(Clone, Copy, Debug)]
+pub struct BoardRanks {
+    /// Rank of each lane. Two more stand for the lanes 6 and 7, which a v4 channel can name and no board has: the rank
+    /// after the last.
+    pub ranks: [u16; 8],
+    /// Whether there is such a board.
+    pub in_use: bool,
 }
 
 /// The lanes in their order and, by rank, what turns strips into hits.
@@ -39,8 +49,8 @@ pub struct LaneSource {
 pub struct LaneOrder {
     /// Format of the banks.
     pub version: BankVersion,
-    /// Rank of each lane of each board, six and two of padding; `None` for boards that are not in use.
-    pub boards: Vec<Option<[u16; 8]>>,
+    /// By board.
+    pub boards: Vec<BoardRanks>,
     /// Connected lanes: ranks below this.
     pub n_connected: usize,
     /// By rank.
@@ -90,26 +100,27 @@ impl LaneOrder {
         });
         let n_connected = tables.slots.iter().filter(|slot| slot.is_connected()).count();
 
-        let mut boards: Vec<_> =
-            tables.boards.strips_per_hybrid.iter().map(|&strips| (strips != 0).then_some([0; 8])).collect();
+        let strips_per_hybrid = &tables.boards.strips_per_hybrid;
+        let mut boards: Vec<_> = strips_per_hybrid
+            .iter()
+            .map(|&strips| BoardRanks { ranks: [order.len() as u16; 8], in_use: strips == STRIPS_PER_SECTOR })
+            .collect();
         let mut sources = Vec::with_capacity(order.len());
         let mut id = Vec::with_capacity(order.len() + PADDING);
         for (rank, &slot) in order.iter().enumerate() {
             let (board, lane) = (slot / LANES_PER_BOARD, slot % LANES_PER_BOARD);
-            if let Some(ranks) = &mut boards[board] {
-                ranks[lane] = rank as u16;
-            }
+            boards[board].ranks[lane] = rank as u16;
             let this = &tables.slots[slot];
             let sector = sector_of(this);
-            let (strip_bits, place) = match version {
-                BankVersion::V4 => (0x7FF, lane as u8),
-                BankVersion::V5 => (0x1FF << 5, (8 + 4 * (5 - lane)) as u8),
+            let (strip_bits, pointer, place) = match version {
+                BankVersion::V4 => (0x7FF, slot, 0),
+                BankVersion::V5 => (0x1FF << 5, board, 8 + 4 * (5 - lane)),
             };
             let reversed = this.is_connected() && is_reversed(version, sector);
             sources.push(LaneSource {
                 xor: (rank as u32) << RANK_SHIFT | if reversed { strip_bits } else { 0 },
-                board: board as u16,
-                place,
+                pointer: pointer as u16,
+                place: place as u8,
                 reversed: if reversed { 8 } else { 0 },
             });
             let first = match version {
@@ -153,9 +164,22 @@ impl LaneOrder {
         }
     }
 
+    /// Sector groups.
+    pub fn n_groups(&self) -> usize {
+        self.first_ranks.len() - 1
+    }
+
     /// Boards of the table.
     pub fn n_boards(&self) -> usize {
         self.boards.len()
+    }
+
+    /// Pointers that lanes hang on.
+    pub fn n_pointers(&self) -> usize {
+        match self.version {
+            BankVersion::V4 => self.n_ranks(),
+            BankVersion::V5 => self.n_boards(),
+        }
     }
 
     /// Slots, connected or not.

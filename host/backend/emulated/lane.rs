@@ -111,6 +111,8 @@ pub struct Books {
     pub coalescers: Vec<Coalescer>,
     pub stats: LaunchStats,
     pub violation: Option<Violation>,
+    /// Accesses and collectives that the block's lanes may still do.
+    pub steps_left: u64,
     /// Serial of the launch's first block.
     pub oldest: u32,
     /// Serial of the block.
@@ -182,7 +184,20 @@ impl EmulatedBlock<'_> {
         }
     }
 
+    /// Counts a step of the block, so that a loop without end comes to one.
+    fn step(&self, location: &'static Location<'static>) {
+        let left = {
+            let mut books = self.state.books.borrow_mut();
+            books.steps_left = books.steps_left.saturating_sub(1);
+            books.steps_left
+        };
+        if left == 0 {
+            self.fail(location, Fault::Endless);
+        }
+    }
+
     fn collective(&self, request: Request) -> u32 {
+        self.step(request.location);
         if request.mask & (1 << self.lane_id()) == 0 {
             let Request { operation, mask, location, .. } = request;
             self.fail(location, Fault::NotInMask { operation: operation.name(), mask });
@@ -206,9 +221,13 @@ impl EmulatedBlock<'_> {
     }
 
     /// Counts an access to global memory.
-    fn count_global(&self, location: &'static Location<'static>, base: usize, offset: u64, size: u64) {
+    fn count_global(&self, touch: Touch, location: &'static Location<'static>, base: usize, offset: u64, size: u64) {
+        self.step(location);
         let mut books = self.state.books.borrow_mut();
         let Books { stats, coalescers, .. } = &mut *books;
+        stats.global_loads += u64::from(touch == Touch::Read);
+        stats.global_stores += u64::from(touch == Touch::Write);
+        stats.global_atomics += u64::from(touch == Touch::Atomic);
         coalescers[(self.thread / 32) as usize].access(stats, self.thread % 32, location, base, offset, size);
     }
 
@@ -221,15 +240,10 @@ impl EmulatedBlock<'_> {
     ) {
         self.check_bounds(touch.name(), "global", i, view.len(), location);
         let size = size_of::<T>() as u64;
-        self.count_global(location, view.as_ptr().addr(), u64::from(i) * size, size);
+        self.count_global(touch, location, view.as_ptr().addr(), u64::from(i) * size, size);
         let fault = {
             let mut books = self.state.books.borrow_mut();
-            let Books { lanes, stats, oldest, serial, epoch, views, first_tag, n_views, .. } = &mut *books;
-            match touch {
-                Touch::Read => stats.global_loads += 1,
-                Touch::Write => stats.global_stores += 1,
-                Touch::Atomic => stats.global_atomics += 1,
-            }
+            let Books { lanes, oldest, serial, epoch, views, first_tag, n_views, .. } = &mut *books;
             match Some(view.tag().wrapping_sub(*first_tag)).filter(|place| place < n_views) {
                 None => Some(Fault::BadLaunch("a view is used that was not made for this launch".to_owned())),
                 Some(place) => {
@@ -258,6 +272,7 @@ impl EmulatedBlock<'_> {
         touch: Touch,
         location: &'static Location<'static>,
     ) -> usize {
+        self.step(location);
         self.check_bounds(touch.name(), "shared", i, array.len(), location);
         let size = size_of::<T>() as u32;
         let byte = array.offset() + i * size;
@@ -381,6 +396,7 @@ impl Block for EmulatedBlock<'_> {
     #[track_caller]
     fn sync_threads(&self) {
         let location = Location::caller();
+        self.step(location);
         self.state.books.borrow_mut().lanes[self.thread as usize].state = LaneState::AtBarrier(location);
         self.yielder.suspend(());
     }
@@ -437,8 +453,7 @@ impl Block for EmulatedBlock<'_> {
         let location = Location::caller();
         self.check_bounds("read", "read-only global", i, view.len(), location);
         let size = size_of::<T>() as u64;
-        self.count_global(location, view.as_ptr().addr(), u64::from(i) * size, size);
-        self.state.books.borrow_mut().stats.global_loads += 1;
+        self.count_global(Touch::Read, location, view.as_ptr().addr(), u64::from(i) * size, size);
         // SAFETY: `i` is below the view's length, and the view was promised to be readable for that many elements.
         unsafe { view.as_ptr().add(i as usize).read() }
     }
@@ -450,8 +465,7 @@ impl Block for EmulatedBlock<'_> {
             let (access, memory) = ("read beyond the end", "read-only global");
             self.fail(location, Fault::OutOfBounds { access, memory, index: at, len: view.len() });
         }
-        self.count_global(location, view.as_ptr().addr(), u64::from(at), size);
-        self.state.books.borrow_mut().stats.global_loads += 1;
+        self.count_global(Touch::Read, location, view.as_ptr().addr(), u64::from(at), size);
         // SAFETY:
         // - `at` and the `size` bytes from there on are within the view, which was promised to be readable.
         // - The read does not ask for alignment; every bit pattern is a `T` (`Plain`).

@@ -73,7 +73,8 @@ impl ClusterArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Backend")]
 pub struct BackendArgs {
-    /// All give the same bits: cpu is fast, reference is plain and slow, to check the others.
+    /// All give the same bits: cpu is fast; reference is plain and slow, to check the others; emulated runs the GPU's
+    /// kernels on the CPU, slowly.
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
     pub backend: Backend,
     /// Threads; 0: one a core.

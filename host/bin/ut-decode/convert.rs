@@ -1,15 +1,14 @@
 //! `ut-decode convert`: between MDF files and Allen-layout dumps.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Bank, EventHeader, Events, Format, MdfWriter, RawEvent, kind, write_allen_dump};
 
 use crate::args::bank_format;
-use crate::output::print;
+use crate::output::{NewFile, cannot_write, print};
 use crate::progress::Progress;
 use crate::{Failure, usage};
 
@@ -60,7 +59,7 @@ struct Lost {
 }
 
 fn into_dumps(events: &mut Events, directory: &Path, progress: &mut Progress) -> Result<String, Failure> {
-    std::fs::create_dir_all(directory).map_err(|error| cannot(directory, &error))?;
+    std::fs::create_dir_all(directory).map_err(|error| cannot_write(directory, &error))?;
     let mut lost = Lost::default();
     let mut written = HashSet::new();
     while let Some(event) = next(events, Format::Mdf, progress)? {
@@ -76,9 +75,9 @@ fn into_dumps(events: &mut Events, directory: &Path, progress: &mut Progress) ->
         if let Some(damage) = event.damage {
             progress.say(&format!("warning: {}: {damage}; the rest of the event is left out", event.place()));
         }
-        let file = File::create(&path).map_err(|error| cannot(&path, &error))?;
-        let mut file = BufWriter::new(file);
-        write_allen_dump(&mut file, banks).and_then(|()| file.flush()).map_err(|error| cannot(&path, &error))?;
+        let (part, mut file) = NewFile::create(&path)?;
+        write_allen_dump(&mut file, banks).and_then(|()| file.flush()).map_err(|error| part.cannot(&error))?;
+        part.finish()?;
     }
     Ok(lost.text(directory))
 }
@@ -125,11 +124,8 @@ impl Lost {
 }
 
 fn into_mdf(events: &mut Events, path: &Path, format: BankVersion, progress: &mut Progress) -> Result<String, Failure> {
-    let mut part = path.to_path_buf().into_os_string();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let file = File::create(&part).map_err(|error| cannot(path, &error))?;
-    let mut writer = MdfWriter::new(BufWriter::with_capacity(1 << 18, file));
+    let (part, file) = NewFile::create(path)?;
+    let mut writer = MdfWriter::new(file);
     let (mut n, mut unnumbered) = (0, 0);
     let result = loop {
         let event = match next(events, Format::AllenDump, progress) {
@@ -148,13 +144,10 @@ fn into_mdf(events: &mut Events, path: &Path, format: BankVersion, progress: &mu
         n += 1;
         unnumbered += u64::from(event.number.is_none());
     };
-    // What came before an input that cannot be read is kept.
-    if result.is_err() && n == 0 {
-        drop(writer);
-        let _ = std::fs::remove_file(&part);
-    } else {
-        writer.finish().map_err(|error| cannot(path, &error))?;
-        std::fs::rename(&part, path).map_err(|error| cannot(path, &error))?;
+    if n > 0 || result.is_ok() {
+        // What came before an input that cannot be read is kept.
+        writer.finish().map_err(|error| part.cannot(&error))?;
+        part.finish()?;
     }
     if result.is_err() && n > 0 {
         progress.say(&format!("warning: {} is incomplete: it holds the first {n} events", path.display()));
@@ -185,8 +178,4 @@ fn next<'a>(events: &'a mut Events, wanted: Format, progress: &mut Progress) -> 
         return Err(format!("{file}: nothing to convert: the input is {output}").into());
     }
     Ok(Some(event))
-}
-
-fn cannot(path: &Path, error: &std::io::Error) -> Failure {
-    format!("cannot write {}: {error}", path.display()).into()
 }

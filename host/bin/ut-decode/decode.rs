@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use ut_decoding::backend::Decoder;
 use ut_decoding::bench::Machine;
-use ut_decoding::detector::BankVersion;
-use ut_decoding::input::{Batches, EventBatch, Events, FileVersions, to_mep};
+use ut_decoding::input::{Batches, EventBatch, Events, to_mep};
 use ut_decoding::output::{HitFile, Provenance};
 use ut_decoding::{BatchReport, BatchView, Layout, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
-use crate::detector::Detector;
+use crate::detector::{Detector, SYNTHETIC, version_in_words};
 use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::summary::Totals;
@@ -23,9 +22,6 @@ const BATCH_BYTES: usize = 16 << 20;
 
 /// Hits that a bank can give, at the most: cluster words of two bytes in a payload of 64 KiB.
 const HITS_OF_BANK: usize = 1 << 15;
-
-const SYNTHETIC: &str = "these are the hits of a synthetic detector, whose cabling and positions are not those of yours; \
-name your detector with --boards and --geometry";
 
 /// Decode files into hits.
 ///
@@ -91,8 +87,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say(&format!("warning: {place}: {damage}; the rest of the event is given up"));
     }
     if failure.is_none() {
-        let version = detector.tables.boards.version;
-        failure = seen.files.iter().find_map(|file| wrong_version(file, version)).map(Into::into);
+        failure = detector.check_versions(seen).err();
     }
     if seen.events == 0 && failure.is_none() {
         say("warning: there is no event in the input");
@@ -106,6 +101,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if failure.is_some() && totals.hits == 0 {
         file = None;
     }
+    let kept = file.is_some();
     if let Some(file) = file {
         file.finish(&provenance)?;
     }
@@ -121,7 +117,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         print_beside(args.json.as_deref(), &totals.text(elapsed))?;
     }
     if let Some(failure) = failure {
-        if let Some(path) = args.output.as_ref().filter(|_| totals.hits > 0) {
+        if let Some(path) = args.output.as_ref().filter(|_| kept) {
             let n = totals.events;
             say(&format!("warning: {} is incomplete: it holds the hits of the first {n} events", path.display()));
         }
@@ -184,29 +180,6 @@ impl Run {
         }
         self.totals.add(&self.hits, &self.report, taken);
         Ok(())
-    }
-}
-
-/// What to say of a file that has UT banks of which none has the board table's version.
-fn wrong_version(file: &FileVersions, table: BankVersion) -> Option<String> {
-    let fits = |version: &Option<u8>| version.is_none_or(|version| version == table.byte());
-    if file.versions.keys().any(fits) {
-        return None;
-    }
-    let found = file.versions.keys().flatten().map(|&version| version_in_words(version)).collect::<Vec<_>>();
-    Some(format!(
-        "{}: none of its UT banks has the board table's version: the banks have version {}, the board table is for \
-         version {}",
-        file.file.display(),
-        found.join(" and "),
-        version_in_words(table.byte()),
-    ))
-}
-
-fn version_in_words(version: u8) -> String {
-    match BankVersion::from_byte(version) {
-        Some(known) => format!("{version} (format {})", known.name()),
-        None => format!("{version} (unknown)"),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ut_decoding::DetectorTables;
 use ut_decoding::detector::{BankVersion, Boards, Geometry};
-use ut_decoding::input::{Events, kind};
+use ut_decoding::input::{Events, FileVersions, Seen, kind};
 use ut_decoding::synth;
 
 use crate::Failure;
@@ -12,6 +12,10 @@ use crate::args::DetectorArgs;
 
 /// The file version of the embedded geometry: with dxDy a sector.
 const GEOMETRY_VERSION: u16 = 1;
+
+/// What to say of hits of the embedded detector, when it is not certain that they belong to it.
+pub const SYNTHETIC: &str = "these are the hits of a synthetic detector, whose cabling and positions are not those of yours; \
+name your detector with --boards and --geometry";
 
 /// Tables, and where they come from.
 pub struct Detector {
@@ -43,6 +47,39 @@ impl Detector {
     /// Whether these are the tables of the synthetic detector that is part of the program.
     pub const fn is_embedded(&self) -> bool {
         self.boards.is_none()
+    }
+
+    /// Checks that no file that was read has UT banks of which none has the board table's version.
+    pub fn check_versions(&self, seen: &Seen) -> Result<(), Failure> {
+        let version = self.tables.boards.version;
+        match seen.files.iter().find_map(|file| wrong_version(file, version)) {
+            Some(message) => Err(message.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What to say of a file that has UT banks of which none has the board table's version.
+fn wrong_version(file: &FileVersions, table: BankVersion) -> Option<String> {
+    let fits = |version: &Option<u8>| version.is_none_or(|version| version == table.byte());
+    if file.versions.keys().any(fits) {
+        return None;
+    }
+    let found = file.versions.keys().flatten().map(|&version| version_in_words(version)).collect::<Vec<_>>();
+    Some(format!(
+        "{}: none of its UT banks has the board table's version: the banks have version {}, the board table is for \
+         version {}",
+        file.file.display(),
+        found.join(" and "),
+        version_in_words(table.byte()),
+    ))
+}
+
+/// A version byte in words.
+pub fn version_in_words(version: u8) -> String {
+    match BankVersion::from_byte(version) {
+        Some(known) => format!("{version} (format {})", known.name()),
+        None => format!("{version} (unknown)"),
     }
 }
 

@@ -1,7 +1,5 @@
 //! `ut-decode generate`: synthetic events and the detector they belong to.
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -11,7 +9,7 @@ use ut_decoding::synth::{self, Generator, Profile};
 
 use crate::Failure;
 use crate::args::{bank_format, one_of};
-use crate::output::print;
+use crate::output::{NewFile, cannot_write, print};
 use crate::progress::Progress;
 
 /// Make synthetic events: an MDF file and the tables of the detector that it belongs to.
@@ -41,18 +39,14 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let cannot = |path: &PathBuf| {
-        let path = path.display().to_string();
-        move |error| format!("cannot write {path}: {error}")
-    };
-    std::fs::create_dir_all(&args.output).map_err(cannot(&args.output))?;
+    std::fs::create_dir_all(&args.output).map_err(|error| cannot_write(&args.output, &error))?;
     let [mdf, boards, geometry] = ["events.mdf", "boards.bin", "geometry.bin"].map(|name| args.output.join(name));
     let detector = synth::detector(args.format, args.geometry_version);
     detector.0.write(&boards)?;
     detector.1.write(&geometry)?;
 
-    let file = File::create(&mdf).map_err(cannot(&mdf))?;
-    let mut writer = MdfWriter::new(BufWriter::with_capacity(1 << 18, file));
+    let (part, file) = NewFile::create(&mdf)?;
+    let mut writer = MdfWriter::new(file);
     let mut progress = Progress::new(args.events, "generating {wide_bar} {pos}/{len} events, {eta} left");
     let mut bytes = 0;
     let generator = Generator::new(args.profile, args.format, args.seed);
@@ -69,7 +63,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         bytes += banks.clone().map(|bank| bank.payload.len()).sum::<usize>();
         writer.write(&header, banks)?;
     }
-    writer.finish().map_err(cannot(&mdf))?;
+    writer.finish().map_err(|error| part.cannot(&error))?;
+    part.finish()?;
     drop(progress);
     let mean = bytes as f64 / (args.events.max(1) as f64);
     print(&format!(

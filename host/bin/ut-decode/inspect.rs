@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
 use ut_decoding::detector::{BankVersion, LANES_PER_BOARD};
 use ut_decoding::input::{Bank, BankEntry, Events, Format, RawEvent, kind};
 
 use crate::Failure;
 use crate::args::bank_format;
-use crate::output::print;
+use crate::output::{print, print_beside, write_json};
 use crate::progress::Progress;
 use crate::words::{Words, board_of, hex, source_in_words};
 
@@ -36,12 +37,15 @@ pub struct Args {
     /// Format of the banks where the file does not say it (Allen-layout dumps).
     #[arg(long, value_parser = bank_format())]
     format: Option<BankVersion>,
+    /// Write the overview as JSON here; - is standard output.
+    #[arg(long, value_name = "F", conflicts_with_all = ["event", "bank"])]
+    json: Option<PathBuf>,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut events = Events::new([&args.file]);
     if args.event.is_none() && args.bank.is_none() {
-        return overview(events);
+        return overview(events, args.json.as_deref());
     }
     let wanted = args.event.unwrap_or(0);
     let mut n = 0;
@@ -76,6 +80,16 @@ impl Sizes {
     }
 }
 
+impl Sizes {
+    fn json(&self, (kind, version): (u8, Option<u8>)) -> Value {
+        let (banks, bytes, least, most) = (self.banks, self.bytes, self.least, self.most);
+        let name = kind::name(kind);
+        json!({
+            "type": kind, "name": name, "version": version, "banks": banks, "payload_bytes": bytes, "least": least, "most": most,
+        })
+    }
+}
+
 type Kinds = BTreeMap<(u8, Option<u8>), Sizes>;
 
 fn add_kinds(kinds: &mut Kinds, entries: &[BankEntry]) {
@@ -102,12 +116,13 @@ fn kinds_table(kinds: &Kinds, events: u64) -> String {
     text
 }
 
-fn overview(mut events: Events) -> Result<(), Failure> {
+fn overview(mut events: Events, json: Option<&Path>) -> Result<(), Failure> {
     let mut progress = Progress::new(events.total_bytes(), "reading {wide_bar} {bytes}/{total_bytes}, {eta} left");
     let mut kinds = Kinds::new();
     let mut sources = BTreeSet::new();
     let mut list = "event   at byte     bytes     run         number        banks  UT    remark\n".to_owned();
-    let (mut n, mut damaged, mut generated) = (0, 0, 0);
+    let (mut n, mut generated) = (0, 0);
+    let mut damages = Vec::new();
     let mut format = None;
     let error = loop {
         progress.set(events.bytes_read());
@@ -118,7 +133,9 @@ fn overview(mut events: Events) -> Result<(), Failure> {
         };
         n += 1;
         format = Some(event.format);
-        damaged += u64::from(event.damage.is_some());
+        if let Some(damage) = event.damage {
+            damages.push(json!({"event": event.index, "byte": event.offset, "damage": damage.to_string()}));
+        }
         generated += u64::from(event.is_generated());
         add_kinds(&mut kinds, event.entries);
         sources.extend(event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)).map(|bank| bank.source_id));
@@ -140,16 +157,31 @@ fn overview(mut events: Events) -> Result<(), Failure> {
     for line in advice(&kinds, &sources, format == Some(Format::AllenDump)) {
         let _ = writeln!(text, "{line}");
     }
-    if damaged > 0 {
+    if !damages.is_empty() {
         let _ = writeln!(
             text,
-            "{damaged} events are damaged: their banks before the damage are decoded, the rest is given up."
+            "{} events are damaged: their banks before the damage are decoded, the rest is given up.",
+            damages.len(),
         );
     }
     if generated > 0 {
         let _ = writeln!(text, "{generated} events were made by ut-decode generate.");
     }
-    print(&text)?;
+    if let Some(path) = json {
+        let value = json!({
+            "format": format.map(Format::name),
+            "bytes": size,
+            "events": n,
+            "generated_events": generated,
+            "damaged_events": damages,
+            "types": kinds.iter().map(|(key, sizes)| sizes.json(*key)).collect::<Vec<_>>(),
+            "source_ids": sources,
+            "complete": error.is_none(),
+            "error": error.as_ref().map(ToString::to_string),
+        });
+        write_json(path, &value)?;
+    }
+    print_beside(json, &text)?;
     error.map_or(Ok(()), |error| Err(error.into()))
 }
 

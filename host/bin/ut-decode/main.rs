@@ -8,10 +8,14 @@ mod compare;
 mod convert;
 mod decode;
 mod detector;
+mod explain;
 mod generate;
 mod inspect;
+mod kernels;
 mod output;
 mod progress;
+mod replay;
+mod store;
 mod summary;
 mod throughput;
 mod trial;
@@ -64,6 +68,10 @@ enum Command {
     Generate(generate::Args),
     Convert(convert::Args),
     Throughput(throughput::Args),
+    Kernels(kernels::Args),
+    Store(store::Args),
+    Explain(explain::Args),
+    Replay(replay::Args),
     AaTest(aa_test::Args),
     Compare(compare::Args),
     /// Print a completion script for your shell.
@@ -82,6 +90,10 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Throughput(args) => throughput::run(&args),
+        Command::Kernels(args) => kernels::run(&args),
+        Command::Store(args) => store::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::AaTest(args) => aa_test::run(&args),
         Command::Compare(args) => match compare::run(&args) {
             Ok(code) => return code,

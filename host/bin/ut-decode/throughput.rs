@@ -13,7 +13,7 @@ use ut_decoding::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Eve
 use ut_decoding::synth::{Generator, Profile};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, bank_format, layout_name, one_of};
-use crate::detector::Detector;
+use crate::detector::{Detector, SYNTHETIC};
 use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::{Failure, usage};
@@ -77,7 +77,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     } else {
         let detector = Detector::load(&args.detector, &args.files)?;
         let names: Vec<_> = args.files.iter().map(|file| file.display().to_string()).collect();
-        (detector, read(&args.files)?, names.join(" "))
+        let events = read(&args.files, &detector)?;
+        (detector, events, names.join(" "))
     };
     let mut sample = Sample::new(&events, args.batch as usize);
     drop(events);
@@ -106,6 +107,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             map.insert("sample".to_owned(), source.clone().into());
             map.insert("repeated_events".to_owned(), (result.distinct_events < result.events).into());
             map.insert("layout".to_owned(), layout_name(args.backend.layout).into());
+            map.insert("embedded_detector".to_owned(), detector.is_embedded().into());
             map.insert("grouping".to_owned(), detector.tables.grouping.name().into());
             map.insert("bank_version".to_owned(), detector.tables.boards.version.byte().into());
             map.insert("options".to_owned(), json!(settings.options));
@@ -138,21 +140,27 @@ pub fn embedded_sample(profile: Profile, format: BankVersion) -> Result<EventBat
 }
 
 /// The events of `files`, as far as they are to be kept in memory.
-pub fn read(files: &[PathBuf]) -> Result<Vec<EventBatch>, Failure> {
+pub fn read(files: &[PathBuf], detector: &Detector) -> Result<Vec<EventBatch>, Failure> {
     let mut batches = Batches::new(Events::new(files), 100, BATCH_BYTES);
     let (mut all, mut events) = (Vec::new(), 0);
     loop {
         let mut batch = EventBatch::default();
         if !batches.next_into(&mut batch)? {
-            return Ok(all);
+            break;
         }
         events += batch.n_events;
         all.push(batch);
         if events >= MAX_EVENTS {
             say(&format!("warning: there may be more events; the first {events} are measured"));
-            return Ok(all);
+            break;
         }
     }
+    // Banks that are skipped are decoded very fast.
+    detector.check_versions(batches.seen())?;
+    if detector.is_embedded() && batches.seen().measured > 0 {
+        say(&format!("warning: {SYNTHETIC}"));
+    }
+    Ok(all)
 }
 
 fn text(args: &Args, result: &Throughput, machine: &Machine, source: &str) -> String {
@@ -188,6 +196,10 @@ fn text(args: &Args, result: &Throughput, machine: &Machine, source: &str) -> St
     row("GB/s of raw banks", spread(&result.gigabytes_per_second, 3));
     if distinct_events < &ENOUGH_DISTINCT {
         row("note", format!("only {distinct_events} distinct events, repeated: that flatters the branch predictor"));
+    }
+    if result.events_with_trouble > 0 {
+        let n = result.events_with_trouble;
+        row("note", format!("{n} of the events have trouble (see decode): what is skipped takes no time"));
     }
     if !machine.optimised {
         row("note", "built without optimisation: for numbers that count, cargo run --release".to_owned());

@@ -49,7 +49,11 @@ impl SampleArgs {
             (detector, vec![embedded_sample(self.profile, self.format)?], name)
         } else {
             let names: Vec<_> = self.files.iter().map(|file| file.display().to_string()).collect();
-            (Detector::load(&self.detector, &self.files)?, read(&self.files)?, names.join(" "))
+            {
+                let detector = Detector::load(&self.detector, &self.files)?;
+                let batches = read(&self.files, &detector)?;
+                (detector, batches, names.join(" "))
+            }
         };
         if events.iter().all(|batch| batch.n_events == 0) {
             return Err(format!("{name}: there is no event").into());

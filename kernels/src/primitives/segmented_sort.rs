@@ -1,10 +1,10 @@
 //! Segmented sort: a warp sorts one segment of 64-bit keys, short or long.
 //!
-//! Runs of a given length are sorted by counting: a key's place is the number of keys before it. That is quadratic, but
-//! without a collective, and all lanes read the same key at a time, which is one access; for the segments that are the
-//! rule (1–79 keys) nothing is faster or simpler. Longer segments then have their runs merged, twice as long with each
-//! pass: an element's place in the merged run is its place in its own plus the number of elements of the other before
-//! it, found by bisection. So a segment of n keys costs about n·run + n·log²(n/run) reads, whatever its keys are.
+//! A segment up to a given length is sorted by counting: a key's place is the number of keys before it. That is
+//! quadratic, but without a collective, and all lanes read the same key at a time, which is one access; for the segments
+//! that are the rule (1–79 keys) nothing is faster or simpler. In longer segments, runs of 32 are sorted like that, and
+//! then merged, twice as long with each pass: an element's place in the merged run is its place in its own plus the
+//! number of elements of the other before it, found by bisection. So n keys cost about n·log²n reads, whatever they are.
 //!
 //! What moves is the index of a key in the segment. Equal keys are ordered by a tie-break, which is computed only for
 //! them, and then by index: the sort is stable.
@@ -14,8 +14,9 @@
 //! result         3   1   0   2
 //! ```
 //!
-//! Cost for n ≤ run: n/32 · n broadcast reads and n writes a warp, one warp barrier. Each doubling beyond: n reads of an
-//! index and log₂ of the run's length reads of index and key, n writes, one warp barrier.
+//! Cost of a segment sorted by counting: n reads of a key for each 32 keys, n writes, one warp barrier. Each pass of a
+//! longer one: for each key its index and log₂ of the run's length times an index and a key read, one index written; one
+//! warp barrier.
 
 use crate::block::{Block, FULL_MASK, Global, GlobalMut, WARP_SIZE};
 
@@ -30,10 +31,10 @@ pub struct Segment<'a> {
     pub len: u32,
 }
 
-/// Sorts a segment; elements `start .. start + len` of `a` and `b` are the warp's to use. Gives the one of them that
-/// holds the sorted indices (0 … `len` − 1) afterwards. All lanes of the warp call, with the same arguments.
+/// Sorts a segment, by counting if it is not longer than `run`. Elements `start .. start + len` of `a` and `b` are the
+/// warp's to use; gives the one of them that holds the sorted indices (0 … `len` − 1) afterwards. All lanes of the warp
+/// call, with the same arguments.
 #[inline(always)]
-#[track_caller]
 pub fn warp_sort<'a, B: Block>(
     block: &B,
     segment: &Segment<'_>,
@@ -42,7 +43,7 @@ pub fn warp_sort<'a, B: Block>(
     b: GlobalMut<'a, u32>,
     tie_break: impl Fn(u32) -> u32,
 ) -> GlobalMut<'a, u32> {
-    let run = run.max(WARP_SIZE);
+    let run = if segment.len <= run { segment.len.max(1) } else { WARP_SIZE };
     let key = |i: u32| block.load(segment.keys, segment.start + i);
     // Whether element (x_key, x) comes before (y_key, y).
     let before = |x_key: u64, x: u32, y_key: u64, y: u32| {
@@ -103,7 +104,8 @@ pub fn warp_sort<'a, B: Block>(
         // The merged runs are there, and `from` is read by nobody any more.
         block.sync_warp(FULL_MASK);
         (from, to) = (to, from);
-        width = width.saturating_mul(2);
+        // Never 0; to say so spares the device a trap.
+        width = width.saturating_mul(2).max(1);
     }
     from
 }

@@ -1,8 +1,15 @@
 //! What the fast path needs of a machine's vectors: one trait, one thin file a level.
 
 #[cfg(target_arch = "x86_64")]
+pub mod avx2;
+#[cfg(target_arch = "x86_64")]
 pub mod avx512;
 pub mod portable;
+
+use super::fast::{Fast, Unusual};
+use super::hits::EventHits;
+use super::scratch::Scratch;
+use crate::input::BatchView;
 
 /// Vectors of `LANES` 32-bit words.
 ///
@@ -87,23 +94,31 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     /// `table[index]`
     unsafe fn lookup(table: *const u32, index: Self::U) -> Self::U;
 
-    /// Writes the places of the non-zero bytes among `len` (a multiple of 64) counts to `places`, which has room for
-    /// `len + 32`, and those of the counts above 4 to `long`, which has the same room; how many each. `bits[i]` gets a
-    /// bit for each non-zero byte of the i-th 64.
-    unsafe fn list_counts(
-        counts: *const u8,
-        len: usize,
-        places: *mut u16,
-        long: *mut u16,
-        bits: *mut u64,
-    ) -> (usize, usize);
+    /// Asks for the cache line at `at`, which may be anywhere.
+    fn prefetch(at: *const u8);
+
+    /// Of 64 bytes, bits for those that are not 0, and for those above 4.
+    unsafe fn count_bits(counts: *const u8) -> (u64, u64);
+
+    /// Writes `first + i` for each bit i that is set to `to`, where 64 places are; how many.
+    #[inline(always)]
+    unsafe fn list_bits(mut bits: u64, first: u16, to: *mut u16) -> usize {
+        let mut n = 0;
+        while bits != 0 {
+            // SAFETY: the caller's.
+            unsafe { to.add(n).write(first + bits.trailing_zeros() as u16) };
+            bits &= bits - 1;
+            n += 1;
+        }
+        n
+    }
 
     /// Writes up to four hit words of a lane as stream words to `to`, where four words are: see
     /// [`HeadShuffle`]. Reads `from` and `from + STRIDE`, four bytes each.
     unsafe fn copy_head<const STRIDE: usize>(from: *const u8, shuffle: &HeadShuffle, mask: u32, xor: u32, to: *mut u32);
 
-    /// Writes all `n` hit words of a lane as stream words to `to`, backwards if `reversed`; reads and writes nothing
-    /// beyond them but the other half of the last pair.
+    /// Writes all `n` hit words of a lane as stream words to `to`, backwards if `reversed`, and nothing beyond them. Reads
+    /// up to `7 * STRIDE + 4` bytes from the place of any pair with a hit.
     unsafe fn copy_lane<const STRIDE: usize>(
         from: *const u8,
         n: usize,
@@ -137,42 +152,6 @@ pub static HEAD_SHUFFLES: [HeadShuffle; 16] = {
     table
 };
 
-/// [`Simd::list_counts`] from the bits alone.
-///
-/// # Safety
-/// As the method.
-#[inline(always)]
-pub unsafe fn list_counts_by_bits(
-    counts: *const u8,
-    len: usize,
-    places: *mut u16,
-    long: *mut u16,
-    bits: *mut u64,
-    bits_of: impl Fn(*const u8) -> (u64, u64),
-) -> (usize, usize) {
-    let (mut n_places, mut n_long) = (0, 0);
-    for block in 0..len / 64 {
-        // SAFETY:
-        // - the caller gives `len` counts, `len / 64` words of bits;
-        // - no more places are written than there are counts.
-        unsafe {
-            let (mut some, mut more) = bits_of(counts.add(64 * block));
-            bits.add(block).write(some);
-            while some != 0 {
-                places.add(n_places).write((64 * block) as u16 + some.trailing_zeros() as u16);
-                some &= some - 1;
-                n_places += 1;
-            }
-            while more != 0 {
-                long.add(n_long).write((64 * block) as u16 + more.trailing_zeros() as u16);
-                more &= more - 1;
-                n_long += 1;
-            }
-        }
-    }
-    (n_places, n_long)
-}
-
 /// [`Simd::copy_lane`], hit by hit.
 ///
 /// # Safety
@@ -195,40 +174,68 @@ pub unsafe fn copy_lane_by_hits<const STRIDE: usize>(
     }
 }
 
-/// The functions of the fast path for one level, with its instructions switched on.
+/// The stages of the fast path at one level.
+#[derive(Clone, Copy, Debug)]
+pub struct Level {
+    /// [`Fast::find_lanes`].
+    pub find_lanes: unsafe fn(&Fast, &mut Scratch, BatchView<'_>, usize) -> Result<usize, Unusual>,
+    /// [`Fast::copy_lanes`].
+    pub copy_lanes: unsafe fn(&Fast, &mut Scratch, *const u8) -> Result<usize, Unusual>,
+    /// [`Fast::find_clusters`].
+    pub find_clusters: unsafe fn(&Fast, &mut Scratch, usize, &mut [u32]) -> Result<(u32, u32), Unusual>,
+    /// [`Fast::make_hits`].
+    pub make_hits: unsafe fn(&Fast, &mut Scratch, usize, &[u32], &mut EventHits<'_>) -> Result<(), Unusual>,
+}
+
+/// Makes `LEVEL`: the stages with the instructions of a level switched on. All are unsafe for one reason: the CPU must
+/// have them.
 macro_rules! level {
     ($simd:ty $(, $features:literal)?) => {
-        /// [`Fast::front`](crate::backend::cpu::fast::Fast::front) with this level's instructions.
-        ///
-        /// # Safety
-        /// The CPU has them.
+        /// The stages at this level. To call one, the CPU must have its instructions.
+        pub const LEVEL: Level = Level { find_lanes, copy_lanes, find_clusters, make_hits };
+
         $(#[target_feature(enable = $features)])?
-        pub unsafe fn front(
-            fast: &crate::backend::cpu::fast::Fast,
-            scratch: &mut crate::backend::cpu::fast::Scratch,
-            batch: crate::input::BatchView<'_>,
+        unsafe fn find_lanes(
+            fast: &Fast,
+            scratch: &mut Scratch,
+            batch: BatchView<'_>,
             event: usize,
-            ends: &mut [u32],
-            report: &mut crate::backend::EventReport,
-        ) -> Result<usize, crate::backend::cpu::fast::Unusual> {
-            // SAFETY: the caller's.
-            unsafe { fast.front::<$simd>(scratch, batch, event, ends, report) }
+        ) -> Result<usize, Unusual> {
+            fast.find_lanes::<$simd>(scratch, batch, event)
         }
 
-        /// [`Fast::back`](crate::backend::cpu::fast::Fast::back) with this level's instructions.
-        ///
-        /// # Safety
-        /// The CPU has them.
         $(#[target_feature(enable = $features)])?
-        pub unsafe fn back(
-            fast: &crate::backend::cpu::fast::Fast,
-            scratch: &mut crate::backend::cpu::fast::Scratch,
+        unsafe fn copy_lanes(fast: &Fast, scratch: &mut Scratch, ahead: *const u8) -> Result<usize, Unusual> {
+            // SAFETY: the CPU has the instructions.
+            unsafe {
+                match fast.lanes.version {
+                    BankVersion::V4 => fast.copy_lanes::<$simd, 4>(scratch, ahead),
+                    BankVersion::V5 => fast.copy_lanes::<$simd, 32>(scratch, ahead),
+                }
+            }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn find_clusters(
+            fast: &Fast,
+            scratch: &mut Scratch,
+            n_strips: usize,
+            ends: &mut [u32],
+        ) -> Result<(u32, u32), Unusual> {
+            // SAFETY: the CPU has the instructions.
+            unsafe { fast.find_clusters::<$simd>(scratch, n_strips, ends) }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn make_hits(
+            fast: &Fast,
+            scratch: &mut Scratch,
             first: usize,
             ends: &[u32],
-            hits: &mut crate::backend::cpu::hits::EventHits<'_>,
-        ) -> Result<(), crate::backend::cpu::fast::Unusual> {
-            // SAFETY: the caller's.
-            unsafe { fast.back::<$simd>(scratch, first, ends, hits) }
+            hits: &mut EventHits<'_>,
+        ) -> Result<(), Unusual> {
+            // SAFETY: the CPU has the instructions.
+            unsafe { fast.make_hits::<$simd>(scratch, first, ends, hits) }
         }
     };
 }

@@ -1,0 +1,67 @@
+//! Stage 2: lays the strips of an event out in one stream, in the order of the lanes' ranks.
+
+use super::fast::{Fast, Unusual};
+use super::scratch::{FRONT, MAX_STRIPS, Scratch};
+use super::simd::{HEAD_SHUFFLES, Simd};
+use crate::detector::BankVersion;
+
+impl Fast {
+    /// Lays the strips of all lanes out in the stream, in the order of the ranks, each lane in the direction in which x
+    /// rises.
+    #[inline(always)]
+    pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
+        &self,
+        scratch: &mut Scratch,
+        mut ahead: *const u8,
+    ) -> Result<usize, Unusual> {
+        let mask = if self.lanes.version == BankVersion::V4 { 0x7FF } else { 0x3FFF };
+        let len = self.lanes.n_connected.next_multiple_of(64);
+        let n_strips;
+        // SAFETY: TODO
+        unsafe {
+            let counts = scratch.counts.as_ptr();
+            let (mut n_listed, mut n_long) = (0, 0);
+            for block in 0..len / 64 {
+                let (some, long) = S::count_bits(counts.add(64 * block));
+                scratch.some[block] = some;
+                scratch.listed_before[block] = n_listed as u32;
+                let first = (64 * block) as u16;
+                n_listed += S::list_bits(some, first, scratch.listed.as_mut_ptr().add(n_listed));
+                n_long += S::list_bits(long, first, scratch.long.as_mut_ptr().add(n_long));
+            }
+            scratch.some[len / 64] = 0;
+            scratch.listed_before[len / 64] = n_listed as u32;
+            let sources = self.lanes.sources.as_ptr();
+            let pointers = scratch.pointers.as_ptr();
+            let stream = scratch.stream.as_mut_ptr().add(FRONT);
+            let starts = scratch.starts.as_mut_ptr();
+            let mut end = 0u32;
+            for &rank in scratch.listed.get_unchecked(..n_listed) {
+                let rank = usize::from(rank);
+                let n = *counts.add(rank);
+                let source = &*sources.add(rank);
+                let from = (*pointers.add(usize::from(source.pointer))).add(usize::from(source.place));
+                let shuffle = &HEAD_SHUFFLES[usize::from(n.min(4) + source.reversed) % HEAD_SHUFFLES.len()];
+                S::copy_head::<STRIDE>(from, shuffle, mask, source.xor, stream.add(end as usize));
+                starts.add(rank).write(end);
+                S::prefetch(ahead);
+                ahead = ahead.wrapping_add(64);
+                end += u32::from(n);
+            }
+            for &rank in scratch.long.get_unchecked(..n_long) {
+                let rank = usize::from(rank);
+                let n = usize::from(*counts.add(rank));
+                let source = &*sources.add(rank);
+                let from = (*pointers.add(usize::from(source.pointer))).add(usize::from(source.place));
+                let to = stream.add(*starts.add(rank) as usize);
+                S::copy_lane::<STRIDE>(from, n, source.reversed != 0, mask, source.xor, to);
+            }
+            stream.add(end as usize).write(u32::MAX >> 1);
+            // Behind the last lane with hits, as if there were another.
+            scratch.listed[n_listed] = self.lanes.n_connected as u16;
+            starts.add(self.lanes.n_connected).write(end);
+            n_strips = end as usize;
+        }
+        if n_strips > MAX_STRIPS { Err(Unusual) } else { Ok(n_strips) }
+    }
+}
