@@ -17,6 +17,7 @@ mod gp_learn;
 pub mod groups;
 pub mod interchange;
 pub mod online;
+pub mod report;
 pub mod process;
 pub mod racing;
 pub mod racing_score;
