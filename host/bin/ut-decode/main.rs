@@ -14,6 +14,7 @@ mod progress;
 mod store;
 mod summary;
 mod throughput;
+mod tune;
 mod words;
 
 use std::process::ExitCode;
@@ -59,8 +60,11 @@ enum Command {
     Generate(generate::Args),
     Convert(convert::Args),
     Throughput(throughput::Args),
+    Tune(Box<tune::Args>),
     Store(store::Args),
     Explain(explain::Args),
+    #[command(hide = true)]
+    Measure(tune::MeasureArgs),
     /// Print a completion script for your shell.
     ///
     /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
@@ -77,6 +81,8 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Throughput(args) => throughput::run(&args),
+        Command::Tune(args) => tune::run(&args),
+        Command::Measure(args) => tune::measure(&args),
         Command::Store(args) => store::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Completions { shell } => {
