@@ -1,5 +1,7 @@
 //! Measuring: how many events a second a decoder makes.
 
+#[cfg(feature = "tuning")]
+pub mod decoding;
 mod machine;
 mod statistics;
 pub mod throughput;

@@ -70,13 +70,26 @@ pub struct Dropped {
 }
 
 /// One block of all `configs`: their times by configuration.
-struct Measured {
+pub(super) struct Measured {
     times: Vec<Vec<f64>>,
     discarded: usize,
     states: Vec<State>,
 }
 
-fn measure_block(
+impl From<Measured> for Block {
+    /// The first two configurations.
+    fn from(measured: Measured) -> Self {
+        let mut times = measured.times.into_iter();
+        Self {
+            a: times.next().unwrap_or_default(),
+            b: times.next().unwrap_or_default(),
+            discarded: measured.discarded,
+            states: measured.states,
+        }
+    }
+}
+
+pub(super) fn measure_block(
     device: &mut dyn Device,
     configs: &[&Config],
     plan: &Plan,
@@ -120,7 +133,7 @@ fn one_time(device: &mut dyn Device, config: &Config) -> Result<f64, Failure> {
     }
 }
 
-fn warm_up(device: &mut dyn Device, config: &Config, launches: usize) -> Result<(), Failure> {
+pub(super) fn warm_up(device: &mut dyn Device, config: &Config, launches: usize) -> Result<(), Failure> {
     (0..launches).try_for_each(|_| one_time(device, config).map(|_| ()))
 }
 
@@ -153,13 +166,7 @@ pub fn compare(
     // Blocks of which nothing is left do not count towards a look, but they end the patience.
     for _ in 0..2 * plan.rules.horizon() {
         let measured = measure_block(device, &[a, b], plan, watch, &mut lot)?;
-        let mut times = measured.times.into_iter();
-        blocks.push(Block {
-            a: times.next().unwrap_or_default(),
-            b: times.next().unwrap_or_default(),
-            discarded: measured.discarded,
-            states: measured.states,
-        });
+        blocks.push(Block::from(measured));
         let good = blocks.iter().filter(|block| !block.a.is_empty()).count();
         if !blocks.last().is_some_and(|block| block.a.is_empty()) && plan.rules.looks.contains(&good) {
             judgement = judge(&blocks, &plan.rules);

@@ -304,3 +304,104 @@ fn finish(prior: &Prior, explained: f64, with_ones: f64, with_z: f64) -> (f64, f
     let variance = (1.0 - explained).max(1e-7) + open * open / prior.precision;
     (prior.mean * open + with_z, (variance * prior.scale).sqrt())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Solves a dense system by elimination with pivots.
+    fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
+        let n = b.len();
+        for i in 0..n {
+            let pivot = (i..n).max_by(|&p, &q| a[p][i].abs().total_cmp(&a[q][i].abs())).expect("there are rows");
+            a.swap(i, pivot);
+            b.swap(i, pivot);
+            for row in i + 1..n {
+                let factor = a[row][i] / a[i][i];
+                for column in i..n {
+                    a[row][column] -= factor * a[i][column];
+                }
+                b[row] -= factor * b[i];
+            }
+        }
+        for i in (0..n).rev() {
+            let known: f64 = (i + 1..n).map(|j| a[i][j] * b[j]).sum();
+            b[i] = (b[i] - known) / a[i][i];
+        }
+        b
+    }
+
+    fn points() -> Vec<Point> {
+        (0..60u16).map(|i| vec![f32::from(i % 5) / 4.0, f32::from(i / 5) / 11.0, f32::from(i * 7 % 3) / 2.0]).collect()
+    }
+
+    #[test]
+    fn the_posterior_is_that_of_the_textbook() {
+        let points = points();
+        let candidates = Candidates::new(vec![false, false, true], points.iter().cloned());
+        let hyper = Hyper { log_weights: vec![0.3, 1.4, -0.5], log_noise: -4.0 };
+        let weights: Vec<f64> = hyper.log_weights.iter().map(|weight| weight.exp()).collect();
+        let covariance = |a: &Point, b: &Point| {
+            let category = f64::from(u8::from(a[2] != b[2]));
+            let squares = [f64::from(a[0] - b[0]).powi(2), f64::from(a[1] - b[1]).powi(2), category];
+            kernel(squares.iter().zip(&weights).map(|(square, weight)| square * weight).sum())
+        };
+        let observed: Vec<usize> = (0..23).map(|at| at * 17 % 60).collect();
+        let values: Vec<f64> = observed.iter().map(|&at| (at as f64 * 0.37).sin() + 2.0).collect();
+        let mut process = Process::new(&candidates, hyper.clone());
+        for (&at, &value) in observed.iter().zip(&values) {
+            process.push(&candidates, points[at].clone(), value);
+        }
+        let n = observed.len();
+        let noise = hyper.log_noise.exp();
+        let matrix: Vec<Vec<f64>> = (0..n)
+            .map(|i| {
+                let entry = |j: usize| {
+                    covariance(&points[observed[i]], &points[observed[j]]) + noise * f64::from(u8::from(i == j))
+                };
+                (0..n).map(entry).collect()
+            })
+            .collect();
+        let ones = solve(matrix.clone(), vec![1.0; n]);
+        let mean = ones.iter().zip(&values).map(|(one, value)| one * value).sum::<f64>() / ones.iter().sum::<f64>();
+        let centred: Vec<f64> = values.iter().map(|value| value - mean).collect();
+        let alpha = solve(matrix.clone(), centred.clone());
+        let scale = alpha.iter().zip(&centred).map(|(a, b)| a * b).sum::<f64>() / n as f64;
+        let prior = process.prior();
+        assert!((prior.mean - mean).abs() < 1e-9 && (prior.scale / scale - 1.0).abs() < 1e-9);
+        for (at, point) in points.iter().enumerate() {
+            let row: Vec<f64> = observed.iter().map(|&other| covariance(&points[other], point)).collect();
+            let weights = solve(matrix.clone(), row.clone());
+            let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+            let open = 1.0 - weights.iter().sum::<f64>();
+            let expected_mean = mean + dot(&row, &alpha);
+            let expected_variance = (1.0 - dot(&row, &weights) + open * open / ones.iter().sum::<f64>()) * scale;
+            for (mean, deviation) in [process.posterior(&prior, at), process.posterior_at(&prior, point)] {
+                assert!((mean - expected_mean).abs() < 1e-4, "{at}: {mean} instead of {expected_mean}");
+                assert!((deviation - expected_variance.sqrt()).abs() < 1e-3, "{at}: {deviation}, {expected_variance}");
+            }
+        }
+    }
+
+    #[test]
+    fn observing_a_point_twice_is_no_trouble() {
+        let points = points();
+        let candidates = Candidates::new(vec![false, false, true], points.iter().cloned());
+        let mut process = Process::new(&candidates, Hyper { log_weights: vec![-7.8; 3], log_noise: -9.2 });
+        for at in 0..200 {
+            process.push(&candidates, points[at % 3].clone(), 1.0 + at as f64 % 2.0);
+        }
+        let (mean, deviation) = process.posterior(&process.prior(), 0);
+        assert!(mean.is_finite() && deviation.is_finite() && deviation >= 0.0);
+    }
+
+    #[test]
+    fn the_fast_exponential_is_one() {
+        for at in 0..20_000 {
+            let s = at as f32 * 0.005;
+            let exact = (-f64::from(s)).exp();
+            assert!((f64::from(exp_minus(s)) / exact - 1.0).abs() < 1e-5 || exact < 1e-37, "{s}");
+        }
+        assert!(exp_minus(f32::MAX) < 1e-37);
+    }
+}

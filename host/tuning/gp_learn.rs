@@ -88,7 +88,9 @@ impl Learner {
             let weighted = |j| squares_of(i, j).zip(&weights).map(|(square, weight)| square * weight).sum::<f64>();
             let mut row: Vec<f64> = (0..i).map(weighted).collect();
             squares.extend_from_slice(&row);
-            row.iter_mut().for_each(|entry| *entry = kernel(*entry));
+            for entry in &mut row {
+                *entry = kernel(*entry);
+            }
             row.push(1.0 + self.hyper.log_noise.exp());
             factor.push(row);
         }
@@ -126,5 +128,97 @@ impl Learner {
         }
         slopes[weights.len()] += (self.hyper.log_noise - PRIOR_NOISE) / NOISE_VARIANCE;
         slopes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Minus the log posterior, from the definition.
+    fn objective(learner: &Learner, points: &[&Point], values: &[f64]) -> f64 {
+        let n = points.len();
+        let mut factor = Factor::default();
+        let mut half_log_determinant = 0.0;
+        for i in 0..n {
+            let covariance = |j: usize| {
+                let columns = points[i].iter().zip(points[j]).zip(&learner.categories).zip(&learner.hyper.log_weights);
+                kernel(columns.map(|(((&a, &b), &category), weight)| weight.exp() * square(category, a, b)).sum())
+            };
+            let mut row: Vec<f64> = (0..i).map(covariance).collect();
+            row.push(1.0 + learner.hyper.log_noise.exp());
+            factor.push(row);
+            let mut unit = vec![0.0; i + 1];
+            unit[i] = 1.0;
+            factor.solve_lower(&mut unit);
+            half_log_determinant -= unit[i].ln();
+        }
+        let mut z = values.to_vec();
+        factor.solve_lower(&mut z);
+        let mut ones = vec![1.0; n];
+        factor.solve_lower(&mut ones);
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let mean = dot(&z, &ones) / dot(&ones, &ones);
+        let rest: Vec<f64> = z.iter().zip(&ones).map(|(z, one)| z - mean * one).collect();
+        let likelihood = n as f64 / 2.0 * (dot(&rest, &rest) / n as f64).ln() + half_log_determinant;
+        let weights = learner.hyper.log_weights.iter().map(|weight| (weight - learner.prior_weight).powi(2));
+        let noise = (learner.hyper.log_noise - PRIOR_NOISE).powi(2);
+        likelihood + weights.sum::<f64>() / (2.0 * WEIGHT_VARIANCE) + noise / (2.0 * NOISE_VARIANCE)
+    }
+
+    fn sample() -> (Vec<Point>, Vec<f64>) {
+        let points: Vec<Point> =
+            (0..30u16).map(|i| vec![f32::from(i % 6) / 5.0, f32::from(i * 7 % 30) / 29.0, f32::from(i % 2)]).collect();
+        let values = points.iter().map(|point| f64::from(3.0 * point[0] + 0.1 * (9.0 * point[1]).sin())).collect();
+        (points, values)
+    }
+
+    #[test]
+    fn slopes_are_those_of_the_objective() {
+        let (points, values) = sample();
+        let points: Vec<&Point> = points.iter().collect();
+        let mut learner = Learner::new(&[false, false, true]);
+        learner.hyper = Hyper { log_weights: vec![0.4, 1.1, -0.7], log_noise: -3.0 };
+        let slopes = learner.objective_slopes(&points, &values);
+        for (at, slope) in slopes.iter().enumerate() {
+            let moved = |by: f64| {
+                let mut learner = learner.clone();
+                match learner.hyper.log_weights.get_mut(at) {
+                    Some(weight) => *weight += by,
+                    None => learner.hyper.log_noise += by,
+                }
+                objective(&learner, &points, &values)
+            };
+            let difference = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+            assert!((slope - difference).abs() < 1e-4 * (1.0 + slope.abs()), "{at}: {slope} instead of {difference}");
+        }
+    }
+
+    #[test]
+    fn learning_lowers_the_objective_and_finds_what_matters() {
+        let (points, values) = sample();
+        let points: Vec<&Point> = points.iter().collect();
+        let mut learner = Learner::new(&[false, false, true]);
+        let before = objective(&learner, &points, &values);
+        for _ in 0..60 {
+            learner.step(&points, &values);
+        }
+        assert!(objective(&learner, &points, &values) < before);
+        // The third column says nothing: its length-scale grows.
+        assert!(learner.hyper.log_weights[2] < learner.hyper.log_weights[0]);
+    }
+
+    #[test]
+    fn nothing_is_learned_from_nothing() {
+        let mut learner = Learner::new(&[false]);
+        let before = learner.hyper.clone();
+        learner.step(&[], &[]);
+        learner.step(&[&vec![0.0], &vec![1.0]], &[1.0, 2.0]);
+        assert_eq!(learner.hyper, before);
+        let equal = [&vec![0.0], &vec![0.5], &vec![1.0]];
+        for _ in 0..50 {
+            learner.step(&equal, &[1.0; 3]);
+        }
+        assert!(learner.hyper.log_weights[0].is_finite() && learner.hyper.log_noise.is_finite());
     }
 }

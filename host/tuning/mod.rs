@@ -3,6 +3,7 @@
 //! Nothing here knows of the UT: whatever has a space of parameters and a way to measure one configuration can be
 //! tuned: a kernel, the CPU decoder, a replayed recording, a synthetic device.
 
+pub mod aa;
 pub mod budget;
 pub mod compare;
 pub mod drift;
@@ -13,11 +14,15 @@ pub mod expression_number;
 mod expression_program;
 mod gp;
 mod gp_learn;
+pub mod groups;
 pub mod interchange;
 pub mod online;
 pub mod process;
+pub mod racing;
+pub mod racing_score;
 pub mod replay;
 mod replay_csv;
+pub mod samples;
 pub mod score;
 pub mod session;
 pub mod space;
@@ -31,6 +36,7 @@ mod t1;
 pub mod tuned;
 pub mod verdict;
 pub mod watch;
+pub mod workloads;
 
 use std::fmt;
 

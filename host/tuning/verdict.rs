@@ -41,7 +41,7 @@ pub enum Reason {
     TooNoisy,
     /// The difference changed while it was measured.
     Drifting,
-    /// Too many samples were taken in a bad state (throttled clocks, other processes) and discarded.
+    /// Too many samples were taken in a bad state (throttled clocks, other processes, a clock too slow) and discarded.
     Throttled,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Verdict {
             Self::CannotTell(Reason::TooFewBlocks) => "cannot tell: too few blocks",
             Self::CannotTell(Reason::TooNoisy) => "cannot tell: too noisy",
             Self::CannotTell(Reason::Drifting) => "cannot tell: drifting",
-            Self::CannotTell(Reason::Throttled) => "cannot tell: throttled",
+            Self::CannotTell(Reason::Throttled) => "cannot tell: throttled or disturbed",
         })
     }
 }
@@ -318,13 +318,13 @@ fn conclude(
     let zone = rules.indifference.max(0.0).ln_1p();
     let (centre, error) = (estimate.centre, estimate.error);
     let enough = estimate.blocks >= FEWEST_BLOCKS;
-    let reach = if enough { student_critical(level, estimate.freedom) * error } else { f64::INFINITY };
+    let reach = student_critical(level, estimate.freedom) * error;
     let chance = match (enough, error > 0.0) {
         (false, _) => 1.0,
         (true, true) => student_two_sided(centre.abs() / error, estimate.freedom),
         (true, false) => f64::from(centre == 0.0),
     };
-    let (low, high) = (centre - reach, centre + reach);
+    let (low, high) = if enough { (centre - reach, centre + reach) } else { (f64::NAN, f64::NAN) };
     let verdict = if tally.too_many_discarded(rules) {
         Verdict::CannotTell(Reason::Throttled)
     } else if !enough {

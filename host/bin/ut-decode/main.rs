@@ -2,19 +2,24 @@
 //!
 //! One file a subcommand, thin: the work is done in the library. Exit codes: 0 done, 1 failed, 2 usage.
 
+mod aa_test;
 mod args;
+mod compare;
 mod convert;
 mod decode;
 mod detector;
 mod explain;
 mod generate;
 mod inspect;
+mod kernels;
 mod output;
 mod progress;
+mod replay;
 mod store;
 mod summary;
 mod throughput;
 mod tune;
+mod trial;
 mod words;
 
 use std::process::ExitCode;
@@ -39,6 +44,10 @@ Examples:
 
   # How fast is this machine?
   ut-decode throughput
+
+  # Does AVX-512 pay here? Can this machine show a difference of 0.5 % at all?
+  ut-decode compare simd=avx2 simd=avx512
+  ut-decode aa-test
 
 Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
 
@@ -65,6 +74,12 @@ enum Command {
     Explain(explain::Args),
     #[command(hide = true)]
     Measure(tune::MeasureArgs),
+    Kernels(kernels::Args),
+    Store(store::Args),
+    Explain(explain::Args),
+    Replay(replay::Args),
+    AaTest(aa_test::Args),
+    Compare(compare::Args),
     /// Print a completion script for your shell.
     ///
     /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
@@ -83,8 +98,15 @@ fn main() -> ExitCode {
         Command::Throughput(args) => throughput::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Measure(args) => tune::measure(&args),
+        Command::Kernels(args) => kernels::run(&args),
         Command::Store(args) => store::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::AaTest(args) => aa_test::run(&args),
+        Command::Compare(args) => match compare::run(&args) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);

@@ -122,7 +122,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// 1000 events of a profile, as one batch.
-fn embedded_sample(profile: Profile, format: BankVersion) -> Result<EventBatch, Failure> {
+pub fn embedded_sample(profile: Profile, format: BankVersion) -> Result<EventBatch, Failure> {
     let mut builder = BatchBuilder::new();
     for event in Generator::new(profile, format, SEED).take(ENOUGH_DISTINCT) {
         let meta = EventMeta { run: Some(event.run), event: Some(event.event), ..EventMeta::default() };
@@ -140,7 +140,7 @@ fn embedded_sample(profile: Profile, format: BankVersion) -> Result<EventBatch, 
 }
 
 /// The events of `files`, as far as they are to be kept in memory.
-fn read(files: &[PathBuf], detector: &Detector) -> Result<Vec<EventBatch>, Failure> {
+pub fn read(files: &[PathBuf], detector: &Detector) -> Result<Vec<EventBatch>, Failure> {
     let mut batches = Batches::new(Events::new(files), 100, BATCH_BYTES);
     let (mut all, mut events) = (Vec::new(), 0);
     loop {

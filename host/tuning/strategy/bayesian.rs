@@ -5,7 +5,8 @@
 //! for every parameter, so that what does not matter is learned not to matter. Very slow configurations say little about
 //! the fast ones: above a cap their logarithm is compressed. Failures are part of the model, not left out: a second process
 //! learns where they are, and its probability weighs the first one's expected improvement. Every third proposal is one step
-//! from the best so far, because spaces of kernels have optima one point wide. The first proposals spread over the space.
+//! from the best so far, or later from one of the best, because spaces of kernels have optima one point wide; another third
+//! is bold, because they also have several valleys. The first proposals spread over the space.
 //!
 //! Cost: length-scales are improved a little with every observation, from at most [`LEARNED_FROM`] of them; a model with
 //! newer length-scales is built beside the one in use, a bounded amount of it at a time. So no proposal takes much longer
@@ -25,8 +26,12 @@ const POOL: usize = 20_000;
 const SPREAD: usize = 16;
 /// Valid observations before the model is asked.
 const FEWEST: usize = 5;
-/// One proposal in so many is a neighbour of the best.
-const EXPLOIT: usize = 3;
+/// Proposals take turns: a neighbour of the fastest, a bold one, the one of largest expected improvement.
+const TURNS: usize = 3;
+/// A bold proposal counts only what is faster than the best by this much, in the logarithm: it goes where less is known.
+const BOLD: f64 = 0.1;
+/// The neighbours are those of the best, and of one more of the fastest for so many observations.
+const WIDEN: usize = 40;
 /// Steps of learning, first and with every further observation.
 const FIRST_STEPS: usize = 40;
 const STEPS: usize = 3;
@@ -86,12 +91,11 @@ impl Encoding {
         for (place, parameter) in
             space.parameters().iter().enumerate().filter(|(_, parameter)| parameter.values().len() > 1)
         {
-            match ranks(parameter) {
-                Some(ranks) => encoding.push(place, &ranks, false),
-                None => {
-                    let places: Vec<f64> = (0..parameter.values().len()).map(|code| code as f64).collect();
-                    encoding.push(place, &places, true);
-                }
+            if let Some(ranks) = ranks(parameter) {
+                encoding.push(place, &ranks, false);
+            } else {
+                let places: Vec<f64> = (0..parameter.values().len()).map(|code| code as f64).collect();
+                encoding.push(place, &places, true);
             }
             if let Some(alignments) = alignments(parameter) {
                 encoding.push(place, &alignments, false);
@@ -198,10 +202,13 @@ impl<'a> Bayesian<'a> {
         farthest.map(|(index, _)| index).or_else(|| self.seen.iter().position(|seen| !seen))
     }
 
-    /// The fastest so far: its index and the logarithm of its time.
-    fn best(&self) -> Option<(ConfigIndex, f64)> {
+    /// The `count` fastest so far, the fastest first: index and logarithm of the time.
+    fn fastest(&self, count: usize) -> Vec<(ConfigIndex, f64)> {
         let timed = self.observed.iter().filter_map(|(index, _, time)| time.map(|time| (*index, time)));
-        timed.min_by(|a, b| a.1.total_cmp(&b.1))
+        let mut timed: Vec<(ConfigIndex, f64)> = timed.collect();
+        timed.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+        timed.truncate(count);
+        timed
     }
 
     /// The expected improvement on `best` of any configuration, in the logarithm of the time, weighed by the probability
@@ -338,11 +345,14 @@ impl Strategy for Bayesian<'_> {
         if !self.ready() {
             return self.spread();
         }
-        let (best_index, best) = self.best()?;
-        let judge = self.judge(best);
+        let turn = self.observed.len() % TURNS;
+        let fastest = self.fastest(1 + self.observed.len() / WIDEN);
+        let best = fastest.first()?.1;
+        let judge = self.judge(if turn == 1 { best - BOLD } else { best });
         let larger = |a: &(ConfigIndex, f64), b: &(ConfigIndex, f64)| a.1.total_cmp(&b.1);
-        if self.observed.len().is_multiple_of(EXPLOIT) {
-            let near = self.space.neighbours(best_index).into_iter().filter(|&index| !self.seen[index]);
+        if turn == 0 {
+            let near = fastest.iter().flat_map(|&(index, _)| self.space.neighbours(index));
+            let near = near.filter(|&index| !self.seen[index]);
             let judged = near.map(|index| match self.pool.binary_search(&index) {
                 Ok(at) => (index, judge(Where::Candidate(at))),
                 Err(_) => (index, judge(Where::Point(&self.encoding.point(self.space, index)))),
@@ -373,7 +383,7 @@ impl Strategy for Bayesian<'_> {
         if !self.ready() {
             return None;
         }
-        let (_, best) = self.best()?;
+        let best = self.fastest(1).first()?.1;
         let judge = self.judge(best);
         let open = (0..self.pool.len()).filter(|&at| !self.seen[self.pool[at]]);
         let mut promising: Vec<(usize, f64)> = open.map(|at| (at, judge(Where::Candidate(at)))).collect();
