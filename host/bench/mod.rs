@@ -1,6 +1,8 @@
 //! Measuring: how many events a second a decoder makes.
 
 #[cfg(feature = "tuning")]
+pub mod cpu_tunable;
+#[cfg(feature = "tuning")]
 pub mod decoding;
 mod machine;
 mod statistics;

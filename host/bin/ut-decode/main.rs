@@ -18,8 +18,8 @@ mod replay;
 mod store;
 mod summary;
 mod throughput;
-mod tune;
 mod trial;
+mod tune;
 mod words;
 
 use std::process::ExitCode;
@@ -75,8 +75,6 @@ enum Command {
     #[command(hide = true)]
     Measure(tune::MeasureArgs),
     Kernels(kernels::Args),
-    Store(store::Args),
-    Explain(explain::Args),
     Replay(replay::Args),
     AaTest(aa_test::Args),
     Compare(compare::Args),
@@ -97,10 +95,10 @@ fn main() -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Throughput(args) => throughput::run(&args),
         Command::Tune(args) => tune::run(&args),
-        Command::Measure(args) => tune::measure(&args),
-        Command::Kernels(args) => kernels::run(&args),
         Command::Store(args) => store::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Measure(args) => tune::measure(&args),
+        Command::Kernels(args) => kernels::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::AaTest(args) => aa_test::run(&args),
         Command::Compare(args) => match compare::run(&args) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
+use ut_decoding::bench::cpu_tunable;
 use ut_decoding::tuning::budget::Budget;
 use ut_decoding::tuning::interchange::read_recording;
 use ut_decoding::tuning::process::{ProcessDevice, serve_standard_streams};
@@ -20,20 +21,25 @@ use crate::args::one_of;
 use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::store::{StoreArgs, in_words, milliseconds};
+use crate::trial::SampleArgs;
 use crate::{Failure, explain, usage};
 
 /// The budget of a search where none is given.
 const BUDGET: &str = "evaluations=220,no-gain=50+gain=0.001";
 
-/// Find good launch parameters and keep them.
+/// The same for the CPU decoder.
+const CPU_BUDGET: &str = "evaluations=100,no-gain=30+gain=0.002,time=120";
+
+/// Find good launch parameters and keep them, where `decode` and `throughput` find them by themselves.
 ///
 /// Every measurement is kept as soon as it is complete: killed at any moment, the same command goes on where it was. The
 /// winner of the search is measured again beside the default, and replaces it only if it is faster again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to tune: replay:FILE (a recorded space: Kernel Tuner cache, T4, compact CSV, store or its export; FILE#RUN for
-    /// one run of a store), or synthetic:SPEC (like synthetic:seed=7,noise=0.02,fail=0.1).
-    #[arg(long, value_name = "DEVICE")]
+    /// What to tune: cpu (the CPU decoder, here and now), replay:FILE (a recorded space: Kernel Tuner cache, T4, compact
+    /// CSV, store or its export; FILE#RUN for one run of a store), or synthetic:SPEC (like
+    /// synthetic:seed=7,noise=0.02,fail=0.1).
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     device: DeviceSpec,
     /// How to search; by default exhaustive for small spaces, else bayesian.
     #[arg(long, value_parser = one_of!(StrategyKind::ALL, StrategyKind::name))]
@@ -63,11 +69,14 @@ pub struct Args {
     json: Option<PathBuf>,
     #[command(flatten)]
     store: StoreArgs,
+    #[command(flatten)]
+    sample: SampleArgs,
 }
 
 /// A device by name.
 #[derive(Clone, Debug)]
 enum DeviceSpec {
+    Cpu,
     Replay(PathBuf),
     Synthetic(String),
 }
@@ -77,10 +86,11 @@ impl FromStr for DeviceSpec {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
+            None if text == "cpu" => Ok(Self::Cpu),
             None if text == "synthetic" => Ok(Self::Synthetic(String::new())),
             Some(("replay", file)) if !file.is_empty() => Ok(Self::Replay(file.into())),
             Some(("synthetic", spec)) => spec.parse::<Faults>().map(|_| Self::Synthetic(spec.to_owned())),
-            _ => Err("neither replay:FILE nor synthetic:SPEC".to_owned()),
+            _ => Err("none of cpu, replay:FILE, synthetic:SPEC".to_owned()),
         }
     }
 }
@@ -92,10 +102,24 @@ struct Target {
     workload: Workload,
     space: Space,
     default: Option<Config>,
+    budget: &'static str,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.device {
+        DeviceSpec::Cpu => {
+            let (detector, events, _) = args.sample.load()?;
+            let device = cpu_tunable::device();
+            let target = Target {
+                tunable: cpu_tunable::tunable(),
+                workload: cpu_tunable::workload(&detector.tables, &args.sample.clustering.options())?,
+                space: cpu_tunable::space(device.sm_count as usize)?,
+                default: Some(cpu_tunable::default_config()?),
+                device,
+                budget: CPU_BUDGET,
+            };
+            tune_target(args, &target, &mut args.sample.device(&detector, events))
+        }
         DeviceSpec::Replay(file) => {
             let recording = read_recording(file)?;
             let mut workload = Workload::new();
@@ -112,6 +136,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 workload,
                 space: recording.space.clone(),
                 default: None,
+                budget: BUDGET,
             };
             tune_target(args, &target, &mut Replay::new(recording, Noise::Resampled { seed: args.seed, first: true }))
         }
@@ -129,6 +154,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 workload: Workload::new().with("spec", spec.as_str())?,
                 default: Some(synthetic.space().config(0)),
                 space: synthetic.space().clone(),
+                budget: BUDGET,
             };
             tune_target(args, &target, &mut ProcessDevice::new(name, command, time_out))
         }
@@ -138,7 +164,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn tune_target(args: &Args, target: &Target, device: &mut dyn Device) -> Result<(), Failure> {
     let budget = match &args.budget {
         Some(budget) => budget.clone(),
-        None => BUDGET.parse()?,
+        None => target.budget.parse()?,
     };
     let kind = StrategyKind::default_for(target.space.len(), budget.most_evaluations());
     let task =
@@ -250,5 +276,6 @@ pub fn measure(args: &MeasureArgs) -> Result<(), Failure> {
             let noise = Noise::Resampled { seed: 1, first: true };
             Ok(serve_standard_streams(&mut Replay::new(read_recording(Path::new(file))?, noise))?)
         }
+        DeviceSpec::Cpu => Err("the CPU decoder is measured in tune's own process".into()),
     }
 }
