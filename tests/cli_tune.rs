@@ -214,3 +214,77 @@ fn recorded_spaces_are_devices() {
         assert!(text.contains("Tried 12 of "), "{text}");
     }
 }
+
+#[test]
+fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() {
+    use ut_decoding::bench::cpu_tunable;
+    use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
+    use ut_decoding::tuning::store::{Contender, Evidence, Plan, Task};
+    use ut_decoding::{DecodeOptions, synth};
+
+    let place = Place::new();
+    let sample = place.path("sample");
+    let sample = sample.to_str().unwrap();
+    place.says(&[
+        "generate",
+        "--profile",
+        "pp-low",
+        "--format",
+        "v5",
+        "--events",
+        "5",
+        "--seed",
+        "1",
+        "--output",
+        sample,
+    ]);
+    let [events, boards, geometry] =
+        ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{sample}/{name}"));
+    let decode = |name: &str, more: &[&str]| {
+        let hits = place.path(name);
+        let arguments =
+            ["decode", &events, "--boards", &boards, "--geometry", &geometry, "--output", hits.to_str().unwrap()];
+        let output = place.run(&[&arguments[..], more].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        (said, std::fs::read(hits).unwrap())
+    };
+    let (said, untouched) = decode("a.csv", &[]);
+    assert!(!said.contains("tuned") && !place.path("tune.sqlite").exists(), "{said}");
+
+    let (boards_file, geometry_file) = synth::detector(BankVersion::V5, 1);
+    let tables = DetectorTables::new(boards_file, geometry_file, Grouping::default()).unwrap();
+    let device = cpu_tunable::device();
+    let (tunable, space) = (cpu_tunable::tunable(), cpu_tunable::space(device.sm_count as usize).unwrap());
+    let workload = cpu_tunable::workload(&tables, &DecodeOptions::default()).unwrap();
+    let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
+    let mut store = place.store();
+    let run = store.begin(&task, &Plan { strategy: String::new(), seed: 0, budget: String::new() }).unwrap();
+    let chosen = Contender { config: space.config(0), time_ms: 1.0, interval_ms: None, samples: 1 };
+    let evidence = Evidence {
+        chosen,
+        default: None,
+        runner_up: None,
+        tried: 1,
+        failed: 0,
+        valid: space.len(),
+        launches: 1,
+        stopped: String::new(),
+        expected_gain: None,
+        verdict: String::new(),
+    };
+    store.decide(run, &evidence).unwrap();
+    drop(store);
+
+    let (said, tuned) = decode("b.csv", &[]);
+    assert!(said.contains("tuned values: batch 32, chunk 1, ") && said.contains("(run 1 of "), "{said}");
+    assert_eq!(tuned, untouched);
+    let (said, untuned) = decode("c.csv", &["--untuned"]);
+    assert!(!said.contains("tuned"), "{said}");
+    assert_eq!(untuned, untouched);
+    // A store that cannot be read costs a warning, not the hits.
+    std::fs::write(place.path("tune.sqlite"), "my notes").unwrap();
+    let (said, hits) = decode("d.csv", &[]);
+    assert!(said.contains("warning: no tuned values") && said.contains("not an SQLite file"), "{said}");
+    assert_eq!(hits, untouched);
+}

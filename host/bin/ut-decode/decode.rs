@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use ut_decoding::backend::Decoder;
+use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder};
 use ut_decoding::bench::Machine;
+use ut_decoding::bench::cpu_tunable::CpuLaunch;
 use ut_decoding::input::{Batches, EventBatch, Events, to_mep};
 use ut_decoding::output::{HitFile, Provenance};
 use ut_decoding::{BatchReport, BatchView, Layout, UtHits};
@@ -15,10 +17,14 @@ use crate::detector::{Detector, SYNTHETIC, version_in_words};
 use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::summary::Totals;
+use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 
 /// Raw banks of a batch, at the most; the work buffers are a few times as large.
 const BATCH_BYTES: usize = 16 << 20;
+
+/// Events of a batch where nothing is tuned and nothing is asked for.
+const BATCH_SIZE: usize = 256;
 
 /// Hits that a bank can give, at the most: cluster words of two bytes in a payload of 64 KiB.
 const HITS_OF_BANK: usize = 1 << 15;
@@ -42,15 +48,17 @@ pub struct Args {
     /// Fail (exit code 1) when anything is wrong with the data.
     #[arg(long)]
     strict: bool,
-    /// Events that are decoded at a time.
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    batch_size: u32,
+    /// Events that are decoded at a time [default: as tuned, else 256].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    batch_size: Option<u32>,
     #[command(flatten)]
     detector: DetectorArgs,
     #[command(flatten)]
     clustering: ClusterArgs,
     #[command(flatten)]
     backend: BackendArgs,
+    #[command(flatten)]
+    tuned: TunedArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -62,12 +70,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let start = Instant::now();
     let detector = Detector::load(&args.detector, &args.files)?;
     let events = Events::new(&args.files);
+    let options = args.clustering.options();
+    let launch = args.tuned.cpu_launch(args.backend.backend, &detector.tables, &options);
+    let threads = usize::from(args.backend.threads);
+    let decoder: Box<dyn Decoder> = match launch {
+        Some(CpuLaunch { cpu, .. }) => {
+            let threads = if threads == 0 { cpu.threads } else { threads };
+            Box::new(CpuDecoder::new(&detector.tables, options, CpuConfig { threads, ..cpu })?)
+        }
+        None => args.backend.backend.decoder(&detector.tables, options, threads)?,
+    };
+    let batch_size = args.batch_size.map(|size| size as usize).or(launch.map(|launch| launch.batch));
     let mut run = Run {
-        decoder: args.backend.backend.decoder(
-            &detector.tables,
-            args.clustering.options(),
-            usize::from(args.backend.threads),
-        )?,
+        decoder,
         layout: args.backend.layout,
         n_boards: detector.tables.boards.n_boards(),
         hits: UtHits::with_capacity(0, detector.tables.n_groups, 0),
@@ -75,7 +90,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         totals: Totals::new(&detector.tables),
         file: args.output.as_ref().map(HitFile::create).transpose()?,
         progress: Progress::new(events.total_bytes(), "decoding {wide_bar} {bytes}/{total_bytes}, {eta} left"),
-        batches: Batches::new(events, args.batch_size as usize, BATCH_BYTES),
+        batches: Batches::new(events, batch_size.unwrap_or(BATCH_SIZE), BATCH_BYTES),
         warned: !detector.is_embedded(),
     };
     let mut failure = run.all_batches().err();

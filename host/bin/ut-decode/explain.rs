@@ -67,7 +67,7 @@ pub fn explain(record: &RunRecord) -> String {
     let _ = writeln!(text, "Chosen:\n  {}", line(&evidence.chosen));
     match &evidence.default {
         Some(default) if default.config == evidence.chosen.config => {
-            let _ = writeln!(text, "  That is the default.");
+            let _ = writeln!(text, "  That is the default. Verdict: {}.", evidence.verdict);
         }
         Some(default) => {
             let _ = writeln!(

@@ -20,6 +20,7 @@ mod summary;
 mod throughput;
 mod trial;
 mod tune;
+mod tuned;
 mod words;
 
 use std::process::ExitCode;
