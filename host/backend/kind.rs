@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::cpu::{CpuConfig, CpuDecoder};
+use super::cpu::CpuDecoder;
 use super::emulated::{EmulatedConfig, EmulatedDecoder};
+use super::knobs::Knobs;
 use super::reference::ReferenceDecoder;
 use super::{DecodeError, DecodeOptions, Decoder};
 use crate::detector::DetectorTables;
@@ -45,10 +46,28 @@ impl Backend {
         options: DecodeOptions,
         threads: usize,
     ) -> Result<Box<dyn Decoder>, DecodeError> {
+        let mut knobs = Knobs::default();
+        knobs.cpu.threads = threads;
+        self.decoder_with(tables, options, &knobs)
+    }
+
+    /// A decoder of this backend with these knobs.
+    ///
+    /// # Errors
+    /// When this machine cannot run the backend, or the knobs contradict each other.
+    pub fn decoder_with(
+        self,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        knobs: &Knobs,
+    ) -> Result<Box<dyn Decoder>, DecodeError> {
         Ok(match self {
             Self::Reference => Box::new(ReferenceDecoder::new(tables, options)),
-            Self::Cpu => Box::new(CpuDecoder::new(tables, options, CpuConfig { threads, ..CpuConfig::default() })?),
-            Self::Emulated => Box::new(EmulatedDecoder::new(tables, options, EmulatedConfig::default())?),
+            Self::Cpu => Box::new(CpuDecoder::new(tables, options, knobs.cpu)?),
+            Self::Emulated => {
+                let config = EmulatedConfig { launch: knobs.launch, ..EmulatedConfig::default() };
+                Box::new(EmulatedDecoder::new(tables, options, config)?)
+            }
         })
     }
 }

@@ -5,6 +5,7 @@ pub mod cuda;
 pub mod emulated;
 mod hits;
 mod kind;
+pub mod knobs;
 pub mod launch;
 pub mod occupancy;
 mod options;
@@ -14,6 +15,7 @@ mod report;
 
 pub use hits::{UtHits, UtHitsMut};
 pub use kind::{Backend, UnknownBackend};
+pub use knobs::{KnobError, Knobs};
 pub use options::{DecodeOptions, Flip, Position};
 pub use report::BatchReport;
 pub use ut_kernels::report::{Count, EventReport, Kind};

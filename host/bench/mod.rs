@@ -1,12 +1,18 @@
-//! Measuring: how many events a second a decoder makes.
+//! Measuring: how many events a second a decoder makes, what its optimisations are worth, which knobs are best.
 
+pub mod ablation;
+pub mod contest;
 #[cfg(feature = "tuning")]
 pub mod cpu_tunable;
 #[cfg(feature = "tuning")]
 pub mod decoding;
 mod machine;
+mod sample;
 mod statistics;
+pub mod sweep;
 pub mod throughput;
+pub mod work;
 
 pub use machine::Machine;
-pub use statistics::Spread;
+pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
+pub use statistics::{Change, Spread};

@@ -4,9 +4,11 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ut_decoding::backend::Backend;
+use ut_decoding::backend::{Backend, Knobs};
 use ut_decoding::detector::{BankVersion, Grouping};
 use ut_decoding::{DecodeOptions, Flip, Layout, Position};
+
+use crate::usage;
 
 /// A parser for an option that has one of several names.
 macro_rules! one_of {
@@ -84,6 +86,36 @@ pub struct BackendArgs {
     /// Results are the same.
     #[arg(long, default_value = "allen", value_parser = one_of!([Layout::Allen, Layout::Mep], layout_name))]
     pub layout: Layout,
+    /// Set a knob of the backend, as --set cluster.block_x=64; results never change. Unknown knobs are answered with the
+    /// list of those that there are.
+    #[arg(long = "set", value_name = "KNOB=VALUE")]
+    pub settings: Vec<String>,
+}
+
+impl BackendArgs {
+    /// The knobs, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the program when a
+    /// setting cannot be meant.
+    pub fn knobs(&self, threads: usize) -> Knobs {
+        let mut knobs = Knobs::default();
+        knobs.cpu.threads = threads;
+        for setting in &self.settings {
+            if let Err(error) = knobs.set_from(self.backend, setting) {
+                usage(&format!("--set {error}"));
+            }
+        }
+        if let Err(error) = knobs.validate() {
+            usage(&format!("--set {error}"));
+        }
+        knobs
+    }
+
+    /// The number of threads, of which `--threads 0` means one a core.
+    pub fn n_threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            n => usize::from(n),
+        }
+    }
 }
 
 /// A parser for a bank format.

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use ut_decoding::backend::Decoder;
-use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder};
+use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
+use ut_decoding::backend::{Backend, DecodeError, Decoder, Knobs};
 use ut_decoding::bench::Machine;
 use ut_decoding::bench::cpu_tunable::CpuLaunch;
 use ut_decoding::input::{Batches, EventBatch, Events, to_mep};
 use ut_decoding::output::{HitFile, Provenance};
-use ut_decoding::{BatchReport, BatchView, Layout, UtHits};
+use ut_decoding::{BatchReport, BatchView, DetectorTables, Layout, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
 use crate::detector::{Detector, SYNTHETIC, version_in_words};
@@ -57,6 +57,10 @@ pub struct Args {
     clustering: ClusterArgs,
     #[command(flatten)]
     backend: BackendArgs,
+    /// Seed of the order in which the emulated backend runs blocks, warps and lanes. Results are the same, or a kernel
+    /// has a bug.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    schedule_seed: u64,
     #[command(flatten)]
     tuned: TunedArgs,
 }
@@ -67,22 +71,23 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     {
         usage(&format!("--output {error}"));
     }
+    let mut knobs = args.backend.knobs(usize::from(args.backend.threads));
     let start = Instant::now();
     let detector = Detector::load(&args.detector, &args.files)?;
     let events = Events::new(&args.files);
-    let options = args.clustering.options();
-    let launch = args.tuned.cpu_launch(args.backend.backend, &detector.tables, &options);
-    let threads = usize::from(args.backend.threads);
-    let decoder: Box<dyn Decoder> = match launch {
-        Some(CpuLaunch { cpu, .. }) => {
-            let threads = if threads == 0 { cpu.threads } else { threads };
-            Box::new(CpuDecoder::new(&detector.tables, options, CpuConfig { threads, ..cpu })?)
+    // Who sets a knob by hand wants to see what it does.
+    let by_hand = !args.backend.settings.is_empty();
+    let tuned = || args.tuned.cpu_launch(args.backend.backend, &detector.tables, &args.clustering.options());
+    let launch = if by_hand { None } else { tuned() };
+    if let Some(CpuLaunch { cpu, .. }) = launch {
+        knobs.cpu.chunk = cpu.chunk;
+        if args.backend.threads == 0 {
+            knobs.cpu.threads = cpu.threads;
         }
-        None => args.backend.backend.decoder(&detector.tables, options, threads)?,
-    };
+    }
     let batch_size = args.batch_size.map(|size| size as usize).or(launch.map(|launch| launch.batch));
     let mut run = Run {
-        decoder,
+        decoder: decoder(args, &detector.tables, &knobs)?,
         layout: args.backend.layout,
         n_boards: detector.tables.boards.n_boards(),
         hits: UtHits::with_capacity(0, detector.tables.n_groups, 0),
@@ -142,6 +147,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err("there is trouble in the data (see the summary), and --strict was given".into());
     }
     Ok(())
+}
+
+fn decoder(args: &Args, tables: &DetectorTables, knobs: &Knobs) -> Result<Box<dyn Decoder>, DecodeError> {
+    let options = args.clustering.options();
+    if args.backend.backend == Backend::Emulated {
+        let config =
+            EmulatedConfig { schedule_seed: args.schedule_seed, launch: knobs.launch, ..EmulatedConfig::default() };
+        return Ok(Box::new(EmulatedDecoder::new(tables, options, config)?));
+    }
+    args.backend.backend.decoder_with(tables, options, knobs)
 }
 
 /// Everything that goes from batch to batch.

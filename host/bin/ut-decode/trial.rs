@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use ut_decoding::bench::ENOUGH_DISTINCT;
 use ut_decoding::bench::decoding::DecodeDevice;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::EventBatch;
@@ -13,7 +14,7 @@ use ut_decoding::tuning::watch::{Limits, Watch};
 
 use crate::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
 use crate::detector::Detector;
-use crate::throughput::{embedded_sample, read};
+use crate::sample::{MAX_EVENTS, embedded, read};
 use crate::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
@@ -46,12 +47,12 @@ impl SampleArgs {
             } else {
                 Detector::embedded(self.format, &self.detector)?
             };
-            (detector, vec![embedded_sample(self.profile, self.format)?], name)
+            (detector, vec![embedded(self.profile, self.format, ENOUGH_DISTINCT)?], name)
         } else {
             let names: Vec<_> = self.files.iter().map(|file| file.display().to_string()).collect();
             {
                 let detector = Detector::load(&self.detector, &self.files)?;
-                let batches = read(&self.files, &detector)?;
+                let batches = read(&self.files, &detector, MAX_EVENTS)?;
                 (detector, batches, names.join(" "))
             }
         };

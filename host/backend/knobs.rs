@@ -1,0 +1,249 @@
+//! Everything that changes how fast a backend is and never what it computes, by name.
+//!
+//! A knob is called `place.knob`: `cpu.chunk`, `cluster.block_x`. Which knobs there are depends on the backend; the device
+//! kernels' are those of [`launch`](super::launch).
+
+use super::Backend;
+use super::cpu::{CpuConfig, Simd};
+use super::launch::{KNOBS, Knob, LaunchParamError, LaunchParams};
+
+/// Names of the values of `cpu.simd`, in the order of [`SIMD`].
+const SIMD_NAMES: [&str; 4] = ["auto", "scalar", "avx2", "avx512"];
+
+const SIMD: [Simd; 4] = [Simd::Auto, Simd::Scalar, Simd::Avx2, Simd::Avx512];
+
+const CPU: [Knob; 3] = [
+    Knob {
+        name: "cpu.threads",
+        about: "threads of one decoder; 0: one a core",
+        min: 0,
+        max: 1024,
+        step: 1,
+        default: 1,
+        candidates: &[1, 2, 4, 8, 16, 32, 64],
+    },
+    Knob {
+        name: "cpu.chunk",
+        about: "events that a thread takes at a time",
+        min: 1,
+        max: 1 << 20,
+        step: 1,
+        default: 16,
+        candidates: &[1, 2, 4, 8, 16, 32, 64, 128],
+    },
+    Knob {
+        name: "cpu.simd",
+        about: "vector instructions: auto (the widest there are), scalar, avx2 or avx512",
+        min: 0,
+        max: 3,
+        step: 1,
+        default: 0,
+        candidates: &[0, 1, 2, 3],
+    },
+];
+
+/// A value for every knob of every backend; a backend looks at its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Knobs {
+    /// Of `cpu`.
+    pub cpu: CpuConfig,
+    /// Of `emulated`, and of a GPU.
+    pub launch: LaunchParams,
+}
+
+impl Default for Knobs {
+    /// The defaults, with one thread a decoder.
+    fn default() -> Self {
+        Self { cpu: CpuConfig { threads: 1, ..CpuConfig::default() }, launch: LaunchParams::default() }
+    }
+}
+
+/// Why a knob cannot be set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KnobError {
+    /// The backend has no such knob.
+    #[error("{backend} has no knob {name:?}; {}", knobs_in_words(*backend))]
+    Unknown {
+        /// The backend.
+        backend: Backend,
+        /// What was asked for.
+        name: String,
+    },
+    /// The value is not one that the knob can have.
+    #[error("{name} = {value}: must be {valid}")]
+    Value {
+        /// The knob.
+        name: &'static str,
+        /// What was asked for.
+        value: String,
+        /// What it can be.
+        valid: String,
+    },
+    /// The setting is not `name=value`.
+    #[error("{setting:?} is not of the form knob=value; {}", knobs_in_words(*backend))]
+    Syntax {
+        /// The backend.
+        backend: Backend,
+        /// What was asked for.
+        setting: String,
+    },
+    /// Knobs contradict each other.
+    #[error(transparent)]
+    Launch(#[from] LaunchParamError),
+}
+
+fn knobs_in_words(backend: Backend) -> String {
+    let names: Vec<_> = backend.knobs().iter().map(|knob| knob.name).collect();
+    if names.is_empty() { "it has none".to_owned() } else { format!("there are {}", names.join(", ")) }
+}
+
+/// The error that `knob` cannot have this value.
+pub fn refused(knob: &Knob, value: &dyn ToString) -> KnobError {
+    let Knob { name, min, max, step, .. } = *knob;
+    let valid = match step {
+        _ if name == "cpu.simd" => format!("one of {}", SIMD_NAMES.join(", ")),
+        1 => format!("from {min} to {max}"),
+        _ => format!("a multiple of {step} from {min} to {max}"),
+    };
+    KnobError::Value { name, value: value.to_string(), valid }
+}
+
+impl Backend {
+    /// The knobs that this backend looks at.
+    pub fn knobs(self) -> &'static [Knob] {
+        match self {
+            Self::Reference => &[],
+            Self::Cpu => &CPU,
+            Self::Emulated => &KNOBS,
+        }
+    }
+
+    /// One of its knobs.
+    ///
+    /// # Errors
+    /// When it has none of this name; the message names those that it has.
+    pub fn knob(self, name: &str) -> Result<&'static Knob, KnobError> {
+        let found = self.knobs().iter().find(|knob| knob.name == name);
+        found.ok_or_else(|| KnobError::Unknown { backend: self, name: name.to_owned() })
+    }
+}
+
+/// The number of a value that may be a word (`avx2`).
+///
+/// # Errors
+/// When the knob cannot have this value.
+pub fn parse_value(knob: &Knob, text: &str) -> Result<u32, KnobError> {
+    let word = (knob.name == "cpu.simd").then(|| SIMD_NAMES.iter().position(|name| *name == text)).flatten();
+    let number = word.map_or_else(|| text.parse().ok(), |word| Some(word as u32));
+    number.filter(|&value| knob.is_valid(value)).ok_or_else(|| refused(knob, &text))
+}
+
+/// The value of a knob as [`parse_value`] takes it.
+pub fn value_text(name: &str, value: u32) -> String {
+    match SIMD_NAMES.get(value as usize) {
+        Some(word) if name == "cpu.simd" => (*word).to_owned(),
+        _ => value.to_string(),
+    }
+}
+
+impl Knobs {
+    /// Sets a knob of `backend`. Knobs that depend on each other are checked by [`validate`](Self::validate).
+    ///
+    /// # Errors
+    /// When the backend has no such knob, or it cannot have this value.
+    pub fn set(&mut self, backend: Backend, name: &str, value: u32) -> Result<(), KnobError> {
+        let knob = backend.knob(name)?;
+        if !knob.is_valid(value) {
+            return Err(refused(knob, &value));
+        }
+        match name {
+            "cpu.threads" => self.cpu.threads = value as usize,
+            "cpu.chunk" => self.cpu.chunk = value as usize,
+            "cpu.simd" => self.cpu.simd = SIMD[value as usize],
+            _ => self.launch.set(name, value)?,
+        }
+        Ok(())
+    }
+
+    /// Sets a knob of `backend` from `knob=value`.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set), and when the text is not of this form.
+    pub fn set_from(&mut self, backend: Backend, setting: &str) -> Result<(), KnobError> {
+        let Some((name, value)) = setting.split_once('=') else {
+            return Err(KnobError::Syntax { backend, setting: setting.to_owned() });
+        };
+        let knob = backend.knob(name.trim())?;
+        self.set(backend, knob.name, parse_value(knob, value.trim())?)
+    }
+
+    /// The value of a knob.
+    pub fn get(&self, name: &str) -> Option<u32> {
+        match name {
+            "cpu.threads" => u32::try_from(self.cpu.threads).ok(),
+            "cpu.chunk" => u32::try_from(self.cpu.chunk).ok(),
+            "cpu.simd" => SIMD.iter().position(|simd| *simd == self.cpu.simd).map(|place| place as u32),
+            _ => self.launch.get(name),
+        }
+    }
+
+    /// Checks what no knob can tell alone.
+    ///
+    /// # Errors
+    /// When knobs contradict each other.
+    pub fn validate(&self) -> Result<(), KnobError> {
+        Ok(self.launch.validate()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_knob_of_every_backend_can_be_set_and_read_and_has_its_default() {
+        for backend in Backend::ALL {
+            for knob in backend.knobs() {
+                let mut knobs = Knobs::default();
+                assert_eq!(knobs.get(knob.name), Some(knob.default), "{}", knob.name);
+                for &value in knob.candidates {
+                    let text = value_text(knob.name, value);
+                    knobs.set_from(backend, &format!("{} = {text}", knob.name)).unwrap();
+                    assert_eq!(knobs.get(knob.name), Some(value), "{} = {text}", knob.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_knob_that_is_not_there_names_those_that_are() {
+        let mut knobs = Knobs::default();
+        let error = knobs.set_from(Backend::Cpu, "cluster.block_x=64").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cpu has no knob \"cluster.block_x\"; there are cpu.threads, cpu.chunk, cpu.simd"
+        );
+        let error = knobs.set_from(Backend::Reference, "chunk=64").unwrap_err();
+        assert_eq!(error.to_string(), "reference has no knob \"chunk\"; it has none");
+        assert!(knobs.set_from(Backend::Emulated, "cluster").unwrap_err().to_string().contains("cluster.block_x"));
+        assert_eq!(knobs, Knobs::default());
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_names_those_that_can() {
+        let mut knobs = Knobs::default();
+        let mut refused = |backend, setting| knobs.set_from(backend, setting).unwrap_err().to_string();
+        assert_eq!(refused(Backend::Cpu, "cpu.chunk=0"), "cpu.chunk = 0: must be from 1 to 1048576");
+        assert_eq!(refused(Backend::Cpu, "cpu.simd=mmx"), "cpu.simd = mmx: must be one of auto, scalar, avx2, avx512");
+        assert_eq!(refused(Backend::Cpu, "cpu.threads=-1"), "cpu.threads = -1: must be from 0 to 1024");
+        let block = refused(Backend::Emulated, "count.block_x=33");
+        assert_eq!(block, "count.block_x = 33: must be a multiple of 32 from 32 to 1024");
+    }
+
+    #[test]
+    fn knobs_that_contradict_each_other_are_refused_together() {
+        let mut knobs = Knobs::default();
+        knobs.set_from(Backend::Emulated, "cluster.block_x=33").unwrap();
+        assert!(knobs.validate().is_err());
+    }
+}

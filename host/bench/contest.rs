@@ -1,0 +1,177 @@
+//! The one way in which decoders are timed, under `throughput`, `ablation` and `sweep`.
+//!
+//! Each of T threads has a decoder, hits and batches of its own, so that threads share nothing but the machine. A
+//! repetition sends every thread over its batches often enough to last [`REPETITION`], all starting together; its rate
+//! counts until the last thread is done. Repetitions of several variants are interleaved ([`measure`]), so that a machine
+//! that slows down slows all of them alike.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use super::sample::{Expected, Sample};
+use crate::backend::{BatchReport, Count, DecodeError, Decoder, UtHits};
+use crate::detector::DetectorTables;
+use crate::input::EventBatch;
+
+/// The least a repetition lasts. Shorter ones measure the clock and the scheduler.
+pub const REPETITION: Duration = Duration::from_millis(100);
+
+/// Rounds that are made however short the duration.
+pub const MIN_ROUNDS: usize = 6;
+
+/// One thread's own things.
+struct Worker {
+    decoder: Box<dyn Decoder>,
+    hits: UtHits,
+    report: BatchReport,
+    batches: Vec<EventBatch>,
+}
+
+impl Worker {
+    fn pass(&mut self) -> Result<(), DecodeError> {
+        for batch in &self.batches {
+            self.decoder.decode(batch.view(), &mut self.hits, &mut self.report)?;
+        }
+        Ok(())
+    }
+}
+
+/// Begin and end of `passes` passes that begin when all threads have come to `barrier`.
+fn timed(worker: &mut Worker, passes: usize, barrier: &Barrier) -> Result<(Instant, Instant), DecodeError> {
+    barrier.wait();
+    let start = Instant::now();
+    for _ in 0..passes {
+        worker.pass()?;
+    }
+    Ok((start, Instant::now()))
+}
+
+/// Something to be measured: a decoder on each of some threads, and a sample.
+pub struct Variant {
+    workers: Vec<Worker>,
+    events: usize,
+    passes: usize,
+    /// Hits of a pass.
+    pub hits: u64,
+    /// Strips (v4: cluster words) of a pass.
+    pub strips: u64,
+    /// Events of a pass in which something is wrong.
+    pub events_with_trouble: usize,
+}
+
+impl Variant {
+    /// Decoders made by `decoder` for `threads` threads (at least 1), which all decode `sample`. Decodes it once to see
+    /// that it can be, and to learn how long it takes.
+    ///
+    /// # Errors
+    /// When a decoder cannot be made or cannot decode the sample.
+    pub fn new(
+        sample: &Sample,
+        tables: &DetectorTables,
+        threads: usize,
+        decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
+    ) -> Result<Self, DecodeError> {
+        Ok(Self::checked(sample, tables, threads, decoder, None)?.expect("nothing was compared"))
+    }
+
+    /// As [`new`](Self::new); what the first decoder makes of the sample is held against `expected`. The inner error says
+    /// what differs.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn checked(
+        sample: &Sample,
+        tables: &DetectorTables,
+        threads: usize,
+        decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
+        expected: Option<&Expected>,
+    ) -> Result<Result<Self, String>, DecodeError> {
+        let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
+        let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
+        let worker = || {
+            Ok(Worker {
+                decoder: decoder()?,
+                hits: UtHits::with_capacity(max_events, tables.n_groups, max_hits),
+                report: BatchReport::new(),
+                batches: sample.batches.clone(),
+            })
+        };
+        let mut workers = (0..threads.max(1)).map(|_| worker()).collect::<Result<Vec<Worker>, DecodeError>>()?;
+        let (mut hits, mut strips, mut events_with_trouble) = (0, 0, 0);
+        for (i, batch) in sample.batches.iter().enumerate() {
+            let first = &mut workers[0];
+            first.decoder.decode(batch.view(), &mut first.hits, &mut first.report)?;
+            if let Some(Err(difference)) = expected.map(|expected| expected.check(i, &first.hits, &first.report)) {
+                return Ok(Err(difference));
+            }
+            hits += first.hits.len() as u64;
+            strips += first.report.total(Count::Strips);
+            events_with_trouble += first.report.events.iter().filter(|event| event.has_trouble()).count();
+        }
+        let mut variant = Self { workers, events: sample.events, passes: 1, hits, strips, events_with_trouble };
+        // Warms up, too.
+        while variant.timed_repetition()?.0 < REPETITION && variant.passes < 1 << 20 {
+            variant.passes *= 2;
+        }
+        Ok(Ok(variant))
+    }
+
+    /// Threads at work.
+    pub fn threads(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// One repetition: its rate in events a second over all threads.
+    ///
+    /// # Errors
+    /// When a decoder fails.
+    pub fn repetition(&mut self) -> Result<f64, DecodeError> {
+        Ok(self.timed_repetition()?.1)
+    }
+
+    fn timed_repetition(&mut self) -> Result<(Duration, f64), DecodeError> {
+        let barrier = Barrier::new(self.workers.len());
+        let (barrier, passes) = (&barrier, self.passes);
+        let spans = std::thread::scope(|scope| {
+            let start = |worker| scope.spawn(move || timed(worker, passes, barrier));
+            let threads: Vec<_> = self.workers.iter_mut().map(start).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<_, DecodeError>>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            threads.into_iter().map(join).collect::<Result<Vec<(Instant, Instant)>, DecodeError>>()
+        })?;
+        let (Some(start), Some(end)) = (spans.iter().map(|span| span.0).min(), spans.iter().map(|span| span.1).max())
+        else {
+            return Ok((REPETITION, 0.0));
+        };
+        let taken = end - start;
+        let events = self.events * passes * self.workers.len();
+        Ok((taken, events as f64 / taken.as_secs_f64().max(1e-9)))
+    }
+}
+
+/// Measures variants for `duration` altogether, and at least [`MIN_ROUNDS`] times each, in rounds: one repetition of each
+/// in turn, every second round in the opposite order, so that two rounds are a block of [`Change`](super::Change). `tick` is told how much of the duration is over. Returns events a second of each repetition of each variant.
+///
+/// # Errors
+/// When a decoder fails.
+pub fn measure(
+    variants: &mut [Variant],
+    duration: Duration,
+    mut tick: impl FnMut(Duration),
+) -> Result<Vec<Vec<f64>>, DecodeError> {
+    let mut rates = vec![Vec::new(); variants.len()];
+    let start = Instant::now();
+    for round in 0.. {
+        if round >= MIN_ROUNDS && round % 2 == 0 && start.elapsed() >= duration {
+            break;
+        }
+        let n = variants.len();
+        for i in 0..n {
+            let i = if round % 2 == 0 { i } else { n - 1 - i };
+            rates[i].push(variants[i].repetition()?);
+            tick(start.elapsed());
+        }
+    }
+    Ok(rates)
+}

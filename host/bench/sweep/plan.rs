@@ -1,0 +1,292 @@
+//! The points of a sweep: every combination of the axes' values, without those that cannot run.
+
+use serde::{Deserialize, Serialize};
+use ut_kernels::switches::BatchLayout;
+
+use super::axis::Axis;
+use crate::backend::knobs::{Knobs, refused, value_text};
+use crate::backend::ptx::{Kernel, Resources, Unit};
+use crate::backend::{Backend, KnobError};
+use crate::bench::ablation::threads;
+use crate::detector::DetectorTables;
+
+/// Points of a sweep, at the most, skipped ones included.
+pub const MAX_POINTS: usize = 100_000;
+
+/// Everything that a point sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The backend's knobs.
+    pub knobs: Knobs,
+    /// Events of a batch.
+    pub batch: usize,
+    /// Threads, each with a decoder of its own.
+    pub threads: usize,
+}
+
+impl Setting {
+    /// The value of an axis.
+    pub fn get(&self, axis: &str) -> u32 {
+        let value = match axis {
+            "batch" => u32::try_from(self.batch).ok(),
+            "threads" => u32::try_from(self.threads).ok(),
+            name => self.knobs.get(name),
+        };
+        value.unwrap_or_default()
+    }
+
+    /// Sets an axis.
+    ///
+    /// # Errors
+    /// When it cannot have this value.
+    pub fn set(&mut self, backend: Backend, axis: &str, value: u32) -> Result<(), KnobError> {
+        let (knob, place) = match axis {
+            "batch" => (super::axis::BATCH, &mut self.batch),
+            "threads" => (super::axis::THREADS, &mut self.threads),
+            name => return self.knobs.set(backend, name, value),
+        };
+        if !knob.is_valid(value) {
+            return Err(refused(&knob, &value));
+        }
+        *place = value as usize;
+        Ok(())
+    }
+}
+
+/// What limits the points beside the knobs' own ranges.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits<'a> {
+    /// The backend.
+    pub backend: Backend,
+    /// The detector: shared memory depends on its boards and groups.
+    pub tables: &'a DetectorTables,
+    /// Layout of the batches.
+    pub layout: BatchLayout,
+    /// Architecture whose registers and shared memory the kernels' blocks must fit; only device kernels have one.
+    pub arch: &'a str,
+    /// Bytes of an event, in the mean.
+    pub bytes_per_event: f64,
+    /// Bytes that a batch may have; a thread has its own.
+    pub max_bytes: f64,
+}
+
+impl Limits<'_> {
+    /// Why a point cannot run; `None` if it can.
+    pub fn refuse(&self, setting: &Setting) -> Option<String> {
+        if let Err(error) = setting.knobs.validate() {
+            return Some(error.to_string());
+        }
+        let bytes = setting.batch as f64 * self.bytes_per_event * setting.threads as f64;
+        if bytes > self.max_bytes {
+            let (gigabytes, most) = (bytes * 1e-9, self.max_bytes * 1e-9);
+            return Some(format!("its batches take {gigabytes:.1} GB of memory, above the limit of {most:.1} GB"));
+        }
+        match self.backend {
+            Backend::Reference => None,
+            Backend::Cpu => {
+                let simd = setting.knobs.cpu.simd;
+                let name = value_text("cpu.simd", setting.get("cpu.simd"));
+                simd.resolve().is_none().then(|| format!("this CPU has no {name} instructions"))
+            }
+            Backend::Emulated => self.refuse_launch(setting),
+        }
+    }
+
+    /// Holds each kernel's block against what the architecture has and the kernel uses.
+    fn refuse_launch(&self, setting: &Setting) -> Option<String> {
+        let resources = Resources::committed().ok()?;
+        let version = self.tables.boards.version;
+        let unit = Unit::production(version, self.layout);
+        let (n_boards, n_groups) = (self.tables.boards.n_boards() as u32, self.tables.n_groups as u32);
+        Kernel::ALL.into_iter().find_map(|kernel| {
+            let usage = resources.of(kernel, unit.name, self.arch)?;
+            let threads = threads(kernel, &setting.knobs.launch);
+            let shared = kernel.shared_bytes(version, n_boards, n_groups);
+            let occupancy = usage.occupancy(threads, shared)?;
+            (occupancy.blocks == 0).then(|| {
+                format!(
+                    "{}: a block of {threads} threads with {} registers and {} bytes of shared memory does not fit on {} ({})",
+                    kernel.name(),
+                    usage.registers,
+                    usage.shared + shared,
+                    self.arch,
+                    occupancy.limit
+                )
+            })
+        })
+    }
+}
+
+/// A combination that is not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// The axes' values.
+    pub values: Vec<u32>,
+    /// Why.
+    pub reason: String,
+}
+
+/// One point that is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// The axes' values.
+    pub values: Vec<u32>,
+    /// All that it sets.
+    pub setting: Setting,
+    /// Whether it is one of the axes' combinations; the default is run even if it is none.
+    pub on_grid: bool,
+}
+
+/// What a sweep runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The axes.
+    pub axes: Vec<Axis>,
+    /// What is run, in the order of the axes, the last axis fastest.
+    pub points: Vec<Point>,
+    /// What is not.
+    pub skipped: Vec<Skipped>,
+    /// The place of the default among the points.
+    pub default: usize,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// No axis.
+    #[error("a sweep needs an axis")]
+    NoAxis,
+    /// Too many combinations.
+    #[error("the axes have {0} combinations, more than {MAX_POINTS}: take fewer values")]
+    TooMany(usize),
+    /// The default cannot run.
+    #[error("the default itself cannot run: {0}")]
+    Default(String),
+    /// Nothing else is left.
+    #[error("every combination of the axes is skipped; the first because {0}")]
+    AllSkipped(String),
+}
+
+impl Plan {
+    /// The plan of `axes` round `base`, whose values are those of everything that is no axis, and the default.
+    ///
+    /// # Errors
+    /// When there is nothing to run, too much, or the default cannot run.
+    pub fn new(axes: Vec<Axis>, base: &Setting, limits: &Limits<'_>) -> Result<Self, PlanError> {
+        let combinations =
+            axes.iter().try_fold(1usize, |product, axis| product.checked_mul(axis.values.len())).unwrap_or(usize::MAX);
+        if axes.is_empty() {
+            return Err(PlanError::NoAxis);
+        }
+        if combinations > MAX_POINTS {
+            return Err(PlanError::TooMany(combinations));
+        }
+        if let Some(reason) = limits.refuse(base) {
+            return Err(PlanError::Default(reason));
+        }
+        let (mut points, mut skipped) = (Vec::new(), Vec::new());
+        for number in 0..combinations {
+            let mut rest = number;
+            let mut values = vec![0; axes.len()];
+            for (value, axis) in values.iter_mut().zip(&axes).rev() {
+                *value = axis.values[rest % axis.values.len()];
+                rest /= axis.values.len();
+            }
+            let mut setting = *base;
+            let set = axes
+                .iter()
+                .zip(&values)
+                .try_for_each(|(axis, &value)| setting.set(limits.backend, &axis.name, value))
+                .err();
+            match set.map(|error| error.to_string()).or_else(|| limits.refuse(&setting)) {
+                Some(reason) => skipped.push(Skipped { values, reason }),
+                None => points.push(Point { values, setting, on_grid: true }),
+            }
+        }
+        if points.is_empty() {
+            return Err(PlanError::AllSkipped(skipped.first().map_or_else(String::new, |first| first.reason.clone())));
+        }
+        let values: Vec<u32> = axes.iter().map(|axis| base.get(&axis.name)).collect();
+        let default = points.iter().position(|point| point.values == values).unwrap_or_else(|| {
+            points.push(Point { values, setting: *base, on_grid: false });
+            points.len() - 1
+        });
+        Ok(Self { axes, points, skipped, default })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::axis::parse_all;
+    use super::*;
+    use crate::Grouping;
+    use crate::detector::BankVersion;
+
+    fn plan(backend: Backend, axes: &[&str]) -> Result<Plan, PlanError> {
+        let (boards, geometry) = crate::synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+        let limits = Limits {
+            backend,
+            tables: &tables,
+            layout: BatchLayout::Allen,
+            arch: "sm_86",
+            bytes_per_event: 1e4,
+            max_bytes: 1e9,
+        };
+        let base = Setting { knobs: Knobs::default(), batch: 1000, threads: 1 };
+        Plan::new(parse_all(backend, axes).unwrap(), &base, &limits)
+    }
+
+    fn values(plan: &Plan) -> Vec<&[u32]> {
+        plan.points.iter().map(|point| point.values.as_slice()).collect()
+    }
+
+    #[test]
+    fn every_combination_is_a_point_and_the_last_axis_is_the_fastest() {
+        let plan = plan(Backend::Emulated, &["count.bins=8,16", "batch=10,1000"]).unwrap();
+        assert_eq!(values(&plan), [[8, 10], [8, 1000], [16, 10], [16, 1000]]);
+        assert_eq!(plan.default, 3);
+        assert_eq!(plan.points[1].setting.knobs.launch.count_bins(), 8);
+        assert_eq!(plan.points[2].setting.batch, 10);
+        assert_eq!(plan.skipped, []);
+    }
+
+    #[test]
+    fn the_default_is_run_even_when_no_axis_has_it() {
+        let plan = plan(Backend::Emulated, &["count.block_x=32,64"]).unwrap();
+        assert_eq!(values(&plan), [[32], [64], [128]]);
+        assert_eq!((plan.default, plan.points[2].on_grid, plan.points[0].on_grid), (2, false, true));
+    }
+
+    #[test]
+    fn what_cannot_run_is_skipped_with_the_reason() {
+        let plan = plan(Backend::Emulated, &["cluster.block_x=16,32,256,2048", "cluster.block_y=1,8"]).unwrap();
+        assert_eq!(values(&plan), [&[16, 8][..], &[32, 1], &[32, 8], &[256, 1], &[32, 4]]);
+        let reasons: Vec<(&[u32], &str)> =
+            plan.skipped.iter().map(|s| (s.values.as_slice(), s.reason.as_str())).collect();
+        let block = |x, y| {
+            format!(
+                "a block of {x} x {y} threads (cluster.block_x, cluster.block_y) must be a multiple of 32 and at most 1024"
+            )
+        };
+        assert_eq!(reasons[0], (&[16, 1][..], block(16, 1).as_str()));
+        assert_eq!(reasons[1], (&[256, 8][..], block(256, 8).as_str()));
+        assert!(reasons[2].1.contains("2048") && reasons[2].1.contains("1024"), "{reasons:?}");
+        assert_eq!(reasons.len(), 4);
+    }
+
+    #[test]
+    fn batches_that_would_not_fit_into_memory_are_skipped() {
+        let plan = plan(Backend::Cpu, &["batch=1000,100001", "threads=1,1000"]).unwrap();
+        assert_eq!(values(&plan), [[1000, 1]]);
+        assert!(plan.skipped[0].reason.contains("10.0 GB"), "{:?}", plan.skipped);
+    }
+
+    #[test]
+    fn a_plan_without_points_or_with_too_many_is_none() {
+        assert_eq!(plan(Backend::Emulated, &[]), Err(PlanError::NoAxis));
+        let many = plan(Backend::Emulated, &["batch=1:1000", "count.block_x=1:1000"]);
+        assert_eq!(many, Err(PlanError::TooMany(1_000_000)));
+        assert!(matches!(plan(Backend::Emulated, &["count.block_x=33"]), Err(PlanError::AllSkipped(_))));
+    }
+}

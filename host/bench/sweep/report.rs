@@ -1,0 +1,349 @@
+//! What came of a sweep, as JSON (this very structure), CSV, Markdown; as a page in [`page`](super::page).
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::axis::Axis;
+use super::journal::{Outcome, Record};
+use super::plan::{Plan, Skipped};
+use crate::backend::knobs::value_text;
+use crate::bench::work::METRICS;
+use crate::bench::{Change, Machine, Spread};
+
+/// What was measured, and how.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// The command line.
+    pub command: String,
+    /// The backend.
+    pub backend: String,
+    /// Where the events come from.
+    pub sample: String,
+    /// Events of a pass.
+    pub events: usize,
+    /// What the values are: `events/s`, or the name of a metric, a count an event.
+    pub unit: String,
+    /// Whether less is better.
+    pub less_is_better: bool,
+    /// Rounds.
+    pub rounds: usize,
+    /// Seed of the orders.
+    pub seed: u64,
+    /// Machine and program.
+    pub machine: Machine,
+}
+
+/// One point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PointReport {
+    /// The axes' values.
+    pub values: Vec<u32>,
+    /// Whether it is one of the axes' combinations.
+    pub on_grid: bool,
+    /// The measurements; `None`: it failed.
+    pub measured: Option<Spread>,
+    /// Measurements.
+    pub repetitions: usize,
+    /// The change from the default to this point.
+    pub change: Option<Change>,
+    /// Counts an event, in the order of `metrics`; empty where nothing is counted.
+    pub work: Vec<f64>,
+    /// Why it failed.
+    pub failure: Option<String>,
+}
+
+/// What came of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// What was measured.
+    pub about: About,
+    /// The axes.
+    pub axes: Vec<Axis>,
+    /// Names of the counts.
+    pub metrics: Vec<String>,
+    /// What was run, in the order of the axes.
+    pub points: Vec<PointReport>,
+    /// What was not.
+    pub skipped: Vec<Skipped>,
+    /// The place of the default among the points.
+    pub default: usize,
+    /// The place of the best; `None` when all failed.
+    pub best: Option<usize>,
+}
+
+impl Report {
+    /// The report of `records`. `metric`: the place in [`METRICS`] of the count that is compared.
+    pub fn new(about: About, plan: &Plan, records: &[Record], metric: usize) -> Self {
+        let values_of = |point: &[u32]| {
+            let mut of: Vec<&Record> = records.iter().filter(|record| record.point == point).collect();
+            of.sort_by_key(|record| record.round);
+            let value = |record: &&Record| match &record.outcome {
+                Outcome::Rate(rate) => Some(*rate),
+                Outcome::Work(work) => work.get(metric).copied(),
+                Outcome::Wrong(_) | Outcome::Failed(_) => None,
+            };
+            let values: Vec<f64> = of.iter().filter_map(value).collect();
+            let failure = of.iter().find_map(|record| match &record.outcome {
+                Outcome::Wrong(what) => Some(format!("other bits than the reference: {what}")),
+                Outcome::Failed(what) => Some(what.clone()),
+                Outcome::Rate(_) | Outcome::Work(_) => None,
+            });
+            let work = of.iter().find_map(|record| match &record.outcome {
+                Outcome::Work(work) => Some(work.clone()),
+                _ => None,
+            });
+            (values, failure, work.unwrap_or_default())
+        };
+        let (of_default, ..) = values_of(&plan.points[plan.default].values);
+        let points: Vec<PointReport> = plan
+            .points
+            .iter()
+            .map(|point| {
+                let (values, failure, work) = values_of(&point.values);
+                let good = failure.is_none() && !values.is_empty();
+                PointReport {
+                    values: point.values.clone(),
+                    on_grid: point.on_grid,
+                    measured: good.then(|| Spread::of(&values)),
+                    repetitions: values.len(),
+                    change: Change::between(&of_default, &values).filter(|_| good),
+                    work,
+                    failure,
+                }
+            })
+            .collect();
+        let mut report = Self {
+            metrics: if points.iter().any(|point| !point.work.is_empty()) {
+                METRICS.iter().map(|metric| metric.name.to_owned()).collect()
+            } else {
+                Vec::new()
+            },
+            about,
+            axes: plan.axes.clone(),
+            points,
+            skipped: plan.skipped.clone(),
+            default: plan.default,
+            best: None,
+        };
+        report.best = report.ranking().first().copied();
+        report
+    }
+
+    /// The points that were measured, the best first; of equals the default, then the first.
+    pub fn ranking(&self) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..self.points.len()).filter(|&i| self.points[i].measured.is_some()).collect();
+        let key = |i: usize| {
+            let median = self.points[i].measured.map_or(0.0, |spread| spread.median);
+            if self.about.less_is_better { median } else { -median }
+        };
+        places.sort_by(|&a, &b| {
+            key(a).total_cmp(&key(b)).then((b == self.default).cmp(&(a == self.default))).then(a.cmp(&b))
+        });
+        places
+    }
+
+    /// A point in words: `count.bins=8 batch=64`.
+    pub fn point_text(&self, values: &[u32]) -> String {
+        let one = |(axis, &value): (&Axis, &u32)| format!("{}={}", axis.name, value_text(&axis.name, value));
+        self.axes.iter().zip(values).map(one).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The result in a few sentences.
+    pub fn verdict(&self) -> String {
+        let ranking = self.ranking();
+        let (Some(&best), Some(&worst)) = (ranking.first(), ranking.last()) else {
+            return "No point could be measured.".to_owned();
+        };
+        let median = |i: usize| self.points[i].measured.map_or(0.0, |spread| spread.median);
+        let unit = &self.about.unit;
+        let mut text =
+            format!("Best: {}, {} {unit}.", self.point_text(&self.points[best].values), number(median(best)));
+        if best == self.default {
+            text += " It is the default.";
+        } else if let Some(change) = &self.points[best].change {
+            let _ = write!(
+                text,
+                " The default, {}, makes {}: the change is {change}",
+                self.point_text(&self.points[self.default].values),
+                number(median(self.default))
+            );
+            text += match change.interval {
+                None => ".",
+                Some(_) if change.is_clear() => " (95 %; not corrected for the choice among many).",
+                Some(_) => " (95 %): too close to tell.",
+            };
+        }
+        let ratio = (median(best) / median(worst)).max(median(worst) / median(best));
+        if ratio.is_finite() {
+            let _ = write!(text, " From the worst point to the best: a factor {ratio:.2}.");
+        }
+        text
+    }
+
+    /// One row a point, skipped ones too.
+    pub fn csv(&self) -> String {
+        let mut head: Vec<String> = self.axes.iter().map(|axis| axis.name.clone()).collect();
+        head.extend(
+            [
+                "status",
+                "median",
+                "q1",
+                "q3",
+                "min",
+                "max",
+                "repetitions",
+                "change_percent",
+                "change_low",
+                "change_high",
+                "default",
+                "best",
+                "reason",
+            ]
+            .map(str::to_owned),
+        );
+        head.extend(self.metrics.iter().cloned());
+        let mut text = head.join(",") + "\n";
+        let exact = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+        for (i, point) in self.points.iter().enumerate() {
+            let mut row = self.value_texts(&point.values);
+            let spread = point.measured;
+            let change = point.change.as_ref();
+            let interval = change.and_then(|change| change.interval);
+            row.push(
+                if spread.is_some() {
+                    "ok"
+                } else if point.failure.is_some() {
+                    "failed"
+                } else {
+                    "missing"
+                }
+                .to_owned(),
+            );
+            let numbers = [
+                spread.map(|s| s.median),
+                spread.map(|s| s.q1),
+                spread.map(|s| s.q3),
+                spread.map(|s| s.min),
+                spread.map(|s| s.max),
+            ];
+            row.extend(numbers.map(exact));
+            row.push(point.repetitions.to_string());
+            // More digits than anybody needs, and fewer than mathematical libraries differ in.
+            let percents = [change.map(|c| c.percent), interval.map(|i| i[0]), interval.map(|i| i[1])];
+            row.extend(percents.map(|percent| percent.map_or_else(String::new, |percent| format!("{percent:.4}"))));
+            row.push((i == self.default).to_string());
+            row.push((Some(i) == self.best).to_string());
+            row.push(quoted(point.failure.as_deref().unwrap_or_default()));
+            row.extend(self.metrics.iter().enumerate().map(|(m, _)| exact(point.work.get(m).copied())));
+            text += &(row.join(",") + "\n");
+        }
+        for skipped in &self.skipped {
+            let mut row = self.value_texts(&skipped.values);
+            row.push("skipped".to_owned());
+            row.extend(std::iter::repeat_n(String::new(), 11));
+            row.push(quoted(&skipped.reason));
+            row.extend(self.metrics.iter().map(|_| String::new()));
+            text += &(row.join(",") + "\n");
+        }
+        text
+    }
+
+    fn value_texts(&self, values: &[u32]) -> Vec<String> {
+        self.axes.iter().zip(values).map(|(axis, &value)| value_text(&axis.name, value)).collect()
+    }
+
+    /// A page to read in a merge request.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("# Sweep on {}\n\n{}\n\n", self.about.backend, self.verdict());
+        for (name, value) in self.facts() {
+            let _ = writeln!(text, "- {name}: {value}");
+        }
+        let mut head: Vec<String> = self.axes.iter().map(|axis| axis.name.clone()).collect();
+        head.extend([self.about.unit.clone(), "half of them".to_owned(), "to the default".to_owned(), String::new()]);
+        let _ = writeln!(text, "\n| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
+        for i in self.ranking() {
+            let point = &self.points[i];
+            let Some(spread) = point.measured else { continue };
+            let mut row = self.value_texts(&point.values);
+            row.push(number(spread.median));
+            row.push(if point.repetitions > 1 {
+                format!("{} to {}", number(spread.q1), number(spread.q3))
+            } else {
+                String::new()
+            });
+            row.push(point.change.as_ref().filter(|_| i != self.default).map_or_else(String::new, Change::to_string));
+            row.push(self.marks(i).join(", "));
+            let _ = writeln!(text, "| {} |", row.join(" | "));
+        }
+        for (title, list) in self.others() {
+            let _ = writeln!(text, "\n{title}:\n");
+            for (point, reason) in list {
+                let _ = writeln!(text, "- {point}: {reason}");
+            }
+        }
+        text
+    }
+
+    /// What is to be said of a point.
+    pub(super) fn marks(&self, i: usize) -> Vec<&'static str> {
+        let mut marks = Vec::new();
+        if Some(i) == self.best {
+            marks.push("best");
+        }
+        if i == self.default {
+            marks.push("default");
+        }
+        marks
+    }
+
+    /// How it was measured.
+    pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
+        let About { command, sample, events, rounds, seed, machine, .. } = &self.about;
+        let rounds = match rounds {
+            1 => "counted once".to_owned(),
+            n => format!("{n} rounds over all points, each in an order of its own (seed {seed})"),
+        };
+        let cpu = machine.cpu.as_deref().unwrap_or("unknown CPU");
+        let commit = machine.commit.as_deref().unwrap_or("unknown");
+        let mut facts = vec![
+            ("sample", format!("{sample}, {events} events")),
+            ("measured", rounds),
+            ("machine", format!("{cpu}, {} cores", machine.cores)),
+            ("version", format!("{}, commit {commit}", machine.version)),
+            ("command", format!("`{command}`")),
+        ];
+        if !machine.optimised {
+            facts.push(("note", "built without optimisation: not for numbers that count".to_owned()));
+        }
+        facts
+    }
+
+    /// Points without a value, and why.
+    pub(super) fn others(&self) -> Vec<(&'static str, Vec<(String, String)>)> {
+        let reason = |point: &PointReport| {
+            point.failure.clone().or_else(|| point.measured.is_none().then(|| "not measured yet".to_owned()))
+        };
+        let failed = self.points.iter().filter_map(|p| Some((self.point_text(&p.values), reason(p)?))).collect();
+        let skipped = self.skipped.iter().map(|s| (self.point_text(&s.values), s.reason.clone())).collect();
+        [("Failed", failed), ("Skipped", skipped)]
+            .into_iter()
+            .filter(|(_, list): &(&str, Vec<(String, String)>)| !list.is_empty())
+            .collect()
+    }
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+/// A value for people: four digits, at the most.
+pub(super) fn number(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        _ if size >= 1e7 => format!("{:.4}e6", value / 1e6),
+        _ if size >= 1000.0 => format!("{value:.0}"),
+        _ if size >= 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}

@@ -1,0 +1,191 @@
+//! `ut-decode ablation`: what each optimisation is worth.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+use ut_decoding::backend::Backend;
+use ut_decoding::backend::occupancy::Architecture;
+use ut_decoding::bench::ablation::{Ladder, PUBLISHED, Rung};
+use ut_decoding::bench::work::METRICS;
+use ut_decoding::bench::{Change, Machine, Spread};
+
+use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
+use crate::output::{print_beside, write_json};
+use crate::progress::Progress;
+use crate::sample::{Loaded, SampleArgs};
+use crate::table::table;
+use crate::{Failure, usage};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+const BEST_KNOWN: &str = "The published figures are of Allen's whole sequence trackmatching_veloscifi_and_utdecoding on an \
+RTX A5000,\nof which the UT decoding is a part: compare the order of the steps, not the sizes.";
+
+/// Climb the ladder of optimisations of Allen merge request !1663, each on top of the one before.
+///
+/// With --backend emulated the executor counts what each rung asks of a GPU, exactly and alike on every machine:
+/// sectors of 32 bytes, collectives, atomics, barriers, lanes that idle. Beside it stand registers and occupancy from
+/// the compiled PTX, and the rates that the merge request gives for an RTX A5000. Every rung's hits are compared with the
+/// reference's first.
+#[derive(Debug, clap::Args)]
+#[command(mut_arg("backend", |arg| arg.default_value("emulated")))]
+pub struct Args {
+    #[command(flatten)]
+    sample: SampleArgs,
+    /// How long to measure, in seconds, on a backend that is measured; counts take as long as they take.
+    #[arg(long, value_name = "S", default_value_t = 20.0)]
+    duration: f64,
+    /// Write the result as JSON here; - is standard output. It has everything kernel by kernel.
+    #[arg(long, value_name = "F")]
+    json: Option<PathBuf>,
+    /// GPU architecture whose registers and occupancy are shown (sm_86 is the A5000's).
+    #[arg(long, default_value = "sm_86", value_parser = one_of!(Architecture::ALL, |arch: Architecture| arch.name))]
+    arch: Architecture,
+    #[command(flatten)]
+    detector: DetectorArgs,
+    #[command(flatten)]
+    clustering: ClusterArgs,
+    #[command(flatten)]
+    backend: BackendArgs,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let backend = args.backend.backend;
+    if backend != Backend::Emulated {
+        usage(&format!(
+            "the ladder is one of device kernels, which {backend} does not run: --backend emulated counts their work"
+        ));
+    }
+    if Duration::try_from_secs_f64(args.duration).is_err() {
+        usage("--duration must be a number of seconds, not negative");
+    }
+    let knobs = args.backend.knobs(1);
+    let Loaded { detector, sample, source, .. } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    let ladder = Ladder {
+        sample: &sample,
+        tables: &detector.tables,
+        options: args.clustering.options(),
+        launch: knobs.launch,
+        arch: args.arch.name,
+    };
+    let mut progress = Progress::new(7, "rung {pos} of {len} {wide_bar} {eta} left");
+    let rungs = ladder.count(|done| progress.set(done as u64))?;
+    drop(progress);
+    let machine = Machine::this();
+    if let Some(path) = &args.json {
+        let value = json!({
+            "backend": backend.name(),
+            "sample": source,
+            "events": sample.events,
+            "batch": args.sample.batch,
+            "layout": layout_name(args.backend.layout),
+            "grouping": detector.tables.grouping.name(),
+            "bank_version": detector.tables.boards.version.byte(),
+            "options": args.clustering.options(),
+            "set": args.backend.settings,
+            "arch": args.arch.name,
+            "machine": machine,
+            "metrics": METRICS.map(|metric| json!({ "name": metric.name, "about": metric.about })),
+            "published": PUBLISHED,
+            "rungs": rungs,
+        });
+        write_json(path, &value)?;
+    }
+    let head = format!("sample    {source}, {} events\nbackend   {backend}\n\n", sample.events);
+    let mut parts = vec![head];
+    if rungs.iter().any(|rung| rung.work.is_some()) {
+        parts.push(format!(
+            "counts an event, in the mean, with the change to the rung before\n{}\n",
+            work_table(&rungs)
+        ));
+    }
+    if rungs.iter().any(|rung| rung.measured.is_some()) {
+        parts.push(format!("events a second, with the change to the rung before\n{}\n", rate_table(&rungs)));
+    }
+    parts.push(format!("{}\n{BEST_KNOWN}\n", resource_table(&rungs, args.arch.name)));
+    let text = parts.concat();
+    print_beside(args.json.as_deref(), &text)?;
+    Ok(())
+}
+
+/// What is shown of the counts, and under which head.
+const COLUMNS: [(&str, &str); 6] = [
+    ("global_sectors", "sectors"),
+    ("global_accesses", "global"),
+    ("shared_accesses", "shared"),
+    ("collectives", "collectives"),
+    ("shared_atomics", "atomics"),
+    ("barriers", "barriers"),
+];
+
+fn work_table(rungs: &[Rung]) -> String {
+    let mut head = vec!["rung".to_owned()];
+    for (_, short) in COLUMNS {
+        head.extend([short.to_owned(), String::new()]);
+    }
+    head.extend(["lanes/atomic", "lanes/coll.", "idle"].map(str::to_owned));
+    let mut rows = vec![head];
+    for rung in rungs {
+        let Some(work) = &rung.work else { continue };
+        let mut row = vec![rung.rung.clone()];
+        for (name, _) in COLUMNS {
+            let count = work.per_event.iter().find(|(metric, _)| metric == name).map(|(_, count)| *count);
+            let change = work.change_percent.iter().find(|(metric, _)| metric == name).and_then(|(_, change)| *change);
+            row.push(count.map_or_else(String::new, number));
+            row.push(change.map_or_else(String::new, percent));
+        }
+        row.push(format!("{:.2}", work.lanes_per_atomic));
+        row.push(format!("{:.1}", work.lanes_per_collective));
+        row.push(format!("{:.0} %", 100.0 * work.idle_share));
+        rows.push(row);
+    }
+    table(&rows)
+}
+
+fn rate_table(rungs: &[Rung]) -> String {
+    let head = ["rung", "events/s", "half of them", "to the rung before (95 %)", "to the first (95 %)"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for rung in rungs {
+        let Some(measured) = &rung.measured else { continue };
+        let Spread { median, q1, q3, .. } = measured.events_per_second;
+        let change = |change: &Option<Change>| change.as_ref().map_or_else(String::new, Change::to_string);
+        rows.push(vec![
+            rung.rung.clone(),
+            format!("{median:.0}"),
+            format!("{q1:.0} to {q3:.0}"),
+            change(&measured.change),
+            change(&measured.change_to_first),
+        ]);
+    }
+    table(&rows)
+}
+
+fn resource_table(rungs: &[Rung], arch: &str) -> String {
+    let kernels = ["count_hits", "cluster_and_predecode", "decode_in_order"];
+    let mut rows = vec![vec!["rung".to_owned()]];
+    rows[0].extend(kernels.map(str::to_owned));
+    rows[0].extend(["A5000, events/s".to_owned(), String::new()]);
+    for rung in rungs {
+        let mut row = vec![rung.rung.clone()];
+        for kernel in kernels {
+            let found = rung.resources.iter().find(|of| of.kernel == kernel);
+            row.push(found.map_or_else(
+                || "-".to_owned(),
+                |of| format!("{} registers, {:.0} %", of.registers, 100.0 * of.occupancy),
+            ));
+        }
+        row.push(rung.published_events_per_second.map_or_else(String::new, |rate| rate.to_string()));
+        row.push(rung.published_change_percent.map_or_else(String::new, percent));
+        rows.push(row);
+    }
+    format!("registers a thread and occupancy on {arch} (compiled PTX); beside it what !1663 gives\n{}", table(&rows))
+}
+
+fn number(value: f64) -> String {
+    if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") }
+}
+
+fn percent(value: f64) -> String {
+    // -0.0 would read as a change.
+    if value.abs() < 0.05 { "=".to_owned() } else { format!("{value:+.1} %") }
+}

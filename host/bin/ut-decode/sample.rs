@@ -1,0 +1,153 @@
+//! The events that are measured: those of files, or synthetic ones that are part of the program.
+
+use std::path::PathBuf;
+
+use ut_decoding::Layout;
+use ut_decoding::backend::Backend;
+use ut_decoding::bench::{ENOUGH_DISTINCT, Sample};
+use ut_decoding::detector::BankVersion;
+use ut_decoding::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind, to_mep};
+use ut_decoding::synth::{Generator, Profile};
+
+use crate::Failure;
+use crate::args::{BackendArgs, DetectorArgs, bank_format, one_of};
+use crate::detector::{Detector, SYNTHETIC};
+use crate::output::say;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+/// Seed of the embedded sample.
+const SEED: u64 = 1;
+
+/// Events of the input that are kept in memory, at the most.
+pub const MAX_EVENTS: usize = 10_000;
+
+/// Raw banks of a batch while reading.
+const BATCH_BYTES: usize = 16 << 20;
+
+/// Events of a pass on the emulated backend, which is slow.
+const EMULATED_EVENTS: usize = 20;
+
+/// Which events are measured.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Sample")]
+pub struct SampleArgs {
+    /// MDF files or Allen-layout dumps; none: the embedded synthetic sample.
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Events of a pass; repeated where there are fewer [default: all of FILE or 1000, whichever is more; 20 on the
+    /// emulated backend].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub events: Option<u32>,
+    /// Events of a batch.
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub batch: u32,
+    /// How busy the events of the embedded sample are.
+    #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
+    pub profile: Profile,
+    /// Bank format of the embedded sample.
+    #[arg(long, default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
+    pub format: BankVersion,
+}
+
+/// A sample, and what it comes from.
+pub struct Loaded {
+    /// Its detector.
+    pub detector: Detector,
+    /// The events as they were read.
+    pub events: Vec<EventBatch>,
+    /// Events of a pass.
+    pub wanted: usize,
+    /// The pass, in batches and in the layout that was asked for.
+    pub sample: Sample,
+    /// Where the events come from, in words.
+    pub source: String,
+}
+
+impl Loaded {
+    /// Reads or makes the events.
+    pub fn new(args: &SampleArgs, detector: &DetectorArgs, backend: &BackendArgs) -> Result<Self, Failure> {
+        let asked = args.events.map(|n| n as usize);
+        let default = if backend.backend == Backend::Emulated { EMULATED_EVENTS } else { ENOUGH_DISTINCT };
+        let (detector, events, source) = if args.files.is_empty() {
+            let source = format!("embedded {} {} events, seed {SEED}", args.profile.name(), args.format.name());
+            let n = asked.unwrap_or(default).min(MAX_EVENTS);
+            let events = vec![embedded(args.profile, args.format, n)?];
+            let detector = if detector.boards.is_some() {
+                Detector::load(detector, &[])?
+            } else {
+                Detector::embedded(args.format, detector)?
+            };
+            (detector, events, source)
+        } else {
+            let names: Vec<_> = args.files.iter().map(|file| file.display().to_string()).collect();
+            let most = asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { MAX_EVENTS });
+            let detector = Detector::load(detector, &args.files)?;
+            let events = read(&args.files, &detector, most.min(MAX_EVENTS))?;
+            (detector, events, names.join(" "))
+        };
+        let n_events: usize = events.iter().map(|batch| batch.n_events).sum();
+        if n_events == 0 {
+            return Err(format!("{source}: there is no event").into());
+        }
+        let wanted = asked.unwrap_or(if default < ENOUGH_DISTINCT {
+            default
+        } else {
+            n_events.max(default).max(args.batch as usize)
+        });
+        let sample = in_batches(&events, args.batch as usize, wanted, backend.layout)?;
+        Ok(Self { detector, events, wanted, sample, source })
+    }
+}
+
+/// A pass of `wanted` of the events in batches of `batch`, in a layout.
+pub fn in_batches(events: &[EventBatch], batch: usize, wanted: usize, layout: Layout) -> Result<Sample, Failure> {
+    let sample = Sample::of(events, batch, wanted);
+    match layout {
+        Layout::Allen => Ok(sample),
+        Layout::Mep => Ok(sample.transposed(to_mep)?),
+    }
+}
+
+/// `n` events of a profile, as one batch.
+pub fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<EventBatch, Failure> {
+    let mut builder = BatchBuilder::new();
+    for event in Generator::new(profile, format, SEED).take(n) {
+        let meta = EventMeta { run: Some(event.run), event: Some(event.event), ..EventMeta::default() };
+        let banks = event.banks.iter().map(|(source_id, payload)| Bank {
+            kind: kind::UT,
+            version: Some(format.byte()),
+            source_id: u32::from(*source_id),
+            payload,
+        });
+        builder.push(meta, banks)?;
+    }
+    let mut batch = EventBatch::default();
+    builder.finish(&mut batch);
+    Ok(batch)
+}
+
+/// The events of `files`, at least `most` of them where there are as many.
+pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<EventBatch>, Failure> {
+    let mut batches = Batches::new(Events::new(files), 100, BATCH_BYTES);
+    let (mut all, mut events) = (Vec::new(), 0);
+    loop {
+        let mut batch = EventBatch::default();
+        if !batches.next_into(&mut batch)? {
+            break;
+        }
+        events += batch.n_events;
+        all.push(batch);
+        if events >= most {
+            if most == MAX_EVENTS {
+                say(&format!("warning: there may be more events; the first {events} are used"));
+            }
+            break;
+        }
+    }
+    // Banks that are skipped are decoded very fast.
+    detector.check_versions(batches.seen())?;
+    if detector.is_embedded() && batches.seen().measured > 0 {
+        say(&format!("warning: {SYNTHETIC}"));
+    }
+    Ok(all)
+}

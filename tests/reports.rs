@@ -1,0 +1,171 @@
+//! Reports of sweeps, held against files: `UT_DECODE_BLESS=1 cargo test --test reports` writes them anew, to be read before
+//! they are committed.
+
+use std::path::Path;
+
+use ut_decoding::backend::Backend;
+use ut_decoding::bench::sweep::axis::parse_all;
+use ut_decoding::bench::sweep::journal::{Outcome, Record};
+use ut_decoding::bench::sweep::plan::{Limits, Plan, Setting};
+use ut_decoding::bench::sweep::report::{About, Report};
+use ut_decoding::bench::work::METRICS;
+use ut_decoding::bench::{Change, Machine, Spread};
+use ut_decoding::detector::BankVersion;
+use ut_decoding::{DetectorTables, Grouping};
+use ut_kernels::switches::BatchLayout;
+
+fn about(backend: Backend) -> About {
+    About {
+        command: "ut-decode sweep --axis 'batch[pow2]=4:6:1' <&>".to_owned(),
+        backend: backend.name().to_owned(),
+        sample: "embedded pp-nominal v5 events, seed 1".to_owned(),
+        events: 1000,
+        unit: if backend == Backend::Cpu { "events/s" } else { "global_sectors an event" }.to_owned(),
+        less_is_better: backend != Backend::Cpu,
+        rounds: if backend == Backend::Cpu { 4 } else { 1 },
+        seed: 1,
+        machine: Machine {
+            cpu: Some("Some CPU".to_owned()),
+            cores: 8,
+            version: "0.1.0".to_owned(),
+            commit: Some("0123456789ab".to_owned()),
+            optimised: true,
+        },
+    }
+}
+
+fn plan(backend: Backend, axes: &[&str]) -> Plan {
+    let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
+    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+    let limits = Limits {
+        backend,
+        tables: &tables,
+        layout: BatchLayout::Allen,
+        arch: "sm_86",
+        bytes_per_event: 17_000.0,
+        max_bytes: 4e9,
+    };
+    let base = Setting { knobs: ut_decoding::backend::Knobs::default(), batch: 32, threads: 1 };
+    Plan::new(parse_all(backend, axes).unwrap(), &base, &limits).unwrap()
+}
+
+/// Two axes, four rounds, one point with other bits, one that does not run, some that are skipped.
+fn rates() -> Report {
+    let plan = plan(Backend::Cpu, &["batch[pow2]=4:6:1", "threads=1,2,4096"]);
+    let mut records = Vec::new();
+    for (p, point) in plan.points.iter().enumerate() {
+        for round in 0..4 {
+            let rate = 10_000.0 + 1500.0 * p as f64 + 100.0 * (round as f64 - 1.5) * if round == 3 { 3.0 } else { 1.0 };
+            let outcome = match point.values[..] {
+                [64, 2] => Outcome::Wrong("batch 0, event 3: counts other than the reference's".to_owned()),
+                [64, 1] => Outcome::Failed("cpu backend: no \"such\" thing, <here>".to_owned()),
+                _ => Outcome::Rate(rate),
+            };
+            let failed = !matches!(outcome, Outcome::Rate(_));
+            records.push(Record { point: point.values.clone(), round, outcome });
+            if failed {
+                break;
+            }
+        }
+    }
+    Report::new(about(Backend::Cpu), &plan, &records, 0)
+}
+
+/// One axis, counted, with the default off the axis.
+fn counts() -> Report {
+    let plan = plan(Backend::Emulated, &["count.block_x=32,64,96,2048"]);
+    let work = |p: usize| METRICS.iter().enumerate().map(|(m, _)| 1000.5 + 10.0 * (p * p) as f64 + m as f64).collect();
+    let record = |(p, point): (usize, &ut_decoding::bench::sweep::plan::Point)| Record {
+        point: point.values.clone(),
+        round: 0,
+        outcome: Outcome::Work(work(p)),
+    };
+    let records: Vec<Record> = plan.points.iter().enumerate().map(record).collect();
+    Report::new(about(Backend::Emulated), &plan, &records, 0)
+}
+
+fn hold_against(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UT_DECODE_BLESS").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    let different = text.lines().zip(expected.lines()).enumerate().find(|(_, (got, wanted))| got != wanted);
+    assert_eq!(different, None, "{name}: (line, (got, expected))");
+    assert_eq!(text.len(), expected.len(), "{name}");
+}
+
+#[test]
+fn a_sweep_over_two_axes_is_reported_as_it_was() {
+    let report = rates();
+    hold_against("sweep_two_axes.csv", &report.csv());
+    hold_against("sweep_two_axes.md", &report.markdown());
+    hold_against("sweep_two_axes.html", &report.html());
+    hold_against("sweep_two_axes.svg", &report.svg().unwrap());
+}
+
+#[test]
+fn a_sweep_over_one_axis_is_reported_as_it_was() {
+    let report = counts();
+    hold_against("sweep_one_axis.csv", &report.csv());
+    hold_against("sweep_one_axis.md", &report.markdown());
+    hold_against("sweep_one_axis.svg", &report.svg().unwrap());
+}
+
+#[test]
+fn the_json_is_the_whole_report() {
+    for report in [rates(), counts()] {
+        let json = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+    }
+}
+
+#[test]
+fn the_best_is_the_most_events_or_the_least_work() {
+    let report = rates();
+    assert_eq!(report.points[report.best.unwrap()].values, [32, 2]);
+    assert_eq!(report.points[report.default].values, [32, 1]);
+    let report = counts();
+    assert_eq!(report.points[report.best.unwrap()].values, [32]);
+    assert_eq!(report.points[report.default].values, [128]);
+    assert!(!report.points[report.default].on_grid);
+}
+
+#[test]
+fn a_point_that_failed_is_never_the_best_and_says_why() {
+    let report = rates();
+    let of = |values: [u32; 2]| report.points.iter().find(|point| point.values == values).unwrap();
+    assert_eq!(of([64, 2]).measured, None);
+    assert!(of([64, 2]).failure.as_ref().unwrap().starts_with("other bits than the reference"));
+    let page = report.html();
+    assert!(page.contains("no &quot;such&quot; thing, &lt;here&gt;") && !page.contains("<here>"), "text is escaped");
+    assert!(report.csv().contains("\"cpu backend: no \"\"such\"\" thing, <here>\""));
+}
+
+#[test]
+fn the_page_needs_nothing_else() {
+    let page = rates().html();
+    for reference in ["src=", "href=", "url(", "@import", "<script"] {
+        assert!(!page.contains(reference), "{reference}");
+    }
+}
+
+#[test]
+fn a_sweep_in_which_nothing_worked_says_so() {
+    let plan = plan(Backend::Cpu, &["batch=1,2"]);
+    let report = Report::new(about(Backend::Cpu), &plan, &[], 0);
+    assert_eq!((report.best, report.verdict().as_str()), (None, "No point could be measured."));
+    assert!(report.csv().contains("missing") && report.html().contains("not measured yet"));
+    assert!(report.svg().is_some());
+}
+
+#[test]
+fn numbers_of_a_report_come_from_the_measurements() {
+    let report = rates();
+    let point = &report.points[0];
+    assert_eq!(point.repetitions, 4);
+    let rates = [9850.0, 9950.0, 10_050.0, 10_450.0];
+    assert_eq!(point.measured, Some(Spread::of(&rates)));
+    let default = [12_850.0, 12_950.0, 13_050.0, 13_450.0];
+    assert_eq!(point.change, Change::between(&default, &rates));
+}
