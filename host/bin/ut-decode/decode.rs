@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::backend::{Backend, DecodeError, Decoder, Knobs};
 use ut_decoding::bench::Machine;
+use ut_decoding::bench::cpu_tunable::CpuLaunch;
 use ut_decoding::input::{Batches, EventBatch, Events, to_mep};
 use ut_decoding::output::{HitFile, Provenance};
 use ut_decoding::{BatchReport, BatchView, DetectorTables, Layout, UtHits};
@@ -16,10 +17,14 @@ use crate::detector::{Detector, SYNTHETIC, version_in_words};
 use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::summary::Totals;
+use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 
 /// Raw banks of a batch, at the most; the work buffers are a few times as large.
 const BATCH_BYTES: usize = 16 << 20;
+
+/// Events of a batch where nothing is tuned and nothing is asked for.
+const BATCH_SIZE: usize = 256;
 
 /// Hits that a bank can give, at the most: cluster words of two bytes in a payload of 64 KiB.
 const HITS_OF_BANK: usize = 1 << 15;
@@ -43,9 +48,9 @@ pub struct Args {
     /// Fail (exit code 1) when anything is wrong with the data.
     #[arg(long)]
     strict: bool,
-    /// Events that are decoded at a time.
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    batch_size: u32,
+    /// Events that are decoded at a time [default: as tuned, else 256].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    batch_size: Option<u32>,
     #[command(flatten)]
     detector: DetectorArgs,
     #[command(flatten)]
@@ -56,6 +61,8 @@ pub struct Args {
     /// has a bug.
     #[arg(long, value_name = "N", default_value_t = 0)]
     schedule_seed: u64,
+    #[command(flatten)]
+    tuned: TunedArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -64,10 +71,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     {
         usage(&format!("--output {error}"));
     }
-    let knobs = args.backend.knobs(usize::from(args.backend.threads));
+    let mut knobs = args.backend.knobs(usize::from(args.backend.threads));
     let start = Instant::now();
     let detector = Detector::load(&args.detector, &args.files)?;
     let events = Events::new(&args.files);
+    // Who sets a knob by hand wants to see what it does.
+    let by_hand = !args.backend.settings.is_empty();
+    let tuned = || args.tuned.cpu_launch(args.backend.backend, &detector.tables, &args.clustering.options());
+    let launch = if by_hand { None } else { tuned() };
+    if let Some(CpuLaunch { cpu, .. }) = launch {
+        knobs.cpu.chunk = cpu.chunk;
+        if args.backend.threads == 0 {
+            knobs.cpu.threads = cpu.threads;
+        }
+    }
+    let batch_size = args.batch_size.map(|size| size as usize).or(launch.map(|launch| launch.batch));
     let mut run = Run {
         decoder: decoder(args, &detector.tables, &knobs)?,
         layout: args.backend.layout,
@@ -77,7 +95,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         totals: Totals::new(&detector.tables),
         file: args.output.as_ref().map(HitFile::create).transpose()?,
         progress: Progress::new(events.total_bytes(), "decoding {wide_bar} {bytes}/{total_bytes}, {eta} left"),
-        batches: Batches::new(events, args.batch_size as usize, BATCH_BYTES),
+        batches: Batches::new(events, batch_size.unwrap_or(BATCH_SIZE), BATCH_BYTES),
         warned: !detector.is_embedded(),
     };
     let mut failure = run.all_batches().err();

@@ -23,6 +23,8 @@ mod sweep;
 mod table;
 mod throughput;
 mod trial;
+mod tune;
+mod tuned;
 mod words;
 
 use std::process::ExitCode;
@@ -77,9 +79,12 @@ enum Command {
     Generate(generate::Args),
     Convert(convert::Args),
     Throughput(throughput::Args),
-    Kernels(kernels::Args),
+    Tune(Box<tune::Args>),
     Store(store::Args),
     Explain(explain::Args),
+    #[command(hide = true)]
+    Measure(tune::MeasureArgs),
+    Kernels(kernels::Args),
     Replay(replay::Args),
     AaTest(aa_test::Args),
     Compare(compare::Args),
@@ -101,9 +106,11 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Throughput(args) => throughput::run(&args),
-        Command::Kernels(args) => kernels::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Store(args) => store::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Measure(args) => tune::measure(&args),
+        Command::Kernels(args) => kernels::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::AaTest(args) => aa_test::run(&args),
         Command::Compare(args) => match compare::run(&args) {
