@@ -6,16 +6,21 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use ut_decoding::Layout;
+use ut_decoding::bench::decoding::{self, DecodeDevice};
 use ut_decoding::bench::throughput::{ENOUGH_DISTINCT, Sample, Settings, Throughput, run as measure};
 use ut_decoding::bench::{Machine, Spread};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind, to_mep};
 use ut_decoding::synth::{Generator, Profile};
+use ut_decoding::tuning::compare::{Plan, compare};
+use ut_decoding::tuning::online::Options;
+use ut_decoding::tuning::watch::cpu::CpuWatch;
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, bank_format, layout_name, one_of};
 use crate::detector::{Detector, SYNTHETIC};
 use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
+use crate::trial::evidence;
 use crate::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
@@ -44,6 +49,10 @@ pub struct Args {
     /// How long to measure, in seconds.
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     duration: f64,
+    /// Let the on-line tuner choose batch, chunk and vector instructions while decoding for the duration, then compare
+    /// what it chose with the default. --batch is not used, and the threads are those of one decoder.
+    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with_all = ["batch", "backend"])]
+    tune: Option<String>,
     /// Write the result as JSON here; - is standard output.
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
@@ -80,6 +89,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let events = read(&args.files, &detector)?;
         (detector, events, names.join(" "))
     };
+    if args.tune.is_some() {
+        return tune_online(args, &detector, events, &source, duration);
+    }
     let mut sample = Sample::new(&events, args.batch as usize);
     drop(events);
     if sample.events == 0 {
@@ -118,6 +130,65 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         write_json(path, &value)?;
     }
     print_beside(args.json.as_deref(), &text(args, &result, &machine, &source))?;
+    Ok(())
+}
+
+/// Decodes with the on-line tuner, and judges what it chose.
+fn tune_online(
+    args: &Args,
+    detector: &Detector,
+    events: Vec<EventBatch>,
+    source: &str,
+    duration: Duration,
+) -> Result<(), Failure> {
+    if events.iter().all(|batch| batch.n_events == 0) {
+        return Err(format!("{source}: there is no event").into());
+    }
+    let default =
+        decoding::parse(&format!("layout={},threads={}", layout_name(args.backend.layout), args.backend.threads))?;
+    let mut device = DecodeDevice::new(&detector.tables, args.clustering.options(), events);
+    let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
+    let tick = |elapsed: Duration| progress.set(elapsed.as_millis() as u64);
+    let run = device.tune_online(&default, Options::default(), duration, tick);
+    drop(progress);
+    let run = run?;
+    let comparison = if run.chosen == default {
+        None
+    } else {
+        let found = compare(&mut device, &default, &run.chosen, &Plan::default(), &mut CpuWatch::default());
+        Some(found.map_err(|dropped| dropped.failure.message)?)
+    };
+    if let Some(path) = &args.json {
+        let machine = Machine::this();
+        write_json(path, &json!({ "sample": source, "online": run, "comparison": comparison, "machine": machine }))?;
+    }
+    let counters = run.counters;
+    let mut text = format!(
+        "sample              {source}\nconfigurations      {}\npasses              {}, of which {} explored\n",
+        run.configurations, counters.launches, counters.explored
+    );
+    text += &match counters.first_tuning {
+        0 => "converged           not yet: give it a longer --duration\n".to_owned(),
+        launches => format!(
+            "converged           after {launches} passes; {} explored since, {} scans, {} for drift\n",
+            counters.explored_after, counters.scans, counters.drifts
+        ),
+    };
+    let _ = write!(
+        text,
+        "default             {}\nchosen              {}\nevents/s            {:.0} in the mean, exploring included\n",
+        decoding::name(&default),
+        decoding::name(&run.chosen),
+        1e6 / run.mean_ms
+    );
+    match comparison {
+        None => text += "verdict             the default stays\n",
+        Some(comparison) => {
+            text += &evidence(&comparison.judgement);
+            let _ = writeln!(text, "verdict             {} (A: default, B: chosen)", comparison.judgement.verdict);
+        }
+    }
+    print_beside(args.json.as_deref(), &text)?;
     Ok(())
 }
 
