@@ -167,10 +167,11 @@ fn tune_online(
         "sample              {source}\nconfigurations      {}\npasses              {}, of which {} explored\n",
         run.configurations, counters.launches, counters.explored
     );
-    text += &match counters.first_tuning {
-        0 => "converged           not yet: give it a longer --duration\n".to_owned(),
-        launches => format!(
-            "converged           after {launches} passes; {} explored since, {} scans, {} for drift\n",
+    let _ = match counters.first_tuning {
+        0 => writeln!(text, "converged           not yet: give it a longer --duration"),
+        launches => writeln!(
+            text,
+            "converged           after {launches} passes; {} explored since, {} scans, {} for drift",
             counters.explored_after, counters.scans, counters.drifts
         ),
     };
