@@ -43,7 +43,9 @@ fn parameters() -> Vec<(String, Vec<Value>)> {
 fn all_configs() -> Vec<Config> {
     let mut all = vec![Config(Vec::new())];
     for (_, values) in parameters() {
-        let longer = |c: &Config| values.iter().map(|v| Config([&c.0[..], &[v.clone()]].concat())).collect::<Vec<_>>();
+        let longer = |c: &Config| {
+            values.iter().map(|v| Config([&c.0[..], std::slice::from_ref(v)].concat())).collect::<Vec<_>>()
+        };
         all = all.iter().flat_map(longer).collect();
     }
     all
