@@ -1,12 +1,13 @@
 //! The fast path (essay to come).
 
+use super::copy::Ahead;
 use super::hits::EventHits;
 use super::lanes::LaneOrder;
 use super::scratch::{MAX_RANKS, Scratch};
 use super::simd::Level;
 use crate::backend::{Count, DecodeOptions, EventReport};
 use crate::detector::BankVersion;
-use crate::input::{BatchView, Layout};
+use crate::input::BatchView;
 
 /// What sends an event to the ordinary path: trouble, or a size that the work space is not made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +66,7 @@ impl Fast {
         if !self.usable || meta.broken || !scratch.has_room() {
             return Err(Unusual);
         }
-        // The next event's block, for the prefetch.
-        let ahead = match (batch.layout, batch.offsets.get(event + 1)) {
-            (Layout::Allen, Some(&begin)) => batch.raw.as_ptr().wrapping_add(begin as usize),
-            _ => batch.raw.as_ptr(),
-        };
+        let ahead = Ahead::new(batch, event);
         // SAFETY: whoever made this knows that the CPU has the level.
         let (n_banks, n_strips, (zero_charge, oversized)) = unsafe {
             let n_banks = (self.level.find_lanes)(self, scratch, batch, event)?;

@@ -4,6 +4,7 @@ use std::arch::x86_64::*;
 
 use super::{HeadShuffle, Level, Simd, level};
 
+use crate::backend::cpu::copy::Ahead;
 use crate::backend::cpu::fast::{Fast, Unusual};
 use crate::backend::cpu::hits::EventHits;
 use crate::backend::cpu::scratch::Scratch;
