@@ -5,6 +5,7 @@
 //! next stage of a trigger sequence takes them.
 
 pub mod backend;
+pub mod bench;
 pub mod detector;
 pub mod input;
 pub mod output;
@@ -12,6 +13,6 @@ pub mod synth;
 #[cfg(feature = "tuning")]
 pub mod tuning;
 
-pub use backend::{BatchReport, DecodeError, DecodeOptions, Decoder, Flip, Position, UtHits};
+pub use backend::{Backend, BatchReport, DecodeError, DecodeOptions, Decoder, Flip, Position, UtHits};
 pub use detector::{DetectorTables, Grouping};
 pub use input::{BatchView, EventBatch, EventMeta, Layout};

@@ -1,12 +1,19 @@
 //! Decoders: one trait, several backends, the same bits from each of them.
 
 pub mod cpu;
+pub mod cuda;
+pub mod emulated;
 mod hits;
+mod kind;
+pub mod launch;
+pub mod occupancy;
 mod options;
+pub mod ptx;
 pub mod reference;
 mod report;
 
 pub use hits::{UtHits, UtHitsMut};
+pub use kind::{Backend, UnknownBackend};
 pub use options::{DecodeOptions, Flip, Position};
 pub use report::BatchReport;
 pub use ut_kernels::report::{Count, EventReport, Kind};

@@ -24,6 +24,15 @@ pub const fn layer_of(sector: usize) -> usize {
     }
 }
 
+/// Whether place `m`, 0…15, along a stave has two sectors of half the width side by side: those near the beam do.
+pub(crate) const fn is_cut_in_two(stave: u32, m: u32) -> bool {
+    match stave {
+        0 => 5 <= m && m <= 10,
+        1 => m == 5 || m == 6 || m == 9 || m == 10,
+        _ => false,
+    }
+}
+
 /// The sector id of a lane, 0…1047, from all its fields but type and `ChannelID`; `None` where the UT has no such
 /// sector. On the sectors that exist it is one to one.
 pub const fn sector_id(lane: &Lane) -> Option<u16> {
@@ -37,12 +46,7 @@ pub const fn sector_id(lane: &Lane) -> Option<u16> {
     if stave > 0 && (m == 7 || m == 8) {
         return None;
     }
-    let cut_in_two = match stave {
-        0 => 5 <= m && m <= 10,
-        1 => m == 5 || m == 6 || m == 9 || m == 10,
-        _ => false,
-    };
-    if sector == 1 && !cut_in_two {
+    if sector == 1 && !is_cut_in_two(stave, m) {
         return None;
     }
 

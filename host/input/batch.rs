@@ -5,9 +5,10 @@
 //! that already lies in memory, on the host or on the device, is decoded where it is.
 
 /// How the banks of a batch lie in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// Event-major: the block of event `e` is at `raw + offsets[e]`.
+    #[default]
     Allen,
     /// Bank-major: the fragment of bank `b` of event `e` is at `raw + offsets[2 + n_banks * (1 + e) + b]`.
     Mep,
@@ -57,7 +58,7 @@ pub struct BatchView<'a> {
 }
 
 /// An owned batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventBatch {
     /// Which of the two layouts.
     pub layout: Layout,

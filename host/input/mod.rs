@@ -1,5 +1,24 @@
 //! Raw banks in memory ([`EventBatch`]) and the files they come from.
+//!
+//! [`Events`] goes through files event by event, MDF or Allen-layout dumps; [`Batches`] puts those events into batches
+//! that a decoder takes; [`to_mep`] and [`to_allen`] change the layout of a batch.
 
+mod allen_dump;
 mod batch;
+mod builder;
+mod error;
+mod event;
+mod mdf;
+mod mdf_writer;
+mod mep;
+mod source;
 
+pub use allen_dump::{AllenDumpReader, write_allen_dump};
 pub use batch::{BatchView, EventBatch, EventMeta, Layout};
+pub use builder::{BatchBuilder, BuildError};
+pub use error::{Damage, InputError, Place};
+pub use event::{Bank, BankEntry, Format, RawEvent, kind};
+pub use mdf::{MdfReader, checksum};
+pub use mdf_writer::{EventHeader, MAX_PAYLOAD, MdfWriter, WriteError};
+pub use mep::{banks_of, to_allen, to_mep};
+pub use source::{Batches, Events, FileVersions, Seen};

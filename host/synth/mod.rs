@@ -1,4 +1,21 @@
 //! A synthetic UT and seeded minimum-bias-like events: what the tool works on when there is no file.
+//!
+//! [`detector`] computes boards and geometry from the regular structure of the UT; [`Generator`] makes events for it;
+//! [`encode`] turns strips and clusters into bank payloads. None of it is simulation of physics: the distributions that
+//! cost a decoder time (occupancy by radius, hits in a lane, cluster sizes, ADC spectra, spread between events) are the
+//! ones measured on simulated minimum-bias events, and everything else is random.
+
+mod cabling;
+pub mod encode;
+mod events;
+mod geometry;
+mod profile;
+mod spectra;
+
+pub use events::{Generator, SynthEvent};
+pub use profile::{Profile, UnknownProfile};
+
+use crate::detector::{BankVersion, Boards, Geometry};
 
 /// The trigger-mask words (sub-header words 0…3) of MDF files that `ut-decode generate` made, by which they are
 /// recognised: "UT-SYNTHETIC-001" in ASCII, which no trigger configuration yields.
@@ -8,3 +25,12 @@ pub const MARK: [u32; 4] = [
     u32::from_le_bytes(*b"ETIC"),
     u32::from_le_bytes(*b"-001"),
 ];
+
+/// The synthetic UT: boards of a read-out format, and the geometry in the file version asked for (0, or 1 with dxDy; any
+/// other counts as 1).
+///
+/// The sectors are where the UT's are, to within 0.05 mm of the geometry that LHCb's simulation uses since its version
+/// 10. The cabling, which board reads which sectors, is our own.
+pub fn detector(version: BankVersion, geometry_version: u16) -> (Boards, Geometry) {
+    (cabling::boards(version), geometry::geometry(geometry_version.min(1)))
+}

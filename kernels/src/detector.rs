@@ -28,6 +28,69 @@ impl Slot {
     }
 }
 
+/// One lane of a boards file: where the sensor is that is connected to it (spec section 2). All zeros: nothing.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct BoardLane {
+    /// Sector within the module, 0 or 1.
+    pub sector: u32,
+    /// Module of the stave, 0…7.
+    pub module: u32,
+    /// Face of the stave, 0 or 1.
+    pub face: u32,
+    /// Stave of the half-layer, counted from the beam.
+    pub stave: u32,
+    /// Layer, 0…3.
+    pub layer: u32,
+    /// Side: 0 C, 1 A.
+    pub side: u32,
+    /// Detector type; 2 is the UT.
+    pub kind: u32,
+    /// `ChannelID` of the first strip; 0 where nothing is connected.
+    pub chan_id: u32,
+}
+
+impl BoardLane {
+    /// The id of the sector, 0…1047, by the formula of spec section 2. For lanes that a table check has let through;
+    /// others give some number.
+    #[inline(always)]
+    pub const fn sector_id(&self) -> u32 {
+        let m = (2 * self.module + 1).wrapping_sub(self.face);
+        let c_side = 1u32.wrapping_sub(self.side);
+        let n_outer = if self.layer < 2 { 6 } else { 7 };
+        let half_layer = 2 * self.layer + self.side;
+        let base = if half_layer < 4 { 124 * half_layer } else { 496 + 138 * (half_layer - 4) };
+        let place = match self.stave {
+            0 => {
+                let place = match m {
+                    0..5 => m,
+                    5..8 => 5 + 2 * (m - 5) + self.sector,
+                    8..11 => 11 + 2 * (m - 8) + 1u32.wrapping_sub(self.sector),
+                    _ => 17 + (m - 11),
+                };
+                (c_side.wrapping_mul(14 * n_outer + 18)).wrapping_add(place)
+            }
+            1 => {
+                let place = match m {
+                    0..5 => m,
+                    5..9 => 5 + 2 * (m - 5) + self.sector,
+                    9..11 => 9 + 2 * (m - 9) + 1u32.wrapping_sub(self.sector),
+                    _ => 13 + (m - 11),
+                };
+                c_side.wrapping_mul(14 * n_outer).wrapping_add(self.side.wrapping_mul(22)).wrapping_add(place)
+            }
+            stave => {
+                let from_beam = 40 + 14 * (stave - 2);
+                let to_beam = (7 + self.layer / 2).wrapping_sub(stave);
+                let columns = if self.side == 1 { from_beam } else { to_beam.wrapping_mul(14) };
+                m.wrapping_sub(2 * (self.module / 4)).wrapping_add(columns)
+            }
+        };
+        base.wrapping_add(place)
+    }
+}
+
 /// The constants that turn a strip number into a hit (spec section 4). Lengths in mm.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

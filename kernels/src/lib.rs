@@ -3,6 +3,28 @@
 //! The crate is `no_std`, allocates nothing and is ordinary Rust: what a kernel does is written once and runs on an
 //! NVIDIA GPU and on the CPU alike. The types in [`detector`] and [`report`] cross between host and device as they are.
 #![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, link_llvm_intrinsics))]
+// The machine's intrinsics have no other name; `docs/ptx.md` pins the compiler.
+#![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
+// On the device nothing may stay a call: the door folds to single instructions only where it is inlined.
+#![allow(clippy::inline_always)]
 
+pub mod bank;
+pub mod block;
+pub mod cluster_and_predecode;
+pub mod clustering;
+pub mod compress_and_make_keys;
+pub mod count_hits;
+pub mod decode_in_order;
 pub mod detector;
+pub mod find_permutation;
+pub mod hit;
+pub mod prefix_sum;
+pub mod primitives;
 pub mod report;
+pub mod status;
+pub mod switches;
+pub mod tables;
+
+#[cfg(target_arch = "nvptx64")]
+mod nvptx;

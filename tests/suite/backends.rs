@@ -2,6 +2,7 @@
 
 use super::data::rows;
 use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Simd};
+use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::backend::reference::ReferenceDecoder;
 use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, UtHits};
 
@@ -14,6 +15,9 @@ pub fn backends() -> Vec<Backend> {
         ("reference", |tables, options| Box::new(ReferenceDecoder::new(tables, options))),
         ("cpu, scalar", |tables, options| cpu(tables, options, Simd::Scalar, 1)),
         ("cpu, three threads", |tables, options| cpu(tables, options, Simd::Auto, 3)),
+        ("emulated", |tables, options| {
+            Box::new(EmulatedDecoder::new(tables, options, EmulatedConfig::default()).expect("good defaults"))
+        }),
     ];
     if Simd::Avx2.resolve().is_some() {
         backends.push(("cpu, AVX2", |tables, options| cpu(tables, options, Simd::Avx2, 1)));

@@ -1,3 +1,125 @@
 //! `ut-decode`: the command-line tool of `ut-decoding`.
+//!
+//! One file a subcommand, thin: the work is done in the library. Exit codes: 0 done, 1 failed, 2 usage.
 
-fn main() {}
+mod aa_test;
+mod args;
+mod compare;
+mod convert;
+mod decode;
+mod detector;
+mod explain;
+mod generate;
+mod inspect;
+mod kernels;
+mod output;
+mod progress;
+mod replay;
+mod store;
+mod summary;
+mod throughput;
+mod trial;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// Anything that ends a command with exit code 1.
+type Failure = Box<dyn std::error::Error>;
+
+const EXAMPLES: &str = "\
+Examples:
+  # Hits of a file, with the tables of your detector
+  ut-decode decode run.mdf --boards ut_boards.bin --geometry ut_geometry.bin --output hits.parquet
+
+  # What is in there, and what is wrong with event 3?
+  ut-decode inspect run.mdf
+  ut-decode inspect run.mdf --event 3
+
+  # No data at hand? Make some, and decode it
+  ut-decode generate --profile pp-nominal --format v5 --events 100 --seed 1 --output sample
+  ut-decode decode sample/events.mdf --boards sample/boards.bin --geometry sample/geometry.bin
+
+  # How fast is this machine?
+  ut-decode throughput
+
+  # Does AVX-512 pay here? Can this machine show a difference of 0.5 % at all?
+  ut-decode compare simd=avx2 simd=avx512
+  ut-decode aa-test
+
+Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
+
+/// Decodes raw banks of LHCb's Upstream Tracker (UT) into hits.
+///
+/// Reads MDF files and Allen-layout dumps, in format v4 (bank version 3, simulation up to 2021) and v5 (bank version 4,
+/// Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and is counted.
+#[derive(Debug, Parser)]
+#[command(name = "ut-decode", version, after_help = EXAMPLES, max_term_width = 120)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Decode(decode::Args),
+    Inspect(inspect::Args),
+    Generate(generate::Args),
+    Convert(convert::Args),
+    Throughput(throughput::Args),
+    Kernels(kernels::Args),
+    Store(store::Args),
+    Explain(explain::Args),
+    Replay(replay::Args),
+    AaTest(aa_test::Args),
+    Compare(compare::Args),
+    /// Print a completion script for your shell.
+    ///
+    /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Decode(args) => decode::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Generate(args) => generate::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Throughput(args) => throughput::run(&args),
+        Command::Kernels(args) => kernels::run(&args),
+        Command::Store(args) => store::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::AaTest(args) => aa_test::run(&args),
+        Command::Compare(args) => match compare::run(&args) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);
+            output::print(&String::from_utf8_lossy(&script)).map_err(Into::into)
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::say(&format!("error: {error}"));
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                output::say(&format!("  because: {error}"));
+                cause = error.source();
+            }
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// Ends the program with exit code 2: what was asked for cannot be meant.
+fn usage(message: &str) -> ! {
+    Cli::command().error(clap::error::ErrorKind::ValueValidation, message).exit()
+}

@@ -1,0 +1,519 @@
+//! A thread of a block in the executor: the [`Block`] that kernels see there.
+//!
+//! Every access is checked before it is done. A collective parks the lane's coroutine with a note of what it waits for;
+//! the scheduler (`schedule.rs`) answers when all lanes of the mask are there. A lane that broke a rule parks for good.
+
+use std::cell::RefCell;
+use std::panic::Location;
+
+use corosensei::Yielder;
+use ut_kernels::block::{Block, Global, GlobalMut, Plain, Scalar, Shared};
+
+use super::shadow::{Shadow, Touch, Toucher};
+use super::stats::{Coalescer, LaunchStats};
+use super::violation::{Fault, Violation, describe};
+
+/// Warp collectives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    SyncWarp,
+    Ballot,
+    ShuffleUp,
+    ShuffleDown,
+    ShuffleIdx,
+    ShuffleXor,
+    MatchAny,
+    ReduxAdd,
+    ActiveMask,
+}
+
+impl Operation {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SyncWarp => "sync_warp",
+            Self::Ballot => "ballot_sync",
+            Self::ShuffleUp => "shuffle_up_sync",
+            Self::ShuffleDown => "shuffle_down_sync",
+            Self::ShuffleIdx => "shuffle_idx_sync",
+            Self::ShuffleXor => "shuffle_xor_sync",
+            Self::MatchAny => "match_any_sync",
+            Self::ReduxAdd => "redux_add_sync",
+            Self::ActiveMask => "active_mask",
+        }
+    }
+}
+
+/// What a lane waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub operation: Operation,
+    pub mask: u32,
+    pub value: u32,
+    /// Delta, lane or lane mask of a shuffle.
+    pub argument: u32,
+    pub location: &'static Location<'static>,
+}
+
+/// What a lane does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneState {
+    /// It can be resumed.
+    Runnable,
+    /// It waits for the other lanes of a mask.
+    AtCollective(Request),
+    /// It waits for the other threads of the block.
+    AtBarrier(&'static Location<'static>),
+    /// It has returned from the kernel.
+    Finished,
+}
+
+/// The books of one lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Lane {
+    pub state: LaneState,
+    /// The answer to the last collective.
+    pub answer: u32,
+    pub clock: u32,
+    pub seen: [u32; 32],
+}
+
+impl Lane {
+    pub const NEW: Self = Self { state: LaneState::Runnable, answer: 0, clock: 1, seen: [0; 32] };
+
+    /// What the lane does, for a message.
+    pub fn doing(&self) -> String {
+        match self.state {
+            LaneState::Runnable => "still runs".to_owned(),
+            LaneState::AtCollective(request) => format!(
+                "waits at {} with mask {:#010x} at {}",
+                request.operation.name(),
+                request.mask,
+                request.location
+            ),
+            LaneState::AtBarrier(location) => format!("waits at sync_threads at {location}"),
+            LaneState::Finished => "has left the kernel".to_owned(),
+        }
+    }
+}
+
+/// A granule of eight bytes of shared memory is used with elements of one size at a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Granule {
+    serial: u32,
+    size: u8,
+}
+
+/// Everything of a block that its lanes change, and books that are used again from block to block.
+#[derive(Debug, Default)]
+pub struct Books {
+    pub lanes: Vec<Lane>,
+    /// A coalescer a warp.
+    pub coalescers: Vec<Coalescer>,
+    pub stats: LaunchStats,
+    pub violation: Option<Violation>,
+    /// Accesses and collectives that the block's lanes may still do.
+    pub steps_left: u64,
+    /// Serial of the launch's first block.
+    pub oldest: u32,
+    /// Serial of the block.
+    pub serial: u32,
+    /// Barriers that the block has passed.
+    pub epoch: u32,
+    /// The block's shared memory, in words of eight bytes for their alignment.
+    pub shared: Vec<u64>,
+    pub shared_bytes: u32,
+    /// One a byte.
+    pub shared_shadow: Vec<Shadow>,
+    /// One for eight bytes.
+    pub granules: Vec<Granule>,
+    /// The writable views of the launch: a shadow an element.
+    pub views: Vec<Vec<Shadow>>,
+    /// Tag of the first of `views` that belongs to this launch.
+    pub first_tag: u32,
+    /// How many of `views` belong to this launch.
+    pub n_views: u32,
+}
+
+impl Books {
+    const fn toucher<'a>(
+        lane: &'a Lane,
+        thread: u32,
+        oldest: u32,
+        serial: u32,
+        epoch: u32,
+        location: &'static Location<'static>,
+    ) -> Toucher<'a> {
+        Toucher { oldest, serial, epoch, clock: lane.clock, thread: thread as u16, seen: &lane.seen, location }
+    }
+}
+
+/// What the lanes of a block have in common.
+#[derive(Debug)]
+pub struct BlockState<'a> {
+    pub kernel: &'a str,
+    pub block: u32,
+    pub grid: u32,
+    pub block_dim: (u32, u32),
+    pub books: &'a RefCell<Books>,
+}
+
+/// A thread of a block that runs in the executor.
+#[expect(missing_debug_implementations, reason = "a coroutine's door to its scheduler cannot be shown")]
+pub struct EmulatedBlock<'a> {
+    pub(super) state: &'a BlockState<'a>,
+    pub(super) yielder: &'a Yielder<(), ()>,
+    pub(super) thread: u32,
+}
+
+impl EmulatedBlock<'_> {
+    /// Notes the violation and parks the lane for good.
+    #[cold]
+    fn fail(&self, location: &'static Location<'static>, fault: Fault) -> ! {
+        {
+            let mut books = self.state.books.borrow_mut();
+            books.violation.get_or_insert_with(|| Violation {
+                kernel: self.state.kernel.to_owned(),
+                block: self.state.block,
+                thread: self.thread,
+                location: Some(location),
+                fault,
+            });
+        }
+        loop {
+            self.yielder.suspend(());
+        }
+    }
+
+    /// Counts a step of the block, so that a loop without end comes to one.
+    fn step(&self, location: &'static Location<'static>) {
+        let left = {
+            let mut books = self.state.books.borrow_mut();
+            books.steps_left = books.steps_left.saturating_sub(1);
+            books.steps_left
+        };
+        if left == 0 {
+            self.fail(location, Fault::Endless);
+        }
+    }
+
+    fn collective(&self, request: Request) -> u32 {
+        self.step(request.location);
+        if request.mask & (1 << self.lane_id()) == 0 {
+            let Request { operation, mask, location, .. } = request;
+            self.fail(location, Fault::NotInMask { operation: operation.name(), mask });
+        }
+        self.state.books.borrow_mut().lanes[self.thread as usize].state = LaneState::AtCollective(request);
+        self.yielder.suspend(());
+        self.state.books.borrow().lanes[self.thread as usize].answer
+    }
+
+    fn check_bounds(
+        &self,
+        access: &'static str,
+        memory: &'static str,
+        index: u32,
+        len: u32,
+        location: &'static Location<'static>,
+    ) {
+        if index >= len {
+            self.fail(location, Fault::OutOfBounds { access, memory, index, len });
+        }
+    }
+
+    /// Counts an access to global memory.
+    fn count_global(&self, touch: Touch, location: &'static Location<'static>, base: usize, offset: u64, size: u64) {
+        self.step(location);
+        let mut books = self.state.books.borrow_mut();
+        let Books { stats, coalescers, .. } = &mut *books;
+        stats.global_loads += u64::from(touch == Touch::Read);
+        stats.global_stores += u64::from(touch == Touch::Write);
+        stats.global_atomics += u64::from(touch == Touch::Atomic);
+        coalescers[(self.thread / 32) as usize].access(stats, self.thread % 32, location, base, offset, size);
+    }
+
+    fn touch_global<T: Plain>(
+        &self,
+        view: GlobalMut<'_, T>,
+        i: u32,
+        touch: Touch,
+        location: &'static Location<'static>,
+    ) {
+        self.check_bounds(touch.name(), "global", i, view.len(), location);
+        let size = size_of::<T>() as u64;
+        self.count_global(touch, location, view.as_ptr().addr(), u64::from(i) * size, size);
+        let fault = {
+            let mut books = self.state.books.borrow_mut();
+            let Books { lanes, oldest, serial, epoch, views, first_tag, n_views, .. } = &mut *books;
+            match Some(view.tag().wrapping_sub(*first_tag)).filter(|place| place < n_views) {
+                None => Some(Fault::BadLaunch("a view is used that was not made for this launch".to_owned())),
+                Some(place) => {
+                    let lane = &lanes[self.thread as usize];
+                    let toucher = Books::toucher(lane, self.thread, *oldest, *serial, *epoch, location);
+                    let race = views[place as usize][i as usize].touch(&toucher, touch);
+                    race.map(|other| Fault::Race {
+                        access: touch.name(),
+                        memory: "global element",
+                        place: i,
+                        other: describe(&other, self.state.block),
+                    })
+                }
+            }
+        };
+        if let Some(fault) = fault {
+            self.fail(location, fault);
+        }
+    }
+
+    /// Checks an access to shared memory; gives its byte.
+    fn touch_shared<T: Scalar>(
+        &self,
+        array: Shared<T>,
+        i: u32,
+        touch: Touch,
+        location: &'static Location<'static>,
+    ) -> usize {
+        self.step(location);
+        self.check_bounds(touch.name(), "shared", i, array.len(), location);
+        let size = size_of::<T>() as u32;
+        let byte = array.offset() + i * size;
+        let fault = {
+            let mut books = self.state.books.borrow_mut();
+            let Books { lanes, stats, oldest, serial, epoch, shared_shadow, shared_bytes, granules, .. } = &mut *books;
+            match touch {
+                Touch::Read => stats.shared_loads += 1,
+                Touch::Write => stats.shared_stores += 1,
+                Touch::Atomic => stats.shared_atomics += 1,
+            }
+            if byte + size > *shared_bytes {
+                Some(Fault::BadLaunch(format!(
+                    "shared memory ends at byte {shared_bytes}, the kernel wants bytes {byte} to {}",
+                    byte + size
+                )))
+            } else {
+                let granule = &mut granules[(byte / 8) as usize];
+                let other_size = granule.serial != *serial || u32::from(granule.size) != size;
+                if other_size && touch == Touch::Write {
+                    *granule = Granule { serial: *serial, size: size as u8 };
+                    shared_shadow[(byte / 8 * 8) as usize..][..8].fill(Shadow::default());
+                }
+                let shadow = &mut shared_shadow[byte as usize];
+                if touch != Touch::Write && (other_size || !shadow.is_written_by(*serial)) {
+                    Some(Fault::UnwrittenShared { byte, size })
+                } else {
+                    let lane = &lanes[self.thread as usize];
+                    let toucher = Books::toucher(lane, self.thread, *oldest, *serial, *epoch, location);
+                    shadow.touch(&toucher, touch).map(|other| Fault::Race {
+                        access: touch.name(),
+                        memory: "shared byte",
+                        place: byte,
+                        other: describe(&other, self.state.block),
+                    })
+                }
+            }
+        };
+        if let Some(fault) = fault {
+            self.fail(location, fault);
+        }
+        byte as usize
+    }
+
+    fn read_shared<T: Scalar>(&self, byte: usize) -> T {
+        let word = self.state.books.borrow().shared[byte / 8];
+        T::from_bits(word >> (8 * (byte % 8)))
+    }
+
+    fn write_shared<T: Scalar>(&self, byte: usize, value: T) {
+        let mask = u64::MAX >> (64 - 8 * size_of::<T>());
+        let shift = 8 * (byte % 8);
+        let word = &mut self.state.books.borrow_mut().shared[byte / 8];
+        *word = (*word & !(mask << shift)) | (value.to_bits() << shift);
+    }
+
+    fn shared_atomic(
+        &self,
+        array: Shared<u32>,
+        i: u32,
+        location: &'static Location<'static>,
+        change: impl FnOnce(u32) -> u32,
+    ) -> u32 {
+        let byte = self.touch_shared(array, i, Touch::Atomic, location);
+        let before: u32 = self.read_shared(byte);
+        self.write_shared(byte, change(before));
+        before
+    }
+
+    fn global_atomic(
+        &self,
+        view: GlobalMut<'_, u32>,
+        i: u32,
+        location: &'static Location<'static>,
+        change: impl FnOnce(u32) -> u32,
+    ) -> u32 {
+        self.touch_global(view, i, Touch::Atomic, location);
+        let element = view.as_ptr().wrapping_add(i as usize);
+        // SAFETY:
+        // - `touch_global` has let `i` through: it is below the view's length, so that `element` is one of the elements
+        //   that the view was promised to be good for.
+        // - Lanes run one at a time, on one thread: nothing else accesses it now.
+        unsafe {
+            let before = element.read();
+            element.write(change(before));
+            before
+        }
+    }
+}
+
+impl Block for EmulatedBlock<'_> {
+    fn thread_idx_x(&self) -> u32 {
+        self.thread % self.state.block_dim.0
+    }
+    fn thread_idx_y(&self) -> u32 {
+        self.thread / self.state.block_dim.0
+    }
+    fn block_dim_x(&self) -> u32 {
+        self.state.block_dim.0
+    }
+    fn block_dim_y(&self) -> u32 {
+        self.state.block_dim.1
+    }
+    fn block_idx_x(&self) -> u32 {
+        self.state.block
+    }
+    fn grid_dim_x(&self) -> u32 {
+        self.state.grid
+    }
+    fn lane_id(&self) -> u32 {
+        self.thread % 32
+    }
+    fn lanemask_lt(&self) -> u32 {
+        (1 << (self.thread % 32)) - 1
+    }
+    // The defaults, without their arithmetic.
+    fn thread(&self) -> u32 {
+        self.thread
+    }
+
+    #[track_caller]
+    fn sync_threads(&self) {
+        let location = Location::caller();
+        self.step(location);
+        self.state.books.borrow_mut().lanes[self.thread as usize].state = LaneState::AtBarrier(location);
+        self.yielder.suspend(());
+    }
+    #[track_caller]
+    fn sync_warp(&self, mask: u32) {
+        let location = Location::caller();
+        self.collective(Request { operation: Operation::SyncWarp, mask, value: 0, argument: 0, location });
+    }
+    #[track_caller]
+    fn ballot_sync(&self, mask: u32, predicate: bool) -> u32 {
+        let location = Location::caller();
+        let value = u32::from(predicate);
+        self.collective(Request { operation: Operation::Ballot, mask, value, argument: 0, location })
+    }
+    #[track_caller]
+    fn shuffle_up_sync(&self, mask: u32, value: u32, delta: u32) -> u32 {
+        let location = Location::caller();
+        self.collective(Request { operation: Operation::ShuffleUp, mask, value, argument: delta, location })
+    }
+    #[track_caller]
+    fn shuffle_down_sync(&self, mask: u32, value: u32, delta: u32) -> u32 {
+        let location = Location::caller();
+        self.collective(Request { operation: Operation::ShuffleDown, mask, value, argument: delta, location })
+    }
+    #[track_caller]
+    fn shuffle_idx_sync(&self, mask: u32, value: u32, lane: u32) -> u32 {
+        let location = Location::caller();
+        self.collective(Request { operation: Operation::ShuffleIdx, mask, value, argument: lane, location })
+    }
+    #[track_caller]
+    fn shuffle_xor_sync(&self, mask: u32, value: u32, lane_mask: u32) -> u32 {
+        let location = Location::caller();
+        self.collective(Request { operation: Operation::ShuffleXor, mask, value, argument: lane_mask, location })
+    }
+    #[track_caller]
+    fn match_any_sync(&self, mask: u32, value: u32) -> u32 {
+        let location = Location::caller();
+        self.collective(Request { operation: Operation::MatchAny, mask, value, argument: 0, location })
+    }
+    #[track_caller]
+    fn redux_add_sync(&self, mask: u32, value: u32) -> u32 {
+        let location = Location::caller();
+        self.collective(Request { operation: Operation::ReduxAdd, mask, value, argument: 0, location })
+    }
+    #[track_caller]
+    fn active_mask(&self) -> u32 {
+        let location = Location::caller();
+        let mask = u32::MAX;
+        self.collective(Request { operation: Operation::ActiveMask, mask, value: 0, argument: 0, location })
+    }
+
+    #[track_caller]
+    fn load<T: Plain>(&self, view: Global<'_, T>, i: u32) -> T {
+        let location = Location::caller();
+        self.check_bounds("read", "read-only global", i, view.len(), location);
+        let size = size_of::<T>() as u64;
+        self.count_global(Touch::Read, location, view.as_ptr().addr(), u64::from(i) * size, size);
+        // SAFETY: `i` is below the view's length, and the view was promised to be readable for that many elements.
+        unsafe { view.as_ptr().add(i as usize).read() }
+    }
+    #[track_caller]
+    fn load_bytes<T: Scalar>(&self, view: Global<'_, u8>, at: u32) -> T {
+        let location = Location::caller();
+        let size = size_of::<T>() as u64;
+        if u64::from(at) + size > u64::from(view.len()) {
+            let (access, memory) = ("read beyond the end", "read-only global");
+            self.fail(location, Fault::OutOfBounds { access, memory, index: at, len: view.len() });
+        }
+        self.count_global(Touch::Read, location, view.as_ptr().addr(), u64::from(at), size);
+        // SAFETY:
+        // - `at` and the `size` bytes from there on are within the view, which was promised to be readable.
+        // - The read does not ask for alignment; every bit pattern is a `T` (`Plain`).
+        unsafe { view.as_ptr().add(at as usize).cast::<T>().read_unaligned() }
+    }
+    #[track_caller]
+    fn load_mut<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32) -> T {
+        self.touch_global(view, i, Touch::Read, Location::caller());
+        // SAFETY: `touch_global` has let `i` through: it is below the view's length, and the view was promised to be
+        // readable for that many elements. Lanes run one at a time: nobody writes now.
+        unsafe { view.as_ptr().add(i as usize).read() }
+    }
+    #[track_caller]
+    fn store<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32, value: T) {
+        self.touch_global(view, i, Touch::Write, Location::caller());
+        // SAFETY: `touch_global` has let `i` through: it is below the view's length, and the view was promised to be
+        // writable for that many elements. Lanes run one at a time: nobody else accesses it now.
+        unsafe { view.as_ptr().add(i as usize).write(value) };
+    }
+    #[track_caller]
+    fn atomic_add(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
+        self.global_atomic(view, i, Location::caller(), |before| before.wrapping_add(value))
+    }
+    #[track_caller]
+    fn atomic_or(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
+        self.global_atomic(view, i, Location::caller(), |before| before | value)
+    }
+
+    #[track_caller]
+    fn shared_load<T: Scalar>(&self, array: Shared<T>, i: u32) -> T {
+        let byte = self.touch_shared(array, i, Touch::Read, Location::caller());
+        self.read_shared(byte)
+    }
+    #[track_caller]
+    fn shared_store<T: Scalar>(&self, array: Shared<T>, i: u32, value: T) {
+        let byte = self.touch_shared(array, i, Touch::Write, Location::caller());
+        self.write_shared(byte, value);
+    }
+    #[track_caller]
+    fn shared_atomic_add(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
+        self.shared_atomic(array, i, Location::caller(), |before| before.wrapping_add(value))
+    }
+    #[track_caller]
+    fn shared_atomic_min(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
+        self.shared_atomic(array, i, Location::caller(), |before| before.min(value))
+    }
+    #[track_caller]
+    fn shared_atomic_or(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
+        self.shared_atomic(array, i, Location::caller(), |before| before | value)
+    }
+}

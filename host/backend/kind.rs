@@ -1,0 +1,73 @@
+//! The backends by name: the one place where a decoder is chosen.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::cpu::{CpuConfig, CpuDecoder};
+use super::emulated::{EmulatedConfig, EmulatedDecoder};
+use super::reference::ReferenceDecoder;
+use super::{DecodeError, DecodeOptions, Decoder};
+use crate::detector::DetectorTables;
+
+/// The backends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// Plain, slow and independent: the oracle.
+    Reference,
+    /// All cores: the one to use.
+    #[default]
+    Cpu,
+    /// The kernels of the GPU backend, run on the CPU by an executor that checks every access: slow.
+    Emulated,
+}
+
+impl Backend {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Reference, Self::Cpu, Self::Emulated];
+
+    /// The name on the command line, which is also the decoder's.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+            Self::Cpu => "cpu",
+            Self::Emulated => "emulated",
+        }
+    }
+
+    /// A decoder of this backend. `threads`: how many a backend that has several may use, 0 for all cores.
+    ///
+    /// # Errors
+    /// When this machine cannot run the backend.
+    pub fn decoder(
+        self,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        threads: usize,
+    ) -> Result<Box<dyn Decoder>, DecodeError> {
+        Ok(match self {
+            Self::Reference => Box::new(ReferenceDecoder::new(tables, options)),
+            Self::Cpu => Box::new(CpuDecoder::new(tables, options, CpuConfig { threads, ..CpuConfig::default() })?),
+            Self::Emulated => Box::new(EmulatedDecoder::new(tables, options, EmulatedConfig::default())?),
+        })
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No backend has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no backend is called {0:?}")]
+pub struct UnknownBackend(pub String);
+
+impl FromStr for Backend {
+    type Err = UnknownBackend;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|backend| backend.name() == name).ok_or_else(|| UnknownBackend(name.into()))
+    }
+}

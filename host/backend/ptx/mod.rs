@@ -1,0 +1,168 @@
+//! The kernels as PTX, embedded, and what they use on each architecture.
+//!
+//! The PTX is committed in `kernels/ptx`, so that everybody with a stable compiler and a driver can run it;
+//! `docs/ptx.md` says how it is made and checked.
+
+pub mod ptxas;
+mod resources;
+
+pub use resources::{KernelUse, Resources, ResourcesError};
+
+use ut_kernels::cluster_and_predecode::cluster_and_predecode_shared_bytes;
+use ut_kernels::count_hits::count_hits_shared_bytes;
+use ut_kernels::detector::BankVersion;
+use ut_kernels::prefix_sum::prefix_sum_shared_bytes;
+use ut_kernels::switches::BatchLayout;
+
+/// One PTX module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// Name of the file in `kernels/ptx`, without `.ptx`.
+    pub name: &'static str,
+    /// The text.
+    pub text: &'static str,
+    /// Bank format that its kernels decode.
+    pub version: BankVersion,
+    /// Batch layout that they read.
+    pub layout: BatchLayout,
+}
+
+macro_rules! unit {
+    ($name:literal, $version:ident, $layout:ident) => {
+        Unit {
+            name: $name,
+            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/ptx/", $name, ".ptx")),
+            version: BankVersion::$version,
+            layout: BatchLayout::$layout,
+        }
+    };
+}
+
+impl Unit {
+    /// The production variants: a module for each format and layout.
+    pub const PRODUCTION: [Self; 4] = [
+        unit!("v4_allen", V4, Allen),
+        unit!("v4_mep", V4, Mep),
+        unit!("v5_allen", V5, Allen),
+        unit!("v5_mep", V5, Mep),
+    ];
+
+    /// The rungs of `Switches::ladder` for v5 in Allen layout, as variants `v5_allen__rung0` and on, and the clustering
+    /// kernel with 32-bit sums, as variant [`WIDE`](Self::WIDE).
+    pub const LADDER: Self = unit!("v5_allen_ladder", V5, Allen);
+
+    /// The variant of the clustering kernel that differs from production in its 32-bit sums only.
+    pub const WIDE: &'static str = "v5_allen__wide";
+
+    /// The variant of the counting kernel with 8 size classes, which every production module has beside the one with 16.
+    pub fn bins8(&self) -> String {
+        format!("{}__bins8", self.name)
+    }
+
+    /// All modules.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::PRODUCTION.into_iter().chain([Self::LADDER])
+    }
+
+    /// The production module for a format and a layout.
+    pub fn production(version: BankVersion, layout: BatchLayout) -> Self {
+        let [v4_allen, v4_mep, v5_allen, v5_mep] = Self::PRODUCTION;
+        match (version, layout) {
+            (BankVersion::V4, BatchLayout::Allen) => v4_allen,
+            (BankVersion::V4, BatchLayout::Mep) => v4_mep,
+            (BankVersion::V5, BatchLayout::Allen) => v5_allen,
+            (BankVersion::V5, BatchLayout::Mep) => v5_mep,
+        }
+    }
+}
+
+/// A kernel of the pipeline, in the order of launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kernel {
+    /// Holds the banks against the policy, counts, and lists the lanes with hits.
+    CountHits,
+    /// Prefix sum, first launch.
+    PrefixSumTiles,
+    /// Prefix sum, second launch.
+    PrefixSumOffsets,
+    /// Clusters the lanes.
+    ClusterAndPredecode,
+    /// Closes the gaps and makes the sort keys.
+    CompressAndMakeKeys,
+    /// Sorts.
+    FindPermutation,
+    /// Works out the hits.
+    DecodeInOrder,
+}
+
+impl Kernel {
+    /// All kernels.
+    pub const ALL: [Self; 7] = [
+        Self::CountHits,
+        Self::PrefixSumTiles,
+        Self::PrefixSumOffsets,
+        Self::ClusterAndPredecode,
+        Self::CompressAndMakeKeys,
+        Self::FindPermutation,
+        Self::DecodeInOrder,
+    ];
+
+    /// The kernel's name, as its module in `ut_kernels` and the first part of its entry points have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CountHits => "count_hits",
+            Self::PrefixSumTiles => "prefix_sum_tiles",
+            Self::PrefixSumOffsets => "prefix_sum_offsets",
+            Self::ClusterAndPredecode => "cluster_and_predecode",
+            Self::CompressAndMakeKeys => "compress_and_make_keys",
+            Self::FindPermutation => "find_permutation",
+            Self::DecodeInOrder => "decode_in_order",
+        }
+    }
+
+    /// The entry point of a variant, such as `v5_allen` or `v5_allen__rung3`.
+    pub fn entry(self, variant: &str) -> String {
+        format!("{}__{variant}", self.name())
+    }
+
+    /// Kernel and variant of an entry point.
+    pub fn of_entry(entry: &str) -> Option<(Self, &str)> {
+        let (name, variant) = entry.split_once("__")?;
+        Some((Self::ALL.into_iter().find(|kernel| kernel.name() == name)?, variant))
+    }
+
+    /// Bytes of dynamic shared memory that a block is launched with, for a table of `n_boards` boards and a grouping of
+    /// `n_groups` groups.
+    pub const fn shared_bytes(self, version: BankVersion, n_boards: u32, n_groups: u32) -> u32 {
+        match self {
+            Self::CountHits => count_hits_shared_bytes(version, n_boards, n_groups),
+            Self::PrefixSumTiles | Self::PrefixSumOffsets => prefix_sum_shared_bytes(),
+            Self::ClusterAndPredecode => cluster_and_predecode_shared_bytes(n_groups),
+            Self::CompressAndMakeKeys | Self::FindPermutation | Self::DecodeInOrder => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entry_points_are_named_for_kernel_and_variant() {
+        for kernel in Kernel::ALL {
+            for variant in ["v5_allen", "v5_allen__rung3"] {
+                let entry = kernel.entry(variant);
+                assert_eq!(Kernel::of_entry(&entry), Some((kernel, variant)));
+            }
+        }
+        assert_eq!(Kernel::of_entry("count_hits"), None);
+        assert_eq!(Kernel::of_entry("recount_hits__v5_allen"), None);
+    }
+
+    #[test]
+    fn each_format_and_layout_has_a_module_of_its_own() {
+        for unit in Unit::PRODUCTION {
+            assert_eq!(Unit::production(unit.version, unit.layout), unit);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Allen-layout dumps: one event a file, and nothing in it but the block of spec section 1, "Inputs in memory".
+//!
+//! A dump holds sourceIDs and payloads. Sizes follow from the table of banks, so they are multiples of 4; all banks are
+//! of type UT and of the board table's version; run and event number are in the file's name, `<run>_<event>.bin`.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use super::event::{Format, kind};
+use super::mdf::u32_at;
+use super::{Bank, BankEntry, Damage, InputError, Place, RawEvent};
+
+/// Reads the one event of a dump.
+#[derive(Debug)]
+pub struct AllenDumpReader {
+    file: PathBuf,
+    data: Vec<u8>,
+    entries: Vec<BankEntry>,
+    damage: Option<Damage>,
+    taken: bool,
+}
+
+impl AllenDumpReader {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or the table of banks does not fit it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, InputError> {
+        let path = path.as_ref();
+        let file = File::open(path).map_err(|source| InputError::Open { file: path.to_path_buf(), source })?;
+        Self::new(BufReader::new(file), path)
+    }
+
+    /// Reads an event from `input`. `path` is what messages call it.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn new(input: impl Read, path: impl Into<PathBuf>) -> Result<Self, InputError> {
+        let file = path.into();
+        let mut data = Vec::new();
+        let limit = u64::from(u32::MAX);
+        input
+            .take(limit + 1)
+            .read_to_end(&mut data)
+            .map_err(|source| InputError::Read { place: Place { file: file.clone(), event: 0, byte: 0 }, source })?;
+        let length = data.len() as u64;
+        if length > limit {
+            return Err(InputError::DumpTooLong { file });
+        }
+        let banks = if data.len() < 4 { 0 } else { u64::from(u32_at(&data, 0)) };
+        let needed = 4 + 4 * (banks + 1);
+        if needed > length {
+            return Err(InputError::DumpTable { file, banks, needed, length });
+        }
+        let mut entries = Vec::new();
+        let damage = find_banks(&data, banks as usize, &mut entries).err();
+        Ok(Self { file, data, entries, damage, taken: false })
+    }
+
+    /// Bytes of the file.
+    pub fn length(&self) -> u64 {
+        self.data.len() as u64
+    }
+
+    /// The event, the first time; then `None`.
+    pub fn next_event(&mut self) -> Option<RawEvent<'_>> {
+        self.advance().then(|| self.event())
+    }
+
+    pub(super) fn advance(&mut self) -> bool {
+        !std::mem::replace(&mut self.taken, true)
+    }
+
+    pub(super) fn event(&self) -> RawEvent<'_> {
+        let (run, number) = run_and_event_of_name(&self.file).unzip();
+        RawEvent {
+            file: &self.file,
+            format: Format::AllenDump,
+            index: 0,
+            offset: 0,
+            run,
+            number,
+            trigger_mask: None,
+            data: &self.data,
+            entries: &self.entries,
+            damage: self.damage.as_ref(),
+        }
+    }
+}
+
+/// Whether the first 8 bytes can be those of a dump of `length` bytes: a table that fits and begins with 0.
+pub(super) fn looks_like_dump(begin: &[u8], length: Option<u64>) -> bool {
+    begin.len() >= 8
+        && u32_at(begin, 4) == 0
+        && length.is_none_or(|length| 8 + 4 * u64::from(u32_at(begin, 0)) <= length)
+}
+
+/// Lists the banks up to the first that is not there. The table is known to fit.
+fn find_banks(data: &[u8], n_banks: usize, entries: &mut Vec<BankEntry>) -> Result<(), Damage> {
+    let base = 4 * (n_banks as u64 + 2);
+    for bank in 0..n_banks {
+        let [from, to] = [0, 1].map(|next| base + u64::from(u32_at(data, 4 + 4 * (bank + next))));
+        let byte = usize::try_from(from).unwrap_or(usize::MAX);
+        let length = to as i64 - from as i64;
+        if !(4..=4 + i64::from(u16::MAX)).contains(&length) {
+            return Err(Damage::Entry { bank, byte, length });
+        }
+        let left = (data.len() as u64).saturating_sub(from);
+        if length as u64 > left {
+            return Err(Damage::BankBeyond { bank, byte, needed: length as u64, left });
+        }
+        entries.push(BankEntry {
+            kind: kind::UT,
+            version: None,
+            source_id: u32_at(data, byte),
+            start: byte + 4,
+            length: length as usize - 4,
+        });
+    }
+    Ok(())
+}
+
+/// Run and event number of a name like `6718861_6001.bin`.
+fn run_and_event_of_name(file: &Path) -> Option<(u32, u64)> {
+    let (run, event) = file.file_stem()?.to_str()?.split_once('_')?;
+    Some((run.parse().ok()?, event.parse().ok()?))
+}
+
+/// Writes one event as a dump. Types and versions are lost; payloads are padded to 4 bytes with zeros.
+///
+/// # Errors
+/// When writing fails, or the event is longer than 4 GiB.
+pub fn write_allen_dump<'a>(mut output: impl Write, banks: impl IntoIterator<Item = Bank<'a>>) -> io::Result<()> {
+    let mut rel = vec![0u32];
+    let mut body = Vec::new();
+    for bank in banks {
+        body.extend(bank.source_id.to_le_bytes());
+        body.extend(bank.payload);
+        body.resize(body.len().next_multiple_of(4), 0);
+        rel.push(u32::try_from(body.len()).map_err(|_| io::Error::other("the event exceeds 4 GiB"))?);
+    }
+    output.write_all(&((rel.len() - 1) as u32).to_le_bytes())?;
+    for word in rel {
+        output.write_all(&word.to_le_bytes())?;
+    }
+    output.write_all(&body)
+}

@@ -1,0 +1,163 @@
+//! Collects events into a batch in Allen layout.
+
+use super::event::kind;
+use super::{Bank, EventBatch, EventMeta, Layout};
+
+/// Why an event does not go into a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// The batch is full: its offsets have 32 bits. Finish it and begin the next.
+    #[error("the event does not fit into a batch: offsets have 32 bits, 4 GiB are the most a batch can hold")]
+    Full,
+    /// A payload is longer than the u16 sizes of the layout can say.
+    #[error("bank {bank} has a payload of {bytes} bytes; 65535 are the most a batch can say")]
+    Payload {
+        /// Bank of the event, from 0.
+        bank: usize,
+        /// Bytes of its payload.
+        bytes: usize,
+    },
+}
+
+/// Collects events into a batch in Allen layout.
+///
+/// Banks of the UT's types (66…69) are kept, all others left out; [`EventMeta::other_banks`] is taken as the caller
+/// gives it. A batch has version bytes when its banks have: [`Self::agrees`].
+#[derive(Clone, Debug, Default)]
+pub struct BatchBuilder {
+    raw: Vec<u8>,
+    offsets: Vec<u32>,
+    /// First bank of each event.
+    first: Vec<u32>,
+    sizes: Vec<u16>,
+    types: Vec<u8>,
+    versions: Vec<u8>,
+    meta: Vec<EventMeta>,
+    /// Whether the banks have version bytes; unknown before the first.
+    versioned: Option<bool>,
+    /// Whether banks of other types than the UT's are kept.
+    keep_all: bool,
+}
+
+impl BatchBuilder {
+    /// An empty builder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A builder for one batch that keeps banks of every type, and whose batch has version bytes as told.
+    pub(super) fn keeping_all(versioned: bool) -> Self {
+        Self { versioned: Some(versioned), keep_all: true, ..Self::default() }
+    }
+
+    /// Events collected.
+    pub fn n_events(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// Bytes of raw banks collected.
+    pub fn bytes(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// Whether `banks` have version bytes if and only if those of the events before have: a batch holds versions for
+    /// all banks or for none.
+    pub fn agrees<'a>(&self, banks: impl IntoIterator<Item = Bank<'a>>) -> bool {
+        let mut versioned = self.versioned;
+        self.kept(banks).all(|bank| *versioned.get_or_insert(bank.version.is_some()) == bank.version.is_some())
+    }
+
+    /// Adds an event. A bank without version byte in a batch that has them (see [`Self::agrees`]) gets version 0.
+    ///
+    /// # Errors
+    /// When the event does not fit. The batch is then as it was.
+    pub fn push<'a>(
+        &mut self,
+        meta: EventMeta,
+        banks: impl IntoIterator<Item = Bank<'a>, IntoIter: Clone>,
+    ) -> Result<(), BuildError> {
+        let banks = self.kept(banks);
+        let (mut n_banks, mut bytes) = (0u32, 8u64);
+        for (bank, b) in banks.clone().enumerate() {
+            if b.payload.len() > usize::from(u16::MAX) {
+                return Err(BuildError::Payload { bank, bytes: b.payload.len() });
+            }
+            n_banks += 1;
+            bytes += 8 + b.payload.len().next_multiple_of(4) as u64;
+        }
+        let too_many_banks = self.sizes.len() + n_banks as usize + 4 * (self.n_events() + 1) > u32::MAX as usize;
+        if self.raw.len() as u64 + bytes > u64::from(u32::MAX) || too_many_banks {
+            return Err(BuildError::Full);
+        }
+        self.offsets.push(self.raw.len() as u32);
+        self.first.push(self.sizes.len() as u32);
+        self.meta.push(meta);
+        self.raw.extend(n_banks.to_le_bytes());
+        let mut rel = 0;
+        self.raw.extend(0u32.to_le_bytes());
+        for bank in banks.clone() {
+            rel += 4 + bank.payload.len().next_multiple_of(4) as u32;
+            self.raw.extend(rel.to_le_bytes());
+        }
+        for bank in banks {
+            self.raw.extend(bank.source_id.to_le_bytes());
+            self.raw.extend(bank.payload);
+            self.raw.resize(self.raw.len().next_multiple_of(4), 0);
+            self.sizes.push(bank.payload.len() as u16);
+            self.types.push(bank.kind);
+            self.versions.push(bank.version.unwrap_or_default());
+            self.versioned.get_or_insert(bank.version.is_some());
+        }
+        Ok(())
+    }
+
+    /// Moves what was collected into `batch`, whose buffers are used for the next one.
+    pub fn finish(&mut self, batch: &mut EventBatch) {
+        let n_events = self.n_events() as u32;
+        batch.layout = Layout::Allen;
+        batch.n_events = self.n_events();
+        std::mem::swap(&mut batch.raw, &mut self.raw);
+        std::mem::swap(&mut batch.offsets, &mut self.offsets);
+        std::mem::swap(&mut batch.meta, &mut self.meta);
+        table(&mut batch.sizes, self.first.iter().map(|first| 2 * n_events + first), &self.sizes);
+        table(&mut batch.types, self.first.iter().map(|first| 4 * n_events + first), &self.types);
+        if self.versioned == Some(false) {
+            batch.versions = None;
+        } else {
+            let versions = batch.versions.get_or_insert_default();
+            table(versions, self.first.iter().map(|first| 4 * n_events + first), &self.versions);
+        }
+        self.clear();
+    }
+
+    /// The banks that go into the batch.
+    fn kept<'a, I: IntoIterator<Item = Bank<'a>>>(
+        &self,
+        banks: I,
+    ) -> std::iter::Filter<I::IntoIter, impl FnMut(&Bank<'a>) -> bool + Clone + use<'a, I>> {
+        let keep_all = self.keep_all;
+        banks.into_iter().filter(move |bank| keep_all || kind::is_ut(bank.kind))
+    }
+
+    /// Forgets what was collected; keeps the buffers.
+    pub fn clear(&mut self) {
+        self.raw.clear();
+        self.offsets.clear();
+        self.first.clear();
+        self.sizes.clear();
+        self.types.clear();
+        self.versions.clear();
+        self.meta.clear();
+        self.versioned = None;
+    }
+}
+
+/// Words of a batch's table: an index an event, then the entries, packed.
+pub(super) fn table<T: bytemuck::NoUninit>(words: &mut Vec<u32>, index: impl Iterator<Item = u32>, entries: &[T]) {
+    words.clear();
+    words.extend(index);
+    let begin = words.len();
+    words.resize(begin + size_of_val(entries).div_ceil(4), 0);
+    let bytes: &[u8] = bytemuck::cast_slice(entries);
+    bytemuck::cast_slice_mut(&mut words[begin..])[..bytes.len()].copy_from_slice(bytes);
+}

@@ -1,0 +1,183 @@
+//! What can be wrong with an input file.
+//!
+//! Two degrees (spec section 6, "The container"): an [`InputError`] ends the reading, because nobody can tell where the
+//! next event would begin; a [`Damage`] costs the rest of one event, and the next one follows.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Where in the inputs something is: file, event of that file, byte of that file. Events and bytes count from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub file: PathBuf,
+    /// Event of the file.
+    pub event: u64,
+    /// Byte of the file at which the event begins.
+    pub byte: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: event {} at byte {}", self.file.display(), self.event, self.byte)
+    }
+}
+
+/// Why a file cannot be read further. What was read before stays good.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// The file cannot be opened.
+    #[error("cannot open {}", file.display())]
+    Open {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Reading failed.
+    #[error("{place}: cannot read")]
+    Read {
+        /// The event that was being read.
+        place: Place,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file ends inside the three size words.
+    #[error("{place}: the file ends after {left} of the 12 bytes of the event's size words: truncated?")]
+    CutHeader {
+        /// The event.
+        place: Place,
+        /// Bytes that are there.
+        left: usize,
+    },
+    /// The three size words are not equal.
+    #[error("{place}: the three size words differ ({}, {}, {}): not an MDF file, or damaged", sizes[0], sizes[1], sizes[2])]
+    UnequalSizes {
+        /// The event.
+        place: Place,
+        /// The three words.
+        sizes: [u32; 3],
+    },
+    /// The event is smaller than its own headers.
+    #[error("{place}: an event size of {size} bytes is less than the {headers} bytes of its headers")]
+    TooSmall {
+        /// The event.
+        place: Place,
+        /// Size in the header.
+        size: u32,
+        /// Bytes of header and sub-header.
+        headers: u32,
+    },
+    /// The event is larger than what is left of the file.
+    #[error(
+        "{place}: an event size of {size} bytes reaches beyond the file, which has {left} bytes from there: truncated?"
+    )]
+    BeyondFile {
+        /// The event.
+        place: Place,
+        /// Size in the header.
+        size: u32,
+        /// Bytes that are there.
+        left: u64,
+    },
+    /// The event is compressed.
+    #[error("{place}: the event is compressed (compression byte 0x{compression:02x}); decompress the file first")]
+    Compressed {
+        /// The event.
+        place: Place,
+        /// The header's compression byte.
+        compression: u8,
+    },
+    /// The event does not hold raw banks.
+    #[error("{place}: data type {data_type}; only 1 (raw banks) can be read")]
+    DataType {
+        /// The event.
+        place: Place,
+        /// The header's data type.
+        data_type: u8,
+    },
+    /// The table of banks of an Allen-layout dump does not fit the file.
+    #[error("{}: a table of {banks} banks needs {needed} bytes, the file has {length}: not an Allen-layout dump, or truncated", file.display())]
+    DumpTable {
+        /// The file.
+        file: PathBuf,
+        /// Banks that the file's first word announces.
+        banks: u64,
+        /// Bytes of the table.
+        needed: u64,
+        /// Bytes of the file.
+        length: u64,
+    },
+    /// The file is too long for an Allen-layout dump, whose offsets have 32 bits.
+    #[error("{}: more than 4 GiB: not an Allen-layout dump of one event", file.display())]
+    DumpTooLong {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The event does not fit into a batch.
+    #[error("{place}")]
+    Batch {
+        /// The event.
+        place: Place,
+        /// Why.
+        source: super::BuildError,
+    },
+}
+
+/// Why the rest of an event is given up. Bytes count from the beginning of the event.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    /// The checksum in the header is not that of the bytes; no bank is taken.
+    #[error("checksum 0x{stored:08x} in the header, 0x{computed:08x} computed: no bank of the event is taken")]
+    Checksum {
+        /// What the header says.
+        stored: u32,
+        /// What the bytes give.
+        computed: u32,
+    },
+    /// A bank does not begin with the magic number.
+    #[error("bank {bank} at byte {byte} of the event begins with 0x{magic:04x} instead of 0xcbcb")]
+    Magic {
+        /// Bank of the event, from 0.
+        bank: usize,
+        /// Where it begins.
+        byte: usize,
+        /// What is there.
+        magic: u16,
+    },
+    /// A bank's size is less than its header.
+    #[error("bank {bank} at byte {byte} of the event has a size of {size} bytes, less than its header of 8")]
+    BankTooSmall {
+        /// Bank of the event, from 0.
+        bank: usize,
+        /// Where it begins.
+        byte: usize,
+        /// Its size.
+        size: u16,
+    },
+    /// A bank ends beyond the event, or its header does.
+    #[error("bank {bank} at byte {byte} of the event needs {needed} bytes, the event has {left} from there")]
+    BankBeyond {
+        /// Bank of the event, from 0.
+        bank: usize,
+        /// Where it begins.
+        byte: usize,
+        /// Bytes it needs.
+        needed: u64,
+        /// Bytes that are there.
+        left: u64,
+    },
+    /// Entry of a dump's table that ends before it begins, or is too short for a sourceID, or too long for a bank.
+    #[error(
+        "bank {bank} at byte {byte} of the event has {length} bytes by the table of banks; 4 to 65539 are possible"
+    )]
+    Entry {
+        /// Bank of the event, from 0.
+        bank: usize,
+        /// Where it begins.
+        byte: usize,
+        /// Its length by the table; negative when the table descends.
+        length: i64,
+    },
+}

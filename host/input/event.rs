@@ -1,0 +1,146 @@
+//! One event as a file holds it: its banks, not yet decoded, in the order of the file.
+
+use std::path::Path;
+
+use super::{Damage, EventMeta, Place};
+
+/// Bank types of the UT.
+pub mod kind {
+    /// Run and event number.
+    pub const ODIN: u8 = 16;
+    /// UT hits.
+    pub const UT: u8 = 66;
+    /// UT, not zero-suppressed; not decoded.
+    pub const UT_FULL: u8 = 67;
+    /// UT hits from a board that reported an error; decoded as [`UT`].
+    pub const UT_ERROR: u8 = 68;
+    /// UT pedestals; not decoded.
+    pub const UT_PEDESTAL: u8 = 69;
+
+    /// Whether banks of this type go into a batch.
+    pub const fn is_ut(kind: u8) -> bool {
+        matches!(kind, UT..=UT_PEDESTAL)
+    }
+
+    /// Whether banks of this type are decoded into hits.
+    pub const fn is_decoded(kind: u8) -> bool {
+        matches!(kind, UT | UT_ERROR)
+    }
+
+    /// What LHCb calls the types that matter here; empty for the others.
+    pub const fn name(kind: u8) -> &'static str {
+        match kind {
+            ODIN => "ODIN",
+            UT => "UT",
+            UT_FULL => "UTFull",
+            UT_ERROR => "UTError",
+            UT_PEDESTAL => "UTPedestal",
+            _ => "",
+        }
+    }
+}
+
+/// A raw bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bank<'a> {
+    /// Bank type, see [`kind`].
+    pub kind: u8,
+    /// Version byte; `None` where the file does not hold it (Allen-layout dumps).
+    pub version: Option<u8>,
+    /// Which board sent it.
+    pub source_id: u32,
+    /// Payload, without header and padding.
+    pub payload: &'a [u8],
+}
+
+/// Where a bank of a [`RawEvent`] lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BankEntry {
+    /// Bank type.
+    pub kind: u8,
+    /// Version byte, where the file holds it.
+    pub version: Option<u8>,
+    /// Which board sent it.
+    pub source_id: u32,
+    /// First byte of the payload, from the beginning of the event.
+    pub start: usize,
+    /// Bytes of the payload.
+    pub length: usize,
+}
+
+/// The formats of input files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Events one behind the other, all detectors.
+    Mdf,
+    /// One event, UT banks only.
+    AllenDump,
+}
+
+impl Format {
+    /// The format's name in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mdf => "MDF",
+            Self::AllenDump => "Allen-layout dump",
+        }
+    }
+}
+
+/// One event of a file, borrowed from its reader.
+#[derive(Clone, Copy, Debug)]
+pub struct RawEvent<'a> {
+    /// The file.
+    pub file: &'a Path,
+    /// Its format.
+    pub format: Format,
+    /// Event of the file, from 0.
+    pub index: u64,
+    /// Byte of the file at which the event begins.
+    pub offset: u64,
+    /// Run number: from the ODIN bank, else from the MDF sub-header or the name of the dump.
+    pub run: Option<u32>,
+    /// Event number: from the ODIN bank or the name of the dump.
+    pub number: Option<u64>,
+    /// Trigger mask of the MDF sub-header.
+    pub trigger_mask: Option<[u32; 4]>,
+    /// The event's bytes, headers included.
+    pub data: &'a [u8],
+    /// Its banks, up to the damage if there is one.
+    pub entries: &'a [BankEntry],
+    /// Why the rest of the event was given up.
+    pub damage: Option<&'a Damage>,
+}
+
+impl<'a> RawEvent<'a> {
+    /// The banks, in the order of the file.
+    pub fn banks(&self) -> impl Iterator<Item = Bank<'a>> + Clone + use<'a> {
+        let data = self.data;
+        self.entries.iter().map(move |entry| Bank {
+            kind: entry.kind,
+            version: entry.version,
+            source_id: entry.source_id,
+            payload: &data[entry.start..entry.start + entry.length],
+        })
+    }
+
+    /// Where the event is, for a message.
+    pub fn place(&self) -> Place {
+        Place { file: self.file.to_path_buf(), event: self.index, byte: self.offset }
+    }
+
+    /// Whether `ut-decode generate` made the event.
+    pub fn is_generated(&self) -> bool {
+        self.trigger_mask == Some(crate::synth::MARK)
+    }
+
+    /// What a batch keeps of the event beside its UT banks.
+    pub fn meta(&self) -> EventMeta {
+        EventMeta {
+            run: self.run,
+            event: self.number,
+            other_banks: self.entries.iter().filter(|entry| !kind::is_ut(entry.kind)).count() as u32,
+            broken: self.damage.is_some(),
+        }
+    }
+}

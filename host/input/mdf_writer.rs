@@ -1,0 +1,138 @@
+//! MDF files, written: with sub-header and checksum, banks padded to 4 bytes.
+
+use std::io::{self, Write};
+
+use super::Bank;
+use super::event::kind;
+use super::mdf::{BANK_HEADER, CHECKED_FROM, HEADER, MAGIC, RAW_BANKS, checksum};
+
+/// Header version 3 (high nibble) and a sub-header of 7 words, as LHCb's own files have it.
+const HEADER_TYPE: u8 = 0x37;
+const SUB_HEADER_WORDS: usize = 7;
+
+/// The longest payload of a bank: its size, header included, has 16 bits.
+pub const MAX_PAYLOAD: usize = u16::MAX as usize - BANK_HEADER;
+
+/// What an event says of itself beside its banks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventHeader {
+    /// Trigger mask. [`synth::MARK`](crate::synth::MARK) says that the event was generated.
+    pub trigger_mask: [u32; 4],
+    /// Run number, in the sub-header.
+    pub run: u32,
+    /// Event number. When there is one, an ODIN bank (version 7) that holds it and the run comes first in the event.
+    pub number: Option<u64>,
+}
+
+/// Why an event cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// A payload is longer than a bank can be.
+    #[error("bank {bank}: a payload of {bytes} bytes; an MDF bank holds at most {MAX_PAYLOAD}")]
+    Payload {
+        /// Bank of the event, from 0.
+        bank: usize,
+        /// Bytes of the payload.
+        bytes: usize,
+    },
+    /// A sourceID does not fit into 16 bits.
+    #[error("bank {bank}: sourceID 0x{source_id:x}; an MDF bank holds 16 bits")]
+    SourceId {
+        /// Bank of the event, from 0.
+        bank: usize,
+        /// The sourceID.
+        source_id: u32,
+    },
+    /// A bank has no version byte.
+    #[error("bank {bank} has no version byte, and none was given")]
+    Version {
+        /// Bank of the event, from 0.
+        bank: usize,
+    },
+    /// The event exceeds 4 GiB.
+    #[error("an event of {bytes} bytes; MDF holds at most 4 GiB an event")]
+    TooLong {
+        /// Bytes of the event.
+        bytes: usize,
+    },
+    /// Writing failed.
+    #[error("cannot write")]
+    Io(#[from] io::Error),
+}
+
+/// Writes events one behind the other.
+#[derive(Debug)]
+pub struct MdfWriter<W: Write> {
+    output: W,
+    data: Vec<u8>,
+}
+
+impl<W: Write> MdfWriter<W> {
+    /// A writer on `output`, which should be buffered when events are small.
+    pub const fn new(output: W) -> Self {
+        Self { output, data: Vec::new() }
+    }
+
+    /// Writes one event.
+    ///
+    /// # Errors
+    /// When a bank does not fit the format, or writing fails. Nothing of an event that does not fit is written.
+    pub fn write<'a>(
+        &mut self,
+        header: &EventHeader,
+        banks: impl IntoIterator<Item = Bank<'a>>,
+    ) -> Result<(), WriteError> {
+        self.data.clear();
+        self.data.resize(CHECKED_FROM, 0);
+        self.data.extend([0, HEADER_TYPE, RAW_BANKS, 0]);
+        let mask = header.trigger_mask;
+        for word in [mask[0], mask[1], mask[2], mask[3], header.run, 0, 0] {
+            self.data.extend(word.to_le_bytes());
+        }
+        debug_assert_eq!(self.data.len(), HEADER + 4 * SUB_HEADER_WORDS);
+        let mut odin = [0; 40];
+        odin[..4].copy_from_slice(&header.run.to_le_bytes());
+        odin[32..].copy_from_slice(&header.number.unwrap_or_default().to_le_bytes());
+        let odin = Bank { kind: kind::ODIN, version: Some(7), source_id: 0, payload: &odin };
+        if header.number.is_some() {
+            self.append(0, &odin)?;
+        }
+        for (i, bank) in banks.into_iter().enumerate() {
+            self.append(i, &bank)?;
+        }
+        let size = u32::try_from(self.data.len()).map_err(|_| WriteError::TooLong { bytes: self.data.len() })?;
+        let sum = checksum(&self.data[CHECKED_FROM..]);
+        // 0 would say "no checksum"; an event whose sum is 0 goes without the check.
+        for (at, word) in [(0, size), (4, size), (8, size), (12, sum)] {
+            self.data[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        self.output.write_all(&self.data)?;
+        Ok(())
+    }
+
+    fn append(&mut self, bank: usize, what: &Bank<'_>) -> Result<(), WriteError> {
+        let bytes = what.payload.len();
+        if bytes > MAX_PAYLOAD {
+            return Err(WriteError::Payload { bank, bytes });
+        }
+        let source_id =
+            u16::try_from(what.source_id).map_err(|_| WriteError::SourceId { bank, source_id: what.source_id })?;
+        let version = what.version.ok_or(WriteError::Version { bank })?;
+        self.data.extend(MAGIC.to_le_bytes());
+        self.data.extend(((BANK_HEADER + bytes) as u16).to_le_bytes());
+        self.data.extend([what.kind, version]);
+        self.data.extend(source_id.to_le_bytes());
+        self.data.extend(what.payload);
+        self.data.resize(self.data.len().next_multiple_of(4), 0);
+        Ok(())
+    }
+
+    /// Flushes, and hands the output back.
+    ///
+    /// # Errors
+    /// When flushing fails.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.output.flush()?;
+        Ok(self.output)
+    }
+}

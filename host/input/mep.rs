@@ -1,0 +1,151 @@
+//! Between the two layouts of a batch: event-major (Allen) and bank-major (MEP).
+//!
+//! A MEP batch holds events with the same sequence of sourceIDs, so one Allen batch becomes one MEP batch or several: a
+//! new one begins where the sequence differs. Nothing is added, dropped or reordered. What contradicts itself (see
+//! [`BatchView`]) is given up on the way, from there to the end of the event, and the event is marked as broken: the
+//! decoders then count on the copy what they would have counted on the original.
+
+use super::builder::table;
+use super::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Layout};
+
+/// Collects the banks of event `e` into `banks`; false when the event is broken, with what came before the break.
+pub fn banks_of<'a>(batch: BatchView<'a>, e: usize, banks: &mut Vec<Bank<'a>>) -> bool {
+    banks.clear();
+    match batch.layout {
+        Layout::Allen => allen_banks(batch, e, banks),
+        Layout::Mep => mep_banks(batch, e, banks),
+    }
+    .is_some()
+}
+
+fn allen_banks<'a>(batch: BatchView<'a>, e: usize, banks: &mut Vec<Bank<'a>>) -> Option<()> {
+    let block = *batch.offsets.get(e)? as usize;
+    let n_banks = word(batch.raw, block)? as usize;
+    let rel = block.checked_add(4)?;
+    let base = rel.checked_add(n_banks.checked_add(1)?.checked_mul(4)?)?;
+    batch.raw.get(..base)?;
+    for bank in 0..n_banks {
+        let from = base.checked_add(word(batch.raw, rel + 4 * bank)? as usize)?;
+        let to = base.checked_add(word(batch.raw, rel + 4 * bank + 4)? as usize)?;
+        let fragment = batch.raw.get(from..to)?;
+        let (size, kind, version) = entry(batch, e, bank)?;
+        let payload = fragment.get(4..4 + size)?;
+        banks.push(Bank { kind, version, source_id: word(fragment, 0)?, payload });
+    }
+    Some(())
+}
+
+fn mep_banks<'a>(batch: BatchView<'a>, e: usize, banks: &mut Vec<Bank<'a>>) -> Option<()> {
+    let n_banks = *batch.offsets.first()? as usize;
+    batch.offsets.get(..n_banks.checked_add(2)?)?;
+    let row = n_banks.checked_mul(e.checked_add(1)?)?.checked_add(2)?;
+    batch.offsets.get(..row.checked_add(n_banks)?)?;
+    for bank in 0..n_banks {
+        let from = batch.offsets[row + bank] as usize;
+        let (size, kind, version) = entry(batch, bank, e)?;
+        let payload = batch.raw.get(from..from.checked_add(size)?)?;
+        banks.push(Bank { kind, version, source_id: batch.offsets[2 + bank], payload });
+    }
+    Some(())
+}
+
+/// Size, type and version at place `column` of row `row` of the batch's tables.
+fn entry(batch: BatchView<'_>, row: usize, column: usize) -> Option<(usize, u8, Option<u8>)> {
+    let sizes: &[u16] = bytemuck::cast_slice(batch.sizes);
+    let size = *sizes.get((*batch.sizes.get(row)? as usize).checked_add(column)?)?;
+    let byte = |words: &[u32]| {
+        let bytes: &[u8] = bytemuck::cast_slice(words);
+        bytes.get((*words.get(row)? as usize).checked_add(column)?).copied()
+    };
+    let version = match batch.versions {
+        None => None,
+        Some(versions) => Some(byte(versions)?),
+    };
+    Some((usize::from(size), byte(batch.types)?, version))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_le_bytes(bytes.try_into().ok()?))
+}
+
+/// The events of a batch in MEP layout: as many batches as the sequence of sourceIDs changes, in the order of events.
+///
+/// # Errors
+/// [`BuildError::Full`] when a single event exceeds 4 GiB, which only fragments that overlap can.
+pub fn to_mep(batch: BatchView<'_>) -> Result<Vec<EventBatch>, BuildError> {
+    let mut batches = Vec::new();
+    let mut rows: Vec<Vec<Bank<'_>>> = Vec::new();
+    let mut meta = Vec::new();
+    let mut bytes = 0u64;
+    for e in 0..batch.n_events {
+        let mut banks = Vec::new();
+        let whole = banks_of(batch, e, &mut banks);
+        let needed = banks.iter().map(|bank| bank.payload.len().next_multiple_of(4) as u64).sum::<u64>();
+        let same = rows
+            .last()
+            .is_none_or(|row| row.iter().map(|bank| bank.source_id).eq(banks.iter().map(|bank| bank.source_id)));
+        if !same || bytes + needed > u64::from(u32::MAX) {
+            batches.push(mep_batch(&rows, std::mem::take(&mut meta), batch.versions.is_some())?);
+            rows.clear();
+            bytes = 0;
+        }
+        bytes += needed;
+        rows.push(banks);
+        let known = batch.meta_of(e);
+        meta.push(EventMeta { broken: known.broken || !whole, ..known });
+    }
+    if !rows.is_empty() {
+        batches.push(mep_batch(&rows, meta, batch.versions.is_some())?);
+    }
+    Ok(batches)
+}
+
+/// One MEP batch of events with the same sequence of sourceIDs.
+fn mep_batch(rows: &[Vec<Bank<'_>>], meta: Vec<EventMeta>, versioned: bool) -> Result<EventBatch, BuildError> {
+    let (n_events, n_banks) = (rows.len(), rows.first().map_or(0, Vec::len));
+    if n_events.saturating_mul(n_banks) > u32::MAX as usize / 2 {
+        return Err(BuildError::Full);
+    }
+    let mut offsets = vec![n_banks as u32, 0];
+    offsets.extend(rows.first().into_iter().flatten().map(|bank| bank.source_id));
+    offsets.resize(2 + n_banks * (1 + n_events), 0);
+    let mut raw = Vec::new();
+    let (mut sizes, mut types, mut versions) = (Vec::new(), Vec::new(), Vec::new());
+    for b in 0..n_banks {
+        for (e, row) in rows.iter().enumerate() {
+            let bank = row[b];
+            offsets[2 + n_banks * (1 + e) + b] = u32::try_from(raw.len()).map_err(|_| BuildError::Full)?;
+            raw.extend(bank.payload);
+            raw.resize(raw.len().next_multiple_of(4), 0);
+            sizes.push(bank.payload.len() as u16);
+            types.push(bank.kind);
+            versions.push(bank.version.unwrap_or_default());
+        }
+    }
+    let mut mep = EventBatch { layout: Layout::Mep, n_events, raw, offsets, meta, ..EventBatch::default() };
+    let first = |per_word: usize| (0..n_banks).map(move |b| (per_word * n_banks + b * n_events) as u32);
+    table(&mut mep.sizes, first(2), &sizes);
+    table(&mut mep.types, first(4), &types);
+    if versioned {
+        table(mep.versions.get_or_insert_default(), first(4), &versions);
+    }
+    Ok(mep)
+}
+
+/// The events of a batch, of either layout, in Allen layout.
+///
+/// # Errors
+/// [`BuildError::Full`] when they exceed 4 GiB.
+pub fn to_allen(batch: BatchView<'_>) -> Result<EventBatch, BuildError> {
+    let mut builder = BatchBuilder::keeping_all(batch.versions.is_some());
+    let mut banks = Vec::new();
+    for e in 0..batch.n_events {
+        let whole = banks_of(batch, e, &mut banks);
+        let known = batch.meta_of(e);
+        builder.push(EventMeta { broken: known.broken || !whole, ..known }, banks.iter().copied())?;
+    }
+    let mut allen = EventBatch::default();
+    builder.finish(&mut allen);
+    Ok(allen)
+}

@@ -1,0 +1,258 @@
+//! Several files, one behind the other: as events, or as batches.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use super::allen_dump::looks_like_dump;
+use super::event::{Format, kind};
+use super::mdf::u32_at;
+use super::{AllenDumpReader, BatchBuilder, BuildError, Damage, EventBatch, InputError, MdfReader, Place, RawEvent};
+
+/// Tells the format from a file's first 12 bytes, then its extension, then the first bytes again.
+fn format_of(begin: &[u8], length: Option<u64>, path: &Path) -> Format {
+    let equal_sizes = begin.len() >= 12 && begin[..4] == begin[4..8] && begin[..4] == begin[8..12];
+    if equal_sizes && u32_at(begin, 0) != 0 {
+        return Format::Mdf;
+    }
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("mdf" | "raw") => Format::Mdf,
+        Some("bin") => Format::AllenDump,
+        _ if looks_like_dump(begin, length) => Format::AllenDump,
+        _ => Format::Mdf,
+    }
+}
+
+#[derive(Debug)]
+enum Source {
+    Mdf(MdfReader),
+    Dump(AllenDumpReader),
+}
+
+impl Source {
+    fn open(path: &Path) -> Result<Self, InputError> {
+        let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
+        let file = File::open(path).map_err(cannot)?;
+        let meta = file.metadata().map_err(cannot)?;
+        let length = meta.is_file().then_some(meta.len());
+        let mut input = BufReader::with_capacity(1 << 18, file);
+        let begin = input.fill_buf().map_err(cannot)?;
+        Ok(match format_of(&begin[..begin.len().min(12)], length, path) {
+            Format::Mdf => Self::Mdf(MdfReader::new(input, path, length)),
+            Format::AllenDump => Self::Dump(AllenDumpReader::new(input, path)?),
+        })
+    }
+
+    fn advance(&mut self) -> Result<bool, InputError> {
+        match self {
+            Self::Mdf(reader) => reader.advance(),
+            Self::Dump(reader) => Ok(reader.advance()),
+        }
+    }
+
+    fn event(&self) -> RawEvent<'_> {
+        match self {
+            Self::Mdf(reader) => reader.event(),
+            Self::Dump(reader) => reader.event(),
+        }
+    }
+
+    fn position(&self) -> u64 {
+        match self {
+            Self::Mdf(reader) => reader.position(),
+            Self::Dump(reader) => reader.length(),
+        }
+    }
+}
+
+/// The events of several files, one behind the other. Each file's format is told by its content, then its extension.
+#[derive(Debug)]
+pub struct Events {
+    files: std::vec::IntoIter<PathBuf>,
+    current: Option<Source>,
+    /// Bytes of the files that are done.
+    done: u64,
+    total: u64,
+}
+
+impl Events {
+    /// The events of `files`. A file is opened when its turn comes.
+    pub fn new(files: impl IntoIterator<Item: Into<PathBuf>>) -> Self {
+        let files: Vec<PathBuf> = files.into_iter().map(Into::into).collect();
+        let total = files.iter().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
+        Self { files: files.into_iter(), current: None, done: 0, total }
+    }
+
+    /// The next event, or `None` after the last of the last file. After an error there are no further events.
+    ///
+    /// # Errors
+    /// When a file cannot be opened or followed: see [`InputError`].
+    pub fn next_event(&mut self) -> Result<Option<RawEvent<'_>>, InputError> {
+        Ok(if self.advance()? { self.event() } else { None })
+    }
+
+    /// Bytes read, of [`Self::total_bytes`].
+    pub fn bytes_read(&self) -> u64 {
+        self.done + self.current.as_ref().map_or(0, Source::position)
+    }
+
+    /// Bytes of all files.
+    pub const fn total_bytes(&self) -> u64 {
+        self.total
+    }
+
+    fn event(&self) -> Option<RawEvent<'_>> {
+        self.current.as_ref().map(Source::event)
+    }
+
+    fn advance(&mut self) -> Result<bool, InputError> {
+        let result = self.try_advance();
+        if result.is_err() {
+            self.files = Vec::new().into_iter();
+            self.current = None;
+        }
+        result
+    }
+
+    fn try_advance(&mut self) -> Result<bool, InputError> {
+        loop {
+            if let Some(source) = &mut self.current {
+                if source.advance()? {
+                    return Ok(true);
+                }
+                self.done += source.position();
+            }
+            let Some(file) = self.files.next() else {
+                self.current = None;
+                return Ok(false);
+            };
+            self.current = Some(Source::open(&file)?);
+        }
+    }
+}
+
+/// How many events' damage [`Seen`] keeps in words.
+const MAX_DAMAGES: usize = 16;
+
+/// The versions of a file's banks.
+#[derive(Clone, Debug)]
+pub struct FileVersions {
+    /// The file.
+    pub file: PathBuf,
+    /// Its banks of the types that are decoded (66, 68), by version byte; `None` where the file has none.
+    pub versions: BTreeMap<Option<u8>, u64>,
+}
+
+/// What was seen in the files on the way into the batches.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Events.
+    pub events: u64,
+    /// The versions of the files that have banks to decode.
+    pub files: Vec<FileVersions>,
+    /// Events with such banks that `ut-decode generate` made.
+    pub generated: u64,
+    /// Events with such banks that it did not make.
+    pub measured: u64,
+    /// What was wrong with events, of the first few.
+    pub damages: Vec<(Place, Damage)>,
+}
+
+impl Seen {
+    fn add(&mut self, event: &RawEvent<'_>) {
+        self.events += 1;
+        let mut banks = event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)).peekable();
+        if banks.peek().is_some() {
+            *(if event.is_generated() { &mut self.generated } else { &mut self.measured }) += 1;
+            let known = self.files.pop_if(|last| last.file == event.file);
+            let new = || FileVersions { file: event.file.to_path_buf(), versions: BTreeMap::new() };
+            let mut file = known.unwrap_or_else(new);
+            banks.for_each(|bank| *file.versions.entry(bank.version).or_default() += 1);
+            self.files.push(file);
+        }
+        if let Some(damage) = event.damage
+            && self.damages.len() < MAX_DAMAGES
+        {
+            self.damages.push((event.place(), damage.clone()));
+        }
+    }
+}
+
+/// The events of several files as batches in Allen layout.
+#[derive(Debug)]
+pub struct Batches {
+    events: Events,
+    builder: BatchBuilder,
+    max_events: usize,
+    max_bytes: usize,
+    /// The event in hand was read and is in no batch yet.
+    waiting: bool,
+    error: Option<InputError>,
+    seen: Seen,
+}
+
+impl Batches {
+    /// Batches of at most `max_events` events (at least 1) and, unless a single event is larger, `max_bytes` bytes.
+    pub fn new(events: Events, max_events: usize, max_bytes: usize) -> Self {
+        let (max_events, builder, seen) = (max_events.max(1), BatchBuilder::new(), Seen::default());
+        Self { events, builder, max_events, max_bytes, waiting: false, error: None, seen }
+    }
+
+    /// What was seen so far, the events of the last batch included (and perhaps one of the next).
+    pub const fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    /// The files being read.
+    pub const fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Puts the next events into `batch`, whose buffers are reused; false, and an empty batch, after the last.
+    ///
+    /// # Errors
+    /// When a file cannot be followed. The events before come first, in a batch of their own.
+    pub fn next_into(&mut self, batch: &mut EventBatch) -> Result<bool, InputError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        if let Err(error) = self.collect() {
+            if self.builder.n_events() == 0 {
+                return Err(error);
+            }
+            self.error = Some(error);
+        }
+        self.builder.finish(batch);
+        Ok(batch.n_events > 0)
+    }
+
+    fn collect(&mut self) -> Result<(), InputError> {
+        while self.builder.n_events() < self.max_events {
+            if !self.waiting {
+                if !self.events.advance()? {
+                    break;
+                }
+                self.waiting = true;
+                if let Some(event) = self.events.event() {
+                    self.seen.add(&event);
+                }
+            }
+            let Some(event) = self.events.event() else { break };
+            let begun = self.builder.n_events() > 0;
+            let bytes: usize = event.entries.iter().filter(|b| kind::is_ut(b.kind)).map(|b| b.length + 8).sum();
+            if begun && (self.builder.bytes() + bytes > self.max_bytes || !self.builder.agrees(event.banks())) {
+                break;
+            }
+            match self.builder.push(event.meta(), event.banks()) {
+                Ok(()) => self.waiting = false,
+                Err(BuildError::Full) if begun => break,
+                Err(source) => {
+                    self.waiting = false;
+                    return Err(InputError::Batch { place: event.place(), source });
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Encoders of bank payloads (spec section 1). What they write, a decoder reads back.
+
+use crate::detector::LANES_PER_BOARD;
+
+/// Hits that a lane of a v5 bank can have: the count byte 255 marks a bad bank.
+pub const MAX_HITS_OF_LANE: usize = 254;
+
+/// Bytes of a v5 bank's header.
+const V5_HEADER: usize = 8;
+
+/// u16 of a row of a v5 bank.
+const ROW: usize = 16;
+
+/// A strip with its ADC count: strip of the sector, 0…511, and ADC, 0…31.
+pub type Strip = (u16, u8);
+
+/// A cluster word of a v4 bank with what the front end sends along.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct V4Cluster {
+    /// Channel of the board, 0…3071: hybrid · 512 + strip.
+    pub channel: u16,
+    /// Position beyond the channel in quarter strips, 0…3.
+    pub fraction: u8,
+    /// Whether the cluster is wider than two strips.
+    pub wide: bool,
+    /// Whether the charge is above the spill-over threshold.
+    pub high_threshold: bool,
+    /// Charge of the two neighbouring strips.
+    pub neighbour_sum: i8,
+    /// ADC counts of one to four strips, 0…127 each.
+    pub adc: Vec<u8>,
+}
+
+/// The payload of a v5 bank with these hits in its lanes 0…5, in the order given; without hits the header alone.
+///
+/// # Panics
+/// When a lane has more than [`MAX_HITS_OF_LANE`] hits, a strip is beyond 511 or an ADC count beyond 31.
+pub fn encode_v5(lanes: [&[Strip]; LANES_PER_BOARD]) -> Vec<u8> {
+    let most = lanes.iter().map(|hits| hits.len()).max().unwrap_or(0);
+    assert!(most <= MAX_HITS_OF_LANE, "a lane has at most {MAX_HITS_OF_LANE} hits");
+    let rows = most.div_ceil(2);
+    // A row's last four u16 belong to no lane; the last row goes without them, so header and rows take 32 bytes a row.
+    let mut payload = vec![0; V5_HEADER.max(2 * ROW * rows)];
+    for (lane, hits) in lanes.iter().enumerate() {
+        payload[[4, 5, 6, 7, 0, 1][lane]] = hits.len() as u8;
+        for (i, &(strip, adc)) in hits.iter().enumerate() {
+            assert!(strip < 512 && adc < 32, "strip {strip} or ADC {adc} out of range");
+            let word = strip << 5 | u16::from(adc);
+            let at = V5_HEADER + 2 * (ROW * (i / 2) + 2 * (LANES_PER_BOARD - 1 - lane) + i % 2);
+            payload[at..at + 2].copy_from_slice(&word.to_le_bytes());
+        }
+    }
+    payload
+}
+
+/// The payload of a v4 bank with these clusters, in the order given; `pcn` is the pipeline column number.
+///
+/// # Panics
+/// When there are more than 65535 clusters, a channel is beyond 4095 (12 bits; a board has 3072), a fraction beyond 3,
+/// or a cluster has no ADC count, more than four of them, or one beyond 127.
+pub fn encode_v4(clusters: &[V4Cluster], pcn: u8) -> Vec<u8> {
+    let n = u16::try_from(clusters.len()).expect("the header counts up to 65535 clusters");
+    let mut payload = (u32::from(n) | u32::from(pcn) << 16).to_le_bytes().to_vec();
+    for cluster in clusters {
+        assert!(cluster.channel < 4096 && cluster.fraction < 4, "channel or fraction out of range");
+        let word = u16::from(cluster.fraction)
+            | cluster.channel << 2
+            | u16::from(cluster.wide) << 14
+            | u16::from(cluster.high_threshold) << 15;
+        payload.extend(word.to_le_bytes());
+    }
+    payload.resize(payload.len().next_multiple_of(4), 0);
+    for V4Cluster { neighbour_sum, adc, .. } in clusters {
+        let (last, first) = adc.split_last().expect("a cluster has at least one strip");
+        assert!(adc.len() <= 4 && adc.iter().all(|&a| a < 128), "at most four ADC counts of 7 bits");
+        payload.push(neighbour_sum.to_le_bytes()[0]);
+        payload.extend(first);
+        payload.push(last | 0x80);
+    }
+    payload
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_v5_bank_without_hits_is_its_header() {
+        assert_eq!(encode_v5([&[]; 6]), [0; 8]);
+    }
+
+    #[test]
+    fn v5_hits_lie_in_rows_of_sixteen() {
+        let payload = encode_v5([&[(1, 2), (3, 4), (511, 31)], &[], &[], &[], &[], &[(256, 5)]]);
+        assert_eq!(payload.len(), 64);
+        assert_eq!(payload[..8], [0, 1, 0, 0, 3, 0, 0, 0]);
+        let word = |i: usize| u16::from_le_bytes([payload[8 + 2 * i], payload[9 + 2 * i]]);
+        assert_eq!([word(0), word(10), word(11), word(26)], [256 << 5 | 5, 1 << 5 | 2, 3 << 5 | 4, 0x3FFF]);
+        assert_eq!((0..28).filter(|&i| word(i) != 0).count(), 4);
+    }
+
+    #[test]
+    fn the_fullest_v5_bank_fits() {
+        let hits: Vec<_> = (0..254).map(|strip| (strip, 1)).collect();
+        let payload = encode_v5([&hits; 6]);
+        assert_eq!(payload.len(), 32 * 127);
+        assert_eq!(payload[..2], [254, 254]);
+    }
+
+    #[test]
+    fn v4_clusters_have_words_padding_and_adc_tail() {
+        let cluster = V4Cluster {
+            channel: 3071,
+            fraction: 2,
+            wide: false,
+            high_threshold: true,
+            neighbour_sum: -1,
+            adc: vec![19, 18],
+        };
+        assert_eq!(encode_v4(&[], 128), [0, 0, 128, 0]);
+        let word = (0x8000 + 3071 * 4 + 2_u16).to_le_bytes();
+        assert_eq!(encode_v4(&[cluster], 128), [1, 0, 128, 0, word[0], word[1], 0, 0, 0xFF, 19, 0x92]);
+    }
+}

@@ -1,0 +1,184 @@
+//! Seeded events: strips on the sectors of the synthetic UT, and the banks that its boards would send.
+
+use super::encode::{MAX_HITS_OF_LANE, Strip, V4Cluster, encode_v4, encode_v5};
+use super::spectra::{Dice, activity, density};
+use super::{Profile, cabling, geometry};
+use crate::detector::{BankVersion, Boards, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR, Sector, sector_id};
+
+/// Run number of synthetic events.
+const RUN: u32 = 1;
+
+/// Pipeline column number in the header of v4 banks.
+const PCN: u8 = 128;
+
+/// One cluster in so many is in the same sector as the one before.
+const SHOWER: u32 = 18;
+
+/// Strips that a v4 front end joins to one cluster.
+const MAX_V4_CLUSTER: usize = 4;
+
+/// Charge from which a v4 cluster is marked as above the high threshold.
+const HIGH_THRESHOLD: u32 = 16;
+
+/// A synthetic event: its UT banks, one a board that is in use, all of type 66 and of the generator's version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SynthEvent {
+    /// Run number; the same for all.
+    pub run: u32,
+    /// Event number: the event's index in the generator's sequence.
+    pub event: u64,
+    /// sourceID and payload (without header and padding) of each bank, by board.
+    pub banks: Vec<(u16, Vec<u8>)>,
+}
+
+/// Makes the events of a profile and a seed: as an iterator that never ends, or one by one by their index.
+///
+/// An event depends on profile, seed and index alone; v4 and v5 events of the same three have the same strips (but for
+/// those that a v5 lane with more than 254 hits cannot send).
+///
+/// ```
+/// use ut_decoding::detector::BankVersion;
+/// use ut_decoding::synth::{Generator, Profile};
+///
+/// let generator = Generator::new(Profile::PpNominal, BankVersion::V5, 1);
+/// let event = generator.event(7);
+/// assert_eq!(event.banks.len(), 216);
+/// assert_eq!(generator.skip(7).next(), Some(event));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Generator {
+    profile: Profile,
+    seed: u64,
+    boards: Boards,
+    /// Sector ids of the slots; `None` where nothing is connected.
+    sectors: Vec<Option<u16>>,
+    /// Sector → sum of the weights of the sectors up to and with it; the last is the sum of all.
+    weights: Vec<f64>,
+    /// Index of the event that the iterator gives next.
+    next: u64,
+}
+
+impl Generator {
+    /// The events of a profile and a seed in a bank format.
+    pub fn new(profile: Profile, version: BankVersion, seed: u64) -> Self {
+        let boards = cabling::boards(version);
+        let sectors = boards.lanes.iter().map(|lane| sector_id(lane).filter(|_| lane.is_connected())).collect();
+        let mut sum = 0.0;
+        let weight = |sector: &Sector| {
+            let area = f64::from(sector.pitch) * f64::from(STRIPS_PER_SECTOR) * f64::from(sector.dy);
+            sum += area * density(cabling::radius2(sector));
+            sum
+        };
+        let weights = geometry::geometry(0).sectors.iter().map(weight).collect();
+        Self { profile, seed, boards, sectors, weights, next: 0 }
+    }
+
+    /// The bank format of the events.
+    pub const fn version(&self) -> BankVersion {
+        self.boards.version
+    }
+
+    /// The event of an index.
+    pub fn event(&self, index: u64) -> SynthEvent {
+        let mut dice = Dice::new(self.seed, index);
+        let activity = activity(self.seed, index, self.profile.is_ions());
+        let sectors = self.strips(activity, &mut dice);
+        let banks = match self.boards.version {
+            BankVersion::V4 => self.v4_banks(&sectors, &mut dice),
+            BankVersion::V5 => self.v5_banks(&sectors),
+        };
+        SynthEvent { run: RUN, event: index, banks }
+    }
+
+    /// Sector → strips that were hit, ascending, each once.
+    fn strips(&self, activity: f64, dice: &mut Dice) -> Vec<Vec<Strip>> {
+        let clusters = (self.profile.mean_clusters() * activity).round() as u32;
+        let mut sectors = vec![Vec::new(); N_SECTORS];
+        let sum = self.weights[N_SECTORS - 1];
+        let mut sector = None;
+        for _ in 0..clusters {
+            // Showers: some clusters are where the one before is.
+            let stays = dice.below(SHOWER) == 0;
+            let anew = |dice: &mut Dice| {
+                let at = dice.unit() * sum;
+                self.weights.partition_point(|&w| w <= at).min(N_SECTORS - 1)
+            };
+            let sector = *sector.insert(sector.filter(|_| stays).unwrap_or_else(|| anew(dice)));
+            let size = dice.cluster_size();
+            let first = dice.below(STRIPS_PER_SECTOR) as u16;
+            for strip in first..(first + size).min(STRIPS_PER_SECTOR as u16) {
+                sectors[sector].push((strip, dice.adc(size)));
+            }
+        }
+        for strips in &mut sectors {
+            // Stable: of clusters that overlap, the one thrown first has the strip.
+            strips.sort_by_key(|&(strip, _)| strip);
+            strips.dedup_by_key(|&mut (strip, _)| strip);
+        }
+        sectors
+    }
+
+    fn v5_banks(&self, sectors: &[Vec<Strip>]) -> Vec<(u16, Vec<u8>)> {
+        let bank = |board: usize| {
+            let mut lanes: [&[Strip]; LANES_PER_BOARD] = [&[]; LANES_PER_BOARD];
+            for (lane, hits) in lanes.iter_mut().enumerate() {
+                let slot = board * LANES_PER_BOARD + lane;
+                if let Some(sector) = self.sectors[slot] {
+                    let strips = &sectors[usize::from(sector)];
+                    *hits = strips;
+                    if cabling::has_two_lanes(&self.boards.lanes[slot]) {
+                        let (low, high) = strips.split_at(strips.partition_point(|&(strip, _)| strip < 256));
+                        let second = self.boards.lanes[slot].chan_id & cabling::SUB_SECTOR_BIT != 0;
+                        *hits = if second { high } else { low };
+                    }
+                    // What the count cannot say, a front end cannot send.
+                    *hits = &hits[..hits.len().min(MAX_HITS_OF_LANE)];
+                }
+            }
+            (cabling::source_id(&self.boards, board), encode_v5(lanes))
+        };
+        (0..self.boards.n_boards()).map(bank).collect()
+    }
+
+    fn v4_banks(&self, sectors: &[Vec<Strip>], dice: &mut Dice) -> Vec<(u16, Vec<u8>)> {
+        let used = (0..self.boards.n_boards()).filter(|&board| self.boards.strips_per_hybrid[board] != 0);
+        let bank = |board: usize| {
+            let mut clusters = Vec::new();
+            for hybrid in 0..LANES_PER_BOARD {
+                if let Some(sector) = self.sectors[board * LANES_PER_BOARD + hybrid] {
+                    let strips = &sectors[usize::from(sector)];
+                    for run in strips.chunk_by(|a, b| a.0 + 1 == b.0) {
+                        clusters.extend(run.chunks(MAX_V4_CLUSTER).map(|strips| v4_cluster(hybrid, strips, dice)));
+                    }
+                }
+            }
+            (cabling::source_id(&self.boards, board), encode_v4(&clusters, PCN))
+        };
+        used.map(bank).collect()
+    }
+}
+
+impl Iterator for Generator {
+    type Item = SynthEvent;
+
+    fn next(&mut self) -> Option<SynthEvent> {
+        let event = self.event(self.next);
+        self.next += 1;
+        Some(event)
+    }
+}
+
+/// The cluster that a v4 front end makes of neighbouring strips: mean weighted by ADC, rounded to quarter strips.
+fn v4_cluster(hybrid: usize, strips: &[Strip], dice: &mut Dice) -> V4Cluster {
+    let charge: u32 = strips.iter().map(|&(_, adc)| u32::from(adc)).sum();
+    let moment: u32 = (0..).zip(strips).map(|(i, &(_, adc))| i * u32::from(adc)).sum();
+    let quarters = (8 * moment + charge) / (2 * charge);
+    V4Cluster {
+        channel: (hybrid * STRIPS_PER_SECTOR as usize) as u16 + strips[0].0 + (quarters / 4) as u16,
+        fraction: (quarters % 4) as u8,
+        wide: strips.len() > 2,
+        high_threshold: charge >= HIGH_THRESHOLD,
+        neighbour_sum: dice.neighbour_sum(),
+        adc: strips.iter().map(|&(_, adc)| adc).collect(),
+    }
+}

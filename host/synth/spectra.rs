@@ -1,0 +1,151 @@
+//! The random numbers behind synthetic events: measured spectra as small tables, and how to draw from them.
+//!
+//! The tables are rounded fits to 20 simulated minimum-bias events (mean 1132 clusters). Drawing takes only additions,
+//! multiplications, divisions and square roots, so that a seed gives the same events on every machine.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// Random numbers of one event.
+pub(super) struct Dice(ChaCha8Rng);
+
+impl Dice {
+    /// The numbers of event `event` of a seed: a stream of its own, whatever was drawn for other events.
+    pub fn new(seed: u64, event: u64) -> Self {
+        let mut key = *b"........ut-decoding synth events";
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        let mut rng = ChaCha8Rng::from_seed(key);
+        rng.set_stream(event);
+        Self(rng)
+    }
+
+    /// A number from 0 to 1, 1 excluded.
+    pub fn unit(&mut self) -> f64 {
+        unit(self.0.next_u64())
+    }
+
+    /// A number from 0 to `n`, `n` excluded.
+    pub fn below(&mut self, n: u32) -> u32 {
+        ((u64::from(self.0.next_u32()) * u64::from(n)) >> 32) as u32
+    }
+
+    /// The place in a table of weights, each place as often as its weight says.
+    fn place(&mut self, weights: &[u16]) -> usize {
+        let mut left = self.below(weights.iter().map(|&w| u32::from(w)).sum());
+        for (i, &weight) in weights.iter().enumerate() {
+            match left.checked_sub(weight.into()) {
+                Some(rest) => left = rest,
+                None => return i,
+            }
+        }
+        weights.len() - 1
+    }
+
+    /// Strips of a cluster.
+    pub fn cluster_size(&mut self) -> u16 {
+        /// Sizes 1 to 11, and everything from 12 on, in 1/10000.
+        const SIZES: [u16; 12] = [7440, 1664, 490, 167, 73, 50, 27, 21, 15, 11, 10, 32];
+        /// Sizes of the tail fall with the square, from the first to before the last.
+        const TAIL: (f64, f64) = (12.0, 77.0);
+        let size = self.place(&SIZES) + 1;
+        if size < SIZES.len() {
+            return size as u16;
+        }
+        let (first, last) = TAIL;
+        (first / (1.0 - self.unit() * (1.0 - first / last))) as u16
+    }
+
+    /// ADC count of a strip of a cluster with `size` strips.
+    pub fn adc(&mut self, size: u16) -> u8 {
+        /// Counts 6 to 31 in 1/1000. The first is the threshold, the last the saturation.
+        const FIRST: u8 = 6;
+        const ALONE: [u16; 26] =
+            [74, 12, 7, 4, 75, 6, 9, 9, 15, 24, 39, 51, 66, 75, 76, 75, 65, 56, 40, 32, 28, 19, 17, 14, 12, 100];
+        const PAIR: [u16; 26] =
+            [87, 77, 72, 68, 62, 57, 56, 52, 50, 48, 40, 34, 30, 27, 24, 22, 18, 16, 13, 12, 10, 9, 7, 6, 5, 98];
+        const MORE: [u16; 26] =
+            [80, 72, 69, 63, 61, 54, 46, 41, 38, 36, 29, 24, 26, 25, 17, 16, 15, 13, 12, 9, 8, 6, 6, 5, 5, 219];
+        FIRST
+            + self.place(match size {
+                1 => &ALONE,
+                2 => &PAIR,
+                _ => &MORE,
+            }) as u8
+    }
+
+    /// Charge that the front end finds on the two strips beside a v4 cluster.
+    pub fn neighbour_sum(&mut self) -> i8 {
+        /// Sums −3 to 8 in 1/1000.
+        const SUMS: [u16; 12] = [12, 32, 74, 126, 151, 154, 138, 117, 89, 48, 27, 32];
+        self.place(&SUMS) as i8 - 3
+    }
+}
+
+/// How much busier than the mean event `event` of a seed is; 1 on average.
+///
+/// Events take their places in the distribution in steps of the golden ratio from where the seed says: that spreads them
+/// so evenly that even a few dozen events in a row have nearly the mean of the profile.
+pub(super) fn activity(seed: u64, event: u64, ions: bool) -> f64 {
+    /// Deciles of the number of clusters in units of its mean.
+    const DECILES: [f64; 11] = [0.30, 0.42, 0.58, 0.68, 0.77, 0.86, 0.97, 1.10, 1.34, 1.62, 1.98];
+    /// 2⁶⁴ divided by the golden ratio.
+    const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+    let steps = (DECILES.len() - 1) as f64;
+    let mean = DECILES.windows(2).map(|d| f64::midpoint(d[0], d[1])).sum::<f64>() / steps;
+    let mean_square = DECILES.windows(2).map(|d| (d[0] * d[0] + d[0] * d[1] + d[1] * d[1]) / 3.0).sum::<f64>() / steps;
+    let start = Dice::new(seed, u64::MAX).0.next_u64();
+    let at = unit(start.wrapping_add(event.wrapping_mul(STEP))) * steps;
+    let i = at as usize;
+    let x = DECILES[i] + (at - i as f64) * (DECILES[i + 1] - DECILES[i]);
+    // Ions: the square, which is wider and steeper.
+    if ions { x * x / mean_square } else { x / mean }
+}
+
+/// The upper 53 bits of `bits` as a number from 0 to 1, 1 excluded.
+fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// Clusters per area at a distance from the beam, in arbitrary units, from its square in mm²: falls with the distance to
+/// the power 1.625, and less steeply within 5 cm.
+pub(super) fn density(radius2: f64) -> f64 {
+    let root = (radius2 + 2500.0).sqrt();
+    // root^1.625
+    1.0 / (root * root.sqrt() * root.sqrt().sqrt().sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_dozen_events_in_a_row_have_the_mean_activity() {
+        for seed in 0..20 {
+            for first in (0..2000).step_by(100) {
+                let mean = (first..first + 40).map(|event| activity(seed, event, false)).sum::<f64>() / 40.0;
+                assert!((mean - 1.0).abs() < 0.06, "seed {seed}, from event {first}: {mean}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_place_of_a_table_is_drawn_as_often_as_it_weighs() {
+        let mut dice = Dice::new(1, 0);
+        let mut drawn = [0; 4];
+        (0..40_000).for_each(|_| drawn[dice.place(&[1, 0, 2, 1])] += 1);
+        assert_eq!(drawn[1], 0);
+        assert!([drawn[0], drawn[2] / 2, drawn[3]].iter().all(|n| (9_500..10_500).contains(n)), "{drawn:?}");
+    }
+
+    #[test]
+    fn cluster_sizes_and_adc_counts_stay_in_their_ranges() {
+        let mut dice = Dice::new(2, 0);
+        let mut largest = 0;
+        for _ in 0..200_000 {
+            let size = dice.cluster_size();
+            largest = largest.max(size);
+            assert!((1..=76).contains(&size) && (6..=31).contains(&dice.adc(size)));
+        }
+        assert!(largest >= 75);
+    }
+}

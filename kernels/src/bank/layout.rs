@@ -1,0 +1,136 @@
+//! Where the banks of an event lie in a batch, in Allen or MEP layout (spec section 1, "Inputs in memory").
+//!
+//! Every word that leads to a bank is checked before it is followed. A bank that is not there as the batch says is
+//! `None`: the batch contradicts itself, and the event ends before this bank. Offsets are bytes from the start of `raw`,
+//! which is shorter than 4 GiB: a sum that does not fit u32 lies beyond it.
+
+use crate::block::{Block, Global};
+use crate::switches::BatchLayout;
+
+/// A batch in memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// The bytes that `offsets` point into.
+    pub raw: Global<'a, u8>,
+    /// Allen: an offset an event. MEP: `n_banks`, 0, `n_banks` sourceIDs, `n_banks` offsets an event.
+    pub offsets: Global<'a, u32>,
+    /// Places of rows, then the rows: payload sizes, u16. A row is an event (Allen) or a bank (MEP).
+    pub sizes: Global<'a, u32>,
+    /// The same with bank types, u8.
+    pub types: Global<'a, u32>,
+    /// The same with version bytes; not looked at unless `has_versions` is 1.
+    pub versions: Global<'a, u32>,
+    /// 1 where the batch carries versions, else 0.
+    pub has_versions: u32,
+}
+
+/// The banks of one event.
+#[derive(Clone, Copy, Debug)]
+pub struct EventBanks {
+    event: u32,
+    /// Banks that the event says it has.
+    pub n_banks: u32,
+    /// Allen: byte offset of the table `rel`.
+    table: u32,
+}
+
+/// One bank whose payload is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Bank {
+    /// Type byte.
+    pub kind: u8,
+    /// Version byte; `None` where the batch carries none.
+    pub version: Option<u8>,
+    /// Which board sent it.
+    pub source_id: u32,
+    /// Byte offset of the payload in `raw`.
+    pub payload: u32,
+    /// Bytes of the payload, all within `raw`.
+    pub size: u32,
+}
+
+impl Batch<'_> {
+    /// The banks of event `event`; `None` where the event's table of banks is not there.
+    #[inline(always)]
+    pub fn event<B: Block>(&self, block: &B, layout: BatchLayout, event: u32) -> Option<EventBanks> {
+        match layout {
+            BatchLayout::Allen => {
+                let start = load_if_there(block, self.offsets, Some(event))?;
+                let table = start.checked_add(4)?;
+                if table > self.raw.len() {
+                    return None;
+                }
+                let n_banks: u32 = block.load_bytes(self.raw, start);
+                // n_banks + 1 words; one word more than fits u32 in bytes is beyond the end as well.
+                let words_there = (self.raw.len() - table) / 4;
+                (n_banks < words_there).then_some(EventBanks { event, n_banks, table })
+            }
+            BatchLayout::Mep => {
+                let n_banks = load_if_there(block, self.offsets, Some(0))?;
+                let header = n_banks.checked_add(2)?;
+                (header <= self.offsets.len()).then_some(EventBanks { event, n_banks, table: 0 })
+            }
+        }
+    }
+
+    /// Bank `bank` (below `n_banks`) of an event; `None` where the batch contradicts itself.
+    #[inline(always)]
+    pub fn bank<B: Block>(&self, block: &B, layout: BatchLayout, banks: &EventBanks, bank: u32) -> Option<Bank> {
+        let (row, column) = match layout {
+            BatchLayout::Allen => (banks.event, bank),
+            BatchLayout::Mep => (bank, banks.event),
+        };
+        let size = u32::from(entry(block, self.sizes, self.sizes.as_u16(), row, column)?);
+        let (source_id, payload) = match layout {
+            BatchLayout::Allen => {
+                // The table is there: n_banks + 1 words from `table` on.
+                let base = banks.table + 4 * (banks.n_banks + 1);
+                let rel: u32 = block.load_bytes(self.raw, banks.table + 4 * bank);
+                let rel_end: u32 = block.load_bytes(self.raw, banks.table + 4 * (bank + 1));
+                let end = base.checked_add(rel_end)?;
+                if rel_end.checked_sub(rel)? < 4 + size || end > self.raw.len() {
+                    return None;
+                }
+                let fragment = base + rel;
+                (block.load_bytes(self.raw, fragment), fragment + 4)
+            }
+            BatchLayout::Mep => {
+                let place = banks.event.checked_add(1).and_then(|rows| rows.checked_mul(banks.n_banks));
+                let place = place.and_then(|place| place.checked_add(2)?.checked_add(bank));
+                let payload = load_if_there(block, self.offsets, place)?;
+                if payload.checked_add(size)? > self.raw.len() {
+                    return None;
+                }
+                (block.load(self.offsets, 2 + bank), payload)
+            }
+        };
+        let kind = entry(block, self.types, self.types.as_u8(), row, column)?;
+        let version = if self.has_versions == 0 {
+            None
+        } else {
+            Some(entry(block, self.versions, self.versions.as_u8(), row, column)?)
+        };
+        Some(Bank { kind, version, source_id, payload, size })
+    }
+}
+
+/// Entry `column` of row `row`: word `row` of `words` is the row's place in `entries`, which is the same memory.
+#[inline(always)]
+fn entry<B: Block, T: crate::block::Plain>(
+    block: &B,
+    words: Global<'_, u32>,
+    entries: Global<'_, T>,
+    row: u32,
+    column: u32,
+) -> Option<T> {
+    let first = load_if_there(block, words, Some(row))?;
+    load_if_there(block, entries, first.checked_add(column))
+}
+
+#[inline(always)]
+#[track_caller]
+fn load_if_there<B: Block, T: crate::block::Plain>(block: &B, view: Global<'_, T>, i: Option<u32>) -> Option<T> {
+    let i = i?;
+    if i < view.len() { Some(block.load(view, i)) } else { None }
+}

@@ -1,0 +1,35 @@
+//! v4 banks (version byte 3): clusters made by the front end (spec section 1, "v4").
+
+use crate::block::{Block, Global};
+
+/// Bytes of the header.
+pub const HEADER: u32 = 4;
+
+/// Number of cluster words in the payload of `size` bytes at `payload`, which are there; `None` where the payload is
+/// shorter than its header says.
+#[inline(always)]
+pub fn n_words<B: Block>(block: &B, raw: Global<'_, u8>, payload: u32, size: u32) -> Option<u32> {
+    if size < HEADER {
+        return None;
+    }
+    let n = u32::from(block.load_bytes::<u16>(raw, payload));
+    (size >= HEADER + 2 * n).then_some(n)
+}
+
+/// Byte offset of cluster word `i` from the start of the payload.
+#[inline(always)]
+pub const fn word_offset(i: u32) -> u32 {
+    HEADER + 2 * i
+}
+
+/// Position inside the strip, in quarters.
+#[inline(always)]
+pub const fn fraction(word: u16) -> u32 {
+    (word & 0x3) as u32
+}
+
+/// Channel of the board, 0…4095.
+#[inline(always)]
+pub const fn channel(word: u16) -> u32 {
+    ((word >> 2) & 0xFFF) as u32
+}

@@ -1,0 +1,49 @@
+//! Fifth kernel (after the prefix sum over clusters): closes the gaps between the groups, and makes the sort keys.
+//!
+//! A warp a group of an event. What is compact afterwards is the keys; the clusters stay where they are, and whoever
+//! needs one reaches it through its place in the group.
+//!
+//! Launch: [`blocks_of_warps`](crate::block::blocks_of_warps) `events * n_groups` warps in blocks of `compress.block_x` threads,
+//! no shared memory.
+
+use crate::block::{Block, Global, GlobalMut, WARP_SIZE};
+use crate::hit::Cluster;
+use crate::switches::Switches;
+use crate::tables::Tables;
+
+/// Where the clusters of all groups are.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct GroupRanges<'a> {
+    /// Exclusive prefix sum over strips: where a group's clusters begin in `clusters`.
+    pub strip_offsets: Global<'a, u32>,
+    /// Exclusive prefix sum over clusters: where a group's hits begin. `events * n_groups + 1`.
+    pub hit_offsets: Global<'a, u32>,
+    /// The clusters, with gaps.
+    pub clusters: Global<'a, Cluster>,
+}
+
+/// The kernel. `keys` is as long as `clusters`; `flip_origin` is what the mean strip of a flipped sector is subtracted from.
+#[inline(always)]
+pub fn compress_and_make_keys<B: Block>(
+    block: &B,
+    switches: Switches,
+    flip_origin: f32,
+    ranges: &GroupRanges<'_>,
+    tables: &Tables<'_>,
+    keys: GlobalMut<'_, u64>,
+) {
+    let group = block.block_idx_x() * block.warps() + block.warp_id();
+    if group + 1 >= ranges.hit_offsets.len() {
+        return;
+    }
+    let from = block.load(ranges.strip_offsets, group);
+    let to = block.load(ranges.hit_offsets, group);
+    let n = block.load(ranges.hit_offsets, group + 1) - to;
+    let mut i = block.lane_id();
+    while i < n {
+        let cluster = block.load(ranges.clusters, from + i);
+        block.store(keys, to + i, cluster.strip(block, switches, tables, flip_origin).key());
+        i += WARP_SIZE;
+    }
+}

@@ -1,0 +1,53 @@
+//! Sixth kernel: sorts the hits of each group of an event, a warp a group.
+//!
+//! The order is (key, ord(n)): hits for which both are equal are equal in every bit, so that their order does not show.
+//! Keys are unique in valid data, so n is looked at only when two are equal.
+//!
+//! Launch: [`blocks_of_warps`](crate::block::blocks_of_warps) `events * n_groups` warps in blocks of `sort.block_x`
+//! threads, no shared memory.
+
+use crate::block::{Block, Global, GlobalMut, WARP_SIZE};
+use crate::compress_and_make_keys::GroupRanges;
+use crate::hit::ordered;
+use crate::primitives::segmented_sort::{Segment, warp_sort};
+use crate::switches::Switches;
+use crate::tables::Tables;
+
+/// The kernel: `permutation[i]` = place in `clusters` of the cluster whose hit comes out at place `i`.
+///
+/// `keys`, `permutation` and `scratch` are as long as `clusters`. `run` is the length up to which a group is sorted by
+/// counting (`sort.run`).
+#[expect(clippy::too_many_arguments, reason = "the argument list of an entry point")]
+#[inline(always)]
+pub fn find_permutation<B: Block>(
+    block: &B,
+    switches: Switches,
+    flip_origin: f32,
+    run: u32,
+    ranges: &GroupRanges<'_>,
+    tables: &Tables<'_>,
+    keys: Global<'_, u64>,
+    permutation: GlobalMut<'_, u32>,
+    scratch: GlobalMut<'_, u32>,
+) {
+    let group = block.block_idx_x() * block.warps() + block.warp_id();
+    if group + 1 >= ranges.hit_offsets.len() {
+        return;
+    }
+    let from = block.load(ranges.strip_offsets, group);
+    let start = block.load(ranges.hit_offsets, group);
+    let len = block.load(ranges.hit_offsets, group + 1) - start;
+    let n_of = |i: u32| {
+        let cluster = block.load(ranges.clusters, from + i);
+        ordered(cluster.strip(block, switches, tables, flip_origin).n)
+    };
+    let segment = Segment { keys, start, len };
+    let sorted = warp_sort(block, &segment, run, permutation, scratch, n_of);
+    // From places in the group to places in `clusters`.
+    let mut i = block.lane_id();
+    while i < len {
+        let place = block.load_mut(sorted, start + i);
+        block.store(permutation, start + i, from + place);
+        i += WARP_SIZE;
+    }
+}

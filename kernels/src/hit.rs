@@ -1,0 +1,130 @@
+//! From a cluster to a hit (spec sections 3 "Emit" and 4).
+//!
+//! All f32, in the order of operations that the spec gives, nothing contracted: every backend gives the same bits.
+
+use crate::bank::v4;
+use crate::block::{Block, GlobalMut};
+use crate::detector::{BankVersion, SectorConstants, Slot};
+use crate::switches::Switches;
+use crate::tables::Tables;
+
+/// A cluster between the kernels: what the bank said, eight bytes. Nothing is divided before it is compact.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct Cluster {
+    /// v5: Σpos. v4: the cluster word.
+    pub position: u32,
+    /// v5: W, 1…7874. v4: 0.
+    pub weight: u16,
+    /// Lane slot, connected.
+    pub slot: u16,
+}
+
+/// Where a hit is, before its coordinates are worked out.
+#[derive(Clone, Copy, Debug)]
+pub struct Strip {
+    /// Strip number that goes into the formulas.
+    pub n: f32,
+    /// `LHCbID`.
+    pub id: u32,
+    /// Constants of the sector.
+    pub sector: SectorConstants,
+}
+
+/// The seven arrays of hits, each of the same length: the capacity.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct HitArrays<'a> {
+    /// y of the strip's lower end.
+    pub y_begin: GlobalMut<'a, f32>,
+    /// y of the strip's upper end.
+    pub y_end: GlobalMut<'a, f32>,
+    /// z at y = 0.
+    pub z_at_y_eq0: GlobalMut<'a, f32>,
+    /// x at y = 0.
+    pub x_at_y_eq0: GlobalMut<'a, f32>,
+    /// Slope of the strip.
+    pub dx_dy: GlobalMut<'a, f32>,
+    /// Inverse variance.
+    pub weight: GlobalMut<'a, f32>,
+    /// `LHCbID`.
+    pub id: GlobalMut<'a, u32>,
+}
+
+impl Cluster {
+    /// Looks the cluster's strip up. `flip_origin` is what the mean strip of a flipped sector is subtracted from.
+    #[expect(clippy::manual_midpoint, reason = "the spec's formula; the sum fits 24 bits")]
+    #[inline(always)]
+    pub fn strip<B: Block>(self, block: &B, switches: Switches, tables: &Tables<'_>, flip_origin: f32) -> Strip {
+        const UT_CHANNEL: u32 = 3 << 28;
+        let slot = u32::from(self.slot);
+        let Slot { chan_id, sector, .. } = tables.slot(block, switches, slot);
+        let sector = block.load(tables.sectors, u32::from(sector));
+        match switches.version {
+            BankVersion::V4 => {
+                let word = self.position as u16;
+                let board = slot / crate::bank::v5::LANES;
+                let index = slot % crate::bank::v5::LANES;
+                let first_channel = index * block.load(tables.strips_per_hybrid, board);
+                let strip_id = v4::channel(word) - first_channel + 1;
+                let n = 0.25 * v4::fraction(word) as f32 + strip_id as f32 - sector.first_strip as f32;
+                Strip { n, id: UT_CHANNEL | (chan_id + strip_id - 1), sector }
+            }
+            BankVersion::V5 => {
+                // A weight of 0 is never stored; the guard keeps the division defined on the device all the same.
+                let weight = u32::from(self.weight).max(1);
+                let mean = self.position as f32 / weight as f32;
+                let strip = (2 * self.position + weight) / 2 / weight;
+                let n = if sector.flipped == 0 { mean } else { flip_origin - mean };
+                Strip { n, id: UT_CHANNEL | ((chan_id & !0x1FF) + strip), sector }
+            }
+        }
+    }
+}
+
+impl Strip {
+    /// x at y = 0.
+    #[inline(always)]
+    pub fn x_at_y_eq0(&self) -> f32 {
+        self.sector.p0_x + self.n * self.sector.dp0di_x
+    }
+
+    /// The key that orders the hits of a group: x first, then `LHCbID`.
+    #[inline(always)]
+    pub fn key(&self) -> u64 {
+        u64::from(ordered(self.x_at_y_eq0())) << 32 | u64::from(self.id)
+    }
+
+    /// Writes the hit to place `i` of the arrays.
+    #[inline(always)]
+    pub fn store<B: Block>(&self, block: &B, hits: &HitArrays<'_>, i: u32) {
+        let (sector, n) = (&self.sector, self.n);
+        let y_begin = sector.p0_y + n * sector.dp0di_y;
+        block.store(hits.y_begin, i, y_begin);
+        block.store(hits.y_end, i, sector.dy + y_begin);
+        block.store(hits.z_at_y_eq0, i, sector.p0_z + n * sector.dp0di_z);
+        block.store(hits.x_at_y_eq0, i, self.x_at_y_eq0());
+        block.store(hits.dx_dy, i, sector.dx_dy);
+        block.store(hits.weight, i, sector.weight);
+        block.store(hits.id, i, self.id);
+    }
+}
+
+/// Bits that order as the floats do: −0 before 0, negative numbers reversed.
+#[inline(always)]
+pub const fn ordered(x: f32) -> u32 {
+    let bits = x.to_bits();
+    if bits & 0x8000_0000 == 0 { bits | 0x8000_0000 } else { !bits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ordered;
+
+    #[test]
+    fn ordered_bits_ascend_with_the_floats() {
+        let floats = [f32::NEG_INFINITY, -2.5, -1.0, -f32::MIN_POSITIVE, -0.0, 0.0, f32::MIN_POSITIVE, 1.0, 2.5];
+        assert!(floats.windows(2).all(|pair| ordered(pair[0]) < ordered(pair[1])));
+    }
+}

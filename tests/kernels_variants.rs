@@ -1,0 +1,229 @@
+//! The kernels give the reference's bits with every switch, every launch parameter and every schedule.
+
+mod suite;
+
+use proptest::prelude::{Just, Strategy, any, prop};
+use proptest::prop_oneof;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use suite::backends::decode;
+use suite::data::Real;
+use suite::events::{allen_batch, mep_batch, v5_payload};
+use suite::nasty;
+use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
+use ut_decoding::backend::launch::{KNOBS, LaunchParams};
+use ut_decoding::backend::reference::ReferenceDecoder;
+use ut_decoding::detector::BankVersion;
+use ut_decoding::{BatchView, DecodeError, DecodeOptions, DetectorTables, Grouping};
+use ut_kernels::switches::{BatchLayout, Switches};
+
+fn emulated(tables: &DetectorTables, options: DecodeOptions, config: EmulatedConfig) -> EmulatedDecoder {
+    EmulatedDecoder::new(tables, options, config).expect("valid parameters")
+}
+
+/// Compares one variant of the kernels with the reference.
+fn compare(
+    tables: &DetectorTables,
+    options: DecodeOptions,
+    config: EmulatedConfig,
+    batch: BatchView<'_>,
+) -> Result<(), String> {
+    let expected = decode(&mut ReferenceDecoder::new(tables, options), tables, batch);
+    let mut decoder = emulated(tables, options, config);
+    // Twice: nothing of one batch may show in the next.
+    for _ in 0..2 {
+        let got = decode(&mut decoder, tables, batch);
+        if got.1 != expected.1 {
+            return Err(format!("{config:?}: {:?} and not {:?}", got.1, expected.1));
+        }
+        if got.0 != expected.0 {
+            return Err(format!("{config:?}: the hits differ"));
+        }
+    }
+    Ok(())
+}
+
+fn switches() -> impl Strategy<Value = Switches> {
+    let bins = prop_oneof![Just(1), Just(16)];
+    (any::<[bool; 6]>(), bins).prop_map(|(on, bins)| Switches {
+        version: BankVersion::V5,
+        layout: BatchLayout::Allen,
+        flat_map: on[0],
+        zero_suppression: on[1],
+        warp_atomics: on[2],
+        bins,
+        narrow_sums: on[3],
+        layer_loop: on[4],
+        opportunistic: on[5],
+    })
+}
+
+/// Any valid value of any knob.
+fn launch() -> impl Strategy<Value = LaunchParams> {
+    let values: Vec<_> = KNOBS
+        .iter()
+        .map(|knob| (knob.min / knob.step..=knob.max / knob.step).prop_map(move |n| n * knob.step))
+        .collect();
+    let shape = prop::sample::select(vec![(32, 1), (16, 6), (3, 32), (96, 2), (1, 1024), (1024, 1), (32, 32), (8, 4)]);
+    (values, shape).prop_map(|(values, (x, y))| {
+        let mut params = LaunchParams::default();
+        for (knob, value) in KNOBS.iter().zip(values) {
+            params.set(knob.name, value).expect("a valid value");
+        }
+        params.set("cluster.block_x", x).expect("a valid value");
+        params.set("cluster.block_y", y).expect("a valid value");
+        params
+    })
+}
+
+fn config() -> impl Strategy<Value = EmulatedConfig> {
+    (any::<u64>(), launch(), switches()).prop_map(|(schedule_seed, launch, switches)| EmulatedConfig {
+        schedule_seed,
+        launch,
+        switches,
+    })
+}
+
+fn check<S: Strategy>(strategy: &S, cases: u32, test: impl Fn(S::Value) -> Result<(), String>) {
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
+    let result = TestRunner::new(config).run(strategy, |case| test(case).map_err(TestCaseError::fail));
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
+/// A synthetic detector: what does not need real events needs no files.
+fn synthetic(version: BankVersion, grouping: Grouping) -> DetectorTables {
+    let (boards, geometry) = ut_decoding::synth::detector(version, 1);
+    DetectorTables::new(boards, geometry, grouping).expect("the synthetic detector is sound")
+}
+
+/// Both formats in different groupings.
+fn detectors() -> [DetectorTables; 2] {
+    [synthetic(BankVersion::V4, Grouping::UniqueX), synthetic(BankVersion::V5, Grouping::YRows)]
+}
+
+#[test]
+fn any_variant_decodes_nasty_events_as_the_reference_does() {
+    for tables in detectors() {
+        let strategy = (nasty::aligned_events(&tables.boards, 0..4), nasty::options(), nasty::corruptions(), config());
+        check(&strategy, 60, |(events, options, corruptions, config)| {
+            for mut batch in [allen_batch(&events), mep_batch(&events)] {
+                compare(&tables, options, config, batch.view())?;
+                nasty::corrupt(&mut batch, &corruptions);
+                compare(&tables, options, config, batch.view())?;
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn any_variant_decodes_real_events_as_the_reference_does() {
+    for real in [Real::V4, Real::V5] {
+        let (Some(tables), Some(events)) = (real.tables(Grouping::YRows), real.events()) else { return };
+        let strategy = (nasty::options(), config(), 0..events.len(), 0..4usize);
+        check(&strategy, 16, |(options, config, first, n)| {
+            let events = &events[first..events.len().min(first + n)];
+            compare(&tables, options, config, allen_batch(events).view())?;
+            compare(&tables, options, config, mep_batch(events).view())
+        });
+    }
+}
+
+#[test]
+fn every_rung_of_the_ladder_gives_the_same_bits() {
+    for real in [Real::V4, Real::V5] {
+        let (Some(tables), Some(events)) = (real.tables(Grouping::UniqueX), real.events()) else { return };
+        let batch = allen_batch(&events[..3]);
+        let ladder = Switches::ladder(BankVersion::V5, BatchLayout::Allen);
+        assert_eq!(ladder[ladder.len() - 1].1, Switches::production(BankVersion::V5, BatchLayout::Allen));
+        for (name, switches) in ladder {
+            let config = EmulatedConfig { switches, ..EmulatedConfig::default() };
+            compare(&tables, DecodeOptions::default(), config, batch.view())
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn every_block_size_gives_the_same_bits() {
+    let (Some(tables), Some(events)) = (Real::V5.tables(Grouping::YRows), Real::V5.events()) else { return };
+    let batch = allen_batch(&events[..1]);
+    for threads in (32..=1024).step_by(32) {
+        let mut launch = LaunchParams::default();
+        for knob in KNOBS.iter().filter(|knob| knob.name.ends_with("block_x")) {
+            launch.set(knob.name, threads).expect("a multiple of 32");
+        }
+        launch.set("cluster.block_y", 1).expect("valid");
+        let config = EmulatedConfig { launch, schedule_seed: u64::from(threads), ..EmulatedConfig::default() };
+        compare(&tables, DecodeOptions::default(), config, batch.view())
+            .unwrap_or_else(|error| panic!("{threads}: {error}"));
+    }
+}
+
+#[test]
+fn a_group_with_thousands_of_hits_is_sorted() {
+    let mut tables = synthetic(BankVersion::V5, Grouping::YRows);
+    // All hits in one group.
+    tables.groups.fill(0);
+    tables.slots.iter_mut().for_each(|slot| slot.group = 0);
+    tables.n_groups = 1;
+    let lane: Vec<(u16, u8)> = (0..40).map(|i| (509 - 12 * i, 1 + (i % 31) as u8)).collect();
+    let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
+    let event: Vec<_> = (0..30)
+        .map(|board| suite::events::Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() })
+        .collect();
+    let batch = allen_batch(&[event.clone(), event]);
+    for run in [32, 4096] {
+        let mut launch = LaunchParams::default();
+        launch.set("sort.run", run).expect("valid");
+        let mut switches = EmulatedConfig::default().switches;
+        switches.layer_loop = false;
+        let config = EmulatedConfig { launch, switches, schedule_seed: 3 };
+        compare(&tables, DecodeOptions::default(), config, batch.view()).unwrap();
+    }
+}
+
+#[test]
+fn hits_with_equal_keys_come_out_in_one_order() {
+    // Repeated boards with different charges: clusters whose rounded strip, and so whose id, is the same.
+    let tables = synthetic(BankVersion::V5, Grouping::YRows);
+    let bank = |adc: u8| {
+        let lane = vec![(100, adc), (101, 31 - adc)];
+        let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
+        suite::events::Bank { kind: 66, version: 4, source_id: 3, payload }
+    };
+    let event: Vec<_> = (0..32u8).map(bank).collect();
+    let batch = allen_batch(&[event]);
+    for seed in 0..10 {
+        let config = EmulatedConfig { schedule_seed: seed, ..EmulatedConfig::default() };
+        compare(&tables, DecodeOptions::default(), config, batch.view()).unwrap();
+    }
+}
+
+#[test]
+fn a_violation_in_a_kernel_is_an_error_of_the_decoder() {
+    let mut tables = synthetic(BankVersion::V5, Grouping::YRows);
+    // Tables that lie: most sectors are not there.
+    tables.sectors.truncate(3);
+    let payload = v5_payload(&std::array::from_fn(|_| vec![(100, 9)]));
+    let bank = |board| suite::events::Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() };
+    let batch = allen_batch(&[(0..216).map(bank).collect()]);
+    let mut decoder = emulated(&tables, DecodeOptions::default(), EmulatedConfig::default());
+    let mut hits = ut_decoding::UtHits::with_capacity(1, tables.n_groups, batch.raw.len());
+    let result =
+        ut_decoding::Decoder::decode(&mut decoder, batch.view(), &mut hits, &mut ut_decoding::BatchReport::new());
+    let Err(DecodeError::Device { backend: "emulated", message }) = result else { panic!("{result:?}") };
+    assert!(message.starts_with("kernel compress_and_make_keys, block "), "{message}");
+    assert!(message.contains("hit.rs:") && message.ends_with("of 3"), "{message}");
+}
+
+#[test]
+fn launch_parameters_that_contradict_each_other_are_refused() {
+    let tables = synthetic(BankVersion::V5, Grouping::YRows);
+    let mut launch = LaunchParams::default();
+    launch.set("cluster.block_x", 33).expect("valid alone");
+    let config = EmulatedConfig { launch, ..EmulatedConfig::default() };
+    let error = EmulatedDecoder::new(&tables, DecodeOptions::default(), config).expect_err("33 x 4 threads");
+    assert!(error.to_string().contains("33 x 4"), "{error}");
+}

@@ -1,0 +1,372 @@
+//! Checks of the committed PTX: it is what the sources say, and nothing in it is what PTX from Rust can go wrong in.
+//!
+//! No compiler is needed, but for the last tests, which rebuild it where the compiler is at hand and assemble it where
+//! `ptxas` is.
+
+#[allow(dead_code)]
+#[path = "../kernels/build_ptx.rs"]
+mod build_ptx;
+
+use std::fmt::Write as _;
+use std::ops::{Add, Mul};
+use std::path::Path;
+
+use build_ptx::{Compiler, TARGET, UNITS, header_field};
+use ut_decoding::backend::ptx::ptxas::{ARCHS, Ptxas};
+use ut_decoding::backend::ptx::{Kernel, Resources, Unit};
+use ut_kernels::detector::BankVersion;
+use ut_kernels::switches::{BatchLayout, Switches};
+
+/// Barriers and collectives: how many there are of each, in a source or in a PTX text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Collectives {
+    /// `sync_threads`.
+    barriers: usize,
+    /// `sync_warp`.
+    warp_barriers: usize,
+    ballots: usize,
+    shuffles: usize,
+    matches: usize,
+    reduxes: usize,
+}
+
+impl Add for Collectives {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            barriers: self.barriers + other.barriers,
+            warp_barriers: self.warp_barriers + other.warp_barriers,
+            ballots: self.ballots + other.ballots,
+            shuffles: self.shuffles + other.shuffles,
+            matches: self.matches + other.matches,
+            reduxes: self.reduxes + other.reduxes,
+        }
+    }
+}
+
+impl Mul<Collectives> for usize {
+    type Output = Collectives;
+
+    fn mul(self, one: Collectives) -> Collectives {
+        (0..self).fold(NONE, |sum, _| sum + one)
+    }
+}
+
+const NONE: Collectives =
+    Collectives { barriers: 0, warp_barriers: 0, ballots: 0, shuffles: 0, matches: 0, reduxes: 0 };
+const BARRIER: Collectives = Collectives { barriers: 1, ..NONE };
+const WARP_BARRIER: Collectives = Collectives { warp_barriers: 1, ..NONE };
+const BALLOT: Collectives = Collectives { ballots: 1, ..NONE };
+const SHUFFLE: Collectives = Collectives { shuffles: 1, ..NONE };
+const MATCH: Collectives = Collectives { matches: 1, ..NONE };
+const REDUX: Collectives = Collectives { reduxes: 1, ..NONE };
+
+/// `warp_inclusive` over so many lanes: a shuffle a doubling.
+fn warp_inclusive(width: u32) -> Collectives {
+    width.ilog2() as usize * SHUFFLE
+}
+
+/// `warp_exclusive`: one shuffle more.
+fn warp_exclusive(width: u32) -> Collectives {
+    warp_inclusive(width) + SHUFFLE
+}
+
+/// `block_exclusive`: the sum in the warp, the totals of the warps between two barriers, their sum, and two broadcasts.
+fn block_exclusive() -> Collectives {
+    warp_exclusive(32) + 2 * BARRIER + warp_inclusive(32) + 2 * SHUFFLE
+}
+
+/// `aggregated_atomics::increment` and the ballot that its mask comes from; nothing where lanes add alone.
+fn increment(switches: Switches) -> Collectives {
+    if switches.warp_atomics { BALLOT + MATCH + SHUFFLE } else { NONE }
+}
+
+/// What the source of a kernel has with these switches.
+fn in_source(kernel: Kernel, switches: Switches) -> Collectives {
+    match kernel {
+        Kernel::CountHits => {
+            let add_to_group = if switches.warp_atomics { BALLOT + MATCH + REDUX } else { NONE };
+            let word_loop = if switches.version == BankVersion::V4 { BALLOT } else { NONE };
+            let sum_of_bins = if switches.bins == 1 { NONE } else { warp_exclusive(switches.bins) };
+            let sorted_list = BARRIER + increment(switches) + 2 * BARRIER + sum_of_bins + increment(switches);
+            BARRIER // counters cleared
+                + BARRIER + block_exclusive() + BALLOT // a chunk of banks
+                + BARRIER // banks noted
+                + add_to_group + word_loop + 2 * REDUX
+                + if switches.zero_suppression { sorted_list } else { NONE }
+                + BARRIER // counts complete
+        }
+        Kernel::PrefixSumTiles | Kernel::PrefixSumOffsets => block_exclusive(),
+        Kernel::ClusterAndPredecode => {
+            let fetch = if switches.opportunistic { SHUFFLE } else { NONE };
+            let goes_on = if switches.warp_atomics { BALLOT } else { NONE };
+            BARRIER + fetch + goes_on + increment(switches) + BARRIER
+        }
+        Kernel::FindPermutation => WARP_BARRIER + WARP_BARRIER, // runs sorted; a pass of merging
+        Kernel::CompressAndMakeKeys | Kernel::DecodeInOrder => NONE,
+    }
+}
+
+/// Every entry point that must be there: its module, kernel, name and switches.
+fn shipped() -> Vec<(Unit, Kernel, String, Switches)> {
+    let mut all = Vec::new();
+    for unit in Unit::PRODUCTION {
+        let switches = Switches::production(unit.version, unit.layout);
+        all.extend(Kernel::ALL.map(|kernel| (unit, kernel, kernel.entry(unit.name), switches)));
+        let (kernel, bins8) = (Kernel::CountHits, Switches { bins: 8, ..switches });
+        all.push((unit, kernel, kernel.entry(&unit.bins8()), bins8));
+    }
+    let ladder = Switches::ladder(BankVersion::V5, BatchLayout::Allen);
+    for (rung, (_, switches)) in ladder.into_iter().enumerate() {
+        let variant = format!("v5_allen__rung{rung}");
+        all.extend(Kernel::ALL.map(|kernel| (Unit::LADDER, kernel, kernel.entry(&variant), switches)));
+    }
+    let kernel = Kernel::ClusterAndPredecode;
+    let wide = Switches { narrow_sums: false, ..Switches::production(BankVersion::V5, BatchLayout::Allen) };
+    all.push((Unit::LADDER, kernel, kernel.entry(Unit::WIDE), wide));
+    all
+}
+
+/// Entry points of a PTX text, with the instructions of each, one a line.
+fn entries(text: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut found = Vec::new();
+    for part in text.split(".visible .entry ").skip(1) {
+        let name = part.split('(').next().unwrap();
+        let body = part.split_once("\n{").unwrap().1.split("\n}").next().unwrap();
+        // Without predicates, declarations, labels and comments; two instructions may share a line.
+        let lines = body.lines().flat_map(|line| line.split_inclusive(';')).map(str::trim);
+        let lines = lines.map(|line| if line.starts_with('@') { line.split_once(' ').unwrap().1.trim() } else { line });
+        let is_instruction = |line: &&str| line.ends_with(';') && !line.starts_with(['.', '{', '$']);
+        found.push((name, lines.filter(is_instruction).collect()));
+    }
+    found
+}
+
+fn in_ptx(instructions: &[&str]) -> Collectives {
+    let count = |name: &str| instructions.iter().filter(|line| line.starts_with(name)).count();
+    Collectives {
+        barriers: count("bar.sync") + count("barrier.sync") + count("barrier.cta.sync"),
+        warp_barriers: count("bar.warp.sync"),
+        ballots: count("vote."),
+        shuffles: count("shfl."),
+        matches: count("match."),
+        reduxes: count("redux."),
+    }
+}
+
+/// Everything in a PTX text that must not be there, in words.
+fn faults(text: &str) -> String {
+    let mut faults = String::new();
+    let mut fault = |what: &str, line: &str| _ = writeln!(faults, "{what}: {}", line.trim());
+    for line in text.lines() {
+        let line = line.trim();
+        let has = |word: &str| line.split([' ', '\t']).any(|w| w == word);
+        if has(".func") || line.starts_with("call") || line.contains(" call") {
+            fault("not inlined", line);
+        }
+        if has(".local") || line.contains("__local_depot") || line.contains(".local.") {
+            fault("local memory", line);
+        }
+        if (has(".global") || has(".const")) && line.contains('[') && !line.starts_with("//") {
+            fault("an array in global memory", line);
+        }
+        if has(".shared") && line != ".extern .shared .align 16 .b8 block_shared[];" {
+            fault("another shared array", line);
+        }
+    }
+    if !text.contains(&format!("\n.target {TARGET}\n")) {
+        fault("not for", TARGET);
+    }
+    for (_, instructions) in entries(text) {
+        for line in instructions {
+            let name = line.split_whitespace().next().unwrap();
+            let is_memory = ["ld.", "st.", "atom.", "red."].iter().any(|prefix| name.starts_with(prefix));
+            let spaces = [".global", ".shared", ".param"];
+            if is_memory && !spaces.iter().any(|space| name.contains(space)) {
+                fault("a generic access", line);
+            }
+            if name.starts_with("trap") {
+                fault("a panic that the compiler could not rule out", line);
+            }
+            if name.starts_with("activemask") {
+                fault("a mask by luck", line);
+            }
+            let is_f32_arithmetic = ["add.", "sub.", "mul.", "div.", "fma.", "mad.", "sqrt."]
+                .iter()
+                .any(|prefix| name.starts_with(prefix) && name.ends_with("f32"));
+            // Without the rounding spelt out the assembler may contract; nothing else gives the CPU's bits.
+            if is_f32_arithmetic && !["add.rn.f32", "sub.rn.f32", "mul.rn.f32", "div.rn.f32"].contains(&name) {
+                fault("not the CPU's arithmetic", line);
+            }
+        }
+    }
+    faults
+}
+
+#[test]
+fn every_kernel_of_every_variant_is_there_and_nothing_else() {
+    for unit in Unit::all() {
+        let mut expected: Vec<_> = shipped().into_iter().filter(|of| of.0 == unit).map(|of| of.2).collect();
+        let mut found: Vec<_> = entries(unit.text).into_iter().map(|(name, _)| name.to_owned()).collect();
+        expected.sort();
+        found.sort();
+        assert_eq!(found, expected, "{}", unit.name);
+        assert_eq!(header_field(unit.text, "unit"), Some(unit.name));
+        assert_eq!(header_field(unit.text, "target"), Some(TARGET));
+    }
+    assert_eq!(Unit::all().map(|unit| unit.name).collect::<Vec<_>>(), UNITS);
+}
+
+#[test]
+fn barriers_and_collectives_are_as_many_as_in_the_source() {
+    for (unit, kernel, entry, switches) in shipped() {
+        let found = entries(unit.text).into_iter().find(|(name, _)| *name == entry).map(|(_, body)| in_ptx(&body));
+        assert_eq!(found, Some(in_source(kernel, switches)), "{entry}");
+    }
+}
+
+#[test]
+fn nothing_is_called_nor_local_nor_generic_and_floats_are_the_cpus() {
+    for unit in Unit::all() {
+        assert_eq!(faults(unit.text), "", "{}", unit.name);
+    }
+}
+
+#[test]
+fn the_last_rung_of_the_ladder_is_production() {
+    let production = Unit::production(BankVersion::V5, BatchLayout::Allen);
+    for kernel in Kernel::ALL {
+        let body = |unit: Unit, variant: &str| {
+            let entry = kernel.entry(variant);
+            let found = entries(unit.text).into_iter().find(|(name, _)| *name == entry).unwrap().1;
+            // Labels are numbered through the file, parameters named for the entry.
+            let plain = |line: &str| line.replace(&entry, "").split("$L__BB").next().unwrap().to_owned();
+            found.into_iter().map(plain).collect::<Vec<_>>()
+        };
+        assert_eq!(body(Unit::LADDER, "v5_allen__rung6"), body(production, "v5_allen"), "{}", kernel.name());
+    }
+}
+
+#[test]
+fn the_checks_find_what_they_are_for() {
+    let text = Unit::PRODUCTION[0].text;
+    let planted = |line: &str| {
+        let doctored = text.replacen("\tret;", &format!("\t{line}\n\tret;"), 1);
+        assert_ne!(doctored, text);
+        faults(&doctored)
+    };
+    assert_eq!(planted("add.rn.f32 \t%f1, %f2, %f3;"), "");
+    assert!(planted("fma.rn.f32 \t%f1, %f2, %f3, %f4;").contains("arithmetic"));
+    assert!(planted("@%p1 mul.f32 \t%f1, %f2, %f3;").contains("arithmetic"));
+    assert!(planted("div.approx.f32 \t%f1, %f2, %f3;").contains("arithmetic"));
+    assert!(planted("ld.b32 \t%r1, [%rd1];").contains("generic"));
+    assert!(planted("@%p1 st.u16 \t[%rd1], %rs1;").contains("generic"));
+    assert!(planted("st.local.b64 \t[%rd1+8], 6;").contains("local memory"));
+    assert!(planted("call.uni _panic, (param0);").contains("not inlined"));
+    assert!(planted("trap; exit;").contains("panic"));
+    assert!(planted("activemask.b32 \t%r1;").contains("luck"));
+    let declared = |line: &str| faults(&text.replacen(".address_size 64", &format!(".address_size 64\n{line}"), 1));
+    assert!(declared(".global .align 16 .b8 tile[512];").contains("array in global"));
+    assert!(declared(".shared .align 16 .b8 tile[512];").contains("another shared"));
+    assert!(declared(".func helper(").contains("not inlined"));
+    assert!(faults(&text.replace("\n.target sm_80\n", "\n.target sm_90\n")).contains("sm_80"));
+
+    let (_, body) = entries(text).into_iter().find(|(name, _)| name.starts_with("count_hits")).unwrap();
+    let twice: Vec<_> =
+        body.iter().chain(body.iter().filter(|line| line.starts_with("bar.sync")).take(1)).copied().collect();
+    assert_eq!(in_ptx(&twice), in_ptx(&body) + BARRIER);
+}
+
+/// The sources' hash is not looked at: while kernels are being written, committed PTX is older, and the build says so.
+#[test]
+fn the_compiler_that_made_the_ptx_makes_it_again() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let compiler = match Compiler::find() {
+        Ok(compiler) => compiler,
+        Err(e) => return eprintln!("skipped: {e}"),
+    };
+    let hash = build_ptx::source_hash(root).unwrap();
+    for unit in Unit::all() {
+        let made_by = header_field(unit.text, "compiler").unwrap();
+        if made_by != compiler.version {
+            return eprintln!("skipped: the PTX was made by {made_by}; here is {}", compiler.version);
+        }
+        if header_field(unit.text, "sources") != Some(hash.as_str()) {
+            return eprintln!("skipped: {} was made from older sources", unit.name);
+        }
+        let made = compiler.compile(root, Path::new(env!("CARGO_TARGET_TMPDIR")), unit.name).unwrap();
+        assert!(made == unit.text, "{} comes out differently", unit.name);
+    }
+}
+
+#[test]
+fn the_assembler_says_what_is_committed() {
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ptx-tools/bin");
+    let Some(ptxas) = Ptxas::find(&installed) else {
+        return eprintln!("skipped: no ptxas");
+    };
+    let committed = Resources::committed().unwrap();
+    let version = ptxas.version().unwrap();
+    if version != committed.ptxas {
+        return eprintln!("skipped: the figures are of ptxas {}; here is {version}", committed.ptxas);
+    }
+    // One module is enough to see that the figures belong to the PTX; the build compares all.
+    let unit = Unit::production(BankVersion::V5, BatchLayout::Allen);
+    for arch in ARCHS {
+        let measured = ptxas.assemble(unit.text, arch, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+        assert_eq!(measured.len(), Kernel::ALL.len() + 1);
+        for usage in measured {
+            let (kernel, variant) = Kernel::of_entry(&usage.kernel).unwrap();
+            let expected = committed.of(kernel, variant, arch).unwrap();
+            assert_eq!(
+                (usage.registers, usage.shared, usage.barriers),
+                (expected.registers, expected.shared, expected.barriers)
+            );
+        }
+    }
+}
+
+#[cfg(feature = "cli")]
+mod command {
+    use serde_json::Value;
+    use ut_decoding::backend::ptx::{Kernel, Resources};
+
+    fn ut_decode() -> assert_cmd::Command {
+        assert_cmd::Command::new(env!("CARGO_BIN_EXE_ut-decode"))
+    }
+
+    #[test]
+    fn the_figures_on_record_come_out_as_json_with_the_occupancy_that_follows() {
+        let output = ut_decode().args(["kernels", "--arch", "sm_86", "--json", "-"]).assert().success();
+        let value: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
+        let rows = value["kernels"].as_array().unwrap();
+        // All kernels, the counting one twice, the clustering one with 32-bit sums beside it.
+        assert_eq!(rows.len(), Kernel::ALL.len() + 2);
+        let committed = Resources::committed().unwrap();
+        let expected = committed.of(Kernel::ClusterAndPredecode, "v5_allen", "sm_86").unwrap();
+        let row = rows.iter().find(|row| row["kernel"] == expected.kernel.as_str()).unwrap();
+        assert_eq!(row["registers"], expected.registers);
+        let shared = Kernel::ClusterAndPredecode.shared_bytes(ut_kernels::detector::BankVersion::V5, 216, 84);
+        assert_eq!(row["dynamic_shared"], shared);
+        let of_128 = row["occupancy"].as_array().unwrap().iter().find(|o| o["threads"] == 128).unwrap();
+        assert_eq!(of_128["blocks"], expected.occupancy(128, shared).unwrap().blocks);
+        assert!(rows.iter().any(|row| row["kernel"] == "cluster_and_predecode__v5_allen__wide"));
+    }
+
+    #[test]
+    fn every_module_and_every_rung_can_be_shown() {
+        let output = ut_decode().args(["kernels", "--unit", "all"]).assert().success();
+        let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+        for what in
+            ["v4_allen (240 boards", "v5_mep (216 boards", "(rung0)", "(rung6)", "(32-bit sums)", "sm_80", "sm_90"]
+        {
+            assert!(text.contains(what), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_module_that_does_not_exist_is_wrong_usage() {
+        ut_decode().args(["kernels", "--unit", "v6_allen"]).assert().code(2);
+    }
+}
