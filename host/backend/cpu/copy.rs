@@ -48,6 +48,11 @@ impl<'a> Ahead<'a> {
 impl Fast {
     /// Lays the strips of all lanes out in the stream, in the order of the ranks, each lane in the direction in which x
     /// rises.
+    ///
+    /// # Safety
+    /// - stage 1 has filled the scratch, and the batch that its pointers point into is still borrowed;
+    /// - `STRIDE` is the distance between pairs of hits in the format: 32 (v5) or 4 (v4);
+    /// - CPU as for [`Simd`].
     #[inline(always)]
     pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
         &self,
@@ -57,7 +62,12 @@ impl Fast {
         let mask = if self.lanes.version == BankVersion::V4 { 0x7FF } else { 0x3FFF };
         let len = self.lanes.n_connected.next_multiple_of(64);
         let n_strips;
-        // SAFETY: TODO
+        // SAFETY:
+        // - counts, ranks, pointers and sources are all there for each rank;
+        // - a lane with a count above 0 has a pointer, behind which its hits lie (stage 1 checked the counts against
+        //   the payload), and READ_AHEAD bytes more can be read;
+        // - the stream has room for 255 hits of every rank, and slack for the four words of the last head;
+        // - the CPU has the instructions: the caller's.
         unsafe {
             let counts = scratch.counts.as_ptr();
             let (mut n_listed, mut n_long) = (0, 0);
