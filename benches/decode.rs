@@ -1,5 +1,5 @@
 //! Decoding speed of the CPU backends, and of their stages, on synthetic `pp-nominal` events.
-#![expect(missing_docs, reason = "criterion's macros")]
+#![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::hint::black_box;
 use std::time::Duration;

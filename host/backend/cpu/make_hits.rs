@@ -33,7 +33,7 @@ impl Fast {
                 Kind::Quarters => self.make::<S, 2>(scratch, first, hits),
             }
         }
-        self.repair::<S>(scratch, ends, hits)
+        Self::repair::<S>(scratch, ends, hits)
     }
 
     #[inline(always)]
@@ -136,20 +136,20 @@ impl Fast {
             let y_begin = here.line(&lanes.p0_y, n_strips, &lanes.dp0di_y);
             let y_end = S::add_f(here.floats(&lanes.dy), y_begin);
             let z = here.line(&lanes.p0_z, n_strips, &lanes.dp0di_z);
-            here.put(hits.y_begin, i, n, y_begin);
-            here.put(hits.y_end, i, n, y_end);
-            here.put(hits.z_at_y_eq0, i, n, z);
-            here.put(hits.x_at_y_eq0, i, n, x);
-            here.put(hits.dx_dy, i, n, here.floats(&lanes.dx_dy));
-            here.put(hits.weight, i, n, here.floats(&lanes.weight));
-            here.put_words(hits.id, i, n, id);
+            Lookup::<S, WINDOW>::put(hits.y_begin, i, n, y_begin);
+            Lookup::<S, WINDOW>::put(hits.y_end, i, n, y_end);
+            Lookup::<S, WINDOW>::put(hits.z_at_y_eq0, i, n, z);
+            Lookup::<S, WINDOW>::put(hits.x_at_y_eq0, i, n, x);
+            Lookup::<S, WINDOW>::put(hits.dx_dy, i, n, here.floats(&lanes.dx_dy));
+            Lookup::<S, WINDOW>::put(hits.weight, i, n, here.floats(&lanes.weight));
+            Lookup::<S, WINDOW>::put_words(hits.id, i, n, id);
             (x, S::not_less(S::shift_in(x_before, x), x) & all)
         }
     }
 
     /// Sorts the groups in which the static order of the lanes is not the order of the hits.
     #[inline(always)]
-    fn repair<S: Simd>(&self, scratch: &mut Scratch, ends: &[u32], hits: &mut EventHits<'_>) -> Result<(), Unusual> {
+    fn repair<S: Simd>(scratch: &mut Scratch, ends: &[u32], hits: &mut EventHits<'_>) -> Result<(), Unusual> {
         let n_hits = hits.id.len();
         let inversions = &mut scratch.inversions[..n_hits.div_ceil(S::LANES)];
         // Between groups x may fall.
@@ -162,8 +162,8 @@ impl Fast {
             }
         }
         let mut sorted_to = 0;
-        for vector in 0..inversions.len() {
-            let mut bits = inversions[vector];
+        for (vector, &inverted) in inversions.iter().enumerate() {
+            let mut bits = inverted;
             while bits != 0 {
                 let place = vector * S::LANES + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
@@ -233,15 +233,15 @@ impl<S: Simd, const WINDOW: bool> Lookup<S, WINDOW> {
     /// - `n` places are there; with `WINDOW`, `n` is all lanes;
     /// - CPU as for [`Simd`].
     #[inline(always)]
-    unsafe fn put(&self, to: &mut [f32], at: usize, n: usize, v: S::F) {
+    unsafe fn put(to: &mut [f32], at: usize, n: usize, v: S::F) {
         // SAFETY: the caller's.
-        unsafe { self.put_words(bytemuck::cast_slice_mut(to), at, n, S::bits(v)) }
+        unsafe { Self::put_words(bytemuck::cast_slice_mut(to), at, n, S::bits(v)) }
     }
 
     /// # Safety
     /// As [`put`](Self::put).
     #[inline(always)]
-    unsafe fn put_words(&self, to: &mut [u32], at: usize, n: usize, v: S::U) {
+    unsafe fn put_words(to: &mut [u32], at: usize, n: usize, v: S::U) {
         // SAFETY: the caller's.
         unsafe {
             let to = to.as_mut_ptr().add(at);

@@ -1,4 +1,7 @@
-//! The decoder for CPUs.
+//! The decoder for CPUs: a vectorised path (`fast`, where the essay is) for events as they should be, and an ordinary
+//! one for the others.
+#![allow(clippy::inline_always, reason = "what is not inlined has not the instructions of its level: see `simd`")]
+#![allow(clippy::needless_bitwise_bool, reason = "checks are collected without branches, and decided once")]
 
 mod banks;
 mod cluster;

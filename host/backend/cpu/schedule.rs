@@ -186,6 +186,7 @@ impl<'a> Job<'a> {
     ///
     /// # Safety
     /// The thread that calls has taken the event's chunk, and has no other result of this for the event.
+    #[expect(clippy::mut_from_ref, reason = "the events are disjoint")]
     unsafe fn event(&self, event: usize) -> (&mut [u32], &mut EventReport) {
         let begin = 1 + event * self.n_groups;
         // SAFETY: the events' parts are disjoint, and this one is the caller's.

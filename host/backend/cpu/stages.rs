@@ -47,7 +47,6 @@ pub trait Clock {
 /// No clock.
 impl Clock for () {
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "it is nothing, and must stay nothing")]
     fn lap(&mut self, _: Stage) {}
 }
 

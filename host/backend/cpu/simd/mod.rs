@@ -177,6 +177,7 @@ pub unsafe fn copy_lane_by_hits<const STRIDE: usize>(
 
 /// The stages of the fast path at one level.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::type_complexity, reason = "signatures that stand in full where the stages are")]
 pub struct Level {
     /// [`Fast::find_lanes`].
     pub find_lanes: unsafe fn(&Fast, &mut Scratch, BatchView<'_>, usize) -> Result<usize, Unusual>,
