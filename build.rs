@@ -38,8 +38,11 @@ fn main() {
 fn rebuild(root: &Path, work: &Path) -> Result<(), String> {
     let compiler = Compiler::find()?;
     let folder = root.join("kernels/ptx");
-    for unit in UNITS {
-        write(&folder.join(format!("{unit}.ptx")), &compiler.compile(root, work, unit)?)?;
+    // All or none: what is there belongs together.
+    let units = UNITS.map(|unit| compiler.compile(root, work, unit).map(|text| (unit, text)));
+    let units = units.into_iter().collect::<Result<Vec<_>, _>>()?;
+    for (unit, text) in &units {
+        write(&folder.join(format!("{unit}.ptx")), text)?;
     }
     let Some(ptxas) = ptxas::Ptxas::find(&root.join("target/ptx-tools/bin")) else {
         println!(
@@ -48,10 +51,9 @@ fn rebuild(root: &Path, work: &Path) -> Result<(), String> {
         return Ok(());
     };
     let mut lines = Vec::new();
-    for unit in UNITS {
-        let text = fs::read_to_string(folder.join(format!("{unit}.ptx"))).map_err(|e| e.to_string())?;
+    for (unit, text) in &units {
         for arch in ptxas::ARCHS {
-            for usage in ptxas.assemble(&text, arch, work)? {
+            for usage in ptxas.assemble(text, arch, work)? {
                 lines.push(usage.to_json(unit, arch));
             }
         }

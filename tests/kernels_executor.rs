@@ -1,4 +1,5 @@
 //! The executor's promises: what it runs right, and what it finds and names.
+#![allow(clippy::if_same_then_else, reason = "the same collective at two places is the very thing that is tested")]
 
 use std::cell::{Cell, RefCell};
 
@@ -440,15 +441,34 @@ fn a_block_that_is_not_of_full_warps_is_refused() {
 }
 
 #[test]
+fn a_loop_without_end_comes_to_one() {
+    let mut executor = Executor::new(0);
+    executor.limit_steps(1000);
+    let next = words(1);
+    let result = executor.launch("tiny", 1, (32, 1), 4, |block| {
+        if block.thread() == 0 {
+            block.shared_store(next, 0, 1);
+        }
+        block.sync_warp(FULL_MASK);
+        while block.shared_load(next, 0) != 0 {}
+    });
+    assert_eq!(result.unwrap_err().fault, Fault::Endless);
+    executor.launch("tiny", 20, (32, 1), 4, |block| block.sync_threads()).unwrap();
+}
+
+/// Counts how many of it are dropped.
+struct Guard<'a>(&'a Cell<u32>);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
 fn a_panic_in_a_lane_is_a_violation_and_the_executor_goes_on() {
     let mut executor = Executor::new(0);
     let dropped = Cell::new(0);
-    struct Guard<'a>(&'a Cell<u32>);
-    impl Drop for Guard<'_> {
-        fn drop(&mut self) {
-            self.0.set(self.0.get() + 1);
-        }
-    }
     let result = executor.launch("tiny", 4, (64, 1), 0, |block| {
         let _guard = Guard(&dropped);
         block.sync_threads();

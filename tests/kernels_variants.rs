@@ -91,12 +91,15 @@ fn check<S: Strategy>(strategy: &S, cases: u32, test: impl Fn(S::Value) -> Resul
     }
 }
 
+/// A synthetic detector: what does not need real events needs no files.
+fn synthetic(version: BankVersion, grouping: Grouping) -> DetectorTables {
+    let (boards, geometry) = ut_decoding::synth::detector(version, 1);
+    DetectorTables::new(boards, geometry, grouping).expect("the synthetic detector is sound")
+}
+
 /// Both formats in different groupings.
-fn detectors() -> Vec<DetectorTables> {
-    [(Real::V4, Grouping::UniqueX), (Real::V5, Grouping::YRows)]
-        .into_iter()
-        .filter_map(|(real, grouping)| real.tables(grouping))
-        .collect()
+fn detectors() -> [DetectorTables; 2] {
+    [synthetic(BankVersion::V4, Grouping::UniqueX), synthetic(BankVersion::V5, Grouping::YRows)]
 }
 
 #[test]
@@ -160,7 +163,7 @@ fn every_block_size_gives_the_same_bits() {
 
 #[test]
 fn a_group_with_thousands_of_hits_is_sorted() {
-    let Some(mut tables) = Real::V5.tables(Grouping::YRows) else { return };
+    let mut tables = synthetic(BankVersion::V5, Grouping::YRows);
     // All hits in one group.
     tables.groups.fill(0);
     tables.slots.iter_mut().for_each(|slot| slot.group = 0);
@@ -184,7 +187,7 @@ fn a_group_with_thousands_of_hits_is_sorted() {
 #[test]
 fn hits_with_equal_keys_come_out_in_one_order() {
     // Repeated boards with different charges: clusters whose rounded strip, and so whose id, is the same.
-    let Some(tables) = Real::V5.tables(Grouping::YRows) else { return };
+    let tables = synthetic(BankVersion::V5, Grouping::YRows);
     let bank = |adc: u8| {
         let lane = vec![(100, adc), (101, 31 - adc)];
         let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
@@ -200,11 +203,12 @@ fn hits_with_equal_keys_come_out_in_one_order() {
 
 #[test]
 fn a_violation_in_a_kernel_is_an_error_of_the_decoder() {
-    let Some(mut tables) = Real::V5.tables(Grouping::YRows) else { return };
-    let Some(events) = Real::V5.events() else { return };
-    // Tables that lie: the last sector is not there.
+    let mut tables = synthetic(BankVersion::V5, Grouping::YRows);
+    // Tables that lie: most sectors are not there.
     tables.sectors.truncate(3);
-    let batch = allen_batch(&events[..1]);
+    let payload = v5_payload(&std::array::from_fn(|_| vec![(100, 9)]));
+    let bank = |board| suite::events::Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() };
+    let batch = allen_batch(&[(0..216).map(bank).collect()]);
     let mut decoder = emulated(&tables, DecodeOptions::default(), EmulatedConfig::default());
     let mut hits = ut_decoding::UtHits::with_capacity(1, tables.n_groups, batch.raw.len());
     let result =
@@ -216,7 +220,7 @@ fn a_violation_in_a_kernel_is_an_error_of_the_decoder() {
 
 #[test]
 fn launch_parameters_that_contradict_each_other_are_refused() {
-    let Some(tables) = Real::V5.tables(Grouping::YRows) else { return };
+    let tables = synthetic(BankVersion::V5, Grouping::YRows);
     let mut launch = LaunchParams::default();
     launch.set("cluster.block_x", 33).expect("valid alone");
     let config = EmulatedConfig { launch, ..EmulatedConfig::default() };

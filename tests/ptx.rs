@@ -114,6 +114,8 @@ fn shipped() -> Vec<(Unit, Kernel, String, Switches)> {
     for unit in Unit::PRODUCTION {
         let switches = Switches::production(unit.version, unit.layout);
         all.extend(Kernel::ALL.map(|kernel| (unit, kernel, kernel.entry(unit.name), switches)));
+        let (kernel, bins8) = (Kernel::CountHits, Switches { bins: 8, ..switches });
+        all.push((unit, kernel, kernel.entry(&unit.bins8()), bins8));
     }
     let ladder = Switches::ladder(BankVersion::V5, BatchLayout::Allen);
     for (rung, (_, switches)) in ladder.into_iter().enumerate() {
@@ -183,6 +185,9 @@ fn faults(text: &str) -> String {
             let spaces = [".global", ".shared", ".param"];
             if is_memory && !spaces.iter().any(|space| name.contains(space)) {
                 fault("a generic access", line);
+            }
+            if name.starts_with("trap") {
+                fault("a panic that the compiler could not rule out", line);
             }
             if name.starts_with("activemask") {
                 fault("a mask by luck", line);
@@ -259,6 +264,7 @@ fn the_checks_find_what_they_are_for() {
     assert!(planted("@%p1 st.u16 \t[%rd1], %rs1;").contains("generic"));
     assert!(planted("st.local.b64 \t[%rd1+8], 6;").contains("local memory"));
     assert!(planted("call.uni _panic, (param0);").contains("not inlined"));
+    assert!(planted("trap; exit;").contains("panic"));
     assert!(planted("activemask.b32 \t%r1;").contains("luck"));
     let declared = |line: &str| faults(&text.replacen(".address_size 64", &format!(".address_size 64\n{line}"), 1));
     assert!(declared(".global .align 16 .b8 tile[512];").contains("array in global"));
@@ -309,7 +315,7 @@ fn the_assembler_says_what_is_committed() {
     let unit = Unit::production(BankVersion::V5, BatchLayout::Allen);
     for arch in ARCHS {
         let measured = ptxas.assemble(unit.text, arch, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-        assert_eq!(measured.len(), Kernel::ALL.len());
+        assert_eq!(measured.len(), Kernel::ALL.len() + 1);
         for usage in measured {
             let (kernel, variant) = Kernel::of_entry(&usage.kernel).unwrap();
             let expected = committed.of(kernel, variant, arch).unwrap();
@@ -318,5 +324,49 @@ fn the_assembler_says_what_is_committed() {
                 (expected.registers, expected.shared, expected.barriers)
             );
         }
+    }
+}
+
+#[cfg(feature = "cli")]
+mod command {
+    use serde_json::Value;
+    use ut_decoding::backend::ptx::{Kernel, Resources};
+
+    fn ut_decode() -> assert_cmd::Command {
+        assert_cmd::Command::new(env!("CARGO_BIN_EXE_ut-decode"))
+    }
+
+    #[test]
+    fn the_figures_on_record_come_out_as_json_with_the_occupancy_that_follows() {
+        let output = ut_decode().args(["kernels", "--arch", "sm_86", "--json", "-"]).assert().success();
+        let value: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
+        let rows = value["kernels"].as_array().unwrap();
+        // All kernels, the counting one twice, the clustering one with 32-bit sums beside it.
+        assert_eq!(rows.len(), Kernel::ALL.len() + 2);
+        let committed = Resources::committed().unwrap();
+        let expected = committed.of(Kernel::ClusterAndPredecode, "v5_allen", "sm_86").unwrap();
+        let row = rows.iter().find(|row| row["kernel"] == expected.kernel.as_str()).unwrap();
+        assert_eq!(row["registers"], expected.registers);
+        let shared = Kernel::ClusterAndPredecode.shared_bytes(ut_kernels::detector::BankVersion::V5, 216, 84);
+        assert_eq!(row["dynamic_shared"], shared);
+        let of_128 = row["occupancy"].as_array().unwrap().iter().find(|o| o["threads"] == 128).unwrap();
+        assert_eq!(of_128["blocks"], expected.occupancy(128, shared).unwrap().blocks);
+        assert!(rows.iter().any(|row| row["kernel"] == "cluster_and_predecode__v5_allen__wide"));
+    }
+
+    #[test]
+    fn every_module_and_every_rung_can_be_shown() {
+        let output = ut_decode().args(["kernels", "--unit", "all"]).assert().success();
+        let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+        for what in
+            ["v4_allen (240 boards", "v5_mep (216 boards", "(rung0)", "(rung6)", "(32-bit sums)", "sm_80", "sm_90"]
+        {
+            assert!(text.contains(what), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_module_that_does_not_exist_is_wrong_usage() {
+        ut_decode().args(["kernels", "--unit", "v6_allen"]).assert().code(2);
     }
 }

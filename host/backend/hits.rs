@@ -1,5 +1,10 @@
 //! Decoded hits as a structure of arrays.
 
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use memmap2::MmapMut;
+
 use super::DecodeError;
 
 /// Arrays in the structure: six of f32 and the ids.
@@ -13,11 +18,68 @@ const N_ARRAYS: usize = 7;
 /// Source: spec section 4.
 #[derive(Clone, Debug)]
 pub struct UtHits {
-    block: Vec<u32>,
+    block: Block,
     stride: usize,
     offsets: Vec<u32>,
     n_groups: usize,
     max_events: usize,
+}
+
+/// Words that are zero until they are written, and take no memory until then.
+///
+/// They lie on huge pages where the system has some to give: seven arrays are written side by side, and with pages of
+/// 4 kB each of them needs another one every 1024 hits.
+enum Block {
+    Pages(MmapMut),
+    Heap(Vec<u32>),
+}
+
+impl Block {
+    fn zeroed(len: usize) -> Self {
+        match len.checked_mul(size_of::<u32>()).map(MmapMut::map_anon) {
+            Some(Ok(pages)) => {
+                // A wish. Without it everything works the same, a little slower.
+                #[cfg(target_os = "linux")]
+                let _ = pages.advise(memmap2::Advice::HugePage);
+                Self::Pages(pages)
+            }
+            _ => Self::Heap(vec![0; len]),
+        }
+    }
+}
+
+impl Deref for Block {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        match self {
+            Self::Pages(pages) => bytemuck::cast_slice(pages),
+            Self::Heap(words) => words,
+        }
+    }
+}
+
+impl DerefMut for Block {
+    fn deref_mut(&mut self) -> &mut [u32] {
+        match self {
+            Self::Pages(pages) => bytemuck::cast_slice_mut(pages),
+            Self::Heap(words) => words,
+        }
+    }
+}
+
+impl Clone for Block {
+    fn clone(&self) -> Self {
+        let mut clone = Self::zeroed(self.len());
+        clone.copy_from_slice(self);
+        clone
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} words", self.len())
+    }
 }
 
 /// The arrays of a [`UtHits`], to be written by a decoder; each is as long as the capacity.
@@ -47,7 +109,7 @@ impl UtHits {
         // 16 words: every array begins on a cache line of its own.
         let stride = max_hits.next_multiple_of(16);
         Self {
-            block: vec![0; N_ARRAYS * stride],
+            block: Block::zeroed(N_ARRAYS * stride),
             stride,
             offsets: Vec::with_capacity(max_events * n_groups + 1),
             n_groups,

@@ -2,6 +2,8 @@
 
 pub mod ablation;
 pub mod contest;
+#[cfg(feature = "tuning")]
+pub mod decoding;
 mod machine;
 mod sample;
 mod statistics;

@@ -82,7 +82,6 @@ struct Emitter<'a, B> {
 impl<B: Block> Emitter<'_, B> {
     /// Writes each lane's cluster, for which it has a group. All lanes of the warp call.
     #[inline(always)]
-    #[track_caller]
     fn emit(&self, group: Option<u32>, cluster: Cluster) {
         if self.switches.warp_atomics {
             let mask = self.block.ballot_sync(FULL_MASK, group.is_some());
@@ -97,7 +96,6 @@ impl<B: Block> Emitter<'_, B> {
 
     /// The same for a lane that is on its own.
     #[inline(always)]
-    #[track_caller]
     fn emit_alone(&self, group: Option<u32>, cluster: Cluster) {
         if let Some(group) = group {
             let place = self.block.shared_atomic_add(self.next_place, group, 1);
@@ -115,7 +113,6 @@ impl<B: Block> Emitter<'_, B> {
 
     /// Whether any lane has work, or for plain atomics whether the lane has.
     #[inline(always)]
-    #[track_caller]
     fn goes_on(&self, has_work: bool) -> bool {
         if self.switches.warp_atomics { self.block.ballot_sync(FULL_MASK, has_work) != 0 } else { has_work }
     }

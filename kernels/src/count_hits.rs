@@ -150,8 +150,7 @@ pub fn count_hits<B: Block>(
     count_groups(block, switches, batch, tables, &shared, n_banks);
     list_items(block, switches, tables, &shared, n_banks, output);
 
-    // All counts in before they go out. (Listing may have gone through without a barrier.)
-    block.sync_threads();
+    // (A barrier of `list_items` stands between the counting and this.)
     let event = block.block_idx_x();
     copy_out(block, shared.report, output.report, event * N_COUNTS as u32);
     copy_out(block, shared.group_counts, output.strip_counts, event * tables.n_groups);
@@ -345,7 +344,8 @@ fn count_groups<B: Block>(
                 let mut first_word = 0;
                 if n > 0 {
                     board = u32::from(block.shared_load(shared.boards, bank));
-                    strips_per_hybrid = block.load(tables.strips_per_hybrid, board);
+                    // Not 0: the board would be unknown. The guard spares the device a trap.
+                    strips_per_hybrid = block.load(tables.strips_per_hybrid, board).max(1);
                     first_word = block.shared_load(shared.payloads, bank) + v4::HEADER;
                 }
                 let mut word = 0;
@@ -378,7 +378,6 @@ fn count_groups<B: Block>(
 
 /// Slot and group of hybrid `index` of a v4 board; `None` when nothing is connected.
 #[inline(always)]
-#[track_caller]
 pub fn v4_slot<B: Block>(
     block: &B,
     switches: Switches,
@@ -396,7 +395,6 @@ pub fn v4_slot<B: Block>(
 
 /// Adds `amount` to a group's counter for each lane that has one. All lanes of the warp call.
 #[inline(always)]
-#[track_caller]
 fn add_to_group<B: Block>(block: &B, switches: Switches, shared: &CountShared, group: Option<u32>, amount: u32) {
     if switches.warp_atomics {
         let mask = block.ballot_sync(FULL_MASK, group.is_some());
@@ -408,7 +406,7 @@ fn add_to_group<B: Block>(block: &B, switches: Switches, shared: &CountShared, g
     }
 }
 
-/// Part 3.
+/// Part 3. Has a barrier, behind which the counts of part 2 are complete.
 #[inline(always)]
 fn list_items<B: Block>(
     block: &B,
@@ -435,9 +433,10 @@ fn list_items<B: Block>(
     let size = |i: u32| if i < n_items { u32::from(block.shared_load(shared.n_hits, i)) } else { 0 };
 
     if !switches.zero_suppression {
+        // All counts of part 2 in before they go out.
+        block.sync_threads();
         let mut i = block.thread();
         while i < n_items {
-            // A thread meets the items here that it met in part 2: no barrier is needed.
             match size(i) {
                 0 => block.store(output.items, list + i, 0),
                 n => write(i, n, i),
@@ -480,7 +479,6 @@ fn report<B: Block>(block: &B, shared: &CountShared, count: Count, n: u32) {
 
 /// Sets every element to `value`, all threads together.
 #[inline(always)]
-#[track_caller]
 pub(crate) fn clear<B: Block>(block: &B, array: Shared<u32>, value: u32) {
     let mut i = block.thread();
     while i < array.len() {
@@ -491,7 +489,6 @@ pub(crate) fn clear<B: Block>(block: &B, array: Shared<u32>, value: u32) {
 
 /// Copies an array to global memory from element `first` on, all threads together.
 #[inline(always)]
-#[track_caller]
 fn copy_out<B: Block>(block: &B, array: Shared<u32>, view: GlobalMut<'_, u32>, first: u32) {
     let mut i = block.thread();
     while i < array.len() {

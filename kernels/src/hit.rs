@@ -56,7 +56,6 @@ impl Cluster {
     /// Looks the cluster's strip up. `flip_origin` is what the mean strip of a flipped sector is subtracted from.
     #[expect(clippy::manual_midpoint, reason = "the spec's formula; the sum fits 24 bits")]
     #[inline(always)]
-    #[track_caller]
     pub fn strip<B: Block>(self, block: &B, switches: Switches, tables: &Tables<'_>, flip_origin: f32) -> Strip {
         const UT_CHANNEL: u32 = 3 << 28;
         let slot = u32::from(self.slot);
@@ -99,7 +98,6 @@ impl Strip {
 
     /// Writes the hit to place `i` of the arrays.
     #[inline(always)]
-    #[track_caller]
     pub fn store<B: Block>(&self, block: &B, hits: &HitArrays<'_>, i: u32) {
         let (sector, n) = (&self.sector, self.n);
         let y_begin = sector.p0_y + n * sector.dp0di_y;

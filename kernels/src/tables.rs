@@ -36,7 +36,6 @@ impl Tables<'_> {
 
     /// What is connected to a slot.
     #[inline(always)]
-    #[track_caller]
     pub fn slot<B: Block>(&self, block: &B, switches: Switches, slot: u32) -> Slot {
         if switches.flat_map {
             return block.load(self.slots, slot);

@@ -16,20 +16,21 @@ impl Fast {
     ) -> Result<usize, Unusual> {
         let mask = if self.lanes.version == BankVersion::V4 { 0x7FF } else { 0x3FFF };
         let len = self.lanes.n_connected.next_multiple_of(64);
-        let n_strips: usize = scratch.counts[..len].iter().map(|&count| usize::from(count)).sum();
-        if n_strips > MAX_STRIPS {
-            return Err(Unusual);
-        }
+        let n_strips;
         // SAFETY: TODO
         unsafe {
             let counts = scratch.counts.as_ptr();
-            let (n_listed, n_long) = S::list_counts(
-                counts,
-                len,
-                scratch.listed.as_mut_ptr(),
-                scratch.long.as_mut_ptr(),
-                scratch.some.as_mut_ptr(),
-            );
+            let (mut n_listed, mut n_long) = (0, 0);
+            for block in 0..len / 64 {
+                let (some, long) = S::count_bits(counts.add(64 * block));
+                scratch.some[block] = some;
+                scratch.listed_before[block] = n_listed as u32;
+                let first = (64 * block) as u16;
+                n_listed += S::list_bits(some, first, scratch.listed.as_mut_ptr().add(n_listed));
+                n_long += S::list_bits(long, first, scratch.long.as_mut_ptr().add(n_long));
+            }
+            scratch.some[len / 64] = 0;
+            scratch.listed_before[len / 64] = n_listed as u32;
             let sources = self.lanes.sources.as_ptr();
             let pointers = scratch.pointers.as_ptr();
             let stream = scratch.stream.as_mut_ptr().add(FRONT);
@@ -40,7 +41,7 @@ impl Fast {
                 let n = *counts.add(rank);
                 let source = &*sources.add(rank);
                 let from = (*pointers.add(usize::from(source.pointer))).add(usize::from(source.place));
-                let shuffle = &HEAD_SHUFFLES[usize::from(n.min(4) + source.reversed)];
+                let shuffle = &HEAD_SHUFFLES[usize::from(n.min(4) + source.reversed) % HEAD_SHUFFLES.len()];
                 S::copy_head::<STRIDE>(from, shuffle, mask, source.xor, stream.add(end as usize));
                 starts.add(rank).write(end);
                 S::prefetch(ahead);
@@ -55,17 +56,12 @@ impl Fast {
                 let to = stream.add(*starts.add(rank) as usize);
                 S::copy_lane::<STRIDE>(from, n, source.reversed != 0, mask, source.xor, to);
             }
-            stream.add(n_strips).write(u32::MAX >> 1);
+            stream.add(end as usize).write(u32::MAX >> 1);
             // Behind the last lane with hits, as if there were another.
             scratch.listed[n_listed] = self.lanes.n_connected as u16;
             starts.add(self.lanes.n_connected).write(end);
+            n_strips = end as usize;
         }
-        let mut listed = 0;
-        scratch.some[len / 64] = 0;
-        for (before, bits) in scratch.listed_before.iter_mut().zip(&scratch.some[..=len / 64]) {
-            *before = listed;
-            listed += bits.count_ones();
-        }
-        Ok(n_strips)
+        if n_strips > MAX_STRIPS { Err(Unusual) } else { Ok(n_strips) }
     }
 }

@@ -164,6 +164,11 @@ impl LaneOrder {
         }
     }
 
+    /// Sector groups.
+    pub fn n_groups(&self) -> usize {
+        self.first_ranks.len() - 1
+    }
+
     /// Boards of the table.
     pub fn n_boards(&self) -> usize {
         self.boards.len()

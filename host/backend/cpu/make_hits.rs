@@ -6,6 +6,9 @@ use super::lanes::{FLIPPED, RANK_SHIFT, REVERSED};
 use super::scratch::{Clusters, Scratch};
 use super::simd::Simd;
 
+/// How far ahead of the hits the memory for them is asked for, in hits.
+const AHEAD: usize = 512;
+
 impl Fast {
     /// The stage: from the clusters `first` and following of the chunk to the hits of one event.
     ///
@@ -75,17 +78,12 @@ impl Fast {
             let last = S::load(clusters.last.as_ptr().add(first + i));
             let ranks = S::shr::<RANK_SHIFT>(last);
             let first_rank = (*clusters.last.as_ptr().add(first + i) >> RANK_SHIFT) as usize;
-            let index = S::sub(ranks, S::splat(first_rank as u32));
-            let lookup = |table: *const u32| {
-                if WINDOW {
-                    S::lookup_window(table.add(first_rank), index)
-                } else {
-                    // Behind the last hit there may be anything.
-                    S::lookup(table, S::min(ranks, last_rank))
-                }
+            let here = Lookup::<S, WINDOW> {
+                first: first_rank,
+                // Behind the last hit there may be anything.
+                index: if WINDOW { S::sub(ranks, S::splat(first_rank as u32)) } else { S::min(ranks, last_rank) },
             };
-            let lookup_f = |table: &[f32]| S::from_bits(lookup(table.as_ptr().cast()));
-            let id = lookup(lanes.id.as_ptr());
+            let id = here.words(&lanes.id);
             let reversed = S::spread_sign(id);
             let (coordinate, strip) = match KIND {
                 0 => {
@@ -106,7 +104,7 @@ impl Fast {
                 _ => {
                     let quarters = S::and(S::xor(last, reversed), S::splat(0x7FF));
                     let strips = S::mul_f(S::to_float(quarters), S::splat_f(0.25));
-                    (S::add_f(strips, lookup_f(&lanes.first)), S::shr::<2>(quarters))
+                    (S::add_f(strips, here.floats(&lanes.first)), S::shr::<2>(quarters))
                 }
             };
             let n_strips = if KIND == 2 {
@@ -116,21 +114,17 @@ impl Fast {
                 S::select_by_sign(S::shl::<1>(id), S::sub_f(origin, coordinate), coordinate)
             };
             let id = S::add(S::and(id, S::splat(!(REVERSED | FLIPPED))), strip);
-            let line = |p0: &[f32], step: &[f32]| S::add_f(lookup_f(p0), S::mul_f(n_strips, lookup_f(step)));
-            let x = line(&lanes.p0_x, &lanes.dp0di_x);
-            let y_begin = line(&lanes.p0_y, &lanes.dp0di_y);
-            let y_end = S::add_f(lookup_f(&lanes.dy), y_begin);
-            let z = line(&lanes.p0_z, &lanes.dp0di_z);
-            let store =
-                |to: *mut u32, v: S::U| if WINDOW { S::store(to.add(i), v) } else { S::store_first(to.add(i), v, n) };
-            let put = |to: *mut f32, v: S::F| store(to.cast(), S::bits(v));
-            put(hits.y_begin.as_mut_ptr(), y_begin);
-            put(hits.y_end.as_mut_ptr(), y_end);
-            put(hits.z_at_y_eq0.as_mut_ptr(), z);
-            put(hits.x_at_y_eq0.as_mut_ptr(), x);
-            put(hits.dx_dy.as_mut_ptr(), lookup_f(&lanes.dx_dy));
-            put(hits.weight.as_mut_ptr(), lookup_f(&lanes.weight));
-            store(hits.id.as_mut_ptr(), id);
+            let x = here.line(&lanes.p0_x, n_strips, &lanes.dp0di_x);
+            let y_begin = here.line(&lanes.p0_y, n_strips, &lanes.dp0di_y);
+            let y_end = S::add_f(here.floats(&lanes.dy), y_begin);
+            let z = here.line(&lanes.p0_z, n_strips, &lanes.dp0di_z);
+            here.put(hits.y_begin, i, n, y_begin);
+            here.put(hits.y_end, i, n, y_end);
+            here.put(hits.z_at_y_eq0, i, n, z);
+            here.put(hits.x_at_y_eq0, i, n, x);
+            here.put(hits.dx_dy, i, n, here.floats(&lanes.dx_dy));
+            here.put(hits.weight, i, n, here.floats(&lanes.weight));
+            here.put_words(hits.id, i, n, id);
             (x, S::not_less(S::shift_in(x_before, x), x) & all)
         }
     }
@@ -167,5 +161,74 @@ impl Fast {
             }
         }
         Ok(())
+    }
+}
+
+/// Looks up, for each hit of a vector, what belongs to its rank.
+///
+/// Methods and not closures: a closure that is not inlined has not the level's instructions.
+#[derive(Clone, Copy)]
+struct Lookup<S: Simd, const WINDOW: bool> {
+    /// Rank of the first hit.
+    first: usize,
+    /// With `WINDOW`, the ranks counted from `first`; else the ranks.
+    index: S::U,
+}
+
+#[expect(clippy::inline_always, reason = "see `Simd`")]
+impl<S: Simd, const WINDOW: bool> Lookup<S, WINDOW> {
+    /// # Safety
+    /// The table is one of [`LaneOrder`](super::lanes::LaneOrder); CPU as for [`Simd`].
+    #[inline(always)]
+    unsafe fn words(&self, table: &[u32]) -> S::U {
+        // SAFETY: tables have an entry for each rank, and a window of padding.
+        unsafe {
+            if WINDOW {
+                S::lookup_window(table.as_ptr().add(self.first), self.index)
+            } else {
+                S::lookup(table.as_ptr(), self.index)
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`words`](Self::words).
+    #[inline(always)]
+    unsafe fn floats(&self, table: &[f32]) -> S::F {
+        // SAFETY: the caller's.
+        unsafe { S::from_bits(self.words(bytemuck::cast_slice(table))) }
+    }
+
+    /// `p0 + n * step`
+    ///
+    /// # Safety
+    /// As [`words`](Self::words).
+    #[inline(always)]
+    unsafe fn line(&self, p0: &[f32], n: S::F, step: &[f32]) -> S::F {
+        // SAFETY: the caller's.
+        unsafe { S::add_f(self.floats(p0), S::mul_f(n, self.floats(step))) }
+    }
+
+    /// Writes the first `n` lanes to `to` from `at` on.
+    ///
+    /// # Safety
+    /// - `n` places are there; with `WINDOW`, `n` is all lanes;
+    /// - CPU as for [`Simd`].
+    #[inline(always)]
+    unsafe fn put(&self, to: &mut [f32], at: usize, n: usize, v: S::F) {
+        // SAFETY: the caller's.
+        unsafe { self.put_words(bytemuck::cast_slice_mut(to), at, n, S::bits(v)) }
+    }
+
+    /// # Safety
+    /// As [`put`](Self::put).
+    #[inline(always)]
+    unsafe fn put_words(&self, to: &mut [u32], at: usize, n: usize, v: S::U) {
+        // SAFETY: the caller's.
+        unsafe {
+            let to = to.as_mut_ptr().add(at);
+            S::prefetch(to.wrapping_add(AHEAD).cast());
+            if WINDOW { S::store(to, v) } else { S::store_first(to, v, n) }
+        }
     }
 }

@@ -9,14 +9,19 @@ mod hits;
 mod lanes;
 mod make_hits;
 mod ordinary;
+mod schedule;
 mod scratch;
 mod simd;
 
-use self::fast::{Fast, Unusual};
-use self::hits::SharedHits;
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use self::fast::Fast;
 use self::lanes::LaneOrder;
 use self::ordinary::Ordinary;
-use self::scratch::Scratch;
+use self::schedule::{Job, Worker};
 use self::simd::Level;
 use super::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use crate::detector::DetectorTables;
@@ -69,9 +74,14 @@ fn level_of(simd: Simd) -> Level {
     match simd {
         #[cfg(target_arch = "x86_64")]
         Simd::Avx512 => simd::avx512::LEVEL,
+        #[cfg(target_arch = "x86_64")]
+        Simd::Avx2 => simd::avx2::LEVEL,
         _ => simd::portable::LEVEL,
     }
 }
+
+/// Largest chunk that a thread takes.
+const MAX_CHUNK: usize = 1024;
 
 /// How a [`CpuDecoder`] works; nothing here changes its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +90,7 @@ pub struct CpuConfig {
     pub threads: usize,
     /// Vector instructions.
     pub simd: Simd,
-    /// Events that a thread takes at a time.
+    /// Events that a thread takes at a time, 1 to 1024; one thread alone takes them one by one.
     pub chunk: usize,
 }
 
@@ -90,30 +100,54 @@ impl Default for CpuConfig {
     }
 }
 
-/// Decodes on the CPU.
+/// Decodes on the CPU, with one thread or several.
+///
+/// Memory: about 5 MB a thread, whatever the batches hold.
+#[derive(Debug)]
 pub struct CpuDecoder {
     fast: Fast,
-    ordinary: Ordinary,
-    scratch: Scratch,
-    n_groups: usize,
+    /// One a thread.
+    workers: Vec<Mutex<Worker>>,
+    /// With more than one thread.
+    pool: Option<ThreadPool>,
+    chunk: usize,
 }
 
 impl CpuDecoder {
     /// A decoder for one detector and one set of options.
     ///
     /// # Errors
-    /// When the CPU lacks the instructions that `config.simd` asks for.
+    /// When the CPU lacks the instructions that `config.simd` asks for, or threads cannot be started.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CpuConfig) -> Result<Self, DecodeError> {
-        let simd = config.simd.resolve().ok_or_else(|| DecodeError::Device {
-            backend: "cpu",
-            message: format!("this CPU has no {:?} instructions", config.simd),
-        })?;
+        let failure = |message: String| DecodeError::Device { backend: "cpu", message };
+        let simd = config.simd.resolve().ok_or_else(|| failure(format!("this CPU has no {:?}", config.simd)))?;
+        let threads = match config.threads {
+            0 => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+            threads => threads,
+        };
+        let chunk = config.chunk.clamp(1, MAX_CHUNK);
+        let pool = match threads {
+            1 => None,
+            _ => Some(
+                ThreadPoolBuilder::new()
+                    .num_threads(threads)
+                    .thread_name(|i| format!("ut-decode-{i}"))
+                    .build()
+                    .map_err(|error| failure(error.to_string()))?,
+            ),
+        };
+        let ordinary = Ordinary::new(tables, options);
         Ok(Self {
             fast: Fast::new(LaneOrder::new(tables, options), options, level_of(simd)),
-            ordinary: Ordinary::new(tables, options),
-            scratch: Scratch::new(),
-            n_groups: tables.n_groups,
+            workers: (0..threads).map(|_| Mutex::new(Worker::new(ordinary.clone(), chunk))).collect(),
+            pool,
+            chunk,
         })
+    }
+
+    /// Threads that decode.
+    pub fn threads(&self) -> usize {
+        self.workers.len()
     }
 }
 
@@ -124,36 +158,23 @@ impl Decoder for CpuDecoder {
 
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
         report.reset(batch.n_events);
-        let mut out = hits.begin(batch.n_events, self.n_groups)?;
-        let shared = SharedHits::new(&mut out);
-        let capacity = shared.capacity().min(u32::MAX as usize);
-        let mut at = 0;
-        for (event, report) in report.events.iter_mut().enumerate() {
-            let ends = &mut out.offsets[1 + event * self.n_groups..][..self.n_groups];
-            self.scratch.begin_chunk();
-            let fast = self.fast.front(&mut self.scratch, batch, event, ends, report);
-            let too_many = |n: u64| DecodeError::TooManyHits { event, hits: (at as u64 + n) as usize, capacity };
-            let n_hits = match fast {
-                Ok(n_hits) => n_hits,
-                Err(Unusual) => self.ordinary.count(batch, event, ends, report).map_err(too_many)?,
-            };
-            if n_hits > capacity - at {
-                return Err(too_many(n_hits as u64));
+        let mut out = hits.begin(batch.n_events, self.fast.lanes.n_groups())?;
+        match &self.pool {
+            // A chunk or less is not worth waking anybody.
+            Some(pool) if batch.n_events > self.chunk => {
+                let job = Job::new(&self.fast, batch, &mut out, &mut report.events, self.chunk);
+                pool.broadcast(|thread| {
+                    // A worker in which a thread panicked has nothing that the next batch does not set anew.
+                    let mut worker = self.workers[thread.index()].lock().unwrap_or_else(PoisonError::into_inner);
+                    job.work(&mut worker);
+                });
+                job.finish()
             }
-            // SAFETY: the arrays are borrowed as `out`, and each event has places of its own.
-            let mut hits = unsafe { shared.event(at, n_hits) };
-            let done = fast.and_then(|_| self.fast.back(&mut self.scratch, 0, ends, &mut hits));
-            if done.is_err() {
-                if fast.is_ok() {
-                    self.ordinary.count(batch, event, ends, report).map_err(too_many)?;
-                }
-                self.ordinary.write(batch, event, ends, &mut hits);
+            _ => {
+                let job = Job::new(&self.fast, batch, &mut out, &mut report.events, 1);
+                job.work(self.workers[0].get_mut().unwrap_or_else(PoisonError::into_inner));
+                job.finish()
             }
-            for end in ends {
-                *end += at as u32;
-            }
-            at += n_hits;
         }
-        Ok(())
     }
 }

@@ -1,13 +1,15 @@
 //! The ordinary path: decodes every event, whatever is wrong with it, with nothing assumed about its banks.
 //!
-//! Two passes over the event. The first applies the policy to each bank, counts, and says how many hits each sector
-//! group gets; so the groups' places are known, and the second writes the hits into the output itself, group by group
-//! in the order of the banks, and sorts each group there. No other memory is needed, however many hits a hostile
-//! event holds: while a group is unsorted, its `weight` and `dx_dy` arrays hold what the sort needs besides x and
-//! `LHCbID`, the strip coordinate n and the slot, from which the missing arrays are computed at the end.
+//! First it applies the policy to each bank, counts, and says how many hits each sector group gets; so the groups' places
+//! are known. Then it writes the hits into the output itself, group by group in the order of the banks, and sorts each
+//! group there. No other memory is needed, however many hits a hostile event holds: while a group is unsorted, its
+//! arrays hold as words what the sort needs: the order of x, the `LHCbID`, the order of the strip coordinate n (in
+//! `weight`) and the slot (in `dx_dy`), from which everything else is computed at the end. Between the two steps the
+//! hits of an event of ordinary size are kept; those of a larger one are found a second time.
 //!
-//! This path is what the vectorised one falls back to for events with trouble, so its speed matters, but only within
-//! reason.
+//! This path is what the vectorised one falls back to, so its speed matters, but only within reason.
+
+use std::sync::Arc;
 
 use super::banks::{Bank, EventBanks};
 use super::hits::EventHits;
@@ -38,12 +40,34 @@ pub struct Ordinary {
     version: BankVersion,
     board_in_use: Vec<bool>,
     slots: Vec<Slot>,
-    sectors: Vec<SectorConstants>,
+    sectors: Arc<[SectorConstants]>,
     options: DecodeOptions,
     /// Boards named so far in the event.
     seen: Vec<bool>,
     /// Where each group's next hit goes.
     next: Vec<u32>,
+    /// Hits of the chunk's events, as far as they fit.
+    found: Vec<Found>,
+}
+
+/// A hit before it has a place.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    slot: u32,
+    n: f32,
+    id: u32,
+}
+
+/// Hits that are kept between the two steps, for all events of a chunk.
+const MAX_FOUND: usize = 1 << 16;
+
+/// What the first step says about an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Hits of the event.
+    pub n_hits: usize,
+    /// The first of them among those that were kept.
+    found: Option<usize>,
 }
 
 /// Lane counts of a v5 bank, by lane.
@@ -58,14 +82,20 @@ impl Ordinary {
             version: tables.boards.version,
             board_in_use: tables.boards.strips_per_hybrid.iter().map(|&strips| strips != 0).collect(),
             slots: tables.slots.clone(),
-            sectors: tables.sectors.clone(),
+            sectors: tables.sectors.as_slice().into(),
             options,
             seen: vec![false; tables.boards.strips_per_hybrid.len()],
             next: Vec::with_capacity(tables.n_groups + 1),
+            found: Vec::new(),
         }
     }
 
-    /// First pass: the event's report, and the ends of its groups, counted from the event's first hit.
+    /// Begins a chunk of events.
+    pub fn begin_chunk(&mut self) {
+        self.found.clear();
+    }
+
+    /// First step: the event's report, and the ends of its groups, counted from the event's first hit.
     ///
     /// # Errors
     /// With the number of hits when `u32` does not hold it.
@@ -75,17 +105,29 @@ impl Ordinary {
         event: usize,
         ends: &mut [u32],
         report: &mut EventReport,
-    ) -> Result<usize, u64> {
+    ) -> Result<Counted, u64> {
         let meta = batch.meta_of(event);
         *report = EventReport::default();
         report.add(Count::OtherTypes, meta.other_banks);
         ends.fill(0);
-        let whole = self.each_bank(batch, event, report, |path, board, payload, report| {
-            path.each_hit(board, payload, report, |slot, _, _| {
-                let end = &mut ends[usize::from(path.slots[slot].group)];
-                *end = end.saturating_add(1);
-            });
+        let mut found = std::mem::take(&mut self.found);
+        // Once, with the first trouble.
+        found.reserve_exact(MAX_FOUND - found.len());
+        let first = found.len();
+        let mut kept = true;
+        let whole = self.each_hit(batch, event, report, |slot, n, id| {
+            let end = &mut ends[usize::from(slot.1.group)];
+            *end = end.saturating_add(1);
+            if found.len() < MAX_FOUND {
+                found.push(Found { slot: slot.0 as u32, n, id });
+            } else {
+                kept = false;
+            }
         });
+        if !kept {
+            found.truncate(first);
+        }
+        self.found = found;
         if !whole || meta.broken {
             report.add(Count::BrokenEvent, 1);
         }
@@ -98,60 +140,69 @@ impl Ordinary {
             end += *group;
             *group = end;
         }
-        Ok(n_hits as usize)
+        Ok(Counted { n_hits: n_hits as usize, found: kept.then_some(first) })
     }
 
-    /// Second pass: writes the event's hits, whose groups end where the first pass said.
-    pub fn write(&mut self, batch: BatchView<'_>, event: usize, ends: &[u32], hits: &mut EventHits<'_>) {
+    /// Second step, in the same chunk: writes the event's hits, whose groups end where the first said.
+    pub fn write(
+        &mut self,
+        batch: BatchView<'_>,
+        event: usize,
+        counted: Counted,
+        ends: &[u32],
+        hits: &mut EventHits<'_>,
+    ) {
         let mut next = std::mem::take(&mut self.next);
         next.clear();
         next.push(0);
         next.extend(&ends[..ends.len().saturating_sub(1)]);
-        self.each_bank(batch, event, &mut EventReport::default(), |path, board, payload, report| {
-            path.each_hit(board, payload, report, |slot, n, id| {
-                let Slot { sector, group, .. } = path.slots[slot];
-                let sector = &path.sectors[usize::from(sector)];
-                let place = next[usize::from(group)] as usize;
-                next[usize::from(group)] += 1;
-                hits.x_at_y_eq0[place] = sector.p0_x + n * sector.dp0di_x;
-                hits.id[place] = id;
-                hits.weight[place] = n;
-                hits.dx_dy[place] = f32::from_bits(slot as u32);
+        let mut unsorted = Unsorted {
+            x: bytemuck::cast_slice_mut(hits.x_at_y_eq0),
+            id: hits.id,
+            n: bytemuck::cast_slice_mut(hits.weight),
+            slot: bytemuck::cast_slice_mut(hits.dx_dy),
+        };
+        if let Some(first) = counted.found {
+            for &Found { slot, n, id } in &self.found[first..first + counted.n_hits] {
+                let Slot { sector, group, .. } = self.slots[slot as usize];
+                unsorted.put(&mut next[usize::from(group)], slot, &self.sectors[usize::from(sector)], n, id);
+            }
+        } else {
+            let sectors = Arc::clone(&self.sectors);
+            self.each_hit(batch, event, &mut EventReport::default(), |slot, n, id| {
+                let next = &mut next[usize::from(slot.1.group)];
+                unsorted.put(next, slot.0 as u32, &sectors[usize::from(slot.1.sector)], n, id);
             });
-        });
+        }
         self.next = next;
         let mut begin = 0;
         for &end in ends {
             let end = end as usize;
-            sort_group(
-                &mut hits.x_at_y_eq0[begin..end],
-                &mut hits.id[begin..end],
-                &mut hits.weight[begin..end],
-                &mut hits.dx_dy[begin..end],
-            );
+            unsorted.sort(begin, end);
             begin = end;
         }
         for i in 0..hits.id.len() {
             let slot = self.slots[hits.dx_dy[i].to_bits() as usize];
             let sector = &self.sectors[usize::from(slot.sector)];
-            let n = hits.weight[i];
+            let n = from_order(hits.weight[i].to_bits());
             let y_begin = sector.p0_y + n * sector.dp0di_y;
             hits.y_begin[i] = y_begin;
             hits.y_end[i] = sector.dy + y_begin;
             hits.z_at_y_eq0[i] = sector.p0_z + n * sector.dp0di_z;
+            hits.x_at_y_eq0[i] = from_order(hits.x_at_y_eq0[i].to_bits());
             hits.dx_dy[i] = sector.dx_dy;
             hits.weight[i] = sector.weight;
         }
     }
 
-    /// Gives `use_bank` the board and the payload of each bank that the policy's first rows let through. False: the
-    /// batch contradicts itself, and the rest of the event was given up.
-    fn each_bank(
+    /// Gives `use_hit` slot (its number and itself), n and `LHCbID` of each hit of an event, and counts what the policy
+    /// says. False: the batch contradicts itself, and the rest of the event was given up.
+    fn each_hit(
         &mut self,
         batch: BatchView<'_>,
         event: usize,
         report: &mut EventReport,
-        mut use_bank: impl FnMut(&Self, usize, &[u8], &mut EventReport),
+        mut use_hit: impl FnMut((usize, &Slot), f32, u32),
     ) -> bool {
         let Some(banks) = EventBanks::new(batch, event) else { return false };
         self.seen.fill(false);
@@ -180,17 +231,12 @@ impl Ordinary {
             if std::mem::replace(&mut self.seen[board], true) {
                 report.add(Count::RepeatedBoard, 1);
             }
-            use_bank(self, board, payload, report);
+            match self.version {
+                BankVersion::V4 => self.each_v4_hit(board, payload, report, &mut use_hit),
+                BankVersion::V5 => self.each_v5_hit(board, payload, report, &mut use_hit),
+            }
         }
         true
-    }
-
-    /// Gives `use_hit` slot, n and `LHCbID` of each hit of a bank; counts what the policy says.
-    fn each_hit(&self, board: usize, payload: &[u8], report: &mut EventReport, use_hit: impl FnMut(usize, f32, u32)) {
-        match self.version {
-            BankVersion::V4 => self.each_v4_hit(board, payload, report, use_hit),
-            BankVersion::V5 => self.each_v5_hit(board, payload, report, use_hit),
-        }
     }
 
     fn each_v4_hit(
@@ -198,7 +244,7 @@ impl Ordinary {
         board: usize,
         payload: &[u8],
         report: &mut EventReport,
-        mut use_hit: impl FnMut(usize, f32, u32),
+        use_hit: &mut impl FnMut((usize, &Slot), f32, u32),
     ) {
         let words = payload
             .split_first_chunk::<4>()
@@ -216,7 +262,7 @@ impl Ordinary {
                 Some(slot) if slot.is_connected() => {
                     let first_strip = self.sectors[usize::from(slot.sector)].first_strip;
                     let n = 0.25 * (word & 3) as f32 + (strip + 1) as f32 - first_strip as f32;
-                    use_hit(board * LANES_PER_BOARD + index, n, UT_ID | (slot.chan_id + strip));
+                    use_hit((board * LANES_PER_BOARD + index, slot), n, UT_ID | (slot.chan_id + strip));
                 }
                 _ => unconnected += 1,
             }
@@ -230,7 +276,7 @@ impl Ordinary {
         board: usize,
         payload: &[u8],
         report: &mut EventReport,
-        mut use_hit: impl FnMut(usize, f32, u32),
+        use_hit: &mut impl FnMut((usize, &Slot), f32, u32),
     ) {
         if payload.len() < 24 {
             let claims_hits = payload.iter().enumerate().any(|(i, &byte)| byte != 0 && i < 8 && i != 2 && i != 3);
@@ -250,22 +296,22 @@ impl Ordinary {
             if count == 0 {
                 continue;
             }
-            let slot = board * LANES_PER_BOARD + lane;
-            let Slot { chan_id, sector, .. } = self.slots[slot];
-            if chan_id == 0 {
+            let number = board * LANES_PER_BOARD + lane;
+            let slot = &self.slots[number];
+            if !slot.is_connected() {
                 report.add(Count::UnconnectedHits, u32::from(count));
                 continue;
             }
             report.add(Count::Strips, u32::from(count));
-            let base = UT_ID | (chan_id & !0x1FF);
-            let flipped = self.sectors[usize::from(sector)].flipped != 0;
+            let base = UT_ID | (slot.chan_id & !0x1FF);
+            let flipped = self.sectors[usize::from(slot.sector)].flipped != 0;
             let hits = LaneHits { rows: &rows[2 * 2 * (5 - lane)..], count: usize::from(count) };
             cluster(hits, self.options, report, |sum, weight| {
                 // Both are below 2^24: exact as f32.
                 let mean = sum as f32 / weight as f32;
                 let n = if flipped { self.options.flip.origin() - mean } else { mean };
                 // The mean strip rounded, halves up. At most 511: it fits into the nine zero bits of base.
-                use_hit(slot, n, base + (sum + weight / 2) / weight);
+                use_hit((number, slot), n, base + (sum + weight / 2) / weight);
             });
         }
     }
@@ -337,39 +383,65 @@ fn cluster(hits: LaneHits<'_>, options: DecodeOptions, report: &mut EventReport,
     }
 }
 
-/// Sorts the hits of a group in place, by x, LHCbID, n and slot: a shell sort, which is an insertion sort for the dozen
-/// hits of an ordinary group, and needs no memory for the millions of a hostile one.
-fn sort_group(x: &mut [f32], id: &mut [u32], n: &mut [f32], slot: &mut [f32]) {
-    let len = x.len();
-    let (id, n, slot) = (&mut id[..len], &mut n[..len], &mut slot[..len]);
-    let mut gap = 1;
-    while gap < len / 9 {
-        gap = 3 * gap + 1;
+/// The output arrays while they hold words to sort by.
+struct Unsorted<'a> {
+    /// Order of x.
+    x: &'a mut [u32],
+    id: &'a mut [u32],
+    /// Order of n.
+    n: &'a mut [u32],
+    slot: &'a mut [u32],
+}
+
+impl Unsorted<'_> {
+    /// Puts a hit where `next` says.
+    fn put(&mut self, next: &mut u32, slot: u32, sector: &SectorConstants, n: f32, id: u32) {
+        let place = *next as usize;
+        *next += 1;
+        self.x[place] = order(sector.p0_x + n * sector.dp0di_x);
+        self.id[place] = id;
+        self.n[place] = order(n);
+        self.slot[place] = slot;
     }
-    while gap > 0 {
-        for i in gap..len {
-            let (this_x, this_id, this_n, this_slot) = (x[i], id[i], n[i], slot[i]);
-            let key = sort_key(this_x, this_id);
-            let tie = sort_key(this_n, this_slot.to_bits());
-            let mut place = i;
-            while place >= gap {
-                let other = place - gap;
-                let other_key = sort_key(x[other], id[other]);
-                if other_key < key || other_key == key && sort_key(n[other], slot[other].to_bits()) <= tie {
-                    break;
-                }
-                (x[place], id[place], n[place], slot[place]) = (x[other], id[other], n[other], slot[other]);
-                place = other;
-            }
-            (x[place], id[place], n[place], slot[place]) = (this_x, this_id, this_n, this_slot);
+
+    /// Sorts a group by x, LHCbID, n and slot: a shell sort, which is an insertion sort for the dozen hits of an
+    /// ordinary group, and needs no memory for the millions of a hostile one.
+    fn sort(&mut self, begin: usize, end: usize) {
+        let (x, id) = (&mut self.x[begin..end], &mut self.id[begin..end]);
+        let (n, slot) = (&mut self.n[begin..end], &mut self.slot[begin..end]);
+        let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        let mut gap = 1;
+        while gap < x.len() / 9 {
+            gap = 3 * gap + 1;
         }
-        gap /= 3;
+        while gap > 0 {
+            for i in gap..x.len() {
+                let this = (x[i], id[i], n[i], slot[i]);
+                let (key, tie) = (pair(this.0, this.1), pair(this.2, this.3));
+                let mut place = i;
+                while place >= gap {
+                    let other = place - gap;
+                    let other_key = pair(x[other], id[other]);
+                    if other_key < key || other_key == key && pair(n[other], slot[other]) <= tie {
+                        break;
+                    }
+                    (x[place], id[place], n[place], slot[place]) = (x[other], id[other], n[other], slot[other]);
+                    place = other;
+                }
+                (x[place], id[place], n[place], slot[place]) = this;
+            }
+            gap /= 3;
+        }
     }
 }
 
-/// Spec section 4: `ord(value) << 32 | low`.
-fn sort_key(value: f32, low: u32) -> u64 {
+/// Spec section 4, `ord`: a float as a word that is ordered as the float is.
+const fn order(value: f32) -> u32 {
     let bits = value.to_bits();
-    let order = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
-    u64::from(order) << 32 | u64::from(low)
+    if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
+}
+
+/// The float whose order this is.
+const fn from_order(order: u32) -> f32 {
+    f32::from_bits(if order >> 31 == 0 { !order } else { order & !(1 << 31) })
 }

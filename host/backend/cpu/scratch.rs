@@ -14,14 +14,14 @@ pub const FRONT: usize = 256;
 /// Words after the last one that vectors may read and write.
 const SLACK: usize = 64;
 
-/// Bytes that the copying of lanes may read from the start of a payload, whatever its size.
-pub const READ_AHEAD: usize = 64;
+/// Bytes that the copying of lanes may read beyond the end of a payload: eight rows of 32.
+pub const READ_AHEAD: usize = 256;
 
-/// Room for the payloads that begin so close to the end of the batch that reading ahead would leave it.
+/// Room for the payloads that end so close to the end of the batch that reading ahead would leave it.
 const TAIL: usize = 1 << 17;
 
 /// Room for clusters of one chunk of events.
-const MAX_CLUSTERS: usize = 2 * MAX_STRIPS;
+const MAX_CLUSTERS: usize = 4 * MAX_STRIPS;
 
 /// Fewest words in a vector of any level.
 const MIN_LANES: usize = 8;
@@ -79,9 +79,9 @@ fn zeros<T: Clone + Default>(len: usize) -> Box<[T]> {
 }
 
 impl Scratch {
-    /// The work space; all that a thread ever takes, about 2.5 MB.
+    /// The work space; all that a thread ever takes, about 4 MB.
     pub fn new() -> Self {
-        let mut stream = zeros(FRONT + MAX_STRIPS + SLACK);
+        let mut stream = zeros(FRONT + MAX_RANKS * 255 + SLACK);
         // No strip is a cluster's length behind these.
         stream[..FRONT].fill(u32::MAX);
         Self {
@@ -126,7 +126,7 @@ impl Scratch {
         self.clusters.len <= MAX_CLUSTERS - MAX_STRIPS
     }
 
-    /// A copy of `payload` behind whose start `READ_AHEAD` bytes can be read; lives until the next event.
+    /// A copy of `payload` behind which `READ_AHEAD` bytes can be read; lives until the next event.
     pub fn copy_tail(&mut self, payload: &[u8]) -> Result<*const u8, Unusual> {
         let begin = self.tail_used;
         let end = begin + payload.len();

@@ -177,14 +177,14 @@ impl Launcher {
     }
 }
 
-/// Makes a work buffer `len` elements long.
-fn sized<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) -> Result<(), DecodeError> {
-    if len > buffer.len() {
-        buffer
-            .try_reserve_exact(len - buffer.len())
-            .map_err(|_| failure(&format!("no memory for a work buffer of {len} elements")))?;
-    }
-    buffer.resize(len, T::default());
+/// Makes a work buffer of `len` elements, all bits set: no kernel may count on zeros, or on what the last batch left.
+fn sized<T: bytemuck::Pod>(buffer: &mut Vec<T>, len: usize) -> Result<(), DecodeError> {
+    buffer.clear();
+    let no_memory = |_| failure(&format!("no memory for a work buffer of {len} elements"));
+    buffer.try_reserve_exact(len).map_err(no_memory)?;
+    let mut poison = T::zeroed();
+    bytemuck::bytes_of_mut(&mut poison).fill(0xFF);
+    buffer.resize(len, poison);
     Ok(())
 }
 

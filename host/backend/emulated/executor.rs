@@ -34,12 +34,28 @@ pub struct Executor {
     books: RefCell<Books>,
     /// Serial of the next block, from 1.
     next_serial: u32,
+    /// Accesses and collectives that a block may do.
+    max_steps: u64,
 }
+
+/// Accesses and collectives of a block: minutes of work, and far more than any event needs.
+const MAX_STEPS: u64 = 1 << 33;
 
 impl Executor {
     /// An executor whose schedules come from `seed`: the same seed and the same launches give the same schedules.
     pub fn new(seed: u64) -> Self {
-        Self { order: Order::new(seed), stacks: Stacks::default(), books: RefCell::default(), next_serial: 1 }
+        Self {
+            order: Order::new(seed),
+            stacks: Stacks::default(),
+            books: RefCell::default(),
+            next_serial: 1,
+            max_steps: MAX_STEPS,
+        }
+    }
+
+    /// Gives blocks up after this many accesses and collectives of their lanes: so a loop without end comes to one.
+    pub const fn limit_steps(&mut self, steps: u64) {
+        self.max_steps = steps;
     }
 
     /// A view that the next launch may write through. After that launch it is of no use any more.
@@ -128,6 +144,7 @@ impl Executor {
             books.lanes.clear();
             books.lanes.resize(threads as usize, Lane::NEW);
             books.serial = self.next_serial;
+            books.steps_left = self.max_steps;
             books.epoch = 0;
             self.next_serial += 1;
             let block_number = number as u32;

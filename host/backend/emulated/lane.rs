@@ -111,6 +111,8 @@ pub struct Books {
     pub coalescers: Vec<Coalescer>,
     pub stats: LaunchStats,
     pub violation: Option<Violation>,
+    /// Accesses and collectives that the block's lanes may still do.
+    pub steps_left: u64,
     /// Serial of the launch's first block.
     pub oldest: u32,
     /// Serial of the block.
@@ -182,7 +184,20 @@ impl EmulatedBlock<'_> {
         }
     }
 
+    /// Counts a step of the block, so that a loop without end comes to one.
+    fn step(&self, location: &'static Location<'static>) {
+        let left = {
+            let mut books = self.state.books.borrow_mut();
+            books.steps_left = books.steps_left.saturating_sub(1);
+            books.steps_left
+        };
+        if left == 0 {
+            self.fail(location, Fault::Endless);
+        }
+    }
+
     fn collective(&self, request: Request) -> u32 {
+        self.step(request.location);
         if request.mask & (1 << self.lane_id()) == 0 {
             let Request { operation, mask, location, .. } = request;
             self.fail(location, Fault::NotInMask { operation: operation.name(), mask });
@@ -207,6 +222,7 @@ impl EmulatedBlock<'_> {
 
     /// Counts an access to global memory.
     fn count_global(&self, touch: Touch, location: &'static Location<'static>, base: usize, offset: u64, size: u64) {
+        self.step(location);
         let mut books = self.state.books.borrow_mut();
         let Books { stats, coalescers, .. } = &mut *books;
         stats.global_loads += u64::from(touch == Touch::Read);
@@ -256,6 +272,7 @@ impl EmulatedBlock<'_> {
         touch: Touch,
         location: &'static Location<'static>,
     ) -> usize {
+        self.step(location);
         self.check_bounds(touch.name(), "shared", i, array.len(), location);
         let size = size_of::<T>() as u32;
         let byte = array.offset() + i * size;
@@ -379,6 +396,7 @@ impl Block for EmulatedBlock<'_> {
     #[track_caller]
     fn sync_threads(&self) {
         let location = Location::caller();
+        self.step(location);
         self.state.books.borrow_mut().lanes[self.thread as usize].state = LaneState::AtBarrier(location);
         self.yielder.suspend(());
     }

@@ -1,6 +1,6 @@
 //! Who touched an element last: the books by which races are found.
 //!
-//! Each element of writable global and of shared memory has a [`Shadow`]: its last write and its last reads. Two accesses
+//! Each element of writable global and of shared memory has a [`Shadow`]: its last write, atomics and reads. Two accesses
 //! race when different threads make them, at least one writes, not both are atomic, and nothing orders them. What orders:
 //! `sync_threads` among the threads of a block (the *epoch* counts them), `sync_warp` among the lanes of its mask (each
 //! lane has a *clock*, and notes up to which clock of each other lane it has *seen*). Nothing orders blocks of a launch.
@@ -129,9 +129,12 @@ impl Toucher<'_> {
         }
     }
 
-    /// The record after this thread has touched too, unordered with it but allowed.
+    /// The record after this thread has touched too.
     #[inline]
-    fn join(&self, record: &Record, touch: Touch) -> Record {
+    fn enter(&self, record: &Record, touch: Touch) -> Record {
+        if self.is_after(record) {
+            return self.record(touch);
+        }
         let sharers = if record.serial != self.serial {
             Sharers::Blocks
         } else if record.sharers == Sharers::One && record.thread == self.thread {
@@ -150,17 +153,18 @@ impl Toucher<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct Shadow {
     write: Record,
+    atomic: Record,
     read: Record,
 }
 
 impl Default for Shadow {
     fn default() -> Self {
-        Self { write: NO_RECORD, read: NO_RECORD }
+        Self { write: NO_RECORD, atomic: NO_RECORD, read: NO_RECORD }
     }
 }
 
 impl Shadow {
-    /// Whether a thread of block `serial` has written the element.
+    /// Whether a thread of block `serial` has written the element. (An atomic on what nobody wrote is refused.)
     pub const fn is_written_by(&self, serial: u32) -> bool {
         self.write.serial == serial
     }
@@ -168,33 +172,19 @@ impl Shadow {
     /// Enters an access; gives the one that it races with.
     #[inline]
     pub fn touch(&mut self, toucher: &Toucher<'_>, touch: Touch) -> Option<Record> {
-        let after_write = toucher.is_after(&self.write);
+        if !toucher.is_after(&self.write) {
+            return Some(self.write);
+        }
+        if touch != Touch::Atomic && !toucher.is_after(&self.atomic) {
+            return Some(self.atomic);
+        }
+        if touch != Touch::Read && !toucher.is_after(&self.read) {
+            return Some(self.read);
+        }
         match touch {
-            Touch::Read => {
-                if !after_write {
-                    return Some(self.write);
-                }
-                self.read =
-                    if toucher.is_after(&self.read) { toucher.record(touch) } else { toucher.join(&self.read, touch) };
-            }
-            Touch::Write => {
-                if !after_write {
-                    return Some(self.write);
-                }
-                if !toucher.is_after(&self.read) {
-                    return Some(self.read);
-                }
-                self.write = toucher.record(touch);
-            }
-            Touch::Atomic => {
-                if !after_write && self.write.touch != Touch::Atomic {
-                    return Some(self.write);
-                }
-                if !toucher.is_after(&self.read) {
-                    return Some(self.read);
-                }
-                self.write = if after_write { toucher.record(touch) } else { toucher.join(&self.write, touch) };
-            }
+            Touch::Read => self.read = toucher.enter(&self.read, touch),
+            Touch::Atomic => self.atomic = toucher.enter(&self.atomic, touch),
+            Touch::Write => self.write = toucher.record(touch),
         }
         None
     }

@@ -94,6 +94,9 @@ pub enum Fault {
         /// Elements of the array.
         len: u32,
     },
+    /// The block does more than [`Executor::limit_steps`](super::Executor::limit_steps) lets it.
+    #[error("the block does not come to an end")]
+    Endless,
     /// The kernel used a view that was not made for this launch, or more shared memory than it was launched with.
     #[error("{0}")]
     BadLaunch(String),

@@ -54,6 +54,11 @@ impl Unit {
     /// The variant of the clustering kernel that differs from production in its 32-bit sums only.
     pub const WIDE: &'static str = "v5_allen__wide";
 
+    /// The variant of the counting kernel with 8 size classes, which every production module has beside the one with 16.
+    pub fn bins8(&self) -> String {
+        format!("{}__bins8", self.name)
+    }
+
     /// All modules.
     pub fn all() -> impl Iterator<Item = Self> {
         Self::PRODUCTION.into_iter().chain([Self::LADDER])

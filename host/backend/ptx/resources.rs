@@ -143,6 +143,10 @@ mod tests {
                 assert!(found.occupancy(128, 0).unwrap().blocks > 0);
                 expected += 1;
             }
+            for arch in ARCHS {
+                assert!(committed.of(Kernel::CountHits, &unit.bins8(), arch).is_some());
+                expected += 1;
+            }
         }
         let ladder = committed.kernels.iter().filter(|of| of.unit == Unit::LADDER.name).count();
         assert_eq!(ladder, ARCHS.len() * (7 * Kernel::ALL.len() + 1));

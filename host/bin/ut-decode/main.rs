@@ -2,20 +2,27 @@
 //!
 //! One file a subcommand, thin: the work is done in the library. Exit codes: 0 done, 1 failed, 2 usage.
 
+mod aa_test;
 mod ablation;
 mod args;
+mod compare;
 mod convert;
 mod decode;
 mod detector;
+mod explain;
 mod generate;
 mod inspect;
+mod kernels;
 mod output;
 mod progress;
+mod replay;
 mod sample;
+mod store;
 mod summary;
 mod sweep;
 mod table;
 mod throughput;
+mod trial;
 mod words;
 
 use std::process::ExitCode;
@@ -46,6 +53,9 @@ Examples:
 
   # Which batch size is best, with how many threads?
   ut-decode sweep --axis batch=16,256,4096 --axis threads=1,2,4
+  # Does AVX-512 pay here? Can this machine show a difference of 0.5 % at all?
+  ut-decode compare simd=avx2 simd=avx512
+  ut-decode aa-test
 
 Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
 
@@ -69,6 +79,12 @@ enum Command {
     Throughput(throughput::Args),
     Ablation(ablation::Args),
     Sweep(sweep::Args),
+    Kernels(kernels::Args),
+    Store(store::Args),
+    Explain(explain::Args),
+    Replay(replay::Args),
+    AaTest(aa_test::Args),
+    Compare(compare::Args),
     /// Print a completion script for your shell.
     ///
     /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
@@ -87,6 +103,15 @@ fn main() -> ExitCode {
         Command::Throughput(args) => throughput::run(&args),
         Command::Ablation(args) => ablation::run(&args),
         Command::Sweep(args) => sweep::run(&args),
+        Command::Kernels(args) => kernels::run(&args),
+        Command::Store(args) => store::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::AaTest(args) => aa_test::run(&args),
+        Command::Compare(args) => match compare::run(&args) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);

@@ -19,7 +19,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 const SEED: u64 = 1;
 
 /// Events of the input that are kept in memory, at the most.
-const MAX_EVENTS: usize = 10_000;
+pub const MAX_EVENTS: usize = 10_000;
 
 /// Raw banks of a batch while reading.
 const BATCH_BYTES: usize = 16 << 20;
@@ -109,7 +109,7 @@ pub fn in_batches(events: &[EventBatch], batch: usize, wanted: usize, layout: La
 }
 
 /// `n` events of a profile, as one batch.
-fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<EventBatch, Failure> {
+pub fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<EventBatch, Failure> {
     let mut builder = BatchBuilder::new();
     for event in Generator::new(profile, format, SEED).take(n) {
         let meta = EventMeta { run: Some(event.run), event: Some(event.event), ..EventMeta::default() };
@@ -127,7 +127,7 @@ fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<EventBatc
 }
 
 /// The events of `files`, at least `most` of them where there are as many.
-fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<EventBatch>, Failure> {
+pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<EventBatch>, Failure> {
     let mut batches = Batches::new(Events::new(files), 100, BATCH_BYTES);
     let (mut all, mut events) = (Vec::new(), 0);
     loop {

@@ -53,7 +53,6 @@ pub struct Bank {
 impl Batch<'_> {
     /// The banks of event `event`; `None` where the event's table of banks is not there.
     #[inline(always)]
-    #[track_caller]
     pub fn event<B: Block>(&self, block: &B, layout: BatchLayout, event: u32) -> Option<EventBanks> {
         match layout {
             BatchLayout::Allen => {
@@ -77,7 +76,6 @@ impl Batch<'_> {
 
     /// Bank `bank` (below `n_banks`) of an event; `None` where the batch contradicts itself.
     #[inline(always)]
-    #[track_caller]
     pub fn bank<B: Block>(&self, block: &B, layout: BatchLayout, banks: &EventBanks, bank: u32) -> Option<Bank> {
         let (row, column) = match layout {
             BatchLayout::Allen => (banks.event, bank),
@@ -119,7 +117,6 @@ impl Batch<'_> {
 
 /// Entry `column` of row `row`: word `row` of `words` is the row's place in `entries`, which is the same memory.
 #[inline(always)]
-#[track_caller]
 fn entry<B: Block, T: crate::block::Plain>(
     block: &B,
     words: Global<'_, u32>,

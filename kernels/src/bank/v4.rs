@@ -8,7 +8,6 @@ pub const HEADER: u32 = 4;
 /// Number of cluster words in the payload of `size` bytes at `payload`, which are there; `None` where the payload is
 /// shorter than its header says.
 #[inline(always)]
-#[track_caller]
 pub fn n_words<B: Block>(block: &B, raw: Global<'_, u8>, payload: u32, size: u32) -> Option<u32> {
     if size < HEADER {
         return None;

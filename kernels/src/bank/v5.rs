@@ -54,7 +54,6 @@ impl Counts {
 
 /// Reads the header of the payload of `size` bytes at `payload`, which are there, and holds it against the size.
 #[inline(always)]
-#[track_caller]
 pub fn header<B: Block>(block: &B, raw: Global<'_, u8>, payload: u32, size: u32) -> Header {
     if size < SMALLEST {
         let mut claimed = 0;

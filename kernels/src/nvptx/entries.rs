@@ -2,7 +2,8 @@
 //!
 //! An entry takes the kernel's own argument structs by value; the host fills in the same structs, so that the two cannot
 //! disagree. Its name is the kernel's, two underscores and the variant's: `count_hits__v5_allen`. Each variant is a PTX
-//! file of its own (`ptx_unit`); the rungs of the ladder, `v5_allen__rung0` and on, share one.
+//! file of its own (`ptx_unit`), with the counting kernel for 8 size classes beside the one for 16; the rungs of the
+//! ladder, `v5_allen__rung0` and on, share one.
 //!
 //! # Safety
 //! What a launch must see to, for every entry:
@@ -21,6 +22,16 @@ use crate::hit::HitArrays;
 use crate::nvptx::Hardware;
 use crate::switches::{BatchLayout, Switches};
 use crate::tables::Tables;
+
+/// The counting kernel, under a variant's name.
+macro_rules! count_hits {
+    ($variant:literal, $switches:expr) => {
+        #[unsafe(export_name = concat!("count_hits__", $variant))]
+        unsafe extern "ptx-kernel" fn count_hits(batch: Batch<'_>, tables: Tables<'_>, output: CountOutput<'_>) {
+            crate::count_hits::count_hits(&Hardware, $switches, &batch, &tables, &output);
+        }
+    };
+}
 
 /// The clustering kernel, under a variant's name.
 macro_rules! cluster_and_predecode {
@@ -47,10 +58,7 @@ macro_rules! variant {
 
             const SWITCHES: Switches = $switches;
 
-            #[unsafe(export_name = concat!("count_hits__", $variant))]
-            unsafe extern "ptx-kernel" fn count_hits(batch: Batch<'_>, tables: Tables<'_>, output: CountOutput<'_>) {
-                crate::count_hits::count_hits(&Hardware, SWITCHES, &batch, &tables, &output);
-            }
+            count_hits!($variant, SWITCHES);
 
             #[unsafe(export_name = concat!("prefix_sum_tiles__", $variant))]
             unsafe extern "ptx-kernel" fn prefix_sum_tiles(
@@ -134,14 +142,28 @@ macro_rules! variant {
     };
 }
 
+/// A production variant.
+#[cfg(not(ptx_unit = "v5_allen_ladder"))]
+macro_rules! production {
+    ($variant:literal, $bins8:literal, $switches:expr) => {
+        variant!(all, $variant, $switches);
+
+        mod bins8 {
+            use super::*;
+
+            count_hits!($bins8, Switches { bins: 8, ..$switches });
+        }
+    };
+}
+
 #[cfg(ptx_unit = "v4_allen")]
-variant!(v4_allen, "v4_allen", Switches::production(BankVersion::V4, BatchLayout::Allen));
+production!("v4_allen", "v4_allen__bins8", Switches::production(BankVersion::V4, BatchLayout::Allen));
 #[cfg(ptx_unit = "v4_mep")]
-variant!(v4_mep, "v4_mep", Switches::production(BankVersion::V4, BatchLayout::Mep));
+production!("v4_mep", "v4_mep__bins8", Switches::production(BankVersion::V4, BatchLayout::Mep));
 #[cfg(ptx_unit = "v5_allen")]
-variant!(v5_allen, "v5_allen", Switches::production(BankVersion::V5, BatchLayout::Allen));
+production!("v5_allen", "v5_allen__bins8", Switches::production(BankVersion::V5, BatchLayout::Allen));
 #[cfg(ptx_unit = "v5_mep")]
-variant!(v5_mep, "v5_mep", Switches::production(BankVersion::V5, BatchLayout::Mep));
+production!("v5_mep", "v5_mep__bins8", Switches::production(BankVersion::V5, BatchLayout::Mep));
 
 /// The rungs in the order of `Switches::ladder`; the last is production.
 #[cfg(ptx_unit = "v5_allen_ladder")]

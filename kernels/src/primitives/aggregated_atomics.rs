@@ -45,7 +45,6 @@ impl<B: Block> Counters<B> for GlobalMut<'_, u32> {
 
 /// Adds 1 to counter `i` for every lane of `mask`; each gets a number of its own, as if it had added alone.
 #[inline(always)]
-#[track_caller]
 pub fn increment<B: Block, C: Counters<B>>(block: &B, mask: u32, counters: C, i: u32) -> u32 {
     let peers = block.match_any_sync(mask, i);
     let rank = (peers & block.lanemask_lt()).count_ones();
@@ -58,7 +57,6 @@ pub fn increment<B: Block, C: Counters<B>>(block: &B, mask: u32, counters: C, i:
 
 /// Adds `amount` to counter `i` for every lane of `mask`.
 #[inline(always)]
-#[track_caller]
 pub fn add<B: Block, C: Counters<B>>(block: &B, mask: u32, counters: C, i: u32, amount: u32) {
     let peers = block.match_any_sync(mask, i);
     let sum = block.redux_add_sync(peers, amount);
@@ -71,7 +69,6 @@ pub fn add<B: Block, C: Counters<B>>(block: &B, mask: u32, counters: C, i: u32, 
 ///
 /// The places of one call are consecutive and ascend with the lane.
 #[inline(always)]
-#[track_caller]
 pub fn append<B: Block, C: Counters<B>>(block: &B, mask: u32, counters: C, i: u32) -> u32 {
     let rank = (mask & block.lanemask_lt()).count_ones();
     let mut base = 0;

@@ -29,7 +29,6 @@ impl ItemLoop {
     /// A loop over `n_items` items that warps fetch from `next`, an array of one. All threads of the block call, once
     /// for each barrier after which `next` is free.
     #[inline(always)]
-    #[track_caller]
     pub fn opportunistic<B: Block>(block: &B, next: Shared<u32>, n_items: u32) -> Self {
         if block.thread() == 0 {
             block.shared_store(next, 0, block.threads());
@@ -48,7 +47,6 @@ impl ItemLoop {
     /// The lane's next item: `None` when the warp is done, else the number of an item, which the lane must skip when it
     /// is not below the number of items. The same variant for all lanes of the warp, which all call.
     #[inline(always)]
-    #[track_caller]
     pub fn fetch<B: Block>(&mut self, block: &B) -> Option<u32> {
         let first = self.first;
         if first >= self.n_items {

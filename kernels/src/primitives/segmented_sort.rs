@@ -35,7 +35,6 @@ pub struct Segment<'a> {
 /// warp's to use; gives the one of them that holds the sorted indices (0 … `len` − 1) afterwards. All lanes of the warp
 /// call, with the same arguments.
 #[inline(always)]
-#[track_caller]
 pub fn warp_sort<'a, B: Block>(
     block: &B,
     segment: &Segment<'_>,
@@ -105,7 +104,8 @@ pub fn warp_sort<'a, B: Block>(
         // The merged runs are there, and `from` is read by nobody any more.
         block.sync_warp(FULL_MASK);
         (from, to) = (to, from);
-        width = width.saturating_mul(2);
+        // Never 0; to say so spares the device a trap.
+        width = width.saturating_mul(2).max(1);
     }
     from
 }

@@ -42,7 +42,6 @@ impl SizeBins {
 
     /// `bins` (1, 8 or 16) empty bins. All threads of the block call.
     #[inline(always)]
-    #[track_caller]
     pub fn new<B: Block>(block: &B, counters: Shared<u32>, bins: u32, aggregate: bool) -> Self {
         if block.thread() < Self::COUNTERS {
             block.shared_store(counters, block.thread(), 0);
@@ -54,14 +53,12 @@ impl SizeBins {
 
     /// Counts an item of each lane; those of size 0 are empty. All lanes of the warp call.
     #[inline(always)]
-    #[track_caller]
     pub fn count<B: Block>(&self, block: &B, size: u32) {
         self.increment(block, size);
     }
 
     /// Ends the counting. All threads of the block call; gives the number of items that are not empty.
     #[inline(always)]
-    #[track_caller]
     pub fn sum<B: Block>(&self, block: &B) -> u32 {
         // All items counted before the sum.
         block.sync_threads();
@@ -87,13 +84,11 @@ impl SizeBins {
 
     /// The place of each lane's item in the list; meaningless for empty ones. All lanes of the warp call.
     #[inline(always)]
-    #[track_caller]
     pub fn place<B: Block>(&self, block: &B, size: u32) -> u32 {
         self.increment(block, size)
     }
 
     #[inline(always)]
-    #[track_caller]
     fn increment<B: Block>(&self, block: &B, size: u32) -> u32 {
         let bin = bin_of(size, self.bins);
         if self.aggregate {

@@ -145,10 +145,7 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     unsafe fn shift_in(before: Self::F, v: Self::F) -> Self::F {
-        unsafe {
-            let [before, v] = [before, v].map(|a| Self::bits(a));
-            Self::from_bits(_mm512_alignr_epi32::<15>(v, before))
-        }
+        unsafe { Self::from_bits(_mm512_alignr_epi32::<15>(Self::bits(v), Self::bits(before))) }
     }
     #[inline(always)]
     unsafe fn not_less(a: Self::F, b: Self::F) -> u32 {
@@ -168,34 +165,25 @@ impl Simd for Avx512 {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
     #[inline(always)]
-    unsafe fn list_counts(
-        counts: *const u8,
-        len: usize,
-        places: *mut u16,
-        long: *mut u16,
-        bits: *mut u64,
-    ) -> (usize, usize) {
+    unsafe fn count_bits(counts: *const u8) -> (u64, u64) {
         unsafe {
-            let (mut n_places, mut n_long) = (0, 0);
-            let mut low = _mm512_set_epi16(
+            let v = _mm512_loadu_si512(counts.cast());
+            (_mm512_test_epi8_mask(v, v), _mm512_cmpgt_epu8_mask(v, _mm512_set1_epi8(4)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn list_bits(bits: u64, first: u16, to: *mut u16) -> usize {
+        unsafe {
+            let iota = _mm512_set_epi16(
                 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5,
                 4, 3, 2, 1, 0,
             );
-            for block in 0..len / 64 {
-                let v = _mm512_loadu_si512(counts.add(64 * block).cast());
-                let some = _mm512_test_epi8_mask(v, v);
-                let more = _mm512_cmpgt_epu8_mask(v, _mm512_set1_epi8(4));
-                bits.add(block).write(some);
-                let high = _mm512_add_epi16(low, _mm512_set1_epi16(32));
-                for (places, n, bits) in [(places, &mut n_places, some), (long, &mut n_long, more)] {
-                    for (v, bits) in [(low, bits as u32), (high, (bits >> 32) as u32)] {
-                        _mm512_storeu_si512(places.add(*n).cast(), _mm512_maskz_compress_epi16(bits, v));
-                        *n += bits.count_ones() as usize;
-                    }
-                }
-                low = _mm512_add_epi16(low, _mm512_set1_epi16(64));
-            }
-            (n_places, n_long)
+            let low = _mm512_add_epi16(iota, _mm512_set1_epi16(first as i16));
+            let high = _mm512_add_epi16(low, _mm512_set1_epi16(32));
+            _mm512_storeu_si512(to.cast(), _mm512_maskz_compress_epi16(bits as u32, low));
+            let n_low = (bits as u32).count_ones() as usize;
+            _mm512_storeu_si512(to.add(n_low).cast(), _mm512_maskz_compress_epi16((bits >> 32) as u32, high));
+            bits.count_ones() as usize
         }
     }
     #[inline(always)]
@@ -226,17 +214,22 @@ impl Simd for Avx512 {
     ) {
         unsafe {
             let iota = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-            let places = _mm256_mullo_epi32(_mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0), _mm256_set1_epi32(STRIDE as i32));
             let mut done = 0;
             while done < n {
                 let now = (n - done).min(16);
-                // Only pairs that hold a hit are read.
-                let pairs = _mm256_mmask_i32gather_epi32::<1>(
-                    _mm256_setzero_si256(),
-                    first(now.div_ceil(2)) as u8,
-                    places,
-                    from.cast(),
+                let low = _mm_set_epi32(
+                    from.add(3 * STRIDE).cast::<i32>().read_unaligned(),
+                    from.add(2 * STRIDE).cast::<i32>().read_unaligned(),
+                    from.add(STRIDE).cast::<i32>().read_unaligned(),
+                    from.cast::<i32>().read_unaligned(),
                 );
+                let high = _mm_set_epi32(
+                    from.add(7 * STRIDE).cast::<i32>().read_unaligned(),
+                    from.add(6 * STRIDE).cast::<i32>().read_unaligned(),
+                    from.add(5 * STRIDE).cast::<i32>().read_unaligned(),
+                    from.add(4 * STRIDE).cast::<i32>().read_unaligned(),
+                );
+                let pairs = _mm256_set_m128i(high, low);
                 let mut v = _mm512_cvtepu16_epi32(pairs);
                 v = _mm512_ternarylogic_epi32::<0x78>(_mm512_set1_epi32(xor as i32), v, _mm512_set1_epi32(mask as i32));
                 let mut place = done;

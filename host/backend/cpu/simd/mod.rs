@@ -1,6 +1,8 @@
 //! What the fast path needs of a machine's vectors: one trait, one thin file a level.
 
 #[cfg(target_arch = "x86_64")]
+pub mod avx2;
+#[cfg(target_arch = "x86_64")]
 pub mod avx512;
 pub mod portable;
 
@@ -95,23 +97,28 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     /// Asks for the cache line at `at`, which may be anywhere.
     fn prefetch(at: *const u8);
 
-    /// Writes the places of the non-zero bytes among `len` (a multiple of 64) counts to `places`, which has room for
-    /// `len + 32`, and those of the counts above 4 to `long`, which has the same room; how many each. `bits[i]` gets a
-    /// bit for each non-zero byte of the i-th 64.
-    unsafe fn list_counts(
-        counts: *const u8,
-        len: usize,
-        places: *mut u16,
-        long: *mut u16,
-        bits: *mut u64,
-    ) -> (usize, usize);
+    /// Of 64 bytes, bits for those that are not 0, and for those above 4.
+    unsafe fn count_bits(counts: *const u8) -> (u64, u64);
+
+    /// Writes `first + i` for each bit i that is set to `to`, where 64 places are; how many.
+    #[inline(always)]
+    unsafe fn list_bits(mut bits: u64, first: u16, to: *mut u16) -> usize {
+        let mut n = 0;
+        while bits != 0 {
+            // SAFETY: the caller's.
+            unsafe { to.add(n).write(first + bits.trailing_zeros() as u16) };
+            bits &= bits - 1;
+            n += 1;
+        }
+        n
+    }
 
     /// Writes up to four hit words of a lane as stream words to `to`, where four words are: see
     /// [`HeadShuffle`]. Reads `from` and `from + STRIDE`, four bytes each.
     unsafe fn copy_head<const STRIDE: usize>(from: *const u8, shuffle: &HeadShuffle, mask: u32, xor: u32, to: *mut u32);
 
-    /// Writes all `n` hit words of a lane as stream words to `to`, backwards if `reversed`; reads and writes nothing
-    /// beyond them but the other half of the last pair.
+    /// Writes all `n` hit words of a lane as stream words to `to`, backwards if `reversed`, and nothing beyond them. Reads
+    /// up to `7 * STRIDE + 4` bytes from the place of any pair with a hit.
     unsafe fn copy_lane<const STRIDE: usize>(
         from: *const u8,
         n: usize,
@@ -144,42 +151,6 @@ pub static HEAD_SHUFFLES: [HeadShuffle; 16] = {
     }
     table
 };
-
-/// [`Simd::list_counts`] from the bits alone.
-///
-/// # Safety
-/// As the method.
-#[inline(always)]
-pub unsafe fn list_counts_by_bits(
-    counts: *const u8,
-    len: usize,
-    places: *mut u16,
-    long: *mut u16,
-    bits: *mut u64,
-    bits_of: impl Fn(*const u8) -> (u64, u64),
-) -> (usize, usize) {
-    let (mut n_places, mut n_long) = (0, 0);
-    for block in 0..len / 64 {
-        // SAFETY:
-        // - the caller gives `len` counts, `len / 64` words of bits;
-        // - no more places are written than there are counts.
-        unsafe {
-            let (mut some, mut more) = bits_of(counts.add(64 * block));
-            bits.add(block).write(some);
-            while some != 0 {
-                places.add(n_places).write((64 * block) as u16 + some.trailing_zeros() as u16);
-                some &= some - 1;
-                n_places += 1;
-            }
-            while more != 0 {
-                long.add(n_long).write((64 * block) as u16 + more.trailing_zeros() as u16);
-                more &= more - 1;
-                n_long += 1;
-            }
-        }
-    }
-    (n_places, n_long)
-}
 
 /// [`Simd::copy_lane`], hit by hit.
 ///

@@ -2,7 +2,7 @@
 
 use std::array::from_fn;
 
-use super::{HeadShuffle, Level, Simd, copy_lane_by_hits, level, list_counts_by_bits};
+use super::{HeadShuffle, Level, Simd, copy_lane_by_hits, level};
 
 use crate::backend::cpu::fast::{Fast, Unusual};
 use crate::backend::cpu::hits::EventHits;
@@ -174,25 +174,15 @@ impl Simd for Portable {
     #[inline(always)]
     fn prefetch(_: *const u8) {}
     #[inline(always)]
-    unsafe fn list_counts(
-        counts: *const u8,
-        len: usize,
-        places: *mut u16,
-        long: *mut u16,
-        bits: *mut u64,
-    ) -> (usize, usize) {
-        let bits_of = |block: *const u8| {
-            // SAFETY: 64 counts are there.
-            let block = unsafe { &*block.cast::<[u8; 64]>() };
-            let (mut some, mut more) = (0, 0);
-            for (i, &count) in block.iter().enumerate() {
-                some |= u64::from(count != 0) << i;
-                more |= u64::from(count > 4) << i;
-            }
-            (some, more)
-        };
-        // SAFETY: the caller's.
-        unsafe { list_counts_by_bits(counts, len, places, long, bits, bits_of) }
+    unsafe fn count_bits(counts: *const u8) -> (u64, u64) {
+        // SAFETY: the caller gives 64 counts.
+        let counts = unsafe { &*counts.cast::<[u8; 64]>() };
+        let (mut some, mut more) = (0, 0);
+        for (i, &count) in counts.iter().enumerate() {
+            some |= u64::from(count != 0) << i;
+            more |= u64::from(count > 4) << i;
+        }
+        (some, more)
     }
     #[inline(always)]
     unsafe fn copy_head<const STRIDE: usize>(

@@ -1,0 +1,249 @@
+//! Eight words a vector: AVX2 with BMI.
+
+use std::arch::x86_64::*;
+
+use super::{HeadShuffle, Level, Simd, copy_lane_by_hits, level};
+use crate::backend::cpu::fast::{Fast, Unusual};
+use crate::backend::cpu::hits::EventHits;
+use crate::backend::cpu::scratch::Scratch;
+use crate::detector::BankVersion;
+use crate::input::BatchView;
+
+/// The AVX2 level.
+#[derive(Clone, Copy, Debug)]
+pub struct Avx2;
+
+/// For each set of bits the lanes that it names, in order.
+static COMPRESS: [[u8; 8]; 256] = {
+    let mut table = [[0; 8]; 256];
+    let mut bits = 0;
+    while bits < 256 {
+        let (mut lane, mut n) = (0, 0);
+        while lane < 8 {
+            if bits >> lane & 1 != 0 {
+                table[bits][n] = lane as u8;
+                n += 1;
+            }
+            lane += 1;
+        }
+        bits += 1;
+    }
+    table
+};
+
+#[expect(clippy::inline_always, reason = "see the trait")]
+// SAFETY of every block below: the caller's, as the trait says.
+#[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
+impl Simd for Avx2 {
+    const LANES: usize = 8;
+    const WINDOW: u32 = 16;
+    type U = __m256i;
+    type F = __m256;
+
+    #[inline(always)]
+    unsafe fn splat(value: u32) -> Self::U {
+        unsafe { _mm256_set1_epi32(value as i32) }
+    }
+    #[inline(always)]
+    unsafe fn splat_f(value: f32) -> Self::F {
+        unsafe { _mm256_set1_ps(value) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const u32) -> Self::U {
+        unsafe { _mm256_loadu_si256(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut u32, v: Self::U) {
+        unsafe { _mm256_storeu_si256(to.cast(), v) }
+    }
+    #[inline(always)]
+    unsafe fn store_first(to: *mut u32, v: Self::U, n: usize) {
+        unsafe {
+            let iota = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+            _mm256_maskstore_epi32(to.cast(), _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), iota), v);
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::U, b: Self::U) -> Self::U {
+        unsafe { _mm256_add_epi32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sub(a: Self::U, b: Self::U) -> Self::U {
+        unsafe { _mm256_sub_epi32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn and(a: Self::U, b: Self::U) -> Self::U {
+        unsafe { _mm256_and_si256(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn xor(a: Self::U, b: Self::U) -> Self::U {
+        unsafe { _mm256_xor_si256(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn min(a: Self::U, b: Self::U) -> Self::U {
+        unsafe { _mm256_min_epu32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn shl<const N: u32>(a: Self::U) -> Self::U {
+        unsafe { _mm256_sll_epi32(a, _mm_cvtsi32_si128(N as i32)) }
+    }
+    #[inline(always)]
+    unsafe fn shr<const N: u32>(a: Self::U) -> Self::U {
+        unsafe { _mm256_srl_epi32(a, _mm_cvtsi32_si128(N as i32)) }
+    }
+    #[inline(always)]
+    unsafe fn spread_sign(a: Self::U) -> Self::U {
+        unsafe { _mm256_srai_epi32::<31>(a) }
+    }
+    #[inline(always)]
+    unsafe fn mul_small(a: Self::U, b: Self::U) -> Self::U {
+        // The high halves are 0: the sum of both products is the low one.
+        unsafe { _mm256_madd_epi16(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn eq(a: Self::U, b: Self::U) -> u32 {
+        unsafe { sign_bits(_mm256_cmpeq_epi32(a, b)) }
+    }
+    #[inline(always)]
+    unsafe fn le(a: Self::U, b: Self::U) -> u32 {
+        unsafe { sign_bits(_mm256_cmpgt_epi32(a, b)) ^ 0xFF }
+    }
+    #[inline(always)]
+    unsafe fn prefix_sum(a: Self::U) -> Self::U {
+        unsafe {
+            let a = _mm256_add_epi32(a, _mm256_slli_si256::<4>(a));
+            let a = _mm256_add_epi32(a, _mm256_slli_si256::<8>(a));
+            // The last of the low half to all of the high half.
+            let low = _mm256_shuffle_epi32::<0xFF>(_mm256_permute2x128_si256::<0x08>(a, a));
+            _mm256_add_epi32(a, low)
+        }
+    }
+    #[inline(always)]
+    unsafe fn spread_last(a: Self::U) -> Self::U {
+        unsafe { _mm256_permutevar8x32_epi32(a, _mm256_set1_epi32(7)) }
+    }
+    #[inline(always)]
+    unsafe fn compress_store(to: *mut u32, v: Self::U, bits: u32) {
+        unsafe {
+            let lanes = COMPRESS.get_unchecked(bits as usize & 0xFF);
+            let lanes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(lanes.as_ptr().cast()));
+            Self::store(to, _mm256_permutevar8x32_epi32(v, lanes));
+        }
+    }
+    #[inline(always)]
+    unsafe fn to_float(a: Self::U) -> Self::F {
+        unsafe { _mm256_cvtepi32_ps(a) }
+    }
+    #[inline(always)]
+    unsafe fn truncate(a: Self::F) -> Self::U {
+        unsafe { _mm256_cvttps_epi32(a) }
+    }
+    #[inline(always)]
+    unsafe fn add_f(a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm256_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sub_f(a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm256_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn mul_f(a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm256_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div_f(a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm256_div_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn bits(a: Self::F) -> Self::U {
+        unsafe { _mm256_castps_si256(a) }
+    }
+    #[inline(always)]
+    unsafe fn from_bits(a: Self::U) -> Self::F {
+        unsafe { _mm256_castsi256_ps(a) }
+    }
+    #[inline(always)]
+    unsafe fn select_by_sign(sign: Self::U, yes: Self::F, no: Self::F) -> Self::F {
+        unsafe { _mm256_blendv_ps(no, yes, Self::from_bits(sign)) }
+    }
+    #[inline(always)]
+    unsafe fn shift_in(before: Self::F, v: Self::F) -> Self::F {
+        unsafe {
+            let (before, v) = (Self::bits(before), Self::bits(v));
+            let middle = _mm256_permute2x128_si256::<0x21>(before, v);
+            Self::from_bits(_mm256_alignr_epi8::<12>(v, middle))
+        }
+    }
+    #[inline(always)]
+    unsafe fn not_less(a: Self::F, b: Self::F) -> u32 {
+        unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_NLT_UQ>(a, b)) as u32 }
+    }
+    #[inline(always)]
+    unsafe fn lookup_window(window: *const u32, index: Self::U) -> Self::U {
+        unsafe {
+            // Of each index, the low three bits count.
+            let low = _mm256_permutevar8x32_epi32(Self::load(window), index);
+            let high = _mm256_permutevar8x32_epi32(Self::load(window.add(8)), index);
+            let bit_3 = _mm256_slli_epi32::<28>(index);
+            Self::bits(Self::select_by_sign(bit_3, Self::from_bits(high), Self::from_bits(low)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn lookup(table: *const u32, index: Self::U) -> Self::U {
+        unsafe { _mm256_i32gather_epi32::<4>(table.cast(), index) }
+    }
+    #[inline(always)]
+    fn prefetch(at: *const u8) {
+        // A hint: no address is wrong.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn count_bits(counts: *const u8) -> (u64, u64) {
+        unsafe {
+            let (zero, four) = (_mm256_setzero_si256(), _mm256_set1_epi8(4));
+            let (a, b) = (_mm256_loadu_si256(counts.cast()), _mm256_loadu_si256(counts.add(32).cast()));
+            let none_a = _mm256_movemask_epi8(_mm256_cmpeq_epi8(a, zero)) as u32;
+            let none_b = _mm256_movemask_epi8(_mm256_cmpeq_epi8(b, zero)) as u32;
+            let few_a = _mm256_movemask_epi8(_mm256_cmpeq_epi8(a, _mm256_min_epu8(a, four))) as u32;
+            let few_b = _mm256_movemask_epi8(_mm256_cmpeq_epi8(b, _mm256_min_epu8(b, four))) as u32;
+            (!(u64::from(none_a) | u64::from(none_b) << 32), !(u64::from(few_a) | u64::from(few_b) << 32))
+        }
+    }
+    #[inline(always)]
+    unsafe fn copy_head<const STRIDE: usize>(
+        from: *const u8,
+        shuffle: &HeadShuffle,
+        mask: u32,
+        xor: u32,
+        to: *mut u32,
+    ) {
+        unsafe {
+            let v = _mm_cvtsi32_si128(from.cast::<i32>().read_unaligned());
+            let v = _mm_insert_epi32::<1>(v, from.add(STRIDE).cast::<i32>().read_unaligned());
+            let v = _mm_shuffle_epi8(v, _mm_loadu_si128(shuffle.as_ptr().cast()));
+            let v = _mm_and_si128(v, _mm_set1_epi32(mask as i32));
+            _mm_storeu_si128(to.cast(), _mm_xor_si128(v, _mm_set1_epi32(xor as i32)));
+        }
+    }
+    #[inline(always)]
+    unsafe fn copy_lane<const STRIDE: usize>(
+        from: *const u8,
+        n: usize,
+        reversed: bool,
+        mask: u32,
+        xor: u32,
+        to: *mut u32,
+    ) {
+        unsafe { copy_lane_by_hits::<STRIDE>(from, n, reversed, mask, xor, to) }
+    }
+}
+
+/// Bit 31 of each lane.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "as the trait's methods")]
+unsafe fn sign_bits(a: __m256i) -> u32 {
+    // SAFETY: the caller's.
+    unsafe { _mm256_movemask_ps(_mm256_castsi256_ps(a)) as u32 }
+}
+
+level!(Avx2, "avx2,bmi1,bmi2,lzcnt,popcnt");

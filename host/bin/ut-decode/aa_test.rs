@@ -1,0 +1,96 @@
+//! `ut-decode aa-test`: a configuration against itself.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+use ut_decoding::bench::Machine;
+use ut_decoding::bench::decoding::{name, parse};
+use ut_decoding::tuning::aa::aa_test;
+
+use crate::output::{print_beside, write_json};
+use crate::progress::Progress;
+use crate::trial::{RuleArgs, SampleArgs, evidence, trouble};
+use crate::{Failure, usage};
+
+/// Compare a configuration with itself: can differences be trusted on this machine, now?
+///
+/// Prints how often equals would be called different, and the smallest difference that a comparison of 1 to 100 seconds
+/// would show in nine of ten cases. Run it before tuning, and on the machine that tuning is for.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration of the CPU decoder, as for `compare`; default: the default.
+    #[arg(value_name = "CONFIG", default_value = "", hide_default_value = true)]
+    config: String,
+    /// How long to measure, in seconds; at least ten blocks are.
+    #[arg(long, value_name = "S", default_value_t = 20.0)]
+    duration: f64,
+    /// Write the result as JSON here; - is standard output.
+    #[arg(long, value_name = "F")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    rules: RuleArgs,
+    #[command(flatten)]
+    sample: SampleArgs,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
+        usage("--duration must be a number of seconds, not negative");
+    };
+    let config = parse(&args.config).unwrap_or_else(|error| usage(&error.to_string()));
+    let plan = args.rules.plan(15, &[10]);
+    let mut watch = args.rules.watch();
+    let (detector, events, source) = args.sample.load()?;
+    let mut device = args.sample.device(&detector, events);
+    let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
+    let tick = |elapsed: Duration| progress.set(elapsed.as_millis() as u64);
+    let report = aa_test(&mut device, &config, &plan, &mut watch, duration, tick);
+    drop(progress);
+    let report = report.map_err(|failure| format!("{}: {}", name(&config), failure.message))?;
+    let machine = Machine::this();
+    if let Some(path) = &args.json {
+        let value = json!({
+            "sample": source, "config": name(&config), "plan": plan, "machine": machine, "result": report,
+        });
+        write_json(path, &value)?;
+    }
+    let mut text = format!(
+        "sample              {source}\nconfiguration       {}, {:.3} ms for 1000 events\nmeasured            {:.1} s\n",
+        name(&config),
+        report.mean_ms,
+        report.seconds
+    );
+    text += &evidence(&report.judgement);
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "verdict             {}", report.judgement.verdict);
+    match report.false_alarms {
+        Some(alarms) => {
+            let share = |x: f64| format!("{:.1} %", 100.0 * x);
+            let _ = writeln!(
+                text,
+                "false alarms        {} of comparisons of 10 blocks ({} without the zone of indifference; {} by ALICE's rule)",
+                share(alarms.rules),
+                share(alarms.without_zone),
+                share(alarms.alice)
+            );
+        }
+        None => text += "false alarms        unknown: fewer than ten blocks were usable\n",
+    }
+    for smallest in &report.smallest {
+        let _ = writeln!(
+            text,
+            "shown in {:>5} s    {:.3} % ({} blocks)",
+            smallest.seconds,
+            100.0 * smallest.difference,
+            smallest.blocks
+        );
+    }
+    text += &trouble(&mut watch, &report.judgement);
+    if !machine.optimised {
+        text += "note                built without optimisation: for numbers that count, cargo run --release\n";
+    }
+    print_beside(args.json.as_deref(), &text)?;
+    Ok(())
+}

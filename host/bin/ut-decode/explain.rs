@@ -1,0 +1,134 @@
+//! `ut-decode explain`: why this configuration.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use ut_decoding::tuning::store::contents::RunRecord;
+use ut_decoding::tuning::store::{Contender, Evidence, Store};
+
+use crate::Failure;
+use crate::output::{print_beside, write_json};
+use crate::store::{StoreArgs, in_words, milliseconds, tried, word};
+
+/// Say why a configuration was chosen: against what, and how sure that is.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The run, by the number that `store list` shows; without it, the latest that decided something.
+    run: Option<i64>,
+    /// Write the evidence as JSON here; - is standard output.
+    #[arg(long, value_name = "F")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let store = Store::open_read_only(&args.store.locations(None)?.user)?;
+    let run = match args.run {
+        Some(run) => run,
+        None => store
+            .runs()?
+            .iter()
+            .rev()
+            .find(|summary| summary.record.decision.is_some())
+            .map(|summary| summary.record.run)
+            .ok_or_else(|| format!("{}: no run decided anything yet", store.file().display()))?,
+    };
+    let record = store.run_record(run)?;
+    if let Some(path) = &args.json {
+        write_json(path, &record.decision)?;
+    }
+    let pins = store.pins()?;
+    let pin = pins.iter().find(|pin| {
+        (&pin.tunable, &pin.workload, &pin.device.name) == (&record.tunable, &record.workload, &record.device.name)
+    });
+    let mut text = explain(&record);
+    if let Some(pin) = pin {
+        let words = in_words(&pin.space.parameters, &pin.config);
+        let _ = writeln!(text, "Not used: {words} is pinned ({}); `store unpin {}` ends that.", pin.reason, pin.pin);
+    }
+    Ok(print_beside(args.json.as_deref(), &text)?)
+}
+
+fn explain(record: &RunRecord) -> String {
+    let mut text = format!("Run {}: {} for {} on {}.\n", record.run, record.tunable, record.workload, record.device);
+    let Some(evidence) = &record.decision else {
+        let why = if record.finished.is_some() { "every configuration failed" } else { "it is not finished" };
+        let _ = writeln!(text, "It decided nothing: {why}.");
+        failures(record, &mut text);
+        return text;
+    };
+    let line = |contender: &Contender| {
+        let words = in_words(&record.space.parameters, &contender.config);
+        format!("{words}\n    {}", time(contender))
+    };
+    let _ = writeln!(text, "Chosen:\n  {}", line(&evidence.chosen));
+    match &evidence.default {
+        Some(default) if default.config == evidence.chosen.config => {
+            let _ = writeln!(text, "  That is the default.");
+        }
+        Some(default) => {
+            let _ = writeln!(
+                text,
+                "Default:\n  {}\n  The chosen one takes {:.3} of its time. Verdict: {}.",
+                line(default),
+                evidence.chosen.time_ms / default.time_ms,
+                evidence.verdict
+            );
+        }
+        None => {
+            let _ = writeln!(text, "No default was measured. Verdict: {}.", evidence.verdict);
+        }
+    }
+    if let Some(runner_up) = &evidence.runner_up {
+        let _ = writeln!(text, "The best of the others:\n  {}\n  {}", line(runner_up), apart(evidence, runner_up));
+    }
+    let share = 100.0 * evidence.tried as f64 / evidence.valid.max(1) as f64;
+    let _ = writeln!(
+        text,
+        "Tried {} of {} configurations ({share:.1} %) in {} launches with {} (seed {}); it ended because {}.",
+        evidence.tried, evidence.valid, evidence.launches, record.plan.strategy, record.plan.seed, evidence.stopped
+    );
+    if let Some(gain) = evidence.expected_gain {
+        let _ = writeln!(text, "Searching on was expected to gain {:.2} % more.", 100.0 * gain);
+    }
+    failures(record, &mut text);
+    text
+}
+
+fn time(contender: &Contender) -> String {
+    let samples = format!("{} samples", contender.samples);
+    match contender.interval_ms {
+        Some((low, high)) => {
+            format!(
+                "{} (95 %: {} to {}), {samples}",
+                milliseconds(contender.time_ms),
+                milliseconds(low),
+                milliseconds(high)
+            )
+        }
+        None => format!("{}, {samples}: too few for an interval", milliseconds(contender.time_ms)),
+    }
+}
+
+/// How sure it is that the chosen one is faster than another.
+fn apart(evidence: &Evidence, other: &Contender) -> &'static str {
+    match (evidence.chosen.interval_ms, other.interval_ms) {
+        (Some((_, high)), Some((low, _))) if high < low => "The intervals do not overlap.",
+        (Some(_), Some(_)) => "The intervals overlap: the two may well be the same.",
+        _ => "There are too few samples to say how sure the difference is.",
+    }
+}
+
+fn failures(record: &RunRecord, text: &mut String) {
+    let mut kinds: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    let tried = tried(&record.measurements);
+    for (kind, message) in tried.iter().filter_map(|tried| tried.failure) {
+        let entry = kinds.entry(word(kind)).or_insert((0, message));
+        entry.0 += 1;
+    }
+    for (kind, (count, message)) in kinds {
+        let _ = writeln!(text, "{count} failed: {kind} (one says: {message}).");
+    }
+}

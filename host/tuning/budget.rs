@@ -1,0 +1,195 @@
+//! When a search ends.
+//!
+//! A budget is a list of alternatives (`,`: whichever comes first) of limits that must all be reached (`+`):
+//! `evaluations=220,time=60` ends after 220 configurations or a minute; `evaluations=50+no-gain=20` after at least 50, once
+//! 20 in a row have brought nothing. A number alone means evaluations.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How far a search has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spent {
+    /// Configurations that were measured.
+    pub evaluations: usize,
+    /// Launches.
+    pub launches: usize,
+    /// What measuring took, in ms: also of the measurements of an earlier process that this one continues.
+    pub ms: f64,
+    /// Evaluations since the best one was found.
+    pub without_gain: usize,
+    /// The share of its time that the best one can still be expected to lose, where the strategy can tell.
+    pub remaining_gain: Option<f64>,
+}
+
+/// One limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// `evaluations=N`: distinct configurations, failed ones included.
+    Evaluations(usize),
+    /// `launches=N`.
+    Launches(usize),
+    /// `time=S`: seconds of measuring.
+    Seconds(f64),
+    /// `no-gain=N`: so many evaluations without a better one.
+    NoGain(usize),
+    /// `gain=X`: searching on is expected to gain less than this share of the time.
+    Gain(f64),
+}
+
+impl Limit {
+    fn reached(self, spent: &Spent) -> bool {
+        match self {
+            Self::Evaluations(most) => spent.evaluations >= most,
+            Self::Launches(most) => spent.launches >= most,
+            Self::Seconds(most) => spent.ms >= most * 1e3,
+            Self::NoGain(most) => spent.without_gain >= most,
+            Self::Gain(least) => spent.remaining_gain.is_some_and(|gain| gain < least),
+        }
+    }
+
+    /// What is left of the search by this limit, in ms, if it goes on as it went; `None` where nobody can know.
+    fn left_ms(self, spent: &Spent) -> Option<f64> {
+        let rate =
+            |done: usize, most: usize| (done > 0).then(|| spent.ms / done as f64 * most.saturating_sub(done) as f64);
+        match self {
+            Self::Evaluations(most) => rate(spent.evaluations, most),
+            Self::Launches(most) => rate(spent.launches, most),
+            Self::Seconds(most) => Some((most * 1e3 - spent.ms).max(0.0)),
+            Self::NoGain(_) | Self::Gain(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Evaluations(most) => write!(f, "evaluations={most}"),
+            Self::Launches(most) => write!(f, "launches={most}"),
+            Self::Seconds(most) => write!(f, "time={most}"),
+            Self::NoGain(most) => write!(f, "no-gain={most}"),
+            Self::Gain(least) => write!(f, "gain={least}"),
+        }
+    }
+}
+
+/// When to end. See the module's text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Budget {
+    alternatives: Vec<Vec<Limit>>,
+}
+
+impl Budget {
+    /// A budget of evaluations alone.
+    pub fn evaluations(most: usize) -> Self {
+        Self { alternatives: vec![vec![Limit::Evaluations(most)]] }
+    }
+
+    /// The limits that were reached, in words; `None` to go on.
+    pub fn reached(&self, spent: &Spent) -> Option<String> {
+        let all = |limits: &&Vec<Limit>| limits.iter().all(|limit| limit.reached(spent));
+        self.alternatives.iter().find(all).map(|limits| words(limits))
+    }
+
+    /// The evaluations that it allows at the most, if it says so.
+    pub fn most_evaluations(&self) -> Option<usize> {
+        let most = |limits: &Vec<Limit>| match limits[..] {
+            [Limit::Evaluations(most)] => Some(most),
+            _ => None,
+        };
+        self.alternatives.iter().filter_map(most).min()
+    }
+
+    /// Whether it depends on what the search can still gain, which costs a strategy some time to say.
+    pub fn asks_for_gain(&self) -> bool {
+        self.alternatives.iter().flatten().any(|limit| matches!(limit, Limit::Gain(_)))
+    }
+
+    /// What is left of the search at the most, in ms, if it goes on as it went; `None` where nobody can know.
+    pub fn left_ms(&self, spent: &Spent) -> Option<f64> {
+        let of_all = |limits: &Vec<Limit>| {
+            limits.iter().map(|limit| limit.left_ms(spent)).try_fold(0.0f64, |most, left| Some(most.max(left?)))
+        };
+        self.alternatives.iter().filter_map(of_all).min_by(f64::total_cmp)
+    }
+}
+
+fn words(limits: &[Limit]) -> String {
+    limits.iter().map(ToString::to_string).collect::<Vec<_>>().join("+")
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.alternatives.iter().map(|limits| words(limits)).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl FromStr for Budget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let limit = |text: &str| -> Result<Limit, String> {
+            let (name, value) = text.trim().split_once('=').unwrap_or(("evaluations", text.trim()));
+            let whole = || match value.parse::<usize>() {
+                Ok(number) if number > 0 => Ok(number),
+                _ => Err(format!("{name}: {value:?} is no whole number above 0")),
+            };
+            let real = || match value.parse::<f64>() {
+                Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+                _ => Err(format!("{name}: {value:?} is no number above 0")),
+            };
+            match name {
+                "evaluations" => Ok(Limit::Evaluations(whole()?)),
+                "launches" => Ok(Limit::Launches(whole()?)),
+                "time" => Ok(Limit::Seconds(real()?)),
+                "no-gain" => Ok(Limit::NoGain(whole()?)),
+                "gain" => Ok(Limit::Gain(real()?)),
+                other => Err(format!("{other:?} is none of evaluations, launches, time, no-gain, gain")),
+            }
+        };
+        let alternative = |text: &str| text.split('+').map(limit).collect::<Result<Vec<_>, _>>();
+        Ok(Self { alternatives: text.split(',').map(alternative).collect::<Result<Vec<_>, _>>()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alternatives_end_at_the_first_and_sums_at_the_last() {
+        let budget: Budget = "evaluations=50+no-gain=20,time=3".parse().unwrap();
+        let spent = |evaluations, without_gain, ms| Spent { evaluations, without_gain, ms, ..Spent::default() };
+        assert_eq!(budget.reached(&spent(49, 30, 2999.0)), None);
+        assert_eq!(budget.reached(&spent(60, 19, 2999.0)), None);
+        assert_eq!(budget.reached(&spent(50, 20, 0.0)).unwrap(), "evaluations=50+no-gain=20");
+        assert_eq!(budget.reached(&spent(1, 0, 3000.0)).unwrap(), "time=3");
+    }
+
+    #[test]
+    fn a_gain_that_nobody_knows_ends_nothing() {
+        let budget: Budget = "gain=0.01".parse().unwrap();
+        let spent = |remaining_gain| Spent { remaining_gain, ..Spent::default() };
+        assert!(budget.reached(&spent(None)).is_none() && budget.reached(&spent(Some(0.02))).is_none());
+        assert!(budget.reached(&spent(Some(0.005))).is_some());
+    }
+
+    #[test]
+    fn what_is_left_is_estimated_from_the_pace() {
+        let budget: Budget = "100,time=10".parse().unwrap();
+        let spent = Spent { evaluations: 25, ms: 2000.0, ..Spent::default() };
+        assert_eq!(budget.left_ms(&spent), Some(6000.0));
+        assert_eq!("no-gain=5".parse::<Budget>().unwrap().left_ms(&spent), None);
+        assert_eq!(budget.most_evaluations(), Some(100));
+    }
+
+    #[test]
+    fn a_budget_reads_back_as_it_was_written_and_nonsense_is_named() {
+        for text in ["evaluations=220", "launches=5+no-gain=3,time=1.5,gain=0.01"] {
+            assert_eq!(text.parse::<Budget>().unwrap().to_string(), text);
+        }
+        for (text, said) in [("", "evaluations"), ("0", "above 0"), ("time=-1", "time"), ("patience=3", "patience")] {
+            assert!(text.parse::<Budget>().unwrap_err().contains(said));
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! One tuning from beginning to end: search, final rounds, decision; everything kept in the store as it happens.
+//!
+//! The default configuration is measured first, then seeds (configurations that were good elsewhere), then what the
+//! strategy proposes, until the budget ends. A search ranks by few samples and has looked at many, so its winner is lucky:
+//! the best few and the default are measured again, on fresh samples, and only these decide ([`compare::decide`]). The
+//! default is replaced only by what is shown to be faster, twice.
+//!
+//! Nothing here looks at a clock, at the state of the machine or at chance beyond the seed: what happens is a function of
+//! the samples, so a killed session that is begun again repeats itself from the store's record and goes on.
+
+use super::budget::{Budget, Spent};
+use super::compare::{self, Ruling};
+use super::space::ConfigIndex;
+use super::statistics;
+use super::store::{Contender, Evidence, Plan, Recorder, Store, StoreError, Task};
+use super::strategy::{StrategyKind, search_time};
+use super::verdict::Rules;
+use super::watch::NoWatch;
+use super::{Config, Device, Failure, FailureKind, Outcome};
+
+/// A strategy is asked what is still to be gained every so many evaluations.
+const ASK_EVERY: usize = 8;
+
+/// How to tune.
+#[derive(Clone, Debug)]
+pub struct Session<'a> {
+    /// What is tuned.
+    pub task: Task<'a>,
+    /// Which strategy searches.
+    pub strategy: StrategyKind,
+    /// The seed of all that is random.
+    pub seed: u64,
+    /// When the search ends.
+    pub budget: Budget,
+    /// Launches of a configuration while searching.
+    pub launches: usize,
+    /// What is used where nothing is tuned.
+    pub default: Option<Config>,
+    /// Configurations that were good elsewhere, to be tried first.
+    pub seeds: Vec<Config>,
+    /// The best so many take part in the final rounds; 0: none are held, and the search alone decides.
+    pub finalists: usize,
+    /// How the final rounds are held; the seed in it is not used.
+    pub rounds: compare::Plan,
+    /// Whether an unfinished run is left alone instead of continued.
+    pub fresh: bool,
+}
+
+impl<'a> Session<'a> {
+    /// A session with everything else at its default.
+    pub fn new(task: Task<'a>, strategy: StrategyKind, seed: u64, budget: Budget) -> Self {
+        // Small blocks and two looks: some 200 launches where the case is clear.
+        let rules = Rules { looks: vec![10, 20], ..Rules::default() };
+        let rounds = compare::Plan { rules, rounds: 2, warm_up: 1, ..compare::Plan::default() };
+        Self {
+            task,
+            strategy,
+            seed,
+            budget,
+            launches: 3,
+            default: None,
+            seeds: Vec::new(),
+            finalists: 3,
+            rounds,
+            fresh: false,
+        }
+    }
+
+    /// The plan: all of what determines the proposals.
+    fn plan(&self) -> Plan {
+        let looks: Vec<String> = self.rounds.rules.looks.iter().map(ToString::to_string).collect();
+        let mut strategy = format!("{}, {} launches, {} finalists", self.strategy, self.launches, self.finalists);
+        if self.finalists > 0 {
+            strategy.push_str(&format!(", {} rounds in {} blocks", self.rounds.rounds, looks.join("/")));
+        }
+        for (word, configs) in [("default", self.default.as_slice()), ("seeds", &self.seeds)] {
+            if !configs.is_empty() {
+                let values = |config: &Config| config.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("/");
+                let configs: Vec<String> = configs.iter().map(values).collect();
+                strategy.push_str(&format!(", {word} {}", configs.join(" ")));
+            }
+        }
+        Plan { strategy, seed: self.seed, budget: self.budget.to_string() }
+    }
+}
+
+/// How a session is getting on.
+#[derive(Clone, Debug)]
+pub struct Progress<'a> {
+    /// What was spent on the search.
+    pub spent: Spent,
+    /// The best so far with its time in ms, by the samples of the search.
+    pub best: Option<(&'a Config, f64)>,
+    /// What is left, in ms, where that can be told.
+    pub left_ms: Option<f64>,
+    /// Whether the search is over and the final rounds are being held.
+    pub deciding: bool,
+    /// Whether this was measured by an earlier process.
+    pub replayed: bool,
+    /// The run in the store.
+    pub run: i64,
+}
+
+/// What a session found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuning {
+    /// The run in the store.
+    pub run: i64,
+    /// The decision.
+    pub evidence: Evidence,
+    /// Measurements that an earlier process had made.
+    pub resumed: usize,
+}
+
+/// Why there is no decision.
+#[derive(Debug, thiserror::Error)]
+pub enum TuneError {
+    /// The store cannot be read or written. What was measured before is in it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No configuration worked.
+    #[error("all {tried} configurations that were tried failed; the last: {}", last.message)]
+    AllFailed {
+        /// How many.
+        tried: usize,
+        /// The last failure.
+        last: Failure,
+    },
+    /// There is nothing to choose from.
+    #[error("the space has no valid configuration")]
+    EmptySpace,
+    /// The one who asked wants to end.
+    #[error("interrupted; run {run} keeps what was measured and can be continued")]
+    Interrupted {
+        /// The run.
+        run: i64,
+    },
+}
+
+/// A configuration that worked, and what the search measured of it.
+struct Seen {
+    index: ConfigIndex,
+    time_ms: f64,
+    samples: usize,
+}
+
+/// What a session does while it runs.
+struct Bench<'s, 'a> {
+    session: &'s Session<'a>,
+    recorder: Recorder<'s>,
+    spent: Spent,
+    seen: Vec<Seen>,
+    measured: std::collections::HashSet<ConfigIndex>,
+    failed: usize,
+    last_failure: Option<Failure>,
+}
+
+impl Bench<'_, '_> {
+    fn measure(&mut self, config: &Config, launches: usize) -> Result<Outcome, TuneError> {
+        let outcome = self.recorder.measure(config, launches);
+        if let Some(error) = self.recorder.take_error() {
+            return Err(error.into());
+        }
+        self.spent.ms = self.recorder.spent_ms();
+        if let Outcome::Times(times) = &outcome {
+            self.spent.launches += times.len();
+        }
+        Ok(outcome)
+    }
+
+    /// Measures a configuration for the search.
+    fn evaluate(&mut self, index: ConfigIndex) -> Result<Outcome, TuneError> {
+        let outcome = self.measure(&self.session.task.space.config(index), self.session.launches)?;
+        self.measured.insert(index);
+        self.spent.evaluations += 1;
+        self.spent.without_gain += 1;
+        match (&outcome, search_time(&outcome)) {
+            (Outcome::Times(times), Some(time_ms)) => {
+                if self.seen.iter().all(|seen| time_ms < seen.time_ms) {
+                    self.spent.without_gain = 0;
+                }
+                self.seen.push(Seen { index, time_ms, samples: times.len() });
+            }
+            (Outcome::Failed(failure), _) => {
+                self.failed += 1;
+                self.last_failure = Some(failure.clone());
+            }
+            (Outcome::Times(_), None) => {
+                self.failed += 1;
+                let message = "it ran and gave no time".to_owned();
+                self.last_failure = Some(Failure { kind: FailureKind::Launch, message });
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// What the search alone knows of a configuration.
+    fn searched(&self, config: &Config) -> Contender {
+        let index = self.session.task.space.index_of(config);
+        let seen = self.seen.iter().find(|seen| Some(seen.index) == index);
+        let (time_ms, samples) = seen.map_or((f64::MAX, 0), |seen| (seen.time_ms, seen.samples));
+        Contender { config: config.clone(), time_ms, interval_ms: None, samples }
+    }
+
+    fn best(&self) -> Option<&Seen> {
+        self.seen.iter().min_by(|a, b| a.time_ms.total_cmp(&b.time_ms))
+    }
+
+    fn tell(&self, deciding: bool, tell: &mut dyn FnMut(&Progress<'_>) -> bool) -> Result<(), TuneError> {
+        let best = self.best().map(|seen| (self.session.task.space.config(seen.index), seen.time_ms));
+        let progress = Progress {
+            spent: self.spent,
+            best: best.as_ref().map(|(config, time)| (config, *time)),
+            left_ms: self.session.budget.left_ms(&self.spent).filter(|_| !deciding),
+            deciding,
+            replayed: !self.recorder.is_live(),
+            run: self.recorder.run(),
+        };
+        if tell(&progress) { Ok(()) } else { Err(TuneError::Interrupted { run: self.recorder.run() }) }
+    }
+}
+
+/// Tunes. `tell` is told after every measurement, and ends the session by answering `false`.
+///
+/// # Errors
+/// [`TuneError`]; whatever it is, the measurements that were completed are in the store.
+pub fn tune(
+    session: &Session<'_>,
+    device: &mut dyn Device,
+    store: &mut Store,
+    tell: &mut dyn FnMut(&Progress<'_>) -> bool,
+) -> Result<Tuning, TuneError> {
+    let space = session.task.space;
+    if space.is_empty() {
+        return Err(TuneError::EmptySpace);
+    }
+    let recorder = Recorder::start(device, store, &session.task, &session.plan(), session.fresh)?;
+    let resumed = recorder.resumed();
+    let mut bench = Bench {
+        session,
+        recorder,
+        spent: Spent::default(),
+        seen: Vec::new(),
+        measured: std::collections::HashSet::new(),
+        failed: 0,
+        last_failure: None,
+    };
+    let (stopped, expected_gain) = search(&mut bench, tell)?;
+    let finalists = finalists(&bench);
+    if finalists.is_empty() {
+        let tried = bench.spent.evaluations;
+        let nothing = Failure { kind: FailureKind::Declined, message: "nothing was tried".to_owned() };
+        let last = bench.last_failure.take().unwrap_or(nothing);
+        bench.recorder.finish(None)?;
+        return Err(TuneError::AllFailed { tried, last });
+    }
+    let ending = end(&mut bench, &finalists, tell)?;
+    let evidence = Evidence {
+        chosen: ending.chosen,
+        default: ending.default,
+        runner_up: ending.runner_up,
+        tried: bench.spent.evaluations,
+        failed: bench.failed,
+        valid: space.len(),
+        launches: bench.spent.launches,
+        stopped,
+        expected_gain,
+        verdict: ending.verdict,
+    };
+    let run = bench.recorder.finish(Some(&evidence))?;
+    Ok(Tuning { run, evidence, resumed })
+}
+
+/// The search: default, seeds, and what the strategy proposes. Returns why it ended, and what was still to be gained.
+fn search(
+    bench: &mut Bench<'_, '_>,
+    tell: &mut dyn FnMut(&Progress<'_>) -> bool,
+) -> Result<(String, Option<f64>), TuneError> {
+    let session = bench.session;
+    let space = session.task.space;
+    let mut strategy = session.strategy.start(space, session.seed);
+    let mut first: Vec<ConfigIndex> = Vec::new();
+    for index in session.default.iter().chain(&session.seeds).filter_map(|config| space.index_of(config)) {
+        if !first.contains(&index) {
+            first.push(index);
+        }
+    }
+    let mut first = first.into_iter();
+    loop {
+        if let Some(stopped) = session.budget.reached(&bench.spent) {
+            return Ok((format!("the budget was spent ({stopped})"), strategy.remaining_gain()));
+        }
+        let Some(index) = first.next().or_else(|| strategy.propose()) else {
+            return Ok(("everything was tried".to_owned(), Some(0.0)));
+        };
+        if bench.measured.contains(&index) {
+            return Ok(("the strategy has nothing new to propose".to_owned(), strategy.remaining_gain()));
+        }
+        let outcome = bench.evaluate(index)?;
+        strategy.observe(index, &outcome);
+        if session.budget.asks_for_gain() && bench.spent.evaluations.is_multiple_of(ASK_EVERY) {
+            bench.spent.remaining_gain = strategy.remaining_gain();
+        }
+        bench.tell(false, tell)?;
+    }
+}
+
+/// What the final rounds are held between: the default first if it works, else the best; then the best others.
+fn finalists(bench: &Bench<'_, '_>) -> Vec<Config> {
+    let space = bench.session.task.space;
+    let mut seen: Vec<&Seen> = bench.seen.iter().collect();
+    seen.sort_by(|a, b| a.time_ms.total_cmp(&b.time_ms));
+    let default = bench.session.default.as_ref().and_then(|config| space.index_of(config));
+    let default = default.filter(|&default| seen.iter().any(|seen| seen.index == default));
+    let others = seen.iter().map(|seen| seen.index).filter(|&index| Some(index) != default);
+    let most = bench.session.finalists.max(usize::from(default.is_none()));
+    default.into_iter().chain(others.take(most)).map(|index| space.config(index)).collect()
+}
+
+/// What a session ends with.
+struct Ending {
+    chosen: Contender,
+    default: Option<Contender>,
+    runner_up: Option<Contender>,
+    verdict: String,
+}
+
+/// The final rounds. The first of `finalists` is what stays unless another is shown to be better.
+fn end(
+    bench: &mut Bench<'_, '_>,
+    finalists: &[Config],
+    tell: &mut dyn FnMut(&Progress<'_>) -> bool,
+) -> Result<Ending, TuneError> {
+    let session = bench.session;
+    let (stays, candidates) = (&finalists[0], &finalists[1..]);
+    let mut collector = Collector { bench, tell, times: Vec::new(), error: None };
+    let mut decision = None;
+    if !candidates.is_empty() && session.finalists > 0 {
+        let plan = compare::Plan { seed: session.seed, ..session.rounds.clone() };
+        decision = Some(compare::decide(&mut collector, stays, candidates, &plan, &mut NoWatch));
+    }
+    let Collector { times, error, .. } = collector;
+    if let Some(error) = error {
+        return Err(error);
+    }
+    if let Some(Ruling::NoDefault(_)) = decision.as_ref().map(|decision| &decision.ruling) {
+        // It worked in the search and does not now: the others decide among themselves.
+        return end(bench, candidates, tell);
+    }
+    let contender = |config: &Config| match times.iter().find(|(other, _)| other == config) {
+        Some((_, times)) if !times.is_empty() => of_samples(config, times),
+        _ => bench.searched(config),
+    };
+    let chosen = decision.as_ref().map_or(stays, |decision| &decision.chosen);
+    let others = finalists.iter().filter(|&config| config != chosen && Some(config) != session.default.as_ref());
+    let runner_up = others.map(&contender).min_by(|a, b| a.time_ms.total_cmp(&b.time_ms));
+    Ok(Ending {
+        chosen: contender(chosen),
+        default: session.default.as_ref().filter(|default| finalists.contains(default)).map(&contender),
+        runner_up,
+        verdict: words(session, stays, decision.as_ref()),
+    })
+}
+
+/// The decision in words.
+fn words(session: &Session<'_>, stays: &Config, decision: Option<&compare::Decision>) -> String {
+    let percent = |share: f64| format!("{:.2} %", 100.0 * share.abs());
+    let rival = if session.default.as_ref() == Some(stays) { "the default" } else { "the search's best" };
+    let Some(decision) = decision else { return format!("{rival} had no rival") };
+    match &decision.ruling {
+        Ruling::Promoted => {
+            let gain = decision.confirmation.as_ref().map(|judgement| {
+                format!(
+                    ": {} faster (from {} to {})",
+                    percent(judgement.difference),
+                    percent(judgement.high),
+                    percent(judgement.low)
+                )
+            });
+            format!("better than {rival}, and again on fresh samples{}", gain.unwrap_or_default())
+        }
+        Ruling::NoneBetter => format!("{rival} stays: nothing was shown to be faster"),
+        Ruling::NotConfirmed(verdict) => {
+            format!("{rival} stays: what seemed faster did not repeat it on fresh samples ({verdict})")
+        }
+        Ruling::NoDefault(failure) => format!("{rival} failed in the final rounds: {}", failure.message),
+    }
+}
+
+/// The device of the final rounds: the session's, and all its samples by configuration.
+struct Collector<'b, 's, 'a, 't> {
+    bench: &'b mut Bench<'s, 'a>,
+    tell: &'t mut dyn FnMut(&Progress<'_>) -> bool,
+    times: Vec<(Config, Vec<f64>)>,
+    error: Option<TuneError>,
+}
+
+impl Device for Collector<'_, '_, '_, '_> {
+    fn name(&self) -> String {
+        self.bench.recorder.name()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let ended = Failure { kind: FailureKind::Declined, message: "the session has ended".to_owned() };
+        if self.error.is_some() {
+            return Outcome::Failed(ended);
+        }
+        let outcome = self.bench.measure(config, launches).and_then(|outcome| {
+            self.bench.tell(true, self.tell)?;
+            Ok(outcome)
+        });
+        match outcome {
+            Ok(Outcome::Times(times)) => {
+                match self.times.iter_mut().find(|(other, _)| other == config) {
+                    Some((_, all)) => all.extend(&times),
+                    None => self.times.push((config.clone(), times.clone())),
+                }
+                Outcome::Times(times)
+            }
+            Ok(failed @ Outcome::Failed(_)) => failed,
+            Err(error) => {
+                self.error = Some(error);
+                Outcome::Failed(ended)
+            }
+        }
+    }
+}
+
+/// The median of samples, and an interval of their mean's width about it.
+fn of_samples(config: &Config, times: &[f64]) -> Contender {
+    let time_ms = statistics::median(times);
+    let count = statistics::effective_count(times);
+    let interval_ms = (times.len() >= 5 && count > 2.0).then(|| {
+        // A mean's standard error from the robust spread, times what a median loses against a mean on normal noise.
+        let error = 1.2533 * statistics::robust_spread(times) / count.sqrt();
+        let half = statistics::student_critical(0.05, count - 1.0) * error;
+        (time_ms - half, time_ms + half)
+    });
+    Contender { config: config.clone(), time_ms, interval_ms, samples: times.len() }
+}

@@ -1,0 +1,263 @@
+//! The few pieces of statistics that the decisions rest on.
+//!
+//! Small samples are the rule here (ten blocks, five launches), so everything works with Student's t and exact sign
+//! flips instead of normal approximations. Nothing here knows of blocks or configurations.
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+/// The arithmetic mean; not a number for an empty slice.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The unbiased variance; 0 for fewer than two values.
+pub fn variance(values: &[f64]) -> f64 {
+    if values.len() < 2 {
+        return 0.0;
+    }
+    let centre = mean(values);
+    values.iter().map(|v| (v - centre) * (v - centre)).sum::<f64>() / (values.len() - 1) as f64
+}
+
+/// The median (mean of the two middle values of an even number); not a number for an empty slice.
+pub fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// The quantile at `p` in 0..=1, linear between order statistics; not a number for an empty slice.
+pub fn quantile(values: &[f64], p: f64) -> f64 {
+    if values.is_empty() {
+        return f64::NAN;
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = p.clamp(0.0, 1.0) * (sorted.len() - 1) as f64;
+    let below = place.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+}
+
+/// The median absolute deviation, scaled so that it estimates the standard deviation of normal noise.
+pub fn robust_spread(values: &[f64]) -> f64 {
+    let centre = median(values);
+    let away: Vec<f64> = values.iter().map(|v| (v - centre).abs()).collect();
+    1.4826 * median(&away)
+}
+
+/// Correlation of each value with its successor, about the common mean; 0 where it has no meaning.
+pub fn lag_one(values: &[f64]) -> f64 {
+    if values.len() < 3 {
+        return 0.0;
+    }
+    let centre = mean(values);
+    let power: f64 = values.iter().map(|v| (v - centre) * (v - centre)).sum();
+    if power <= 0.0 {
+        return 0.0;
+    }
+    let product: f64 = values.windows(2).map(|w| (w[0] - centre) * (w[1] - centre)).sum();
+    (product / power).clamp(-1.0, 1.0)
+}
+
+/// How many independent values a correlated series is worth: n (1 - r) / (1 + r) with the lag-one correlation r, as for
+/// a process of first order.
+///
+/// The estimate of r from n values is too low by about (1 + 3 r) / n; that is added back. Anticorrelation is never
+/// credited: it makes an interval narrower than what it was estimated from can vouch for.
+pub fn effective_count(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let seen = lag_one(values);
+    if values.len() < 4 || seen <= 0.0 {
+        return n;
+    }
+    let r = ((seen * n + 1.0) / (n - 3.0).max(1.0)).min(0.9);
+    // Below two standard errors of r the correction would be noise on noise; it sets in smoothly from one on.
+    let weight = ((seen * n.sqrt()) - 1.0).clamp(0.0, 1.0);
+    n * (1.0 - weight * (1.0 - (1.0 - r) / (1.0 + r)))
+}
+
+/// Chance that Student's t with `freedom` degrees lies beyond ±`t`.
+pub fn student_two_sided(t: f64, freedom: f64) -> f64 {
+    if !t.is_finite() {
+        return if t.is_nan() { 1.0 } else { 0.0 };
+    }
+    incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5).clamp(0.0, 1.0)
+}
+
+/// The t that Student's t with `freedom` degrees exceeds in absolute value with chance `alpha` (0 < alpha < 1).
+pub fn student_critical(alpha: f64, freedom: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 2.0);
+    while student_two_sided(high, freedom) > alpha && high < 1e12 {
+        low = high;
+        high *= 2.0;
+    }
+    for _ in 0..200 {
+        let middle = 0.5 * (low + high);
+        if student_two_sided(middle, freedom) > alpha {
+            low = middle;
+        } else {
+            high = middle;
+        }
+        if high - low <= 1e-12 * high {
+            break;
+        }
+    }
+    high
+}
+
+/// The regularised incomplete beta function I_x(a, b), by its continued fraction (modified Lentz).
+fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
+    if x <= 0.0 {
+        return 0.0;
+    }
+    if x >= 1.0 {
+        return 1.0;
+    }
+    let front = (log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
+    // The fraction converges fast on one side of the mean only; the other side follows by symmetry.
+    if x < (a + 1.0) / (a + b + 2.0) {
+        front * beta_fraction(x, a, b) / a
+    } else {
+        1.0 - front * beta_fraction(1.0 - x, b, a) / b
+    }
+}
+
+fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
+    const TINY: f64 = 1e-300;
+    let away_from_zero = |v: f64| if v.abs() < TINY { TINY } else { v };
+    let mut c = 1.0;
+    let mut d = 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0));
+    let mut value = d;
+    for m in 1..=300 {
+        let m = f64::from(m);
+        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
+        d = 1.0 / away_from_zero(1.0 + even * d);
+        c = away_from_zero(1.0 + even / c);
+        value *= d * c;
+        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
+        d = 1.0 / away_from_zero(1.0 + odd * d);
+        c = away_from_zero(1.0 + odd / c);
+        let step = d * c;
+        value *= step;
+        if (step - 1.0).abs() < 1e-14 {
+            break;
+        }
+    }
+    value
+}
+
+/// ln Γ(x) for x > 0: Stirling's series after moving x above 10 by the recurrence.
+fn log_gamma(x: f64) -> f64 {
+    let mut x = x;
+    let mut product = 1.0_f64;
+    while x < 10.0 {
+        product *= x;
+        x += 1.0;
+    }
+    let inverse = 1.0 / x;
+    let square = inverse * inverse;
+    let series = inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square / 1680.0)));
+    (x - 0.5) * x.ln() - x + 0.5 * (2.0 * std::f64::consts::PI).ln() + series - product.ln()
+}
+
+/// Up to this many differences all sign patterns are tried; above it, [`FLIPS`] random ones.
+const EXACT_FLIPS: usize = 14;
+const FLIPS: u32 = 19_999;
+
+/// Chance of a sum at least as far from 0 as that of `differences` when every sign is a fair coin (two-sided).
+///
+/// Exact whatever the distribution, the drift or the correlation of the noise, as long as the order of the two sides was
+/// drawn by lot in every block: with two identical sides, every pattern of signs was equally likely.
+pub fn sign_flip(differences: &[f64]) -> f64 {
+    let n = differences.len();
+    if n == 0 {
+        return 1.0;
+    }
+    let seen = differences.iter().sum::<f64>().abs();
+    // Sums of the same terms in another order differ in their last bits.
+    let threshold = seen - 1e-9 * differences.iter().map(|d| d.abs()).sum::<f64>();
+    if n <= EXACT_FLIPS {
+        let patterns = 1_u32 << n;
+        let beyond = (0..patterns)
+            .filter(|pattern| {
+                let sum: f64 =
+                    differences.iter().enumerate().map(|(i, d)| if pattern >> i & 1 == 1 { -d } else { *d }).sum();
+                sum.abs() >= threshold
+            })
+            .count();
+        return beyond as f64 / f64::from(patterns);
+    }
+    // A fixed seed: the same samples must give the same verdict.
+    let mut coins = ChaCha8Rng::seed_from_u64(n as u64);
+    let mut beyond = 0_u32;
+    for _ in 0..FLIPS {
+        let mut sum = 0.0;
+        for chunk in differences.chunks(64) {
+            let bits: u64 = coins.random();
+            for (i, d) in chunk.iter().enumerate() {
+                sum += if bits >> i & 1 == 1 { -d } else { *d };
+            }
+        }
+        beyond += u32::from(sum.abs() >= threshold);
+    }
+    // The pattern that was seen is one of them.
+    f64::from(beyond + 1) / f64::from(FLIPS + 1)
+}
+
+/// The smallest chance that [`sign_flip`] can return for `n` differences.
+pub fn smallest_sign_flip(n: usize) -> f64 {
+    if n <= EXACT_FLIPS { 2.0 / f64::from(1_u32 << n) } else { 1.0 / f64::from(FLIPS + 1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn student_agrees_with_tabulated_values() {
+        // Two-sided 5 %, 1 % and 0.1 % points of Student's t from any table.
+        for (freedom, alpha, table) in [
+            (1.0, 0.05, 12.706),
+            (2.0, 0.05, 4.303),
+            (9.0, 0.05, 2.262),
+            (9.0, 0.01, 3.250),
+            (39.0, 0.05, 2.0227),
+            (5.0, 0.001, 6.869),
+        ] {
+            let critical = student_critical(alpha, freedom);
+            assert!((critical - table).abs() < 6e-4 * table, "{freedom} {alpha}: {critical} instead of {table}");
+            assert!((student_two_sided(critical, freedom) - alpha).abs() < 1e-9);
+        }
+        assert!((student_two_sided(1.959_964, 1e7) - 0.05).abs() < 1e-6);
+    }
+
+    #[test]
+    fn sign_flip_counts_patterns_exactly() {
+        assert_eq!(sign_flip(&[]), 1.0);
+        assert_eq!(sign_flip(&[1.0]), 1.0);
+        assert_eq!(sign_flip(&[1.0, 1.0, 1.0]), 0.25);
+        assert_eq!(sign_flip(&[1.0, 2.0, 4.0, 8.0]), 2.0 / 16.0);
+        assert_eq!(sign_flip(&[0.0; 5]), 1.0);
+        assert_eq!(sign_flip(&[0.3; 10]), smallest_sign_flip(10));
+        assert_eq!(sign_flip(&[0.3; 40]), smallest_sign_flip(40));
+    }
+
+    #[test]
+    fn correlation_costs_values_and_anticorrelation_earns_none() {
+        let rising: Vec<f64> = (0..40).map(f64::from).collect();
+        assert!(effective_count(&rising) < 5.0);
+        let alternating: Vec<f64> = (0..40).map(|i| f64::from(i % 2)).collect();
+        assert_eq!(effective_count(&alternating), 40.0);
+        assert_eq!(effective_count(&[1.0; 10]), 10.0);
+        assert_eq!(effective_count(&[]), 0.0);
+    }
+
+    #[test]
+    fn order_statistics_of_none_one_and_many() {
+        assert!(median(&[]).is_nan() && mean(&[]).is_nan());
+        assert_eq!((median(&[3.0]), variance(&[3.0]), robust_spread(&[3.0])), (3.0, 0.0, 0.0));
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
+        assert_eq!((quantile(&[2.0, 1.0, 3.0], 0.0), quantile(&[2.0, 1.0, 3.0], 1.0)), (1.0, 3.0));
+        assert_eq!(variance(&[1.0, 2.0, 3.0]), 1.0);
+    }
+}

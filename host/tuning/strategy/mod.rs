@@ -1,0 +1,110 @@
+//! Strategies: which configuration to measure next.
+//!
+//! A strategy is asked ([`propose`](Strategy::propose)) and told ([`observe`](Strategy::observe)). What it proposes is a
+//! function of its space, its seed and the observations so far, in their order: asked twice it proposes the same, and one
+//! that is told the observations of an earlier run goes on as that run would have.
+
+mod bayesian;
+pub(crate) mod draw;
+mod exhaustive;
+mod local;
+mod random;
+
+pub use bayesian::Bayesian;
+pub use exhaustive::Exhaustive;
+pub use local::LocalSearch;
+pub use random::Random;
+
+use super::Outcome;
+use super::space::{ConfigIndex, Space};
+
+/// Chooses configurations.
+pub trait Strategy {
+    /// The next configuration to measure, one that was not observed yet; `None` when there is none left.
+    fn propose(&mut self) -> Option<ConfigIndex>;
+
+    /// Takes note of what a configuration gave, whether it was proposed or not.
+    fn observe(&mut self, index: ConfigIndex, outcome: &Outcome);
+
+    /// How much faster the best configuration can be expected to become, as a fraction of its time, if the search went on
+    /// to its end; `None` where the strategy cannot tell.
+    fn remaining_gain(&mut self) -> Option<f64> {
+        None
+    }
+}
+
+/// The strategies by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StrategyKind {
+    /// All, in the order of the space.
+    Exhaustive,
+    /// All, in a random order.
+    Random,
+    /// Steps to faster neighbours, from random starts.
+    Local,
+    /// A Gaussian process on log time.
+    Bayesian,
+}
+
+impl StrategyKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Exhaustive, Self::Random, Self::Local, Self::Bayesian];
+
+    /// The default for a space of this size and a budget of this many evaluations.
+    pub fn default_for(configurations: usize, budget: Option<usize>) -> Self {
+        if budget.is_none_or(|budget| configurations <= budget) && configurations <= 256 {
+            Self::Exhaustive
+        } else {
+            Self::Bayesian
+        }
+    }
+
+    /// The strategy itself, for `space`.
+    pub fn start(self, space: &Space, seed: u64) -> Box<dyn Strategy + '_> {
+        match self {
+            Self::Exhaustive => Box::new(Exhaustive::new(space)),
+            Self::Random => Box::new(Random::new(space, seed)),
+            Self::Local => Box::new(LocalSearch::new(space, seed)),
+            Self::Bayesian => Box::new(Bayesian::new(space, seed)),
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exhaustive => "exhaustive",
+            Self::Random => "random",
+            Self::Local => "local",
+            Self::Bayesian => "bayesian",
+        }
+    }
+}
+
+impl std::fmt::Display for StrategyKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for StrategyKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        known.ok_or_else(|| format!("{name:?} is no strategy; there are exhaustive, random, local, bayesian"))
+    }
+}
+
+/// The time by which a search ranks an outcome, in ms: the median of its samples, which neither a slow first launch nor
+/// an outlier moves. `None` for failures and for samples that are no times.
+pub fn search_time(outcome: &Outcome) -> Option<f64> {
+    let Outcome::Times(times) = outcome else { return None };
+    let mut times = times.clone();
+    if times.is_empty() || times.iter().any(|time| !time.is_finite() || *time <= 0.0) {
+        return None;
+    }
+    times.sort_by(f64::total_cmp);
+    let middle = times.len() / 2;
+    Some(if times.len() % 2 == 1 { times[middle] } else { f64::midpoint(times[middle - 1], times[middle]) })
+}

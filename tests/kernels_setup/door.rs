@@ -1,0 +1,166 @@
+//! A door with a fault: everything goes on to the executor's block, but for one thing.
+
+use std::cell::Cell;
+
+use ut_kernels::block::{Block, FULL_MASK, Global, GlobalMut, Plain, Scalar, Shared};
+
+/// What is wrong with a door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Nothing.
+    None,
+    /// The n-th block barrier that a thread comes to, from 0, is not there.
+    NoBarrier(u32),
+    /// The n-th warp barrier is not there.
+    NoWarpBarrier(u32),
+    /// Shared atomics load, add and store.
+    PlainAdd,
+    /// Shuffles name all lanes, whoever is there.
+    FullShuffleMask,
+    /// Shuffles name the lanes that happen to be together.
+    ActiveShuffleMask,
+}
+
+pub struct Faulty<'a, B> {
+    inner: &'a B,
+    bug: Bug,
+    barriers: Cell<u32>,
+    warp_barriers: Cell<u32>,
+}
+
+impl<'a, B: Block> Faulty<'a, B> {
+    pub fn new(inner: &'a B, bug: Bug) -> Self {
+        Self { inner, bug, barriers: Cell::new(0), warp_barriers: Cell::new(0) }
+    }
+
+    #[track_caller]
+    fn shuffle_mask(&self, mask: u32) -> u32 {
+        match self.bug {
+            Bug::FullShuffleMask => FULL_MASK,
+            Bug::ActiveShuffleMask => self.inner.active_mask(),
+            _ => mask,
+        }
+    }
+}
+
+impl<B: Block> Block for Faulty<'_, B> {
+    fn thread_idx_x(&self) -> u32 {
+        self.inner.thread_idx_x()
+    }
+    fn thread_idx_y(&self) -> u32 {
+        self.inner.thread_idx_y()
+    }
+    fn block_dim_x(&self) -> u32 {
+        self.inner.block_dim_x()
+    }
+    fn block_dim_y(&self) -> u32 {
+        self.inner.block_dim_y()
+    }
+    fn block_idx_x(&self) -> u32 {
+        self.inner.block_idx_x()
+    }
+    fn grid_dim_x(&self) -> u32 {
+        self.inner.grid_dim_x()
+    }
+    fn lane_id(&self) -> u32 {
+        self.inner.lane_id()
+    }
+    fn lanemask_lt(&self) -> u32 {
+        self.inner.lanemask_lt()
+    }
+    #[track_caller]
+    fn sync_threads(&self) {
+        let n = self.barriers.replace(self.barriers.get() + 1);
+        if self.bug != Bug::NoBarrier(n) {
+            self.inner.sync_threads();
+        }
+    }
+    #[track_caller]
+    fn sync_warp(&self, mask: u32) {
+        let n = self.warp_barriers.replace(self.warp_barriers.get() + 1);
+        if self.bug != Bug::NoWarpBarrier(n) {
+            self.inner.sync_warp(mask);
+        }
+    }
+    #[track_caller]
+    fn ballot_sync(&self, mask: u32, predicate: bool) -> u32 {
+        self.inner.ballot_sync(mask, predicate)
+    }
+    #[track_caller]
+    fn shuffle_up_sync(&self, mask: u32, value: u32, delta: u32) -> u32 {
+        self.inner.shuffle_up_sync(self.shuffle_mask(mask), value, delta)
+    }
+    #[track_caller]
+    fn shuffle_down_sync(&self, mask: u32, value: u32, delta: u32) -> u32 {
+        self.inner.shuffle_down_sync(self.shuffle_mask(mask), value, delta)
+    }
+    #[track_caller]
+    fn shuffle_idx_sync(&self, mask: u32, value: u32, lane: u32) -> u32 {
+        self.inner.shuffle_idx_sync(self.shuffle_mask(mask), value, lane)
+    }
+    #[track_caller]
+    fn shuffle_xor_sync(&self, mask: u32, value: u32, lane_mask: u32) -> u32 {
+        self.inner.shuffle_xor_sync(self.shuffle_mask(mask), value, lane_mask)
+    }
+    #[track_caller]
+    fn match_any_sync(&self, mask: u32, value: u32) -> u32 {
+        self.inner.match_any_sync(mask, value)
+    }
+    #[track_caller]
+    fn redux_add_sync(&self, mask: u32, value: u32) -> u32 {
+        self.inner.redux_add_sync(mask, value)
+    }
+    #[track_caller]
+    fn active_mask(&self) -> u32 {
+        self.inner.active_mask()
+    }
+    #[track_caller]
+    fn load<T: Plain>(&self, view: Global<'_, T>, i: u32) -> T {
+        self.inner.load(view, i)
+    }
+    #[track_caller]
+    fn load_bytes<T: Scalar>(&self, view: Global<'_, u8>, at: u32) -> T {
+        self.inner.load_bytes(view, at)
+    }
+    #[track_caller]
+    fn load_mut<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32) -> T {
+        self.inner.load_mut(view, i)
+    }
+    #[track_caller]
+    fn store<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32, value: T) {
+        self.inner.store(view, i, value);
+    }
+    #[track_caller]
+    fn atomic_add(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
+        self.inner.atomic_add(view, i, value)
+    }
+    #[track_caller]
+    fn atomic_or(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
+        self.inner.atomic_or(view, i, value)
+    }
+    #[track_caller]
+    fn shared_load<T: Scalar>(&self, array: Shared<T>, i: u32) -> T {
+        self.inner.shared_load(array, i)
+    }
+    #[track_caller]
+    fn shared_store<T: Scalar>(&self, array: Shared<T>, i: u32, value: T) {
+        self.inner.shared_store(array, i, value);
+    }
+    #[track_caller]
+    fn shared_atomic_add(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
+        if self.bug == Bug::PlainAdd {
+            let before = self.inner.shared_load(array, i);
+            self.inner.shared_store(array, i, before.wrapping_add(value));
+            return before;
+        }
+        self.inner.shared_atomic_add(array, i, value)
+    }
+    #[track_caller]
+    fn shared_atomic_min(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
+        self.inner.shared_atomic_min(array, i, value)
+    }
+    #[track_caller]
+    fn shared_atomic_or(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
+        self.inner.shared_atomic_or(array, i, value)
+    }
+}

@@ -1,0 +1,156 @@
+//! One event and the first kernels on it, launched one by one, through a door that may have a fault.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+mod door;
+
+pub use door::{Bug, Faulty};
+
+use ut_decoding::backend::emulated::{Executor, Violation};
+use ut_decoding::detector::BankVersion;
+use ut_decoding::{DetectorTables, EventBatch, Grouping};
+use ut_kernels::bank::layout::Batch;
+use ut_kernels::block::Global;
+use ut_kernels::cluster_and_predecode::{
+    ClusterInput, ClusterOutput, cluster_and_predecode, cluster_and_predecode_shared_bytes,
+};
+use ut_kernels::clustering::ClusterOptions;
+use ut_kernels::count_hits::{CountOutput, count_hits, count_hits_shared_bytes, items_capacity};
+use ut_kernels::detector::LANES_PER_BOARD;
+use ut_kernels::hit::Cluster;
+use ut_kernels::report::N_COUNTS;
+use ut_kernels::switches::{BatchLayout, Switches};
+use ut_kernels::tables::Tables;
+
+use crate::suite::events::{Bank, allen_batch, v5_payload};
+
+/// One event on a synthetic detector, and what the kernels make of it.
+pub struct Setup {
+    pub tables: DetectorTables,
+    pub batch: EventBatch,
+    pub items: Vec<u64>,
+    pub n_items: Vec<u32>,
+    pub strip_counts: Vec<u32>,
+    pub report: Vec<u32>,
+    /// What `cluster` makes.
+    pub clusters: Vec<Cluster>,
+    pub cluster_counts: Vec<u32>,
+    pub status: u32,
+}
+
+/// What `clusters` holds where nothing was written.
+pub const NO_CLUSTER: Cluster = Cluster { position: u32::MAX, weight: u16::MAX, slot: u16::MAX };
+
+pub const SWITCHES: Switches = Switches::production(BankVersion::V5, BatchLayout::Allen);
+const OPTIONS: ClusterOptions = ClusterOptions { flags: ClusterOptions::CLUSTERING, max_size: 128 };
+
+impl Setup {
+    /// Hits of several sizes on every lane of most boards. The last bank's last row is full: what lies behind its last
+    /// hit is the end of the batch.
+    pub fn new() -> Self {
+        let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a sound detector");
+        let n_slots = tables.slots.len();
+        let last_board = n_slots / LANES_PER_BOARD - 1;
+        let event: Vec<Bank> = (0..=last_board)
+            .filter(|board| board % 7 != 3 || *board == last_board)
+            .map(|board| {
+                let lane = |lane: usize| {
+                    let n = if board == last_board { 2 } else { (board * 5 + lane * 3) % 9 };
+                    (0..n as u16).map(|i| (3 * i + lane as u16, 5)).collect()
+                };
+                let payload = v5_payload(&std::array::from_fn(lane));
+                Bank { kind: 66, version: 4, source_id: board as u16, payload }
+            })
+            .collect();
+        Self {
+            batch: allen_batch(&[event]),
+            items: vec![0; n_slots],
+            n_items: vec![0; 1],
+            strip_counts: vec![0; tables.n_groups],
+            report: vec![0; N_COUNTS],
+            clusters: Vec::new(),
+            cluster_counts: Vec::new(),
+            status: 0,
+            tables,
+        }
+    }
+
+    fn tables(tables: &DetectorTables) -> Tables<'_> {
+        Tables {
+            slots: Global::from_slice(&tables.slots),
+            board_lanes: Global::from_slice(&[]),
+            groups: Global::from_slice(&[]),
+            sectors: Global::from_slice(&tables.sectors),
+            strips_per_hybrid: Global::from_slice(&tables.boards.strips_per_hybrid),
+            layer_groups: Global::from_slice(&[]),
+            n_groups: tables.n_groups as u32,
+        }
+    }
+
+    pub fn count(&mut self, seed: u64, bug: Bug) -> Result<(), Violation> {
+        let mut executor = Executor::new(seed);
+        let tables = Self::tables(&self.tables);
+        let batch = Batch {
+            raw: Global::from_slice(&self.batch.raw),
+            offsets: Global::from_slice(&self.batch.offsets),
+            sizes: Global::from_slice(&self.batch.sizes),
+            types: Global::from_slice(&self.batch.types),
+            versions: Global::from_slice(&[]),
+            has_versions: 0,
+        };
+        let output = CountOutput {
+            strip_counts: executor.writable(&mut self.strip_counts),
+            items: executor.writable(&mut self.items),
+            n_items: executor.writable(&mut self.n_items),
+            report: executor.writable(&mut self.report),
+        };
+        let shared = count_hits_shared_bytes(BankVersion::V5, tables.n_boards(), tables.n_groups);
+        executor
+            .launch("count_hits", 1, (64, 1), shared, |block| {
+                count_hits(&Faulty::new(block, bug), SWITCHES, &batch, &tables, &output);
+            })
+            .map(|_| ())
+    }
+
+    /// Strips that `count` found.
+    pub fn n_strips(&self) -> usize {
+        self.strip_counts.iter().sum::<u32>() as usize
+    }
+
+    /// After `count`: room for all strips.
+    pub fn cluster(&mut self, seed: u64, bug: Bug) -> Result<(), Violation> {
+        self.cluster_into(self.n_strips(), seed, bug)
+    }
+
+    /// After `count`: room for so many.
+    pub fn cluster_into(&mut self, capacity: usize, seed: u64, bug: Bug) -> Result<(), Violation> {
+        let mut executor = Executor::new(seed);
+        let tables = Self::tables(&self.tables);
+        let mut offsets = vec![0];
+        for count in &self.strip_counts {
+            offsets.push(offsets.last().unwrap_or(&0) + count);
+        }
+        self.clusters = vec![NO_CLUSTER; capacity];
+        self.cluster_counts = vec![u32::MAX; self.tables.n_groups];
+        let mut status = [0];
+        let input = ClusterInput {
+            raw: Global::from_slice(&self.batch.raw),
+            items: Global::from_slice(&self.items),
+            n_items: Global::from_slice(&self.n_items),
+            strip_offsets: Global::from_slice(&offsets),
+        };
+        let output = ClusterOutput {
+            clusters: executor.writable(&mut self.clusters),
+            cluster_counts: executor.writable(&mut self.cluster_counts),
+            report: executor.writable(&mut self.report),
+            status: executor.writable(&mut status),
+        };
+        assert_eq!(self.items.len() as u32, items_capacity(BankVersion::V5, tables.n_boards()));
+        let shared = cluster_and_predecode_shared_bytes(tables.n_groups);
+        let result = executor.launch("cluster_and_predecode", 1, (32, 2), shared, |block| {
+            cluster_and_predecode(&Faulty::new(block, bug), SWITCHES, OPTIONS, &input, &tables, &output);
+        });
+        self.status = status[0];
+        result.map(|_| ())
+    }
+}

@@ -1,0 +1,262 @@
+//! The committed PTX, run on a machine that understands it: the same bits as the reference.
+//!
+//! Where the executor runs the kernels' source, this runs what the compiler made of it, entry by entry, with arguments
+//! laid out as a GPU backend lays them out. It is slow, so the cases are fewer than in the suite of all backends.
+
+mod ptx_machine;
+mod suite;
+
+use std::num::NonZeroU32;
+
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use ptx_machine::decoder::PtxDecoder;
+use ptx_machine::{Launch, Memory, Program};
+use suite::backends::decode;
+use suite::data::{Real, rows};
+use suite::events::{Bank, Event, allen_batch, fits_mep, mep_batch, v5_payload};
+use suite::nasty;
+use ut_decoding::backend::launch::LaunchParams;
+use ut_decoding::backend::ptx::Unit;
+use ut_decoding::backend::reference::ReferenceDecoder;
+use ut_decoding::synth::{self, Generator, Profile};
+use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Flip, Grouping, Position};
+use ut_kernels::detector::BankVersion;
+use ut_kernels::switches::{BatchLayout, Switches};
+
+/// Decodes with the reference and with the PTX, and compares every bit.
+fn compare(
+    tables: &DetectorTables,
+    options: DecodeOptions,
+    batch: BatchView<'_>,
+    decoder: &mut PtxDecoder,
+) -> Result<(), String> {
+    let (expected, expected_report) = decode(&mut ReferenceDecoder::new(tables, options), tables, batch);
+    let (hits, report) = decode(decoder, tables, batch);
+    if report.events != expected_report.events {
+        return Err(format!("{:?}\nand not\n{:?}", report.events, expected_report.events));
+    }
+    if hits.offsets() != expected.offsets() || rows(&hits) != rows(&expected) {
+        return Err(format!("hits differ: {options:?}, {:?}", batch.layout));
+    }
+    Ok(())
+}
+
+fn with_defaults(tables: &DetectorTables, options: DecodeOptions, events: &[Event]) -> Result<(), String> {
+    let mut decoder = PtxDecoder::new(tables, options, LaunchParams::default(), 0);
+    compare(tables, options, allen_batch(events).view(), &mut decoder)?;
+    if fits_mep(events) {
+        compare(tables, options, mep_batch(events).view(), &mut decoder)?;
+    }
+    Ok(())
+}
+
+/// Tables and events of both formats: made up, and real as far as the shared data are there.
+fn detectors(grouping: Grouping) -> impl Iterator<Item = (DetectorTables, Vec<Event>)> {
+    let made_up = [BankVersion::V4, BankVersion::V5].into_iter().map(move |version| {
+        let (boards, geometry) = synth::detector(version, 1);
+        let bank = |(source_id, payload)| Bank { kind: 66, version: version.byte(), source_id, payload };
+        let events = Generator::new(Profile::PpNominal, version, 1).take(3);
+        let events = events.map(|event| event.banks.into_iter().map(bank).collect()).collect();
+        (DetectorTables::new(boards, geometry, grouping).expect("they go together"), events)
+    });
+    let real = [Real::V4, Real::V5].into_iter();
+    made_up.chain(real.filter_map(move |real| Some((real.tables(grouping)?, real.events()?))))
+}
+
+/// Those of format v5.
+fn v5_detectors(grouping: Grouping) -> impl Iterator<Item = (DetectorTables, Vec<Event>)> {
+    detectors(grouping).filter(|(tables, _)| tables.boards.version == BankVersion::V5)
+}
+
+fn up_to(max: u32) -> DecodeOptions {
+    DecodeOptions { max_cluster_size: NonZeroU32::new(max).expect("not 0"), ..DecodeOptions::default() }
+}
+
+#[test]
+fn events_come_out_as_from_the_reference() {
+    for grouping in [Grouping::YRows, Grouping::UniqueX] {
+        for (tables, events) in detectors(grouping) {
+            with_defaults(&tables, DecodeOptions::default(), &events[..3]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_option_reaches_the_kernels() {
+    let plain = DecodeOptions::default();
+    let all = [
+        DecodeOptions { clustering: false, ..plain },
+        DecodeOptions { position: Position::Geometric, ..plain },
+        DecodeOptions { flip: Flip::From511, ..plain },
+        up_to(2),
+        DecodeOptions { save_above_max: true, ..up_to(2) },
+    ];
+    for (tables, events) in v5_detectors(Grouping::YRows) {
+        for options in all {
+            with_defaults(&tables, options, &events[..1]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn block_shapes_size_classes_and_orders_do_not_show() {
+    let settings: [&[&str]; 4] = [
+        &["count.block_x=32", "count.bins=8", "scan.block_x=32", "cluster.block_y=1", "sort.run=32"],
+        &["count.block_x=1024", "scan.block_x=1024", "cluster.block_x=256", "cluster.block_y=4", "decode.block_x=1024"],
+        &["count.block_x=96", "cluster.block_x=8", "cluster.block_y=12", "compress.block_x=32", "sort.block_x=1024"],
+        &["count.block_x=512", "cluster.block_x=96", "cluster.block_y=1", "decode.block_x=32", "compress.block_x=1024"],
+    ];
+    let options = DecodeOptions::default();
+    for (tables, events) in detectors(Grouping::UniqueX) {
+        for (turn, settings) in settings.into_iter().enumerate() {
+            let mut params = LaunchParams::default();
+            for setting in settings {
+                params.set_from(setting).unwrap();
+            }
+            params.validate().unwrap();
+            let mut decoder = PtxDecoder::new(&tables, options, params, 7 * turn as u32);
+            compare(&tables, options, allen_batch(&events[..2]).view(), &mut decoder).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_rung_of_the_ladder_gives_the_same_hits() {
+    let rungs = 0..Switches::ladder(BankVersion::V5, BatchLayout::Allen).len();
+    let options = DecodeOptions::default();
+    for (tables, events) in v5_detectors(Grouping::YRows) {
+        for rung in rungs.clone() {
+            let mut decoder = PtxDecoder::of_ladder(&tables, options, &format!("v5_allen__rung{rung}"));
+            compare(&tables, options, allen_batch(&events[..1]).view(), &mut decoder).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_empty_batch_and_empty_events_have_no_hits() {
+    for (tables, _) in detectors(Grouping::YRows) {
+        with_defaults(&tables, DecodeOptions::default(), &[]).unwrap();
+        with_defaults(&tables, DecodeOptions::default(), &[Vec::new(), Vec::new()]).unwrap();
+    }
+}
+
+#[test]
+fn full_lanes_fill_the_narrow_sums_and_a_group_beyond_the_run_is_merged() {
+    let one_cluster: Vec<(u16, u8)> = (258..512).map(|strip| (strip, 31)).collect();
+    let descending: Vec<(u16, u8)> = (0..254).rev().map(|i| (2 * i, 31)).collect();
+    let payload = v5_payload(&[
+        one_cluster.clone(),
+        descending.clone(),
+        descending.clone(),
+        one_cluster,
+        descending.clone(),
+        descending,
+    ]);
+    let bank = |source_id| Bank { kind: 66, version: 4, source_id, payload: payload.clone() };
+    // Few boards, each several times: groups of a thousand hits and more, with equal keys.
+    let event: Event = (0..12).map(|i| bank(i % 3)).collect();
+    for (tables, _) in v5_detectors(Grouping::YRows) {
+        for options in [up_to(254), DecodeOptions { clustering: false, ..DecodeOptions::default() }] {
+            with_defaults(&tables, options, std::slice::from_ref(&event)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_bounds() {
+    for (tables, _) in detectors(Grouping::YRows) {
+        let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
+        let strategy = (nasty::events(&tables.boards, 0..4), nasty::corruptions(), nasty::options());
+        let result = TestRunner::new(config).run(&strategy, |(events, corruptions, options)| {
+            let mut decoder = PtxDecoder::new(&tables, options, LaunchParams::default(), 3);
+            let mut batch = allen_batch(&events);
+            nasty::corrupt(&mut batch, &corruptions);
+            compare(&tables, options, batch.view(), &mut decoder).map_err(TestCaseError::fail)
+        });
+        assert!(result.is_ok(), "{}", result.unwrap_err());
+        let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
+        let strategy = (nasty::aligned_events(&tables.boards, 0..4).prop_map(|e| mep_batch(&e)), nasty::corruptions());
+        let result = TestRunner::new(config).run(&strategy, |(mut batch, corruptions)| {
+            let mut decoder = PtxDecoder::new(&tables, DecodeOptions::default(), LaunchParams::default(), 5);
+            nasty::corrupt(&mut batch, &corruptions);
+            compare(&tables, DecodeOptions::default(), batch.view(), &mut decoder).map_err(TestCaseError::fail)
+        });
+        assert!(result.is_ok(), "{}", result.unwrap_err());
+    }
+}
+
+/// Runs the first prefix-sum kernel of a text that `change` was made to, over 0…99, in two blocks of 64 threads.
+fn scan(change: impl Fn(&str) -> String) -> Vec<u32> {
+    let text = change(Unit::PRODUCTION[0].text);
+    let mut memory = Memory::default();
+    let counts = memory.put(&(0..100).collect::<Vec<u32>>(), false);
+    let offsets = memory.put(&[0u32; 101], true);
+    let totals = memory.put(&[0u32; 2], true);
+    let arguments = [
+        ptx_machine::decoder::bytes_of(&counts.global::<u32>()),
+        ptx_machine::decoder::bytes_of(&offsets.global_mut::<u32>()),
+        ptx_machine::decoder::bytes_of(&totals.global_mut::<u32>()),
+    ];
+    let launch = Launch { grid: 2, block: (64, 1), shared_bytes: 128, turn: 0 };
+    Program::new(&text).launch(&mut memory, "prefix_sum_tiles__v4_allen", launch, &arguments);
+    memory.get(offsets)
+}
+
+/// Changes the first `from` of the first prefix-sum kernel.
+fn planted(from: &str, to: &str) -> impl Fn(&str) -> String {
+    let (from, to) = (from.to_owned(), to.to_owned());
+    move |text| {
+        let (before, kernel) = text.split_once(".visible .entry prefix_sum_tiles__v4_allen(").unwrap();
+        assert!(kernel.contains(&from), "{from}");
+        format!("{before}.visible .entry prefix_sum_tiles__v4_allen({}", kernel.replacen(&from, &to, 1))
+    }
+}
+
+#[test]
+fn the_machine_runs_a_kernel_alone() {
+    let sum = |from: u32, to: u32| (from..to).sum::<u32>();
+    let expected: Vec<u32> = (0..64).map(|i| sum(0, i)).chain((64..100).map(|i| sum(64, i))).chain([0]).collect();
+    assert_eq!(scan(str::to_owned), expected);
+}
+
+#[test]
+fn a_wrong_instruction_gives_wrong_numbers() {
+    let right = scan(str::to_owned);
+    for (from, to) in [("shfl.sync.up.b32", "shfl.sync.down.b32"), ("min.u32", "max.u32"), (", 2, 0, -1", ", 3, 0, -1")]
+    {
+        let wrong = std::panic::catch_unwind(|| scan(planted(from, to)));
+        assert!(wrong.is_err() || wrong.is_ok_and(|wrong| wrong != right), "{from} → {to}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "nobody can go on")]
+fn a_collective_that_not_all_lanes_of_the_mask_reach_is_noticed() {
+    scan(planted("shfl.sync.up.b32", "setp.eq.b32 %p999, %laneid, 5;\n\t@%p999 ret;\n\tshfl.sync.up.b32"));
+}
+
+#[test]
+#[should_panic(expected = "nobody can go on")]
+fn a_barrier_that_not_all_threads_reach_is_noticed() {
+    scan(planted("bar.sync", "setp.eq.b32 %p999, %tid.x, 63;\n\t@%p999 ret;\n\tbar.sync"));
+}
+
+#[test]
+#[should_panic(expected = "not in its own mask")]
+fn a_mask_without_the_caller_is_noticed() {
+    scan(planted("1, 0, -1;", "1, 0, 1;"));
+}
+
+#[test]
+#[should_panic(expected = "outside of global memory")]
+fn a_load_beyond_its_allocation_is_noticed() {
+    // The check of the index lets one more pass.
+    scan(planted("setp.ge.u32", "setp.gt.u32"));
+}
+
+#[test]
+#[should_panic(expected = "outside of shared")]
+fn shared_memory_beyond_what_the_launch_gave_is_noticed() {
+    scan(planted(", block_shared;", ", 128;"));
+}
