@@ -101,9 +101,19 @@ fn stages(c: &mut Criterion) {
     group.finish();
 }
 
+/// What comes before decoding: banks into a batch, and the other layout.
+fn batches(c: &mut Criterion) {
+    let batch = events(BankVersion::V5);
+    let mut group = c.benchmark_group("batch");
+    group.throughput(Throughput::Elements(batch.n_events as u64));
+    group.bench_function("generate and build", |b| b.iter(|| events(black_box(BankVersion::V5))));
+    group.bench_function("to MEP layout", |b| b.iter(|| to_mep(black_box(batch.view())).expect("a good batch")));
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(20).warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3));
-    targets = decoders, stages
+    targets = decoders, stages, batches
 }
 criterion_main!(benches);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use super::sample::Sample;
+use super::Sample;
 use crate::backend::cpu::{CpuConfig, CpuDecoder, Simd};
 use crate::backend::reference::ReferenceDecoder;
 use crate::backend::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};

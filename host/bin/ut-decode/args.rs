@@ -86,6 +86,10 @@ pub struct BackendArgs {
     /// Results are the same.
     #[arg(long, default_value = "allen", value_parser = one_of!([Layout::Allen, Layout::Mep], layout_name))]
     pub layout: Layout,
+    /// Vector instructions of the cpu backend: the best that this machine has, or a level by name. Short for
+    /// --set cpu.simd=LEVEL.
+    #[arg(long, value_name = "LEVEL", value_parser = ["auto", "scalar", "avx2", "avx512"])]
+    pub simd: Option<String>,
     /// Set a knob of the backend, as --set cluster.block_x=64; results never change. Unknown knobs are answered with the
     /// list of those that there are.
     #[arg(long = "set", value_name = "KNOB=VALUE")]
@@ -98,7 +102,8 @@ impl BackendArgs {
     pub fn knobs(&self, threads: usize) -> Knobs {
         let mut knobs = Knobs::default();
         knobs.cpu.threads = threads;
-        for setting in &self.settings {
+        let simd = self.simd.iter().map(|level| format!("cpu.simd={level}"));
+        for setting in &simd.chain(self.settings.iter().cloned()).collect::<Vec<_>>() {
             if let Err(error) = knobs.set_from(self.backend, setting) {
                 usage(&format!("--set {error}"));
             }

@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use ut_decoding::backend::Backend;
+use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Stage};
 use ut_decoding::bench::decoding::{self, DecodeDevice};
 use ut_decoding::bench::throughput::{Settings, Throughput, run as measure};
-use ut_decoding::bench::{ENOUGH_DISTINCT, Machine, Spread};
+use ut_decoding::bench::{ENOUGH_DISTINCT, Machine, Sample, Spread};
 use ut_decoding::input::EventBatch;
 use ut_decoding::tuning::compare::{Plan, compare};
 use ut_decoding::tuning::online::Options;
 use ut_decoding::tuning::watch::cpu::CpuWatch;
+use ut_decoding::{BatchReport, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
 use crate::detector::Detector;
@@ -35,6 +38,9 @@ pub struct Args {
     /// what it chose with the default. --batch is not used, and the threads are those of one decoder.
     #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with_all = ["batch", "backend"])]
     tune: Option<String>,
+    /// Also say where the time of the cpu backend goes, stage by stage, on one thread.
+    #[arg(long, conflicts_with = "tune")]
+    stages: bool,
     /// Write the result as JSON here; - is standard output.
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
@@ -57,6 +63,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return tune_online(args, &detector, events, &source, duration);
     }
     drop(events);
+    if args.stages && args.backend.backend != Backend::Cpu {
+        usage("--stages are those of --backend cpu");
+    }
     let settings = Settings {
         backend: args.backend.backend,
         options: args.clustering.options(),
@@ -67,6 +76,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
     let result = measure(&sample, &detector.tables, &settings, |elapsed| progress.set(elapsed.as_millis() as u64))?;
     drop(progress);
+    let stages = if args.stages { Some(stage_times(&sample, &detector, &settings)?) } else { None };
     let machine = Machine::this();
     if let Some(path) = &args.json {
         let mut value = serde_json::to_value(&result)?;
@@ -79,14 +89,53 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             map.insert("bank_version".to_owned(), detector.tables.boards.version.byte().into());
             map.insert("options".to_owned(), json!(settings.options));
             map.insert("set".to_owned(), json!(args.backend.settings));
+            if let Some(stages) = &stages {
+                let micros = stages.iter().map(|(stage, time)| (stage.name().to_owned(), json!(time)));
+                map.insert("stages_us_per_event".to_owned(), micros.collect());
+            }
             map.insert("machine".to_owned(), json!(machine));
             map.insert("cpu".to_owned(), json!(machine.cpu));
             map.insert("commit".to_owned(), json!(machine.commit));
         }
         write_json(path, &value)?;
     }
-    print_beside(args.json.as_deref(), &text(args, &result, &machine, &source))?;
+    let mut text = text(args, &result, &machine, &source);
+    if let Some(stages) = &stages {
+        let total: f64 = stages.iter().map(|(_, time)| time).sum();
+        text += "\nstages, on one thread, the clock's own time included\n";
+        for (stage, time) in stages {
+            let _ = writeln!(text, "  {:<18}{time:7.2} us an event  {:5.1} %", stage.name(), 100.0 * time / total);
+        }
+    }
+    print_beside(args.json.as_deref(), &text)?;
     Ok(())
+}
+
+/// Passes over the sample that the stages are timed on; of each stage the fastest pass counts.
+const STAGE_PASSES: usize = 20;
+
+/// Microseconds an event that each stage of the CPU decoder takes.
+fn stage_times(sample: &Sample, detector: &Detector, settings: &Settings) -> Result<Vec<(Stage, f64)>, Failure> {
+    let config = CpuConfig { threads: 1, ..settings.knobs.cpu };
+    let mut decoder = CpuDecoder::new(&detector.tables, settings.options, config)?;
+    let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
+    let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
+    let mut hits = UtHits::with_capacity(max_events, detector.tables.n_groups, max_hits);
+    let mut report = BatchReport::new();
+    let mut best = Stage::ALL.map(|stage| (stage, f64::INFINITY));
+    for _ in 0..STAGE_PASSES {
+        let mut pass = [0.0; Stage::ALL.len()];
+        for batch in &sample.batches {
+            let times = decoder.decode_in_stages(batch.view(), &mut hits, &mut report)?;
+            for (sum, stage) in pass.iter_mut().zip(Stage::ALL) {
+                *sum += times.of(stage).as_secs_f64() * 1e6;
+            }
+        }
+        for ((_, best), time) in best.iter_mut().zip(pass) {
+            *best = best.min(time / sample.events as f64);
+        }
+    }
+    Ok(best.to_vec())
 }
 
 /// Decodes with the on-line tuner, and judges what it chose.
