@@ -4,7 +4,8 @@
 use std::cell::{Cell, RefCell};
 
 use ut_decoding::backend::emulated::{EmulatedBlock, Executor, Fault, LaunchStats, Violation};
-use ut_kernels::block::{Block, FULL_MASK, Global, Shared, SharedLayout};
+use ut_kernels::block::{Block, FULL_MASK, Global, GlobalMut, Shared, SharedLayout};
+use ut_kernels::primitives::prefix_sum::block_exclusive;
 
 /// Runs one block of `threads` threads with `words` words of shared memory.
 fn run(seed: u64, threads: u32, words: u32, kernel: impl Fn(&EmulatedBlock<'_>)) -> Result<LaunchStats, Violation> {
@@ -500,4 +501,36 @@ fn accesses_and_sectors_are_counted() {
     assert_eq!((stats.global_loads, stats.global_sectors), (3 * 32 + 2 * 16, 4 + 1 + 32 + 2 * 2));
     assert_eq!((stats.warp_steps, stats.step_lanes), (5, 3 * 32 + 2 * 16));
     assert!((stats.idle_share() - 0.2).abs() < 1e-12);
+}
+
+/// The kernel of `docs/kernels.md`.
+fn list_non_zero<B: Block>(block: &B, input: Global<'_, u32>, places: GlobalMut<'_, u32>, counts: GlobalMut<'_, u32>) {
+    let warp_totals = SharedLayout::new().array(32);
+    let first = block.block_idx_x() * block.threads();
+    let i = first + block.thread();
+    let keep = i < input.len() && block.load(input, i) != 0;
+    // All threads call: the scan has a barrier.
+    let (place, total) = block_exclusive(block, warp_totals, u32::from(keep));
+    if keep {
+        block.store(places, first + place, i);
+    }
+    if block.thread() == 0 {
+        block.store(counts, block.block_idx_x(), total);
+    }
+}
+
+#[test]
+fn the_kernel_of_the_docs_does_what_they_say() {
+    let mut input = vec![0; 40];
+    for i in [0, 3, 4, 31, 32, 39] {
+        input[i] = 7;
+    }
+    let (mut places, mut counts) = (vec![0; 64], vec![0; 2]);
+    let mut executor = Executor::new(42);
+    let input = Global::from_slice(&input);
+    let (places_view, counts_view) = (executor.writable(&mut places), executor.writable(&mut counts));
+    executor
+        .launch("list_non_zero", 2, (32, 1), 128, |block| list_non_zero(block, input, places_view, counts_view))
+        .unwrap();
+    assert_eq!((&places[..4], &places[32..34], &counts[..]), (&[0, 3, 4, 31][..], &[32, 39][..], &[4, 2][..]));
 }

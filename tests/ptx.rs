@@ -72,9 +72,9 @@ fn warp_exclusive(width: u32) -> Collectives {
     warp_inclusive(width) + SHUFFLE
 }
 
-/// `block_exclusive`: the sum in the warp, the totals of the warps between two barriers, their sum, and two broadcasts.
+/// `block_exclusive`: the sum in the warp, a barrier behind the totals of the warps, their sum, and two broadcasts.
 fn block_exclusive() -> Collectives {
-    warp_exclusive(32) + 2 * BARRIER + warp_inclusive(32) + 2 * SHUFFLE
+    warp_exclusive(32) + BARRIER + warp_inclusive(32) + 2 * SHUFFLE
 }
 
 /// `aggregated_atomics::increment` and the ballot that its mask comes from; nothing where lanes add alone.
@@ -94,8 +94,7 @@ fn in_source(kernel: Kernel, switches: Switches) -> Collectives {
                 + BARRIER + block_exclusive() + BALLOT // a chunk of banks
                 + BARRIER // banks noted
                 + add_to_group + word_loop + 2 * REDUX
-                + if switches.zero_suppression { sorted_list } else { NONE }
-                + BARRIER // counts complete
+                + if switches.zero_suppression { sorted_list } else { BARRIER }
         }
         Kernel::PrefixSumTiles | Kernel::PrefixSumOffsets => block_exclusive(),
         Kernel::ClusterAndPredecode => {
@@ -276,6 +275,42 @@ fn the_checks_find_what_they_are_for() {
     let twice: Vec<_> =
         body.iter().chain(body.iter().filter(|line| line.starts_with("bar.sync")).take(1)).copied().collect();
     assert_eq!(in_ptx(&twice), in_ptx(&body) + BARRIER);
+}
+
+#[test]
+fn the_hash_changes_with_every_name_and_byte_of_the_sources_and_with_nothing_else() {
+    let root = tempfile::tempdir().unwrap();
+    let sources = root.path().join("kernels/src");
+    std::fs::create_dir_all(sources.join("bank")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(sources.join(name), text).unwrap();
+    let hash = || build_ptx::source_hash(root.path()).unwrap();
+    write("lib.rs", "pub mod bank;");
+    write("bank/mod.rs", "");
+    let first = hash();
+    write("notes.txt", "not a source");
+    assert_eq!(hash(), first);
+    write("bank/mod.rs", "\n");
+    let second = hash();
+    assert_ne!(second, first);
+    std::fs::rename(sources.join("bank/mod.rs"), sources.join("bank.rs")).unwrap();
+    let third = hash();
+    assert!(third != first && third != second);
+    // What one file loses the next one gains.
+    write("bank.rs", "");
+    write("lib.rs", "\npub mod bank;");
+    assert_ne!(hash(), third);
+    write("lib.rs", "pub mod bank;");
+    write("bank.rs", "\n");
+    assert_eq!(hash(), third);
+}
+
+#[test]
+fn a_header_says_what_made_the_file_and_stops_where_the_text_begins() {
+    let text = "// Made by hand\n// unit: one\n// compiler: rustc 1: two\n//\n// target: sm_10\n";
+    assert_eq!(header_field(text, "unit"), Some("one"));
+    assert_eq!(header_field(text, "compiler"), Some("rustc 1: two"));
+    assert_eq!(header_field(text, "target"), None);
+    assert_eq!(header_field("", "unit"), None);
 }
 
 /// The sources' hash is not looked at: while kernels are being written, committed PTX is older, and the build says so.

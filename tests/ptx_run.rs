@@ -256,6 +256,17 @@ fn a_load_beyond_its_allocation_is_noticed() {
 }
 
 #[test]
+#[should_panic(expected = "written, and read through the read-only cache")]
+fn a_read_only_load_of_what_the_launch_writes_is_noticed() {
+    // The register of the address has whatever number the compiler gave it.
+    let (_, kernel) = Unit::PRODUCTION[0].text.split_once(".visible .entry prefix_sum_tiles__v4_allen(").unwrap();
+    let (_, store) = kernel.split_once("st.global.u32 [").unwrap();
+    let address = store.split(']').next().unwrap();
+    let load = format!("ld.global.nc.u32 %r9999, [{address}];\n\tst.global.u32 [");
+    scan(planted("st.global.u32 [", &load));
+}
+
+#[test]
 #[should_panic(expected = "outside of shared")]
 fn shared_memory_beyond_what_the_launch_gave_is_noticed() {
     scan(planted(", block_shared;", ", 128;"));

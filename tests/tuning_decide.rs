@@ -1,6 +1,7 @@
 //! The decisions, on recorded noise and on synthetic devices.
 //!
 //! The rates that the recorded series give are printed (`-- --nocapture`): they are the tables of the documentation.
+//! UT_DECODE_TRIALS=N makes N times as many trials.
 
 use flate2::read::GzDecoder;
 use rand::{RngExt as _, SeedableRng as _};
@@ -73,6 +74,12 @@ fn in_looks(blocks: &[Block], rules: &Rules) -> Judgement {
         .unwrap_or_else(|| judge(&blocks[..rules.horizon()], rules))
 }
 
+/// `count`, or as many times more as the environment asks for.
+fn trials(count: usize) -> usize {
+    let times = std::env::var("UT_DECODE_TRIALS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    count * times
+}
+
 fn share(hits: usize, of: usize) -> f64 {
     hits as f64 / of as f64
 }
@@ -83,7 +90,7 @@ fn is_better(judgement: &Judgement) -> bool {
 
 #[test]
 fn identical_configurations_are_rarely_called_different_on_recorded_noise() {
-    const TRIALS: usize = 400;
+    let all_trials = trials(400);
     for name in [LOCKED, OBSERVED, FREE] {
         let Some(runs) = series(name) else { return };
         let mut lot = ChaCha8Rng::seed_from_u64(11);
@@ -93,7 +100,7 @@ fn identical_configurations_are_rarely_called_different_on_recorded_noise() {
             for (what, looks) in [("10", vec![10]), ("40", vec![40]), ("10, 20, 40", vec![10, 20, 40])] {
                 let rules = Rules { looks, ..rules.clone() };
                 let mut false_alarms = 0;
-                for trial in 0..TRIALS {
+                for trial in 0..all_trials {
                     let blocks = match trial % 3 {
                         0 => successive(&runs, rules.horizon(), Order::Mirrored, 1.0, &mut lot),
                         1 => successive(&runs, rules.horizon(), Order::Random, 1.0, &mut lot),
@@ -101,7 +108,7 @@ fn identical_configurations_are_rarely_called_different_on_recorded_noise() {
                     };
                     false_alarms += usize::from(is_better(&in_looks(&blocks, &rules)));
                 }
-                let rate = share(false_alarms, TRIALS);
+                let rate = share(false_alarms, all_trials);
                 eprintln!("A/A {name}, looks at {what}, zone {zone}: {:.2} % called different", 100.0 * rate);
                 // Four standard errors of a share of 5 % of 400 are 4.4 %; only the zone-free rows need any of it.
                 assert!(rate <= most, "{name} {what} {zone}: {rate}");
@@ -112,26 +119,26 @@ fn identical_configurations_are_rarely_called_different_on_recorded_noise() {
 
 #[test]
 fn a_family_of_a_hundred_equal_candidates_stays_within_the_error_of_one() {
-    const FAMILIES: usize = 60;
+    let families = trials(60);
     for name in [LOCKED, OBSERVED, FREE] {
         let Some(runs) = series(name) else { return };
         for zone in [0.002, 0.0] {
             let rules = Rules { indifference: zone, looks: vec![10], ..Rules::default() }.of_family(100);
             let mut lot = ChaCha8Rng::seed_from_u64(12);
-            let wrong = (0..FAMILIES)
+            let wrong = (0..families)
                 .filter(|_| {
                     (0..100).any(|_| is_better(&judge(&successive(&runs, 10, Order::Mirrored, 1.0, &mut lot), &rules)))
                 })
                 .count();
-            eprintln!("family of 100, {name}, zone {zone}: {wrong} of {FAMILIES} families with a false alarm");
-            assert!(wrong <= if zone > 0.0 { FAMILIES / 20 } else { FAMILIES / 8 }, "{name}, zone {zone}: {wrong}");
+            eprintln!("family of 100, {name}, zone {zone}: {wrong} of {families} families with a false alarm");
+            assert!(wrong <= if zone > 0.0 { families / 20 } else { families / 8 }, "{name}, zone {zone}: {wrong}");
         }
     }
 }
 
 #[test]
 fn small_true_differences_are_found_in_few_blocks() {
-    const TRIALS: usize = 200;
+    let all_trials = trials(200);
     for (name, factor, looks, least) in [
         (LOCKED, 1.0025, vec![10], 0.9),
         (LOCKED, 1.0 / 1.0025, vec![10], 0.9),
@@ -143,13 +150,13 @@ fn small_true_differences_are_found_in_few_blocks() {
         let rules = Rules { looks, ..Rules::default() };
         let side = if factor > 1.0 { Side::A } else { Side::B };
         let mut lot = ChaCha8Rng::seed_from_u64(13);
-        let found = (0..TRIALS)
+        let found = (0..all_trials)
             .filter(|_| {
                 let blocks = successive(&runs, rules.horizon(), Order::Mirrored, factor, &mut lot);
                 in_looks(&blocks, &rules).verdict == Verdict::Better(side)
             })
             .count();
-        let rate = share(found, TRIALS);
+        let rate = share(found, all_trials);
         eprintln!("{name}, x {factor:.4}, looks {:?}: found in {:.1} %", rules.looks, 100.0 * rate);
         assert!(rate >= least, "{name} {factor}: {rate}");
     }
@@ -158,7 +165,7 @@ fn small_true_differences_are_found_in_few_blocks() {
 /// Whole runs of A against whole runs of B: what the rule does when the launches could not be interleaved more finely.
 #[test]
 fn whole_runs_in_an_order_drawn_by_lot_keep_the_rates() {
-    const TRIALS: usize = 300;
+    let all_trials = trials(300);
     for (name, factor, blocks, least) in [(LOCKED, 1.0025, 10, 0.9), (OBSERVED, 1.01, 10, 0.9), (FREE, 1.01, 40, 0.8)] {
         let Some(runs) = series(name) else { return };
         let rules = Rules::default().fixed(blocks);
@@ -175,14 +182,14 @@ fn whole_runs_in_an_order_drawn_by_lot_keep_the_rates() {
                 .collect();
             judge(&blocks, &rules)
         };
-        let alarms = (0..TRIALS).filter(|_| is_better(&pairs(1.0))).count();
-        let found = (0..TRIALS).filter(|_| pairs(factor).verdict == Verdict::Better(Side::A)).count();
+        let alarms = (0..all_trials).filter(|_| is_better(&pairs(1.0))).count();
+        let found = (0..all_trials).filter(|_| pairs(factor).verdict == Verdict::Better(Side::A)).count();
         eprintln!(
             "whole runs, {name}: A/A {:.2} %, x {factor} found in {:.1} %",
-            100.0 * share(alarms, TRIALS),
-            100.0 * share(found, TRIALS)
+            100.0 * share(alarms, all_trials),
+            100.0 * share(found, all_trials)
         );
-        assert!(share(alarms, TRIALS) <= 0.08 && share(found, TRIALS) >= least, "{name}: {alarms}, {found}");
+        assert!(share(alarms, all_trials) <= 0.08 && share(found, all_trials) >= least, "{name}: {alarms}, {found}");
     }
 }
 
@@ -242,13 +249,13 @@ impl Device for Replay {
 
 #[test]
 fn slower_candidates_are_not_promoted_and_a_faster_one_is() {
-    const TRIALS: u64 = 40;
+    let all_trials = trials(40) as u64;
     let (mut wrong, mut all) = (0, 0);
     for (name, gain) in [(LOCKED, 0.005), (OBSERVED, 0.01), (FREE, 0.03)] {
         let Some(runs) = series(name) else { return };
         let mut lot = ChaCha8Rng::seed_from_u64(16);
         let mut promoted = 0;
-        for seed in 0..TRIALS {
+        for seed in 0..all_trials {
             let plan = Plan { seed, warm_up: 0, ..Plan::default() };
             let mut device = Replay::new(&runs, &mut lot);
             let candidates: Vec<Config> = (0..20).map(|i| slower(0.0055 + 0.0005 * f64::from(i))).collect();
@@ -262,8 +269,8 @@ fn slower_candidates_are_not_promoted_and_a_faster_one_is() {
             promoted += usize::from(decision.chosen == slower(-gain));
             all += 1;
         }
-        eprintln!("{name}: one of 21 faster by {:.1} %: promoted in {promoted} of {TRIALS}", 100.0 * gain);
-        assert!(promoted as f64 >= 0.8 * TRIALS as f64, "{name}: {promoted}");
+        eprintln!("{name}: one of 21 faster by {:.1} %: promoted in {promoted} of {all_trials}", 100.0 * gain);
+        assert!(promoted as f64 >= 0.8 * all_trials as f64, "{name}: {promoted}");
     }
     eprintln!("promotions of a configuration slower than the default by > 0.5 %: {wrong} of {all}");
     assert!(wrong * 100 <= all, "{wrong} of {all}");

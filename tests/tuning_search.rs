@@ -399,8 +399,9 @@ mod strategies {
         let space =
             SpaceBuilder::new().range("x", 0, 9, 1).range("y", 0, 6, 1).constraint("x != y").build().expect("fine");
         for kind in StrategyKind::ALL {
-            let measure =
-                |index: usize| if index % 7 == 0 { failed() } else { Outcome::Times(vec![1.0 + index as f64]) };
+            let measure = |index: usize| {
+                if index.is_multiple_of(7) { failed() } else { Outcome::Times(vec![1.0 + index as f64]) }
+            };
             let mut all = walk(&mut *kind.start(&space, 3), &measure, usize::MAX);
             assert_eq!(all.len(), space.len(), "{kind}");
             all.sort_unstable();

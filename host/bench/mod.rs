@@ -3,6 +3,8 @@
 pub mod ablation;
 pub mod contest;
 #[cfg(feature = "tuning")]
+pub mod cpu_tunable;
+#[cfg(feature = "tuning")]
 pub mod decoding;
 mod machine;
 mod sample;

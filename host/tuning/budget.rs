@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn alternatives_end_at_the_first_and_sums_at_the_last() {
         let budget: Budget = "evaluations=50+no-gain=20,time=3".parse().unwrap();
-        let spent = |evaluations, without_gain, ms| Spent { evaluations, without_gain, ms, ..Spent::default() };
+        let spent = |evaluations, without_gain, ms| Spent { evaluations, ms, without_gain, ..Spent::default() };
         assert_eq!(budget.reached(&spent(49, 30, 2999.0)), None);
         assert_eq!(budget.reached(&spent(60, 19, 2999.0)), None);
         assert_eq!(budget.reached(&spent(50, 20, 0.0)).unwrap(), "evaluations=50+no-gain=20");

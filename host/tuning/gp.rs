@@ -316,12 +316,11 @@ mod tests {
             let pivot = (i..n).max_by(|&p, &q| a[p][i].abs().total_cmp(&a[q][i].abs())).expect("there are rows");
             a.swap(i, pivot);
             b.swap(i, pivot);
-            for row in i + 1..n {
-                let factor = a[row][i] / a[i][i];
-                for column in i..n {
-                    a[row][column] -= factor * a[i][column];
-                }
-                b[row] -= factor * b[i];
+            let (above, below) = a.split_at_mut(i + 1);
+            for (row, entries) in below.iter_mut().enumerate() {
+                let factor = entries[i] / above[i][i];
+                entries.iter_mut().zip(&above[i]).for_each(|(entry, pivot)| *entry -= factor * pivot);
+                b[i + 1 + row] -= factor * b[i];
             }
         }
         for i in (0..n).rev() {

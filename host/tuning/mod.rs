@@ -22,6 +22,7 @@ pub mod racing;
 pub mod racing_score;
 pub mod replay;
 mod replay_csv;
+pub mod report;
 pub mod samples;
 pub mod score;
 pub mod session;

@@ -8,6 +8,8 @@
 //! Nothing here looks at a clock, at the state of the machine or at chance beyond the seed: what happens is a function of
 //! the samples, so a killed session that is begun again repeats itself from the store's record and goes on.
 
+use std::fmt::Write as _;
+
 use super::budget::{Budget, Spent};
 use super::compare::{self, Ruling};
 use super::space::ConfigIndex;
@@ -71,13 +73,13 @@ impl<'a> Session<'a> {
         let looks: Vec<String> = self.rounds.rules.looks.iter().map(ToString::to_string).collect();
         let mut strategy = format!("{}, {} launches, {} finalists", self.strategy, self.launches, self.finalists);
         if self.finalists > 0 {
-            strategy.push_str(&format!(", {} rounds in {} blocks", self.rounds.rounds, looks.join("/")));
+            let _ = write!(strategy, ", {} rounds in {} blocks", self.rounds.rounds, looks.join("/"));
         }
         for (word, configs) in [("default", self.default.as_slice()), ("seeds", &self.seeds)] {
             if !configs.is_empty() {
                 let values = |config: &Config| config.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("/");
                 let configs: Vec<String> = configs.iter().map(values).collect();
-                strategy.push_str(&format!(", {word} {}", configs.join(" ")));
+                let _ = write!(strategy, ", {word} {}", configs.join(" "));
             }
         }
         Plan { strategy, seed: self.seed, budget: self.budget.to_string() }

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::session::{Progress, Session, TuneError, tune};
-use super::store::{Found, Layers, Origin, Relaxed, StoreError, Task};
+use super::store::{Found, Layers, StoreError, Task};
 use super::strategy::search_time;
 use super::{Config, Device};
 
@@ -40,7 +40,7 @@ pub struct Request<'a> {
     /// Whether tuning is allowed.
     pub tune: bool,
     /// How far a match may be relaxed and still be used without validation: 0 is only what matches in everything; see
-    /// [`Relaxed::step`]. Something whose configurations cannot fail or give another result may allow more.
+    /// [`Found::step`]. Something whose configurations cannot fail or give another result may allow more.
     pub trusted_step: u8,
     /// Whether it is answered in earnest even where everything is stubbed.
     pub force: bool,
@@ -85,32 +85,15 @@ pub struct Tuned {
 
 impl fmt::Display for Tuned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = |f: &mut fmt::Formatter<'_>, found: &Found| match &found.origin {
-            Origin::Pinned { reason } => write!(f, "pinned ({reason})"),
-            Origin::Decided { run, .. } => {
-                write!(f, "tuned {} (run {run} of {})", found.at.get(..10).unwrap_or(&found.at), found.file.display())?;
-                relaxed(f, &found.relaxed)
-            }
-        };
         match &self.source {
-            Source::Found(result) => found(f, result)?,
-            Source::Validated(result) => {
-                found(f, result)?;
-                write!(f, ", no slower here than the default")?;
-            }
+            Source::Found(found) => f.write_str(&found.in_words())?,
+            Source::Validated(found) => write!(f, "{}, no slower here than the default", found.in_words())?,
             Source::TunedNow(run) => write!(f, "tuned now (run {run})")?,
             Source::Default => write!(f, "not tuned: the default")?,
             Source::Stub => write!(f, "not tuned: a test")?,
         }
         self.rejected.iter().try_for_each(|rejected| write!(f, "; not used: {rejected}"))
     }
-}
-
-fn relaxed(f: &mut fmt::Formatter<'_>, relaxed: &[Relaxed]) -> fmt::Result {
-    for (at, relaxed) in relaxed.iter().enumerate() {
-        write!(f, "{}{relaxed}", if at == 0 { ", for " } else { ", " })?;
-    }
-    Ok(())
 }
 
 /// Answers a request. `device` measures, for validation and tuning; it is made only if it is needed. `tell` as for
@@ -131,8 +114,7 @@ pub fn tuned<'d>(
     let mut rejected = Vec::new();
     let mut made: Option<Box<dyn Device + 'd>> = None;
     let mut make = device;
-    let mut validated = 0;
-    for found in layers.find(request.task())? {
+    for (validated, found) in layers.find(request.task())?.into_iter().enumerate() {
         if found.step() <= request.trusted_step {
             return Ok(Tuned { config: Some(found.config.clone()), source: Source::Found(Box::new(found)), rejected });
         }
@@ -148,13 +130,12 @@ pub fn tuned<'d>(
             Some(device) => validate(device.as_mut(), &found.config, default.as_ref()),
             None => Err("it is not validated here".to_owned()),
         };
-        validated += 1;
         match verdict {
             Ok(()) => {
                 let config = Some(found.config.clone());
                 return Ok(Tuned { config, source: Source::Validated(Box::new(found)), rejected });
             }
-            Err(why) => rejected.push(format!("{}: {why}", of(&found))),
+            Err(why) => rejected.push(format!("{}: {why}", found.in_words())),
         }
     }
     if !request.tune {
@@ -184,15 +165,6 @@ pub enum TunedError {
     /// There is nothing to measure with.
     #[error("the device: {0}")]
     Device(String),
-}
-
-/// A found result in words, with what was relaxed.
-fn of(found: &Found) -> String {
-    let relaxed: Vec<String> = found.relaxed.iter().map(ToString::to_string).collect();
-    match &found.origin {
-        Origin::Pinned { .. } => "a pin".to_owned(),
-        Origin::Decided { run, .. } => format!("run {run} of {} ({})", found.file.display(), relaxed.join(", ")),
-    }
 }
 
 /// Measures `config` against the default, in turns.

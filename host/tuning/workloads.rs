@@ -197,7 +197,8 @@ impl Matrix {
     pub fn csv(&self) -> String {
         let mut text = String::from("set");
         for workload in &self.workloads {
-            text += &format!(",{}", quoted(workload));
+            text.push(',');
+            text += &quoted(workload);
         }
         text.push('\n');
         for (set, config) in self.sets.iter().enumerate() {
@@ -324,7 +325,7 @@ impl Picker {
             self.streak = 0;
         }
         // What is not a number is strange, too.
-        let strange = !(distances[nearest] <= self.strange);
+        let strange = distances[nearest].is_nan() || distances[nearest] > self.strange;
         Pick { set: &self.sets[self.current], changed, strange }
     }
 }

@@ -16,11 +16,22 @@ pub struct Address {
     len: usize,
 }
 
+/// How a kernel touches memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Touch {
+    Read,
+    /// Through the read-only cache: nobody may write there during the launch.
+    ReadOnly,
+    Write,
+}
+
 #[derive(Default)]
 pub struct Memory {
     bytes: Vec<u8>,
     /// What may be done with each byte.
     writable: Vec<Option<bool>>,
+    /// How each byte was touched in this launch: read through the read-only cache, or written.
+    touched: Vec<Option<Touch>>,
 }
 
 impl Memory {
@@ -42,12 +53,33 @@ impl Memory {
         bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
     }
 
-    /// `size` bytes that a kernel may read, or write; `None` where it may not.
-    pub fn bytes(&mut self, address: u64, size: usize, write: bool) -> Option<&mut [u8]> {
-        let start = usize::try_from(address.checked_sub(BASE)?).ok()?;
-        let range = start..start.checked_add(size)?;
-        let allowed = |writable: &Option<bool>| writable.is_some_and(|writable| writable || !write);
-        self.writable.get(range.clone())?.iter().all(allowed).then(|| &mut self.bytes[range])
+    /// Forgets how memory was touched.
+    pub fn begin_launch(&mut self) {
+        self.touched.clear();
+        self.touched.resize(self.bytes.len(), None);
+    }
+
+    /// `size` bytes for a kernel to touch.
+    ///
+    /// # Errors
+    /// What is wrong with that.
+    pub fn bytes(&mut self, address: u64, size: usize, touch: Touch) -> Result<&mut [u8], &'static str> {
+        const OUTSIDE: &str = "outside of global memory";
+        let start = usize::try_from(address.checked_sub(BASE).ok_or(OUTSIDE)?).map_err(|_| OUTSIDE)?;
+        let range = start..start.checked_add(size).ok_or(OUTSIDE)?;
+        let allowed = |writable: &Option<bool>| writable.is_some_and(|writable| writable || touch != Touch::Write);
+        if !self.writable.get(range.clone()).ok_or(OUTSIDE)?.iter().all(allowed) {
+            return Err(OUTSIDE);
+        }
+        if touch != Touch::Read {
+            for before in &mut self.touched[range.clone()] {
+                if before.is_some_and(|before| before != touch) {
+                    return Err("written, and read through the read-only cache, in one launch");
+                }
+                *before = Some(touch);
+            }
+        }
+        Ok(&mut self.bytes[range])
     }
 }
 

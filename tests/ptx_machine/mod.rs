@@ -14,6 +14,7 @@ mod parse;
 
 use std::collections::HashMap;
 
+use memory::Touch;
 pub use memory::{Address, Memory};
 use parse::{Cmp, Float, Instruction, Kind, Op, Operand, Shuffle, Space, Special, Type};
 
@@ -53,17 +54,18 @@ impl Program {
         let entry = self.entries.get(name).unwrap_or_else(|| panic!("no entry {name}"));
         let sizes: Vec<_> = arguments.iter().map(Vec::len).collect();
         assert_eq!(sizes, entry.parameters, "sizes of the arguments of {name}");
+        memory.begin_launch();
         let threads = launch.block.0 * launch.block.1;
         assert!(threads.is_multiple_of(32) && (32..=1024).contains(&threads), "{launch:?}");
         for i in 0..launch.grid {
-            let block_idx = (i + launch.turn) % launch.grid;
+            let index = (i + launch.turn) % launch.grid;
             Block {
                 name,
                 entry,
                 memory,
                 arguments,
                 launch,
-                block_idx,
+                index,
                 // Nothing may depend on what was there.
                 shared: vec![0xA5; launch.shared_bytes as usize],
                 lanes: (0..threads).map(|thread| Lane::new(entry, thread)).collect(),
@@ -79,7 +81,7 @@ struct Block<'a> {
     memory: &'a mut Memory,
     arguments: &'a [Vec<u8>],
     launch: Launch,
-    block_idx: u32,
+    index: u32,
     shared: Vec<u8>,
     lanes: Vec<Lane>,
 }
@@ -123,7 +125,7 @@ impl Block<'_> {
                 let waiting = self.lanes.iter().filter(|lane| lane.state == State::Waiting);
                 let mut lines: Vec<_> = waiting.map(|lane| self.entry.code[lane.pc].line.as_str()).collect();
                 lines.dedup();
-                panic!("{}, block {}: nobody can go on; some wait at {lines:?}", self.name, self.block_idx);
+                panic!("{}, block {}: nobody can go on; some wait at {lines:?}", self.name, self.index);
             }
         }
     }
@@ -148,11 +150,12 @@ impl Block<'_> {
                     self.lanes[lane].state = State::Done;
                     return;
                 }
-                Kind::Barrier | Kind::WarpBarrier(_) | Kind::Ballot { .. } | Kind::Shuffle { .. } => {
-                    self.lanes[lane].state = State::Waiting;
-                    return;
-                }
-                Kind::Match { .. } | Kind::ReduxAdd { .. } => {
+                Kind::Barrier
+                | Kind::WarpBarrier(_)
+                | Kind::Ballot { .. }
+                | Kind::Shuffle { .. }
+                | Kind::Match { .. }
+                | Kind::ReduxAdd { .. } => {
                     self.lanes[lane].state = State::Waiting;
                     return;
                 }
@@ -162,7 +165,7 @@ impl Block<'_> {
                 }
             }
         }
-        panic!("{}, block {}: a lane goes on and on", self.name, self.block_idx);
+        panic!("{}, block {}: a lane goes on and on", self.name, self.index);
     }
 
     fn value(&self, lane: usize, operand: &Operand) -> u64 {
@@ -176,7 +179,7 @@ impl Block<'_> {
                 Special::ThreadY => thread / x,
                 Special::BlockDimX => x,
                 Special::BlockDimY => y,
-                Special::BlockX => self.block_idx,
+                Special::BlockX => self.index,
                 Special::GridX => self.launch.grid,
                 Special::Lane => thread % 32,
                 Special::LanesBelow => (1 << (thread % 32)) - 1,
@@ -203,21 +206,22 @@ impl Block<'_> {
                 let bytes = &self.arguments[*parameter][*offset..*offset + ty.bytes()];
                 self.lanes[lane].registers[*to] = little_endian(bytes);
             }
-            Kind::Load { space, ty, to, base, offset } => {
+            Kind::Load { space, read_only, ty, to, base, offset } => {
                 let address = self.value(lane, base).wrapping_add_signed(*offset);
-                let value = little_endian(self.bytes(*space, address, ty.bytes(), false, line));
+                let touch = if *read_only { Touch::ReadOnly } else { Touch::Read };
+                let value = little_endian(self.bytes(*space, address, ty.bytes(), touch, line));
                 self.lanes[lane].registers[*to] = value;
             }
             Kind::Store { space, ty, base, offset, from } => {
                 let address = self.value(lane, base).wrapping_add_signed(*offset);
                 let value = self.value(lane, from);
-                let bytes = self.bytes(*space, address, ty.bytes(), true, line);
+                let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
                 bytes.copy_from_slice(&value.to_le_bytes()[..bytes.len()]);
             }
             Kind::Atomic { space, op, ty, to, base, offset, from } => {
                 let address = self.value(lane, base).wrapping_add_signed(*offset);
                 let value = self.value(lane, from);
-                let bytes = self.bytes(*space, address, ty.bytes(), true, line);
+                let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
                 let old = little_endian(bytes);
                 let new = compute(*op, *ty, [old, value, 0, 0]);
                 bytes.copy_from_slice(&new.to_le_bytes()[..bytes.len()]);
@@ -227,13 +231,13 @@ impl Block<'_> {
         }
     }
 
-    fn bytes(&mut self, space: Space, address: u64, size: usize, write: bool, line: &str) -> &mut [u8] {
-        let (name, block) = (self.name, self.block_idx);
+    fn bytes(&mut self, space: Space, address: u64, size: usize, touch: Touch, line: &str) -> &mut [u8] {
+        let (name, block) = (self.name, self.index);
         assert!(address.is_multiple_of(size as u64), "{name}, block {block}: not aligned: {line}");
         match space {
             Space::Global => {
-                let bytes = self.memory.bytes(address, size, write);
-                bytes.unwrap_or_else(|| panic!("{name}, block {block}: outside of global memory: {line}"))
+                let bytes = self.memory.bytes(address, size, touch);
+                bytes.unwrap_or_else(|fault| panic!("{name}, block {block}: {fault}: {line}"))
             }
             Space::Shared => {
                 let range = address as usize..address as usize + size;

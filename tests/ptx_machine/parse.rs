@@ -111,21 +111,76 @@ pub enum Shuffle {
 }
 
 pub enum Kind {
-    Compute { op: Op, ty: Type, to: usize, from: Vec<Operand> },
-    Unpack { low: Option<usize>, high: Option<usize>, from: Operand },
-    LoadParameter { ty: Type, to: usize, parameter: usize, offset: usize },
-    Load { space: Space, ty: Type, to: usize, base: Operand, offset: i64 },
-    Store { space: Space, ty: Type, base: Operand, offset: i64, from: Operand },
-    Atomic { space: Space, op: Op, ty: Type, to: usize, base: Operand, offset: i64, from: Operand },
+    Compute {
+        op: Op,
+        ty: Type,
+        to: usize,
+        from: Vec<Operand>,
+    },
+    Unpack {
+        low: Option<usize>,
+        high: Option<usize>,
+        from: Operand,
+    },
+    LoadParameter {
+        ty: Type,
+        to: usize,
+        parameter: usize,
+        offset: usize,
+    },
+    /// `read_only`: through the read-only cache.
+    Load {
+        space: Space,
+        read_only: bool,
+        ty: Type,
+        to: usize,
+        base: Operand,
+        offset: i64,
+    },
+    Store {
+        space: Space,
+        ty: Type,
+        base: Operand,
+        offset: i64,
+        from: Operand,
+    },
+    Atomic {
+        space: Space,
+        op: Op,
+        ty: Type,
+        to: usize,
+        base: Operand,
+        offset: i64,
+        from: Operand,
+    },
     Branch(usize),
     BranchByIndex(Operand, Vec<usize>),
     Return,
     Barrier,
     WarpBarrier(Operand),
-    Ballot { to: usize, predicate: Operand, mask: Operand },
-    Shuffle { mode: Shuffle, to: usize, value: Operand, by: Operand, clamp: Operand, mask: Operand },
-    Match { to: usize, value: Operand, mask: Operand },
-    ReduxAdd { to: usize, value: Operand, mask: Operand },
+    Ballot {
+        to: usize,
+        predicate: Operand,
+        mask: Operand,
+    },
+    Shuffle {
+        mode: Shuffle,
+        to: usize,
+        value: Operand,
+        by: Operand,
+        clamp: Operand,
+        mask: Operand,
+    },
+    Match {
+        to: usize,
+        value: Operand,
+        mask: Operand,
+    },
+    ReduxAdd {
+        to: usize,
+        value: Operand,
+        mask: Operand,
+    },
 }
 
 impl Kind {
@@ -237,7 +292,7 @@ impl Parser {
     }
 
     /// `[base+offset]`.
-    fn address<'t>(&self, text: &'t str) -> (&'t str, i64) {
+    fn address(text: &str) -> (&str, i64) {
         let inner = text.trim_start_matches('[').trim_end_matches(']');
         match inner.split_once('+') {
             Some((base, offset)) => (base, offset.parse().expect("an offset")),
@@ -304,27 +359,22 @@ impl Parser {
                 Kind::ReduxAdd { to, value, mask: self.operand(operands[2]) }
             }
             ("ld", "param") => {
-                let (parameter, offset) = self.address(operands[1]);
+                let (parameter, offset) = Self::address(operands[1]);
                 let parameter = self.parameters.iter().position(|name| name == parameter).expect("a parameter");
                 Kind::LoadParameter { ty: ty(), to: self.register(operands[0]), parameter, offset: offset as usize }
             }
             ("ld", "global" | "shared") => {
-                let (base, offset) = self.address(operands[1]);
-                Kind::Load {
-                    space: space(),
-                    ty: ty(),
-                    to: self.register(operands[0]),
-                    base: self.operand(base),
-                    offset,
-                }
+                let (base, offset) = Self::address(operands[1]);
+                let (to, base) = (self.register(operands[0]), self.operand(base));
+                Kind::Load { space: space(), read_only: parts[2] == "nc", ty: ty(), to, base, offset }
             }
             ("st", "global" | "shared") => {
-                let (base, offset) = self.address(operands[0]);
+                let (base, offset) = Self::address(operands[0]);
                 let (base, from) = (self.operand(base), self.operand(operands[1]));
                 Kind::Store { space: space(), ty: ty(), base, offset, from }
             }
             ("atom", "global" | "shared") => {
-                let (base, offset) = self.address(operands[1]);
+                let (base, offset) = Self::address(operands[1]);
                 let op = match parts[2] {
                     "add" => Op::Add,
                     "or" => Op::Or,
@@ -364,9 +414,8 @@ fn operation(parts: &[&str]) -> Option<(Op, Type)> {
         return Some((Op::Float(op), Type::of(last)));
     }
     let op = match parts {
-        ["mov", _] => Op::Move,
         // Addresses in global memory are the same in generic space.
-        ["cvta", "to", "global", _] => Op::Move,
+        ["mov", _] | ["cvta", "to", "global", _] => Op::Move,
         ["add", _] => Op::Add,
         ["sub", _] => Op::Sub,
         ["mul", "lo", _] => Op::Mul,

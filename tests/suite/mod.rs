@@ -6,4 +6,6 @@
 pub mod backends;
 pub mod data;
 pub mod events;
+#[cfg(target_os = "linux")]
+pub mod guard;
 pub mod nasty;

@@ -10,6 +10,10 @@ use crate::detector::STRIPS_PER_SECTOR;
 impl Fast {
     /// The stage, with every option: the event's clusters join those of the chunk. Gives the clusters without charge
     /// and those above the maximum size, and writes where the groups end.
+    ///
+    /// # Safety
+    /// - the stream holds `n_strips <= MAX_STRIPS` strips and the end mark, and the chunk has room;
+    /// - CPU as for [`Simd`].
     #[inline(always)]
     pub unsafe fn find_clusters<S: Simd>(
         &self,
@@ -41,6 +45,9 @@ impl Fast {
 
     /// Clusters the stream. False: something is there that vectors do not do (strips without charge, clusters above
     /// the maximum size), and no cluster was made.
+    ///
+    /// # Safety
+    /// As [`find_clusters`](Self::find_clusters).
     #[inline(always)]
     unsafe fn cluster<S: Simd, const GEOMETRIC: bool>(
         &self,
@@ -52,7 +59,12 @@ impl Fast {
         let check_size = max_size < 254;
         let max_size = max_size.min(254);
         let (mut unsorted, mut special) = (0, 0);
-        // SAFETY: TODO
+        // SAFETY:
+        // - the stream has FRONT words before it, as many as the largest size looked back to, and slack behind it for
+        //   the last vector and the word after it;
+        // - the chunk has room for as many clusters as an event can have strips, and slack for a vector;
+        // - there is a word of `ends` and `clusters_before` for each vector and one more;
+        // - the CPU has the instructions: the caller's.
         unsafe {
             let stream = scratch.stream.as_ptr().add(FRONT);
             let clusters = &mut scratch.clusters;

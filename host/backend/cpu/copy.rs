@@ -4,20 +4,70 @@ use super::fast::{Fast, Unusual};
 use super::scratch::{FRONT, MAX_STRIPS, Scratch};
 use super::simd::{HEAD_SHUFFLES, Simd};
 use crate::detector::BankVersion;
+use crate::input::{BatchView, Layout};
+
+/// Where the banks of the events to come are, to have them in the cache in time. Only hints: nothing is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Ahead<'a> {
+    raw: *const u8,
+    /// MEP: places of the fragments of the event after the next.
+    fragments: &'a [u32],
+    /// Allen: where the next event's block goes on.
+    next: usize,
+}
+
+impl<'a> Ahead<'a> {
+    /// What comes after `event`.
+    pub fn new(batch: BatchView<'a>, event: usize) -> Self {
+        let raw = batch.raw.as_ptr();
+        let (fragments, next) = match batch.layout {
+            Layout::Allen => (None, batch.offsets.get(event + 1).map_or(0, |&begin| begin as usize)),
+            Layout::Mep => {
+                let n_banks = batch.offsets.first().map_or(0, |&n_banks| n_banks as usize);
+                let row = n_banks.saturating_mul(event.saturating_add(3)).saturating_add(2);
+                (batch.offsets.get(row..).map(|rows| &rows[..n_banks.min(rows.len())]), 0)
+            }
+        };
+        Self { raw, fragments: fragments.unwrap_or_default(), next }
+    }
+
+    /// The i-th part: a few lines of a fragment, or a line of the block.
+    #[inline(always)]
+    fn prefetch<S: Simd>(&mut self, i: usize) {
+        if let Some(&begin) = self.fragments.get(i) {
+            let begin = self.raw.wrapping_add(begin as usize);
+            S::prefetch(begin);
+            S::prefetch(begin.wrapping_add(64));
+        } else {
+            S::prefetch(self.raw.wrapping_add(self.next));
+            self.next += 64;
+        }
+    }
+}
 
 impl Fast {
     /// Lays the strips of all lanes out in the stream, in the order of the ranks, each lane in the direction in which x
     /// rises.
+    ///
+    /// # Safety
+    /// - stage 1 has filled the scratch, and the batch that its pointers point into is still borrowed;
+    /// - `STRIDE` is the distance between pairs of hits in the format: 32 (v5) or 4 (v4);
+    /// - CPU as for [`Simd`].
     #[inline(always)]
     pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
         &self,
         scratch: &mut Scratch,
-        mut ahead: *const u8,
+        mut ahead: Ahead<'_>,
     ) -> Result<usize, Unusual> {
         let mask = if self.lanes.version == BankVersion::V4 { 0x7FF } else { 0x3FFF };
         let len = self.lanes.n_connected.next_multiple_of(64);
         let n_strips;
-        // SAFETY: TODO
+        // SAFETY:
+        // - counts, ranks, pointers and sources are all there for each rank;
+        // - a lane with a count above 0 has a pointer, behind which its hits lie (stage 1 checked the counts against
+        //   the payload), and READ_AHEAD bytes more can be read;
+        // - the stream has room for 255 hits of every rank, and slack for the four words of the last head;
+        // - the CPU has the instructions: the caller's.
         unsafe {
             let counts = scratch.counts.as_ptr();
             let (mut n_listed, mut n_long) = (0, 0);
@@ -36,7 +86,8 @@ impl Fast {
             let stream = scratch.stream.as_mut_ptr().add(FRONT);
             let starts = scratch.starts.as_mut_ptr();
             let mut end = 0u32;
-            for &rank in scratch.listed.get_unchecked(..n_listed) {
+            for (i, &rank) in scratch.listed.get_unchecked(..n_listed).iter().enumerate() {
+                ahead.prefetch::<S>(i);
                 let rank = usize::from(rank);
                 let n = *counts.add(rank);
                 let source = &*sources.add(rank);
@@ -44,8 +95,6 @@ impl Fast {
                 let shuffle = &HEAD_SHUFFLES[usize::from(n.min(4) + source.reversed) % HEAD_SHUFFLES.len()];
                 S::copy_head::<STRIDE>(from, shuffle, mask, source.xor, stream.add(end as usize));
                 starts.add(rank).write(end);
-                S::prefetch(ahead);
-                ahead = ahead.wrapping_add(64);
                 end += u32::from(n);
             }
             for &rank in scratch.long.get_unchecked(..n_long) {

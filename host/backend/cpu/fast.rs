@@ -1,12 +1,87 @@
-//! The fast path (essay to come).
+//! The fast path: from raw banks to sorted hits without sorting.
+//!
+//! # In pseudo-code
+//!
+//! ```text
+//! once, from the tables:
+//!     rank the lanes by (sector group, x); note for each whether x falls with the strip number
+//!
+//! for each event:
+//!     1 find lanes      for each bank: count[rank of its lanes] = hits; pointer[board] = payload
+//!                       anything unusual: to the ordinary path
+//!     2 copy lanes      for each rank with hits, in order: append its hits to the stream,
+//!                       backwards where x falls with the strip number
+//!     3 find clusters   16 strips at a time: a cluster ends where the next word does not follow;
+//!                       prefix sums of ADC and of ADC * strip, kept where a cluster ends
+//!     4 make hits       16 clusters at a time: differences of the kept sums, one division,
+//!                       the constants of the 16 lanes, the seven arrays of the output
+//!       repair          where x does not rise inside a group: insertion sort
+//! ```
+//!
+//! # Why no sort is left
+//!
+//! Hits are wanted by sector group, and in a group by x. Which sector a lane reads is known long before the first
+//! event, and so is the range of x that its hits can have. If the lanes are put in the order of (group, x) once, then
+//! hits that are written lane by lane in that order, and inside a lane in the direction in which x rises, come out
+//! sorted, as long as the ranges of x do not overlap. Neighbouring staves do overlap a little. So each x is compared with
+//! the one before while it is still in a register, and the few groups in an event (3 of 72) in which it is not larger
+//! are sorted by insertion. Two hits with equal keys cannot be told apart by x and `LHCbID` alone: the ordinary path
+//! decides. The place of a lane in the order is its *rank*; all tables of the later stages are in the order of the
+//! ranks.
+//!
+//! # The stream
+//!
+//! Most lanes have no hits or one, so whatever works lane by lane works with nearly empty vectors, and mispredicts the
+//! end of each lane. The stream has no lanes any more: one word a strip,
+//!
+//! ```text
+//!     31          15 14 13        5 4     0
+//!     [    rank     ][0][  strip   ][ ADC ]
+//! ```
+//!
+//! and in it, `word >> 5` of a cluster's next strip is one more. The zero bit keeps the last strip of a lane from being
+//! followed by the first of the next one. In a lane that is read backwards the strip bits are inverted (511 - strip),
+//! so that there, too, the words rise; stage 4 takes that back with Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A word that is not
+//! above the one before is an unsorted lane, and trouble.
+//!
+//! To fill the stream, four hits are copied of every lane that has any, in one go: two loads, a byte shuffle that brings
+//! them into order, an `and` and a `xor` with the lane's word, one store of four words, of which the next lane
+//! overwrites those that were too many. The one lane in six with more hits is copied again in a second loop, whole.
+//!
+//! # Sums without loops
+//!
+//! A cluster's ΣADC is the prefix sum at its last strip less the prefix sum at the last strip of the cluster before.
+//! The sums of all strips are made in vectors, and only those at the ends of clusters are kept, packed by the
+//! instruction that does just that (`vpcompressd`). Nothing depends on how many strips a cluster has. The sums run over
+//! all events of a chunk, modulo 2³²; the differences are below 2^24 and exact.
+//!
+//! Without clustering, and for v4 banks, stage 3 has nothing to do: the words of the stream are the hits.
+//!
+//! # Constants
+//!
+//! Ten constants turn a strip number into a hit. They lie in the order of the ranks, and 16 consecutive hits come from
+//! lanes that are close together: if their ranks are less than 32 apart, each constant of all 16 is two loads and a
+//! permutation. Else they are gathered.
+//!
+//! # What is not done here
+//!
+//! An event with trouble (unknown boards, bad headers, unsorted lanes…), more than [`MAX_STRIPS`](super::scratch::MAX_STRIPS) strips, or two hits
+//! with equal keys takes the ordinary path, all of it. Clusters above the maximum size and clusters without charge are
+//! done strip by strip, from the same stream. So options that make many of those (a maximum of 4 strips) cost time, and
+//! change nothing else.
+//!
+//! The stages are written once, over the trait [`Simd`](super::simd::Simd), and compiled for each level of vector
+//! instructions. Which one is used is decided when a decoder is made.
 
+use super::copy::Ahead;
 use super::hits::EventHits;
 use super::lanes::LaneOrder;
 use super::scratch::{MAX_RANKS, Scratch};
 use super::simd::Level;
+use super::stages::{Clock, Stage};
 use crate::backend::{Count, DecodeOptions, EventReport};
 use crate::detector::BankVersion;
-use crate::input::{BatchView, Layout};
+use crate::input::BatchView;
 
 /// What sends an event to the ordinary path: trouble, or a size that the work space is not made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,21 +135,22 @@ impl Fast {
         event: usize,
         ends: &mut [u32],
         report: &mut EventReport,
+        clock: &mut impl Clock,
     ) -> Result<usize, Unusual> {
         let meta = batch.meta_of(event);
         if !self.usable || meta.broken || !scratch.has_room() {
             return Err(Unusual);
         }
-        // The next event's block, for the prefetch.
-        let ahead = match (batch.layout, batch.offsets.get(event + 1)) {
-            (Layout::Allen, Some(&begin)) => batch.raw.as_ptr().wrapping_add(begin as usize),
-            _ => batch.raw.as_ptr(),
-        };
+        let ahead = Ahead::new(batch, event);
         // SAFETY: whoever made this knows that the CPU has the level.
         let (n_banks, n_strips, (zero_charge, oversized)) = unsafe {
             let n_banks = (self.level.find_lanes)(self, scratch, batch, event)?;
+            clock.lap(Stage::FindLanes);
             let n_strips = (self.level.copy_lanes)(self, scratch, ahead)?;
-            (n_banks, n_strips, (self.level.find_clusters)(self, scratch, n_strips, ends)?)
+            clock.lap(Stage::CopyLanes);
+            let lost = (self.level.find_clusters)(self, scratch, n_strips, ends)?;
+            clock.lap(Stage::FindClusters);
+            (n_banks, n_strips, lost)
         };
         *report = EventReport::default();
         report.add(Count::Banks, n_banks as u32);

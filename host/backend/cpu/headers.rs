@@ -8,7 +8,6 @@ use super::fast::{Fast, Unusual};
 use super::lanes::BoardRanks;
 use super::ordinary::board_of;
 use super::scratch::{READ_AHEAD, Scratch};
-use super::simd::Simd;
 use crate::detector::{BankVersion, LANES_PER_BOARD};
 use crate::input::{BatchView, Layout};
 
@@ -22,17 +21,12 @@ fn row<T: bytemuck::AnyBitPattern>(words: &[u32], row: usize) -> Result<&[T], Un
 impl Fast {
     /// The stage, for either layout. Gives the number of banks.
     #[inline(always)]
-    pub fn find_lanes<S: Simd>(
-        &self,
-        scratch: &mut Scratch,
-        batch: BatchView<'_>,
-        event: usize,
-    ) -> Result<usize, Unusual> {
+    pub fn find_lanes(&self, scratch: &mut Scratch, batch: BatchView<'_>, event: usize) -> Result<usize, Unusual> {
         let n_ranks = self.lanes.n_ranks();
         scratch.begin_event(n_ranks + 1, self.lanes.n_pointers());
         let n_banks = match batch.layout {
-            Layout::Allen => self.find_allen::<S>(scratch, batch, event)?,
-            Layout::Mep => self.find_mep::<S>(scratch, batch, event)?,
+            Layout::Allen => self.find_allen(scratch, batch, event)?,
+            Layout::Mep => self.find_mep(scratch, batch, event)?,
         };
         // Hits of lanes that nothing is connected to; the last count is of v4 channels beyond the lanes.
         if scratch.counts[self.lanes.n_connected..=n_ranks].iter().fold(0, |any, count| any | count) != 0 {
@@ -42,7 +36,7 @@ impl Fast {
     }
 
     #[inline(always)]
-    fn find_allen<S: Simd>(&self, scratch: &mut Scratch, batch: BatchView<'_>, event: usize) -> Result<usize, Unusual> {
+    fn find_allen(&self, scratch: &mut Scratch, batch: BatchView<'_>, event: usize) -> Result<usize, Unusual> {
         let begin = *batch.offsets.get(event).ok_or(Unusual)? as usize;
         let block = batch.raw.get(begin..).ok_or(Unusual)?;
         let (n_banks, block) = block.split_first_chunk::<4>().ok_or(Unusual)?;
@@ -84,7 +78,7 @@ impl Fast {
     }
 
     #[inline(always)]
-    fn find_mep<S: Simd>(&self, scratch: &mut Scratch, batch: BatchView<'_>, event: usize) -> Result<usize, Unusual> {
+    fn find_mep(&self, scratch: &mut Scratch, batch: BatchView<'_>, event: usize) -> Result<usize, Unusual> {
         let n_banks = *batch.offsets.first().ok_or(Unusual)? as usize;
         if n_banks > self.lanes.n_boards() {
             return Err(Unusual);
@@ -93,8 +87,6 @@ impl Fast {
         let row = n_banks.checked_mul(event).ok_or(Unusual)?.checked_add(2 + n_banks).ok_or(Unusual)?;
         let rows = batch.offsets.get(row..).ok_or(Unusual)?;
         let begins = rows.get(..n_banks).ok_or(Unusual)?;
-        // The fragments of the next event, for the prefetch.
-        let next = rows.get(n_banks..2 * n_banks).unwrap_or(begins);
         let size_rows = batch.sizes.get(..n_banks).ok_or(Unusual)?;
         let kind_rows = batch.types.get(..n_banks).ok_or(Unusual)?;
         let sizes: &[u16] = bytemuck::cast_slice(batch.sizes);
@@ -118,8 +110,6 @@ impl Fast {
                 return Err(Unusual);
             }
             let payload = batch.raw.get(begins[bank] as usize..).and_then(|from| from.get(..size)).ok_or(Unusual)?;
-            S::prefetch(batch.raw.as_ptr().wrapping_add(next[bank] as usize));
-            S::prefetch(batch.raw.as_ptr().wrapping_add(next[bank] as usize + 64));
             // SAFETY: `size` bytes of payload are there.
             unsafe { self.take_bank(scratch, source_ids[bank], payload.as_ptr(), size, readable_end)? };
         }

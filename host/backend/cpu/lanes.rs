@@ -92,7 +92,7 @@ impl LaneOrder {
         order.sort_by(|&a, &b| {
             let key = |slot: usize| {
                 let lane = &tables.slots[slot];
-                let x = if lane.is_connected() { middle(version, lane, sector_of(lane), options) } else { 0.0 };
+                let x = if lane.is_connected() { middle(version, *lane, sector_of(lane), options) } else { 0.0 };
                 (!lane.is_connected(), lane.group, x)
             };
             let (a, b) = (key(a), key(b));
@@ -198,7 +198,7 @@ fn is_reversed(version: BankVersion, sector: &SectorConstants) -> bool {
 }
 
 /// x in the middle of a lane.
-fn middle(version: BankVersion, slot: &Slot, sector: &SectorConstants, options: DecodeOptions) -> f32 {
+fn middle(version: BankVersion, slot: Slot, sector: &SectorConstants, options: DecodeOptions) -> f32 {
     let n = match version {
         BankVersion::V4 => 256.0 - sector.first_strip as f32,
         BankVersion::V5 => {

@@ -1,4 +1,7 @@
-//! The decoder for CPUs.
+//! The decoder for CPUs: a vectorised path (`fast`, where the essay is) for events as they should be, and an ordinary
+//! one for the others.
+#![allow(clippy::inline_always, reason = "what is not inlined has not the instructions of its level: see `simd`")]
+#![allow(clippy::needless_bitwise_bool, reason = "checks are collected without branches, and decided once")]
 
 mod banks;
 mod cluster;
@@ -12,6 +15,7 @@ mod ordinary;
 mod schedule;
 mod scratch;
 mod simd;
+mod stages;
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -23,6 +27,7 @@ use self::lanes::LaneOrder;
 use self::ordinary::Ordinary;
 use self::schedule::{Job, Worker};
 use self::simd::Level;
+pub use self::stages::{Stage, StageTimes};
 use super::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use crate::detector::DetectorTables;
 use crate::input::BatchView;
@@ -102,7 +107,7 @@ impl Default for CpuConfig {
 
 /// Decodes on the CPU, with one thread or several.
 ///
-/// Memory: about 5 MB a thread, whatever the batches hold.
+/// Memory: at most 7 MB a thread, whatever the batches hold.
 #[derive(Debug)]
 pub struct CpuDecoder {
     fast: Fast,
@@ -145,6 +150,25 @@ impl CpuDecoder {
         })
     }
 
+    /// Decodes as [`Decoder::decode`] does, with one thread, and says where the time went.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub fn decode_in_stages(
+        &mut self,
+        batch: BatchView<'_>,
+        hits: &mut UtHits,
+        report: &mut BatchReport,
+    ) -> Result<StageTimes, DecodeError> {
+        let mut times = StageTimes::start();
+        report.reset(batch.n_events);
+        let mut out = hits.begin(batch.n_events, self.fast.lanes.n_groups())?;
+        let job = Job::new(&self.fast, batch, &mut out, &mut report.events, 1);
+        job.work(self.workers[0].get_mut().unwrap_or_else(PoisonError::into_inner), &mut times);
+        job.finish()?;
+        Ok(times)
+    }
+
     /// Threads that decode.
     pub fn threads(&self) -> usize {
         self.workers.len()
@@ -166,13 +190,13 @@ impl Decoder for CpuDecoder {
                 pool.broadcast(|thread| {
                     // A worker in which a thread panicked has nothing that the next batch does not set anew.
                     let mut worker = self.workers[thread.index()].lock().unwrap_or_else(PoisonError::into_inner);
-                    job.work(&mut worker);
+                    job.work(&mut worker, &mut ());
                 });
                 job.finish()
             }
             _ => {
                 let job = Job::new(&self.fast, batch, &mut out, &mut report.events, 1);
-                job.work(self.workers[0].get_mut().unwrap_or_else(PoisonError::into_inner));
+                job.work(self.workers[0].get_mut().unwrap_or_else(PoisonError::into_inner), &mut ());
                 job.finish()
             }
         }

@@ -17,6 +17,7 @@ use super::fast::{Fast, Unusual};
 use super::hits::EventHits;
 use super::ordinary::{Counted, Ordinary};
 use super::scratch::Scratch;
+use super::stages::{Clock, Stage};
 use crate::backend::{DecodeError, EventReport, UtHitsMut};
 use crate::input::BatchView;
 
@@ -156,7 +157,7 @@ impl<'a> Job<'a> {
     }
 
     /// Decodes chunks until none is left.
-    pub fn work(&self, worker: &mut Worker) {
+    pub fn work(&self, worker: &mut Worker, clock: &mut impl Clock) {
         let stop = StopOnPanic(&self.stopped);
         loop {
             let chunk = self.next.fetch_add(1, Ordering::Relaxed);
@@ -168,13 +169,13 @@ impl<'a> Job<'a> {
             worker.chunk.clear();
             worker.scratch.begin_chunk();
             worker.ordinary.begin_chunk();
-            let counted = (begin..end).try_for_each(|event| self.count(worker, event));
+            let counted = (begin..end).try_for_each(|event| self.count(worker, event, clock));
             let n_hits: usize = worker.chunk.iter().map(Front::n_hits).sum();
             let Some(at) = self.take_turn(chunk, begin, n_hits, counted, worker) else { break };
             let mut at = at;
             for (i, event) in (begin..end).enumerate() {
                 let front = worker.chunk[i];
-                self.write(worker, event, front, at);
+                self.write(worker, event, front, at, clock);
                 at += front.n_hits();
             }
         }
@@ -185,6 +186,7 @@ impl<'a> Job<'a> {
     ///
     /// # Safety
     /// The thread that calls has taken the event's chunk, and has no other result of this for the event.
+    #[expect(clippy::mut_from_ref, reason = "the events are disjoint")]
     unsafe fn event(&self, event: usize) -> (&mut [u32], &mut EventReport) {
         let begin = 1 + event * self.n_groups;
         // SAFETY: the events' parts are disjoint, and this one is the caller's.
@@ -192,11 +194,11 @@ impl<'a> Job<'a> {
     }
 
     /// Front half of one event. An error: more hits than a number holds.
-    fn count(&self, worker: &mut Worker, event: usize) -> Result<(), (usize, u64)> {
+    fn count(&self, worker: &mut Worker, event: usize, clock: &mut impl Clock) -> Result<(), (usize, u64)> {
         // SAFETY: the event is of the thread's chunk.
         let (ends, report) = unsafe { self.event(event) };
         let first_cluster = worker.scratch.clusters.len;
-        let front = match self.fast.front(&mut worker.scratch, self.batch, event, ends, report) {
+        let front = match self.fast.front(&mut worker.scratch, self.batch, event, ends, report, clock) {
             Ok(n_hits) => Front::Fast { n_hits, first_cluster },
             Err(Unusual) => {
                 Front::Ordinary(worker.ordinary.count(self.batch, event, ends, report).map_err(|n| (event, n))?)
@@ -248,7 +250,7 @@ impl<'a> Job<'a> {
     }
 
     /// Back half of one event, whose hits begin at `at`.
-    fn write(&self, worker: &mut Worker, event: usize, front: Front, at: usize) {
+    fn write(&self, worker: &mut Worker, event: usize, front: Front, at: usize, clock: &mut impl Clock) {
         // SAFETY: the event is of the thread's chunk.
         let (ends, report) = unsafe { self.event(event) };
         // SAFETY: the places from `at` on belong to this event, and to no other.
@@ -264,18 +266,24 @@ impl<'a> Job<'a> {
                 id: self.id.part(places),
             }
         };
+        clock.lap(Stage::Rest);
         match front {
             Front::Fast { first_cluster, n_hits } => {
                 let done = self.fast.back(&mut worker.scratch, first_cluster, ends, &mut hits);
+                clock.lap(Stage::MakeHits);
                 // Equal keys: only the ordinary path knows which comes first. The hits are as many there.
                 if done.is_err()
                     && let Ok(counted) = worker.ordinary.count(self.batch, event, ends, report)
                 {
                     debug_assert_eq!(counted.n_hits, n_hits);
                     worker.ordinary.write(self.batch, event, counted, ends, &mut hits);
+                    clock.lap(Stage::Ordinary);
                 }
             }
-            Front::Ordinary(counted) => worker.ordinary.write(self.batch, event, counted, ends, &mut hits),
+            Front::Ordinary(counted) => {
+                worker.ordinary.write(self.batch, event, counted, ends, &mut hits);
+                clock.lap(Stage::Ordinary);
+            }
         }
         for end in ends {
             *end += at as u32;

@@ -4,21 +4,27 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use ut_decoding::backend::Decoder;
+use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
+use ut_decoding::backend::{Backend, DecodeError, Decoder, Knobs};
 use ut_decoding::bench::Machine;
+use ut_decoding::bench::cpu_tunable::CpuLaunch;
 use ut_decoding::input::{Batches, EventBatch, Events, to_mep};
 use ut_decoding::output::{HitFile, Provenance};
-use ut_decoding::{BatchReport, BatchView, Layout, UtHits};
+use ut_decoding::{BatchReport, BatchView, DetectorTables, Layout, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
 use crate::detector::{Detector, SYNTHETIC, version_in_words};
 use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::summary::Totals;
+use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 
 /// Raw banks of a batch, at the most; the work buffers are a few times as large.
 const BATCH_BYTES: usize = 16 << 20;
+
+/// Events of a batch where nothing is tuned and nothing is asked for.
+const BATCH_SIZE: usize = 256;
 
 /// Hits that a bank can give, at the most: cluster words of two bytes in a payload of 64 KiB.
 const HITS_OF_BANK: usize = 1 << 15;
@@ -42,15 +48,21 @@ pub struct Args {
     /// Fail (exit code 1) when anything is wrong with the data.
     #[arg(long)]
     strict: bool,
-    /// Events that are decoded at a time.
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    batch_size: u32,
+    /// Events that are decoded at a time [default: as tuned, else 256].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    batch_size: Option<u32>,
     #[command(flatten)]
     detector: DetectorArgs,
     #[command(flatten)]
     clustering: ClusterArgs,
     #[command(flatten)]
     backend: BackendArgs,
+    /// Seed of the order in which the emulated backend runs blocks, warps and lanes. Results are the same, or a kernel
+    /// has a bug.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    schedule_seed: u64,
+    #[command(flatten)]
+    tuned: TunedArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -59,12 +71,23 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     {
         usage(&format!("--output {error}"));
     }
-    let knobs = args.backend.knobs(usize::from(args.backend.threads));
+    let mut knobs = args.backend.knobs(usize::from(args.backend.threads));
     let start = Instant::now();
     let detector = Detector::load(&args.detector, &args.files)?;
     let events = Events::new(&args.files);
+    // Who sets a knob by hand wants to see what it does.
+    let by_hand = !args.backend.settings.is_empty();
+    let tuned = || args.tuned.cpu_launch(args.backend.backend, &detector.tables, &args.clustering.options());
+    let launch = if by_hand { None } else { tuned() };
+    if let Some(CpuLaunch { cpu, .. }) = launch {
+        knobs.cpu.chunk = cpu.chunk;
+        if args.backend.threads == 0 {
+            knobs.cpu.threads = cpu.threads;
+        }
+    }
+    let batch_size = args.batch_size.map(|size| size as usize).or(launch.map(|launch| launch.batch));
     let mut run = Run {
-        decoder: args.backend.backend.decoder_with(&detector.tables, args.clustering.options(), &knobs)?,
+        decoder: decoder(args, &detector.tables, &knobs)?,
         layout: args.backend.layout,
         n_boards: detector.tables.boards.n_boards(),
         hits: UtHits::with_capacity(0, detector.tables.n_groups, 0),
@@ -72,7 +95,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         totals: Totals::new(&detector.tables),
         file: args.output.as_ref().map(HitFile::create).transpose()?,
         progress: Progress::new(events.total_bytes(), "decoding {wide_bar} {bytes}/{total_bytes}, {eta} left"),
-        batches: Batches::new(events, args.batch_size as usize, BATCH_BYTES),
+        batches: Batches::new(events, batch_size.unwrap_or(BATCH_SIZE), BATCH_BYTES),
         warned: !detector.is_embedded(),
     };
     let mut failure = run.all_batches().err();
@@ -124,6 +147,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err("there is trouble in the data (see the summary), and --strict was given".into());
     }
     Ok(())
+}
+
+fn decoder(args: &Args, tables: &DetectorTables, knobs: &Knobs) -> Result<Box<dyn Decoder>, DecodeError> {
+    let options = args.clustering.options();
+    if args.backend.backend == Backend::Emulated {
+        let config =
+            EmulatedConfig { schedule_seed: args.schedule_seed, launch: knobs.launch, ..EmulatedConfig::default() };
+        return Ok(Box::new(EmulatedDecoder::new(tables, options, config)?));
+    }
+    args.backend.backend.decoder_with(tables, options, knobs)
 }
 
 /// Everything that goes from batch to batch.

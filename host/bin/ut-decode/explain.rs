@@ -51,7 +51,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(print_beside(args.json.as_deref(), &text)?)
 }
 
-fn explain(record: &RunRecord) -> String {
+/// Why the run decided what it decided, in sentences.
+pub fn explain(record: &RunRecord) -> String {
     let mut text = format!("Run {}: {} for {} on {}.\n", record.run, record.tunable, record.workload, record.device);
     let Some(evidence) = &record.decision else {
         let why = if record.finished.is_some() { "every configuration failed" } else { "it is not finished" };
@@ -66,7 +67,7 @@ fn explain(record: &RunRecord) -> String {
     let _ = writeln!(text, "Chosen:\n  {}", line(&evidence.chosen));
     match &evidence.default {
         Some(default) if default.config == evidence.chosen.config => {
-            let _ = writeln!(text, "  That is the default.");
+            let _ = writeln!(text, "  That is the default. Verdict: {}.", evidence.verdict);
         }
         Some(default) => {
             let _ = writeln!(

@@ -23,6 +23,8 @@ mod sweep;
 mod table;
 mod throughput;
 mod trial;
+mod tune;
+mod tuned;
 mod words;
 
 use std::process::ExitCode;
@@ -48,14 +50,14 @@ Examples:
   # How fast is this machine?
   ut-decode throughput
 
+  # Does AVX-512 pay here? Can this machine show a difference of 0.5 % at all?
+  ut-decode compare simd=avx2 simd=avx512
+  ut-decode aa-test
   # What is each optimisation of the GPU kernels worth? (No GPU needed)
   ut-decode ablation
 
   # Which batch size is best, with how many threads?
   ut-decode sweep --axis batch=16,256,4096 --axis threads=1,2,4
-  # Does AVX-512 pay here? Can this machine show a difference of 0.5 % at all?
-  ut-decode compare simd=avx2 simd=avx512
-  ut-decode aa-test
 
 Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
 
@@ -77,14 +79,17 @@ enum Command {
     Generate(generate::Args),
     Convert(convert::Args),
     Throughput(throughput::Args),
-    Ablation(ablation::Args),
-    Sweep(sweep::Args),
-    Kernels(kernels::Args),
+    Tune(Box<tune::Args>),
     Store(store::Args),
     Explain(explain::Args),
+    #[command(hide = true)]
+    Measure(tune::MeasureArgs),
+    Kernels(kernels::Args),
     Replay(replay::Args),
     AaTest(aa_test::Args),
     Compare(compare::Args),
+    Ablation(ablation::Args),
+    Sweep(sweep::Args),
     /// Print a completion script for your shell.
     ///
     /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
@@ -101,17 +106,19 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Throughput(args) => throughput::run(&args),
-        Command::Ablation(args) => ablation::run(&args),
-        Command::Sweep(args) => sweep::run(&args),
-        Command::Kernels(args) => kernels::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Store(args) => store::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Measure(args) => tune::measure(&args),
+        Command::Kernels(args) => kernels::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::AaTest(args) => aa_test::run(&args),
         Command::Compare(args) => match compare::run(&args) {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
+        Command::Ablation(args) => ablation::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);

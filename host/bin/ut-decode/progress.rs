@@ -35,6 +35,11 @@ impl Progress {
         self.bar.set_position(position);
     }
 
+    /// What the template's `{msg}` says.
+    pub fn message(&self, text: &str) {
+        self.bar.set_message(text.to_owned());
+    }
+
     /// Prints a line on standard error, above the bar.
     pub fn say(&self, line: &str) {
         self.bar.suspend(|| say(line));

@@ -5,13 +5,20 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use ut_decoding::bench::decoding::{self, DecodeDevice};
 use ut_decoding::bench::throughput::{Settings, Throughput, run as measure};
 use ut_decoding::bench::{ENOUGH_DISTINCT, Machine, Spread};
+use ut_decoding::input::EventBatch;
+use ut_decoding::tuning::compare::{Plan, compare};
+use ut_decoding::tuning::online::Options;
+use ut_decoding::tuning::watch::cpu::CpuWatch;
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
+use crate::detector::Detector;
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
 use crate::sample::{Loaded, SampleArgs};
+use crate::trial::evidence;
 use crate::{Failure, usage};
 
 /// Measure how many events a second are decoded.
@@ -24,6 +31,10 @@ pub struct Args {
     /// How long to measure, in seconds.
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     duration: f64,
+    /// Let the on-line tuner choose batch, chunk and vector instructions while decoding for the duration, then compare
+    /// what it chose with the default. --batch is not used, and the threads are those of one decoder.
+    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with_all = ["batch", "backend"])]
+    tune: Option<String>,
     /// Write the result as JSON here; - is standard output.
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
@@ -41,7 +52,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
         usage("--duration must be a number of seconds, not negative");
     };
-    let Loaded { detector, sample, source, .. } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    let Loaded { detector, events, sample, source, .. } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    if args.tune.is_some() {
+        return tune_online(args, &detector, events, &source, duration);
+    }
+    drop(events);
     let settings = Settings {
         backend: args.backend.backend,
         options: args.clustering.options(),
@@ -71,6 +86,63 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         write_json(path, &value)?;
     }
     print_beside(args.json.as_deref(), &text(args, &result, &machine, &source))?;
+    Ok(())
+}
+
+/// Decodes with the on-line tuner, and judges what it chose.
+fn tune_online(
+    args: &Args,
+    detector: &Detector,
+    events: Vec<EventBatch>,
+    source: &str,
+    duration: Duration,
+) -> Result<(), Failure> {
+    let default =
+        decoding::parse(&format!("layout={},threads={}", layout_name(args.backend.layout), args.backend.threads))?;
+    let mut device = DecodeDevice::new(&detector.tables, args.clustering.options(), events);
+    let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
+    let tick = |elapsed: Duration| progress.set(elapsed.as_millis() as u64);
+    let run = device.tune_online(&default, Options::default(), duration, tick);
+    drop(progress);
+    let run = run?;
+    let comparison = if run.chosen == default {
+        None
+    } else {
+        let found = compare(&mut device, &default, &run.chosen, &Plan::default(), &mut CpuWatch::default());
+        Some(found.map_err(|dropped| dropped.failure.message)?)
+    };
+    if let Some(path) = &args.json {
+        let machine = Machine::this();
+        write_json(path, &json!({ "sample": source, "online": run, "comparison": comparison, "machine": machine }))?;
+    }
+    let counters = run.counters;
+    let mut text = format!(
+        "sample              {source}\nconfigurations      {}\npasses              {}, of which {} explored\n",
+        run.configurations, counters.launches, counters.explored
+    );
+    let _ = match counters.first_tuning {
+        0 => writeln!(text, "converged           not yet: give it a longer --duration"),
+        launches => writeln!(
+            text,
+            "converged           after {launches} passes; {} explored since, {} scans, {} for drift",
+            counters.explored_after, counters.scans, counters.drifts
+        ),
+    };
+    let _ = write!(
+        text,
+        "default             {}\nchosen              {}\nevents/s            {:.0} in the mean, exploring included\n",
+        decoding::name(&default),
+        decoding::name(&run.chosen),
+        1e6 / run.mean_ms
+    );
+    match comparison {
+        None => text += "verdict             the default stays\n",
+        Some(comparison) => {
+            text += &evidence(&comparison.judgement);
+            let _ = writeln!(text, "verdict             {} (A: default, B: chosen)", comparison.judgement.verdict);
+        }
+    }
+    print_beside(args.json.as_deref(), &text)?;
     Ok(())
 }
 

@@ -87,6 +87,12 @@ pub fn parse(text: &str) -> Result<Export, String> {
 /// A recording as one run, so that a store can take it in. What has only a summary counts as one sample, its mean.
 pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut take = |text: String| {
+        for byte in text.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    take(format!("{:?}", (&recording.device, &recording.kernel, &recording.problem, &recording.fixed)));
     let mut measurements = Vec::new();
     for (index, record) in recording.records.iter().enumerate() {
         let outcome = match &record.measured {
@@ -96,9 +102,7 @@ pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
         };
         let launches = if let Outcome::Times(times) = &outcome { times.len() } else { 1 };
         let config = recording.space.config(index);
-        for byte in format!("{config:?}{outcome:?}").bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        take(format!("{config:?}{outcome:?}"));
         measurements.push(Observation { config, launches, outcome, took_ms: 0.0 });
     }
     let mut workload = Workload::new();

@@ -189,6 +189,19 @@ impl Found {
         self.relaxed.iter().map(Relaxed::step).max().unwrap_or(0)
     }
 
+    /// Where it comes from, in words.
+    pub fn in_words(&self) -> String {
+        match &self.origin {
+            Origin::Pinned { reason } => format!("pinned ({reason})"),
+            Origin::Decided { run, .. } => {
+                let relaxed: Vec<String> = self.relaxed.iter().map(ToString::to_string).collect();
+                let of = if relaxed.is_empty() { String::new() } else { format!(", for {}", relaxed.join(", ")) };
+                let day = self.at.get(..10).unwrap_or(&self.at);
+                format!("tuned {day} (run {run} of {}){of}", self.file.display())
+            }
+        }
+    }
+
     /// The order in which results are preferred: pins, then fewer steps, then fewer differences.
     pub(super) fn rank(&self) -> (bool, u8, usize) {
         (!matches!(self.origin, Origin::Pinned { .. }), self.step(), self.relaxed.len())

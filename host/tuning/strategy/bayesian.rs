@@ -10,8 +10,8 @@
 //!
 //! Cost: length-scales are improved a little with every observation, from at most [`LEARNED_FROM`] of them; a model with
 //! newer length-scales is built beside the one in use, a bounded amount of it at a time. So no proposal takes much longer
-//! than another. Spaces of more than [`POOL`] configurations are modelled on a random choice of so many, and on the
-//! neighbours of the best.
+//! than another. Spaces of more than [`POOL`] configurations are modelled on a random choice of so many, and
+//! around the best.
 
 use super::draw::Draw;
 use super::{Strategy, search_time};
@@ -22,6 +22,8 @@ use crate::tuning::{Outcome, Parameter, Value};
 
 /// Configurations that the model covers at most.
 const POOL: usize = 20_000;
+/// Configurations outside of those, two steps from the best, that a proposal looks at.
+const OUTSIDE: usize = 64;
 /// Proposals that spread over the space before the model is asked.
 const SPREAD: usize = 16;
 /// Valid observations before the model is asked.
@@ -211,6 +213,22 @@ impl<'a> Bayesian<'a> {
         timed
     }
 
+    /// Where the model does not cover the space: some random configurations that it does not cover, two steps from `index`.
+    fn two_steps_away(&self, index: ConfigIndex) -> Vec<ConfigIndex> {
+        let near = if self.pool.len() < self.space.len() { self.space.neighbours(index) } else { Vec::new() };
+        if near.is_empty() {
+            return Vec::new();
+        }
+        let mut draw = Draw::new(!self.seed, self.observed.len());
+        let mut step = || {
+            let next = self.space.neighbours(near[draw.below(near.len())]);
+            next[draw.below(next.len())]
+        };
+        let mut found: Vec<ConfigIndex> = (0..OUTSIDE).map(|_| step()).collect();
+        found.retain(|&index| !self.seen[index] && self.pool.binary_search(&index).is_err());
+        found
+    }
+
     /// The expected improvement on `best` of any configuration, in the logarithm of the time, weighed by the probability
     /// that it does not fail.
     fn judge(&self, best: f64) -> impl Fn(Where<'_>) -> f64 + '_ {
@@ -362,7 +380,10 @@ impl Strategy for Bayesian<'_> {
             }
         }
         let open = self.pool.iter().enumerate().filter(|(_, index)| !self.seen[**index]);
-        let judged = open.map(|(at, &index)| (index, judge(Where::Candidate(at))));
+        let covered = open.map(|(at, &index)| (index, judge(Where::Candidate(at))));
+        let outside = self.two_steps_away(fastest[0].0).into_iter();
+        let outside = outside.map(|index| (index, judge(Where::Point(&self.encoding.point(self.space, index)))));
+        let judged = covered.chain(outside);
         judged.max_by(larger).map(|(index, _)| index).or_else(|| self.spread())
     }
 

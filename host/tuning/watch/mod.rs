@@ -5,6 +5,7 @@
 //! result can be looked into afterwards.
 
 pub mod cpu;
+pub mod gpu;
 
 use serde::{Deserialize, Serialize};
 

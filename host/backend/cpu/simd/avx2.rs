@@ -1,8 +1,10 @@
 //! Eight words a vector: AVX2 with BMI.
 
+#[expect(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::x86_64::*;
 
 use super::{HeadShuffle, Level, Simd, copy_lane_by_hits, level};
+use crate::backend::cpu::copy::Ahead;
 use crate::backend::cpu::fast::{Fast, Unusual};
 use crate::backend::cpu::hits::EventHits;
 use crate::backend::cpu::scratch::Scratch;

@@ -1,9 +1,11 @@
 //! Sixteen words a vector: AVX-512 with F, BW, DQ, VL and VBMI2.
 
+#[expect(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::x86_64::*;
 
 use super::{HeadShuffle, Level, Simd, level};
 
+use crate::backend::cpu::copy::Ahead;
 use crate::backend::cpu::fast::{Fast, Unusual};
 use crate::backend::cpu::hits::EventHits;
 use crate::backend::cpu::scratch::Scratch;

@@ -6,6 +6,7 @@ pub mod avx2;
 pub mod avx512;
 pub mod portable;
 
+use super::copy::Ahead;
 use super::fast::{Fast, Unusual};
 use super::hits::EventHits;
 use super::scratch::Scratch;
@@ -176,11 +177,12 @@ pub unsafe fn copy_lane_by_hits<const STRIDE: usize>(
 
 /// The stages of the fast path at one level.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::type_complexity, reason = "signatures that stand in full where the stages are")]
 pub struct Level {
     /// [`Fast::find_lanes`].
     pub find_lanes: unsafe fn(&Fast, &mut Scratch, BatchView<'_>, usize) -> Result<usize, Unusual>,
     /// [`Fast::copy_lanes`].
-    pub copy_lanes: unsafe fn(&Fast, &mut Scratch, *const u8) -> Result<usize, Unusual>,
+    pub copy_lanes: unsafe fn(&Fast, &mut Scratch, Ahead<'_>) -> Result<usize, Unusual>,
     /// [`Fast::find_clusters`].
     pub find_clusters: unsafe fn(&Fast, &mut Scratch, usize, &mut [u32]) -> Result<(u32, u32), Unusual>,
     /// [`Fast::make_hits`].
@@ -201,11 +203,11 @@ macro_rules! level {
             batch: BatchView<'_>,
             event: usize,
         ) -> Result<usize, Unusual> {
-            fast.find_lanes::<$simd>(scratch, batch, event)
+            fast.find_lanes(scratch, batch, event)
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn copy_lanes(fast: &Fast, scratch: &mut Scratch, ahead: *const u8) -> Result<usize, Unusual> {
+        unsafe fn copy_lanes(fast: &Fast, scratch: &mut Scratch, ahead: Ahead<'_>) -> Result<usize, Unusual> {
             // SAFETY: the CPU has the instructions.
             unsafe {
                 match fast.lanes.version {

@@ -4,6 +4,7 @@ use std::array::from_fn;
 
 use super::{HeadShuffle, Level, Simd, copy_lane_by_hits, level};
 
+use crate::backend::cpu::copy::Ahead;
 use crate::backend::cpu::fast::{Fast, Unusual};
 use crate::backend::cpu::hits::EventHits;
 use crate::backend::cpu::scratch::Scratch;

@@ -1,0 +1,109 @@
+//! Decoding speed of the CPU backends, and of their stages, on synthetic `pp-nominal` events.
+#![allow(missing_docs, reason = "criterion's macros make public functions")]
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Simd, Stage};
+use ut_decoding::backend::reference::ReferenceDecoder;
+use ut_decoding::detector::BankVersion;
+use ut_decoding::input::{Bank, BatchBuilder, to_mep};
+use ut_decoding::synth::{Generator, Profile};
+use ut_decoding::{BatchReport, DecodeOptions, Decoder, DetectorTables, EventBatch, EventMeta, Grouping, UtHits};
+
+const EVENTS: u64 = 1000;
+
+fn detector(version: BankVersion) -> DetectorTables {
+    let (boards, geometry) = ut_decoding::synth::detector(version, 1);
+    DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector")
+}
+
+/// Distinct events of the `pp-nominal` profile, in Allen layout.
+fn events(version: BankVersion) -> EventBatch {
+    let generator = Generator::new(Profile::PpNominal, version, 1);
+    let mut builder = BatchBuilder::new();
+    for event in 0..EVENTS {
+        let event = generator.event(event);
+        let banks = event.banks.iter().map(|(source_id, payload)| Bank {
+            kind: 66,
+            version: Some(version.byte()),
+            source_id: u32::from(*source_id),
+            payload,
+        });
+        builder.push(EventMeta::default(), banks).expect("there is room");
+    }
+    let mut batch = EventBatch::default();
+    builder.finish(&mut batch);
+    batch
+}
+
+fn run(c: &mut Criterion, name: &str, decoder: &mut dyn Decoder, tables: &DetectorTables, batch: &EventBatch) {
+    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups, batch.view().max_hits());
+    let mut report = BatchReport::new();
+    let mut group = c.benchmark_group("decode");
+    group.throughput(Throughput::Elements(batch.n_events as u64));
+    group.bench_function(name, |b| {
+        b.iter(|| decoder.decode(black_box(batch.view()), &mut hits, &mut report).expect("the batch fits"));
+    });
+    group.finish();
+}
+
+fn decoders(c: &mut Criterion) {
+    for version in [BankVersion::V5, BankVersion::V4] {
+        let tables = detector(version);
+        let allen = events(version);
+        let mep = to_mep(allen.view()).expect("a good batch");
+        let plain = DecodeOptions::default();
+        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512] {
+            if simd.resolve().is_none() {
+                continue;
+            }
+            let make = |options| {
+                let config = CpuConfig { threads: 1, simd, ..CpuConfig::default() };
+                CpuDecoder::new(&tables, options, config).expect("the CPU has the instructions")
+            };
+            let name = format!("{} {simd:?}", version.name());
+            run(c, &format!("{name} allen"), &mut make(plain), &tables, &allen);
+            run(c, &format!("{name} mep"), &mut make(plain), &tables, &mep[0]);
+            if version == BankVersion::V5 {
+                let strips = DecodeOptions { clustering: false, ..plain };
+                run(c, &format!("{name} without clustering"), &mut make(strips), &tables, &allen);
+            }
+        }
+        run(c, &format!("{} reference", version.name()), &mut ReferenceDecoder::new(&tables, plain), &tables, &allen);
+    }
+}
+
+/// Time spent in each stage of the fast path.
+fn stages(c: &mut Criterion) {
+    let tables = detector(BankVersion::V5);
+    let batch = events(BankVersion::V5);
+    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups, batch.view().max_hits());
+    let mut report = BatchReport::new();
+    let config = CpuConfig { threads: 1, ..CpuConfig::default() };
+    let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default(), config).expect("every CPU has what it has");
+    let mut group = c.benchmark_group("stages");
+    group.throughput(Throughput::Elements(batch.n_events as u64));
+    for stage in Stage::ALL {
+        group.bench_function(stage.name(), |b| {
+            b.iter_custom(|n| {
+                let mut time = Duration::ZERO;
+                for _ in 0..n {
+                    let times = decoder.decode_in_stages(batch.view(), &mut hits, &mut report);
+                    time += times.expect("the batch fits").of(stage);
+                }
+                // Criterion wants some time, also of a stage that nothing goes through.
+                time.max(Duration::from_nanos(1))
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20).warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3));
+    targets = decoders, stages
+}
+criterion_main!(benches);

@@ -1,0 +1,86 @@
+//! Where the time goes: a clock that the decoding calls between its stages, or none.
+
+use std::time::{Duration, Instant};
+
+/// The parts that a decoding is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Stage {
+    /// Headers and tables of the banks.
+    FindLanes,
+    /// Strips into the stream.
+    CopyLanes,
+    /// Stream to clusters.
+    FindClusters,
+    /// Clusters to hits, in order, in place.
+    MakeHits,
+    /// Events with trouble, all of it.
+    Ordinary,
+    /// Everything between: places, offsets, reports.
+    Rest,
+}
+
+impl Stage {
+    /// All stages, in order.
+    pub const ALL: [Self; 6] =
+        [Self::FindLanes, Self::CopyLanes, Self::FindClusters, Self::MakeHits, Self::Ordinary, Self::Rest];
+
+    /// The stage's name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FindLanes => "find lanes",
+            Self::CopyLanes => "copy lanes",
+            Self::FindClusters => "find clusters",
+            Self::MakeHits => "make hits",
+            Self::Ordinary => "ordinary path",
+            Self::Rest => "rest",
+        }
+    }
+}
+
+/// Something that is told when a stage ends.
+pub trait Clock {
+    /// What happened since the last call was this stage.
+    fn lap(&mut self, stage: Stage);
+}
+
+/// No clock.
+impl Clock for () {
+    #[inline(always)]
+    fn lap(&mut self, _: Stage) {}
+}
+
+/// Time spent in each stage, over all events of a batch. Reading the clock takes some tens of nanoseconds an event
+/// and stage, which are in these times.
+#[derive(Clone, Copy, Debug)]
+pub struct StageTimes {
+    times: [Duration; Stage::ALL.len()],
+    last: Instant,
+    /// Events that took the ordinary path.
+    pub ordinary_events: usize,
+}
+
+impl StageTimes {
+    pub(super) fn start() -> Self {
+        Self { times: Default::default(), last: Instant::now(), ordinary_events: 0 }
+    }
+
+    /// Time spent in one stage.
+    pub const fn of(&self, stage: Stage) -> Duration {
+        self.times[stage as usize]
+    }
+
+    /// All of it.
+    pub fn total(&self) -> Duration {
+        self.times.iter().sum()
+    }
+}
+
+impl Clock for StageTimes {
+    fn lap(&mut self, stage: Stage) {
+        let now = Instant::now();
+        self.times[stage as usize] += now - self.last;
+        self.last = now;
+        self.ordinary_events += usize::from(stage == Stage::Ordinary);
+    }
+}

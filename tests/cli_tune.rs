@@ -1,0 +1,290 @@
+//! `ut-decode tune`, `store` and `explain`, as a person uses them.
+#![cfg(feature = "cli")]
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use ut_decoding::tuning::store::Store;
+use ut_decoding::tuning::{FailureKind, Outcome};
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ut-decode"));
+        command.args(arguments).env("UT_DECODE_TUNE_DB", self.path("tune.sqlite")).env_remove("UT_DECODE_TUNE_MATCH");
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What a successful command prints.
+    fn says(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What a failing command says.
+    fn fails(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn store(&self) -> Store {
+        Store::open(&self.path("tune.sqlite")).unwrap()
+    }
+}
+
+/// A quick tuning, with other options in place of its own where they are given.
+fn tune<'a>(device: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let quick = [["--budget", "12"], ["--finalists", "1"], ["--strategy", "random"]];
+    let kept = quick.into_iter().filter(|option| !more.contains(&option[0]));
+    ["tune", "--device", device].into_iter().chain(kept.flatten()).chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn a_tuning_is_listed_shown_explained_and_pinned() {
+    let place = Place::new();
+    let text = place.says(&tune("synthetic:seed=3,noise=0.02", &[]));
+    assert!(text.contains("Chosen:\n  block=") && text.contains("Tried 12 of 1152"), "{text}");
+    assert_eq!(place.says(&["explain"]), text);
+    let list = place.says(&["store", "list"]);
+    assert!(list.contains("1 runs, 0 pins") && list.contains("decided: "), "{list}");
+    let show = place.says(&["store", "show", "1", "--top", "3"]);
+    assert!(show.contains("12 configurations tried") && show.contains("and 9 more"), "{show}");
+    let pinned = place.says(&[
+        "store",
+        "pin",
+        "1",
+        "--reason",
+        "because",
+        "--config",
+        "block=64,per_thread=2,unroll=1,stage=true,layout=tile",
+    ]);
+    assert!(pinned.contains("block=64 per_thread=2 unroll=1 stage=true layout=tile"), "{pinned}");
+    assert!(place.says(&["explain"]).contains("is pinned (because)"));
+    assert!(place.says(&["store", "list"]).contains("pin   1  synthetic v0"));
+    for (config, said) in [("block=65", "no value"), ("block", "name=value"), ("block=64", "per_thread")] {
+        let error = place.fails(&["store", "pin", "1", "--config", config]);
+        assert!(error.contains(said), "{error}");
+    }
+    place.says(&["store", "unpin", "1"]);
+    assert!(place.fails(&["store", "unpin", "1"]).contains("pin 1 is not there"));
+    assert!(place.fails(&["store", "show", "7"]).contains("run 7 is not there"));
+    assert!(place.says(&["store", "prune", "1"]).contains("removed 1 runs: 1"));
+    assert!(place.fails(&["explain"]).contains("no run decided anything yet"));
+    assert_eq!(place.run(&["store", "prune"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_configuration_that_hangs_is_killed_and_one_that_crashes_costs_only_itself() {
+    let place = Place::new();
+    let text = place.says(&tune("synthetic:seed=1,hang=0.06,crash=0.2", &["--time-out", "0.4", "--budget", "24"]));
+    assert!(text.contains("failed: timed out (one says: killed after 0.400 s)"), "{text}");
+    assert!(text.contains("failed: does not launch (one says: the measuring process died: signal: 6"), "{text}");
+    // The same ones again are not waited for again.
+    let kinds = |run| {
+        let failed = |observation: ut_decoding::tuning::store::Observation| match observation.outcome {
+            Outcome::Failed(failure) if failure.kind == FailureKind::TimeOut => Some(observation.took_ms),
+            _ => None,
+        };
+        place.store().observations(run).unwrap().into_iter().filter_map(failed).collect::<Vec<f64>>()
+    };
+    assert!(!kinds(1).is_empty() && kinds(1).iter().all(|&took| took >= 400.0));
+    place.says(&tune("synthetic:seed=1,hang=0.06,crash=0.2", &["--time-out", "0.4", "--budget", "24"]));
+    assert!(kinds(2).len() == kinds(1).len() && kinds(2).iter().all(|&took| took < 400.0));
+}
+
+#[test]
+fn all_failing_is_an_error_with_the_last_cause() {
+    let place = Place::new();
+    let error = place.fails(&tune("synthetic:fail=1", &[]));
+    assert!(error.contains("all 12 configurations") && error.contains("too many resources"), "{error}");
+}
+
+#[test]
+fn killed_it_goes_on_where_it_was_and_says_so() {
+    let place = Place::new();
+    let arguments = tune("synthetic:seed=3,noise=0.1,sleep=5", &["--budget", "40"]);
+    for attempt in 0.. {
+        assert!(attempt < 20, "nothing is ever measured");
+        let mut child = place.command(&arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        // Some time after the first measurement.
+        lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("tried, best")));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if place.store().runs().unwrap().first().is_some_and(|run| run.measured > 0) {
+            break;
+        }
+    }
+    assert!(place.says(&["store", "list"]).contains("unfinished"));
+    let output = place.run(&arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("continuing run 1: "), "{said}");
+    let store = place.store();
+    assert_eq!(store.runs().unwrap().len(), 1);
+    assert!(store.lock_files().is_empty());
+}
+
+#[test]
+fn runs_move_between_stores_and_to_other_programs() {
+    let (one, other) = (Place::new(), Place::new());
+    one.says(&tune("synthetic:seed=3,fail=0.3", &[]));
+    let export = one.path("export.json");
+    let export = export.to_str().unwrap();
+    one.says(&["store", "export", "--output", export]);
+    assert!(other.says(&["store", "import", export]).contains("1 new runs"));
+    assert!(other.says(&["store", "import", export]).contains("0 new runs, 0 new measurements, 0 new pins"));
+    assert_eq!(other.says(&["store", "export"]), std::fs::read_to_string(export).unwrap());
+    for (format, said) in [
+        ("kernel-tuner", "tune_params_keys"),
+        ("t4", "schema_version"),
+        ("rust", "pub mod synthetic"),
+        ("c", "#define SYNTHETIC_BLOCK "),
+    ] {
+        let text = other.says(&["store", "export", "1", "--format", format]);
+        assert!(text.contains(said), "{text}");
+        if !matches!(format, "rust" | "c") {
+            // Another program's form is a recording, and a recording is a device.
+            let file = one.path(format);
+            std::fs::write(&file, text).unwrap();
+            let device = format!("replay:{}", file.display());
+            assert!(one.says(&tune(&device, &["--finalists", "0"])).contains("Tried 12 of 12 "));
+            // The same recording in two forms is one run.
+            let new = if format == "t4" { "0 new runs" } else { "1 new runs" };
+            assert!(one.says(&["store", "import", file.to_str().unwrap()]).contains(new));
+        }
+    }
+    let device = format!("replay:{export}");
+    assert!(one.says(&tune(&device, &["--finalists", "0"])).contains("replay of synthetic"));
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let place = Place::new();
+    for arguments in [
+        &["tune", "--device", "abacus"][..],
+        &["tune", "--device", "synthetic:noise=loud"],
+        &["tune", "--device", "synthetic", "--budget", "forever"],
+        &["tune", "--device", "synthetic", "--strategy", "prayer"],
+    ] {
+        assert_eq!(place.run(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+    assert!(place.fails(&["tune", "--device", "replay:/nowhere.json"]).contains("/nowhere.json"));
+    assert!(!place.path("tune.sqlite").exists(), "a mistake makes no store");
+    std::fs::write(place.path("tune.sqlite"), "my notes").unwrap();
+    for arguments in [&["store", "list"][..], &["explain"], &["tune", "--device", "synthetic"]] {
+        let error = place.fails(arguments);
+        assert!(error.contains("not an SQLite file") && error.contains("--db"), "{error}");
+    }
+    assert_eq!(std::fs::read_to_string(place.path("tune.sqlite")).unwrap(), "my notes");
+}
+
+#[test]
+fn recorded_spaces_are_devices() {
+    let folder = std::env::var_os("UT_DECODE_DATA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
+    for name in
+        ["raw/expdist_A4000_partial_2885_of_which_1380_failed.json.gz", "compact/dedispersion_milo_MI250X.csv.gz"]
+    {
+        let file = folder.join("tuning").join(name);
+        if !file.exists() {
+            eprintln!("skipped: {} is not there", file.display());
+            return;
+        }
+        let place = Place::new();
+        let text = place.says(&tune(&format!("replay:{}", file.display()), &[]));
+        assert!(text.contains("Tried 12 of "), "{text}");
+    }
+}
+
+#[test]
+fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() {
+    use ut_decoding::bench::cpu_tunable;
+    use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
+    use ut_decoding::tuning::store::{Contender, Evidence, Plan, Task};
+    use ut_decoding::{DecodeOptions, synth};
+
+    let place = Place::new();
+    let sample = place.path("sample");
+    let sample = sample.to_str().unwrap();
+    place.says(&[
+        "generate",
+        "--profile",
+        "pp-low",
+        "--format",
+        "v5",
+        "--events",
+        "5",
+        "--seed",
+        "1",
+        "--output",
+        sample,
+    ]);
+    let [events, boards, geometry] =
+        ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{sample}/{name}"));
+    let decode = |name: &str, more: &[&str]| {
+        let hits = place.path(name);
+        let arguments =
+            ["decode", &events, "--boards", &boards, "--geometry", &geometry, "--output", hits.to_str().unwrap()];
+        let output = place.run(&[&arguments[..], more].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        (said, std::fs::read(hits).unwrap())
+    };
+    let (said, untouched) = decode("a.csv", &[]);
+    assert!(!said.contains("tuned") && !place.path("tune.sqlite").exists(), "{said}");
+
+    let (boards_file, geometry_file) = synth::detector(BankVersion::V5, 1);
+    let tables = DetectorTables::new(boards_file, geometry_file, Grouping::default()).unwrap();
+    let device = cpu_tunable::device();
+    let (tunable, space) = (cpu_tunable::tunable(), cpu_tunable::space(device.sm_count as usize).unwrap());
+    let workload = cpu_tunable::workload(&tables, &DecodeOptions::default()).unwrap();
+    let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
+    let mut store = place.store();
+    let run = store.begin(&task, &Plan { strategy: String::new(), seed: 0, budget: String::new() }).unwrap();
+    let chosen = Contender { config: space.config(0), time_ms: 1.0, interval_ms: None, samples: 1 };
+    let evidence = Evidence {
+        chosen,
+        default: None,
+        runner_up: None,
+        tried: 1,
+        failed: 0,
+        valid: space.len(),
+        launches: 1,
+        stopped: String::new(),
+        expected_gain: None,
+        verdict: String::new(),
+    };
+    store.decide(run, &evidence).unwrap();
+    drop(store);
+
+    let (said, tuned) = decode("b.csv", &[]);
+    assert!(said.contains("tuned values: batch 32, chunk 1, ") && said.contains("(run 1 of "), "{said}");
+    assert_eq!(tuned, untouched);
+    let (said, untuned) = decode("c.csv", &["--untuned"]);
+    assert!(!said.contains("tuned"), "{said}");
+    assert_eq!(untuned, untouched);
+    // A store that cannot be read costs a warning, not the hits.
+    std::fs::write(place.path("tune.sqlite"), "my notes").unwrap();
+    let (said, hits) = decode("d.csv", &[]);
+    assert!(said.contains("warning: no tuned values") && said.contains("not an SQLite file"), "{said}");
+    assert_eq!(hits, untouched);
+}
