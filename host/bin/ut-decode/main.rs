@@ -50,14 +50,14 @@ Examples:
   # How fast is this machine?
   ut-decode throughput
 
-  # Does AVX-512 pay here? Can this machine show a difference of 0.5 % at all?
-  ut-decode compare simd=avx2 simd=avx512
-  ut-decode aa-test
   # What is each optimisation of the GPU kernels worth? (No GPU needed)
   ut-decode ablation
 
   # Which batch size is best, with how many threads?
   ut-decode sweep --axis batch=16,256,4096 --axis threads=1,2,4
+  # Does AVX-512 pay here? Can this machine show a difference of 0.5 % at all?
+  ut-decode compare simd=avx2 simd=avx512
+  ut-decode aa-test
 
 Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
 
@@ -90,8 +90,6 @@ enum Command {
     Replay(replay::Args),
     AaTest(aa_test::Args),
     Compare(compare::Args),
-    Ablation(ablation::Args),
-    Sweep(sweep::Args),
     /// Print a completion script for your shell.
     ///
     /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
@@ -121,8 +119,6 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
-        Command::Ablation(args) => ablation::run(&args),
-        Command::Sweep(args) => sweep::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);
