@@ -1,6 +1,6 @@
 //! Eight words a vector: AVX2 with BMI.
 
-#[expect(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
+#[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::x86_64::*;
 
 use super::{HeadShuffle, Level, Simd, copy_lane_by_hits, level};

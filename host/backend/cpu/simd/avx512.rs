@@ -1,6 +1,6 @@
 //! Sixteen words a vector: AVX-512 with F, BW, DQ, VL and VBMI2.
 
-#[expect(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
+#[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::x86_64::*;
 
 use super::{HeadShuffle, Level, Simd, level};
