@@ -111,6 +111,28 @@ fn a_configuration_that_hangs_is_killed_and_one_that_crashes_costs_only_itself()
 }
 
 #[test]
+fn a_report_has_the_best_configuration_and_the_verdict() {
+    let place = Place::new();
+    let folder = place.path("new/report");
+    place.says(&tune("synthetic:seed=3,noise=0.02,fail=0.2", &["--report", folder.to_str().unwrap()]));
+    let store = place.store();
+    let evidence = store.run_record(1).unwrap().decision.unwrap();
+    let measured = store.observations(1).unwrap().len();
+    let [html, csv, json] =
+        ["html", "csv", "json"].map(|kind| std::fs::read_to_string(folder.join(format!("run-1.{kind}"))).unwrap());
+    let best = format!("block={}", evidence.chosen.config.0[0]);
+    assert!(html.contains(&best) && html.contains(&evidence.verdict), "{html}");
+    assert!(json.contains(&best) && json.contains(&evidence.verdict), "{json}");
+    assert_eq!(csv.lines().count(), measured + 1, "{csv}");
+    // What cannot be written is said; the run is kept all the same.
+    std::fs::write(place.path("file"), "").unwrap();
+    let file = place.path("file");
+    let error = place.fails(&tune("synthetic:seed=4", &["--report", file.to_str().unwrap()]));
+    assert!(error.contains(file.to_str().unwrap()), "{error}");
+    assert!(place.store().run_record(2).unwrap().decision.is_some());
+}
+
+#[test]
 fn all_failing_is_an_error_with_the_last_cause() {
     let place = Place::new();
     let error = place.fails(&tune("synthetic:fail=1", &[]));
@@ -120,7 +142,9 @@ fn all_failing_is_an_error_with_the_last_cause() {
 #[test]
 fn killed_it_goes_on_where_it_was_and_says_so() {
     let place = Place::new();
-    let arguments = tune("synthetic:seed=3,noise=0.1,sleep=5", &["--budget", "40"]);
+    let folder = place.path("report");
+    let report = folder.to_str().unwrap();
+    let arguments = tune("synthetic:seed=3,noise=0.1,sleep=5", &["--budget", "40", "--report", report]);
     for attempt in 0.. {
         assert!(attempt < 20, "nothing is ever measured");
         let mut child = place.command(&arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
@@ -141,6 +165,9 @@ fn killed_it_goes_on_where_it_was_and_says_so() {
     let store = place.store();
     assert_eq!(store.runs().unwrap().len(), 1);
     assert!(store.lock_files().is_empty());
+    // The report has the measurements of both processes.
+    let csv = std::fs::read_to_string(folder.join("run-1.csv")).unwrap();
+    assert_eq!(csv.lines().count(), store.observations(1).unwrap().len() + 1, "{csv}");
 }
 
 #[test]

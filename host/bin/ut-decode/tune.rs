@@ -11,8 +11,10 @@ use ut_decoding::bench::cpu_tunable;
 use ut_decoding::tuning::budget::Budget;
 use ut_decoding::tuning::interchange::read_recording;
 use ut_decoding::tuning::process::{ProcessDevice, serve_standard_streams};
+use ut_decoding::tuning::report::{Evaluation, Report};
 use ut_decoding::tuning::session::{Progress as Step, Session, tune};
-use ut_decoding::tuning::store::{DeviceIdentity, Store, Task, TunableIdentity, Workload};
+use ut_decoding::tuning::store::contents::RunRecord;
+use ut_decoding::tuning::store::{DeviceIdentity, Evidence, Observation, Store, Task, TunableIdentity, Workload};
 use ut_decoding::tuning::strategy::StrategyKind;
 use ut_decoding::tuning::synthetic::{Faults, Synthetic};
 use ut_decoding::tuning::{Config, Device, Noise, Replay, Space};
@@ -67,6 +69,10 @@ pub struct Args {
     /// Write the decision as JSON here; - is standard output.
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
+    /// Write what was measured and decided as run-N.html (one self-contained page), run-N.csv and run-N.json into this
+    /// folder, which is made if need be.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]
@@ -212,8 +218,45 @@ fn tune_target(args: &Args, target: &Target, device: &mut dyn Device) -> Result<
             }),
         )?;
     }
+    if let Some(directory) = &args.report {
+        let observations = store.observations(tuning.run)?;
+        let name = format!("run-{}", tuning.run);
+        let [page, ..] = report(&record, target, &tuning.evidence, observations)
+            .write(directory, &name)
+            .map_err(|error| format!("{}: {error}", directory.display()))?;
+        say(&format!("report: {}", page.display()));
+    }
     print_beside(args.json.as_deref(), &explain::explain(&record))?;
     Ok(())
+}
+
+/// The report of a run, from what the store keeps of it alone: a run that was continued is reported as if it had not been
+/// interrupted.
+fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations: Vec<Observation>) -> Report {
+    let parameters = record.space.parameters.clone();
+    let chosen = in_words(&parameters, &evidence.chosen.config);
+    let facts = [
+        ("workload", target.workload.to_string()),
+        ("strategy", record.plan.strategy.clone()),
+        ("seed", record.plan.seed.to_string()),
+        ("budget", record.plan.budget.clone()),
+        ("ended because", evidence.stopped.clone()),
+        ("chosen", format!("{chosen}: {}", milliseconds(evidence.chosen.time_ms))),
+        ("verdict", evidence.verdict.clone()),
+    ];
+    Report {
+        title: target.tunable.to_string(),
+        device: target.device.to_string(),
+        facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        parameters,
+        default: target.default.clone(),
+        evaluations: observations
+            .into_iter()
+            .map(|Observation { config, outcome, .. }| Evaluation { config, outcome })
+            .collect(),
+        // The store keeps the verdict of the final rounds, which is among the facts, and not their looks.
+        decisions: Vec::new(),
+    }
 }
 
 /// Shows how the session is getting on.
