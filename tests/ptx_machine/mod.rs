@@ -15,7 +15,7 @@ mod parse;
 use std::collections::HashMap;
 
 use memory::Touch;
-pub use memory::{Address, Memory};
+pub use memory::Memory;
 use parse::{Cmp, Float, Instruction, Kind, Op, Operand, Shuffle, Space, Special, Type};
 
 /// Instructions that a lane may need from one collective to the next.
