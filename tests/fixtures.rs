@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use ut_decoding::backend::cuda::{self, Cuda};
 use ut_decoding::backend::{Backend, BatchReport, Count, Kind};
 use ut_decoding::detector::{Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD};
 use ut_decoding::input::{Bank, Batches, EventBatch, EventHeader, Events, MdfWriter, kind, to_mep};
@@ -85,6 +86,15 @@ fn decode(file: &str, backend: Backend, mep: bool) -> Expected {
     expected
 }
 
+/// All backends, without the GPU where there is none.
+fn backends() -> impl Iterator<Item = Backend> {
+    let no_gpu = cuda::choose(&Cuda, 0).err();
+    if let Some(reason) = &no_gpu {
+        eprintln!("SKIPPED on the cuda backend: {reason}");
+    }
+    Backend::ALL.into_iter().filter(move |&backend| backend != Backend::Cuda || no_gpu.is_none())
+}
+
 #[test]
 fn every_backend_gives_the_hits_and_counts_that_are_written_down() {
     if making() {
@@ -97,7 +107,7 @@ fn every_backend_gives_the_hits_and_counts_that_are_written_down() {
     let expected: BTreeMap<String, Expected> = serde_json::from_slice(&expected).unwrap();
     assert!(expected.keys().eq(&FILES));
     for file in FILES {
-        for backend in Backend::ALL {
+        for backend in backends() {
             for mep in [false, true] {
                 assert_eq!(decode(file, backend, mep), expected[file], "{file}, {backend}, MEP: {mep}");
             }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::cpu::CpuDecoder;
+use super::cuda::{Cuda, CudaConfig, CudaDecoder, StartError, choose};
 use super::emulated::{EmulatedConfig, EmulatedDecoder};
 use super::knobs::Knobs;
 use super::reference::ReferenceDecoder;
@@ -21,11 +22,13 @@ pub enum Backend {
     Cpu,
     /// The kernels of the GPU backend, run on the CPU by an executor that checks every access: slow.
     Emulated,
+    /// An NVIDIA GPU.
+    Cuda,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Reference, Self::Cpu, Self::Emulated];
+    pub const ALL: [Self; 4] = [Self::Reference, Self::Cpu, Self::Emulated, Self::Cuda];
 
     /// The name on the command line, which is also the decoder's.
     pub const fn name(self) -> &'static str {
@@ -33,7 +36,21 @@ impl Backend {
             Self::Reference => "reference",
             Self::Cpu => "cpu",
             Self::Emulated => "emulated",
+            Self::Cuda => "cuda",
         }
+    }
+
+    /// The fastest backend that this machine can run, and why it is not `cuda` where it is not.
+    pub fn best() -> (Self, Option<StartError>) {
+        match choose(&Cuda, 0) {
+            Ok(_) => (Self::Cuda, None),
+            Err(error) => (Self::Cpu, Some(error)),
+        }
+    }
+
+    /// Whether it runs the device kernels, so that their launch parameters are its knobs.
+    pub const fn runs_kernels(self) -> bool {
+        matches!(self, Self::Emulated | Self::Cuda)
     }
 
     /// A decoder of this backend. `threads`: how many a backend that has several may use, 0 for all cores.
@@ -67,6 +84,10 @@ impl Backend {
             Self::Emulated => {
                 let config = EmulatedConfig { launch: knobs.launch, ..EmulatedConfig::default() };
                 Box::new(EmulatedDecoder::new(tables, options, config)?)
+            }
+            Self::Cuda => {
+                let config = CudaConfig { launch: knobs.launch, ..CudaConfig::default() };
+                Box::new(CudaDecoder::new(tables, options, config)?)
             }
         })
     }

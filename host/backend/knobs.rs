@@ -114,7 +114,7 @@ impl Backend {
         match self {
             Self::Reference => &[],
             Self::Cpu => &CPU,
-            Self::Emulated => &KNOBS,
+            Self::Emulated | Self::Cuda => &KNOBS,
         }
     }
 

@@ -9,6 +9,7 @@ pub mod knobs;
 pub mod launch;
 pub mod occupancy;
 mod options;
+pub mod plan;
 pub mod ptx;
 pub mod reference;
 mod report;

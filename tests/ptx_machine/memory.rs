@@ -46,6 +46,23 @@ impl Memory {
         Address { address: BASE + start as u64, len: data.len() }
     }
 
+    /// Memory that a kernel may write; says where it is.
+    pub fn allocate(&mut self, bytes: usize) -> u64 {
+        self.put(&vec![0xA5u8; bytes], true).address
+    }
+
+    /// What the host copies there.
+    pub fn store(&mut self, address: u64, bytes: &[u8]) {
+        let start = (address - BASE) as usize;
+        self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// What the host copies from there.
+    pub fn fetch(&self, address: u64, bytes: &mut [u8]) {
+        let start = (address - BASE) as usize;
+        bytes.copy_from_slice(&self.bytes[start..start + bytes.len()]);
+    }
+
     /// What an allocation of this type holds now.
     pub fn get<T: Pod>(&self, of: Address) -> Vec<T> {
         let start = (of.address - BASE) as usize;

@@ -14,8 +14,8 @@ mod parse;
 
 use std::collections::HashMap;
 
+pub use memory::Memory;
 use memory::Touch;
-pub use memory::{Address, Memory};
 use parse::{Cmp, Float, Instruction, Kind, Op, Operand, Shuffle, Space, Special, Type};
 
 /// Instructions that a lane may need from one collective to the next.

@@ -1,7 +1,9 @@
 //! The one list of backends that every test of the suite runs on.
 
 use super::data::rows;
+use std::sync::LazyLock;
 use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Simd};
+use ut_decoding::backend::cuda::{self, Cuda, CudaConfig, CudaDecoder, StartError};
 use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::backend::reference::ReferenceDecoder;
 use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, UtHits};
@@ -24,6 +26,19 @@ pub fn backends() -> Vec<Backend> {
     }
     if Simd::Avx512.resolve().is_some() {
         backends.push(("cpu, AVX-512", |tables, options| cpu(tables, options, Simd::Avx512, 1)));
+    }
+    // Asked once, and said once.
+    static NO_GPU: LazyLock<Option<StartError>> = LazyLock::new(|| {
+        let reason = cuda::choose(&Cuda, 0).err();
+        if let Some(reason) = &reason {
+            eprintln!("SKIPPED on the cuda backend: {reason}");
+        }
+        reason
+    });
+    if NO_GPU.is_none() {
+        backends.push(("cuda", |tables, options| {
+            Box::new(CudaDecoder::new(tables, options, CudaConfig::default()).expect("the GPU can be used"))
+        }));
     }
     backends
 }

@@ -168,7 +168,7 @@ impl Gpu {
 pub struct Cuda;
 
 /// What the driver calls its error, and what it says about it.
-fn words(error: DriverError) -> String {
+pub(super) fn words(error: DriverError) -> String {
     let name = error.error_name().map_or_else(|_| format!("{error:?}"), |name| name.to_string_lossy().into_owned());
     match error.error_string() {
         Ok(text) => format!("{name} ({})", text.to_string_lossy()),

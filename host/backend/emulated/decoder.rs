@@ -1,7 +1,7 @@
 //! The decoder that runs the device kernels in the executor.
 
 use ut_kernels::bank::layout::Batch;
-use ut_kernels::block::{Global, WARP_SIZE, blocks_of_warps};
+use ut_kernels::block::{Global, blocks_of_warps};
 use ut_kernels::cluster_and_predecode::{
     ClusterInput, ClusterOutput, cluster_and_predecode, cluster_and_predecode_shared_bytes,
 };
@@ -9,30 +9,22 @@ use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::compress_and_make_keys::{GroupRanges, compress_and_make_keys};
 use ut_kernels::count_hits::{CountOutput, count_hits, count_hits_shared_bytes, items_capacity};
 use ut_kernels::decode_in_order::{DecodeInput, decode_in_order};
-use ut_kernels::detector::{BankVersion, BoardLane, SectorConstants, Slot};
+use ut_kernels::detector::BankVersion;
 use ut_kernels::find_permutation::find_permutation;
 use ut_kernels::hit::{Cluster, HitArrays};
 use ut_kernels::prefix_sum::{prefix_sum_offsets, prefix_sum_shared_bytes, prefix_sum_tiles, tiles};
 use ut_kernels::status;
 use ut_kernels::switches::{BatchLayout, Switches};
-use ut_kernels::tables::Tables;
 
 use super::executor::Executor;
 use super::lane::EmulatedBlock;
 use super::stats::LaunchStats;
 use super::violation::Violation;
 use crate::backend::launch::LaunchParams;
-use crate::backend::{
-    BatchReport, Count, DecodeError, DecodeOptions, Decoder, EventReport, Position, UtHits, UtHitsMut,
-};
+use crate::backend::plan::{DeviceTables, add_meta, cluster_options, too_many_hits};
+use crate::backend::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits, UtHitsMut};
 use crate::detector::DetectorTables;
 use crate::input::{BatchView, Layout};
-
-/// Layers of the UT.
-const N_LAYERS: usize = 4;
-
-/// First sector of each layer, and their number.
-const LAYER_SECTORS: [usize; N_LAYERS + 1] = [0, 248, 496, 772, 1048];
 
 /// How an [`EmulatedDecoder`] works; nothing here changes its results.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +50,7 @@ impl Default for EmulatedConfig {
 /// Decodes with the device kernels, on the CPU, checked.
 #[derive(Debug)]
 pub struct EmulatedDecoder {
-    detector: Detector,
+    detector: DeviceTables,
     options: ClusterOptions,
     flip_origin: f32,
     switches: Switches,
@@ -72,61 +64,6 @@ struct Launcher {
     executor: Executor,
     params: LaunchParams,
     stats: Vec<(&'static str, LaunchStats)>,
-}
-
-/// The tables as they would lie on a device.
-#[derive(Debug)]
-struct Detector {
-    version: BankVersion,
-    slots: Vec<Slot>,
-    board_lanes: Vec<BoardLane>,
-    groups: Vec<u16>,
-    sectors: Vec<SectorConstants>,
-    strips_per_hybrid: Vec<u32>,
-    layer_groups: Vec<u32>,
-    n_groups: u32,
-}
-
-impl Detector {
-    fn new(tables: &DetectorTables) -> Self {
-        let board_lanes = tables.boards.lanes.iter().map(|lane| BoardLane {
-            sector: lane.sector,
-            module: lane.module,
-            face: lane.face,
-            stave: lane.stave,
-            layer: lane.layer,
-            side: lane.side,
-            kind: lane.kind,
-            chan_id: lane.chan_id,
-        });
-        let first_group = |layer: usize| {
-            let sectors = &tables.groups[LAYER_SECTORS[layer]..LAYER_SECTORS[layer + 1]];
-            u32::from(sectors.iter().copied().min().unwrap_or(0))
-        };
-        let n_groups = tables.n_groups as u32;
-        Self {
-            version: tables.boards.version,
-            slots: tables.slots.clone(),
-            board_lanes: board_lanes.collect(),
-            groups: tables.groups.clone(),
-            sectors: tables.sectors.clone(),
-            strips_per_hybrid: tables.boards.strips_per_hybrid.clone(),
-            layer_groups: (0..N_LAYERS).map(first_group).chain([n_groups]).collect(),
-            n_groups,
-        }
-    }
-
-    fn view(&self) -> Tables<'_> {
-        Tables {
-            slots: Global::from_slice(&self.slots),
-            board_lanes: Global::from_slice(&self.board_lanes),
-            groups: Global::from_slice(&self.groups),
-            sectors: Global::from_slice(&self.sectors),
-            strips_per_hybrid: Global::from_slice(&self.strips_per_hybrid),
-            layer_groups: Global::from_slice(&self.layer_groups),
-            n_groups: self.n_groups,
-        }
-    }
 }
 
 /// The work buffers, which only grow.
@@ -195,19 +132,12 @@ impl EmulatedDecoder {
     /// When the launch parameters contradict each other, or the tables have more slots than 16 bits can count.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: EmulatedConfig) -> Result<Self, DecodeError> {
         config.launch.validate().map_err(|error| failure(&error.to_string()))?;
-        if tables.slots.len() > usize::from(u16::MAX) {
-            return Err(failure("the board table has more lane slots than 16 bits can count"));
-        }
-        let detector = Detector::new(tables);
-        let flag = |on, flag| if on { flag } else { 0 };
-        let flags = flag(options.clustering, ClusterOptions::CLUSTERING)
-            | flag(options.position == Position::Geometric, ClusterOptions::GEOMETRIC)
-            | flag(options.save_above_max, ClusterOptions::SAVE_ABOVE_MAX);
+        let detector = DeviceTables::new("emulated", tables)?;
         let bins = if config.switches.bins == 1 { 1 } else { config.launch.count_bins() };
         Ok(Self {
             switches: Switches { version: detector.version, bins, ..config.switches },
             detector,
-            options: ClusterOptions { flags, max_size: options.max_cluster_size.get() },
+            options: cluster_options(&options),
             flip_origin: options.flip.origin(),
             work: Work::default(),
             launcher: Launcher {
@@ -340,10 +270,7 @@ impl EmulatedDecoder {
             return Err(failure("the strip buffers are too small for the batch"));
         }
         if work.status[0] & status::HITS_OVERFLOW != 0 {
-            let capacity = hits.id.len();
-            let end = |event: usize| hits.offsets[(event + 1) * n_groups as usize] as usize;
-            let event = (0..batch.n_events).find(|&event| end(event) > capacity).unwrap_or(0);
-            return Err(DecodeError::TooManyHits { event, hits: end(event), capacity });
+            return Err(too_many_hits(hits.offsets, n_groups as usize, hits.id.len()));
         }
         Ok(())
     }
@@ -355,7 +282,9 @@ impl Decoder for EmulatedDecoder {
     }
 
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
-        check_size(&batch, &self.detector)?;
+        let words = [batch.offsets, batch.sizes, batch.types, batch.versions.unwrap_or(&[])];
+        let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);
+        self.detector.check_size("emulated", batch.n_events, batch.raw.len(), most_words)?;
         let mut arrays = hits.begin(batch.n_events, self.detector.n_groups as usize)?;
         report.reset(batch.n_events);
         self.launcher.stats.clear();
@@ -367,29 +296,6 @@ impl Decoder for EmulatedDecoder {
         }
         Ok(())
     }
-}
-
-/// What only the container knew.
-fn add_meta(batch: &BatchView<'_>, event: usize, counts: &mut EventReport) {
-    let meta = batch.meta_of(event);
-    counts.add(Count::OtherTypes, meta.other_banks);
-    if meta.broken && counts.get(Count::BrokenEvent) == 0 {
-        counts.add(Count::BrokenEvent, 1);
-    }
-}
-
-/// Kernels count bytes, words and counters in 32 bits.
-fn check_size(batch: &BatchView<'_>, detector: &Detector) -> Result<(), DecodeError> {
-    let words = [batch.offsets, batch.sizes, batch.types, batch.versions.unwrap_or(&[])];
-    let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);
-    let slots = detector.slots.len() + detector.n_groups as usize + WARP_SIZE as usize;
-    if u32::try_from(batch.raw.len()).is_err() || most_words > (u32::MAX / 4) as usize {
-        return Err(failure("a batch must be smaller than 4 GiB"));
-    }
-    if batch.n_events.checked_mul(slots).is_none_or(|counters| counters > u32::MAX as usize / 2) {
-        return Err(failure(&format!("{} events are too many for one batch", batch.n_events)));
-    }
-    Ok(())
 }
 
 fn failure(message: &str) -> DecodeError {

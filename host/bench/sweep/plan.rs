@@ -88,7 +88,7 @@ impl Limits<'_> {
                 let name = value_text("cpu.simd", setting.get("cpu.simd"));
                 simd.resolve().is_none().then(|| format!("this CPU has no {name} instructions"))
             }
-            Backend::Emulated => self.refuse_launch(setting),
+            Backend::Emulated | Backend::Cuda => self.refuse_launch(setting),
         }
     }
 

@@ -71,13 +71,26 @@ impl ClusterArgs {
     }
 }
 
+/// A parser for a backend, or `auto`.
+fn backend() -> impl TypedValueParser<Value = Backend> {
+    PossibleValuesParser::new(Backend::ALL.map(Backend::name).into_iter().chain(["auto"])).map(|name: String| {
+        name.parse().unwrap_or_else(|_| {
+            let (backend, reason) = Backend::best();
+            if let Some(reason) = reason {
+                eprintln!("--backend auto: taking {backend}, because {reason}");
+            }
+            backend
+        })
+    })
+}
+
 /// What does the work.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Backend")]
 pub struct BackendArgs {
     /// All give the same bits: cpu is fast; reference is plain and slow, to check the others; emulated runs the GPU's
-    /// kernels on the CPU, slowly.
-    #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
+    /// kernels on the CPU, slowly; cuda runs them on an NVIDIA GPU; auto is cuda where there is a GPU, else cpu.
+    #[arg(long, default_value = "cpu", value_parser = backend())]
     pub backend: Backend,
     /// Threads; 0: one a core.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]

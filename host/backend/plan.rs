@@ -1,0 +1,288 @@
+//! What every backend that runs the device kernels must agree on: the tables as they lie on a device, the sizes of the
+//! work buffers, and the launches.
+
+use ut_kernels::block::{Global, WARP_SIZE, blocks_of_warps};
+use ut_kernels::clustering::ClusterOptions;
+use ut_kernels::count_hits::items_capacity;
+use ut_kernels::detector::{BankVersion, BoardLane, SectorConstants, Slot};
+use ut_kernels::prefix_sum::tiles;
+use ut_kernels::tables::Tables;
+
+use super::launch::LaunchParams;
+use super::ptx::Kernel;
+use super::{Count, DecodeError, DecodeOptions, EventReport, Position};
+use crate::detector::DetectorTables;
+use crate::input::BatchView;
+
+/// Layers of the UT.
+const N_LAYERS: usize = 4;
+
+/// First sector of each layer, and their number.
+const LAYER_SECTORS: [usize; N_LAYERS + 1] = [0, 248, 496, 772, 1048];
+
+/// The tables of a detector as they lie on a device.
+#[derive(Clone, Debug)]
+pub struct DeviceTables {
+    /// Format of the banks.
+    pub version: BankVersion,
+    /// As [`Tables::slots`].
+    pub slots: Vec<Slot>,
+    /// As [`Tables::board_lanes`].
+    pub board_lanes: Vec<BoardLane>,
+    /// As [`Tables::groups`].
+    pub groups: Vec<u16>,
+    /// As [`Tables::sectors`].
+    pub sectors: Vec<SectorConstants>,
+    /// As [`Tables::strips_per_hybrid`].
+    pub strips_per_hybrid: Vec<u32>,
+    /// As [`Tables::layer_groups`].
+    pub layer_groups: Vec<u32>,
+    /// As [`Tables::n_groups`].
+    pub n_groups: u32,
+}
+
+impl DeviceTables {
+    /// The tables for `backend`.
+    ///
+    /// # Errors
+    /// When there are more lane slots than 16 bits can count.
+    pub fn new(backend: &'static str, tables: &DetectorTables) -> Result<Self, DecodeError> {
+        if tables.slots.len() > usize::from(u16::MAX) {
+            let message = "the board table has more lane slots than 16 bits can count".to_owned();
+            return Err(DecodeError::Device { backend, message });
+        }
+        let board_lanes = tables.boards.lanes.iter().map(|lane| BoardLane {
+            sector: lane.sector,
+            module: lane.module,
+            face: lane.face,
+            stave: lane.stave,
+            layer: lane.layer,
+            side: lane.side,
+            kind: lane.kind,
+            chan_id: lane.chan_id,
+        });
+        let first_group = |layer: usize| {
+            let sectors = &tables.groups[LAYER_SECTORS[layer]..LAYER_SECTORS[layer + 1]];
+            u32::from(sectors.iter().copied().min().unwrap_or(0))
+        };
+        let n_groups = tables.n_groups as u32;
+        Ok(Self {
+            version: tables.boards.version,
+            slots: tables.slots.clone(),
+            board_lanes: board_lanes.collect(),
+            groups: tables.groups.clone(),
+            sectors: tables.sectors.clone(),
+            strips_per_hybrid: tables.boards.strips_per_hybrid.clone(),
+            layer_groups: (0..N_LAYERS).map(first_group).chain([n_groups]).collect(),
+            n_groups,
+        })
+    }
+
+    /// Boards of the table.
+    pub const fn n_boards(&self) -> u32 {
+        self.strips_per_hybrid.len() as u32
+    }
+
+    /// The tables where they are, in the host's memory.
+    pub fn view(&self) -> Tables<'_> {
+        Tables {
+            slots: Global::from_slice(&self.slots),
+            board_lanes: Global::from_slice(&self.board_lanes),
+            groups: Global::from_slice(&self.groups),
+            sectors: Global::from_slice(&self.sectors),
+            strips_per_hybrid: Global::from_slice(&self.strips_per_hybrid),
+            layer_groups: Global::from_slice(&self.layer_groups),
+            n_groups: self.n_groups,
+        }
+    }
+
+    /// Checks that what the kernels count in 32 bits (bytes, words, counters) can be: `most_words` is the length of the
+    /// longest of the batch's arrays of words.
+    ///
+    /// # Errors
+    /// When the batch is too large.
+    pub fn check_size(
+        &self,
+        backend: &'static str,
+        n_events: usize,
+        raw_bytes: usize,
+        most_words: usize,
+    ) -> Result<(), DecodeError> {
+        let failure = |message| Err(DecodeError::Device { backend, message });
+        let slots = self.slots.len() + self.n_groups as usize + WARP_SIZE as usize;
+        if u32::try_from(raw_bytes).is_err() || most_words > (u32::MAX / 4) as usize {
+            return failure("a batch must be smaller than 4 GiB".to_owned());
+        }
+        if n_events.checked_mul(slots).is_none_or(|counters| counters > u32::MAX as usize / 2) {
+            return failure(format!("{n_events} events are too many for one batch"));
+        }
+        Ok(())
+    }
+}
+
+/// Clustering options as the kernels take them.
+pub fn cluster_options(options: &DecodeOptions) -> ClusterOptions {
+    let flag = |on, flag| if on { flag } else { 0 };
+    ClusterOptions {
+        flags: flag(options.clustering, ClusterOptions::CLUSTERING)
+            | flag(options.position == Position::Geometric, ClusterOptions::GEOMETRIC)
+            | flag(options.save_above_max, ClusterOptions::SAVE_ABOVE_MAX),
+        max_size: options.max_cluster_size.get(),
+    }
+}
+
+/// Adds to an event's counters what only the container knew.
+pub fn add_meta(batch: &BatchView<'_>, event: usize, counts: &mut EventReport) {
+    let meta = batch.meta_of(event);
+    counts.add(Count::OtherTypes, meta.other_banks);
+    if meta.broken && counts.get(Count::BrokenEvent) == 0 {
+        counts.add(Count::BrokenEvent, 1);
+    }
+}
+
+/// The error that the hits of a batch, whose groups end at `offsets`, are more than `capacity`.
+pub fn too_many_hits(offsets: &[u32], n_groups: usize, capacity: usize) -> DecodeError {
+    let ends = || offsets.iter().step_by(n_groups.max(1)).skip(1).map(|&end| end as usize);
+    let event = ends().position(|end| end > capacity).unwrap_or(0);
+    DecodeError::TooManyHits { event, hits: ends().nth(event).unwrap_or(0), capacity }
+}
+
+/// Grid, block and shared memory of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Blocks.
+    pub grid: u32,
+    /// Threads of a block, x and y.
+    pub block: (u32, u32),
+    /// Bytes of dynamic shared memory of a block.
+    pub shared_bytes: u32,
+}
+
+/// The launches and buffers of one batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Events; at least 1.
+    pub events: u32,
+    /// Counters of each kind: events × groups.
+    pub counters: u32,
+    /// Elements of the lane lists.
+    pub items: usize,
+    version: BankVersion,
+    n_boards: u32,
+    n_groups: u32,
+    params: LaunchParams,
+}
+
+impl Plan {
+    /// The plan for a batch of `n_events` that [`DeviceTables::check_size`] let pass.
+    pub fn new(tables: &DeviceTables, params: LaunchParams, n_events: usize) -> Self {
+        let (version, n_boards, n_groups) = (tables.version, tables.n_boards(), tables.n_groups);
+        Self {
+            events: n_events as u32,
+            counters: (n_events * n_groups as usize) as u32,
+            items: n_events * items_capacity(version, n_boards) as usize,
+            version,
+            n_boards,
+            n_groups,
+            params,
+        }
+    }
+
+    /// Tiles of a prefix sum over the counters.
+    pub const fn tiles(&self) -> u32 {
+        tiles(self.counters, self.params.scan_block_x())
+    }
+
+    /// How a kernel is launched.
+    pub const fn shape(&self, kernel: Kernel) -> Shape {
+        let params = self.params;
+        let (grid, block) = match kernel {
+            Kernel::CountHits => (self.events, (params.count_block_x(), 1)),
+            Kernel::PrefixSumTiles | Kernel::PrefixSumOffsets => (self.tiles(), (params.scan_block_x(), 1)),
+            Kernel::ClusterAndPredecode => (self.events, params.cluster_block()),
+            Kernel::CompressAndMakeKeys => {
+                let x = params.compress_block_x();
+                (blocks_of_warps(self.counters, x), (x, 1))
+            }
+            Kernel::FindPermutation => {
+                let x = params.sort_block_x();
+                (blocks_of_warps(self.counters, x), (x, 1))
+            }
+            Kernel::DecodeInOrder => (self.events, (params.decode_block_x(), 1)),
+        };
+        Shape { grid, block, shared_bytes: kernel.shared_bytes(self.version, self.n_boards, self.n_groups) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detector::Grouping;
+    use crate::synth;
+    use ut_kernels::bank::layout::Batch;
+    use ut_kernels::cluster_and_predecode::{ClusterInput, ClusterOutput};
+    use ut_kernels::compress_and_make_keys::GroupRanges;
+    use ut_kernels::count_hits::CountOutput;
+    use ut_kernels::decode_in_order::DecodeInput;
+    use ut_kernels::hit::HitArrays;
+
+    fn tables() -> DeviceTables {
+        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();
+        DeviceTables::new("emulated", &tables).unwrap()
+    }
+
+    #[test]
+    fn every_counter_has_a_thread_or_a_warp_and_every_event_a_block() {
+        let tables = tables();
+        for n_events in [1, 2, 31, 1000] {
+            let plan = Plan::new(&tables, LaunchParams::default(), n_events);
+            assert_eq!(plan.counters as usize, n_events * tables.n_groups as usize);
+            assert_eq!(plan.items, n_events * items_capacity(tables.version, tables.n_boards()) as usize);
+            for kernel in [Kernel::CountHits, Kernel::ClusterAndPredecode, Kernel::DecodeInOrder] {
+                assert_eq!(plan.shape(kernel).grid as usize, n_events, "{kernel:?}");
+            }
+            for kernel in [Kernel::PrefixSumTiles, Kernel::PrefixSumOffsets] {
+                let Shape { grid, block, .. } = plan.shape(kernel);
+                assert!((grid - 1) * block.0 < plan.counters && plan.counters <= grid * block.0, "{kernel:?}");
+            }
+            for kernel in [Kernel::CompressAndMakeKeys, Kernel::FindPermutation] {
+                let Shape { grid, block, .. } = plan.shape(kernel);
+                let warps = block.0 / WARP_SIZE;
+                assert!((grid - 1) * warps < plan.counters && plan.counters <= grid * warps, "{kernel:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn batches_that_32_bits_cannot_count_are_refused() {
+        let tables = tables();
+        let most = u32::MAX as usize;
+        assert!(tables.check_size("emulated", 1000, most, most / 4).is_ok());
+        assert!(tables.check_size("emulated", 1, most + 1, 0).is_err());
+        assert!(tables.check_size("emulated", 1, 0, most / 4 + 1).is_err());
+        assert!(tables.check_size("emulated", usize::MAX, 0, 0).is_err());
+        assert!(tables.check_size("emulated", most, 0, 0).is_err());
+    }
+
+    #[test]
+    fn the_first_event_whose_hits_no_longer_fit_is_named() {
+        let offsets = [0, 1, 2, 5, 9, 9, 12];
+        for (capacity, event, hits) in [(11, 2, 12), (8, 1, 9), (1, 0, 2)] {
+            let error = too_many_hits(&offsets, 2, capacity);
+            let DecodeError::TooManyHits { event: e, hits: h, capacity: c } = error else { panic!("{error}") };
+            assert_eq!((e, h, c), (event, hits, capacity));
+        }
+    }
+
+    #[test]
+    fn arguments_are_as_large_as_the_ptx_takes_them() {
+        // Views are a pointer, a length, and a tag or padding.
+        assert_eq!((size_of::<Global<'_, u8>>(), size_of::<ut_kernels::block::GlobalMut<'_, u8>>()), (16, 16));
+        assert_eq!((size_of::<Batch<'_>>(), size_of::<Tables<'_>>()), (5 * 16 + 8, 6 * 16 + 8));
+        assert_eq!((size_of::<CountOutput<'_>>(), size_of::<ClusterOptions>()), (4 * 16, 8));
+        assert_eq!((size_of::<ClusterInput<'_>>(), size_of::<ClusterOutput<'_>>()), (4 * 16, 4 * 16));
+        assert_eq!((size_of::<GroupRanges<'_>>(), size_of::<DecodeInput<'_>>()), (3 * 16, 3 * 16));
+        assert_eq!(size_of::<HitArrays<'_>>(), 7 * 16);
+    }
+}
