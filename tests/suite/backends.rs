@@ -11,6 +11,15 @@ use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables
 /// A backend of the list: what it is called here, and how it is made.
 pub type Backend = (&'static str, fn(&DetectorTables, DecodeOptions) -> Box<dyn Decoder>);
 
+/// Why there is no GPU to test on. Asked once, and said once.
+static NO_GPU: LazyLock<Option<StartError>> = LazyLock::new(|| {
+    let reason = cuda::choose(&Cuda, 0).err();
+    if let Some(reason) = &reason {
+        eprintln!("SKIPPED on the cuda backend: {reason}");
+    }
+    reason
+});
+
 /// Every backend that can run on this machine. The first one is the reference.
 pub fn backends() -> Vec<Backend> {
     let mut backends: Vec<Backend> = vec![
@@ -27,14 +36,6 @@ pub fn backends() -> Vec<Backend> {
     if Simd::Avx512.resolve().is_some() {
         backends.push(("cpu, AVX-512", |tables, options| cpu(tables, options, Simd::Avx512, 1)));
     }
-    // Asked once, and said once.
-    static NO_GPU: LazyLock<Option<StartError>> = LazyLock::new(|| {
-        let reason = cuda::choose(&Cuda, 0).err();
-        if let Some(reason) = &reason {
-            eprintln!("SKIPPED on the cuda backend: {reason}");
-        }
-        reason
-    });
     if NO_GPU.is_none() {
         backends.push(("cuda", |tables, options| {
             Box::new(CudaDecoder::new(tables, options, CudaConfig::default()).expect("the GPU can be used"))
