@@ -16,3 +16,8 @@ pub mod tuning;
 pub use backend::{Backend, BatchReport, DecodeError, DecodeOptions, Decoder, Flip, Position, UtHits};
 pub use detector::{DetectorTables, Grouping};
 pub use input::{BatchView, EventBatch, EventMeta, Layout};
+
+/// The README's program compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
