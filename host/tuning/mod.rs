@@ -3,49 +3,29 @@
 //! Nothing here knows of the UT: whatever has a space of parameters and a way to measure one configuration can be
 //! tuned: a kernel, the CPU decoder, a replayed recording, a synthetic device.
 
-pub mod aa;
-pub mod budget;
-pub mod compare;
-pub mod drift;
-mod enumerate;
+mod decide;
+mod device;
 pub mod expression;
-mod expression_list;
-pub mod expression_number;
-mod expression_program;
-mod gp;
-mod gp_learn;
-pub mod groups;
 pub mod interchange;
 pub mod online;
-pub mod process;
-pub mod racing;
-pub mod racing_score;
-pub mod replay;
-mod replay_csv;
 pub mod report;
-pub mod samples;
-pub mod score;
-pub mod session;
+mod search;
 pub mod space;
-mod space_builder;
-mod space_file;
-pub mod statistics;
 pub mod store;
 pub mod strategy;
-pub mod synthetic;
-mod t1;
 pub mod tuned;
-pub mod verdict;
 pub mod watch;
-pub mod workloads;
 
 use std::fmt;
 
-pub use replay::{Noise, Recording, Replay};
+pub use decide::{aa, compare, drift, groups, samples, statistics, verdict, workloads};
+pub use device::replay::{Noise, Recording, Replay};
+pub use device::{process, replay, synthetic};
+pub use search::{budget, racing, racing_score, score, session};
+pub use space::builder::{DeviceLimits, Footprint, SpaceBuilder};
+pub use space::file::{parse_toml, read_toml};
+pub use space::t1::{parse_t1, read_t1};
 pub use space::{ConfigIndex, ConstraintReport, Parameter, Space, SpaceError, SpaceReport};
-pub use space_builder::{DeviceLimits, Footprint, SpaceBuilder};
-pub use space_file::{parse_toml, read_toml};
-pub use t1::{parse_t1, read_t1};
 
 /// The value of one parameter.
 #[derive(Clone, Debug, PartialEq, PartialOrd, serde::Serialize, serde::Deserialize)]

@@ -15,9 +15,9 @@
 
 use super::draw::Draw;
 use super::{Strategy, search_time};
-use crate::tuning::gp::{Candidates, Point, Prior, Process};
-use crate::tuning::gp_learn::Learner;
 use crate::tuning::space::{ConfigIndex, Space};
+use crate::tuning::strategy::gp::{Candidates, Point, Prior, Process};
+use crate::tuning::strategy::gp_learn::Learner;
 use crate::tuning::{Outcome, Parameter, Value};
 
 /// Configurations that the model covers at most.

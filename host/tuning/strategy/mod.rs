@@ -7,6 +7,8 @@
 mod bayesian;
 pub(crate) mod draw;
 mod exhaustive;
+mod gp;
+mod gp_learn;
 mod local;
 mod random;
 

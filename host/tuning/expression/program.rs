@@ -1,22 +1,22 @@
 //! Expressions compiled to straight-line code.
 //!
 //! All expressions of a space share one [`Graph`]: equal parts are one node, whose operands stand before it. Nothing
-//! jumps (see [`expression_number`](super::expression_number)), so the enumeration may compute every node as soon as its
+//! jumps (see [`number`](super::number)), so the enumeration may compute every node as soon as its
 //! parameters are bound, once for all combinations of the others.
 
 use std::collections::HashMap;
 
-use super::Value;
-use super::enumerate::Rule;
-use super::expression::{Binary, Comparison, Expr, ExpressionError, Function, Unary};
-use super::expression_number::{Fault, Number, binary, compare};
+use crate::tuning::Value;
+use crate::tuning::expression::number::{Fault, Number, binary, compare};
+use crate::tuning::expression::{Binary, Comparison, Expr, ExpressionError, Function, Unary};
+use crate::tuning::space::enumerate::Rule;
 
 /// The place of a node in its graph.
-pub(super) type NodeId = u32;
+pub(in crate::tuning) type NodeId = u32;
 
 /// What a node computes from earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Node {
+pub(in crate::tuning) enum Node {
     Constant(Number),
     /// The value of a parameter, by its place in the space.
     Parameter(u32),
@@ -34,7 +34,7 @@ pub(super) enum Node {
 }
 
 impl Node {
-    pub(super) fn operands(self) -> impl Iterator<Item = NodeId> {
+    pub(in crate::tuning) fn operands(self) -> impl Iterator<Item = NodeId> {
         let operands = match self {
             Self::Constant(_) | Self::Parameter(_) => [None; 3],
             Self::Minus(a) | Self::Plus(a) | Self::Not(a) | Self::Abs(a) | Self::Int(a) => [Some(a), None, None],
@@ -48,7 +48,7 @@ impl Node {
 
     /// Its value, where `value` gives those of its operands. A parameter's is not known here.
     #[inline]
-    pub(super) fn compute(self, value: impl Fn(NodeId) -> Number) -> Number {
+    pub(in crate::tuning) fn compute(self, value: impl Fn(NodeId) -> Number) -> Number {
         match self {
             Self::Constant(number) => number,
             Self::Parameter(_) => Number::Bad(Fault::Type),
@@ -72,8 +72,8 @@ impl Node {
 
 /// The nodes of expressions over the same parameters.
 #[derive(Clone, Debug)]
-pub(super) struct Graph {
-    pub(super) nodes: Vec<Node>,
+pub(in crate::tuning) struct Graph {
+    pub(in crate::tuning) nodes: Vec<Node>,
     known: HashMap<Node, NodeId>,
     texts: Vec<String>,
     /// What a name stands for.
@@ -82,7 +82,7 @@ pub(super) struct Graph {
 
 impl Graph {
     /// A graph whose nodes `0..parameters` are the parameters.
-    pub(super) fn new(parameters: &[String]) -> Self {
+    pub(in crate::tuning) fn new(parameters: &[String]) -> Self {
         let mut graph =
             Self { nodes: Vec::new(), known: HashMap::new(), texts: vec![String::new()], names: HashMap::new() };
         for (place, name) in parameters.iter().enumerate() {
@@ -93,19 +93,19 @@ impl Graph {
     }
 
     /// Lets `name` stand for `node` from here on.
-    pub(super) fn define(&mut self, name: &str, node: NodeId) {
+    pub(in crate::tuning) fn define(&mut self, name: &str, node: NodeId) {
         self.names.insert(name.to_owned(), node);
     }
 
     /// Lets `name` stand for `value`.
-    pub(super) fn constant(&mut self, name: &str, value: &Value) {
+    pub(in crate::tuning) fn constant(&mut self, name: &str, value: &Value) {
         let number = self.number(value);
         let node = self.add(Node::Constant(number));
         self.define(name, node);
     }
 
     /// `value` as the graph computes with it.
-    pub(super) fn number(&mut self, value: &Value) -> Number {
+    pub(in crate::tuning) fn number(&mut self, value: &Value) -> Number {
         match value {
             Value::Bool(value) => Number::Bool(*value),
             Value::Int(value) => Number::Int(*value),
@@ -157,7 +157,7 @@ impl Graph {
     ///
     /// # Errors
     /// A name that is not defined; a list where one value is wanted.
-    pub(super) fn compile(&mut self, expr: &Expr) -> Result<NodeId, ExpressionError> {
+    pub(in crate::tuning) fn compile(&mut self, expr: &Expr) -> Result<NodeId, ExpressionError> {
         let node = match expr {
             Expr::Literal(value) => Node::Constant(self.number(value)),
             Expr::Name(name) => {
@@ -254,7 +254,7 @@ impl Graph {
     }
 
     /// The parameters that a rule asks for, by their places, in ascending order.
-    pub(super) fn parameters_of(&self, rule: &Rule) -> Vec<usize> {
+    pub(in crate::tuning) fn parameters_of(&self, rule: &Rule) -> Vec<usize> {
         let mut places: Vec<usize> = match rule {
             Rule::Closure(places, _) => places.clone(),
             Rule::Node(root) => {
@@ -287,7 +287,7 @@ pub struct Program {
 }
 
 impl Program {
-    pub(super) fn new(graph: Graph, root: NodeId) -> Self {
+    pub(in crate::tuning) fn new(graph: Graph, root: NodeId) -> Self {
         Self { graph, root }
     }
 

@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use super::{Config, Device, Failure, FailureKind, Outcome};
+use crate::tuning::{Config, Device, Failure, FailureKind, Outcome};
 
 /// What the child is asked.
 #[derive(serde::Serialize, serde::Deserialize)]

@@ -2,12 +2,16 @@
 //!
 //! Names, numbers, strings, `True`, `False`; `or and not`, chained comparisons, `in` a list; `| ^ & << >> + - * / // % **`;
 //! `a if c else b`; `abs int max min`; and for lists of values `[…]`, `+`, `range`, `list` and comprehensions. This file
-//! parses; [`expression_program`](super::expression_program) compiles what has one value, and
-//! [`expression_list`](super::expression_list) evaluates what is a list.
+//! parses; `program` compiles what has one value, and
+//! `list` evaluates what is a list.
 
-use super::Value;
+pub(in crate::tuning) mod list;
+pub mod number;
+pub(in crate::tuning) mod program;
 
-pub use super::expression_program::Program;
+use crate::tuning::Value;
+
+pub use crate::tuning::expression::program::Program;
 
 /// Longer expressions are refused.
 const LONGEST: usize = 1 << 16;
@@ -37,7 +41,7 @@ pub enum ExpressionError {
     Shape(String),
     /// It cannot be computed.
     #[error("{0}")]
-    Fault(super::expression_number::Fault),
+    Fault(number::Fault),
 }
 
 /// A parsed expression.

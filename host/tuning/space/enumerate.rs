@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use super::Value;
-use super::expression_number::{Fault, Number};
-use super::expression_program::{Graph, Node, NodeId};
-use super::space::{ConstraintReport, Parameter, SpaceError, SpaceReport, strides};
+use crate::tuning::Value;
+use crate::tuning::expression::number::{Fault, Number};
+use crate::tuning::expression::program::{Graph, Node, NodeId};
+use crate::tuning::space::{ConstraintReport, Parameter, SpaceError, SpaceReport, strides};
 
 /// Values tried in all before the enumeration is given up.
 const MOST_STEPS: u64 = 2_000_000_000;
@@ -17,11 +17,11 @@ const MOST_STEPS: u64 = 2_000_000_000;
 const MOST_VALID: usize = 1 << 27;
 
 /// What a closure decides on: one value of each parameter that it asked for, in its order.
-pub(super) type Predicate = Arc<dyn Fn(&[&Value]) -> bool + Send + Sync>;
+pub(in crate::tuning) type Predicate = Arc<dyn Fn(&[&Value]) -> bool + Send + Sync>;
 
 /// What decides whether a combination is valid.
 #[derive(Clone)]
-pub(super) enum Rule {
+pub(in crate::tuning) enum Rule {
     /// An expression, by its node.
     Node(NodeId),
     /// A closure over these parameters, by their places.
@@ -29,18 +29,18 @@ pub(super) enum Rule {
 }
 
 /// Constraints over parameters, ready to be enumerated.
-pub(super) struct Problem<'a> {
-    pub(super) parameters: &'a [Parameter],
-    pub(super) graph: Graph,
+pub(in crate::tuning) struct Problem<'a> {
+    pub(in crate::tuning) parameters: &'a [Parameter],
+    pub(in crate::tuning) graph: Graph,
     /// Names and rules.
-    pub(super) constraints: Vec<(String, Rule)>,
+    pub(in crate::tuning) constraints: Vec<(String, Rule)>,
 }
 
 /// The sorted keys of the valid combinations, with the strides, and the report.
-pub(super) struct Enumerated {
-    pub(super) keys: Vec<u64>,
-    pub(super) strides: Vec<u64>,
-    pub(super) report: SpaceReport,
+pub(in crate::tuning) struct Enumerated {
+    pub(in crate::tuning) keys: Vec<u64>,
+    pub(in crate::tuning) strides: Vec<u64>,
+    pub(in crate::tuning) report: SpaceReport,
 }
 
 /// What is done once a level's value is set.
@@ -79,7 +79,7 @@ impl Problem<'_> {
     ///
     /// # Errors
     /// More combinations than 2^64, or so many to visit that it is given up.
-    pub(super) fn enumerate(mut self) -> Result<Enumerated, SpaceError> {
+    pub(in crate::tuning) fn enumerate(mut self) -> Result<Enumerated, SpaceError> {
         let (strides, combinations) = strides(self.parameters.iter().map(|parameter| parameter.values().len()))?;
         let uses = self.uses();
         let order = self.order(&uses);

@@ -5,10 +5,10 @@
 //! separately. In the end the whole chain is measured with everything that was chosen against all defaults, and only
 //! that verdict counts: what looked good apart may cost in the chain, through caches, clocks and memory.
 
-use super::compare::{Comparison, Dropped, Plan, compare};
-use super::verdict::{Side, Verdict};
-use super::watch::Watch;
-use super::{Config, Device, Failure, Outcome};
+use crate::tuning::compare::{Comparison, Dropped, Plan, compare};
+use crate::tuning::verdict::{Side, Verdict};
+use crate::tuning::watch::Watch;
+use crate::tuning::{Config, Device, Failure, Outcome};
 use serde::{Deserialize, Serialize};
 
 /// What is timed when a chain runs.
@@ -122,7 +122,7 @@ impl Device for Part<'_> {
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
         if !self.put(config) {
             let message = format!("{} values do not fit the kernels", config.0.len());
-            return Outcome::Failed(Failure { kind: super::FailureKind::Constraint, message });
+            return Outcome::Failed(Failure { kind: crate::tuning::FailureKind::Constraint, message });
         }
         self.chain.measure(&self.configs, self.span, launches)
     }

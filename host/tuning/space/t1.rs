@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::Value;
-use super::expression_list::values;
-use super::space::SpaceError;
-use super::space_builder::SpaceBuilder;
-use super::space_file::read_limited;
+use crate::tuning::Value;
+use crate::tuning::expression::list::values;
+use crate::tuning::space::SpaceError;
+use crate::tuning::space::builder::SpaceBuilder;
+use crate::tuning::space::file::read_limited;
 
 #[derive(serde::Deserialize)]
 struct Document {

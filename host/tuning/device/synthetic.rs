@@ -13,9 +13,9 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::space::Space;
-use super::strategy::draw::mix;
-use super::{Config, Device, Failure, FailureKind, Outcome, Value};
+use crate::tuning::space::Space;
+use crate::tuning::strategy::draw::mix;
+use crate::tuning::{Config, Device, Failure, FailureKind, Outcome, Value};
 
 /// What is wrong with a synthetic device. All zero: nothing.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,7 +11,7 @@
 //! be estimated from so few launches and would be mistaken for a property of the candidate; and the first launch where it
 //! was the slowest, which pays for caches and clocks.
 
-use super::{Failure, FailureKind, Outcome};
+use crate::tuning::{Failure, FailureKind, Outcome};
 
 /// How a race is run.
 #[derive(Clone, Copy, Debug, PartialEq)]

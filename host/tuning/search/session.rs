@@ -10,15 +10,15 @@
 
 use std::fmt::Write as _;
 
-use super::budget::{Budget, Spent};
-use super::compare::{self, Ruling};
-use super::space::ConfigIndex;
-use super::statistics;
-use super::store::{Contender, Evidence, Plan, Recorder, Store, StoreError, Task};
-use super::strategy::{StrategyKind, search_time};
-use super::verdict::Rules;
-use super::watch::NoWatch;
-use super::{Config, Device, Failure, FailureKind, Outcome};
+use crate::tuning::budget::{Budget, Spent};
+use crate::tuning::compare::{self, Ruling};
+use crate::tuning::space::ConfigIndex;
+use crate::tuning::statistics;
+use crate::tuning::store::{Contender, Evidence, Plan, Recorder, Store, StoreError, Task};
+use crate::tuning::strategy::{StrategyKind, search_time};
+use crate::tuning::verdict::Rules;
+use crate::tuning::watch::NoWatch;
+use crate::tuning::{Config, Device, Failure, FailureKind, Outcome};
 
 /// A strategy is asked what is still to be gained every so many evaluations.
 const ASK_EVERY: usize = 8;

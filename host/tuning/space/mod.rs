@@ -7,8 +7,13 @@
 //! Spaces come from three places: declared and enumerated (`SpaceBuilder`), read
 //! from a T1 or a TOML file, or recorded ([`Space::recorded`]), where the rows themselves say what is valid.
 
-use super::expression::Program;
-use super::{Config, Value};
+pub(in crate::tuning) mod builder;
+pub(in crate::tuning) mod enumerate;
+pub(in crate::tuning) mod file;
+pub(in crate::tuning) mod t1;
+
+use crate::tuning::expression::Program;
+use crate::tuning::{Config, Value};
 
 /// The place of a configuration in the list of the valid ones of its space: `0..space.len()`.
 pub type ConfigIndex = usize;
@@ -49,7 +54,7 @@ pub enum SpaceError {
         /// Whose expression it is.
         what: String,
         /// What is wrong with it.
-        source: super::expression::ExpressionError,
+        source: crate::tuning::expression::ExpressionError,
     },
     /// A closure that asks for a parameter that is not there.
     #[error("constraint {constraint:?} asks for {name:?}, which is no parameter")]
@@ -191,7 +196,9 @@ impl std::fmt::Display for SpaceReport {
 }
 
 /// The strides of the keys, and the number of combinations.
-pub(super) fn strides(sizes: impl DoubleEndedIterator<Item = usize> + Clone) -> Result<(Vec<u64>, u64), SpaceError> {
+pub(in crate::tuning) fn strides(
+    sizes: impl DoubleEndedIterator<Item = usize> + Clone,
+) -> Result<(Vec<u64>, u64), SpaceError> {
     if sizes.clone().any(|size| size == 0) {
         return Ok((sizes.map(|_| 0).collect(), 0));
     }
@@ -209,7 +216,7 @@ pub(super) fn strides(sizes: impl DoubleEndedIterator<Item = usize> + Clone) -> 
 
 impl Space {
     /// A space whose valid keys are known.
-    pub(super) fn from_keys(
+    pub(in crate::tuning) fn from_keys(
         parameters: Vec<Parameter>,
         strides: Vec<u64>,
         mut keys: Vec<u64>,
@@ -350,7 +357,7 @@ impl Space {
 }
 
 /// That no name is there twice.
-pub(super) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), SpaceError> {
+pub(in crate::tuning) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), SpaceError> {
     let mut seen = std::collections::HashSet::new();
     for name in names {
         if !seen.insert(name) {

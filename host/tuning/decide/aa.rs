@@ -3,11 +3,11 @@
 //! It answers two questions before anybody believes a comparison made here: how often does this machine, now, call equals
 //! different; and how small a difference could it show in a given time.
 
-use super::compare::{Dropped, Plan, measure_block, warm_up};
-use super::statistics::{effective_count, mean, student_critical, variance};
-use super::verdict::{Block, Judgement, Method, Rules, Verdict, judge};
-use super::watch::Watch;
-use super::{Config, Device, Failure};
+use crate::tuning::compare::{Dropped, Plan, measure_block, warm_up};
+use crate::tuning::statistics::{effective_count, mean, student_critical, variance};
+use crate::tuning::verdict::{Block, Judgement, Method, Rules, Verdict, judge};
+use crate::tuning::watch::Watch;
+use crate::tuning::{Config, Device, Failure};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};

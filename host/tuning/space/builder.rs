@@ -22,12 +22,12 @@
 
 use std::sync::Arc;
 
-use super::Value;
-use super::enumerate::{Problem, Rule};
-use super::expression::{Expr, ExpressionError};
-use super::expression_list::LONGEST;
-use super::expression_program::{Graph, Program};
-use super::space::{Parameter, Space, SpaceError, SpaceReport, unique};
+use crate::tuning::Value;
+use crate::tuning::expression::list::LONGEST;
+use crate::tuning::expression::program::{Graph, Program};
+use crate::tuning::expression::{Expr, ExpressionError};
+use crate::tuning::space::enumerate::{Problem, Rule};
+use crate::tuning::space::{Parameter, Space, SpaceError, SpaceReport, unique};
 
 /// More parameters are refused.
 const MOST_PARAMETERS: usize = 256;
@@ -47,7 +47,7 @@ pub struct SpaceBuilder {
 #[derive(Clone)]
 enum Constraint {
     Expression(String),
-    Closure(Vec<String>, super::enumerate::Predicate),
+    Closure(Vec<String>, crate::tuning::space::enumerate::Predicate),
 }
 
 /// What a device allows one block to use.
@@ -138,7 +138,7 @@ impl SpaceBuilder {
         self
     }
 
-    /// A condition on parameters, constants and derived values, in [Python's words](super::expression).
+    /// A condition on parameters, constants and derived values, in [Python's words](crate::tuning::expression).
     pub fn constraint(self, expression: &str) -> Self {
         self.named_constraint(expression, expression)
     }

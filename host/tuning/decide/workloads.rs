@@ -3,7 +3,7 @@
 //! A trigger sees pp at low and high rate and PbPb; what is best for one costs on another. Everything here works on a
 //! [`Matrix`] of what each set costs on each workload, measured by whoever can.
 
-use super::Config;
+use crate::tuning::Config;
 use serde::{Deserialize, Serialize};
 
 /// Times of parameter sets on workloads.

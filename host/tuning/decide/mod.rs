@@ -1,0 +1,10 @@
+//! What to believe of measurements: statistics, verdicts, and the decisions that rest on them.
+
+pub mod aa;
+pub mod compare;
+pub mod drift;
+pub mod groups;
+pub mod samples;
+pub mod statistics;
+pub mod verdict;
+pub mod workloads;
