@@ -1,8 +1,8 @@
 //! The oracle: decoding written down from the spec, plainly and slowly.
 //!
 //! Every other backend is tested against this one, bit for bit. To stay an oracle it shares nothing with them but the
-//! types at its two ends: its own walk over the batch ([`banks`]), its own sourceID map and lookup of sectors straight
-//! from the contents of the boards and geometry files ([`lookup`]), its own clustering ([`clustering`]) and one plain
+//! types at its two ends: its own walk over the batch (`banks`), its own sourceID map and lookup of sectors straight
+//! from the contents of the boards and geometry files (`lookup`), its own clustering (`clustering`) and one plain
 //! sort with the whole key. Nothing here is clever; whoever doubts a line finds it in the spec section that is named
 //! beside it.
 

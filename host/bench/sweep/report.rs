@@ -1,4 +1,4 @@
-//! What came of a sweep, as JSON (this very structure), CSV, Markdown; as a page in [`page`](super::page).
+//! What came of a sweep, as JSON (this very structure), CSV, Markdown; as a page in `page`.
 
 use std::fmt::Write as _;
 

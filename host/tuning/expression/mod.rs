@@ -2,8 +2,7 @@
 //!
 //! Names, numbers, strings, `True`, `False`; `or and not`, chained comparisons, `in` a list; `| ^ & << >> + - * / // % **`;
 //! `a if c else b`; `abs int max min`; and for lists of values `[…]`, `+`, `range`, `list` and comprehensions. This file
-//! parses; `program` compiles what has one value, and
-//! `list` evaluates what is a list.
+//! parses; `program` compiles what has one value, and `list` evaluates what is a list.
 
 pub(in crate::tuning) mod list;
 pub mod number;
