@@ -110,6 +110,57 @@ fn a_configuration_that_hangs_is_killed_and_one_that_crashes_costs_only_itself()
     assert!(kinds(2).len() == kinds(1).len() && kinds(2).iter().all(|&took| took < 400.0));
 }
 
+/// The process that measures for `tune`, once there is another one than `before`.
+#[cfg(target_os = "linux")]
+fn measuring_process(tune: u32, before: Option<u32>) -> u32 {
+    for _ in 0..6000 {
+        let children = std::fs::read_to_string(format!("/proc/{tune}/task/{tune}/children")).unwrap_or_default();
+        let child = children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(|&pid| Some(pid) != before);
+        if let Some(child) = child {
+            return child;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{tune} measures nothing");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_cpu_decoder_is_measured_by_a_process_that_may_hang_or_be_killed() {
+    let place = Place::new();
+    let more = ["--budget", "30", "--finalists", "0", "--time-out", "3", "--profile", "pp-low"];
+    let mut tuning = place.command(&tune("cpu", &more)).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(tuning.stderr.take().unwrap()).lines();
+    lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("tried, best"))).unwrap().unwrap();
+    let signal = |what: &str, pid: u32| {
+        assert!(Command::new("kill").args([what, &pid.to_string()]).status().unwrap().success());
+    };
+    let first = measuring_process(tuning.id(), None);
+    signal("-STOP", first);
+    signal("-KILL", measuring_process(tuning.id(), Some(first)));
+    let said: Vec<String> = lines.map_while(Result::ok).collect();
+    assert!(tuning.wait().unwrap().success(), "{said:?}");
+    let observations = place.store().observations(1).unwrap();
+    assert_eq!(observations.len(), 30);
+    let failed = |kind: FailureKind, word: &str| {
+        let this =
+            |outcome: &Outcome| matches!(outcome, Outcome::Failed(f) if f.kind == kind && f.message.contains(word));
+        observations.iter().filter(|observation| this(&observation.outcome)).count()
+    };
+    assert!(failed(FailureKind::TimeOut, "killed after 3.000 s") >= 1);
+    assert_eq!(failed(FailureKind::Launch, "signal: 9"), 1);
+}
+
+#[test]
+fn what_the_measuring_process_cannot_read_is_the_error_of_the_tuning() {
+    let place = Place::new();
+    let nothing = place.path("nothing.mdf");
+    std::fs::write(&nothing, "").unwrap();
+    let error = place.fails(&tune("cpu", &["--input", nothing.to_str().unwrap()]));
+    assert!(error.starts_with("error: ") && error.contains("there is no event"), "{error}");
+    assert!(!place.path("tune.sqlite").exists());
+}
+
 #[test]
 fn a_report_has_the_best_configuration_and_the_verdict() {
     let place = Place::new();

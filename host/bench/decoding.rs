@@ -28,6 +28,9 @@ pub const KNOBS: [(&str, &str, &[&str]); 5] = [
     ("threads", "0", &["0", "1"]),
 ];
 
+/// Events that the reference decoder is given at a time.
+const CHECKED_BATCH: usize = 256;
+
 /// A setting that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KnobError {
@@ -172,18 +175,27 @@ impl<'t> DecodeDevice<'t> {
         Self { tables, options, events, prepared: BTreeMap::new(), expected: None }
     }
 
+    /// Decodes each event once with the reference decoder, which is slow: done by the first measurement if not before.
+    ///
+    /// # Errors
+    /// A sample that cannot be decoded.
+    pub fn expect(&mut self) -> Result<(), DecodeError> {
+        if self.expected.is_none() {
+            let n_events = self.events.iter().map(|batch| batch.n_events).sum();
+            let sample = Sample::of(&self.events, CHECKED_BATCH, n_events);
+            let mut reference = ReferenceDecoder::new(self.tables, self.options);
+            let (mut hits, mut report) = room(&sample, self.tables);
+            self.expected = Some(marks(&mut reference, &sample, &mut hits, &mut report)?);
+        }
+        Ok(())
+    }
+
     fn prepare(&mut self, config: &Config) -> Result<(), Failure> {
         let fail = |kind| move |error: &dyn std::error::Error| Failure { kind, message: error.to_string() };
         let settings = Settings::of(config).map_err(|error| fail(FailureKind::Constraint)(&error))?;
         let mut sample = Sample::new(&self.events, settings.batch);
-        let expected = if let Some(expected) = &self.expected {
-            expected
-        } else {
-            let mut reference = ReferenceDecoder::new(self.tables, self.options);
-            let (mut hits, mut report) = room(&sample, self.tables);
-            let marks = marks(&mut reference, &sample, &mut hits, &mut report);
-            self.expected.insert(marks.map_err(|error| fail(FailureKind::Launch)(&error))?)
-        };
+        self.expect().map_err(|error| fail(FailureKind::Launch)(&error))?;
+        let expected = self.expected.as_deref().unwrap_or_default();
         if settings.mep {
             sample = sample.transposed(to_mep).map_err(|error| fail(FailureKind::Declined)(&error))?;
         }
@@ -192,7 +204,7 @@ impl<'t> DecodeDevice<'t> {
         let (mut hits, mut report) = room(&sample, self.tables);
         let found =
             marks(&mut decoder, &sample, &mut hits, &mut report).map_err(|error| fail(FailureKind::Launch)(&error))?;
-        // Larger batches hold a few events more, which are the first ones again.
+        // A pass may hold more events than there are, which are the first ones again.
         if let Some(event) = found.iter().zip(expected.iter().cycle()).position(|(found, expected)| found != expected) {
             let message = format!("the hits of event {event} of the sample are not those of the reference decoder");
             return Err(Failure { kind: FailureKind::WrongResult, message });
@@ -368,7 +380,8 @@ mod tests {
         let (boards, geometry) = synth::detector(BankVersion::V5, 1);
         let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();
         let mut builder = BatchBuilder::new();
-        for event in Generator::new(Profile::PpLow, BankVersion::V5, 1).take(5) {
+        // Not a divisor of the 1000 events of a pass.
+        for event in Generator::new(Profile::PpLow, BankVersion::V5, 1).take(7) {
             let banks = event.banks.iter().map(|(source_id, payload)| Bank {
                 kind: kind::UT,
                 version: Some(BankVersion::V5.byte()),

@@ -14,7 +14,7 @@ use ut_decoding::{BatchReport, BatchView, DetectorTables, Layout, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
 use crate::detector::{Detector, SYNTHETIC, version_in_words};
-use crate::output::{print_beside, say, write_json};
+use crate::output::{print_beside, say, with_causes, write_json};
 use crate::progress::Progress;
 use crate::summary::Totals;
 use crate::tuned::TunedArgs;
@@ -241,14 +241,4 @@ fn entries(args: &Args, detector: &Detector, synthetic: bool) -> Vec<(String, St
         entries.push(("warning", SYNTHETIC.to_owned()));
     }
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
