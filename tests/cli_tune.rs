@@ -63,6 +63,15 @@ fn a_tuning_is_listed_shown_explained_and_pinned() {
     let text = place.says(&tune("synthetic:seed=3,noise=0.02", &[]));
     assert!(text.contains("Chosen:\n  block=") && text.contains("Tried 12 of 1152"), "{text}");
     assert_eq!(place.says(&["explain"]), text);
+    assert!(text.contains("Final rounds, ") && text.contains(" blocks\n"), "{text}");
+    let effects = text.split("What matters: ").nth(1).unwrap();
+    for parameter in ["block", "per_thread", "unroll", "stage", "layout"] {
+        assert!(effects.lines().any(|line| line.trim_start().starts_with(parameter) && line.contains(" ms")), "{text}");
+    }
+    assert!(effects.contains("* ") && effects.contains(" %  "), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&place.says(&["explain", "--json", "-"])).unwrap();
+    assert_eq!(json["importance"].as_array().map(Vec::len), Some(5));
+    assert!(json["decision"]["details"]["decisions"][0]["candidates"][0]["blocks"].as_u64() >= Some(10), "{json}");
     let list = place.says(&["store", "list"]);
     assert!(list.contains("1 runs, 0 pins") && list.contains("decided: "), "{list}");
     let show = place.says(&["store", "show", "1", "--top", "3"]);
@@ -255,6 +264,34 @@ fn runs_move_between_stores_and_to_other_programs() {
 }
 
 #[test]
+fn a_tuning_begins_with_what_was_best_on_another_device_and_says_so() {
+    let place = Place::new();
+    place.says(&tune("synthetic:seed=3", &["--budget", "30"]));
+    let recorded = place.says(&["store", "export", "1", "--format", "kernel-tuner"]);
+    assert!(recorded.contains("synthetic 3"), "{recorded}");
+    let device = |name: &str| {
+        let file = place.path(name);
+        std::fs::write(&file, recorded.replace("synthetic 3", name)).unwrap();
+        format!("replay:{}", file.display())
+    };
+    let tuned = |device: &str, more: &[&str]| {
+        let output = place.run(&tune(device, more));
+        assert!(output.status.success());
+        [output.stderr, output.stdout].map(|bytes| String::from_utf8(bytes).unwrap())
+    };
+    let [said, explained] = tuned(&device("old"), &[]);
+    assert!(!said.contains("beginning with") && !explained.contains("seeds"), "{said}{explained}");
+    let [said, explained] = tuned(&device("new"), &[]);
+    assert!(
+        said.contains("beginning with the 5 best of old [replay]: tuned ") && said.contains("(run 2 of "),
+        "{said}"
+    );
+    assert!(said.contains("for device old instead of new") && explained.contains(", seeds "), "{said}{explained}");
+    let [said, _] = tuned(&device("newest"), &["--no-seeds"]);
+    assert!(!said.contains("beginning with"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused() {
     let place = Place::new();
     for arguments in [
@@ -350,6 +387,7 @@ fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() 
         stopped: String::new(),
         expected_gain: None,
         verdict: String::new(),
+        details: None,
     };
     store.decide(run, &evidence).unwrap();
     drop(store);

@@ -161,6 +161,7 @@ mod tests {
                 stopped: String::new(),
                 expected_gain: None,
                 verdict: String::new(),
+                details: None,
             };
             store.decide(run, &evidence).unwrap();
         };

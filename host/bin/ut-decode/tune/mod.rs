@@ -7,11 +7,12 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
+use ut_decoding::tuning::Config;
 use ut_decoding::tuning::budget::Budget;
 use ut_decoding::tuning::report::{Evaluation, Report};
 use ut_decoding::tuning::session::{Session, tune};
 use ut_decoding::tuning::store::contents::RunRecord;
-use ut_decoding::tuning::store::{Evidence, Observation, Store, Task};
+use ut_decoding::tuning::store::{Evidence, Layers, Locations, Observation, Seeds, Store, Task};
 use ut_decoding::tuning::strategy::StrategyKind;
 
 use crate::args::one_of;
@@ -51,6 +52,9 @@ pub struct Args {
     /// The best so many of the search are measured against the default; 0: the search alone decides.
     #[arg(long, value_name = "N", default_value_t = 3)]
     finalists: u16,
+    /// Do not begin with what was best on the nearest other device (or driver, or version of this program).
+    #[arg(long)]
+    no_seeds: bool,
     /// Begin anew even where an unfinished run could be continued.
     #[arg(long)]
     fresh: bool,
@@ -81,14 +85,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let kind = StrategyKind::default_for(target.space.len(), budget.most_evaluations());
     let task =
         Task { device: &target.device, tunable: &target.tunable, workload: &target.workload, space: &target.space };
+    let locations = args.store.locations(None)?;
+    let mut store = Store::open(&locations.user)?;
+    let seeds = if args.no_seeds { Vec::new() } else { seeds(&task, locations, args.fresh)? };
     let session = Session {
         launches: usize::from(args.launches),
         finalists: usize::from(args.finalists),
         default: target.default.clone(),
+        seeds,
         fresh: args.fresh,
         ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, budget)
     };
-    let mut store = Store::open(&args.store.locations(None)?.user)?;
     say(&format!(
         "{} for {} on {}: {} configurations, {}, until {}",
         target.tunable,
@@ -133,6 +140,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     print_beside(args.json.as_deref(), &explain::explain(&record))?;
     Ok(())
+}
+
+/// What was good on a sibling of the device, said where there is something.
+fn seeds(task: &Task<'_>, locations: Locations, fresh: bool) -> Result<Vec<Config>, Failure> {
+    let Some(Seeds { configs, sibling }) = Layers::open(locations)?.seeds(task, fresh)? else {
+        return Ok(Vec::new());
+    };
+    say(&format!("beginning with the {} best of {}: {}", configs.len(), sibling.device, sibling.in_words()));
+    Ok(configs)
 }
 
 /// The report of a run, from what the store keeps of it alone: a run that was continued is reported as if it had not been

@@ -1,7 +1,7 @@
 //! How a tuning is getting on, on standard error.
 
 use ut_decoding::tuning::Config;
-use ut_decoding::tuning::session::Progress as Step;
+use ut_decoding::tuning::session::{Phase, Progress as Step};
 
 use crate::progress::Progress;
 use crate::store::milliseconds;
@@ -11,12 +11,12 @@ pub struct Watcher {
     bar: Progress,
     best: f64,
     replayed: usize,
-    deciding: bool,
+    phase: Phase,
 }
 
 impl Watcher {
     pub fn new() -> Self {
-        Self { bar: Progress::new(1000, "{wide_bar} {msg}"), best: f64::INFINITY, replayed: 0, deciding: false }
+        Self { bar: Progress::new(1000, "{wide_bar} {msg}"), best: f64::INFINITY, replayed: 0, phase: Phase::Searching }
     }
 
     pub fn step(&mut self, step: &Step<'_>, words: impl Fn(&Config) -> String) {
@@ -38,9 +38,13 @@ impl Watcher {
             let n = step.spent.evaluations;
             self.bar.say(&format!("{n:>6} tried, best {}  {}{left}", milliseconds(time), words(config)));
         }
-        if step.deciding && !self.deciding {
-            self.deciding = true;
-            self.bar.say("deciding: the best ones again, beside the default");
+        if step.phase != self.phase {
+            self.phase = step.phase;
+            match step.phase {
+                Phase::Searching => {}
+                Phase::Racing => self.bar.say("racing the best ones"),
+                Phase::Deciding => self.bar.say("deciding: the best ones again, beside the default"),
+            }
         }
         if let Some(left) = step.left_ms {
             let share = step.spent.ms / (step.spent.ms + left).max(1e-9);
