@@ -332,7 +332,8 @@ fn recorded_spaces_are_devices() {
 
 #[test]
 fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() {
-    use ut_decoding::bench::cpu_tunable;
+    use ut_decoding::Backend::Cpu;
+    use ut_decoding::bench::tunable;
     use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
     use ut_decoding::tuning::store::{Contender, Evidence, Plan, Task};
     use ut_decoding::{DecodeOptions, synth};
@@ -369,10 +370,10 @@ fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() 
 
     let (boards_file, geometry_file) = synth::detector(BankVersion::V5, 1);
     let tables = DetectorTables::new(boards_file, geometry_file, Grouping::default()).unwrap();
-    let device = cpu_tunable::device();
-    let (tunable, space) = (cpu_tunable::tunable(), cpu_tunable::space(device.sm_count as usize).unwrap());
-    let workload = cpu_tunable::workload(&tables, &DecodeOptions::default()).unwrap();
-    let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
+    let device = tunable::device(Cpu).unwrap();
+    let (thing, space) = (tunable::tunable(Cpu), tunable::space(Cpu, device.sm_count as usize).unwrap());
+    let workload = tunable::workload(&tables, &DecodeOptions::default()).unwrap();
+    let task = Task { device: &device, tunable: &thing, workload: &workload, space: &space };
     let mut store = place.store();
     let run = store.begin(&task, &Plan { strategy: String::new(), seed: 0, budget: String::new() }).unwrap();
     let chosen = Contender { config: space.config(0), time_ms: 1.0, interval_ms: None, samples: 1 };
@@ -393,7 +394,10 @@ fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() 
     drop(store);
 
     let (said, tuned) = decode("b.csv", &[]);
-    assert!(said.contains("tuned values: batch 32, chunk 1, ") && said.contains("(run 1 of "), "{said}");
+    assert!(
+        said.contains("tuned values: ") && said.contains("cpu.chunk=1,batch=32; ") && said.contains("(run 1 of "),
+        "{said}"
+    );
     assert_eq!(tuned, untouched);
     let (said, untuned) = decode("c.csv", &["--untuned"]);
     assert!(!said.contains("tuned"), "{said}");

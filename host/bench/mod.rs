@@ -3,16 +3,18 @@
 pub mod ablation;
 pub mod contest;
 #[cfg(feature = "tuning")]
-pub mod cpu_tunable;
-#[cfg(feature = "tuning")]
 pub mod decoding;
 mod machine;
 mod sample;
+pub mod setting;
 mod statistics;
 pub mod sweep;
 pub mod throughput;
+#[cfg(feature = "tuning")]
+pub mod tunable;
 pub mod work;
 
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
+pub use setting::Setting;
 pub use statistics::{Change, Spread};

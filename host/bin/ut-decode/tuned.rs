@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use ut_decoding::DecodeOptions;
 use ut_decoding::backend::Backend;
-use ut_decoding::bench::cpu_tunable::{self, CpuLaunch};
+use ut_decoding::bench::Setting;
+use ut_decoding::bench::tunable::{self, TunedSetting};
 use ut_decoding::detector::DetectorTables;
-use ut_decoding::tuning::store::{Layers, Locations, StoreError};
+use ut_decoding::tuning::store::{Layers, Locations};
 
 use crate::output::say;
 
@@ -25,16 +26,15 @@ pub struct TunedArgs {
 impl TunedArgs {
     /// What was tuned for this machine and these banks, said on standard error where there is something. A store that
     /// cannot be read is a warning: any values decode the same hits.
-    pub fn cpu_launch(&self, backend: Backend, tables: &DetectorTables, options: &DecodeOptions) -> Option<CpuLaunch> {
-        if self.untuned || backend != Backend::Cpu {
+    pub fn setting(&self, backend: Backend, tables: &DetectorTables, options: &DecodeOptions) -> Option<Setting> {
+        if self.untuned {
             return None;
         }
-        match self.look_up(tables, options) {
-            Ok(Some((launch, words))) => {
-                let CpuLaunch { batch, cpu } = launch;
-                let threads = if cpu.threads == 0 { "all".to_owned() } else { cpu.threads.to_string() };
-                say(&format!("tuned values: batch {batch}, chunk {}, threads {threads}; {words}", cpu.chunk));
-                Some(launch)
+        let stores = Locations::choose(self.tune_db.clone(), None).and_then(Layers::open);
+        match stores.and_then(|stores| tunable::look_up(&stores, backend, tables, options)) {
+            Ok(Some(TunedSetting { setting, values, origin })) => {
+                say(&format!("tuned values: {values}; {origin}"));
+                Some(setting)
             }
             Ok(None) => None,
             Err(error) => {
@@ -42,13 +42,5 @@ impl TunedArgs {
                 None
             }
         }
-    }
-
-    fn look_up(
-        &self,
-        tables: &DetectorTables,
-        options: &DecodeOptions,
-    ) -> Result<Option<(CpuLaunch, String)>, StoreError> {
-        cpu_tunable::look_up(&Layers::open(Locations::choose(self.tune_db.clone(), None)?)?, tables, options)
     }
 }

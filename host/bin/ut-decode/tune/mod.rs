@@ -31,10 +31,10 @@ pub use target::measure;
 /// winner of the search is measured again beside the default, and replaces it only if it is faster again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to tune: cpu (the CPU decoder, here and now), replay:FILE (a recorded space: Kernel Tuner cache, T4, compact
-    /// CSV, store or its export; FILE#RUN for one run of a store), or synthetic:SPEC (like
-    /// synthetic:seed=7,noise=0.02,fail=0.1).
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    /// What to tune: cpu (the CPU decoder, here and now), cuda (the kernels, on the first NVIDIA GPU), emulated (the kernels
+    /// run on the CPU: for trying out), replay:FILE (a recorded space: Kernel Tuner cache, T4, compact CSV, store or its
+    /// export; FILE#RUN for one run of a store), or synthetic:SPEC (like synthetic:seed=7,noise=0.02,fail=0.1).
+    #[arg(long, visible_alias = "backend", value_name = "DEVICE", default_value = "cpu")]
     device: DeviceSpec,
     /// How to search; by default exhaustive for small spaces, else bayesian.
     #[arg(long, value_parser = one_of!(StrategyKind::ALL, StrategyKind::name))]

@@ -5,7 +5,10 @@ use std::process::Command;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ut_decoding::bench::cpu_tunable;
+use ut_decoding::Layout;
+use ut_decoding::backend::Backend;
+use ut_decoding::bench::decoding::base;
+use ut_decoding::bench::tunable;
 use ut_decoding::tuning::interchange::read_recording;
 use ut_decoding::tuning::process::{ProcessDevice, refuse, serve_standard_streams};
 use ut_decoding::tuning::store::{DeviceIdentity, TunableIdentity, Workload};
@@ -19,13 +22,13 @@ use crate::{Failure, usage};
 /// The budget of a search where none is given.
 const BUDGET: &str = "evaluations=220,no-gain=50+gain=0.001";
 
-/// The same for the CPU decoder.
-const CPU_BUDGET: &str = "evaluations=100,no-gain=30+gain=0.002,time=120";
+/// The same for a decoder.
+const DECODER_BUDGET: &str = "evaluations=100,no-gain=30+gain=0.002,time=120";
 
 /// A device by name.
 #[derive(Clone, Debug)]
 pub enum DeviceSpec {
-    Cpu,
+    Decoder(Backend),
     Replay(PathBuf),
     Synthetic(String),
 }
@@ -35,11 +38,14 @@ impl FromStr for DeviceSpec {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
-            None if text == "cpu" => Ok(Self::Cpu),
+            None if text == "reference" => Err("the reference decoder has nothing to tune".to_owned()),
             None if text == "synthetic" => Ok(Self::Synthetic(String::new())),
             Some(("replay", file)) if !file.is_empty() => Ok(Self::Replay(file.into())),
             Some(("synthetic", spec)) => spec.parse::<Faults>().map(|_| Self::Synthetic(spec.to_owned())),
-            _ => Err("none of cpu, replay:FILE, synthetic:SPEC".to_owned()),
+            _ => match text.parse() {
+                Ok(backend) => Ok(Self::Decoder(backend)),
+                Err(_) => Err("none of cpu, cuda, emulated, replay:FILE, synthetic:SPEC".to_owned()),
+            },
         }
     }
 }
@@ -57,16 +63,18 @@ pub struct Target {
 impl Target {
     pub fn of(args: &Args) -> Result<Self, Failure> {
         match &args.device {
-            DeviceSpec::Cpu => {
+            DeviceSpec::Decoder(backend) => {
+                // First what this machine cannot do, then what is wrong with the files.
+                let device = tunable::device(*backend)?;
                 let tables = args.sample.detector()?.tables;
-                let device = cpu_tunable::device();
+                let space = tunable::space(*backend, device.sm_count as usize)?;
                 Ok(Self {
-                    tunable: cpu_tunable::tunable(),
-                    workload: cpu_tunable::workload(&tables, &args.sample.clustering.options())?,
-                    space: cpu_tunable::space(device.sm_count as usize)?,
-                    default: Some(cpu_tunable::default_config()?),
+                    tunable: tunable::tunable(*backend),
+                    workload: tunable::workload(&tables, &args.sample.clustering.options())?,
+                    default: Some(tunable::default_config(*backend, &space)?),
+                    space,
                     device,
-                    budget: CPU_BUDGET,
+                    budget: DECODER_BUDGET,
                 })
             }
             DeviceSpec::Replay(file) => {
@@ -124,10 +132,13 @@ pub fn measure(args: &Args) -> Result<(), Failure> {
 
 fn serve(args: &Args) -> Result<(), Failure> {
     match &args.device {
-        DeviceSpec::Cpu => {
+        DeviceSpec::Decoder(backend) => {
             let (detector, events, _) = args.sample.load()?;
-            let mut device = args.sample.device(&detector, events);
-            device.expect()?;
+            let names = Target::of(args)?.space.names();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let device = args.sample.device(*backend, &detector, events);
+            let mut device = device.with_knobs(&names, base(*backend))?;
+            device.expect(Layout::Allen).map_err(|failure| failure.message)?;
             serve_standard_streams(&mut device)?;
         }
         DeviceSpec::Replay(file) => {
