@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::Sample;
 use crate::backend::cpu::{CpuConfig, CpuDecoder, Simd};
@@ -10,7 +10,6 @@ use crate::backend::reference::ReferenceDecoder;
 use crate::backend::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use crate::detector::DetectorTables;
 use crate::input::{EventBatch, to_mep};
-use crate::tuning::online::{Counters, Elapsed, OnlineError, Options, Tuner};
 use crate::tuning::{Config, Device, Failure, FailureKind, Outcome, Value};
 
 /// The knobs, in the order of a [`Config`], each with its default and the values that are worth trying.
@@ -245,66 +244,6 @@ fn marks(
     Ok(marks)
 }
 
-/// What an on-line tuning of the decoder came to.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct OnlineRun {
-    /// What was used in the end.
-    pub chosen: Config,
-    /// Configurations it could choose from.
-    pub configurations: usize,
-    /// Whether it had converged.
-    pub complete: bool,
-    /// What it did.
-    pub counters: Counters,
-    /// Mean time for 1000 events over all launches, exploring ones included, ms.
-    pub mean_ms: f64,
-}
-
-impl DecodeDevice<'_> {
-    /// Decodes for `duration` while an on-line tuner chooses the configuration of every pass, from `default` on.
-    ///
-    /// # Errors
-    /// A default that cannot be used.
-    pub fn tune_online(
-        &mut self,
-        default: &Config,
-        options: Options,
-        duration: Duration,
-        mut tick: impl FnMut(Duration),
-    ) -> Result<OnlineRun, OnlineError> {
-        let configs = choices(default);
-        let (configurations, first) = (configs.len(), configs.iter().position(|config| config == default));
-        let tuner = Tuner::new(configs, first.unwrap_or(0), options)?;
-        let mut worker = tuner.worker();
-        let (mut sum, mut launches) = (0.0, 0_u32);
-        let start = Instant::now();
-        while start.elapsed() < duration {
-            let config = worker.begin().clone();
-            match self.measure(&config, 1) {
-                Outcome::Times(times) => {
-                    let time = times.first().copied().unwrap_or(f64::NAN);
-                    sum += time;
-                    launches += 1;
-                    worker.end(Elapsed(time));
-                }
-                Outcome::Failed(failure) if config == *default => {
-                    return Err(OnlineError::Banned { config, failure });
-                }
-                Outcome::Failed(failure) => worker.fail(failure),
-            }
-            tick(start.elapsed());
-        }
-        worker.poll();
-        Ok(OnlineRun {
-            chosen: tuner.best(),
-            configurations,
-            complete: tuner.is_complete(),
-            counters: tuner.counters(),
-            mean_ms: sum / f64::from(launches.max(1)),
-        })
-    }
-}
-
 impl Device for DecodeDevice<'_> {
     fn name(&self) -> String {
         super::Machine::this().cpu.unwrap_or_else(|| "unknown CPU".to_owned())
@@ -341,6 +280,8 @@ mod tests {
     use crate::detector::{BankVersion, Grouping};
     use crate::input::{Bank, BatchBuilder, EventMeta, kind};
     use crate::synth::{self, Generator, Profile};
+    use crate::tuning::online::{Options, Tuner, drive};
+    use std::time::Duration;
 
     #[test]
     fn settings_are_read_and_named_and_nonsense_is_refused() {
@@ -387,8 +328,9 @@ mod tests {
         let base = parse("threads=1,chunk=16").unwrap();
         let configs = choices(&base);
         assert!(configs.contains(&base) && configs.iter().all(|config| config.0[4] == Value::Int(1)));
-        let run = device.tune_online(&base, Options::default(), Duration::from_millis(50), |_| {}).unwrap();
-        assert!(run.configurations == configs.len() && run.counters.launches > 0 && run.mean_ms > 0.0);
+        let tuner = Tuner::new(configs, 0, Options::default()).unwrap();
+        let run = drive(&tuner, &mut device, Duration::from_millis(50), |_| {}).unwrap();
+        assert!(run.counters.launches > 0 && run.mean_ms > 0.0);
         // A result that differs in one bit is named, not timed.
         device.expected.as_mut().unwrap()[3] ^= 1;
         let Outcome::Failed(failure) = device.measure(&parse("batch=65").unwrap(), 1) else { panic!("not noticed") };

@@ -13,6 +13,7 @@ mod explain;
 mod generate;
 mod inspect;
 mod kernels;
+mod online;
 mod output;
 mod progress;
 mod replay;

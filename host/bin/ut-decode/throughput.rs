@@ -9,19 +9,15 @@ use ut_decoding::backend::Backend;
 use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Stage};
 use ut_decoding::bench::decoding::{self, DecodeDevice};
 use ut_decoding::bench::throughput::{Settings, Throughput, run as measure};
-use ut_decoding::bench::{ENOUGH_DISTINCT, Machine, Sample, Spread};
-use ut_decoding::input::EventBatch;
-use ut_decoding::tuning::compare::{Plan, compare};
-use ut_decoding::tuning::online::Options;
-use ut_decoding::tuning::watch::cpu::CpuWatch;
+use ut_decoding::bench::{ENOUGH_DISTINCT, Machine, Sample, Spread, cpu_tunable};
 use ut_decoding::{BatchReport, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
 use crate::detector::Detector;
+use crate::online::{self, OnlineArgs, Work};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
 use crate::sample::{Loaded, SampleArgs};
-use crate::trial::evidence;
 use crate::{Failure, usage};
 
 /// Measure how many events a second are decoded.
@@ -34,10 +30,6 @@ pub struct Args {
     /// How long to measure, in seconds.
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     duration: f64,
-    /// Let the on-line tuner choose batch, chunk and vector instructions while decoding for the duration, then compare
-    /// what it chose with the default. --batch is not used, and the threads are those of one decoder.
-    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with_all = ["batch", "backend"])]
-    tune: Option<String>,
     /// Also say where the time of the cpu backend goes, stage by stage, on one thread.
     #[arg(long, conflicts_with = "tune")]
     stages: bool,
@@ -52,6 +44,8 @@ pub struct Args {
     clustering: ClusterArgs,
     #[command(flatten)]
     backend: BackendArgs,
+    #[command(flatten)]
+    online: OnlineArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -59,8 +53,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         usage("--duration must be a number of seconds, not negative");
     };
     let Loaded { detector, events, sample, source, .. } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
-    if args.tune.is_some() {
-        return tune_online(args, &detector, events, &source, duration);
+    if args.online.tune.is_some() {
+        let options = args.clustering.options();
+        let fixed = format!("layout={},threads={}", layout_name(args.backend.layout), args.backend.threads);
+        let work = Work {
+            device: DecodeDevice::new(&detector.tables, options, events),
+            workload: cpu_tunable::workload(&detector.tables, &options)?,
+            default: decoding::parse(&fixed)?,
+            source: &source,
+            duration,
+        };
+        return online::run(&args.online, work, args.json.as_deref());
     }
     drop(events);
     if args.stages && args.backend.backend != Backend::Cpu {
@@ -136,63 +139,6 @@ fn stage_times(sample: &Sample, detector: &Detector, settings: &Settings) -> Res
         }
     }
     Ok(best.to_vec())
-}
-
-/// Decodes with the on-line tuner, and judges what it chose.
-fn tune_online(
-    args: &Args,
-    detector: &Detector,
-    events: Vec<EventBatch>,
-    source: &str,
-    duration: Duration,
-) -> Result<(), Failure> {
-    let default =
-        decoding::parse(&format!("layout={},threads={}", layout_name(args.backend.layout), args.backend.threads))?;
-    let mut device = DecodeDevice::new(&detector.tables, args.clustering.options(), events);
-    let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
-    let tick = |elapsed: Duration| progress.set(elapsed.as_millis() as u64);
-    let run = device.tune_online(&default, Options::default(), duration, tick);
-    drop(progress);
-    let run = run?;
-    let comparison = if run.chosen == default {
-        None
-    } else {
-        let found = compare(&mut device, &default, &run.chosen, &Plan::default(), &mut CpuWatch::default());
-        Some(found.map_err(|dropped| dropped.failure.message)?)
-    };
-    if let Some(path) = &args.json {
-        let machine = Machine::this();
-        write_json(path, &json!({ "sample": source, "online": run, "comparison": comparison, "machine": machine }))?;
-    }
-    let counters = run.counters;
-    let mut text = format!(
-        "sample              {source}\nconfigurations      {}\npasses              {}, of which {} explored\n",
-        run.configurations, counters.launches, counters.explored
-    );
-    let _ = match counters.first_tuning {
-        0 => writeln!(text, "converged           not yet: give it a longer --duration"),
-        launches => writeln!(
-            text,
-            "converged           after {launches} passes; {} explored since, {} scans, {} for drift",
-            counters.explored_after, counters.scans, counters.drifts
-        ),
-    };
-    let _ = write!(
-        text,
-        "default             {}\nchosen              {}\nevents/s            {:.0} in the mean, exploring included\n",
-        decoding::name(&default),
-        decoding::name(&run.chosen),
-        1e6 / run.mean_ms
-    );
-    match comparison {
-        None => text += "verdict             the default stays\n",
-        Some(comparison) => {
-            text += &evidence(&comparison.judgement);
-            let _ = writeln!(text, "verdict             {} (A: default, B: chosen)", comparison.judgement.verdict);
-        }
-    }
-    print_beside(args.json.as_deref(), &text)?;
-    Ok(())
 }
 
 fn text(args: &Args, result: &Throughput, machine: &Machine, source: &str) -> String {

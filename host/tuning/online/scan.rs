@@ -377,7 +377,7 @@ impl Scan {
     }
 
     /// The statistic of a configuration's samples, ms.
-    pub(super) fn estimate(&self, config: usize) -> Option<f64> {
+    fn estimate(&self, config: usize) -> Option<f64> {
         let samples: Vec<f64> = self.samples.get(config)?.iter().copied().collect();
         if samples.is_empty() {
             return None;

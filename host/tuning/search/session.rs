@@ -429,7 +429,7 @@ impl Device for Collector<'_, '_, '_, '_> {
 }
 
 /// The median of samples, and an interval of their mean's width about it.
-fn of_samples(config: &Config, times: &[f64]) -> Contender {
+pub(in crate::tuning) fn of_samples(config: &Config, times: &[f64]) -> Contender {
     let time_ms = statistics::median(times);
     let count = statistics::effective_count(times);
     let interval_ms = (times.len() >= 5 && count > 2.0).then(|| {

@@ -8,6 +8,7 @@
 //!   written.
 //! - [`identity`]: what a result belongs to. [`run`]: measuring. [`lookup`]: finding. [`contents`]: listing and pruning.
 //! - [`layers`]: the user's store above read-only ones that were shipped.
+//! - [`memory`]: what an on-line tuner starts from and reports to.
 //! - [`recorder`]: a device that remembers, which is how a killed tuning resumes.
 
 pub mod contents;
@@ -15,6 +16,7 @@ mod error;
 pub mod identity;
 pub mod layers;
 pub mod lookup;
+pub mod memory;
 mod open;
 pub mod recorder;
 mod rows;
@@ -30,6 +32,7 @@ pub use error::StoreError;
 pub use identity::{DeviceIdentity, TunableIdentity, Workload};
 pub use layers::{Layers, Locations};
 pub use lookup::{Found, Matching, Origin, Relaxed};
+pub use memory::StoreMemory;
 pub use recorder::Recorder;
 pub use run::{Contender, Evidence, Observation, Plan, Run, Task};
 pub use schema::{APPLICATION_ID, SCHEMA_VERSION};
