@@ -8,6 +8,7 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use super::Digest;
 use super::sample::{Expected, Sample};
 use crate::backend::{BatchReport, Count, DecodeError, Decoder, UtHits};
 use crate::detector::DetectorTables;
@@ -57,6 +58,8 @@ pub struct Variant {
     pub strips: u64,
     /// Events of a pass in which something is wrong.
     pub events_with_trouble: usize,
+    /// The digest of a pass.
+    pub digest: Digest,
 }
 
 impl Variant {
@@ -97,18 +100,19 @@ impl Variant {
             })
         };
         let mut workers = (0..threads.max(1)).map(|_| worker()).collect::<Result<Vec<Worker>, DecodeError>>()?;
-        let (mut hits, mut strips, mut events_with_trouble) = (0, 0, 0);
+        let (mut hits, mut strips, mut events_with_trouble, mut digest) = (0, 0, 0, Digest::default());
         for (i, batch) in sample.batches.iter().enumerate() {
             let first = &mut workers[0];
             first.decoder.decode(batch.view(), &mut first.hits, &mut first.report)?;
             if let Some(Err(difference)) = expected.map(|expected| expected.check(i, &first.hits, &first.report)) {
                 return Ok(Err(difference));
             }
+            digest.add(&first.hits, &first.report);
             hits += first.hits.len() as u64;
             strips += first.report.total(Count::Strips);
             events_with_trouble += first.report.events.iter().filter(|event| event.has_trouble()).count();
         }
-        let mut variant = Self { workers, events: sample.events, passes: 1, hits, strips, events_with_trouble };
+        let mut variant = Self { workers, events: sample.events, passes: 1, hits, strips, events_with_trouble, digest };
         // Warms up, too.
         while variant.timed_repetition()?.0 < REPETITION && variant.passes < 1 << 20 {
             variant.passes *= 2;

@@ -6,6 +6,7 @@ pub mod contest;
 pub mod cpu_tunable;
 #[cfg(feature = "tuning")]
 pub mod decoding;
+mod digest;
 mod machine;
 mod sample;
 mod statistics;
@@ -13,6 +14,7 @@ pub mod sweep;
 pub mod throughput;
 pub mod work;
 
+pub use digest::Digest;
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
 pub use statistics::{Change, Spread};
