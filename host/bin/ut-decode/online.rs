@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
+use ut_decoding::backend::Backend;
 use ut_decoding::bench::decoding::{self, DecodeDevice};
 use ut_decoding::bench::{Machine, cpu_tunable};
 use ut_decoding::tuning::compare::{Plan, compare};
 use ut_decoding::tuning::online::{OnlineError, Options, Recalled, Tuner, drive};
-use ut_decoding::tuning::store::{Locations, StoreMemory, Task, Workload};
+use ut_decoding::tuning::store::{DeviceIdentity, Locations, StoreMemory, Task, TunableIdentity, Workload};
 use ut_decoding::tuning::watch::cpu::CpuWatch;
-use ut_decoding::tuning::{Config, Space};
+use ut_decoding::tuning::{Config, Device as _, Space};
 
 use crate::Failure;
 use crate::output::{print_beside, say, write_json};
@@ -22,10 +23,10 @@ use crate::trial::evidence;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "On-line tuning")]
 pub struct OnlineArgs {
-    /// Let the on-line tuner choose batch, chunk and vector instructions while decoding for the duration, then compare
-    /// what it chose with the default. It starts from what was tuned before, and keeps what it finds. --batch is not used,
-    /// and the threads are those of one decoder.
-    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with_all = ["batch", "backend"])]
+    /// Let the on-line tuner choose the batch and the backend's knobs while decoding for the duration, then compare what it
+    /// chose with the default. It starts from what was tuned before, and keeps what it finds. --batch is not used, and on
+    /// the cpu backend the threads are those of one decoder.
+    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batch")]
     pub tune: Option<String>,
     /// Start from the default, whatever was tuned before.
     #[arg(long, requires = "tune")]
@@ -37,6 +38,7 @@ pub struct OnlineArgs {
 
 /// What is decoded, and how long.
 pub struct Work<'w, 't> {
+    pub backend: Backend,
     pub device: DecodeDevice<'t>,
     pub workload: Workload,
     pub default: Config,
@@ -46,24 +48,24 @@ pub struct Work<'w, 't> {
 
 /// Decodes with the on-line tuner, and judges what it chose. A store that cannot be read or written costs a warning.
 pub fn run(args: &OnlineArgs, work: Work<'_, '_>, json: Option<&Path>) -> Result<(), Failure> {
-    let Work { mut device, workload, default, source, duration } = work;
-    let configs = decoding::choices(&default);
-    let names = decoding::KNOBS.map(|(name, ..)| name.to_owned());
+    let Work { backend, mut device, workload, default, source, duration } = work;
+    let configs = decoding::choices(backend, &default);
+    let names: Vec<String> = decoding::knobs(backend).iter().map(|knob| knob.name.to_owned()).collect();
     let rows: Vec<_> = configs.iter().map(|config| config.0.clone()).collect();
     let (space, _) = Space::recorded(&names, &rows)?;
-    let (this, tunable) = (cpu_tunable::device(), cpu_tunable::tunable());
+    let (this, tunable) = identity(backend, &device);
     let task = Task { device: &this, tunable: &tunable, workload: &workload, space: &space };
     let first = configs.iter().position(|config| *config == default).unwrap_or(0);
     let configurations = configs.len();
     let tuner = Tuner::new(configs, first, Options::default())?;
     let mut memory = StoreMemory::new(Locations::choose(args.tune_db.clone(), None)?, task, default.clone());
-    let started = if args.untuned { "the default, as asked".to_owned() } else { start(&tuner, &mut memory) };
+    let started = if args.untuned { "the default, as asked".to_owned() } else { start(backend, &tuner, &mut memory) };
 
     let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
     let run = drive(&tuner, &mut device, duration, |elapsed| progress.set(elapsed.as_millis() as u64));
     drop(progress);
     let run = run.map_err(|error| match error {
-        OnlineError::Banned { config, failure } => format!("{}: {}", decoding::name(&config), failure.message),
+        OnlineError::Banned { config, failure } => format!("{}: {}", decoding::name(backend, &config), failure.message),
         other => other.to_string(),
     })?;
     let comparison = if run.chosen == default {
@@ -102,8 +104,8 @@ pub fn run(args: &OnlineArgs, work: Work<'_, '_>, json: Option<&Path>) -> Result
     let _ = write!(
         text,
         "default             {}\nchosen              {}\nevents/s            {:.0} in the mean, exploring included\n",
-        decoding::name(&default),
-        decoding::name(&run.chosen),
+        decoding::name(backend, &default),
+        decoding::name(backend, &run.chosen),
         1e6 / run.mean_ms
     );
     match comparison {
@@ -118,12 +120,22 @@ pub fn run(args: &OnlineArgs, work: Work<'_, '_>, json: Option<&Path>) -> Result
     Ok(())
 }
 
+/// What the store knows this decoder by.
+fn identity(backend: Backend, device: &DecodeDevice<'_>) -> (DeviceIdentity, TunableIdentity) {
+    if backend == Backend::Cpu {
+        return (cpu_tunable::device(), cpu_tunable::tunable());
+    }
+    let runtime = Machine::this().version;
+    let identity = DeviceIdentity { runtime, ..DeviceIdentity::named(device.name(), backend.name()) };
+    (identity, TunableIdentity::new(format!("{backend}-decoder"), 1))
+}
+
 /// Starts the tuner from its memory; what it started from, in words.
-fn start(tuner: &Tuner, memory: &mut StoreMemory<'_>) -> String {
+fn start(backend: Backend, tuner: &Tuner, memory: &mut StoreMemory<'_>) -> String {
     let used = tuner.start_from(memory);
     let of = |config: &Config| {
         let origin = memory.found().map(|found| format!(", {}", found.in_words())).unwrap_or_default();
-        format!("{}{origin}", decoding::name(config))
+        format!("{}{origin}", decoding::name(backend, config))
     };
     match used {
         Ok(None) => "the default: nothing is known that fits".to_owned(),

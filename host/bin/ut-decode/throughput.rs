@@ -54,12 +54,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let Loaded { detector, events, sample, source, .. } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
     if args.online.tune.is_some() {
+        let backend = args.backend.backend;
+        let mut default = vec![format!("layout={}", layout_name(args.backend.layout))];
+        match (backend, args.backend.threads) {
+            (Backend::Cpu, threads) => default.push(format!("cpu.threads={threads}")),
+            (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
+            _ => (),
+        }
+        default.extend(args.backend.settings.iter().cloned());
+        let default = decoding::parse(backend, &default.join(",")).unwrap_or_else(|error| usage(&error.to_string()));
         let options = args.clustering.options();
-        let fixed = format!("layout={},threads={}", layout_name(args.backend.layout), args.backend.threads);
         let work = Work {
-            device: DecodeDevice::new(&detector.tables, options, events),
+            backend,
+            device: DecodeDevice::new(backend, &detector.tables, options, events),
             workload: cpu_tunable::workload(&detector.tables, &options)?,
-            default: decoding::parse(&fixed)?,
+            default,
             source: &source,
             duration,
         };
