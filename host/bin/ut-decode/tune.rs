@@ -82,7 +82,7 @@ pub struct Args {
 
 /// A device by name.
 #[derive(Clone, Debug)]
-enum DeviceSpec {
+pub enum DeviceSpec {
     Cpu,
     Replay(PathBuf),
     Synthetic(String),
