@@ -8,6 +8,7 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use super::Digest;
 use super::sample::{Expected, Sample};
 use crate::backend::{BatchReport, Count, DecodeError, Decoder, UtHits};
 use crate::detector::DetectorTables;
@@ -47,6 +48,8 @@ pub struct Variant {
     pub strips: u64,
     /// Events of a pass in which something is wrong.
     pub events_with_trouble: usize,
+    /// The digest of a pass.
+    pub digest: Digest,
 }
 
 impl Variant {
@@ -110,6 +113,7 @@ impl Variant {
         };
         let mut workers = (0..threads.max(1)).map(|_| worker()).collect::<Result<Vec<Worker>, DecodeError>>()?;
         let (mut hits, mut strips, mut events, mut events_with_trouble) = (0, 0, 0, 0);
+        let mut digest = Digest::default();
         for batch in &sample.batches {
             let first = &mut workers[0];
             first.decoder.decode(batch.view(), &mut first.hits, &mut first.report)?;
@@ -118,11 +122,12 @@ impl Variant {
             if let Some(Err(difference)) = expected.map(|expected| expected.check(range, &first.hits, &first.report)) {
                 return Ok(Err(difference));
             }
+            digest.add(&first.hits, &first.report);
             hits += first.hits.len() as u64;
             strips += first.report.total(Count::Strips);
             events_with_trouble += first.report.events.iter().filter(|event| event.has_trouble()).count();
         }
-        Ok(Ok(Self { workers, events, passes: 1, hits, strips, events_with_trouble }))
+        Ok(Ok(Self { workers, events, passes: 1, hits, strips, events_with_trouble, digest }))
     }
 
     /// Threads at work.

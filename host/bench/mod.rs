@@ -4,6 +4,7 @@ pub mod ablation;
 pub mod contest;
 #[cfg(feature = "tuning")]
 pub mod decoding;
+mod digest;
 mod machine;
 mod sample;
 pub mod setting;
@@ -14,6 +15,7 @@ pub mod throughput;
 pub mod tunable;
 pub mod work;
 
+pub use digest::Digest;
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
 pub use setting::Setting;

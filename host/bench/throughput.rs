@@ -54,6 +54,10 @@ pub struct Throughput {
     pub hits_per_event: f64,
     /// Bytes an event, in the mean.
     pub bytes_per_event: f64,
+    /// Digest of all hits and counters of a pass ([`Digest`](super::Digest)): the same wherever the same is decoded. Empty
+    /// in results of versions that did not have it.
+    #[serde(default)]
+    pub digest: String,
 }
 
 impl Throughput {
@@ -78,6 +82,7 @@ impl Throughput {
             events_with_trouble: variant.events_with_trouble,
             hits_per_event: hits,
             bytes_per_event: bytes,
+            digest: variant.digest.to_string(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! [`DecodeDevice`]: super::decoding::DecodeDevice
 
 use super::Machine;
-use super::decoding::{base, setting_of, value};
+use super::decoding::{base, knobs, setting_of, value};
 use super::setting::{self, Setting, SettingError};
 use crate::backend::cpu::Simd;
 use crate::backend::cuda::{Cuda, StartError, identify};
@@ -58,7 +58,7 @@ pub fn setting(backend: Backend, space: &Space, config: &Config) -> Result<Setti
 /// instructions are chosen by themselves.
 ///
 /// Of the kernels all knobs, from half the default to four times as much, in powers of two; on a GPU also batch and
-/// streams. The reference has none: one configuration.
+/// streams. The reference has only what it is fed: one configuration.
 ///
 /// # Errors
 /// None that these declarations could have.
@@ -100,11 +100,14 @@ fn kernel_space(backend: Backend) -> Result<Space, SpaceError> {
         values.into_iter().map(i64::from).collect::<Vec<i64>>()
     };
     let mut builder = SpaceBuilder::new();
-    for knob in backend.knobs() {
-        builder = builder.ints(knob.name, worth(knob));
-    }
-    if backend == Backend::Cuda {
-        builder = builder.ints(setting::BATCH.name, GPU_BATCHES).ints(setting::STREAMS.name, GPU_STREAMS);
+    for knob in knobs(backend) {
+        builder = match knob.name {
+            "layout" => builder.choices(knob.name, ["allen"]),
+            "batch" if backend == Backend::Cuda => builder.ints(knob.name, GPU_BATCHES),
+            "batch" => builder.ints(knob.name, [i64::from(knob.default)]),
+            "streams" => builder.ints(knob.name, GPU_STREAMS),
+            _ => builder.ints(knob.name, worth(knob)),
+        };
     }
     // A block of both dimensions: whole warps, and not too many.
     let names = ["cluster.block_x", "cluster.block_y"];

@@ -11,8 +11,10 @@ mod decode;
 mod detector;
 mod explain;
 mod generate;
+mod groups;
 mod inspect;
 mod kernels;
+mod online;
 mod output;
 mod progress;
 mod replay;
@@ -80,6 +82,7 @@ enum Command {
     Convert(convert::Args),
     Throughput(throughput::Args),
     Tune(Box<tune::Args>),
+    Groups(Box<groups::Args>),
     Ablation(ablation::Args),
     Sweep(sweep::Args),
     Kernels(kernels::Args),
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Throughput(args) => throughput::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Groups(args) => groups::run(&args),
         Command::Ablation(args) => ablation::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Kernels(args) => kernels::run(&args),

@@ -9,19 +9,16 @@ use ut_decoding::backend::Backend;
 use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Stage};
 use ut_decoding::bench::decoding::{self, DecodeDevice};
 use ut_decoding::bench::throughput::{Settings, Throughput, run as measure};
-use ut_decoding::bench::{ENOUGH_DISTINCT, Machine, Sample, Spread};
-use ut_decoding::input::EventBatch;
-use ut_decoding::tuning::compare::{Plan, compare};
-use ut_decoding::tuning::online::Options;
-use ut_decoding::tuning::watch::cpu::CpuWatch;
+use ut_decoding::bench::{ENOUGH_DISTINCT, Machine, Sample, Setting, Spread, tunable};
 use ut_decoding::{BatchReport, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
 use crate::detector::Detector;
+use crate::online::{self, OnlineArgs, Work};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
 use crate::sample::{Loaded, SampleArgs};
-use crate::trial::evidence;
+use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 
 /// Measure how many events a second are decoded.
@@ -34,10 +31,6 @@ pub struct Args {
     /// How long to measure, in seconds.
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     duration: f64,
-    /// Let the on-line tuner choose the batch and the backend's knobs while decoding for the duration, then compare what it
-    /// chose with the default. --batch is not used, and on the cpu backend the threads are those of one decoder.
-    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batch")]
-    tune: Option<String>,
     /// Also say where the time of the cpu backend goes, stage by stage, on one thread.
     #[arg(long, conflicts_with = "tune")]
     stages: bool,
@@ -52,27 +45,49 @@ pub struct Args {
     clustering: ClusterArgs,
     #[command(flatten)]
     backend: BackendArgs,
+    #[command(flatten)]
+    online: OnlineArgs,
+    #[command(flatten)]
+    tuned: TunedArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
         usage("--duration must be a number of seconds, not negative");
     };
-    let Loaded { detector, events, sample, source, .. } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
-    if args.tune.is_some() {
-        return tune_online(args, &detector, events, &source, duration);
+    let Loaded { detector, events, wanted, sample, source } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    if args.online.tune.is_some() {
+        let backend = args.backend.backend;
+        let mut default = vec![format!("layout={}", layout_name(args.backend.layout))];
+        match (backend, args.backend.threads) {
+            (Backend::Cpu, threads) => default.push(format!("cpu.threads={threads}")),
+            (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
+            _ => (),
+        }
+        default.extend(args.backend.settings.iter().cloned());
+        let default = decoding::parse(backend, &default.join(",")).unwrap_or_else(|error| usage(&error.to_string()));
+        let options = args.clustering.options();
+        let work = Work {
+            backend,
+            device: DecodeDevice::new(backend, &detector.tables, options, events),
+            workload: tunable::workload(&detector.tables, &options)?,
+            default,
+            source: &source,
+            duration,
+        };
+        return online::run(&args.tuned, work, args.json.as_deref());
     }
-    drop(events);
     if args.stages && args.backend.backend != Backend::Cpu {
         usage("--stages are those of --backend cpu");
     }
-    let settings = Settings {
-        backend: args.backend.backend,
-        options: args.clustering.options(),
-        knobs: args.backend.knobs(1),
-        threads: args.backend.n_threads(),
-        duration,
+    let tuned = tuned(args, &detector);
+    let sample = match (tuned, args.sample.batch) {
+        (Some(tuned), None) => Setting { batch: tuned.batch, layout: args.backend.layout, ..tuned }
+            .sample(&events, wanted.max(if args.sample.events.is_none() { tuned.batch } else { 0 }))?,
+        _ => sample,
     };
+    drop(events);
+    let settings = settings(args, tuned, duration);
     let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
     let result = measure(&sample, &detector.tables, &settings, |elapsed| progress.set(elapsed.as_millis() as u64))?;
     drop(progress);
@@ -89,6 +104,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             map.insert("bank_version".to_owned(), detector.tables.boards.version.byte().into());
             map.insert("options".to_owned(), json!(settings.options));
             map.insert("set".to_owned(), json!(args.backend.settings));
+            map.insert("tuned".to_owned(), tuned.is_some().into());
             if let Some(stages) = &stages {
                 let micros = stages.iter().map(|(stage, time)| (stage.name().to_owned(), json!(time)));
                 map.insert("stages_us_per_event".to_owned(), micros.collect());
@@ -109,6 +125,35 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     print_beside(args.json.as_deref(), &text)?;
     Ok(())
+}
+
+/// What was tuned for this backend, unless something is set by hand: who does that wants to see what it does.
+fn tuned(args: &Args, detector: &Detector) -> Option<Setting> {
+    let by_hand = !args.backend.settings.is_empty() || args.backend.simd.is_some();
+    let tuned = || args.tuned.setting(args.backend.backend, &detector.tables, &args.clustering.options());
+    if by_hand { None } else { tuned() }
+}
+
+/// How it is measured: with what was tuned, as far as options do not say otherwise.
+fn settings(args: &Args, tuned: Option<Setting>, duration: Duration) -> Settings {
+    let backend = args.backend.backend;
+    let mut settings = Settings {
+        backend,
+        options: args.clustering.options(),
+        knobs: args.backend.knobs(1),
+        threads: args.backend.n_threads(),
+        duration,
+    };
+    if let Some(tuned) = tuned {
+        settings.knobs.launch = tuned.knobs.launch;
+        settings.knobs.cpu.chunk = tuned.knobs.cpu.chunk;
+        // Threads of one decoder are decoders of one thread here; a GPU has streams.
+        let threads = if backend == Backend::Cpu { tuned.knobs.cpu.threads } else { tuned.threads };
+        if args.backend.threads == 0 && threads > 0 && backend != Backend::Emulated {
+            settings.threads = threads;
+        }
+    }
+    settings
 }
 
 /// Passes over the sample that the stages are timed on; of each stage the fastest pass counts.
@@ -136,71 +181,6 @@ fn stage_times(sample: &Sample, detector: &Detector, settings: &Settings) -> Res
         }
     }
     Ok(best.to_vec())
-}
-
-/// Decodes with the on-line tuner, and judges what it chose.
-fn tune_online(
-    args: &Args,
-    detector: &Detector,
-    events: Vec<EventBatch>,
-    source: &str,
-    duration: Duration,
-) -> Result<(), Failure> {
-    let backend = args.backend.backend;
-    let layout = layout_name(args.backend.layout);
-    let mut default = vec![format!("layout={layout}")];
-    match (backend, args.backend.threads) {
-        (Backend::Cpu, threads) => default.push(format!("cpu.threads={threads}")),
-        (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
-        _ => (),
-    }
-    default.extend(args.backend.settings.iter().cloned());
-    let default = decoding::parse(backend, &default.join(",")).unwrap_or_else(|error| usage(&error.to_string()));
-    let mut device = DecodeDevice::new(backend, &detector.tables, args.clustering.options(), events);
-    let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
-    let tick = |elapsed: Duration| progress.set(elapsed.as_millis() as u64);
-    let run = device.tune_online(&default, Options::default(), duration, tick);
-    drop(progress);
-    let run = run?;
-    let comparison = if run.chosen == default {
-        None
-    } else {
-        let found = compare(&mut device, &default, &run.chosen, &Plan::default(), &mut CpuWatch::default());
-        Some(found.map_err(|dropped| dropped.failure.message)?)
-    };
-    if let Some(path) = &args.json {
-        let machine = Machine::this();
-        write_json(path, &json!({ "sample": source, "online": run, "comparison": comparison, "machine": machine }))?;
-    }
-    let counters = run.counters;
-    let mut text = format!(
-        "sample              {source}\nconfigurations      {}\npasses              {}, of which {} explored\n",
-        run.configurations, counters.launches, counters.explored
-    );
-    let _ = match counters.first_tuning {
-        0 => writeln!(text, "converged           not yet: give it a longer --duration"),
-        launches => writeln!(
-            text,
-            "converged           after {launches} passes; {} explored since, {} scans, {} for drift",
-            counters.explored_after, counters.scans, counters.drifts
-        ),
-    };
-    let _ = write!(
-        text,
-        "default             {}\nchosen              {}\nevents/s            {:.0} in the mean, exploring included\n",
-        decoding::name(backend, &default),
-        decoding::name(backend, &run.chosen),
-        1e6 / run.mean_ms
-    );
-    match comparison {
-        None => text += "verdict             the default stays\n",
-        Some(comparison) => {
-            text += &evidence(&comparison.judgement);
-            let _ = writeln!(text, "verdict             {} (A: default, B: chosen)", comparison.judgement.verdict);
-        }
-    }
-    print_beside(args.json.as_deref(), &text)?;
-    Ok(())
 }
 
 fn text(args: &Args, result: &Throughput, machine: &Machine, source: &str) -> String {

@@ -20,10 +20,10 @@ use crate::output::{print_beside, say, write_json};
 use crate::store::{StoreArgs, in_words, milliseconds};
 use crate::trial::SampleArgs;
 use crate::{Failure, explain};
-use target::{DeviceSpec, Target};
+use target::Target;
 use watcher::Watcher;
 
-pub use target::measure;
+pub use target::{DeviceSpec, measure};
 
 /// Find good launch parameters and keep them, where `decode` and `throughput` find them by themselves.
 ///
@@ -175,7 +175,6 @@ fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations
             .into_iter()
             .map(|Observation { config, outcome, .. }| Evaluation { config, outcome })
             .collect(),
-        // The store keeps the verdict of the final rounds, which is among the facts, and not their looks.
-        decisions: Vec::new(),
+        decisions: evidence.details.as_ref().map(|details| details.decisions.clone()).unwrap_or_default(),
     }
 }
