@@ -12,7 +12,6 @@ use ut_decoding::bench::work::METRICS;
 use ut_decoding::bench::{Change, Machine, Spread};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DetectorTables, Grouping};
-use ut_kernels::switches::BatchLayout;
 
 fn about(backend: Backend) -> About {
     About {
@@ -37,15 +36,8 @@ fn about(backend: Backend) -> About {
 fn plan(backend: Backend, axes: &[&str]) -> Plan {
     let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
     let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
-    let limits = Limits {
-        backend,
-        tables: &tables,
-        layout: BatchLayout::Allen,
-        arch: "sm_86",
-        bytes_per_event: 17_000.0,
-        max_bytes: 4e9,
-    };
-    let base = Setting { knobs: ut_decoding::backend::Knobs::default(), batch: 32, threads: 1 };
+    let limits = Limits { backend, tables: &tables, arch: "sm_86", bytes_per_event: 17_000.0, max_bytes: 4e9 };
+    let base = Setting { batch: 32, ..Setting::default() };
     Plan::new(parse_all(backend, axes).unwrap(), &base, &limits).unwrap()
 }
 

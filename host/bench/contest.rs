@@ -36,16 +36,6 @@ impl Worker {
     }
 }
 
-/// Begin and end of `passes` passes that begin when all threads have come to `barrier`.
-fn timed(worker: &mut Worker, passes: usize, barrier: &Barrier) -> Result<(Instant, Instant), DecodeError> {
-    barrier.wait();
-    let start = Instant::now();
-    for _ in 0..passes {
-        worker.pass()?;
-    }
-    Ok((start, Instant::now()))
-}
-
 /// Something to be measured: a decoder on each of some threads, and a sample.
 pub struct Variant {
     workers: Vec<Worker>,
@@ -86,6 +76,28 @@ impl Variant {
         decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
         expected: Option<&Expected>,
     ) -> Result<Result<Self, String>, DecodeError> {
+        let mut variant = match Self::cold(sample, tables, threads, decoder, expected)? {
+            Ok(variant) => variant,
+            Err(difference) => return Ok(Err(difference)),
+        };
+        // Warms up, too.
+        while variant.time(variant.passes)? < REPETITION && variant.passes < 1 << 20 {
+            variant.passes *= 2;
+        }
+        Ok(Ok(variant))
+    }
+
+    /// As [`checked`](Self::checked), but not warmed up, and with repetitions of a single pass.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn cold(
+        sample: &Sample,
+        tables: &DetectorTables,
+        threads: usize,
+        decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
+        expected: Option<&Expected>,
+    ) -> Result<Result<Self, String>, DecodeError> {
         let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
         let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
         let worker = || {
@@ -97,23 +109,20 @@ impl Variant {
             })
         };
         let mut workers = (0..threads.max(1)).map(|_| worker()).collect::<Result<Vec<Worker>, DecodeError>>()?;
-        let (mut hits, mut strips, mut events_with_trouble) = (0, 0, 0);
-        for (i, batch) in sample.batches.iter().enumerate() {
+        let (mut hits, mut strips, mut events, mut events_with_trouble) = (0, 0, 0, 0);
+        for batch in &sample.batches {
             let first = &mut workers[0];
             first.decoder.decode(batch.view(), &mut first.hits, &mut first.report)?;
-            if let Some(Err(difference)) = expected.map(|expected| expected.check(i, &first.hits, &first.report)) {
+            let range = events..events + batch.n_events;
+            events = range.end;
+            if let Some(Err(difference)) = expected.map(|expected| expected.check(range, &first.hits, &first.report)) {
                 return Ok(Err(difference));
             }
             hits += first.hits.len() as u64;
             strips += first.report.total(Count::Strips);
             events_with_trouble += first.report.events.iter().filter(|event| event.has_trouble()).count();
         }
-        let mut variant = Self { workers, events: sample.events, passes: 1, hits, strips, events_with_trouble };
-        // Warms up, too.
-        while variant.timed_repetition()?.0 < REPETITION && variant.passes < 1 << 20 {
-            variant.passes *= 2;
-        }
-        Ok(Ok(variant))
+        Ok(Ok(Self { workers, events, passes: 1, hits, strips, events_with_trouble }))
     }
 
     /// Threads at work.
@@ -121,32 +130,46 @@ impl Variant {
         self.workers.len()
     }
 
+    /// Events that all threads together decode in a pass.
+    pub fn events(&self) -> usize {
+        self.events * self.workers.len()
+    }
+
     /// One repetition: its rate in events a second over all threads.
     ///
     /// # Errors
     /// When a decoder fails.
     pub fn repetition(&mut self) -> Result<f64, DecodeError> {
-        Ok(self.timed_repetition()?.1)
+        let taken = self.time(self.passes)?;
+        Ok((self.events() * self.passes) as f64 / taken.as_secs_f64().max(1e-9))
     }
 
-    fn timed_repetition(&mut self) -> Result<(Duration, f64), DecodeError> {
+    /// How long `passes` passes take, from the common start to the last thread's end.
+    ///
+    /// # Errors
+    /// When a decoder fails.
+    pub fn time(&mut self, passes: usize) -> Result<Duration, DecodeError> {
         let barrier = Barrier::new(self.workers.len());
-        let (barrier, passes) = (&barrier, self.passes);
-        let spans = std::thread::scope(|scope| {
-            let start = |worker| scope.spawn(move || timed(worker, passes, barrier));
-            let threads: Vec<_> = self.workers.iter_mut().map(start).collect();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<_, DecodeError>>| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            threads.into_iter().map(join).collect::<Result<Vec<(Instant, Instant)>, DecodeError>>()
-        })?;
-        let (Some(start), Some(end)) = (spans.iter().map(|span| span.0).min(), spans.iter().map(|span| span.1).max())
-        else {
-            return Ok((REPETITION, 0.0));
+        let timed = |worker: &mut Worker| -> Result<(Instant, Instant), DecodeError> {
+            barrier.wait();
+            let start = Instant::now();
+            (0..passes).try_for_each(|_| worker.pass())?;
+            Ok((start, Instant::now()))
         };
-        let taken = end - start;
-        let events = self.events * passes * self.workers.len();
-        Ok((taken, events as f64 / taken.as_secs_f64().max(1e-9)))
+        let spans = if let [worker] = &mut self.workers[..] {
+            vec![timed(worker)?]
+        } else {
+            std::thread::scope(|scope| {
+                let timed = &timed;
+                let threads: Vec<_> = self.workers.iter_mut().map(|w| scope.spawn(move || timed(w))).collect();
+                let join = |thread: std::thread::ScopedJoinHandle<'_, Result<_, DecodeError>>| {
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                };
+                threads.into_iter().map(join).collect::<Result<Vec<_>, DecodeError>>()
+            })?
+        };
+        let (start, end) = (spans.iter().map(|span| span.0).min(), spans.iter().map(|span| span.1).max());
+        Ok(end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start))
     }
 }
 

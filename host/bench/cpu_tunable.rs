@@ -4,16 +4,17 @@
 //! [`DecodeDevice`]: super::decoding::DecodeDevice
 
 use super::Machine;
-use super::decoding::{self, KNOBS};
-use crate::backend::DecodeOptions;
+use super::decoding::{self, knobs};
+use super::setting::SettingError;
 use crate::backend::cpu::{CpuConfig, Simd};
+use crate::backend::{Backend, DecodeOptions};
 use crate::detector::DetectorTables;
 use crate::tuning::space::{Space, SpaceError};
 use crate::tuning::store::{DeviceIdentity, Layers, StoreError, Task, TunableIdentity, Workload};
 use crate::tuning::{Config, SpaceBuilder, Value};
 
 /// Raised when what was measured before no longer says anything about this decoder.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// How far a result may be relaxed and still be used without validation: runtime and platform. Any configuration gives
 /// the same bits and none can fail, so a result of another version of this program on the same machine is good enough;
@@ -30,12 +31,10 @@ pub struct CpuLaunch {
 }
 
 impl CpuLaunch {
-    /// From a configuration in the order of [`KNOBS`].
+    /// From a configuration in the order of [`knobs`].
     pub fn of(config: &Config) -> Option<Self> {
-        let [Value::Int(batch), Value::Int(chunk), _, _, Value::Int(threads)] = config.0[..] else { return None };
-        let positive = |number: i64| usize::try_from(number).ok().filter(|&number| number > 0);
-        let cpu = CpuConfig { threads: usize::try_from(threads).ok()?, simd: Simd::Auto, chunk: positive(chunk)? };
-        Some(Self { batch: positive(batch)?, cpu })
+        let setting = decoding::setting_of(Backend::Cpu, &knobs(Backend::Cpu), config, decoding::base(Backend::Cpu));
+        setting.ok().map(|setting| Self { batch: setting.batch, cpu: setting.knobs.cpu })
     }
 }
 
@@ -43,8 +42,8 @@ impl CpuLaunch {
 ///
 /// # Errors
 /// None: the empty text means the default of every knob.
-pub fn default_config() -> Result<Config, decoding::KnobError> {
-    decoding::parse("")
+pub fn default_config() -> Result<Config, SettingError> {
+    decoding::parse(Backend::Cpu, "")
 }
 
 /// The space of a machine with `cores` hardware threads: batches of 32 to 4096 events, chunks of 1 to 256 that leave every
@@ -56,14 +55,20 @@ pub fn default_config() -> Result<Config, decoding::KnobError> {
 pub fn space(cores: usize) -> Result<Space, SpaceError> {
     let cores = cores.clamp(1, 1024) as i64;
     let fewer = (0..10).map(|power| 1 << power).filter(|&threads| threads < cores);
-    let name = |place: usize| KNOBS[place].0;
+    let enough = move |values: &[&Value]| match values {
+        [Value::Int(threads), Value::Int(chunk), Value::Int(batch)] => {
+            let threads = if *threads == 0 { cores } else { *threads };
+            chunk * threads <= *batch || (*batch, *chunk) == (256, 16)
+        }
+        _ => false,
+    };
     SpaceBuilder::new()
-        .powers_of_two(name(0), 32, 4096)
-        .powers_of_two(name(1), 1, 256)
-        .choices(name(2), ["allen"])
-        .choices(name(3), ["auto"])
-        .ints(name(4), std::iter::once(0).chain(fewer))
-        .constraint(&format!("chunk * (threads or {cores}) <= batch or (batch == 256 and chunk == 16)"))
+        .ints("cpu.threads", std::iter::once(0).chain(fewer))
+        .powers_of_two("cpu.chunk", 1, 256)
+        .choices("cpu.simd", ["auto"])
+        .powers_of_two("batch", 32, 4096)
+        .choices("layout", ["allen"])
+        .constraint_fn("every thread has a chunk", &["cpu.threads", "cpu.chunk", "batch"], enough)
         .build()
 }
 
@@ -130,7 +135,7 @@ mod tests {
                 let launch = CpuLaunch::of(&space.config(index)).unwrap();
                 assert!(launch.cpu.threads < cores.max(2));
             }
-            assert_eq!(space.names(), KNOBS.map(|(name, ..)| name));
+            assert_eq!(space.names(), knobs(Backend::Cpu).iter().map(|knob| knob.name).collect::<Vec<_>>());
         }
         assert_eq!(CpuLaunch::of(&Config(vec![Value::Int(1)])), None);
     }
@@ -146,7 +151,7 @@ mod tests {
             let (tunable, workload) = (tunable(), workload(&tables, &options).unwrap());
             let space = space(device.sm_count as usize).unwrap();
             let mut config = default_config().unwrap();
-            config.0[0] = Value::Int(batch);
+            config.0[3] = Value::Int(batch);
             let task = Task { device, tunable: &tunable, workload: &workload, space: &space };
             let mut store = Store::open(&file).unwrap();
             let run = store.begin(&task, &Plan { strategy: String::new(), seed: 0, budget: String::new() }).unwrap();

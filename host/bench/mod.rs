@@ -8,6 +8,7 @@ pub mod cpu_tunable;
 pub mod decoding;
 mod machine;
 mod sample;
+pub mod setting;
 mod statistics;
 pub mod sweep;
 pub mod throughput;
@@ -15,4 +16,5 @@ pub mod work;
 
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
+pub use setting::Setting;
 pub use statistics::{Change, Spread};

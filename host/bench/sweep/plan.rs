@@ -4,54 +4,16 @@ use serde::{Deserialize, Serialize};
 use ut_kernels::switches::BatchLayout;
 
 use super::axis::Axis;
-use crate::backend::knobs::{Knobs, refused, value_text};
+use crate::backend::Backend;
+use crate::backend::knobs::value_text;
 use crate::backend::ptx::{Kernel, Resources, Unit};
-use crate::backend::{Backend, KnobError};
+pub use crate::bench::Setting;
 use crate::bench::ablation::threads;
 use crate::detector::DetectorTables;
+use crate::input::Layout;
 
 /// Points of a sweep, at the most, skipped ones included.
 pub const MAX_POINTS: usize = 100_000;
-
-/// Everything that a point sets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// The backend's knobs.
-    pub knobs: Knobs,
-    /// Events of a batch.
-    pub batch: usize,
-    /// Threads, each with a decoder of its own.
-    pub threads: usize,
-}
-
-impl Setting {
-    /// The value of an axis.
-    pub fn get(&self, axis: &str) -> u32 {
-        let value = match axis {
-            "batch" => u32::try_from(self.batch).ok(),
-            "threads" => u32::try_from(self.threads).ok(),
-            name => self.knobs.get(name),
-        };
-        value.unwrap_or_default()
-    }
-
-    /// Sets an axis.
-    ///
-    /// # Errors
-    /// When it cannot have this value.
-    pub fn set(&mut self, backend: Backend, axis: &str, value: u32) -> Result<(), KnobError> {
-        let (knob, place) = match axis {
-            "batch" => (super::axis::BATCH, &mut self.batch),
-            "threads" => (super::axis::THREADS, &mut self.threads),
-            name => return self.knobs.set(backend, name, value),
-        };
-        if !knob.is_valid(value) {
-            return Err(refused(&knob, &value));
-        }
-        *place = value as usize;
-        Ok(())
-    }
-}
 
 /// What limits the points beside the knobs' own ranges.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +22,6 @@ pub struct Limits<'a> {
     pub backend: Backend,
     /// The detector: shared memory depends on its boards and groups.
     pub tables: &'a DetectorTables,
-    /// Layout of the batches.
-    pub layout: BatchLayout,
     /// Architecture whose registers and shared memory the kernels' blocks must fit; only device kernels have one.
     pub arch: &'a str,
     /// Bytes of an event, in the mean.
@@ -96,7 +56,11 @@ impl Limits<'_> {
     fn refuse_launch(&self, setting: &Setting) -> Option<String> {
         let resources = Resources::committed().ok()?;
         let version = self.tables.boards.version;
-        let unit = Unit::production(version, self.layout);
+        let layout = match setting.layout {
+            Layout::Allen => BatchLayout::Allen,
+            Layout::Mep => BatchLayout::Mep,
+        };
+        let unit = Unit::production(version, layout);
         let (n_boards, n_groups) = (self.tables.boards.n_boards() as u32, self.tables.n_groups as u32);
         Kernel::ALL.into_iter().find_map(|kernel| {
             let usage = resources.of(kernel, unit.name, self.arch)?;
@@ -225,15 +189,8 @@ mod tests {
     fn plan(backend: Backend, axes: &[&str]) -> Result<Plan, PlanError> {
         let (boards, geometry) = crate::synth::detector(BankVersion::V5, 1);
         let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
-        let limits = Limits {
-            backend,
-            tables: &tables,
-            layout: BatchLayout::Allen,
-            arch: "sm_86",
-            bytes_per_event: 1e4,
-            max_bytes: 1e9,
-        };
-        let base = Setting { knobs: Knobs::default(), batch: 1000, threads: 1 };
+        let limits = Limits { backend, tables: &tables, arch: "sm_86", bytes_per_event: 1e4, max_bytes: 1e9 };
+        let base = Setting { batch: 1000, ..Setting::default() };
         Plan::new(parse_all(backend, axes).unwrap(), &base, &limits)
     }
 

@@ -5,19 +5,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use serde_json::json;
+use ut_decoding::backend::Backend;
 use ut_decoding::bench::Machine;
 use ut_decoding::bench::decoding::{name, parse};
 use ut_decoding::tuning::compare::{Comparison, Plan, compare};
 use ut_decoding::tuning::verdict::{Side, Verdict, judge_apart};
 use ut_decoding::tuning::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
 
+use crate::args::one_of;
 use crate::output::{print_beside, write_json};
 use crate::trial::{RuleArgs, SampleArgs, evidence, trouble};
 use crate::{Failure, usage};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 const CODES: &str = "\
-A and B are two configurations of the CPU decoder (batch=512,simd=avx2: what is not named has its default, and \"\" is the
-default), two builds (paths of ut-decode programs), or two files of samples (JSON like [[1.0, 1.1], [1.0, 1.2]], blocks of
+A and B are two configurations of a decoder (batch=512,cpu.simd=avx2: what is not named has its default, \"\" is the default,
+and `ut-decode sweep --list` names the knobs), two builds (paths of ut-decode programs), or two files of samples (JSON like [[1.0, 1.1], [1.0, 1.2]], blocks of
 times in ms, or text with a block a line).
 
 Configurations and builds are interleaved while they are measured. Files were measured apart: the verdict then relies on
@@ -39,6 +42,9 @@ pub struct Args {
     a: String,
     /// What is proposed.
     b: String,
+    /// The decoder that A and B are configurations of.
+    #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
+    backend: Backend,
     /// Numbers of blocks at which the evidence is looked at; each look spends its part of the error.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,20,40")]
     looks: Vec<usize>,
@@ -62,11 +68,11 @@ enum Subject {
 }
 
 impl Subject {
-    fn of(text: &str) -> Self {
+    fn of(backend: Backend, text: &str) -> Self {
         let path = Path::new(text);
         if !path.is_file() {
-            let config = parse(text).unwrap_or_else(|error| {
-                usage(&format!("{text:?} is neither a file nor a configuration of the CPU decoder: {error}"))
+            let config = parse(backend, text).unwrap_or_else(|error| {
+                usage(&format!("{text:?} is neither a file nor a configuration of the {backend} decoder: {error}"))
             });
             return Self::Setting(config);
         }
@@ -84,14 +90,14 @@ fn is_program(path: &Path) -> bool {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let plan = args.rules.plan(15, &args.looks);
     let mut watch = args.rules.watch();
-    let (comparison, what) = match (Subject::of(&args.a), Subject::of(&args.b)) {
+    let (comparison, what) = match (Subject::of(args.backend, &args.a), Subject::of(args.backend, &args.b)) {
         (Subject::Setting(a), Subject::Setting(b)) => {
             let (detector, events, source) = args.sample.load()?;
-            let mut device = args.sample.device(&detector, events);
+            let mut device = args.sample.device(args.backend, &detector, events);
             let found = compare(&mut device, &a, &b, &plan, &mut watch);
             let found = found.map_err(|dropped| {
                 let side = if dropped.side == 0 { &a } else { &b };
-                format!("{}: {}", name(side), dropped.failure.message)
+                format!("{}: {}", name(args.backend, side), dropped.failure.message)
             })?;
             (found, source)
         }

@@ -56,7 +56,7 @@ Examples:
   # Which batch size is best, with how many threads?
   ut-decode sweep --axis batch=16,256,4096 --axis threads=1,2,4
   # Does AVX-512 pay here? Can this machine show a difference of 0.5 % at all?
-  ut-decode compare simd=avx2 simd=avx512
+  ut-decode compare cpu.simd=avx2 cpu.simd=avx512
   ut-decode aa-test
 
 Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use ut_decoding::Layout;
 use ut_decoding::backend::Backend;
-use ut_decoding::bench::{ENOUGH_DISTINCT, Sample};
+use ut_decoding::bench::{ENOUGH_DISTINCT, Sample, Setting};
 use ut_decoding::detector::BankVersion;
-use ut_decoding::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind, to_mep};
+use ut_decoding::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind};
 use ut_decoding::synth::{Generator, Profile};
 
 use crate::Failure;
@@ -94,17 +93,9 @@ impl Loaded {
         } else {
             n_events.max(default).max(args.batch as usize)
         });
-        let sample = in_batches(&events, args.batch as usize, wanted, backend.layout)?;
+        let setting = Setting { batch: args.batch as usize, layout: backend.layout, ..Setting::default() };
+        let sample = setting.sample(&events, wanted)?;
         Ok(Self { detector, events, wanted, sample, source })
-    }
-}
-
-/// A pass of `wanted` of the events in batches of `batch`, in a layout.
-pub fn in_batches(events: &[EventBatch], batch: usize, wanted: usize, layout: Layout) -> Result<Sample, Failure> {
-    let sample = Sample::of(events, batch, wanted);
-    match layout {
-        Layout::Allen => Ok(sample),
-        Layout::Mep => Ok(sample.transposed(to_mep)?),
     }
 }
 

@@ -4,23 +4,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
-use ut_decoding::Layout;
 use ut_decoding::backend::Backend;
 use ut_decoding::backend::launch::Knob;
 use ut_decoding::backend::occupancy::Architecture;
-use ut_decoding::bench::sweep::axis::{knobs, parse_all};
+use ut_decoding::bench::setting::knobs;
+use ut_decoding::bench::sweep::axis::parse_all;
 use ut_decoding::bench::sweep::journal::Journal;
-use ut_decoding::bench::sweep::plan::{Limits, Plan, Setting};
+use ut_decoding::bench::sweep::plan::{Limits, Plan};
 use ut_decoding::bench::sweep::report::{About, Report};
 use ut_decoding::bench::sweep::{Sweep, SweepError};
 use ut_decoding::bench::work::METRICS;
-use ut_decoding::bench::{Machine, Sample};
-use ut_kernels::switches::BatchLayout;
+use ut_decoding::bench::{Machine, Sample, Setting};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
 use crate::output::{cannot_write, print, say, write_json};
 use crate::progress::Progress;
-use crate::sample::{Loaded, SampleArgs, in_batches};
+use crate::sample::{Loaded, SampleArgs};
 use crate::table::table;
 use crate::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -84,16 +83,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let base = Setting {
         knobs: args.backend.knobs(1),
         batch: args.sample.batch as usize,
+        layout: args.backend.layout,
         threads: if backend == Backend::Emulated { 1 } else { args.backend.n_threads() },
     };
     let Loaded { detector, events, wanted, sample, source } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
     let limits = Limits {
         backend,
         tables: &detector.tables,
-        layout: match args.backend.layout {
-            Layout::Allen => BatchLayout::Allen,
-            Layout::Mep => BatchLayout::Mep,
-        },
         arch: args.arch.name,
         bytes_per_event: sample.bytes as f64 / sample.events.max(1) as f64,
         max_bytes: MAX_BYTES,
@@ -103,9 +99,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Ok(print(&dry_run(&plan))?);
     }
     // On the emulated backend a batch is never more than the sample: repeated events would only repeat the counts.
-    let samples = |batch: usize| -> Result<Sample, String> {
-        let wanted = if backend == Backend::Emulated { wanted } else { wanted.max(batch) };
-        in_batches(&events, batch, wanted, args.backend.layout).map_err(|error| error.to_string())
+    let samples = |setting: &Setting| -> Result<Sample, String> {
+        setting.sample(&events, if backend == Backend::Emulated { wanted } else { wanted.max(setting.batch) })
     };
     let options = args.clustering.options();
     let sweep = Sweep {

@@ -34,9 +34,9 @@ pub struct Args {
     /// How long to measure, in seconds.
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     duration: f64,
-    /// Let the on-line tuner choose batch, chunk and vector instructions while decoding for the duration, then compare
-    /// what it chose with the default. --batch is not used, and the threads are those of one decoder.
-    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with_all = ["batch", "backend"])]
+    /// Let the on-line tuner choose the batch and the backend's knobs while decoding for the duration, then compare what it
+    /// chose with the default. --batch is not used, and on the cpu backend the threads are those of one decoder.
+    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batch")]
     tune: Option<String>,
     /// Also say where the time of the cpu backend goes, stage by stage, on one thread.
     #[arg(long, conflicts_with = "tune")]
@@ -146,9 +146,17 @@ fn tune_online(
     source: &str,
     duration: Duration,
 ) -> Result<(), Failure> {
-    let default =
-        decoding::parse(&format!("layout={},threads={}", layout_name(args.backend.layout), args.backend.threads))?;
-    let mut device = DecodeDevice::new(&detector.tables, args.clustering.options(), events);
+    let backend = args.backend.backend;
+    let layout = layout_name(args.backend.layout);
+    let mut default = vec![format!("layout={layout}")];
+    match (backend, args.backend.threads) {
+        (Backend::Cpu, threads) => default.push(format!("cpu.threads={threads}")),
+        (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
+        _ => (),
+    }
+    default.extend(args.backend.settings.iter().cloned());
+    let default = decoding::parse(backend, &default.join(",")).unwrap_or_else(|error| usage(&error.to_string()));
+    let mut device = DecodeDevice::new(backend, &detector.tables, args.clustering.options(), events);
     let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
     let tick = |elapsed: Duration| progress.set(elapsed.as_millis() as u64);
     let run = device.tune_online(&default, Options::default(), duration, tick);
@@ -180,8 +188,8 @@ fn tune_online(
     let _ = write!(
         text,
         "default             {}\nchosen              {}\nevents/s            {:.0} in the mean, exploring included\n",
-        decoding::name(&default),
-        decoding::name(&run.chosen),
+        decoding::name(backend, &default),
+        decoding::name(backend, &run.chosen),
         1e6 / run.mean_ms
     );
     match comparison {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use ut_decoding::backend::Backend;
 use ut_decoding::bench::ENOUGH_DISTINCT;
 use ut_decoding::bench::decoding::DecodeDevice;
 use ut_decoding::detector::BankVersion;
@@ -62,9 +63,9 @@ impl SampleArgs {
         Ok((detector, events, name))
     }
 
-    /// The CPU decoder on these events.
-    pub fn device<'t>(&self, detector: &'t Detector, events: Vec<EventBatch>) -> DecodeDevice<'t> {
-        DecodeDevice::new(&detector.tables, self.clustering.options(), events)
+    /// The decoder of a backend on these events.
+    pub fn device<'t>(&self, backend: Backend, detector: &'t Detector, events: Vec<EventBatch>) -> DecodeDevice<'t> {
+        DecodeDevice::new(backend, &detector.tables, self.clustering.options(), events)
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
+use ut_decoding::backend::Backend;
 use ut_decoding::bench::cpu_tunable;
 use ut_decoding::tuning::budget::Budget;
 use ut_decoding::tuning::interchange::read_recording;
@@ -124,7 +125,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 device,
                 budget: CPU_BUDGET,
             };
-            tune_target(args, &target, &mut args.sample.device(&detector, events))
+            tune_target(args, &target, &mut args.sample.device(Backend::Cpu, &detector, events))
         }
         DeviceSpec::Replay(file) => {
             let recording = read_recording(file)?;
