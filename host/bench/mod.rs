@@ -1,12 +1,16 @@
 //! Measuring: how many events a second a decoder makes, what its optimisations are worth, which knobs are best.
 
 pub mod ablation;
+pub mod chip;
 pub mod contest;
 #[cfg(feature = "tuning")]
 pub mod cpu_tunable;
 #[cfg(feature = "tuning")]
 pub mod decoding;
+#[cfg(feature = "tuning")]
+pub mod environment;
 mod machine;
+pub mod modes;
 mod sample;
 pub mod setting;
 mod statistics;

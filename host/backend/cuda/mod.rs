@@ -4,11 +4,15 @@
 //! and kernels of different batches overlap.
 
 mod device;
+mod facts;
 mod pipeline;
+mod resident;
 mod start;
 
 pub use device::{CudaDevice, CudaMemory};
+pub use facts::{Compiled, Facts};
 pub use pipeline::{Argument, Capacity, Device, DeviceBatch, DeviceDecoder, DeviceHits};
+pub use resident::Resident;
 pub use start::{Cuda, Driver, Gpu, StartError, choose};
 
 use super::launch::LaunchParams;
