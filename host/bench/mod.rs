@@ -7,6 +7,8 @@ pub mod cpu_tunable;
 #[cfg(feature = "tuning")]
 pub mod decoding;
 mod digest;
+#[cfg(feature = "tuning")]
+mod features;
 mod machine;
 mod sample;
 pub mod setting;
@@ -16,6 +18,8 @@ pub mod throughput;
 pub mod work;
 
 pub use digest::Digest;
+#[cfg(feature = "tuning")]
+pub use features::features;
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
 pub use setting::Setting;
