@@ -100,6 +100,14 @@ pub fn workload(tables: &DetectorTables, options: &DecodeOptions) -> Result<Work
         .with("clustering", options.clustering)
 }
 
+/// The same for events of a kind, as `ut-decode workloads` tells them apart: `pp-low`, or the name of a file.
+///
+/// # Errors
+/// None that these keys could have.
+pub fn workload_of(tables: &DetectorTables, options: &DecodeOptions, events: &str) -> Result<Workload, StoreError> {
+    workload(tables, options)?.with("events", events)
+}
+
 /// What the stores know of this machine for these banks: the best launch, and where it comes from, in words. `None` where
 /// nothing was tuned; the default is then to be used.
 ///
@@ -110,11 +118,19 @@ pub fn look_up(
     tables: &DetectorTables,
     options: &DecodeOptions,
 ) -> Result<Option<(CpuLaunch, String)>, StoreError> {
-    let (device, tunable, workload) = (device(), tunable(), workload(tables, options)?);
+    look_up_for(layers, &workload(tables, options)?)
+}
+
+/// The same for a workload, which is never taken for another one.
+///
+/// # Errors
+/// Those of reading the stores.
+pub fn look_up_for(layers: &Layers, workload: &Workload) -> Result<Option<(CpuLaunch, String)>, StoreError> {
+    let (device, tunable) = (device(), tunable());
     let bad =
         |error: SpaceError| StoreError::BadKey { what: "the CPU decoder's space".to_owned(), why: error.to_string() };
     let space = space(device.sm_count as usize).map_err(bad)?;
-    let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
+    let task = Task { device: &device, tunable: &tunable, workload, space: &space };
     let found = layers.find(&task)?.into_iter().find(|found| found.step() <= TRUSTED_STEP);
     Ok(found.and_then(|found| Some((CpuLaunch::of(&found.config)?, found.in_words()))))
 }

@@ -7,8 +7,11 @@ pub mod contest;
 pub mod cpu_tunable;
 #[cfg(feature = "tuning")]
 pub mod decoding;
+mod digest;
 #[cfg(feature = "tuning")]
 pub mod environment;
+#[cfg(feature = "tuning")]
+mod features;
 mod machine;
 pub mod modes;
 mod sample;
@@ -18,6 +21,9 @@ pub mod sweep;
 pub mod throughput;
 pub mod work;
 
+pub use digest::Digest;
+#[cfg(feature = "tuning")]
+pub use features::features;
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
 pub use setting::Setting;

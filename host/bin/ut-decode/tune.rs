@@ -13,9 +13,9 @@ use ut_decoding::tuning::budget::Budget;
 use ut_decoding::tuning::interchange::read_recording;
 use ut_decoding::tuning::process::{ProcessDevice, serve_standard_streams};
 use ut_decoding::tuning::report::{Evaluation, Report};
-use ut_decoding::tuning::session::{Progress as Step, Session, tune};
+use ut_decoding::tuning::session::{Progress as Step, Session, Tuning, tune};
 use ut_decoding::tuning::store::contents::RunRecord;
-use ut_decoding::tuning::store::{DeviceIdentity, Evidence, Observation, Store, Task, TunableIdentity, Workload};
+use ut_decoding::tuning::store::{DeviceIdentity, Observation, Store, Task, TunableIdentity, Workload};
 use ut_decoding::tuning::strategy::StrategyKind;
 use ut_decoding::tuning::synthetic::{Faults, Synthetic};
 use ut_decoding::tuning::{Config, Device, Noise, Replay, Space};
@@ -82,7 +82,7 @@ pub struct Args {
 
 /// A device by name.
 #[derive(Clone, Debug)]
-enum DeviceSpec {
+pub enum DeviceSpec {
     Cpu,
     Replay(PathBuf),
     Synthetic(String),
@@ -222,7 +222,7 @@ fn tune_target(args: &Args, target: &Target, device: &mut dyn Device) -> Result<
     if let Some(directory) = &args.report {
         let observations = store.observations(tuning.run)?;
         let name = format!("run-{}", tuning.run);
-        let [page, ..] = report(&record, target, &tuning.evidence, observations)
+        let [page, ..] = report(&record, target, &tuning, observations)
             .write(directory, &name)
             .map_err(|error| format!("{}: {error}", directory.display()))?;
         say(&format!("report: {}", page.display()));
@@ -231,10 +231,11 @@ fn tune_target(args: &Args, target: &Target, device: &mut dyn Device) -> Result<
     Ok(())
 }
 
-/// The report of a run, from what the store keeps of it alone: a run that was continued is reported as if it had not been
-/// interrupted.
-fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations: Vec<Observation>) -> Report {
+/// The report of a run: from what the store keeps of it, and from its final rounds, which a run that is continued repeats
+/// from the record. So it is reported as if it had not been interrupted.
+fn report(record: &RunRecord, target: &Target, tuning: &Tuning, observations: Vec<Observation>) -> Report {
     let parameters = record.space.parameters.clone();
+    let evidence = &tuning.evidence;
     let chosen = in_words(&parameters, &evidence.chosen.config);
     let facts = [
         ("workload", target.workload.to_string()),
@@ -255,8 +256,7 @@ fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations
             .into_iter()
             .map(|Observation { config, outcome, .. }| Evaluation { config, outcome })
             .collect(),
-        // The store keeps the verdict of the final rounds, which is among the facts, and not their looks.
-        decisions: Vec::new(),
+        decisions: tuning.decisions.clone(),
     }
 }
 

@@ -20,6 +20,10 @@ pub struct TunedArgs {
     /// The store of tuned values; without it, $UT_DECODE_TUNE_DB, else tune.sqlite in your cache folder.
     #[arg(long, value_name = "FILE")]
     pub tune_db: Option<PathBuf>,
+    /// Use what `ut-decode workloads` has found for this workload (pp-low, or the name of a file without its ending), and
+    /// nothing that was tuned for another one.
+    #[arg(long, value_name = "NAME", conflicts_with = "untuned")]
+    pub workload: Option<String>,
 }
 
 impl TunedArgs {
@@ -36,7 +40,12 @@ impl TunedArgs {
                 say(&format!("tuned values: batch {batch}, chunk {}, threads {threads}; {words}", cpu.chunk));
                 Some(launch)
             }
-            Ok(None) => None,
+            Ok(None) => {
+                if let Some(name) = &self.workload {
+                    say(&format!("warning: nothing was tuned for the workload {name:?}: the defaults are used"));
+                }
+                None
+            }
             Err(error) => {
                 say(&format!("warning: no tuned values: {error}"));
                 None
@@ -49,6 +58,10 @@ impl TunedArgs {
         tables: &DetectorTables,
         options: &DecodeOptions,
     ) -> Result<Option<(CpuLaunch, String)>, StoreError> {
-        cpu_tunable::look_up(&Layers::open(Locations::choose(self.tune_db.clone(), None)?)?, tables, options)
+        let layers = Layers::open(Locations::choose(self.tune_db.clone(), None)?)?;
+        match &self.workload {
+            None => cpu_tunable::look_up(&layers, tables, options),
+            Some(name) => cpu_tunable::look_up_for(&layers, &cpu_tunable::workload_of(tables, options, name)?),
+        }
     }
 }

@@ -11,7 +11,7 @@
 use std::fmt::Write as _;
 
 use crate::tuning::budget::{Budget, Spent};
-use crate::tuning::compare::{self, Ruling};
+use crate::tuning::compare::{self, Decision, Ruling};
 use crate::tuning::space::ConfigIndex;
 use crate::tuning::statistics;
 use crate::tuning::store::{Contender, Evidence, Plan, Recorder, Store, StoreError, Task};
@@ -112,6 +112,8 @@ pub struct Tuning {
     pub evidence: Evidence,
     /// Measurements that an earlier process had made.
     pub resumed: usize,
+    /// The final rounds, with all their intervals: the last one decided. Empty where there was nothing to compare.
+    pub decisions: Vec<Decision>,
 }
 
 /// Why there is no decision.
@@ -256,7 +258,8 @@ pub fn tune(
         bench.recorder.finish(None)?;
         return Err(TuneError::AllFailed { tried, last });
     }
-    let ending = end(&mut bench, &finalists, tell)?;
+    let mut decisions = Vec::new();
+    let ending = end(&mut bench, &finalists, &mut decisions, tell)?;
     let evidence = Evidence {
         chosen: ending.chosen,
         default: ending.default,
@@ -270,7 +273,7 @@ pub fn tune(
         verdict: ending.verdict,
     };
     let run = bench.recorder.finish(Some(&evidence))?;
-    Ok(Tuning { run, evidence, resumed })
+    Ok(Tuning { run, evidence, resumed, decisions })
 }
 
 /// The search: default, seeds, and what the strategy proposes. Returns why it ended, and what was still to be gained.
@@ -331,6 +334,7 @@ struct Ending {
 fn end(
     bench: &mut Bench<'_, '_>,
     finalists: &[Config],
+    decisions: &mut Vec<Decision>,
     tell: &mut dyn FnMut(&Progress<'_>) -> bool,
 ) -> Result<Ending, TuneError> {
     let session = bench.session;
@@ -345,9 +349,10 @@ fn end(
     if let Some(error) = error {
         return Err(error);
     }
+    decisions.extend(decision.clone());
     if let Some(Ruling::NoDefault(_)) = decision.as_ref().map(|decision| &decision.ruling) {
         // It worked in the search and does not now: the others decide among themselves.
-        return end(bench, candidates, tell);
+        return end(bench, candidates, decisions, tell);
     }
     let contender = |config: &Config| match times.iter().find(|(other, _)| other == config) {
         Some((_, times)) if !times.is_empty() => of_samples(config, times),
@@ -365,7 +370,7 @@ fn end(
 }
 
 /// The decision in words.
-fn words(session: &Session<'_>, stays: &Config, decision: Option<&compare::Decision>) -> String {
+fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>) -> String {
     let percent = |share: f64| format!("{:.2} %", 100.0 * share.abs());
     let rival = if session.default.as_ref() == Some(stays) { "the default" } else { "the search's best" };
     let Some(decision) = decision else { return format!("{rival} had no rival") };
@@ -429,7 +434,7 @@ impl Device for Collector<'_, '_, '_, '_> {
 }
 
 /// The median of samples, and an interval of their mean's width about it.
-fn of_samples(config: &Config, times: &[f64]) -> Contender {
+pub(in crate::tuning) fn of_samples(config: &Config, times: &[f64]) -> Contender {
     let time_ms = statistics::median(times);
     let count = statistics::effective_count(times);
     let interval_ms = (times.len() >= 5 && count > 2.0).then(|| {
