@@ -180,6 +180,14 @@ pub fn workload(tables: &DetectorTables, options: &DecodeOptions) -> Result<Work
         .with("clustering", options.clustering)
 }
 
+/// The same for events of a kind, as `ut-decode workloads` tells them apart: `pp-low`, or the name of a file.
+///
+/// # Errors
+/// None that these keys could have.
+pub fn workload_of(tables: &DetectorTables, options: &DecodeOptions, events: &str) -> Result<Workload, StoreError> {
+    workload(tables, options)?.with("events", events)
+}
+
 /// A setting that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TunedSetting {
@@ -191,22 +199,17 @@ pub struct TunedSetting {
     pub origin: String,
 }
 
-/// What the stores know of a backend here for these banks. `None` where nothing was tuned, or where the backend cannot
-/// run: the default is then to be used.
+/// What the stores know of a backend here for a workload, which is never taken for another one. `None` where nothing was
+/// tuned, or where the backend cannot run: the default is then to be used.
 ///
 /// # Errors
 /// Those of reading the stores.
-pub fn look_up(
-    layers: &Layers,
-    backend: Backend,
-    tables: &DetectorTables,
-    options: &DecodeOptions,
-) -> Result<Option<TunedSetting>, StoreError> {
+pub fn look_up(layers: &Layers, backend: Backend, workload: &Workload) -> Result<Option<TunedSetting>, StoreError> {
     let Ok(device) = device(backend) else { return Ok(None) };
-    let (tunable, workload) = (tunable(backend), workload(tables, options)?);
+    let tunable = tunable(backend);
     let bad = |error: SpaceError| StoreError::BadKey { what: format!("{backend}'s space"), why: error.to_string() };
     let space = space(backend, device.sm_count as usize).map_err(bad)?;
-    let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
+    let task = Task { device: &device, tunable: &tunable, workload, space: &space };
     let trusted = if backend.runs_kernels() { 0 } else { TRUSTED_CPU_STEP };
     let Some(found) = layers.find(&task)?.into_iter().find(|found| found.step() <= trusted) else { return Ok(None) };
     let Ok(setting) = setting(backend, &space, &found.config) else { return Ok(None) };
@@ -279,7 +282,7 @@ mod tests {
         };
         let found = |options: &DecodeOptions| {
             let locations = Locations { user: file.clone(), shipped: None, matching: Matching::Nearest };
-            look_up(&Layers::open(locations).unwrap(), Backend::Cpu, &tables, options).unwrap()
+            look_up(&Layers::open(locations).unwrap(), Backend::Cpu, &workload(&tables, options).unwrap()).unwrap()
         };
         assert_eq!(found(&options), None);
         decided(&DeviceIdentity { name: "another CPU".to_owned(), ..here() }, 2048);

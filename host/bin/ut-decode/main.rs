@@ -28,6 +28,7 @@ mod trial;
 mod tune;
 mod tuned;
 mod words;
+mod workloads;
 
 use std::process::ExitCode;
 
@@ -83,6 +84,7 @@ enum Command {
     Throughput(throughput::Args),
     Tune(Box<tune::Args>),
     Groups(Box<groups::Args>),
+    Workloads(Box<workloads::Args>),
     Ablation(ablation::Args),
     Sweep(sweep::Args),
     Kernels(kernels::Args),
@@ -112,6 +114,7 @@ fn main() -> ExitCode {
         Command::Throughput(args) => throughput::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Groups(args) => groups::run(&args),
+        Command::Workloads(args) => workloads::run(&args),
         Command::Ablation(args) => ablation::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Kernels(args) => kernels::run(&args),

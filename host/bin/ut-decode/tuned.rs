@@ -7,7 +7,7 @@ use ut_decoding::backend::Backend;
 use ut_decoding::bench::Setting;
 use ut_decoding::bench::tunable::{self, TunedSetting};
 use ut_decoding::detector::DetectorTables;
-use ut_decoding::tuning::store::{Layers, Locations};
+use ut_decoding::tuning::store::{Layers, Locations, StoreError};
 
 use crate::output::say;
 
@@ -21,6 +21,10 @@ pub struct TunedArgs {
     /// The store of tuned values; without it, $UT_DECODE_TUNE_DB, else tune.sqlite in your cache folder.
     #[arg(long, value_name = "FILE")]
     pub tune_db: Option<PathBuf>,
+    /// Use what `ut-decode workloads` has found for this workload (pp-low, or the name of a file without its ending), and
+    /// nothing that was tuned for another one.
+    #[arg(long, value_name = "NAME", conflicts_with = "untuned")]
+    pub workload: Option<String>,
 }
 
 impl TunedArgs {
@@ -30,17 +34,35 @@ impl TunedArgs {
         if self.untuned {
             return None;
         }
-        let stores = Locations::choose(self.tune_db.clone(), None).and_then(Layers::open);
-        match stores.and_then(|stores| tunable::look_up(&stores, backend, tables, options)) {
+        match self.look_up(backend, tables, options) {
             Ok(Some(TunedSetting { setting, values, origin })) => {
                 say(&format!("tuned values: {values}; {origin}"));
                 Some(setting)
             }
-            Ok(None) => None,
+            Ok(None) => {
+                if let Some(name) = &self.workload {
+                    say(&format!("warning: nothing was tuned for the workload {name:?}: the defaults are used"));
+                }
+                None
+            }
             Err(error) => {
                 say(&format!("warning: no tuned values: {error}"));
                 None
             }
         }
+    }
+
+    fn look_up(
+        &self,
+        backend: Backend,
+        tables: &DetectorTables,
+        options: &DecodeOptions,
+    ) -> Result<Option<TunedSetting>, StoreError> {
+        let stores = Layers::open(Locations::choose(self.tune_db.clone(), None)?)?;
+        let workload = match &self.workload {
+            None => tunable::workload(tables, options)?,
+            Some(name) => tunable::workload_of(tables, options, name)?,
+        };
+        tunable::look_up(&stores, backend, &workload)
     }
 }

@@ -3,6 +3,7 @@
 pub mod aa;
 pub mod chain;
 pub mod compare;
+pub mod cost;
 pub mod drift;
 pub mod groups;
 pub mod samples;
