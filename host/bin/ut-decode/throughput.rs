@@ -13,7 +13,7 @@ use ut_decoding::bench::environment::{Environment, GpuReport};
 use ut_decoding::bench::modes::{KernelTime, Mode};
 use ut_decoding::bench::throughput::{ModeResult, Settings, Throughput, run as measure};
 use ut_decoding::bench::work::{self as counted, metric};
-use ut_decoding::bench::{ENOUGH_DISTINCT, Expected, Machine, Sample, Spread, cpu_tunable};
+use ut_decoding::bench::{ENOUGH_DISTINCT, Expected, Machine, Sample, Setting, Spread, tunable};
 use ut_decoding::{BatchReport, Layout, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
@@ -23,14 +23,18 @@ use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
 use crate::sample::{Loaded, SampleArgs};
 use crate::table::table;
+use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 
 /// Measure how many events a second are decoded.
 ///
 /// Each thread decodes the whole sample over and over, with a decoder and buffers of its own; the rate is that of all
 /// threads together. With --backend cuda three modes take turns: the kernels alone, with batches and hits on the device;
-/// the same with the batches copied in; the whole way. --batch 1,10,100 measures several batch sizes in turn. Without FILE the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the
-/// branch predictor: they are repeated to make 1000, and the result says so.
+/// the same with the batches copied in; the whole way. --batch 1,10,100 measures several batch sizes in turn. Without FILE
+/// the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the branch predictor: they are repeated to
+/// make 1000, and the result says so.
+///
+/// Where `tune` has found something for this backend, machine and banks it is used, and said.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How long to measure, in seconds.
@@ -52,6 +56,8 @@ pub struct Args {
     backend: BackendArgs,
     #[command(flatten)]
     online: OnlineArgs,
+    #[command(flatten)]
+    tuned: TunedArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -74,25 +80,24 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let work = Work {
             backend,
             device: DecodeDevice::new(backend, &detector.tables, options, events),
-            workload: cpu_tunable::workload(&detector.tables, &options)?,
+            workload: tunable::workload(&detector.tables, &options)?,
             default,
             source: &source,
             duration,
         };
-        return online::run(&args.online, work, args.json.as_deref());
+        return online::run(&args.tuned, work, args.json.as_deref());
     }
     if args.stages && args.backend.backend != Backend::Cpu {
         usage("--stages are those of --backend cpu");
     }
-    let settings = Settings {
-        backend: args.backend.backend,
-        options: args.clustering.options(),
-        knobs: args.backend.knobs(1),
-        threads: args.backend.n_threads(),
-        duration,
-    };
+    let tuned = tuned(args, &loaded.detector);
+    let settings = settings(args, tuned, duration);
     let expected = loaded.expected(args.backend.layout, settings.options)?;
-    let samples = loaded.samples(&args.sample, &args.backend)?;
+    let batches = match tuned {
+        Some(tuned) if args.sample.batches.is_empty() => vec![tuned.batch as u32],
+        _ => args.sample.sizes(),
+    };
+    let samples = loaded.samples(&args.sample, &args.backend, &batches)?;
     let Loaded { detector, source, sample, .. } = loaded;
     let mut environment = Environment::of(settings.backend);
     let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
@@ -120,6 +125,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             map.insert("bank_version".to_owned(), detector.tables.boards.version.byte().into());
             map.insert("options".to_owned(), json!(settings.options));
             map.insert("set".to_owned(), json!(args.backend.settings));
+            map.insert("tuned".to_owned(), tuned.is_some().into());
             if let Some(stages) = &stages {
                 let micros = stages.iter().map(|(stage, time)| (stage.name().to_owned(), json!(time)));
                 map.insert("stages_us_per_event".to_owned(), micros.collect());
@@ -150,6 +156,39 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     print_beside(args.json.as_deref(), &text)?;
     Ok(())
+}
+
+/// What was tuned for this backend, unless something is set by hand: who does that wants to see what it does.
+fn tuned(args: &Args, detector: &Detector) -> Option<Setting> {
+    let by_hand = !args.backend.settings.is_empty() || args.backend.simd.is_some();
+    let tuned = || args.tuned.setting(args.backend.backend, &detector.tables, &args.clustering.options());
+    if by_hand { None } else { tuned() }
+}
+
+/// How it is measured: with what was tuned, as far as options do not say otherwise.
+fn settings(args: &Args, tuned: Option<Setting>, duration: Duration) -> Settings {
+    let backend = args.backend.backend;
+    let mut settings = Settings {
+        backend,
+        options: args.clustering.options(),
+        knobs: args.backend.knobs(1),
+        threads: args.backend.n_threads(),
+        duration,
+    };
+    if let Some(tuned) = tuned {
+        settings.knobs.launch = tuned.knobs.launch;
+        settings.knobs.cpu.chunk = tuned.knobs.cpu.chunk;
+        // The threads of one decoder are as many decoders of one thread here; a GPU has streams.
+        let threads = match backend {
+            Backend::Cpu => tuned.knobs.cpu.threads,
+            Backend::Cuda => tuned.threads,
+            Backend::Reference | Backend::Emulated => 0,
+        };
+        if args.backend.threads == 0 && threads > 0 {
+            settings.threads = threads;
+        }
+    }
+    settings
 }
 
 /// Events on which the executor counts the sectors that the kernels ask for.

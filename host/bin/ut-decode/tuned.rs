@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use ut_decoding::DecodeOptions;
 use ut_decoding::backend::Backend;
-use ut_decoding::bench::cpu_tunable::{self, CpuLaunch};
+use ut_decoding::bench::Setting;
+use ut_decoding::bench::tunable::{self, TunedSetting};
 use ut_decoding::detector::DetectorTables;
 use ut_decoding::tuning::store::{Layers, Locations, StoreError};
 
@@ -29,16 +30,14 @@ pub struct TunedArgs {
 impl TunedArgs {
     /// What was tuned for this machine and these banks, said on standard error where there is something. A store that
     /// cannot be read is a warning: any values decode the same hits.
-    pub fn cpu_launch(&self, backend: Backend, tables: &DetectorTables, options: &DecodeOptions) -> Option<CpuLaunch> {
-        if self.untuned || backend != Backend::Cpu {
+    pub fn setting(&self, backend: Backend, tables: &DetectorTables, options: &DecodeOptions) -> Option<Setting> {
+        if self.untuned {
             return None;
         }
-        match self.look_up(tables, options) {
-            Ok(Some((launch, words))) => {
-                let CpuLaunch { batch, cpu } = launch;
-                let threads = if cpu.threads == 0 { "all".to_owned() } else { cpu.threads.to_string() };
-                say(&format!("tuned values: batch {batch}, chunk {}, threads {threads}; {words}", cpu.chunk));
-                Some(launch)
+        match self.look_up(backend, tables, options) {
+            Ok(Some(TunedSetting { setting, values, origin })) => {
+                say(&format!("tuned values: {values}; {origin}"));
+                Some(setting)
             }
             Ok(None) => {
                 if let Some(name) = &self.workload {
@@ -55,13 +54,15 @@ impl TunedArgs {
 
     fn look_up(
         &self,
+        backend: Backend,
         tables: &DetectorTables,
         options: &DecodeOptions,
-    ) -> Result<Option<(CpuLaunch, String)>, StoreError> {
-        let layers = Layers::open(Locations::choose(self.tune_db.clone(), None)?)?;
-        match &self.workload {
-            None => cpu_tunable::look_up(&layers, tables, options),
-            Some(name) => cpu_tunable::look_up_for(&layers, &cpu_tunable::workload_of(tables, options, name)?),
-        }
+    ) -> Result<Option<TunedSetting>, StoreError> {
+        let stores = Layers::open(Locations::choose(self.tune_db.clone(), None)?)?;
+        let workload = match &self.workload {
+            None => tunable::workload(tables, options)?,
+            Some(name) => tunable::workload_of(tables, options, name)?,
+        };
+        tunable::look_up(&stores, backend, &workload)
     }
 }

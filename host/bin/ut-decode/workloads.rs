@@ -7,7 +7,7 @@ use serde_json::json;
 use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder};
 use ut_decoding::backend::{Backend, BatchReport, Decoder as _, UtHits};
 use ut_decoding::bench::decoding::{DecodeDevice, knobs};
-use ut_decoding::bench::{Machine, Sample, cpu_tunable, features};
+use ut_decoding::bench::{Machine, Sample, features, tunable};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::EventBatch;
 use ut_decoding::synth::Profile;
@@ -162,7 +162,7 @@ fn looks(args: &Args, detector: &Detector, events: &[EventBatch]) -> Result<Vec<
 
 /// The decoder's space, without batches that would fill the memory.
 fn space() -> Result<Space, Failure> {
-    let all = cpu_tunable::space(cpu_tunable::device().sm_count as usize)?;
+    let all = tunable::space(Backend::Cpu, tunable::device(Backend::Cpu)?.sm_count as usize)?;
     let names = all.names();
     let batch = names.iter().position(|name| name == "batch");
     let fits = |config: &Config| {
@@ -188,8 +188,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let (detector, loads) = load(args)?;
     let options = args.clustering.options();
-    let (this, tunable, space) = (cpu_tunable::device(), cpu_tunable::tunable(), space()?);
-    let default = cpu_tunable::default_config()?;
+    let (this, thing, space) = (tunable::device(Backend::Cpu)?, tunable::tunable(Backend::Cpu), space()?);
+    let default = tunable::default_config(Backend::Cpu, &space)?;
     let mut store = Store::open(&args.store.locations(None)?.user)?;
 
     // Each by itself. The devices are dropped one by one: they hold every configuration that was tried.
@@ -197,8 +197,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut decided: Vec<Evidence> = Vec::new();
     for load in &loads {
         say(&format!("tuning for {}", load.name));
-        let workload = cpu_tunable::workload_of(&detector.tables, &options, &load.name)?;
-        let task = Task { device: &this, tunable: &tunable, workload: &workload, space: &space };
+        let workload = tunable::workload_of(&detector.tables, &options, &load.name)?;
+        let task = Task { device: &this, tunable: &thing, workload: &workload, space: &space };
         let kind = StrategyKind::default_for(space.len(), args.budget.most_evaluations());
         let session = Session {
             launches: usize::from(args.launches),
@@ -234,8 +234,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let set = if how == "mean" { chosen.mean.0 } else { chosen.worst.0 };
             let units: Vec<f64> = costs.matrix.times[0].iter().map(|time| time.unwrap_or(1.0)).collect();
             let mut mix = Mix::new(&mut parts, &weights, &units);
-            let workload = cpu_tunable::workload(&detector.tables, &options)?;
-            let task = Task { device: &this, tunable: &tunable, workload: &workload, space: &space };
+            let workload = tunable::workload(&detector.tables, &options)?;
+            let task = Task { device: &this, tunable: &thing, workload: &workload, space: &space };
             Some(keep_for_all(args, &mut store, &task, &mut mix, &default, &sets[set])?)
         }
     };
