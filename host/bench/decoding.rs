@@ -222,8 +222,12 @@ impl<'t> DecodeDevice<'t> {
             self.expected.push((setting.layout, expected));
         }
         let expected = self.expected.iter().find(|(layout, _)| *layout == setting.layout);
-        // To repeat events would teach nothing where nothing learns them by heart, and take its time.
-        let wanted = if self.backend == Backend::Emulated { n_events } else { Sample::enough(n_events, setting.batch) };
+        // Few events are repeated where a branch predictor would know them by heart; elsewhere to fill a batch.
+        let wanted = match self.backend {
+            Backend::Emulated => n_events,
+            Backend::Cuda => n_events.max(setting.batch),
+            Backend::Reference | Backend::Cpu => Sample::enough(n_events, setting.batch),
+        };
         let sample = laid_out(setting, wanted)?;
         let expected = expected.map(|(_, expected)| expected);
         let make = || setting.variant(self.backend, self.mode, &sample, self.tables, self.options, expected);

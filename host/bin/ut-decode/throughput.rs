@@ -42,7 +42,7 @@ pub struct Args {
     duration: f64,
     /// Let the on-line tuner choose the batch and the backend's knobs while decoding for the duration, then compare what it
     /// chose with the default. --batch is not used, and on the cpu backend the threads are those of one decoder.
-    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batch")]
+    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batches")]
     tune: Option<String>,
     /// Also say where the time of the cpu backend goes, stage by stage, on one thread.
     #[arg(long, conflicts_with = "tune")]
@@ -90,7 +90,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let results = measure(&samples, &detector.tables, &expected, &settings, tick)?;
     drop(progress);
     let stages = if args.stages { Some(stage_times(&sample, &detector, &settings)?) } else { None };
-    let asked = if settings.backend.runs_kernels() { asked(&samples, &detector, &settings, &expected) } else { None };
+    let asked = if matches!(settings.backend, Backend::Emulated | Backend::Cuda) {
+        asked(&samples, &detector, &settings, &expected)
+    } else {
+        None
+    };
     let machine = Machine::this();
     if let Some(path) = &args.json {
         // One batch size: its result is the object itself.
