@@ -8,6 +8,7 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use super::Digest;
 use super::sample::{Expected, Sample};
 use crate::backend::{BatchReport, Count, DecodeError, Decoder, UtHits};
 use crate::detector::DetectorTables;
@@ -68,6 +69,8 @@ pub struct Contents {
     pub strips: u64,
     /// Events in which something is wrong.
     pub events_with_trouble: usize,
+    /// The digest of a pass.
+    pub digest: Digest,
 }
 
 /// Something to be measured: a job on each of some threads.
@@ -158,6 +161,7 @@ impl Variant {
             if let Some(Err(difference)) = expected.map(|expected| expected.check(range, &first.hits, &first.report)) {
                 return Ok(Err(difference));
             }
+            contents.digest.add(&first.hits, &first.report);
             contents.hits += first.hits.len() as u64;
             contents.strips += first.report.total(Count::Strips);
             contents.events_with_trouble += first.report.events.iter().filter(|event| event.has_trouble()).count();

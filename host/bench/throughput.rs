@@ -105,6 +105,10 @@ pub struct Throughput {
     /// On a GPU, the kernels by name, by the device's own clock, on one stream.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelTime>,
+    /// Digest of all hits and counters of a pass ([`Digest`](super::Digest)): the same wherever the same is decoded. Empty
+    /// in results of versions that did not have it.
+    #[serde(default)]
+    pub digest: String,
 }
 
 /// What is measured of one sample: one variant, or those of [`Mode::ALL`].
@@ -158,6 +162,7 @@ impl Contestant<'_> {
             bytes_out_per_event: hits * 28.0 + ((tables.n_groups + Count::ALL.len()) * size_of::<u32>()) as f64,
             modes: modes.collect(),
             kernels: self.kernels,
+            digest: variant.contents.digest.to_string(),
         })
     }
 }

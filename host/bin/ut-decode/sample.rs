@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ut_decoding::backend::Backend;
+use ut_decoding::bench::setting::BATCH;
 use ut_decoding::bench::{ENOUGH_DISTINCT, Expected, Sample, Setting};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind};
@@ -38,8 +39,9 @@ pub struct SampleArgs {
     /// emulated backend].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub events: Option<u32>,
-    /// Events of a batch; `throughput` takes several sizes, as 1,10,100, and measures them in turn.
-    #[arg(long = "batch", value_name = "N,…", value_delimiter = ',', default_value = "256",
+    /// Events of a batch; `throughput` takes several sizes, as 1,10,100, and measures them in turn [default: 256; for
+    /// `throughput` as tuned, else 256].
+    #[arg(id = "batch", long, value_name = "N,…", value_delimiter = ',',
         value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub batches: Vec<u32>,
     /// How busy the events of the embedded sample are.
@@ -51,9 +53,14 @@ pub struct SampleArgs {
 }
 
 impl SampleArgs {
+    /// The batch sizes.
+    pub fn sizes(&self) -> Vec<u32> {
+        if self.batches.is_empty() { vec![BATCH.default] } else { self.batches.clone() }
+    }
+
     /// Events of a batch, where there is one size; ends the program where there are several.
     pub fn batch(&self) -> usize {
-        match self.batches[..] {
+        match self.sizes()[..] {
             [batch] => batch as usize,
             _ => usage("--batch must be one size here; throughput takes several"),
         }
@@ -61,7 +68,7 @@ impl SampleArgs {
 
     /// Events of the largest batch.
     fn largest(&self) -> usize {
-        self.batches.iter().copied().max().unwrap_or(1) as usize
+        self.sizes().into_iter().max().unwrap_or(1) as usize
     }
 }
 
@@ -112,21 +119,20 @@ impl Loaded {
         Ok(Self { detector, events, wanted, sample, source })
     }
 
-    /// A pass in batches of each size that was asked for.
-    pub fn samples(&self, args: &SampleArgs, backend: &BackendArgs) -> Result<Vec<Sample>, Failure> {
+    /// A pass in batches of each of some sizes.
+    pub fn samples(&self, args: &SampleArgs, backend: &BackendArgs, sizes: &[u32]) -> Result<Vec<Sample>, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
         let of = |&batch: &u32| {
             let setting = Setting { batch: batch as usize, layout: backend.layout, ..Setting::default() };
             let fixed = args.events.is_some() || backend.backend == Backend::Emulated;
-            let enough = Sample::enough(n_events, setting.batch);
-            let wanted = match args.batches.len() {
-                1 => self.wanted,
+            let wanted = match sizes.len() {
+                1 if fixed => self.wanted,
                 _ if fixed => self.wanted.max(setting.batch),
-                _ => enough,
+                _ => Sample::enough(n_events, setting.batch),
             };
             Ok(setting.sample(&self.events, wanted)?)
         };
-        args.batches.iter().map(of).collect()
+        sizes.iter().map(of).collect()
     }
 
     /// What the reference makes of the events.

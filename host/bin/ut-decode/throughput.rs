@@ -9,41 +9,37 @@ use ut_decoding::backend::Backend;
 use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Stage};
 use ut_decoding::backend::emulated::EmulatedConfig;
 use ut_decoding::bench::decoding::{self, DecodeDevice};
-use ut_decoding::bench::environment::{Environment, GpuReport, watch};
+use ut_decoding::bench::environment::{Environment, GpuReport};
 use ut_decoding::bench::modes::{KernelTime, Mode};
 use ut_decoding::bench::throughput::{ModeResult, Settings, Throughput, run as measure};
-use ut_decoding::bench::work::{Work, metric};
-use ut_decoding::bench::{ENOUGH_DISTINCT, Expected, Machine, Sample, Spread};
-use ut_decoding::input::EventBatch;
-use ut_decoding::tuning::compare::{Plan, compare};
-use ut_decoding::tuning::online::Options;
-use ut_decoding::tuning::watch::Limits;
+use ut_decoding::bench::work::{self as counted, metric};
+use ut_decoding::bench::{ENOUGH_DISTINCT, Expected, Machine, Sample, Setting, Spread, tunable};
 use ut_decoding::{BatchReport, Layout, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
 use crate::detector::Detector;
+use crate::online::{self, OnlineArgs, Work};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
 use crate::sample::{Loaded, SampleArgs};
 use crate::table::table;
-use crate::trial::evidence;
+use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 
 /// Measure how many events a second are decoded.
 ///
 /// Each thread decodes the whole sample over and over, with a decoder and buffers of its own; the rate is that of all
 /// threads together. With --backend cuda three modes take turns: the kernels alone, with batches and hits on the device;
-/// the same with the batches copied in; the whole way. --batch 1,10,100 measures several batch sizes in turn. Without FILE the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the
-/// branch predictor: they are repeated to make 1000, and the result says so.
+/// the same with the batches copied in; the whole way. --batch 1,10,100 measures several batch sizes in turn. Without FILE
+/// the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the branch predictor: they are repeated to
+/// make 1000, and the result says so.
+///
+/// Where `tune` has found something for this backend, machine and banks it is used, and said.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How long to measure, in seconds.
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     duration: f64,
-    /// Let the on-line tuner choose the batch and the backend's knobs while decoding for the duration, then compare what it
-    /// chose with the default. --batch is not used, and on the cpu backend the threads are those of one decoder.
-    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batches")]
-    tune: Option<String>,
     /// Also say where the time of the cpu backend goes, stage by stage, on one thread.
     #[arg(long, conflicts_with = "tune")]
     stages: bool,
@@ -58,6 +54,10 @@ pub struct Args {
     clustering: ClusterArgs,
     #[command(flatten)]
     backend: BackendArgs,
+    #[command(flatten)]
+    online: OnlineArgs,
+    #[command(flatten)]
+    tuned: TunedArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -65,21 +65,39 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         usage("--duration must be a number of seconds, not negative");
     };
     let loaded = Loaded::new(&args.sample, &args.detector, &args.backend)?;
-    if args.tune.is_some() {
-        return tune_online(args, &loaded.detector, loaded.events, &loaded.source, duration);
+    if args.online.tune.is_some() {
+        let Loaded { detector, events, source, .. } = loaded;
+        let backend = args.backend.backend;
+        let mut default = vec![format!("layout={}", layout_name(args.backend.layout))];
+        match (backend, args.backend.threads) {
+            (Backend::Cpu, threads) => default.push(format!("cpu.threads={threads}")),
+            (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
+            _ => (),
+        }
+        default.extend(args.backend.settings.iter().cloned());
+        let default = decoding::parse(backend, &default.join(",")).unwrap_or_else(|error| usage(&error.to_string()));
+        let options = args.clustering.options();
+        let work = Work {
+            backend,
+            device: DecodeDevice::new(backend, &detector.tables, options, events),
+            workload: tunable::workload(&detector.tables, &options)?,
+            default,
+            source: &source,
+            duration,
+        };
+        return online::run(&args.tuned, work, args.json.as_deref());
     }
     if args.stages && args.backend.backend != Backend::Cpu {
         usage("--stages are those of --backend cpu");
     }
-    let settings = Settings {
-        backend: args.backend.backend,
-        options: args.clustering.options(),
-        knobs: args.backend.knobs(1),
-        threads: args.backend.n_threads(),
-        duration,
-    };
+    let tuned = tuned(args, &loaded.detector);
+    let settings = settings(args, tuned, duration);
     let expected = loaded.expected(args.backend.layout, settings.options)?;
-    let samples = loaded.samples(&args.sample, &args.backend)?;
+    let batches = match tuned {
+        Some(tuned) if args.sample.batches.is_empty() => vec![tuned.batch as u32],
+        _ => args.sample.sizes(),
+    };
+    let samples = loaded.samples(&args.sample, &args.backend, &batches)?;
     let Loaded { detector, source, sample, .. } = loaded;
     let mut environment = Environment::of(settings.backend);
     let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
@@ -111,6 +129,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             map.insert("bank_version".to_owned(), detector.tables.boards.version.byte().into());
             map.insert("options".to_owned(), json!(settings.options));
             map.insert("set".to_owned(), json!(args.backend.settings));
+            map.insert("tuned".to_owned(), tuned.is_some().into());
             if let Some(stages) = &stages {
                 let micros = stages.iter().map(|(stage, time)| (stage.name().to_owned(), json!(time)));
                 map.insert("stages_us_per_event".to_owned(), micros.collect());
@@ -143,6 +162,39 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What was tuned for this backend, unless something is set by hand: who does that wants to see what it does.
+fn tuned(args: &Args, detector: &Detector) -> Option<Setting> {
+    let by_hand = !args.backend.settings.is_empty() || args.backend.simd.is_some();
+    let tuned = || args.tuned.setting(args.backend.backend, &detector.tables, &args.clustering.options());
+    if by_hand { None } else { tuned() }
+}
+
+/// How it is measured: with what was tuned, as far as options do not say otherwise.
+fn settings(args: &Args, tuned: Option<Setting>, duration: Duration) -> Settings {
+    let backend = args.backend.backend;
+    let mut settings = Settings {
+        backend,
+        options: args.clustering.options(),
+        knobs: args.backend.knobs(1),
+        threads: args.backend.n_threads(),
+        duration,
+    };
+    if let Some(tuned) = tuned {
+        settings.knobs.launch = tuned.knobs.launch;
+        settings.knobs.cpu.chunk = tuned.knobs.cpu.chunk;
+        // The threads of one decoder are as many decoders of one thread here; a GPU has streams.
+        let threads = match backend {
+            Backend::Cpu => tuned.knobs.cpu.threads,
+            Backend::Cuda => tuned.threads,
+            Backend::Reference | Backend::Emulated => 0,
+        };
+        if args.backend.threads == 0 && threads > 0 {
+            settings.threads = threads;
+        }
+    }
+    settings
+}
+
 /// Events on which the executor counts the sectors that the kernels ask for.
 const COUNTED_EVENTS: usize = 20;
 
@@ -154,7 +206,7 @@ fn asked(samples: &[Sample], detector: &Detector, settings: &Settings, expected:
         return None;
     }
     let config = EmulatedConfig { launch: settings.knobs.launch, ..EmulatedConfig::default() };
-    let work = Work::count(&few, &detector.tables, settings.options, config, expected).ok()?.ok()?;
+    let work = counted::Work::count(&few, &detector.tables, settings.options, config, expected).ok()?.ok()?;
     Some(32.0 * work.per_event(metric("global_sectors")?))
 }
 
@@ -183,72 +235,6 @@ fn stage_times(sample: &Sample, detector: &Detector, settings: &Settings) -> Res
         }
     }
     Ok(best.to_vec())
-}
-
-/// Decodes with the on-line tuner, and judges what it chose.
-fn tune_online(
-    args: &Args,
-    detector: &Detector,
-    events: Vec<EventBatch>,
-    source: &str,
-    duration: Duration,
-) -> Result<(), Failure> {
-    let backend = args.backend.backend;
-    let layout = layout_name(args.backend.layout);
-    let mut default = vec![format!("layout={layout}")];
-    match (backend, args.backend.threads) {
-        (Backend::Cpu, threads) => default.push(format!("cpu.threads={threads}")),
-        (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
-        _ => (),
-    }
-    default.extend(args.backend.settings.iter().cloned());
-    let default = decoding::parse(backend, &default.join(",")).unwrap_or_else(|error| usage(&error.to_string()));
-    let mut device = DecodeDevice::new(backend, &detector.tables, args.clustering.options(), events);
-    let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
-    let tick = |elapsed: Duration| progress.set(elapsed.as_millis() as u64);
-    let run = device.tune_online(&default, Options::default(), duration, tick);
-    drop(progress);
-    let run = run?;
-    let comparison = if run.chosen == default {
-        None
-    } else {
-        let found =
-            compare(&mut device, &default, &run.chosen, &Plan::default(), &mut *watch(backend, Limits::default()));
-        Some(found.map_err(|dropped| dropped.failure.message)?)
-    };
-    if let Some(path) = &args.json {
-        let machine = Machine::this();
-        write_json(path, &json!({ "sample": source, "online": run, "comparison": comparison, "machine": machine }))?;
-    }
-    let counters = run.counters;
-    let mut text = format!(
-        "sample              {source}\nconfigurations      {}\npasses              {}, of which {} explored\n",
-        run.configurations, counters.launches, counters.explored
-    );
-    let _ = match counters.first_tuning {
-        0 => writeln!(text, "converged           not yet: give it a longer --duration"),
-        launches => writeln!(
-            text,
-            "converged           after {launches} passes; {} explored since, {} scans, {} for drift",
-            counters.explored_after, counters.scans, counters.drifts
-        ),
-    };
-    let _ = write!(
-        text,
-        "default             {}\nchosen              {}\nevents/s            {:.0} in the mean, exploring included\n",
-        decoding::name(backend, &default),
-        decoding::name(backend, &run.chosen),
-        1e6 / run.mean_ms
-    );
-    match comparison {
-        None => text += "verdict             the default stays\n",
-        Some(comparison) => {
-            text += &evidence(&comparison.judgement);
-            let _ = writeln!(text, "verdict             {} (A: default, B: chosen)", comparison.judgement.verdict);
-        }
-    }
-    print_beside(args.json.as_deref(), &text)?;
-    Ok(())
 }
 
 /// A name and a value.
