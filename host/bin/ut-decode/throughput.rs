@@ -108,7 +108,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let results = measure(&samples, &detector.tables, &expected, &settings, tick)?;
     drop(progress);
     let stages = if args.stages { Some(stage_times(&sample, &detector, &settings)?) } else { None };
-    let asked = if settings.backend.runs_kernels() { asked(&samples, &detector, &settings, &expected) } else { None };
+    let asked = if matches!(settings.backend, Backend::Emulated | Backend::Cuda) {
+        asked(&samples, &detector, &settings, &expected)
+    } else {
+        None
+    };
     let machine = Machine::this();
     if let Some(path) = &args.json {
         // One batch size: its result is the object itself.
