@@ -416,9 +416,16 @@ impl Scan {
         }
     }
 
+    /// Watches the configuration in use from now on. How far launches stray is learned from all configurations together: two
+    /// spikes among the few samples of a single one look like a second mode, and what is taken for a mode hides a drift.
     fn watch_anew(&mut self) {
-        let samples = self.samples(self.current());
-        self.detector.restart(&samples);
+        let mut strays = Vec::new();
+        for samples in self.samples.iter().filter(|samples| samples.len() > 2) {
+            let samples: Vec<f64> = samples.iter().copied().collect();
+            let middle = median(&samples);
+            strays.extend(samples.iter().map(|time| time / middle));
+        }
+        self.detector.restart(&strays);
     }
 
     /// The fastest valid configuration; the one in use, then the default, if they are within the zone of indifference.
