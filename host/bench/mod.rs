@@ -3,8 +3,6 @@
 pub mod ablation;
 pub mod contest;
 #[cfg(feature = "tuning")]
-pub mod cpu_tunable;
-#[cfg(feature = "tuning")]
 pub mod decoding;
 mod digest;
 #[cfg(feature = "tuning")]
@@ -15,6 +13,8 @@ pub mod setting;
 mod statistics;
 pub mod sweep;
 pub mod throughput;
+#[cfg(feature = "tuning")]
+pub mod tunable;
 pub mod work;
 
 pub use digest::Digest;

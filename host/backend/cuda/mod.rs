@@ -4,10 +4,12 @@
 //! and kernels of different batches overlap.
 
 mod device;
+mod identity;
 mod pipeline;
 mod start;
 
 pub use device::{CudaDevice, CudaMemory};
+pub use identity::{GpuIdentity, identify};
 pub use pipeline::{Argument, Capacity, Device, DeviceBatch, DeviceDecoder, DeviceHits};
 pub use start::{Cuda, Driver, Gpu, StartError, choose};
 

@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "backend": backend.name(),
             "sample": source,
             "events": sample.events,
-            "batch": args.sample.batch,
+            "batch": args.sample.batch(),
             "layout": layout_name(args.backend.layout),
             "grouping": detector.tables.grouping.name(),
             "bank_version": detector.tables.boards.version.byte(),

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde_json::json;
-use ut_decoding::backend::Backend;
-use ut_decoding::bench::{Machine, cpu_tunable};
+use ut_decoding::bench::decoding::base;
+use ut_decoding::bench::{Machine, tunable};
 use ut_decoding::input::EventBatch;
 use ut_decoding::tuning::budget::Budget;
 use ut_decoding::tuning::chain::{ChainFile, DeviceChain, Kernel, default_of};
@@ -55,7 +55,7 @@ pub struct Args {
     /// The groups.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What to tune where FILE names no kernels: cpu, replay:FILE or synthetic:SPEC, as for `tune`.
+    /// What to tune where FILE names no kernels: cpu, cuda, emulated, replay:FILE or synthetic:SPEC, as for `tune`.
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     device: DeviceSpec,
     /// When the search of each group ends, as for `tune`.
@@ -95,18 +95,24 @@ fn open<'d>(
     loaded: Option<&'d (Detector, Vec<EventBatch>, String)>,
 ) -> Result<Opened<'d>, Failure> {
     match (spec, loaded) {
-        (DeviceSpec::Cpu, Some((detector, events, _))) => {
-            let identity = cpu_tunable::device();
+        (DeviceSpec::Decoder(backend), Some((detector, events, _))) => {
+            let identity = tunable::device(*backend)?;
+            let space = tunable::space(*backend, identity.sm_count as usize)?;
+            let names = space.names();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let device = args.sample.device(*backend, detector, events.clone());
             Ok(Opened {
-                space: cpu_tunable::space(identity.sm_count as usize)?,
-                default: Some(cpu_tunable::default_config()?),
-                tunable: cpu_tunable::tunable(),
-                workload: cpu_tunable::workload(&detector.tables, &args.sample.clustering.options())?,
-                device: Box::new(args.sample.device(Backend::Cpu, detector, events.clone())),
+                default: Some(tunable::default_config(*backend, &space)?),
+                tunable: tunable::tunable(*backend),
+                workload: tunable::workload(&detector.tables, &args.sample.clustering.options())?,
+                device: Box::new(device.with_knobs(&names, base(*backend))?),
+                space,
                 identity,
             })
         }
-        (DeviceSpec::Cpu, None) => Err("the CPU decoder is no kernel of a chain: it is tuned with --device cpu".into()),
+        (DeviceSpec::Decoder(backend), None) => {
+            Err(format!("the {backend} decoder is no kernel of a chain: it is tuned with --device {backend}").into())
+        }
         (DeviceSpec::Replay(file), _) => {
             let recording = read_recording(file)?;
             Ok(Opened {
@@ -181,8 +187,8 @@ struct Searched {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let plan = args.rules.plan(15, &args.looks);
     let file = ChainFile::read(&args.file)?;
-    let on_cpu = file.kernels.is_empty() && matches!(args.device, DeviceSpec::Cpu);
-    let loaded = if on_cpu { Some(args.sample.load()?) } else { None };
+    let decoder = file.kernels.is_empty() && matches!(args.device, DeviceSpec::Decoder(_));
+    let loaded = if decoder { Some(args.sample.load()?) } else { None };
     let Whole { mut chain, identity, tunable, workload, space } = whole(args, &file, loaded.as_ref())?;
     let groups = chain.groups().to_vec();
     let defaults = chain.defaults();
@@ -225,7 +231,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         })
     };
     let mut watch = args.rules.watch();
-    let watching: &mut dyn Watch = if on_cpu { &mut watch } else { &mut NoWatch };
+    let watching: &mut dyn Watch = if decoder { &mut watch } else { &mut NoWatch };
     let decision = groups::tune(&mut chain, &groups, &defaults, &plan, watching, &mut choose)?;
     if let Some(error) = broken {
         return Err(error.into());
@@ -295,7 +301,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         (Some(comparison), _) => {
             let (judgement, used) = (&comparison.judgement, joined(&decision.configs));
             text += &evidence(judgement);
-            if on_cpu {
+            if decoder {
                 text += &trouble(&mut watch, judgement);
             }
             let conclusion = if used == default { "the defaults stay" } else { "use what was chosen" };

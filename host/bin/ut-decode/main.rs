@@ -90,8 +90,9 @@ enum Command {
     Kernels(kernels::Args),
     Store(store::Args),
     Explain(explain::Args),
+    /// Measure on standard input's request: the process that `tune` starts.
     #[command(hide = true)]
-    Measure(tune::MeasureArgs),
+    Measure(Box<tune::Args>),
     Replay(replay::Args),
     AaTest(aa_test::Args),
     Compare(compare::Args),

@@ -1,23 +1,24 @@
 //! `ut-decode throughput --tune online`: the on-line tuner at work.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
 use ut_decoding::backend::Backend;
 use ut_decoding::bench::decoding::{self, DecodeDevice};
-use ut_decoding::bench::{Machine, cpu_tunable};
+use ut_decoding::bench::{Machine, tunable};
 use ut_decoding::tuning::compare::{Plan, compare};
 use ut_decoding::tuning::online::{OnlineError, Options, Recalled, Tuner, drive};
-use ut_decoding::tuning::store::{DeviceIdentity, Locations, StoreMemory, Task, TunableIdentity, Workload};
+use ut_decoding::tuning::store::{Locations, StoreMemory, Task, Workload};
 use ut_decoding::tuning::watch::cpu::CpuWatch;
-use ut_decoding::tuning::{Config, Device as _, Space};
+use ut_decoding::tuning::{Config, Space};
 
 use crate::Failure;
 use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::trial::evidence;
+use crate::tuned::TunedArgs;
 
 /// Whether and how the on-line tuner works.
 #[derive(Debug, clap::Args)]
@@ -28,12 +29,6 @@ pub struct OnlineArgs {
     /// the cpu backend the threads are those of one decoder.
     #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batch")]
     pub tune: Option<String>,
-    /// Start from the default, whatever was tuned before.
-    #[arg(long, requires = "tune")]
-    untuned: bool,
-    /// The store of tuned values; without it, $UT_DECODE_TUNE_DB, else tune.sqlite in your cache folder.
-    #[arg(long, value_name = "FILE", requires = "tune")]
-    tune_db: Option<PathBuf>,
 }
 
 /// What is decoded, and how long.
@@ -47,19 +42,19 @@ pub struct Work<'w, 't> {
 }
 
 /// Decodes with the on-line tuner, and judges what it chose. A store that cannot be read or written costs a warning.
-pub fn run(args: &OnlineArgs, work: Work<'_, '_>, json: Option<&Path>) -> Result<(), Failure> {
+pub fn run(tuned: &TunedArgs, work: Work<'_, '_>, json: Option<&Path>) -> Result<(), Failure> {
     let Work { backend, mut device, workload, default, source, duration } = work;
     let configs = decoding::choices(backend, &default);
     let names: Vec<String> = decoding::knobs(backend).iter().map(|knob| knob.name.to_owned()).collect();
     let rows: Vec<_> = configs.iter().map(|config| config.0.clone()).collect();
     let (space, _) = Space::recorded(&names, &rows)?;
-    let (this, tunable) = identity(backend, &device);
+    let (this, tunable) = (tunable::device(backend)?, tunable::tunable(backend));
     let task = Task { device: &this, tunable: &tunable, workload: &workload, space: &space };
     let first = configs.iter().position(|config| *config == default).unwrap_or(0);
     let configurations = configs.len();
     let tuner = Tuner::new(configs, first, Options::default())?;
-    let mut memory = StoreMemory::new(Locations::choose(args.tune_db.clone(), None)?, task, default.clone());
-    let started = if args.untuned { "the default, as asked".to_owned() } else { start(backend, &tuner, &mut memory) };
+    let mut memory = StoreMemory::new(Locations::choose(tuned.tune_db.clone(), None)?, task, default.clone());
+    let started = if tuned.untuned { "the default, as asked".to_owned() } else { start(backend, &tuner, &mut memory) };
 
     let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
     let run = drive(&tuner, &mut device, duration, |elapsed| progress.set(elapsed.as_millis() as u64));
@@ -118,16 +113,6 @@ pub fn run(args: &OnlineArgs, work: Work<'_, '_>, json: Option<&Path>) -> Result
     let _ = writeln!(text, "kept                {kept}");
     print_beside(json, &text)?;
     Ok(())
-}
-
-/// What the store knows this decoder by.
-fn identity(backend: Backend, device: &DecodeDevice<'_>) -> (DeviceIdentity, TunableIdentity) {
-    if backend == Backend::Cpu {
-        return (cpu_tunable::device(), cpu_tunable::tunable());
-    }
-    let runtime = Machine::this().version;
-    let identity = DeviceIdentity { runtime, ..DeviceIdentity::named(device.name(), backend.name()) };
-    (identity, TunableIdentity::new(format!("{backend}-decoder"), 1))
 }
 
 /// Starts the tuner from its memory; what it started from, in words.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ut_decoding::backend::Backend;
+use ut_decoding::bench::setting::BATCH;
 use ut_decoding::bench::{ENOUGH_DISTINCT, Sample, Setting};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind};
@@ -37,15 +38,22 @@ pub struct SampleArgs {
     /// emulated backend].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub events: Option<u32>,
-    /// Events of a batch.
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    pub batch: u32,
+    /// Events of a batch [default: 256; for throughput as tuned, if it was].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub batch: Option<u32>,
     /// How busy the events of the embedded sample are.
     #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
     pub profile: Profile,
     /// Bank format of the embedded sample.
     #[arg(long, default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
     pub format: BankVersion,
+}
+
+impl SampleArgs {
+    /// Events of a batch.
+    pub fn batch(&self) -> usize {
+        self.batch.unwrap_or(BATCH.default) as usize
+    }
 }
 
 /// A sample, and what it comes from.
@@ -88,12 +96,9 @@ impl Loaded {
         if n_events == 0 {
             return Err(format!("{source}: there is no event").into());
         }
-        let wanted = asked.unwrap_or(if default < ENOUGH_DISTINCT {
-            default
-        } else {
-            n_events.max(default).max(args.batch as usize)
-        });
-        let setting = Setting { batch: args.batch as usize, layout: backend.layout, ..Setting::default() };
+        let wanted =
+            asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { n_events.max(default).max(args.batch()) });
+        let setting = Setting { batch: args.batch(), layout: backend.layout, ..Setting::default() };
         let sample = setting.sample(&events, wanted)?;
         Ok(Self { detector, events, wanted, sample, source })
     }

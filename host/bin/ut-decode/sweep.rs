@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| usage(&format!("--axis {error}")));
     let base = Setting {
         knobs: args.backend.knobs(1),
-        batch: args.sample.batch as usize,
+        batch: args.sample.batch(),
         layout: args.backend.layout,
         threads: if backend == Backend::Emulated { 1 } else { args.backend.n_threads() },
     };

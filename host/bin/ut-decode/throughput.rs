@@ -9,7 +9,7 @@ use ut_decoding::backend::Backend;
 use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Stage};
 use ut_decoding::bench::decoding::{self, DecodeDevice};
 use ut_decoding::bench::throughput::{Settings, Throughput, run as measure};
-use ut_decoding::bench::{ENOUGH_DISTINCT, Machine, Sample, Spread, cpu_tunable};
+use ut_decoding::bench::{ENOUGH_DISTINCT, Machine, Sample, Setting, Spread};
 use ut_decoding::{BatchReport, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
@@ -18,6 +18,7 @@ use crate::online::{self, OnlineArgs, Work};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
 use crate::sample::{Loaded, SampleArgs};
+use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 
 /// Measure how many events a second are decoded.
@@ -46,13 +47,15 @@ pub struct Args {
     backend: BackendArgs,
     #[command(flatten)]
     online: OnlineArgs,
+    #[command(flatten)]
+    tuned: TunedArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
         usage("--duration must be a number of seconds, not negative");
     };
-    let Loaded { detector, events, sample, source, .. } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    let Loaded { detector, events, wanted, sample, source } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
     if args.online.tune.is_some() {
         let backend = args.backend.backend;
         let mut default = vec![format!("layout={}", layout_name(args.backend.layout))];
@@ -67,24 +70,24 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let work = Work {
             backend,
             device: DecodeDevice::new(backend, &detector.tables, options, events),
-            workload: cpu_tunable::workload(&detector.tables, &options)?,
+            workload: args.tuned.tuned_for(&detector.tables, &options)?,
             default,
             source: &source,
             duration,
         };
-        return online::run(&args.online, work, args.json.as_deref());
+        return online::run(&args.tuned, work, args.json.as_deref());
     }
-    drop(events);
     if args.stages && args.backend.backend != Backend::Cpu {
         usage("--stages are those of --backend cpu");
     }
-    let settings = Settings {
-        backend: args.backend.backend,
-        options: args.clustering.options(),
-        knobs: args.backend.knobs(1),
-        threads: args.backend.n_threads(),
-        duration,
+    let tuned = tuned(args, &detector);
+    let sample = match (tuned, args.sample.batch) {
+        (Some(tuned), None) => Setting { batch: tuned.batch, layout: args.backend.layout, ..tuned }
+            .sample(&events, wanted.max(if args.sample.events.is_none() { tuned.batch } else { 0 }))?,
+        _ => sample,
     };
+    drop(events);
+    let settings = settings(args, tuned, duration);
     let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
     let result = measure(&sample, &detector.tables, &settings, |elapsed| progress.set(elapsed.as_millis() as u64))?;
     drop(progress);
@@ -101,6 +104,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             map.insert("bank_version".to_owned(), detector.tables.boards.version.byte().into());
             map.insert("options".to_owned(), json!(settings.options));
             map.insert("set".to_owned(), json!(args.backend.settings));
+            map.insert("tuned".to_owned(), tuned.is_some().into());
             if let Some(stages) = &stages {
                 let micros = stages.iter().map(|(stage, time)| (stage.name().to_owned(), json!(time)));
                 map.insert("stages_us_per_event".to_owned(), micros.collect());
@@ -121,6 +125,35 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     print_beside(args.json.as_deref(), &text)?;
     Ok(())
+}
+
+/// What was tuned for this backend, unless something is set by hand: who does that wants to see what it does.
+fn tuned(args: &Args, detector: &Detector) -> Option<Setting> {
+    let by_hand = !args.backend.settings.is_empty() || args.backend.simd.is_some();
+    let tuned = || args.tuned.setting(args.backend.backend, &detector.tables, &args.clustering.options());
+    if by_hand { None } else { tuned() }
+}
+
+/// How it is measured: with what was tuned, as far as options do not say otherwise.
+fn settings(args: &Args, tuned: Option<Setting>, duration: Duration) -> Settings {
+    let backend = args.backend.backend;
+    let mut settings = Settings {
+        backend,
+        options: args.clustering.options(),
+        knobs: args.backend.knobs(1),
+        threads: args.backend.n_threads(),
+        duration,
+    };
+    if let Some(tuned) = tuned {
+        settings.knobs.launch = tuned.knobs.launch;
+        settings.knobs.cpu.chunk = tuned.knobs.cpu.chunk;
+        // Threads of one decoder are decoders of one thread here; a GPU has streams.
+        let threads = if backend == Backend::Cpu { tuned.knobs.cpu.threads } else { tuned.threads };
+        if args.backend.threads == 0 && threads > 0 && backend != Backend::Emulated {
+            settings.threads = threads;
+        }
+    }
+    settings
 }
 
 /// Passes over the sample that the stages are timed on; of each stage the fastest pass counts.

@@ -39,23 +39,24 @@ pub struct SampleArgs {
 }
 
 impl SampleArgs {
+    /// The detector alone.
+    pub fn detector(&self) -> Result<Detector, Failure> {
+        if self.files.is_empty() && self.detector.boards.is_none() {
+            Detector::embedded(self.format, &self.detector)
+        } else {
+            Detector::load(&self.detector, &self.files)
+        }
+    }
+
     /// The detector, the events, and what they are called.
     pub fn load(&self) -> Result<(Detector, Vec<EventBatch>, String), Failure> {
-        let (detector, events, name) = if self.files.is_empty() {
+        let detector = self.detector()?;
+        let (events, name) = if self.files.is_empty() {
             let name = format!("embedded {} {} events", self.profile.name(), self.format.name());
-            let detector = if self.detector.boards.is_some() {
-                Detector::load(&self.detector, &[])?
-            } else {
-                Detector::embedded(self.format, &self.detector)?
-            };
-            (detector, vec![embedded(self.profile, self.format, ENOUGH_DISTINCT)?], name)
+            (vec![embedded(self.profile, self.format, ENOUGH_DISTINCT)?], name)
         } else {
             let names: Vec<_> = self.files.iter().map(|file| file.display().to_string()).collect();
-            {
-                let detector = Detector::load(&self.detector, &self.files)?;
-                let batches = read(&self.files, &detector, MAX_EVENTS)?;
-                (detector, batches, names.join(" "))
-            }
+            (read(&self.files, &detector, MAX_EVENTS)?, names.join(" "))
         };
         if events.iter().all(|batch| batch.n_events == 0) {
             return Err(format!("{name}: there is no event").into());

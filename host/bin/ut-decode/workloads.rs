@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder};
 use ut_decoding::backend::{Backend, BatchReport, Decoder as _, UtHits};
-use ut_decoding::bench::decoding::{DecodeDevice, knobs};
-use ut_decoding::bench::{Machine, Sample, cpu_tunable, features};
+use ut_decoding::bench::decoding::{DecodeDevice, base};
+use ut_decoding::bench::{Machine, Sample, features, tunable};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::EventBatch;
 use ut_decoding::synth::Profile;
@@ -22,7 +23,7 @@ use ut_decoding::tuning::watch::cpu::CpuWatch;
 use ut_decoding::tuning::workloads::{Features, Matrix, Picker, Tuned};
 use ut_decoding::tuning::{Config, Device, Space, Value};
 
-use crate::args::{ClusterArgs, DetectorArgs, bank_format};
+use crate::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
 use crate::detector::Detector;
 use crate::output::{cannot_write, print_beside, say, write_json};
 use crate::progress::Progress;
@@ -44,7 +45,7 @@ const RULE_BATCH: usize = 50;
 /// Batches of a workload before the next one comes, when the rule is tried.
 const STRETCH: usize = 12;
 
-/// Tune the CPU decoder for several workloads, and say what each parameter set costs on each of them.
+/// Tune a decoder for several workloads, and say what each parameter set costs on each of them.
 ///
 /// Each workload is tuned by itself, and what is decided is kept in the store under its name: `decode --workload NAME` uses
 /// it, and nothing else does. Then all sets take turns on all workloads. The matrix says what a set costs beyond the best
@@ -82,6 +83,9 @@ pub struct Args {
     /// Write everything as JSON here; - is standard output.
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
+    /// The decoder.
+    #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
+    backend: Backend,
     /// Bank format of the synthetic events.
     #[arg(long, default_value = "v5", value_parser = bank_format())]
     format: BankVersion,
@@ -161,8 +165,8 @@ fn looks(args: &Args, detector: &Detector, events: &[EventBatch]) -> Result<Vec<
 }
 
 /// The decoder's space, without batches that would fill the memory.
-fn space() -> Result<Space, Failure> {
-    let all = cpu_tunable::space(cpu_tunable::device().sm_count as usize)?;
+fn space(backend: Backend, cores: u32) -> Result<Space, Failure> {
+    let all = tunable::space(backend, cores as usize)?;
     let names = all.names();
     let batch = names.iter().position(|name| name == "batch");
     let fits = |config: &Config| {
@@ -173,10 +177,9 @@ fn space() -> Result<Space, Failure> {
 }
 
 /// What differs from the default, in words.
-fn in_short(default: &Config, config: &Config) -> String {
-    let named = knobs(Backend::Cpu);
-    let parts = named.iter().zip(default.0.iter().zip(&config.0)).filter(|(_, (default, value))| default != value);
-    let parts: Vec<String> = parts.map(|(knob, (_, value))| format!("{}={value}", knob.name)).collect();
+fn in_short(names: &[String], default: &Config, config: &Config) -> String {
+    let parts = names.iter().zip(default.0.iter().zip(&config.0)).filter(|(_, (default, value))| default != value);
+    let parts: Vec<String> = parts.map(|(name, (_, value))| format!("{name}={value}")).collect();
     if parts.is_empty() { "default".to_owned() } else { parts.join(" ") }
 }
 
@@ -188,8 +191,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let (detector, loads) = load(args)?;
     let options = args.clustering.options();
-    let (this, tunable, space) = (cpu_tunable::device(), cpu_tunable::tunable(), space()?);
-    let default = cpu_tunable::default_config()?;
+    let (this, identity) = (tunable::device(args.backend)?, tunable::tunable(args.backend));
+    let space = space(args.backend, this.sm_count)?;
+    let names = space.names();
+    let default = tunable::default_config(args.backend, &space)?;
+    let device = |load: &Load| -> Result<DecodeDevice<'_>, Failure> {
+        let device = DecodeDevice::new(args.backend, &detector.tables, options, load.events.clone());
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Ok(device.with_knobs(&names, base(args.backend))?)
+    };
     let mut store = Store::open(&args.store.locations(None)?.user)?;
 
     // Each by itself. The devices are dropped one by one: they hold every configuration that was tried.
@@ -197,16 +207,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut decided: Vec<Evidence> = Vec::new();
     for load in &loads {
         say(&format!("tuning for {}", load.name));
-        let workload = cpu_tunable::workload_of(&detector.tables, &options, &load.name)?;
-        let task = Task { device: &this, tunable: &tunable, workload: &workload, space: &space };
+        let workload = tunable::workload_of(&detector.tables, &options, &load.name)?;
+        let task = Task { device: &this, tunable: &identity, workload: &workload, space: &space };
         let kind = StrategyKind::default_for(space.len(), args.budget.most_evaluations());
         let session = Session {
             launches: usize::from(args.launches),
             default: Some(default.clone()),
             ..Session::new(task, kind, args.seed, args.budget.clone())
         };
-        let mut device = DecodeDevice::new(Backend::Cpu, &detector.tables, options, load.events.clone());
-        let evidence = tune(&session, &mut device, &mut store, &mut |_| true)?.evidence;
+        let evidence = tune(&session, &mut device(load)?, &mut store, &mut |_| true)?.evidence;
         for candidate in [Some(&evidence.chosen), evidence.runner_up.as_ref()].into_iter().flatten() {
             if !sets.contains(&candidate.config) {
                 sets.push(candidate.config.clone());
@@ -215,8 +224,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         decided.push(evidence);
     }
 
-    let device = |load: &Load| DecodeDevice::new(Backend::Cpu, &detector.tables, options, load.events.clone());
-    let mut devices: Vec<DecodeDevice<'_>> = loads.iter().map(device).collect();
+    let mut devices: Vec<DecodeDevice<'_>> = loads.iter().map(device).collect::<Result<_, Failure>>()?;
     let mut parts: Vec<(String, &mut dyn Device)> = Vec::new();
     for (load, device) in loads.iter().zip(&mut devices) {
         parts.push((load.name.clone(), device));
@@ -234,8 +242,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let set = if how == "mean" { chosen.mean.0 } else { chosen.worst.0 };
             let units: Vec<f64> = costs.matrix.times[0].iter().map(|time| time.unwrap_or(1.0)).collect();
             let mut mix = Mix::new(&mut parts, &weights, &units);
-            let workload = cpu_tunable::workload(&detector.tables, &options)?;
-            let task = Task { device: &this, tunable: &tunable, workload: &workload, space: &space };
+            let workload = tunable::workload(&detector.tables, &options)?;
+            let task = Task { device: &this, tunable: &identity, workload: &workload, space: &space };
             Some(keep_for_all(args, &mut store, &task, &mut mix, &default, &sets[set])?)
         }
     };
@@ -253,7 +261,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         });
         write_json(path, &value)?;
     }
-    let text = text(&loads, &default, &decided, &costs, &chosen, &rule, kept.as_deref())?;
+    let text = text(&loads, &names, &default, &decided, &costs, &chosen, &rule, kept.as_deref())?;
     print_beside(args.json.as_deref(), &text)?;
     Ok(())
 }
@@ -346,6 +354,7 @@ fn keep_for_all(
 
 fn text(
     loads: &[Load],
+    names: &[String],
     default: &Config,
     decided: &[Evidence],
     costs: &Costs,
@@ -363,7 +372,7 @@ fn text(
             text,
             "  {} ({mean_lane_length:.2} strips a lane, {hits_per_event:.0} hits an event): {}\n    {}",
             load.name,
-            in_short(default, &evidence.chosen.config),
+            in_short(names, default, &evidence.chosen.config),
             evidence.verdict
         );
     }
@@ -372,7 +381,7 @@ fn text(
     let mut rows: Vec<Vec<String>> = vec![head.collect()];
     for (set, config) in matrix.sets.iter().enumerate() {
         let regrets = matrix.regrets(set)?.into_iter().map(percent);
-        rows.push([format!("{set}: {}", in_short(default, config))].into_iter().chain(regrets).collect());
+        rows.push([format!("{set}: {}", in_short(names, default, config))].into_iter().chain(regrets).collect());
     }
     let best: Vec<String> = (0..loads.len())
         .map(|workload| matrix.best(workload).map(|(_, time)| format!("{time:.2} ms")))

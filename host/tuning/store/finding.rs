@@ -125,6 +125,7 @@ impl Finding {
             stopped: self.stopped.clone(),
             expected_gain: None,
             verdict: verdict.to_owned(),
+            details: None,
         })
     }
 }

@@ -24,6 +24,7 @@ pub mod recorder;
 mod rows;
 pub mod run;
 mod schema;
+mod seeds;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,8 +38,9 @@ pub use layers::{Layers, Locations};
 pub use lookup::{Found, Matching, Origin, Relaxed};
 pub use memory::StoreMemory;
 pub use recorder::Recorder;
-pub use run::{Contender, Evidence, Observation, Plan, Run, Task};
+pub use run::{Contender, Details, Evidence, Observation, Plan, RaceDetails, Run, Task};
 pub use schema::{APPLICATION_ID, SCHEMA_VERSION};
+pub use seeds::Seeds;
 
 /// How long a process waits for another's lock before it gives up.
 pub const WAIT: Duration = Duration::from_secs(20);
