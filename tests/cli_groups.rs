@@ -49,11 +49,9 @@ impl Place {
 
 /// A recorded space of `width` 1 to 4 with these times, as compact CSV.
 fn recording(times: [f64; 4]) -> String {
-    let mut text = "# a kernel\nwidth,status,mean_ms,median_ms,min_ms,sd_ms,n,compile_ms\n".to_owned();
-    for (width, time) in (1..=4).zip(times) {
-        text += &format!("{width},ok,{time},{time},{time},0,1,0\n");
-    }
-    text
+    let head = "# a kernel\nwidth,status,mean_ms,median_ms,min_ms,sd_ms,n,compile_ms\n";
+    let row = |(width, time): (i32, f64)| format!("{width},ok,{time},{time},{time},0,1,0\n");
+    head.to_owned() + &(1..=4).zip(times).map(row).collect::<String>()
 }
 
 #[test]
@@ -165,12 +163,11 @@ fn found(store: &Path, workload: Option<&str>) -> bool {
     let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();
     let locations = Locations { user: store.to_owned(), shipped: None, matching: Matching::Nearest };
     let (layers, options) = (Layers::open(locations).unwrap(), DecodeOptions::default());
-    let found = match workload {
-        None => tunable::look_up(&layers, Backend::Cpu, &tables, &options),
-        Some(name) => {
-            tunable::look_up_for(&layers, Backend::Cpu, &tunable::workload_of(&tables, &options, name).unwrap())
-        }
+    let workload = match workload {
+        None => tunable::workload(&tables, &options),
+        Some(name) => tunable::workload_of(&tables, &options, name),
     };
+    let found = tunable::look_up(&layers, Backend::Cpu, &workload.unwrap());
     found.unwrap().is_some()
 }
 

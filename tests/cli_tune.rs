@@ -161,6 +161,43 @@ fn the_cpu_decoder_is_measured_by_a_process_that_may_hang_or_be_killed() {
 }
 
 #[test]
+fn the_kernels_are_tuned_and_decode_uses_what_was_found() {
+    let place = Place::new();
+    let folder = place.path("sample");
+    let folder = folder.to_str().unwrap();
+    place.says(&["generate", "--profile", "pp-low", "--events", "1", "--seed", "1", "--output", folder]);
+    let [events, boards, geometry] =
+        ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{folder}/{name}"));
+    let tables = ["--boards", boards.as_str(), "--geometry", geometry.as_str()];
+    let more = ["--budget", "5", "--finalists", "0", "--launches", "1", "--input", events.as_str(), "--time-out", "60"];
+    let text = place.says(&tune("emulated", &[&more[..], &tables[..]].concat()));
+    assert!(text.contains("emulated-decoder v1 for banks=v5") && text.contains("cluster.block_x="), "{text}");
+    let observations = place.store().observations(1).unwrap();
+    assert_eq!(observations.len(), 5);
+    assert!(observations.iter().all(|observation| matches!(observation.outcome, Outcome::Times(_))));
+    let decode = ["decode", events.as_str(), "--backend", "emulated"];
+    let output = place.run(&[&decode[..], &tables[..]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("tuned values: ") && said.contains("cluster.block_x="), "{said}");
+}
+
+#[test]
+fn without_a_gpu_the_kernels_cannot_be_tuned_on_one_and_it_says_why() {
+    use ut_decoding::backend::cuda::{Cuda, choose};
+
+    let Err(reason) = choose(&Cuda, 0) else {
+        eprintln!("SKIPPED: there is a GPU");
+        return;
+    };
+    let place = Place::new();
+    for option in ["--device", "--backend"] {
+        let error = place.fails(&["tune", option, "cuda"]);
+        assert_eq!(error.trim(), format!("error: {reason}"));
+    }
+    assert!(!place.path("tune.sqlite").exists());
+}
+
+#[test]
 fn what_the_measuring_process_cannot_read_is_the_error_of_the_tuning() {
     let place = Place::new();
     let nothing = place.path("nothing.mdf");
@@ -302,6 +339,8 @@ fn what_cannot_be_meant_is_refused() {
     let place = Place::new();
     for arguments in [
         &["tune", "--device", "abacus"][..],
+        &["tune", "--device", "reference"],
+        &["tune", "--time-out=-1"],
         &["tune", "--device", "synthetic:noise=loud"],
         &["tune", "--device", "synthetic", "--budget", "forever"],
         &["tune", "--device", "synthetic", "--strategy", "prayer"],
@@ -398,6 +437,20 @@ fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() 
     };
     store.decide(run, &evidence).unwrap();
     drop(store);
+
+    // Throughput, too, and says in its result whether they were used.
+    let throughput = |more: &[&str]| {
+        let quick = ["throughput", "--profile", "pp-low", "--events", "40", "--duration", "0", "--json", "-"];
+        let output = place.run(&[&quick[..], more].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (said.contains("tuned values: "), json["tuned"].clone(), json["batch"].clone())
+    };
+    assert_eq!(throughput(&[]), (true, true.into(), 32.into()));
+    assert_eq!(throughput(&["--batch", "7"]), (true, true.into(), 7.into()));
+    assert_eq!(throughput(&["--untuned"]), (false, false.into(), 40.into()));
+    assert_eq!(throughput(&["--set", "cpu.chunk=2"]), (false, false.into(), 40.into()));
 
     let (said, tuned) = decode("b.csv", &[]);
     assert!(

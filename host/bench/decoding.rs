@@ -19,6 +19,7 @@
 use std::collections::BTreeMap;
 
 use super::contest::Variant;
+use super::modes::Mode;
 use super::sample::{Expected, Sample};
 use super::setting::{self, Setting, SettingError};
 use crate::backend::knobs::{parse_value, refused, words};
@@ -157,6 +158,7 @@ pub struct DecodeDevice<'t> {
     events: Vec<EventBatch>,
     knobs: Vec<&'static Knob>,
     setting: Setting,
+    mode: Mode,
     prepared: BTreeMap<String, Variant>,
     expected: Vec<(Layout, Expected)>,
 }
@@ -164,8 +166,25 @@ pub struct DecodeDevice<'t> {
 impl<'t> DecodeDevice<'t> {
     /// A device that decodes `events` over and over, with configurations of all of [`knobs`].
     pub fn new(backend: Backend, tables: &'t DetectorTables, options: DecodeOptions, events: Vec<EventBatch>) -> Self {
-        let (knobs, setting) = (knobs(backend), base(backend));
-        Self { backend, tables, options, events, knobs, setting, prepared: BTreeMap::new(), expected: Vec::new() }
+        Self {
+            backend,
+            tables,
+            options,
+            events,
+            knobs: knobs(backend),
+            setting: base(backend),
+            mode: Mode::DeviceResident,
+            prepared: BTreeMap::new(),
+            expected: Vec::new(),
+        }
+    }
+
+    /// The same, on a GPU in another mode than device-resident, in which launch parameters show best.
+    #[must_use]
+    pub fn in_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self.prepared.clear();
+        self
     }
 
     /// The same with configurations of the knobs of these names alone, in this order; all others are as in `setting`.
@@ -218,10 +237,8 @@ impl<'t> DecodeDevice<'t> {
         // To repeat events would teach nothing where nothing learns them by heart, and take its time.
         let wanted = if self.backend == Backend::Emulated { n_events } else { Sample::enough(n_events, setting.batch) };
         let sample = setting.sample(&self.events, wanted).map_err(failure(FailureKind::Declined))?;
-        let make = || {
-            let decoder = || setting.decoder(self.backend, self.tables, self.options);
-            Variant::cold(&sample, self.tables, setting.threads, decoder, expected.map(|(_, expected)| expected))
-        };
+        let expected = expected.map(|(_, expected)| expected);
+        let make = || setting.variant(self.backend, self.mode, &sample, self.tables, self.options, expected);
         let made = match make() {
             // A device's memory may be full of the decoders that were kept.
             Err(_) if !self.prepared.is_empty() => {

@@ -1,13 +1,17 @@
 //! Measuring: how many events a second a decoder makes, what its optimisations are worth, which knobs are best.
 
 pub mod ablation;
+pub mod chip;
 pub mod contest;
 #[cfg(feature = "tuning")]
 pub mod decoding;
 mod digest;
 #[cfg(feature = "tuning")]
+pub mod environment;
+#[cfg(feature = "tuning")]
 mod features;
 mod machine;
+pub mod modes;
 mod sample;
 pub mod setting;
 mod statistics;

@@ -199,25 +199,12 @@ pub struct TunedSetting {
     pub origin: String,
 }
 
-/// What the stores know of a backend here for these banks. `None` where nothing was tuned, or where the backend cannot
-/// run: the default is then to be used.
+/// What the stores know of a backend here for a workload, which is never taken for another one. `None` where nothing was
+/// tuned, or where the backend cannot run: the default is then to be used.
 ///
 /// # Errors
 /// Those of reading the stores.
-pub fn look_up(
-    layers: &Layers,
-    backend: Backend,
-    tables: &DetectorTables,
-    options: &DecodeOptions,
-) -> Result<Option<TunedSetting>, StoreError> {
-    look_up_for(layers, backend, &workload(tables, options)?)
-}
-
-/// The same for a workload, which is never taken for another one.
-///
-/// # Errors
-/// Those of reading the stores.
-pub fn look_up_for(layers: &Layers, backend: Backend, workload: &Workload) -> Result<Option<TunedSetting>, StoreError> {
+pub fn look_up(layers: &Layers, backend: Backend, workload: &Workload) -> Result<Option<TunedSetting>, StoreError> {
     let Ok(device) = device(backend) else { return Ok(None) };
     let tunable = tunable(backend);
     let bad = |error: SpaceError| StoreError::BadKey { what: format!("{backend}'s space"), why: error.to_string() };
@@ -295,7 +282,7 @@ mod tests {
         };
         let found = |options: &DecodeOptions| {
             let locations = Locations { user: file.clone(), shipped: None, matching: Matching::Nearest };
-            look_up(&Layers::open(locations).unwrap(), Backend::Cpu, &tables, options).unwrap()
+            look_up(&Layers::open(locations).unwrap(), Backend::Cpu, &workload(&tables, options).unwrap()).unwrap()
         };
         assert_eq!(found(&options), None);
         decided(&DeviceIdentity { name: "another CPU".to_owned(), ..here() }, 2048);

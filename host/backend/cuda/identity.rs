@@ -33,7 +33,7 @@ pub fn identify(driver: &Cuda, ordinal: usize) -> Result<GpuIdentity, StartError
 }
 
 fn uuid_text(bytes: [u8; 16]) -> String {
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = format!("{:032x}", u128::from_be_bytes(bytes));
     format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 

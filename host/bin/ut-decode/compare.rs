@@ -100,12 +100,12 @@ fn is_program(path: &Path) -> bool {
 
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let plan = args.rules.plan(15, &args.looks);
-    let mut watch = args.rules.watch();
+    let mut watch = args.rules.watch(args.backend);
     let (comparison, what) = match (Subject::of(args.backend, &args.a), Subject::of(args.backend, &args.b)) {
         (Subject::Setting(a), Subject::Setting(b)) => {
             let (detector, events, source) = args.sample.load()?;
             let mut device = args.sample.device(args.backend, &detector, events);
-            match compare(&mut device, &a, &b, &plan, &mut watch) {
+            match compare(&mut device, &a, &b, &plan, &mut *watch) {
                 Ok(found) => (found, source),
                 Err(dropped) => {
                     let side = if dropped.side == 0 { &a } else { &b };
@@ -119,7 +119,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             let plan = Plan { warm_up: 1, ..args.rules.plan(2, &args.looks) };
             let config = |path: &Path| Config(vec![Value::Text(path.display().to_string())]);
             let mut device = Builds::new(&args.sample);
-            match compare(&mut device, &config(&a), &config(&b), &plan, &mut watch) {
+            match compare(&mut device, &config(&a), &config(&b), &plan, &mut *watch) {
                 Ok(found) => (found, device.what()),
                 Err(dropped) => return failed(&dropped.failure, &dropped.failure.message),
             }
@@ -143,7 +143,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         display(&args.a),
         display(&args.b),
         evidence(&comparison.judgement),
-        trouble(&mut watch, &comparison.judgement)
+        trouble(&mut *watch, &comparison.judgement)
     );
     print_beside(args.json.as_deref(), &text)?;
     Ok(ExitCode::from(match verdict {

@@ -187,8 +187,11 @@ struct Searched {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let plan = args.rules.plan(15, &args.looks);
     let file = ChainFile::read(&args.file)?;
-    let decoder = file.kernels.is_empty() && matches!(args.device, DeviceSpec::Decoder(_));
-    let loaded = if decoder { Some(args.sample.load()?) } else { None };
+    let backend = match args.device {
+        DeviceSpec::Decoder(backend) if file.kernels.is_empty() => Some(backend),
+        _ => None,
+    };
+    let loaded = if backend.is_some() { Some(args.sample.load()?) } else { None };
     let Whole { mut chain, identity, tunable, workload, space } = whole(args, &file, loaded.as_ref())?;
     let groups = chain.groups().to_vec();
     let defaults = chain.defaults();
@@ -230,8 +233,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             default.clone()
         })
     };
-    let mut watch = args.rules.watch();
-    let watching: &mut dyn Watch = if decoder { &mut watch } else { &mut NoWatch };
+    let mut watch = args.rules.watch(backend.unwrap_or_default());
+    let watching: &mut dyn Watch = if backend.is_some() { &mut *watch } else { &mut NoWatch };
     let decision = groups::tune(&mut chain, &groups, &defaults, &plan, watching, &mut choose)?;
     if let Some(error) = broken {
         return Err(error.into());
@@ -301,8 +304,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         (Some(comparison), _) => {
             let (judgement, used) = (&comparison.judgement, joined(&decision.configs));
             text += &evidence(judgement);
-            if decoder {
-                text += &trouble(&mut watch, judgement);
+            if backend.is_some() {
+                text += &trouble(&mut *watch, judgement);
             }
             let conclusion = if used == default { "the defaults stay" } else { "use what was chosen" };
             let _ = writeln!(text, "verdict             {}: {conclusion}", judgement.verdict);

@@ -7,11 +7,12 @@ use std::time::Duration;
 use serde_json::json;
 use ut_decoding::backend::Backend;
 use ut_decoding::bench::decoding::{self, DecodeDevice};
+use ut_decoding::bench::environment::watch;
 use ut_decoding::bench::{Machine, tunable};
 use ut_decoding::tuning::compare::{Plan, compare};
 use ut_decoding::tuning::online::{OnlineError, Options, Recalled, Tuner, drive};
 use ut_decoding::tuning::store::{Locations, StoreMemory, Task, Workload};
-use ut_decoding::tuning::watch::cpu::CpuWatch;
+use ut_decoding::tuning::watch::Limits;
 use ut_decoding::tuning::{Config, Space};
 
 use crate::Failure;
@@ -66,7 +67,8 @@ pub fn run(tuned: &TunedArgs, work: Work<'_, '_>, json: Option<&Path>) -> Result
     let comparison = if run.chosen == default {
         None
     } else {
-        let found = compare(&mut device, &default, &run.chosen, &Plan::default(), &mut CpuWatch::default());
+        let found =
+            compare(&mut device, &default, &run.chosen, &Plan::default(), &mut *watch(backend, Limits::default()));
         Some(found.map_err(|dropped| dropped.failure.message)?)
     };
     if let Some(comparison) = &comparison {

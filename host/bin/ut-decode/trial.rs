@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use ut_decoding::backend::Backend;
 use ut_decoding::bench::ENOUGH_DISTINCT;
 use ut_decoding::bench::decoding::DecodeDevice;
+use ut_decoding::bench::environment::watch;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::EventBatch;
 use ut_decoding::synth::Profile;
 use ut_decoding::tuning::compare::{Order, Plan};
 use ut_decoding::tuning::verdict::{Judgement, Method, Rules};
-use ut_decoding::tuning::watch::cpu::{CpuWatch, System};
 use ut_decoding::tuning::watch::{Limits, Watch};
 
 use crate::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
@@ -129,17 +129,17 @@ impl RuleArgs {
         }
     }
 
-    /// A watch over this machine.
-    pub fn watch(&self) -> CpuWatch {
+    /// A watch over what a backend runs on.
+    pub fn watch(&self, backend: Backend) -> Box<dyn Watch> {
         if self.others.is_nan() || self.others < 0.0 {
             usage("--others must be a share in %, not negative");
         }
-        CpuWatch::new(System, Limits { others: self.others / 100.0, ..Limits::default() })
+        watch(backend, Limits { others: self.others / 100.0, ..Limits::default() })
     }
 }
 
 /// What a watch sees now, if that is trouble: the usual cause of discarded samples.
-pub fn trouble(watch: &mut CpuWatch, judgement: &Judgement) -> String {
+pub fn trouble(watch: &mut dyn Watch, judgement: &Judgement) -> String {
     let state = watch.look();
     if judgement.discarded == 0 || state.trouble(&watch.limits()).is_none() {
         return String::new();

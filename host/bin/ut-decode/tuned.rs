@@ -47,7 +47,7 @@ impl TunedArgs {
         }
         let stores = Locations::choose(self.tune_db.clone(), None).and_then(Layers::open);
         let workload = self.tuned_for(tables, options);
-        match stores.and_then(|stores| tunable::look_up_for(&stores, backend, &workload?)) {
+        match stores.and_then(|stores| tunable::look_up(&stores, backend, &workload?)) {
             Ok(Some(TunedSetting { setting, values, origin })) => {
                 say(&format!("tuned values: {values}; {origin}"));
                 Some(setting)

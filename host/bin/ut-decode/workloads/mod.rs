@@ -1,6 +1,7 @@
 //! `ut-decode workloads`: one parameter set for each kind of data, one for all, or a few and a rule that picks.
 
-use std::fmt::Write as _;
+mod words;
+
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -14,7 +15,7 @@ use ut_decoding::input::EventBatch;
 use ut_decoding::synth::Profile;
 use ut_decoding::tuning::budget::Budget;
 use ut_decoding::tuning::compare::{Plan, compare};
-use ut_decoding::tuning::cost::{Costs, Mix, measure};
+use ut_decoding::tuning::cost::{Mix, measure};
 use ut_decoding::tuning::session::{Session, tune};
 use ut_decoding::tuning::store::{Evidence, Finding, Plan as StorePlan, Store, Task};
 use ut_decoding::tuning::strategy::StrategyKind;
@@ -29,9 +30,9 @@ use crate::output::{cannot_write, print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::sample::{MAX_EVENTS, embedded, read};
 use crate::store::StoreArgs;
-use crate::table::table;
 use crate::trial::evidence;
 use crate::{Failure, usage};
+use words::{Found, text};
 
 /// Largest batch that is tried: a batch of lead collisions takes half a megabyte an event, and several sets are held.
 const LARGEST_BATCH: i64 = 1024;
@@ -176,13 +177,6 @@ fn space(backend: Backend, cores: u32) -> Result<Space, Failure> {
     Ok(Space::recorded(&names, &rows.collect::<Vec<_>>())?.0)
 }
 
-/// What differs from the default, in words.
-fn in_short(names: &[String], default: &Config, config: &Config) -> String {
-    let parts = names.iter().zip(default.0.iter().zip(&config.0)).filter(|(_, (default, value))| default != value);
-    let parts: Vec<String> = parts.map(|(name, (_, value))| format!("{name}={value}")).collect();
-    if parts.is_empty() { "default".to_owned() } else { parts.join(" ") }
-}
-
 pub fn run(args: &Args) -> Result<(), Failure> {
     let weights = if args.weights.is_empty() { vec![1.0; args.workloads.len()] } else { args.weights.clone() };
     let bad = |weight: &f64| !(weight.is_finite() && *weight >= 0.0);
@@ -261,8 +255,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         });
         write_json(path, &value)?;
     }
-    let text = text(&loads, &names, &default, &decided, &costs, &chosen, &rule, kept.as_deref())?;
-    print_beside(args.json.as_deref(), &text)?;
+    let found = Found {
+        loads: &loads,
+        names: &names,
+        default: &default,
+        decided: &decided,
+        costs: &costs,
+        chosen: &chosen,
+        rule: &rule,
+        kept: kept.as_deref(),
+    };
+    print_beside(args.json.as_deref(), &text(&found)?)?;
     Ok(())
 }
 
@@ -350,72 +353,4 @@ fn keep_for_all(
     };
     let kept = store.keep(task, &finding)?;
     Ok(kept.map_or_else(|| "nothing".to_owned(), |kept| format!("run {}: {}", kept.run, kept.verdict)))
-}
-
-fn text(
-    loads: &[Load],
-    names: &[String],
-    default: &Config,
-    decided: &[Evidence],
-    costs: &Costs,
-    chosen: &Chosen,
-    rule: &RuleTrial,
-    kept: Option<&str>,
-) -> Result<String, Failure> {
-    let matrix = &costs.matrix;
-    let percent = |share: f64| if share.is_finite() { format!("{:.1} %", 100.0 * share) } else { "fails".to_owned() };
-    let mut text = String::from("Each workload by itself\n");
-    for (load, evidence) in loads.iter().zip(decided) {
-        let Features { mean_lane_length, hits_per_event } = load.features();
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "  {} ({mean_lane_length:.2} strips a lane, {hits_per_event:.0} hits an event): {}\n    {}",
-            load.name,
-            in_short(names, default, &evidence.chosen.config),
-            evidence.verdict
-        );
-    }
-    text += "\nWhat each set costs beyond the best one, by workload\n";
-    let head = ["set".to_owned()].into_iter().chain(matrix.workloads.iter().cloned());
-    let mut rows: Vec<Vec<String>> = vec![head.collect()];
-    for (set, config) in matrix.sets.iter().enumerate() {
-        let regrets = matrix.regrets(set)?.into_iter().map(percent);
-        rows.push([format!("{set}: {}", in_short(names, default, config))].into_iter().chain(regrets).collect());
-    }
-    let best: Vec<String> = (0..loads.len())
-        .map(|workload| matrix.best(workload).map(|(_, time)| format!("{time:.2} ms")))
-        .collect::<Result<_, _>>()?;
-    rows.push(["best, for 1000 events".to_owned()].into_iter().chain(best).collect());
-    for line in table(&rows).lines() {
-        let _ = writeln!(text, "  {line}");
-    }
-    let _ = writeln!(text, "  (standard error of an entry: {:.2} %, in the median)", 100.0 * costs.error);
-    for (set, workload, failure) in &costs.failures {
-        let _ = writeln!(text, "  set {set} fails on {}: {}", matrix.workloads[*workload], failure.message);
-    }
-    let _ = writeln!(
-        text,
-        "\nOne for all           by weighted mean set {} ({} in the mean), by worst regret set {} ({} at worst)",
-        chosen.mean.0,
-        percent(chosen.mean.1),
-        chosen.worst.0,
-        percent(chosen.worst.1)
-    );
-    let pairs = matrix.workloads.iter().zip(&chosen.of_workload).map(|(name, set)| format!("{name} set {set}"));
-    let _ = writeln!(text, "Portfolio             {}", pairs.collect::<Vec<_>>().join(", "));
-    if chosen.portfolio.len() > 1 {
-        let _ = writeln!(
-            text,
-            "Rule                  picks by strips a lane and hits an event of the batch before; on {} batches of all \
-             workloads in turn\n                      {} had the set of their workload, with {} changes",
-            rule.batches, rule.right, rule.changes
-        );
-    } else {
-        text += "Rule                  none: one set does for all\n";
-    }
-    if let Some(kept) = kept {
-        let _ = writeln!(text, "Kept for all          {kept}");
-    }
-    Ok(text)
 }
