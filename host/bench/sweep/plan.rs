@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use ut_kernels::switches::BatchLayout;
 
 use super::axis::Axis;
-use crate::backend::Backend;
 use crate::backend::knobs::value_text;
-use crate::backend::ptx::{Kernel, Resources, Unit};
+use crate::backend::ptx::{Resources, Unit};
+use crate::backend::{Backend, Knobs, Pipeline};
 pub use crate::bench::Setting;
 use crate::bench::ablation::threads;
 use crate::detector::DetectorTables;
@@ -60,12 +60,16 @@ impl Limits<'_> {
             Layout::Allen => BatchLayout::Allen,
             Layout::Mep => BatchLayout::Mep,
         };
-        let unit = Unit::production(version, layout);
+        let Knobs { launch, pipeline, .. } = setting.knobs;
+        let unit = match pipeline {
+            Pipeline::Fused => Unit::fused(version, layout),
+            Pipeline::Allen => Unit::production(version, layout),
+        };
         let (n_boards, n_groups) = (self.tables.boards.n_boards() as u32, self.tables.n_groups as u32);
-        Kernel::ALL.into_iter().find_map(|kernel| {
+        unit.kernels().iter().find_map(|&kernel| {
             let usage = resources.of(kernel, unit.name, self.arch)?;
-            let threads = threads(kernel, &setting.knobs.launch);
-            let shared = kernel.shared_bytes(version, n_boards, n_groups);
+            let threads = threads(kernel, &launch);
+            let shared = kernel.shared_bytes(version, n_boards, n_groups, launch.fused_room());
             let occupancy = usage.occupancy(threads, shared)?;
             (occupancy.blocks == 0).then(|| {
                 format!(
