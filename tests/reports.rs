@@ -4,6 +4,8 @@
 use std::path::Path;
 
 use ut_decoding::backend::Backend;
+use ut_decoding::backend::occupancy::Architecture;
+use ut_decoding::bench::chip::Chip;
 use ut_decoding::bench::sweep::axis::parse_all;
 use ut_decoding::bench::sweep::journal::{Outcome, Record};
 use ut_decoding::bench::sweep::plan::{Limits, Plan, Setting};
@@ -30,13 +32,20 @@ fn about(backend: Backend) -> About {
             commit: Some("0123456789ab".to_owned()),
             optimised: true,
         },
+        environment: Vec::new(),
     }
 }
 
 fn plan(backend: Backend, axes: &[&str]) -> Plan {
     let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
     let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
-    let limits = Limits { backend, tables: &tables, arch: "sm_86", bytes_per_event: 17_000.0, max_bytes: 4e9 };
+    let limits = Limits {
+        backend,
+        tables: &tables,
+        chip: &Chip::of(Architecture::named("sm_86").unwrap()),
+        bytes_per_event: 17_000.0,
+        max_bytes: 4e9,
+    };
     let base = Setting { batch: 32, ..Setting::default() };
     Plan::new(parse_all(backend, axes).unwrap(), &base, &limits).unwrap()
 }

@@ -17,9 +17,9 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use super::contest::Variant;
+use super::modes::Mode;
 use super::sample::{Expected, Sample};
 use super::setting::{self, Setting, SettingError};
 use crate::backend::knobs::{parse_value, refused, words};
@@ -27,7 +27,6 @@ use crate::backend::launch::Knob;
 use crate::backend::{Backend, DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
 use crate::input::{EventBatch, Layout};
-use crate::tuning::online::{Counters, Elapsed, OnlineError, Options, Tuner};
 use crate::tuning::{Config, Device, Failure, FailureKind, Outcome, Value};
 
 /// Configurations that an on-line tuner may choose from, at the most, before it varies the knobs of one kernel at a time.
@@ -159,6 +158,7 @@ pub struct DecodeDevice<'t> {
     events: Vec<EventBatch>,
     knobs: Vec<&'static Knob>,
     setting: Setting,
+    mode: Mode,
     prepared: BTreeMap<String, Variant>,
     expected: Vec<(Layout, Expected)>,
 }
@@ -166,8 +166,25 @@ pub struct DecodeDevice<'t> {
 impl<'t> DecodeDevice<'t> {
     /// A device that decodes `events` over and over, with configurations of all of [`knobs`].
     pub fn new(backend: Backend, tables: &'t DetectorTables, options: DecodeOptions, events: Vec<EventBatch>) -> Self {
-        let (knobs, setting) = (knobs(backend), base(backend));
-        Self { backend, tables, options, events, knobs, setting, prepared: BTreeMap::new(), expected: Vec::new() }
+        Self {
+            backend,
+            tables,
+            options,
+            events,
+            knobs: knobs(backend),
+            setting: base(backend),
+            mode: Mode::DeviceResident,
+            prepared: BTreeMap::new(),
+            expected: Vec::new(),
+        }
+    }
+
+    /// The same, on a GPU in another mode than device-resident, in which launch parameters show best.
+    #[must_use]
+    pub fn in_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self.prepared.clear();
+        self
     }
 
     /// The same with configurations of the knobs of these names alone, in this order; all others are as in `setting`.
@@ -189,27 +206,39 @@ impl<'t> DecodeDevice<'t> {
         setting_of(self.backend, &self.knobs, config, self.setting)
     }
 
+    fn n_events(&self) -> usize {
+        self.events.iter().map(|batch| batch.n_events).sum()
+    }
+
+    /// Decodes the events in a layout with the reference decoder, which is slow: done by the first measurement of a
+    /// configuration in this layout if not before.
+    ///
+    /// # Errors
+    /// Events that cannot be laid out so, or not be decoded.
+    pub fn expect(&mut self, layout: Layout) -> Result<(), Failure> {
+        if self.expected.iter().any(|(other, _)| *other == layout) {
+            return Ok(());
+        }
+        let once = Setting { layout, ..Setting::default() }.sample(&self.events, self.n_events());
+        let once = once.map_err(|message| Failure { kind: FailureKind::Declined, message })?;
+        let expected = Expected::of(&once, self.tables, self.options);
+        let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
+        self.expected.push((layout, expected.map_err(launch)?));
+        Ok(())
+    }
+
     fn prepare(&mut self, config: &Config) -> Result<Variant, Failure> {
         let failure = |kind| move |message: String| Failure { kind, message };
         let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
         let setting = self.setting_of(config).map_err(|error| failure(FailureKind::Constraint)(error.to_string()))?;
-        let n_events: usize = self.events.iter().map(|batch| batch.n_events).sum();
-        let laid_out = |setting: Setting, wanted: usize| {
-            setting.sample(&self.events, wanted).map_err(failure(FailureKind::Declined))
-        };
-        if !self.expected.iter().any(|(layout, _)| *layout == setting.layout) {
-            let once = laid_out(Setting { layout: setting.layout, ..Setting::default() }, n_events)?;
-            let expected = Expected::of(&once, self.tables, self.options).map_err(launch)?;
-            self.expected.push((setting.layout, expected));
-        }
+        let n_events = self.n_events();
+        self.expect(setting.layout)?;
         let expected = self.expected.iter().find(|(layout, _)| *layout == setting.layout);
         // To repeat events would teach nothing where nothing learns them by heart, and take its time.
         let wanted = if self.backend == Backend::Emulated { n_events } else { Sample::enough(n_events, setting.batch) };
-        let sample = laid_out(setting, wanted)?;
-        let make = || {
-            let decoder = || setting.decoder(self.backend, self.tables, self.options);
-            Variant::cold(&sample, self.tables, setting.threads, decoder, expected.map(|(_, expected)| expected))
-        };
+        let sample = setting.sample(&self.events, wanted).map_err(failure(FailureKind::Declined))?;
+        let expected = expected.map(|(_, expected)| expected);
+        let make = || setting.variant(self.backend, self.mode, &sample, self.tables, self.options, expected);
         let made = match make() {
             // A device's memory may be full of the decoders that were kept.
             Err(_) if !self.prepared.is_empty() => {
@@ -219,66 +248,6 @@ impl<'t> DecodeDevice<'t> {
             made => made,
         };
         made.map_err(launch)?.map_err(failure(FailureKind::WrongResult))
-    }
-}
-
-/// What an on-line tuning of the decoder came to.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct OnlineRun {
-    /// What was used in the end.
-    pub chosen: Config,
-    /// Configurations it could choose from.
-    pub configurations: usize,
-    /// Whether it had converged.
-    pub complete: bool,
-    /// What it did.
-    pub counters: Counters,
-    /// Mean time for 1000 events over all launches, exploring ones included, ms.
-    pub mean_ms: f64,
-}
-
-impl DecodeDevice<'_> {
-    /// Decodes for `duration` while an on-line tuner chooses the configuration of every pass, from `default` on.
-    ///
-    /// # Errors
-    /// A default that cannot be used.
-    pub fn tune_online(
-        &mut self,
-        default: &Config,
-        options: Options,
-        duration: Duration,
-        mut tick: impl FnMut(Duration),
-    ) -> Result<OnlineRun, OnlineError> {
-        let configs = choices(self.backend, default);
-        let (configurations, first) = (configs.len(), configs.iter().position(|config| config == default));
-        let tuner = Tuner::new(configs, first.unwrap_or(0), options)?;
-        let mut worker = tuner.worker();
-        let (mut sum, mut launches) = (0.0, 0_u32);
-        let start = Instant::now();
-        while start.elapsed() < duration {
-            let config = worker.begin().clone();
-            match self.measure(&config, 1) {
-                Outcome::Times(times) => {
-                    let time = times.first().copied().unwrap_or(f64::NAN);
-                    sum += time;
-                    launches += 1;
-                    worker.end(Elapsed(time));
-                }
-                Outcome::Failed(failure) if config == *default => {
-                    return Err(OnlineError::Banned { config, failure });
-                }
-                Outcome::Failed(failure) => worker.fail(failure),
-            }
-            tick(start.elapsed());
-        }
-        worker.poll();
-        Ok(OnlineRun {
-            chosen: tuner.best(),
-            configurations,
-            complete: tuner.is_complete(),
-            counters: tuner.counters(),
-            mean_ms: sum / f64::from(launches.max(1)),
-        })
     }
 }
 
@@ -314,6 +283,8 @@ mod tests {
     use crate::detector::{BankVersion, Grouping};
     use crate::input::{Bank, BatchBuilder, EventMeta, kind};
     use crate::synth::{self, Generator, Profile};
+    use crate::tuning::online::{Options, Tuner, drive};
+    use std::time::Duration;
 
     fn events(n: usize) -> EventBatch {
         let mut builder = BatchBuilder::new();
@@ -395,9 +366,9 @@ mod tests {
             assert!(times.len() == 2 && times.iter().all(|time| *time > 0.0));
         }
         let base = cpu("threads=1,chunk=16");
-        let run = device.tune_online(&base, Options::default(), Duration::from_millis(50), |_| {}).unwrap();
-        let configurations = choices(Backend::Cpu, &base).len();
-        assert!(run.configurations == configurations && run.counters.launches > 0 && run.mean_ms > 0.0);
+        let tuner = Tuner::new(choices(Backend::Cpu, &base), 0, Options::default()).unwrap();
+        let run = drive(&tuner, &mut device, Duration::from_millis(50), |_| {}).unwrap();
+        assert!(run.counters.launches > 0 && run.mean_ms > 0.0);
         // A result that differs is named, not timed.
         let four = Sample::of(&[events(4)], 4, 4);
         let expected = Expected::of(&four, &tables, DecodeOptions::default()).unwrap();

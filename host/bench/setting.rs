@@ -3,13 +3,16 @@
 
 use std::fmt::Write as _;
 
+use crate::backend::cuda::CudaConfig;
 use crate::backend::knobs::{KnobError, Knobs, parse_value, refused, value_text};
 use crate::backend::launch::Knob;
-use crate::backend::{Backend, DecodeError, DecodeOptions, Decoder};
+use crate::backend::{Backend, DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
 use crate::input::{EventBatch, Layout, to_mep};
 
-use super::Sample;
+use super::contest::Variant;
+use super::modes::{Mode, OnGpu};
+use super::sample::{Expected, Sample};
 
 /// Events of a batch.
 pub const BATCH: Knob = Knob {
@@ -185,17 +188,26 @@ impl Setting {
         text
     }
 
-    /// A decoder with these knobs.
+    /// What is measured with this setting, not warmed up: the decoders that decode `sample`, on a GPU in a mode. The first
+    /// pass is held against `expected`; the inner error says what differs.
     ///
     /// # Errors
-    /// As [`Backend::decoder_with`].
-    pub fn decoder(
+    /// When a decoder cannot be made or cannot decode the sample.
+    pub fn variant(
         &self,
         backend: Backend,
+        mode: Mode,
+        sample: &Sample,
         tables: &DetectorTables,
         options: DecodeOptions,
-    ) -> Result<Box<dyn Decoder>, DecodeError> {
-        backend.decoder_with(tables, options, &self.knobs)
+        expected: Option<&Expected>,
+    ) -> Result<Result<Variant, String>, DecodeError> {
+        if backend != Backend::Cuda {
+            let decoder = || backend.decoder_with(tables, options, &self.knobs);
+            return Variant::cold(sample, tables, self.threads, decoder, expected);
+        }
+        let config = CudaConfig { launch: self.knobs.launch, ..CudaConfig::default() };
+        OnGpu { sample, tables, options, config: &config, streams: self.threads }.variant(mode, expected)
     }
 
     /// `wanted` of `events` in batches of this size and layout, repeated when there are fewer.

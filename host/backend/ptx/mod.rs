@@ -125,6 +125,19 @@ impl Kernel {
     /// The kernels of the one-launch pipeline; without a launch that counts first, the last alone.
     pub const FUSED: [Self; 4] = [Self::CountClusters, Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused];
 
+    /// All kernels.
+    pub const ALL: [Self; 9] = [
+        Self::CountHits,
+        Self::PrefixSumTiles,
+        Self::PrefixSumOffsets,
+        Self::ClusterAndPredecode,
+        Self::CompressAndMakeKeys,
+        Self::FindPermutation,
+        Self::DecodeInOrder,
+        Self::CountClusters,
+        Self::Fused,
+    ];
+
     /// The kernels of the seven launches.
     pub const ALLEN: [Self; 7] = [
         Self::CountHits,
@@ -159,8 +172,7 @@ impl Kernel {
     /// Kernel and variant of an entry point.
     pub fn of_entry(entry: &str) -> Option<(Self, &str)> {
         let (name, variant) = entry.split_once("__")?;
-        let mut all = Self::ALLEN.into_iter().chain(Self::FUSED);
-        Some((all.find(|kernel| kernel.name() == name)?, variant))
+        Some((Self::ALL.into_iter().find(|kernel| kernel.name() == name)?, variant))
     }
 
     /// Bytes of dynamic shared memory that a block is launched with, for a table of `n_boards` boards and a grouping of
@@ -184,7 +196,7 @@ mod tests {
 
     #[test]
     fn entry_points_are_named_for_kernel_and_variant() {
-        for kernel in Kernel::ALLEN.into_iter().chain(Kernel::FUSED) {
+        for kernel in Kernel::ALL {
             for variant in ["v5_allen", "v5_allen__rung3"] {
                 let entry = kernel.entry(variant);
                 assert_eq!(Kernel::of_entry(&entry), Some((kernel, variant)));

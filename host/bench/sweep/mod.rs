@@ -22,7 +22,7 @@ use rand_chacha::ChaCha8Rng;
 
 use self::journal::{JournalError, Outcome, Record};
 use self::plan::{Plan, Point};
-use super::contest::Variant;
+use super::modes::Mode;
 use super::sample::{Expected, Sample};
 use super::setting::Setting;
 use super::work::{METRICS, Work};
@@ -75,6 +75,8 @@ pub struct Sweep<'a> {
     pub seed: u64,
     /// The events.
     pub samples: &'a Samples<'a>,
+    /// What is measured on a GPU.
+    pub mode: Mode,
 }
 
 /// Samples by batch size and layout, with what must come out.
@@ -176,13 +178,12 @@ impl Sweep<'_> {
                 work.map(|work| Outcome::Work(METRICS.iter().map(|metric| work.per_event(metric)).collect()))
             })
         } else {
-            let decoder = || setting.decoder(self.backend, self.tables, self.options);
-            Variant::checked(sample, self.tables, setting.threads, decoder, check.then_some(expected)).and_then(
-                |variant| match variant {
-                    Ok(mut variant) => variant.repetition().map(|rate| Ok(Outcome::Rate(rate))),
-                    Err(difference) => Ok(Err(difference)),
-                },
-            )
+            let expected = check.then_some(expected);
+            let variant = setting.variant(self.backend, self.mode, sample, self.tables, self.options, expected);
+            variant.and_then(|variant| match variant {
+                Ok(variant) => variant.warmed()?.repetition().map(|rate| Ok(Outcome::Rate(rate))),
+                Err(difference) => Ok(Err(difference)),
+            })
         };
         match outcome {
             Ok(Ok(outcome)) => outcome,
@@ -198,6 +199,8 @@ mod tests {
     use super::plan::Limits;
     use super::*;
     use crate::Grouping;
+    use crate::backend::occupancy::Architecture;
+    use crate::bench::chip::Chip;
     use crate::detector::BankVersion;
     use crate::input::{Bank, BatchBuilder, EventBatch, EventMeta};
     use crate::synth::{Generator, Profile};
@@ -220,7 +223,13 @@ mod tests {
         let mut events = EventBatch::default();
         builder.finish(&mut events);
         let base = Setting { batch: 3, ..Setting::default() };
-        let limits = Limits { backend, tables: &tables, arch: "sm_86", bytes_per_event: 1e4, max_bytes: 1e9 };
+        let limits = Limits {
+            backend,
+            tables: &tables,
+            chip: &Chip::of(Architecture::named("sm_86").unwrap()),
+            bytes_per_event: 1e4,
+            max_bytes: 1e9,
+        };
         let plan = Plan::new(parse_all(backend, axes).unwrap(), &base, &limits).unwrap();
         let events = [events];
         let samples = |setting: &Setting| setting.sample(&events, 3);
@@ -232,6 +241,7 @@ mod tests {
             rounds,
             seed: 7,
             samples: &samples,
+            mode: Mode::DeviceResident,
         });
     }
 

@@ -5,10 +5,10 @@ use ut_kernels::switches::BatchLayout;
 
 use super::axis::Axis;
 use crate::backend::knobs::value_text;
-use crate::backend::ptx::{Resources, Unit};
+use crate::backend::ptx::Unit;
 use crate::backend::{Backend, Knobs, Pipeline};
 pub use crate::bench::Setting;
-use crate::bench::ablation::threads;
+use crate::bench::chip::{Chip, Filled};
 use crate::detector::DetectorTables;
 use crate::input::Layout;
 
@@ -22,8 +22,8 @@ pub struct Limits<'a> {
     pub backend: Backend,
     /// The detector: shared memory depends on its boards and groups.
     pub tables: &'a DetectorTables,
-    /// Architecture whose registers and shared memory the kernels' blocks must fit; only device kernels have one.
-    pub arch: &'a str,
+    /// Whose registers and shared memory the kernels' blocks must fit; only for device kernels.
+    pub chip: &'a Chip,
     /// Bytes of an event, in the mean.
     pub bytes_per_event: f64,
     /// Bytes that a batch may have; a thread has its own.
@@ -52,36 +52,27 @@ impl Limits<'_> {
         }
     }
 
-    /// Holds each kernel's block against what the architecture has and the kernel uses.
+    /// Holds each kernel's block against what a multiprocessor has and the kernel uses.
     fn refuse_launch(&self, setting: &Setting) -> Option<String> {
-        let resources = Resources::committed().ok()?;
-        let version = self.tables.boards.version;
         let layout = match setting.layout {
             Layout::Allen => BatchLayout::Allen,
             Layout::Mep => BatchLayout::Mep,
         };
         let Knobs { launch, pipeline, .. } = setting.knobs;
         let unit = match pipeline {
-            Pipeline::Fused => Unit::fused(version, layout),
-            Pipeline::Allen => Unit::production(version, layout),
+            Pipeline::Fused => Unit::fused(self.tables.boards.version, layout),
+            Pipeline::Allen => Unit::production(self.tables.boards.version, layout),
         };
-        let (n_boards, n_groups) = (self.tables.boards.n_boards() as u32, self.tables.n_groups as u32);
-        unit.kernels().iter().find_map(|&kernel| {
-            let usage = resources.of(kernel, unit.name, self.arch)?;
-            let threads = threads(kernel, &launch);
-            let shared = kernel.shared_bytes(version, n_boards, n_groups, launch.fused_room());
-            let occupancy = usage.occupancy(threads, shared)?;
-            (occupancy.blocks == 0).then(|| {
-                format!(
-                    "{}: a block of {threads} threads with {} registers and {} bytes of shared memory does not fit on {} ({})",
-                    kernel.name(),
-                    usage.registers,
-                    usage.shared + shared,
-                    self.arch,
-                    occupancy.limit
-                )
-            })
-        })
+        let filled = self.chip.filled(unit.name, launch, self.tables);
+        let refused = filled.into_iter().find(|of| of.occupancy.blocks == 0)?;
+        let Filled { kernel, threads, registers, shared, occupancy } = refused;
+        Some(format!(
+            "{}: a block of {threads} threads with {registers} registers and {shared} bytes of shared memory does not fit \
+             on {} ({})",
+            kernel.name(),
+            self.chip.name,
+            occupancy.limit
+        ))
     }
 }
 
@@ -188,12 +179,19 @@ mod tests {
     use super::super::axis::parse_all;
     use super::*;
     use crate::Grouping;
+    use crate::backend::occupancy::Architecture;
     use crate::detector::BankVersion;
 
     fn plan(backend: Backend, axes: &[&str]) -> Result<Plan, PlanError> {
         let (boards, geometry) = crate::synth::detector(BankVersion::V5, 1);
         let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
-        let limits = Limits { backend, tables: &tables, arch: "sm_86", bytes_per_event: 1e4, max_bytes: 1e9 };
+        let limits = Limits {
+            backend,
+            tables: &tables,
+            chip: &Chip::of(Architecture::named("sm_86").unwrap()),
+            bytes_per_event: 1e4,
+            max_bytes: 1e9,
+        };
         let base = Setting { batch: 1000, ..Setting::default() };
         Plan::new(parse_all(backend, axes).unwrap(), &base, &limits)
     }

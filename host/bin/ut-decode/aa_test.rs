@@ -47,12 +47,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let config = parse(args.backend, &args.config).unwrap_or_else(|error| usage(&error.to_string()));
     let plan = args.rules.plan(15, &[10]);
-    let mut watch = args.rules.watch();
+    let mut watch = args.rules.watch(args.backend);
     let (detector, events, source) = args.sample.load()?;
     let mut device = args.sample.device(args.backend, &detector, events);
     let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
     let tick = |elapsed: Duration| progress.set(elapsed.as_millis() as u64);
-    let report = aa_test(&mut device, &config, &plan, &mut watch, duration, tick);
+    let report = aa_test(&mut device, &config, &plan, &mut *watch, duration, tick);
     drop(progress);
     let report = report.map_err(|failure| format!("{}: {}", name(args.backend, &config), failure.message))?;
     let machine = Machine::this();
@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             smallest.blocks
         );
     }
-    text += &trouble(&mut watch, &report.judgement);
+    text += &trouble(&mut *watch, &report.judgement);
     if !machine.optimised {
         text += "note                built without optimisation: for numbers that count, cargo run --release\n";
     }
