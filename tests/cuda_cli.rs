@@ -1,5 +1,8 @@
 //! `--backend cuda` and `auto` on the command line, where there is a GPU and where there is none.
 
+#[cfg(target_os = "linux")]
+mod fake_driver;
+
 use std::path::Path;
 
 use assert_cmd::Command;
@@ -33,4 +36,64 @@ fn with_a_gpu_auto_takes_it_silently() {
         return;
     }
     decode("auto").assert().success();
+}
+
+/// The tool, with the fake driver.
+#[cfg(target_os = "linux")]
+fn on_the_fake(args: &[&str]) -> std::process::Output {
+    let output = fake_driver::FakeDriver::new().run_tool(&[("FAKE_CUDA_SEED", "3")], args);
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {err}");
+    assert!(fake_driver::complaints(&output).is_empty(), "{args:?}: {err}");
+    output
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn with_a_driver_a_file_is_decoded_as_by_the_reference() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    on_the_fake(&["generate", "--events", "3", "--profile", "pp-low", "--output", &at("")]);
+    let (events, boards, geometry) = (at("events.mdf"), at("boards.bin"), at("geometry.bin"));
+    let decode = |backend: &str, layout: &str, csv: &str| {
+        let tables = ["--boards", &boards, "--geometry", &geometry, "--layout", layout, "--batch-size", "2"];
+        let output = ["--backend", backend, "--output", csv, "--json", "-"];
+        let output = on_the_fake(&[&["decode", &events], &tables[..], &output[..]].concat());
+        (std::fs::read(csv).unwrap(), output)
+    };
+    let (expected, _) = decode("reference", "allen", &at("reference.csv"));
+    for layout in ["allen", "mep"] {
+        let (hits, output) = decode("auto", layout, &at("cuda.csv"));
+        assert!(hits == expected, "{layout}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("\"cuda\""), "auto took another backend");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("this is no GPU"));
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn with_a_driver_throughput_runs() {
+    let sample = ["throughput", "--events", "2", "--batch", "1", "--profile", "pp-low", "--duration", "0"];
+    let output = on_the_fake(&[&sample[..], &["--backend", "cuda", "--threads", "1", "--json", "-"]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["backend"], "cuda", "{json}");
+    assert_eq!(json["events"], 2, "{json}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver() {
+    use ut_decoding::Backend;
+    use ut_decoding::bench::tunable;
+
+    let name = "a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver";
+    fake_driver::well_on_the_fake(name, &[], || {
+        let device = tunable::device(Backend::Cuda).unwrap();
+        let gpu = choose(&Cuda, 0).unwrap();
+        assert_eq!((&device.name, device.sm_count), (&gpu.name, gpu.multiprocessors as u32));
+        assert_eq!(device.uuid, "GPU-fafafafa-fafa-fafa-fafa-fafafafafafa");
+        assert_eq!(device.compute_capability, format!("{}.{}", gpu.capability.0, gpu.capability.1));
+        assert!(device.driver.starts_with("CUDA ") && device.platform == "CUDA", "{device:?}");
+        assert_eq!(tunable::tunable(Backend::Cuda).kernel_hash.len(), 16);
+    });
 }

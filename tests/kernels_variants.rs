@@ -9,6 +9,7 @@ use suite::backends::decode;
 use suite::data::Real;
 use suite::events::{allen_batch, mep_batch, v5_payload};
 use suite::nasty;
+use ut_decoding::backend::Pipeline;
 use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::backend::launch::{KNOBS, LaunchParams};
 use ut_decoding::backend::reference::ReferenceDecoder;
@@ -76,10 +77,9 @@ fn launch() -> impl Strategy<Value = LaunchParams> {
 }
 
 fn config() -> impl Strategy<Value = EmulatedConfig> {
-    (any::<u64>(), launch(), switches()).prop_map(|(schedule_seed, launch, switches)| EmulatedConfig {
-        schedule_seed,
-        launch,
-        switches,
+    let pipeline = prop::sample::select(Pipeline::ALL.to_vec());
+    (any::<u64>(), pipeline, launch(), switches()).prop_map(|(schedule_seed, pipeline, launch, switches)| {
+        EmulatedConfig { schedule_seed, pipeline, launch, switches }
     })
 }
 
@@ -155,9 +155,12 @@ fn every_block_size_gives_the_same_bits() {
             launch.set(knob.name, threads).expect("a multiple of 32");
         }
         launch.set("cluster.block_y", 1).expect("valid");
-        let config = EmulatedConfig { launch, schedule_seed: u64::from(threads), ..EmulatedConfig::default() };
-        compare(&tables, DecodeOptions::default(), config, batch.view())
-            .unwrap_or_else(|error| panic!("{threads}: {error}"));
+        for pipeline in Pipeline::ALL {
+            let schedule_seed = u64::from(threads);
+            let config = EmulatedConfig { pipeline, launch, schedule_seed, ..EmulatedConfig::default() };
+            compare(&tables, DecodeOptions::default(), config, batch.view())
+                .unwrap_or_else(|error| panic!("{threads}: {error}"));
+        }
     }
 }
 
@@ -174,12 +177,21 @@ fn a_group_with_thousands_of_hits_is_sorted() {
         .map(|board| suite::events::Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() })
         .collect();
     let batch = allen_batch(&[event.clone(), event]);
+    // Kept and sorted by counting; then scattered and sorted in place.
+    for tile in [4096, 64] {
+        let mut launch = LaunchParams::default();
+        launch.set("fused.tile", tile).expect("valid");
+        launch.set("fused.stage", 1024).expect("valid");
+        let config =
+            EmulatedConfig { pipeline: Pipeline::Fused, launch, schedule_seed: 3, ..EmulatedConfig::default() };
+        compare(&tables, DecodeOptions::default(), config, batch.view()).unwrap();
+    }
     for run in [32, 4096] {
         let mut launch = LaunchParams::default();
         launch.set("sort.run", run).expect("valid");
         let mut switches = EmulatedConfig::default().switches;
         switches.layer_loop = false;
-        let config = EmulatedConfig { launch, switches, schedule_seed: 3 };
+        let config = EmulatedConfig { pipeline: Pipeline::Allen, launch, switches, schedule_seed: 3 };
         compare(&tables, DecodeOptions::default(), config, batch.view()).unwrap();
     }
 }
@@ -215,9 +227,13 @@ fn hits_with_equal_keys_come_out_in_one_order() {
             continue;
         }
         n_boards += 1;
-        for seed in 0..4 {
-            let config = EmulatedConfig { schedule_seed: seed, ..EmulatedConfig::default() };
-            compare(&tables, options, config, batch.view()).unwrap();
+        for (seed, tile) in [(0, 0), (1, 4096), (2, 0), (3, 4096)] {
+            for pipeline in Pipeline::ALL {
+                let mut launch = LaunchParams::default();
+                launch.set("fused.tile", tile).expect("valid");
+                let config = EmulatedConfig { pipeline, launch, schedule_seed: seed, ..EmulatedConfig::default() };
+                compare(&tables, options, config, batch.view()).unwrap();
+            }
         }
         if n_boards == 3 {
             return;
@@ -255,7 +271,10 @@ fn a_batch_that_is_cut_anywhere_is_decoded_as_the_reference_does() {
             empty.raw.truncate(4);
             cuts.push(empty);
             for cut in cuts {
-                compare(&tables, DecodeOptions::default(), EmulatedConfig::default(), cut.view()).unwrap();
+                for pipeline in Pipeline::ALL {
+                    let config = EmulatedConfig { pipeline, ..EmulatedConfig::default() };
+                    compare(&tables, DecodeOptions::default(), config, cut.view()).unwrap();
+                }
             }
         }
     }
@@ -269,7 +288,8 @@ fn a_violation_in_a_kernel_is_an_error_of_the_decoder() {
     let payload = v5_payload(&std::array::from_fn(|_| vec![(100, 9)]));
     let bank = |board| suite::events::Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() };
     let batch = allen_batch(&[(0..216).map(bank).collect()]);
-    let mut decoder = emulated(&tables, DecodeOptions::default(), EmulatedConfig::default());
+    let config = EmulatedConfig { pipeline: Pipeline::Allen, ..EmulatedConfig::default() };
+    let mut decoder = emulated(&tables, DecodeOptions::default(), config);
     let mut hits = UtHits::with_capacity(1, tables.n_groups, batch.raw.len());
     let result =
         ut_decoding::Decoder::decode(&mut decoder, batch.view(), &mut hits, &mut ut_decoding::BatchReport::new());

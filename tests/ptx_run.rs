@@ -3,6 +3,8 @@
 //! Where the executor runs the kernels' source, this runs what the compiler made of it, entry by entry, with arguments
 //! laid out as a GPU backend lays them out. It is slow, so the cases are fewer than in the suite of all backends.
 
+#[path = "ptx_machine/decoder.rs"]
+mod ptx_decoder;
 mod ptx_machine;
 mod suite;
 
@@ -10,7 +12,7 @@ use std::num::NonZeroU32;
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use ptx_machine::decoder::PtxDecoder;
+use ptx_decoder::{PtxDecoder, bytes_of};
 use ptx_machine::{Launch, Memory, Program};
 use suite::backends::decode;
 use suite::data::{Real, rows};
@@ -194,9 +196,9 @@ fn scan(change: impl Fn(&str) -> String) -> Vec<u32> {
     let offsets = memory.put(&[0u32; 101], true);
     let totals = memory.put(&[0u32; 2], true);
     let arguments = [
-        ptx_machine::decoder::bytes_of(&counts.global::<u32>()),
-        ptx_machine::decoder::bytes_of(&offsets.global_mut::<u32>()),
-        ptx_machine::decoder::bytes_of(&totals.global_mut::<u32>()),
+        bytes_of(&counts.global::<u32>()),
+        bytes_of(&offsets.global_mut::<u32>()),
+        bytes_of(&totals.global_mut::<u32>()),
     ];
     let launch = Launch { grid: 2, block: (64, 1), shared_bytes: 128, turn: 0 };
     Program::new(&text).launch(&mut memory, "prefix_sum_tiles__v4_allen", launch, &arguments);

@@ -3,12 +3,15 @@
 //! A knob is called `place.knob`: `cpu.chunk`, `cluster.block_x`. Which knobs there are depends on the backend; the device
 //! kernels' are those of [`launch`](super::launch).
 
-use super::Backend;
 use super::cpu::{CpuConfig, Simd};
 use super::launch::{KNOBS, Knob, LaunchParamError, LaunchParams};
+use super::{Backend, Pipeline};
 
 /// Names of the values of `cpu.simd`, in the order of [`SIMD`].
 const SIMD_NAMES: [&str; 4] = ["auto", "scalar", "avx2", "avx512"];
+
+/// Names of the values of `layout`, which benches vary beside the knobs.
+const LAYOUT_NAMES: [&str; 2] = ["allen", "mep"];
 
 const SIMD: [Simd; 4] = [Simd::Auto, Simd::Scalar, Simd::Avx2, Simd::Avx512];
 
@@ -49,12 +52,18 @@ pub struct Knobs {
     pub cpu: CpuConfig,
     /// Of `emulated`, and of a GPU.
     pub launch: LaunchParams,
+    /// Which kernels `emulated` and a GPU run.
+    pub pipeline: Pipeline,
 }
 
 impl Default for Knobs {
     /// The defaults, with one thread a decoder.
     fn default() -> Self {
-        Self { cpu: CpuConfig { threads: 1, ..CpuConfig::default() }, launch: LaunchParams::default() }
+        Self {
+            cpu: CpuConfig { threads: 1, ..CpuConfig::default() },
+            launch: LaunchParams::default(),
+            pipeline: Pipeline::default(),
+        }
     }
 }
 
@@ -97,11 +106,21 @@ fn knobs_in_words(backend: Backend) -> String {
     if names.is_empty() { "it has none".to_owned() } else { format!("there are {}", names.join(", ")) }
 }
 
+/// The words that stand for the values 0, 1, … of a knob; none where a value is a number.
+pub fn words(name: &str) -> &'static [&'static str] {
+    match name {
+        "cpu.simd" => &SIMD_NAMES,
+        "layout" => &LAYOUT_NAMES,
+        _ => &[],
+    }
+}
+
 /// The error that `knob` cannot have this value.
 pub fn refused(knob: &Knob, value: &dyn ToString) -> KnobError {
     let Knob { name, min, max, step, .. } = *knob;
+    let words = words(name);
     let valid = match step {
-        _ if name == "cpu.simd" => format!("one of {}", SIMD_NAMES.join(", ")),
+        _ if !words.is_empty() => format!("one of {}", words.join(", ")),
         1 => format!("from {min} to {max}"),
         _ => format!("a multiple of {step} from {min} to {max}"),
     };
@@ -133,17 +152,14 @@ impl Backend {
 /// # Errors
 /// When the knob cannot have this value.
 pub fn parse_value(knob: &Knob, text: &str) -> Result<u32, KnobError> {
-    let word = (knob.name == "cpu.simd").then(|| SIMD_NAMES.iter().position(|name| *name == text)).flatten();
+    let word = words(knob.name).iter().position(|word| *word == text);
     let number = word.map_or_else(|| text.parse().ok(), |word| Some(word as u32));
     number.filter(|&value| knob.is_valid(value)).ok_or_else(|| refused(knob, &text))
 }
 
 /// The value of a knob as [`parse_value`] takes it.
 pub fn value_text(name: &str, value: u32) -> String {
-    match SIMD_NAMES.get(value as usize) {
-        Some(word) if name == "cpu.simd" => (*word).to_owned(),
-        _ => value.to_string(),
-    }
+    words(name).get(value as usize).map_or_else(|| value.to_string(), |word| (*word).to_owned())
 }
 
 impl Knobs {

@@ -19,6 +19,8 @@ pub enum Bug {
     FullShuffleMask,
     /// Shuffles name the lanes that happen to be together.
     ActiveShuffleMask,
+    /// A block takes its number where it should take a ticket.
+    NumberForTicket,
 }
 
 pub struct Faulty<'a, B> {
@@ -132,11 +134,26 @@ impl<B: Block> Block for Faulty<'_, B> {
     }
     #[track_caller]
     fn atomic_add(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
+        if self.bug == Bug::NumberForTicket {
+            return self.inner.block_idx_x();
+        }
         self.inner.atomic_add(view, i, value)
     }
     #[track_caller]
     fn atomic_or(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
         self.inner.atomic_or(view, i, value)
+    }
+    #[track_caller]
+    fn atomic_load(&self, view: GlobalMut<'_, u32>, i: u32) -> u32 {
+        self.inner.atomic_load(view, i)
+    }
+    #[track_caller]
+    fn atomic_store(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) {
+        self.inner.atomic_store(view, i, value);
+    }
+    #[track_caller]
+    fn pause(&self) {
+        self.inner.pause();
     }
     #[track_caller]
     fn shared_load<T: Scalar>(&self, array: Shared<T>, i: u32) -> T {

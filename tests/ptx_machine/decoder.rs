@@ -9,7 +9,7 @@ use ut_decoding::backend::plan::Shape;
 use ut_decoding::backend::ptx::{Kernel, Unit};
 use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits};
 
-use super::{Launch, Memory, Program};
+use crate::ptx_machine::{Launch, Memory, Program};
 
 /// The machine as a device.
 #[derive(Default)]
@@ -31,12 +31,12 @@ impl Device for Machine {
     }
 
     unsafe fn write(&mut self, to: &u64, bytes: &[u8]) -> Result<(), DecodeError> {
-        self.memory.store(*to, bytes);
+        self.memory.store(*to, bytes).expect("room for the bytes");
         Ok(())
     }
 
     unsafe fn read(&mut self, from: &u64, at: usize, bytes: &mut [u8]) -> Result<(), DecodeError> {
-        self.memory.fetch(*from + at as u64, bytes);
+        bytes.copy_from_slice(self.memory.fetch(*from + at as u64, bytes.len()).expect("as many bytes"));
         Ok(())
     }
 

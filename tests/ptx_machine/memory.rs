@@ -1,4 +1,7 @@
-//! Global memory: allocations with gaps between, so that a step beyond one is noticed.
+//! Global memory: allocations with gaps between, so that a step beyond one is noticed, and no address ever given twice, so
+//! that memory that was given back is.
+
+use std::collections::BTreeMap;
 
 use bytemuck::Pod;
 use ut_kernels::block::{Global, GlobalMut, Plain};
@@ -7,7 +10,9 @@ use ut_kernels::block::{Global, GlobalMut, Plain};
 const BASE: u64 = 0x7_1000_0000;
 
 /// Allocations begin on multiples of this, as the driver's do, with as much between.
-const ALIGNMENT: usize = 256;
+const ALIGNMENT: u64 = 256;
+
+const OUTSIDE: &str = "outside of global memory";
 
 /// An allocation of `len` elements.
 #[derive(Clone, Copy, Debug)]
@@ -25,55 +30,102 @@ pub enum Touch {
     Write,
 }
 
-#[derive(Default)]
-pub struct Memory {
-    bytes: Vec<u8>,
-    /// What may be done with each byte.
-    writable: Vec<Option<bool>>,
-    /// How each byte was touched in this launch: read through the read-only cache, or written.
+struct Allocation {
+    /// Nothing once it was given back.
+    bytes: Option<Vec<u8>>,
+    len: u64,
+    writable: bool,
+    /// How each byte was touched in the last launch that touched any: read through the read-only cache, or written.
     touched: Vec<Option<Touch>>,
+    launch: u64,
+}
+
+pub struct Memory {
+    /// By the first address; those given back stay, to be told apart.
+    allocations: BTreeMap<u64, Allocation>,
+    next: u64,
+    launch: u64,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { allocations: BTreeMap::new(), next: BASE, launch: 0 }
+    }
 }
 
 impl Memory {
     /// Puts a copy of `data` into memory that a kernel may only read, or may write too.
     pub fn put<T: Pod>(&mut self, data: &[T], writable: bool) -> Address {
-        let start = (self.bytes.len() + ALIGNMENT).next_multiple_of(ALIGNMENT);
-        let data_bytes: &[u8] = bytemuck::cast_slice(data);
-        self.bytes.resize(start + data_bytes.len(), 0xA5);
-        self.writable.resize(start, None);
-        self.bytes[start..].copy_from_slice(data_bytes);
-        self.writable.resize(start + data_bytes.len(), Some(writable));
-        Address { address: BASE + start as u64, len: data.len() }
+        let bytes: &[u8] = bytemuck::cast_slice(data);
+        Address { address: self.place(bytes.to_vec(), writable), len: data.len() }
     }
 
     /// Memory that a kernel may write; says where it is.
     pub fn allocate(&mut self, bytes: usize) -> u64 {
-        self.put(&vec![0xA5u8; bytes], true).address
+        self.place(vec![0xA5u8; bytes], true)
+    }
+
+    fn place(&mut self, bytes: Vec<u8>, writable: bool) -> u64 {
+        let (address, len) = (self.next, bytes.len() as u64);
+        self.next = (address + len + ALIGNMENT).next_multiple_of(ALIGNMENT);
+        let allocation = Allocation { bytes: Some(bytes), len, writable, touched: Vec::new(), launch: 0 };
+        self.allocations.insert(address, allocation);
+        address
+    }
+
+    /// Takes an allocation back, and says how many bytes it had.
+    ///
+    /// # Errors
+    /// When there is none, or none any more, that begins there.
+    pub fn free(&mut self, address: u64) -> Result<usize, &'static str> {
+        let allocation = self.allocations.get_mut(&address).ok_or("no allocation begins there")?;
+        let bytes = allocation.bytes.take().ok_or("given back already")?;
+        allocation.touched = Vec::new();
+        Ok(bytes.len())
+    }
+
+    /// The allocation that holds `size` bytes from `address` on, and where they begin in it.
+    fn find(&mut self, address: u64, size: usize) -> Result<(&mut Allocation, usize), &'static str> {
+        let (&start, allocation) = self.allocations.range_mut(..=address).next_back().ok_or(OUTSIDE)?;
+        let offset = address - start;
+        if offset.checked_add(size as u64).is_none_or(|end| end > allocation.len) {
+            return Err(OUTSIDE);
+        }
+        if allocation.bytes.is_none() {
+            return Err("in global memory that was given back");
+        }
+        Ok((allocation, offset as usize))
     }
 
     /// What the host copies there.
-    pub fn store(&mut self, address: u64, bytes: &[u8]) {
-        let start = (address - BASE) as usize;
-        self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+    ///
+    /// # Errors
+    /// When it is not inside of one allocation.
+    pub fn store(&mut self, address: u64, bytes: &[u8]) -> Result<(), &'static str> {
+        let (allocation, start) = self.find(address, bytes.len())?;
+        let memory = allocation.bytes.as_mut().ok_or(OUTSIDE)?;
+        memory[start..start + bytes.len()].copy_from_slice(bytes);
+        Ok(())
     }
 
     /// What the host copies from there.
-    pub fn fetch(&self, address: u64, bytes: &mut [u8]) {
-        let start = (address - BASE) as usize;
-        bytes.copy_from_slice(&self.bytes[start..start + bytes.len()]);
+    ///
+    /// # Errors
+    /// When it is not inside of one allocation.
+    pub fn fetch(&mut self, address: u64, size: usize) -> Result<&[u8], &'static str> {
+        let (allocation, start) = self.find(address, size)?;
+        Ok(&allocation.bytes.as_ref().ok_or(OUTSIDE)?[start..start + size])
     }
 
     /// What an allocation of this type holds now.
-    pub fn get<T: Pod>(&self, of: Address) -> Vec<T> {
-        let start = (of.address - BASE) as usize;
-        let bytes = &self.bytes[start..start + of.len * size_of::<T>()];
+    pub fn get<T: Pod>(&mut self, of: Address) -> Vec<T> {
+        let bytes = self.fetch(of.address, of.len * size_of::<T>()).expect("an allocation");
         bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
     }
 
     /// Forgets how memory was touched.
-    pub fn begin_launch(&mut self) {
-        self.touched.clear();
-        self.touched.resize(self.bytes.len(), None);
+    pub const fn begin_launch(&mut self) {
+        self.launch += 1;
     }
 
     /// `size` bytes for a kernel to touch.
@@ -81,22 +133,26 @@ impl Memory {
     /// # Errors
     /// What is wrong with that.
     pub fn bytes(&mut self, address: u64, size: usize, touch: Touch) -> Result<&mut [u8], &'static str> {
-        const OUTSIDE: &str = "outside of global memory";
-        let start = usize::try_from(address.checked_sub(BASE).ok_or(OUTSIDE)?).map_err(|_| OUTSIDE)?;
-        let range = start..start.checked_add(size).ok_or(OUTSIDE)?;
-        let allowed = |writable: &Option<bool>| writable.is_some_and(|writable| writable || touch != Touch::Write);
-        if !self.writable.get(range.clone()).ok_or(OUTSIDE)?.iter().all(allowed) {
-            return Err(OUTSIDE);
+        let launch = self.launch;
+        let (Allocation { bytes, writable, touched, launch: last, len }, start) = self.find(address, size)?;
+        let range = start..start + size;
+        if touch == Touch::Write && !*writable {
+            return Err("a write into memory that is only read");
         }
         if touch != Touch::Read {
-            for before in &mut self.touched[range.clone()] {
+            if *last != launch {
+                *last = launch;
+                touched.clear();
+                touched.resize(*len as usize, None);
+            }
+            for before in &mut touched[range.clone()] {
                 if before.is_some_and(|before| before != touch) {
                     return Err("written, and read through the read-only cache, in one launch");
                 }
                 *before = Some(touch);
             }
         }
-        Ok(&mut self.bytes[range])
+        Ok(&mut bytes.as_mut().ok_or(OUTSIDE)?[range])
     }
 }
 

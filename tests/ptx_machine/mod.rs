@@ -8,7 +8,6 @@
 
 #![allow(dead_code)]
 
-pub mod decoder;
 mod memory;
 mod parse;
 
@@ -47,6 +46,11 @@ pub struct Launch {
 impl Program {
     pub fn new(text: &str) -> Self {
         Self { entries: parse::entries(text) }
+    }
+
+    /// Sizes of the parameters of an entry, if there is such a one.
+    pub fn parameters(&self, name: &str) -> Option<&[usize]> {
+        self.entries.get(name).map(|entry| entry.parameters.as_slice())
     }
 
     /// Runs an entry to its end. `arguments` are the bytes of each parameter.
@@ -227,6 +231,7 @@ impl Block<'_> {
                 bytes.copy_from_slice(&new.to_le_bytes()[..bytes.len()]);
                 self.lanes[lane].registers[*to] = old;
             }
+            Kind::Pause => {}
             _ => unreachable!("{line}"),
         }
     }

@@ -9,7 +9,7 @@ mod copy;
 mod fast;
 mod headers;
 mod hits;
-mod lanes;
+pub(super) mod lanes;
 mod make_hits;
 mod ordinary;
 mod schedule;

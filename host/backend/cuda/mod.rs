@@ -4,11 +4,17 @@
 //! and kernels of different batches overlap.
 
 mod device;
+mod facts;
+mod identity;
 mod pipeline;
+mod resident;
 mod start;
 
 pub use device::{CudaDevice, CudaMemory};
+pub use facts::{Compiled, Facts};
+pub use identity::{GpuIdentity, identify};
 pub use pipeline::{Argument, Capacity, Device, DeviceBatch, DeviceDecoder, DeviceHits};
+pub use resident::Resident;
 pub use start::{Cuda, Driver, Gpu, StartError, choose};
 
 use super::launch::LaunchParams;

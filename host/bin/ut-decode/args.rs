@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ut_decoding::backend::{Backend, Knobs};
+use ut_decoding::backend::{Backend, Knobs, Pipeline};
+use ut_decoding::bench::setting::STREAMS;
 use ut_decoding::detector::{BankVersion, Grouping};
 use ut_decoding::{DecodeOptions, Flip, Layout, Position};
 
@@ -92,7 +93,7 @@ pub struct BackendArgs {
     /// kernels on the CPU, slowly; cuda runs them on an NVIDIA GPU; auto is cuda where there is a GPU, else cpu.
     #[arg(long, default_value = "cpu", value_parser = backend())]
     pub backend: Backend,
-    /// Threads; 0: one a core.
+    /// Threads, on a GPU streams; 0: one a core, and 4 streams.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub threads: u16,
     /// Layout in memory that is handed to the decoder: event by event, or bank by bank as from the event builder.
@@ -103,6 +104,10 @@ pub struct BackendArgs {
     /// --set cpu.simd=LEVEL.
     #[arg(long, value_name = "LEVEL", value_parser = ["auto", "scalar", "avx2", "avx512"])]
     pub simd: Option<String>,
+    /// Which kernels emulated and cuda run: one launch that keeps everything in shared memory, or seven as Allen has them.
+    /// Results are the same.
+    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
+    pub pipeline: Option<Pipeline>,
     /// Set a knob of the backend, as --set cluster.block_x=64; results never change. Unknown knobs are answered with the
     /// list of those that there are.
     #[arg(long = "set", value_name = "KNOB=VALUE")]
@@ -115,6 +120,12 @@ impl BackendArgs {
     pub fn knobs(&self, threads: usize) -> Knobs {
         let mut knobs = Knobs::default();
         knobs.cpu.threads = threads;
+        if let Some(pipeline) = self.pipeline {
+            if !self.backend.runs_kernels() {
+                usage(&format!("--pipeline chooses between kernels for emulated and cuda; {} has none", self.backend));
+            }
+            knobs.pipeline = pipeline;
+        }
         let simd = self.simd.iter().map(|level| format!("cpu.simd={level}"));
         for setting in &simd.chain(self.settings.iter().cloned()).collect::<Vec<_>>() {
             if let Err(error) = knobs.set_from(self.backend, setting) {
@@ -127,9 +138,10 @@ impl BackendArgs {
         knobs
     }
 
-    /// The number of threads, of which `--threads 0` means one a core.
+    /// The number of threads or streams, of which `--threads 0` means one a core, and the default of streams.
     pub fn n_threads(&self) -> usize {
         match self.threads {
+            0 if self.backend == Backend::Cuda => STREAMS.default as usize,
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             n => usize::from(n),
         }

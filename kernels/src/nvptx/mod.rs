@@ -6,7 +6,38 @@
 //! A thread's view of its block has no state: everything is a special register, so a [`Hardware`] costs nothing to pass
 //! around. Every method is `inline(always)`, so that a kernel becomes one entry without calls.
 
-mod entries;
+/// Both prefix-sum kernels, under a variant's name.
+macro_rules! prefix_sum {
+    ($variant:expr) => {
+        #[unsafe(export_name = concat!("prefix_sum_tiles__", $variant))]
+        unsafe extern "ptx-kernel" fn prefix_sum_tiles(
+            counts: Global<'_, u32>,
+            offsets: GlobalMut<'_, u32>,
+            totals: GlobalMut<'_, u32>,
+        ) {
+            crate::prefix_sum::prefix_sum_tiles(&Hardware, counts, offsets, totals);
+        }
+
+        #[unsafe(export_name = concat!("prefix_sum_offsets__", $variant))]
+        unsafe extern "ptx-kernel" fn prefix_sum_offsets(
+            n_counts: u32,
+            totals: Global<'_, u32>,
+            offsets: GlobalMut<'_, u32>,
+        ) {
+            crate::prefix_sum::prefix_sum_offsets(&Hardware, n_counts, totals, offsets);
+        }
+    };
+}
+
+macro_rules! one_of_the_entries {
+    ($($unit:literal)*) => {
+        #[cfg(not(any($(ptx_unit = $unit),*)))]
+        mod entries;
+        #[cfg(any($(ptx_unit = $unit),*))]
+        mod fused_entries;
+    };
+}
+one_of_the_entries!("v4_allen_fused" "v4_mep_fused" "v5_allen_fused" "v5_mep_fused");
 mod intrinsics;
 
 use core::mem::MaybeUninit;
@@ -171,6 +202,28 @@ impl Block for Hardware {
         }
         // SAFETY: as for `atomic_add`.
         unsafe { intrinsics::atomic_or(view.as_ptr().add(i as usize), value) }
+    }
+
+    #[inline(always)]
+    fn atomic_load(&self, view: GlobalMut<'_, u32>, i: u32) -> u32 {
+        if i >= view.len() {
+            return 0;
+        }
+        // SAFETY: as for `atomic_add`.
+        unsafe { intrinsics::atomic_load(view.as_ptr().add(i as usize)) }
+    }
+
+    #[inline(always)]
+    fn atomic_store(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) {
+        if i < view.len() {
+            // SAFETY: as for `atomic_add`.
+            unsafe { intrinsics::atomic_store(view.as_ptr().add(i as usize), value) };
+        }
+    }
+
+    #[inline(always)]
+    fn pause(&self) {
+        intrinsics::pause();
     }
 
     #[inline(always)]

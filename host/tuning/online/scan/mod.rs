@@ -1,17 +1,21 @@
 //! The state of an on-line tuner: which configuration the next launch is given, and what its time teaches.
 //!
 //! A scan goes sample by sample over all configurations (one sweep is one sample of each), so that a slow change of the
-//! machine meets all of them alike. The first tuning takes M sweeps; then a run-off gives the most promising more samples,
-//! because a median of five cannot tell near-equals apart and is often in the wrong mode of a kernel with two; then the
-//! best is locked. After that a scan that comes with the
-//! period is one sweep, spread so thinly that the share of exploring launches stays below its cap; each sample replaces
-//! the oldest of its configuration. Drift calls for M sweeps at once: the old samples speak of another workload.
+//! machine meets all of them alike. The first tuning takes M sweeps. Then whatever may only have been unlucky is given a
+//! second chance: in a kernel with two modes, all M samples of the best one may lie in the slow mode, and among many
+//! configurations that happens to some. How unlucky samples can be is learned from all configurations together. Then a
+//! run-off gives the most promising more samples, because a median of five cannot tell near-equals apart; then the best is
+//! locked. After that a scan that comes with the period is one sweep, spread so thinly that the share of exploring
+//! launches stays below its cap; each sample replaces the oldest of its configuration. Drift calls for M sweeps at once:
+//! the old samples speak of another workload.
 //!
 //! Nothing here waits, locks, or reads a clock.
 
-use super::{Cause, Counters, Options, Statistic};
+mod choice;
+
+use super::{Cause, Counters, Options};
 use crate::tuning::drift::Detector;
-use crate::tuning::statistics::{mean, median};
+use crate::tuning::statistics::median;
 use crate::tuning::{Failure, FailureKind};
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
@@ -39,13 +43,13 @@ pub(super) struct Ticket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Scanning(Cause),
+    /// A second chance for those that may only have been unlucky.
+    Screening(Cause),
     /// A round of the run-off among the finalists.
     RunOff(Cause),
     Locked,
 }
 
-/// A relative gain that is not worth more samples in a run-off.
-const TOLERANCE: f64 = 0.005;
 /// Times that were lost of one configuration in one scan before it counts as one that cannot be measured.
 const PATIENCE: u32 = 8;
 
@@ -122,8 +126,10 @@ impl Scan {
                 }
                 self.locked_launch()
             }
-            Phase::Scanning(Cause::Period) | Phase::RunOff(Cause::Period) => self.thin_launch(),
-            Phase::Scanning(_) | Phase::RunOff(..) => match self.todo.pop_front() {
+            Phase::Scanning(Cause::Period) | Phase::Screening(Cause::Period) | Phase::RunOff(Cause::Period) => {
+                self.thin_launch()
+            }
+            Phase::Scanning(_) | Phase::Screening(_) | Phase::RunOff(_) => match self.todo.pop_front() {
                 Some((config, purpose)) => self.explore(config, purpose),
                 // All are under way; until they are back, the best that is known.
                 None => (self.current, None),
@@ -165,8 +171,11 @@ impl Scan {
         }
         let time = time.filter(|t| t.is_finite() && *t > 0.0);
         if ticket.purpose == Purpose::Monitor {
-            let thin =
-                matches!(self.phase, Phase::Locked | Phase::Scanning(Cause::Period) | Phase::RunOff(Cause::Period));
+            let urgent = |cause| cause != Cause::Period;
+            let thin = match self.phase {
+                Phase::Locked => true,
+                Phase::Scanning(cause) | Phase::Screening(cause) | Phase::RunOff(cause) => !urgent(cause),
+            };
             let watched = thin && ticket.config == self.current && self.pinned.is_none();
             if watched
                 && time.is_some_and(|time| self.detector.push(time))
@@ -257,11 +266,20 @@ impl Scan {
         }
         match self.phase {
             Phase::Locked => {}
-            Phase::Scanning(cause) => {
-                self.finalists = self.promising();
-                self.run_off(cause);
-            }
+            Phase::Scanning(cause) | Phase::Screening(cause) => self.screen(cause),
             Phase::RunOff(cause) => self.run_off(cause),
+        }
+    }
+
+    /// Queues one more sample of all that may only have been unlucky so far, or goes on to the run-off.
+    fn screen(&mut self, cause: Cause) {
+        if self.options.finalists >= 2 && self.options.run_off > 0 {
+            self.phase = Phase::Screening(cause);
+            self.queue_sweep(&self.unlucky(), Purpose::Sample);
+        }
+        if self.todo.is_empty() {
+            self.finalists = self.promising();
+            self.run_off(cause);
         }
     }
 
@@ -285,56 +303,6 @@ impl Scan {
         if self.todo.is_empty() {
             self.lock(cause);
         }
-    }
-
-    /// The configurations that might be the fastest: ranked by their best sample, because slow modes and disturbances can
-    /// spoil the statistic of a few samples, but nothing makes a launch faster than it can be.
-    fn promising(&self) -> Vec<usize> {
-        if self.options.finalists < 2 || self.options.run_off == 0 {
-            return Vec::new();
-        }
-        let least = |config: usize| self.samples[config].iter().copied().fold(f64::INFINITY, f64::min);
-        let mut ranked = self.valid();
-        ranked.retain(|config| !self.samples[*config].is_empty());
-        ranked.sort_by(|a, b| least(*a).total_cmp(&least(*b)));
-        ranked.truncate(self.options.finalists);
-        ranked
-    }
-
-    /// The finalists between which more samples could still decide: the leader, and those that may be faster than it by
-    /// more than [`TOLERANCE`]. Every median is taken to lie between the order statistics two standard deviations of
-    /// the binomial to either side of the middle; in a kernel with two modes these span both.
-    fn undecided(&self) -> Vec<usize> {
-        let known: Vec<(usize, f64)> =
-            self.finalists.iter().filter_map(|config| Some((*config, self.estimate(*config)?))).collect();
-        let Some((leader, fastest)) = known.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1)) else {
-            return Vec::new();
-        };
-        let bound = |config: usize, side: f64| {
-            let mut samples: Vec<f64> = self.samples[config].iter().copied().collect();
-            samples.sort_by(f64::total_cmp);
-            let last = samples.len() as f64 - 1.0;
-            let place = last * 0.5 + side * (last + 1.0).sqrt();
-            // Outwards to whole places.
-            let place = if side > 0.0 { place.ceil().min(last) } else { place.floor().max(0.0) };
-            samples[place as usize]
-        };
-        let slowest = bound(leader, 1.0);
-        let open = |config: usize| config == leader || slowest - bound(config, -1.0) > TOLERANCE * fastest;
-        known.into_iter().map(|(config, _)| config).filter(|config| open(*config)).collect()
-    }
-
-    /// The statistic of a configuration's samples, ms.
-    pub(super) fn estimate(&self, config: usize) -> Option<f64> {
-        let samples: Vec<f64> = self.samples.get(config)?.iter().copied().collect();
-        if samples.is_empty() {
-            return None;
-        }
-        Some(match self.options.statistic {
-            Statistic::Median => median(&samples),
-            Statistic::Mean => mean(&samples),
-            Statistic::Maximum => samples.iter().copied().fold(0.0, f64::max),
-        })
     }
 
     fn lock(&mut self, cause: Cause) {
@@ -364,29 +332,16 @@ impl Scan {
         }
     }
 
+    /// Watches the configuration in use from now on. How far launches stray is learned from all configurations together: two
+    /// spikes among the few samples of a single one look like a second mode, and what is taken for a mode hides a drift.
     fn watch_anew(&mut self) {
-        let samples = self.samples(self.current());
-        self.detector.restart(&samples);
-    }
-
-    /// The fastest valid configuration; the one in use, then the default, if they are within the zone of indifference.
-    fn best(&self) -> usize {
-        let valid = self.valid();
-        // After a run-off only those in it count: a few lucky samples must not beat many.
-        let eligible = |config: &usize| self.finalists.is_empty() || self.finalists.contains(config);
-        let ranked = valid.iter().filter(|c| eligible(c)).filter_map(|config| Some((self.estimate(*config)?, *config)));
-        let Some((fastest, best)) = ranked.min_by(|a, b| a.0.total_cmp(&b.0)) else {
-            return if self.banned[self.current].is_none() {
-                self.current
-            } else {
-                valid.first().copied().unwrap_or(self.default)
-            };
-        };
-        let good_enough = |config: &usize| {
-            self.banned[*config].is_none()
-                && self.estimate(*config).is_some_and(|e| e <= fastest * (1.0 + self.options.indifference))
-        };
-        [self.current, self.default].into_iter().find(good_enough).unwrap_or(best)
+        let mut strays = Vec::new();
+        for samples in self.samples.iter().filter(|samples| samples.len() > 2) {
+            let samples: Vec<f64> = samples.iter().copied().collect();
+            let middle = median(&samples);
+            strays.extend(samples.iter().map(|time| time / middle));
+        }
+        self.detector.restart(&strays);
     }
 
     /// Takes a configuration out for good: it failed, or decoded differently.

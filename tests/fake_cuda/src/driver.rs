@@ -1,0 +1,340 @@
+//! The state of the driver, and what is done with it.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::sys::CUresult;
+
+use crate::host::{self, Pinned};
+use crate::ptx_machine::{Launch, Memory, Program};
+use crate::settings::Settings;
+use crate::stream::{Event, Op, Rows, Source, Stream};
+
+/// What a call comes to.
+pub type Done<T = ()> = Result<T, CUresult>;
+
+/// What every device of this driver is called.
+pub const NAME: &str = "fake GPU (there is no GPU: PTX interpreted on the CPU)";
+
+/// A loaded module.
+pub struct Module {
+    pub device: usize,
+    pub program: Arc<Program>,
+    pub live: bool,
+}
+
+/// A kernel of a module.
+pub struct Function {
+    pub module: usize,
+    pub entry: String,
+    /// Bytes of dynamic shared memory that a block may have.
+    pub max_shared: u32,
+}
+
+/// Everything.
+pub struct Driver {
+    pub settings: Settings,
+    pub initialised: bool,
+    /// How often each device's context is held, and the error that it ended with.
+    pub contexts: Vec<(u32, Option<CUresult>)>,
+    pub memory: Memory,
+    /// Device and bytes of each allocation.
+    pub allocations: HashMap<u64, (usize, usize)>,
+    pub pinned: Pinned,
+    pub streams: BTreeMap<usize, Stream>,
+    pub events: HashMap<usize, Event>,
+    pub modules: HashMap<usize, Module>,
+    pub functions: HashMap<usize, Function>,
+    pub graphs: HashMap<usize, Vec<Op>>,
+    next_handle: usize,
+    /// Operations done.
+    clock: u64,
+    random: u64,
+}
+
+/// The driver, used by one thread at a time.
+static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
+
+/// Complains, so that nobody can overlook it.
+pub fn complain(what: &str) {
+    eprintln!("fake cuda: {what}");
+}
+
+/// Calls the driver. Whatever goes wrong inside of it is an error, not the end of the caller.
+pub fn call(name: &str, action: impl FnOnce(&mut Driver) -> Done) -> CUresult {
+    let mut shared = DRIVER.lock().unwrap_or_else(PoisonError::into_inner);
+    let driver = shared.get_or_insert_with(|| Driver::new(Settings::of_environment()));
+    match catch_unwind(AssertUnwindSafe(|| action(driver))) {
+        Ok(Ok(())) => CUresult::CUDA_SUCCESS,
+        // These are answers, not mistakes. Who wants to know all parameters asks until there is none.
+        Ok(Err(error @ (CUresult::CUDA_ERROR_NOT_READY | CUresult::CUDA_ERROR_NO_DEVICE))) => error,
+        Ok(Err(error)) if name == "cuFuncGetParamInfo" => error,
+        Ok(Err(error)) => {
+            complain(&format!("{name}: {error:?}"));
+            error
+        }
+        Err(_) => {
+            complain(&format!("{name}: the fake driver itself failed"));
+            CUresult::CUDA_ERROR_UNKNOWN
+        }
+    }
+}
+
+impl Driver {
+    fn new(settings: Settings) -> Self {
+        Self {
+            random: settings.seed,
+            contexts: vec![(0, None); settings.devices.max(0) as usize],
+            settings,
+            initialised: false,
+            memory: Memory::default(),
+            allocations: HashMap::new(),
+            pinned: Pinned::default(),
+            streams: BTreeMap::new(),
+            events: HashMap::new(),
+            modules: HashMap::new(),
+            functions: HashMap::new(),
+            graphs: HashMap::new(),
+            next_handle: 0x5000_0000,
+            clock: 0,
+        }
+    }
+
+    /// A number that is no handle yet.
+    pub const fn handle(&mut self) -> usize {
+        self.next_handle += 16;
+        self.next_handle
+    }
+
+    /// A number below `n`.
+    fn draw(&mut self, n: usize) -> usize {
+        // SplitMix64.
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+
+    /// Bytes in use on a device.
+    pub fn used(&self, device: usize) -> usize {
+        self.allocations.values().filter(|(of, _)| *of == device).map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Whether the device of a context still works.
+    pub fn check(&self, device: usize) -> Done {
+        match self.contexts.get(device) {
+            Some((0, _)) | None => Err(CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED),
+            Some((_, Some(error))) => Err(*error),
+            Some((_, None)) => Ok(()),
+        }
+    }
+
+    /// Breaks a device for good, as a fault of a kernel does.
+    fn fault(&mut self, device: usize, what: &str, error: CUresult) -> CUresult {
+        complain(&format!("device {device} failed: {what}"));
+        self.contexts[device].1 = Some(error);
+        error
+    }
+
+    /// What one device does before the other threads' calls return, if it is to run ahead.
+    pub fn run_ahead(&mut self) {
+        if self.settings.seed == 0 {
+            return;
+        }
+        for _ in 0..self.draw(4) {
+            if let Some(stream) = self.pick() {
+                // An error is told by the next call that waits.
+                let _ = self.step(stream);
+            }
+        }
+    }
+
+    fn can_go_on(&self, stream: &Stream) -> bool {
+        self.contexts[stream.device].1.is_none()
+            && match stream.queue.front() {
+                None => false,
+                Some(Op::Wait { event, n }) => self.events.get(event).is_none_or(|event| event.reached >= *n),
+                Some(_) => true,
+            }
+    }
+
+    /// A stream that can go on, drawn from the seed.
+    fn pick(&mut self) -> Option<usize> {
+        let able: Vec<usize> = self.streams.iter().filter(|(_, s)| self.can_go_on(s)).map(|(&id, _)| id).collect();
+        if able.is_empty() { None } else { Some(able[self.draw(able.len())]) }
+    }
+
+    /// Puts something on a stream.
+    pub fn enqueue(&mut self, stream: usize, op: Op) -> Done {
+        self.run_ahead();
+        let stream = self.streams.get_mut(&stream).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+        match &mut stream.capture {
+            Some(captured) => captured.push(op),
+            None => stream.queue.push_back(op),
+        }
+        Ok(())
+    }
+
+    /// Goes on until `enough`.
+    pub fn run_until(&mut self, stream: Option<usize>, enough: impl Fn(&Self) -> bool) -> Done {
+        while !enough(self) {
+            let able = |id: &usize| self.streams.get(id).is_some_and(|stream| self.can_go_on(stream));
+            // Without a seed no more is done than must be.
+            let preferred = stream.filter(able).filter(|_| self.settings.seed == 0);
+            let Some(next) = preferred.or_else(|| self.pick()) else {
+                complain("nobody can go on: a stream waits for what nobody will do");
+                return Err(CUresult::CUDA_ERROR_LAUNCH_TIMEOUT);
+            };
+            self.step(next)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for a stream.
+    pub fn finish(&mut self, stream: usize) -> Done {
+        let device = self.streams.get(&stream).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?.device;
+        self.check(device)?;
+        let is_done = |driver: &Self| {
+            driver.contexts[device].1.is_some() || driver.streams.get(&stream).is_none_or(|s| s.queue.is_empty())
+        };
+        self.run_until(Some(stream), is_done)?;
+        self.check(device)
+    }
+
+    /// Does the next thing on a stream.
+    fn step(&mut self, stream: usize) -> Done {
+        let stream = self.streams.get_mut(&stream).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+        let (device, op) = (stream.device, stream.queue.pop_front());
+        let Some(op) = op else { return Ok(()) };
+        self.clock += 1;
+        self.execute(device, op).map_err(|what| self.fault(device, &what, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS))
+    }
+
+    fn execute(&mut self, device: usize, op: Op) -> Result<(), String> {
+        match op {
+            Op::CopyIn { from, to, rows } => {
+                for row in 0..rows.n {
+                    let bytes = match &from {
+                        Source::Pinned(start) => {
+                            let start = start + row * rows.host;
+                            self.still_pinned(start, rows.width)?;
+                            // SAFETY: pinned memory of this driver, which is never given to the system.
+                            unsafe { host::read(start, rows.width) }
+                        }
+                        Source::Staged(bytes) => bytes[row * rows.host..row * rows.host + rows.width].to_vec(),
+                    };
+                    let to = to + (row * rows.device) as u64;
+                    self.memory.store(to, &bytes).map_err(|e| format!("copy to {to:#x}: {e}"))?;
+                }
+            }
+            Op::CopyOut { from, to, rows } => {
+                for row in 0..rows.n {
+                    let (from, to) = (from + (row * rows.device) as u64, to + row * rows.host);
+                    self.still_pinned(to, rows.width)?;
+                    let bytes = self.memory.fetch(from, rows.width);
+                    let bytes = bytes.map_err(|e| format!("copy from {from:#x}: {e}"))?;
+                    // SAFETY: pinned memory of this driver, which is never given to the system.
+                    unsafe { host::write(to, bytes) };
+                }
+            }
+            Op::Fill { at, words, value } => {
+                let bytes = value.to_le_bytes().repeat(words);
+                self.memory.store(at, &bytes).map_err(|e| format!("fill at {at:#x}: {e}"))?;
+            }
+            Op::Launch { program, entry, launch, arguments } => {
+                let turn = if self.settings.seed == 0 { 0 } else { self.draw(64) as u32 };
+                let launch = Launch { turn, ..launch };
+                let memory = &mut self.memory;
+                catch_unwind(AssertUnwindSafe(|| program.launch(memory, &entry, launch, &arguments)))
+                    .map_err(|_| format!("{entry} went wrong on device {device}, see above"))?;
+            }
+            Op::Record { event, n } => {
+                let clock = self.clock;
+                if let Some(event) = self.events.get_mut(&event) {
+                    event.reached = event.reached.max(n);
+                    event.time = clock;
+                }
+            }
+            Op::Wait { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn still_pinned(&self, start: usize, bytes: usize) -> Result<(), String> {
+        match self.pinned.state(start, bytes) {
+            Ok(Some(true)) => Ok(()),
+            Ok(_) => Err("a copy from or to pinned memory that was given back meanwhile".to_owned()),
+            Err(what) => Err(format!("a copy {what}")),
+        }
+    }
+
+    /// Which kind of memory the host's side of a copy is: pinned or not.
+    pub fn is_pinned(&self, start: usize, bytes: usize) -> Done<bool> {
+        let is_pinned = match self.pinned.state(start, bytes) {
+            Ok(Some(true)) => true,
+            Ok(None) => false,
+            Ok(Some(false)) => {
+                complain("a copy from or to pinned memory that was given back");
+                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+            }
+            Err(what) => {
+                complain(&format!("a copy {what}"));
+                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+            }
+        };
+        if !is_pinned && self.settings.refuse_pageable {
+            complain("an asynchronous copy from or to memory that is not pinned");
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        Ok(is_pinned)
+    }
+
+    /// A copy to the device.
+    ///
+    /// # Safety
+    /// - The rows can be read now.
+    pub unsafe fn copy_in(&mut self, stream: usize, from: usize, to: u64, rows: Rows) -> Done {
+        let from = if self.is_pinned(from, rows.host_extent())? {
+            Source::Pinned(from)
+        } else {
+            // SAFETY: the caller's word.
+            Source::Staged(unsafe { host::read(from, rows.host_extent()) })
+        };
+        self.enqueue(stream, Op::CopyIn { from, to, rows })
+    }
+
+    /// A copy from the device. To memory that is not pinned it is done when this returns, as the driver's is.
+    ///
+    /// # Safety
+    /// - The rows can be written now.
+    pub unsafe fn copy_out(&mut self, stream: usize, from: u64, to: usize, rows: Rows) -> Done {
+        if self.is_pinned(to, rows.host_extent())? {
+            return self.enqueue(stream, Op::CopyOut { from, to, rows });
+        }
+        self.finish(stream)?;
+        for row in 0..rows.n {
+            let bytes = self.memory.fetch(from + (row * rows.device) as u64, rows.width);
+            let bytes = bytes.map_err(|what| {
+                complain(&format!("copy from {from:#x}: {what}"));
+                CUresult::CUDA_ERROR_INVALID_VALUE
+            })?;
+            // SAFETY: the caller's word.
+            unsafe { host::write(to + row * rows.host, bytes) };
+        }
+        Ok(())
+    }
+
+    /// What is under way on a device, for messages.
+    pub fn under_way(&self, device: usize) -> usize {
+        self.streams.values().filter(|stream| stream.device == device).map(|stream| stream.queue.len()).sum()
+    }
+
+    /// A stream with nothing on it.
+    pub fn new_stream(&mut self, device: usize) -> usize {
+        let id = self.handle();
+        self.streams.insert(id, Stream { device, queue: VecDeque::new(), capture: None });
+        id
+    }
+}

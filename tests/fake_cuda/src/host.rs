@@ -1,0 +1,79 @@
+//! The host's memory: what is pinned, and copies from and to any of it.
+
+use std::alloc::{Layout, alloc};
+use std::collections::BTreeMap;
+
+/// Pages.
+const ALIGNMENT: usize = 4096;
+
+/// What fresh memory holds.
+const FRESH: u8 = 0xA5;
+
+/// What memory holds that was given back.
+const GIVEN_BACK: u8 = 0xDD;
+
+/// Pinned memory. The system never gets it back, so that looking at it too late shows wrong bits and nothing worse.
+#[derive(Default)]
+pub struct Pinned {
+    /// Bytes by first address, and whether they are still allocated.
+    pieces: BTreeMap<usize, (usize, bool)>,
+}
+
+impl Pinned {
+    pub fn allocate(&mut self, bytes: usize) -> Option<usize> {
+        let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT).ok()?;
+        // SAFETY: the size is not 0.
+        let start = unsafe { alloc(layout) };
+        if start.is_null() {
+            return None;
+        }
+        // SAFETY: allocated just now, with this size.
+        unsafe { start.write_bytes(FRESH, bytes) };
+        self.pieces.insert(start as usize, (bytes, true));
+        Some(start as usize)
+    }
+
+    /// Gives back what begins at `start`; whether there was something.
+    pub fn free(&mut self, start: usize) -> bool {
+        let Some((bytes, live @ true)) = self.pieces.get_mut(&start) else { return false };
+        *live = false;
+        // SAFETY: allocated with this size, and never given to the system.
+        unsafe { (start as *mut u8).write_bytes(GIVEN_BACK, *bytes) };
+        true
+    }
+
+    /// Whether a range lies in pinned memory, and whether that is still allocated; an error when it is so in part only.
+    pub fn state(&self, start: usize, bytes: usize) -> Result<Option<bool>, &'static str> {
+        let Some((&first, &(len, live))) = self.pieces.range(..start + bytes.max(1)).next_back() else {
+            return Ok(None);
+        };
+        if start >= first + len {
+            return Ok(None);
+        }
+        if start < first || start + bytes > first + len {
+            return Err("partly beyond a pinned allocation");
+        }
+        Ok(Some(live))
+    }
+
+    /// Pieces that are still allocated.
+    pub fn live(&self) -> usize {
+        self.pieces.values().filter(|(_, live)| *live).count()
+    }
+}
+
+/// # Safety
+/// - `bytes` bytes can be read from `start` on.
+pub unsafe fn read(start: usize, bytes: usize) -> Vec<u8> {
+    let mut copy = vec![0u8; bytes];
+    // SAFETY: the caller's word; a fresh vector overlaps nothing.
+    unsafe { std::ptr::copy_nonoverlapping(start as *const u8, copy.as_mut_ptr(), bytes) };
+    copy
+}
+
+/// # Safety
+/// - `bytes.len()` bytes can be written from `start` on.
+pub unsafe fn write(start: usize, bytes: &[u8]) {
+    // SAFETY: the caller's word; device memory is never host memory that somebody else was given.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start as *mut u8, bytes.len()) };
+}

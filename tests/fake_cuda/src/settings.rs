@@ -1,0 +1,30 @@
+//! What the environment asks for.
+
+/// Which machine is played.
+pub struct Settings {
+    pub seed: u64,
+    pub devices: i32,
+    pub version: i32,
+    pub capability: (i32, i32),
+    pub memory: usize,
+    pub refuse_pageable: bool,
+}
+
+impl Settings {
+    /// As the environment has them.
+    pub fn of_environment() -> Self {
+        let number = |name: &str, default: u64| {
+            let text = std::env::var(name).ok();
+            text.map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("fake cuda: {name}={text}")))
+        };
+        let capability = number("FAKE_CUDA_CAPABILITY", 80) as i32;
+        Self {
+            seed: number("FAKE_CUDA_SEED", 0),
+            devices: number("FAKE_CUDA_DEVICES", 1) as i32,
+            version: number("FAKE_CUDA_VERSION", 13000) as i32,
+            capability: (capability / 10, capability % 10),
+            memory: number("FAKE_CUDA_MEMORY", 4 << 30) as usize,
+            refuse_pageable: std::env::var("FAKE_CUDA_PAGEABLE").is_ok_and(|value| value == "refuse"),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The fake CUDA driver of `tests/fake_cuda` in place of `libcuda`, for child processes of a test.
+//!
+//! The library that opens `libcuda` looks for it along `LD_LIBRARY_PATH`, and cargo has built the fake beside the tests: a
+//! folder with a link of the right name is enough. The process of the test itself never sees the fake.
+
+#![allow(dead_code, reason = "every test file uses its own part of it")]
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// Set in processes that have the fake.
+const INSIDE: &str = "UT_DECODE_TEST_ON_FAKE";
+
+/// What the fake says once in every process.
+const BANNER: &str = "fake cuda: this is no GPU";
+
+/// A folder with the fake under the name of the driver.
+pub struct FakeDriver(TempDir);
+
+impl FakeDriver {
+    pub fn new() -> Self {
+        let test = std::env::current_exe().expect("a test has a path");
+        let library = test.parent().expect("it lies in a folder").join("libfake_cuda.so");
+        let folder = tempfile::tempdir().expect("room for a link");
+        std::os::unix::fs::symlink(&library, folder.path().join("libcuda.so")).expect("a link can be made");
+        assert!(library.is_file(), "cargo builds {} with the tests", library.display());
+        Self(folder)
+    }
+
+    /// Has `command` find the fake, with these settings of it.
+    pub fn give_to(&self, command: &mut Command, settings: &[(&str, &str)]) {
+        let before = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+        let path: Vec<PathBuf> =
+            [self.0.path().to_path_buf()].into_iter().chain(std::env::split_paths(&before)).collect();
+        let path: OsString = std::env::join_paths(path).expect("paths without colons");
+        command.env("LD_LIBRARY_PATH", path).env(INSIDE, "1").env_remove("CUDA_VISIBLE_DEVICES");
+        command.envs(settings.iter().copied());
+    }
+
+    /// Runs the tool with the fake.
+    pub fn run_tool(&self, settings: &[(&str, &str)], args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ut-decode"));
+        self.give_to(&mut command, settings);
+        command.args(args).output().expect("the tool can be run")
+    }
+}
+
+/// What the fake found wrong, as it said in the output of a process.
+pub fn complaints(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = text.lines().filter(|line| line.contains("fake cuda:"));
+    said.filter(|line| !line.starts_with(BANNER) && !line.starts_with("fake cuda: note:")).map(str::to_owned).collect()
+}
+
+/// Runs `body` of the test `name` in a process of its own, with the fake for a driver; gives what that said, which must
+/// have ended well. In that process itself `body` is run, and nothing is given.
+pub fn on_the_fake(name: &str, settings: &[(&str, &str)], body: impl Fn()) -> Option<Output> {
+    if std::env::var_os(INSIDE).is_some() {
+        body();
+        return None;
+    }
+    let fake = FakeDriver::new();
+    let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
+    fake.give_to(&mut command, settings);
+    let output = command.args(["--exact", name, "--nocapture"]).output().expect("the test can be run");
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    let text = format!("{settings:?}\n--- stdout\n{out}\n--- stderr\n{err}");
+    assert!(output.status.success() && out.contains("1 passed"), "{text}");
+    assert!(err.contains(BANNER), "the fake was not used: {text}");
+    Some(output)
+}
+
+/// As [`on_the_fake`], and the fake must have found nothing wrong.
+pub fn well_on_the_fake(name: &str, settings: &[(&str, &str)], body: impl Fn()) {
+    if let Some(output) = on_the_fake(name, settings, body) {
+        assert_eq!(complaints(&output), [""; 0], "{settings:?}");
+    }
+}
