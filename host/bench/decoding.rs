@@ -247,8 +247,12 @@ impl<'t> DecodeDevice<'t> {
         let n_events = self.n_events();
         self.expect(setting.layout)?;
         let expected = self.expected.iter().find(|(layout, _)| *layout == setting.layout);
-        // To repeat events would teach nothing where nothing learns them by heart, and take its time.
-        let wanted = if self.backend == Backend::Emulated { n_events } else { Sample::enough(n_events, setting.batch) };
+        // Few events are repeated where a branch predictor would know them by heart; elsewhere to fill a batch.
+        let wanted = match self.backend {
+            Backend::Emulated => n_events,
+            Backend::Cuda => n_events.max(setting.batch),
+            Backend::Reference | Backend::Cpu => Sample::enough(n_events, setting.batch),
+        };
         let sample = setting.sample(&self.events, wanted).map_err(failure(FailureKind::Declined))?;
         let expected = expected.map(|(_, expected)| expected);
         let make = || setting.variant(self.backend, self.mode, &sample, self.tables, self.options, expected);
