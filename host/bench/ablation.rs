@@ -17,7 +17,7 @@ use super::{Change, Spread};
 use crate::backend::cuda::CudaConfig;
 use crate::backend::emulated::EmulatedConfig;
 use crate::backend::launch::LaunchParams;
-use crate::backend::{DecodeError, DecodeOptions};
+use crate::backend::{DecodeError, DecodeOptions, Pipeline};
 use crate::detector::{BankVersion, DetectorTables};
 use crate::input::Layout;
 
@@ -223,7 +223,9 @@ impl Ladder<'_> {
     }
 
     fn work_of(&self, rung: &'static str, switches: Switches, expected: &Expected) -> Result<Work, AblationError> {
-        let config = EmulatedConfig { launch: self.launch, switches, ..EmulatedConfig::default() };
+        // The switches are those of its kernels.
+        let pipeline = Pipeline::Allen;
+        let config = EmulatedConfig { launch: self.launch, switches, pipeline, ..EmulatedConfig::default() };
         Work::count(self.sample, self.tables, self.options, config, expected)
             .map_err(|source| AblationError::Decode { rung, source })?
             .map_err(|difference| AblationError::Wrong { rung, difference })

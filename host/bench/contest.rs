@@ -36,7 +36,8 @@ pub trait Job: Send {
     /// # Errors
     /// When a decoder fails.
     fn passes(&mut self, n: usize) -> Result<(), DecodeError> {
-        (0..n).flat_map(|_| 0..self.batches()).try_for_each(|i| self.batch(i))
+        let batches = self.batches();
+        (0..n).flat_map(|_| 0..batches).try_for_each(|i| self.batch(i))
     }
 }
 
