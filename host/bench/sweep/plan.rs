@@ -235,6 +235,25 @@ mod tests {
     }
 
     #[test]
+    fn launches_are_held_against_the_chip_that_is_given() {
+        let (boards, geometry) = crate::synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+        let plan = |warps: u32, axis: &str| {
+            let mut chip = Chip::of(Architecture::named("sm_90").unwrap());
+            (chip.name, chip.architecture.warps) = ("Small GPU".to_owned(), warps);
+            let limits =
+                Limits { backend: Backend::Cuda, tables: &tables, chip: &chip, bytes_per_event: 1e4, max_bytes: 1e9 };
+            Plan::new(parse_all(Backend::Cuda, &[axis]).unwrap(), &Setting::default(), &limits)
+        };
+        let PlanError::Default(reason) = plan(4, "count.block_x=32").unwrap_err() else { panic!("256 threads fit") };
+        assert!(reason.contains("does not fit on Small GPU (warps)"), "{reason}");
+        let found = plan(8, "count.block_x=64,256,512").unwrap();
+        assert_eq!(values(&found), [[64], [256], [128]]);
+        assert!(found.skipped[0].reason.contains("count_hits: a block of 512 threads"), "{:?}", found.skipped);
+        assert_eq!(values(&plan(16, "count.block_x=64,256,512").unwrap()), [[64], [256], [512], [128]]);
+    }
+
+    #[test]
     fn batches_that_would_not_fit_into_memory_are_skipped() {
         let plan = plan(Backend::Cpu, &["batch=1000,100001", "threads=1,1000"]).unwrap();
         assert_eq!(values(&plan), [[1000, 1]]);

@@ -62,7 +62,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
-    if !backend.runs_kernels() {
+    if !matches!(backend, Backend::Emulated | Backend::Cuda) {
         usage(&format!(
             "the ladder is one of device kernels, which {backend} does not run: --backend emulated counts their work, \
              --backend cuda measures them"

@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let by_hand = !args.backend.settings.is_empty();
     let tuned = || args.tuned.setting(args.backend.backend, &detector.tables, &args.clustering.options());
     let tuned = if by_hand { None } else { tuned() };
-    if let Some(Setting { knobs: Knobs { cpu, launch }, .. }) = tuned {
+    if let Some(Setting { knobs: Knobs { cpu, launch, .. }, .. }) = tuned {
         knobs.launch = launch;
         knobs.cpu.chunk = cpu.chunk;
         if args.backend.threads == 0 {
