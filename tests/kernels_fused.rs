@@ -73,7 +73,7 @@ fn no_barrier_can_go() {
         let mut needless = Vec::new();
         for n in 0..before + after {
             for seed in SEEDS {
-                let mut run = |setup: &mut FusedSetup| setup.run(seed, Bug::NoBarrier(n), room, n_hits);
+                let run = |setup: &mut FusedSetup| setup.run(seed, Bug::NoBarrier(n), room, n_hits);
                 match run(&mut setup).and_then(|_| run(&mut late)).and_then(|_| run(&mut early)) {
                     Ok(_) => needless.push((n, seed)),
                     Err(Violation { fault: Fault::Race { .. } | Fault::UnwrittenShared { .. }, .. }) => {}
