@@ -3,9 +3,9 @@
 //! A knob is called `place.knob`: `cpu.chunk`, `cluster.block_x`. Which knobs there are depends on the backend; the device
 //! kernels' are those of [`launch`](super::launch).
 
-use super::Backend;
 use super::cpu::{CpuConfig, Simd};
 use super::launch::{KNOBS, Knob, LaunchParamError, LaunchParams};
+use super::{Backend, Pipeline};
 
 /// Names of the values of `cpu.simd`, in the order of [`SIMD`].
 const SIMD_NAMES: [&str; 4] = ["auto", "scalar", "avx2", "avx512"];
@@ -52,12 +52,18 @@ pub struct Knobs {
     pub cpu: CpuConfig,
     /// Of `emulated`, and of a GPU.
     pub launch: LaunchParams,
+    /// Which kernels `emulated` and a GPU run.
+    pub pipeline: Pipeline,
 }
 
 impl Default for Knobs {
     /// The defaults, with one thread a decoder.
     fn default() -> Self {
-        Self { cpu: CpuConfig { threads: 1, ..CpuConfig::default() }, launch: LaunchParams::default() }
+        Self {
+            cpu: CpuConfig { threads: 1, ..CpuConfig::default() },
+            launch: LaunchParams::default(),
+            pipeline: Pipeline::default(),
+        }
     }
 }
 

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use ut_kernels::switches::BatchLayout;
 
 use super::axis::Axis;
-use crate::backend::Backend;
 use crate::backend::knobs::value_text;
 use crate::backend::ptx::Unit;
+use crate::backend::{Backend, Knobs, Pipeline};
 pub use crate::bench::Setting;
 use crate::bench::chip::{Chip, Filled};
 use crate::detector::DetectorTables;
@@ -58,8 +58,12 @@ impl Limits<'_> {
             Layout::Allen => BatchLayout::Allen,
             Layout::Mep => BatchLayout::Mep,
         };
-        let unit = Unit::production(self.tables.boards.version, layout);
-        let filled = self.chip.filled(unit.name, setting.knobs.launch, self.tables);
+        let Knobs { launch, pipeline, .. } = setting.knobs;
+        let unit = match pipeline {
+            Pipeline::Fused => Unit::fused(self.tables.boards.version, layout),
+            Pipeline::Allen => Unit::production(self.tables.boards.version, layout),
+        };
+        let filled = self.chip.filled(unit.name, launch, self.tables);
         let refused = filled.into_iter().find(|of| of.occupancy.blocks == 0)?;
         let Filled { kernel, threads, registers, shared, occupancy } = refused;
         Some(format!(
