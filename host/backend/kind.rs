@@ -83,7 +83,7 @@ impl Backend {
             Self::Cpu => Box::new(CpuDecoder::new(tables, options, knobs.cpu)?),
             Self::Emulated => {
                 let Knobs { launch, pipeline, .. } = *knobs;
-                let config = EmulatedConfig { launch, pipeline, ..EmulatedConfig::default() };
+                let config = EmulatedConfig { pipeline, launch, ..EmulatedConfig::default() };
                 Box::new(EmulatedDecoder::new(tables, options, config)?)
             }
             Self::Cuda if knobs.pipeline == Pipeline::Fused => {
