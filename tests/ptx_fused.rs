@@ -148,8 +148,7 @@ fn run(
         look_back: look_back.global_mut(),
         bases,
     };
-    let arguments =
-        [bytes_of(&fused_options), bytes_of(&device_batch), bytes_of(&lane_tables), bytes_of(&output)];
+    let arguments = [bytes_of(&fused_options), bytes_of(&device_batch), bytes_of(&lane_tables), bytes_of(&output)];
     launch(m, Kernel::Fused, false, &arguments);
     let offsets: Vec<u32> = m.get(offsets);
     let arrays: Vec<Vec<u32>> = arrays.into_iter().map(|array| m.get(array)).collect();
@@ -193,8 +192,7 @@ fn compare(
 fn detectors() -> impl Iterator<Item = (DetectorTables, Vec<Event>)> {
     let made_up = [BankVersion::V4, BankVersion::V5].into_iter().map(|version| {
         let (boards, geometry) = synth::detector(version, 1);
-        let bank =
-            |(source_id, payload)| suite::events::Bank { kind: 66, version: version.byte(), source_id, payload };
+        let bank = |(source_id, payload)| suite::events::Bank { kind: 66, version: version.byte(), source_id, payload };
         let events = Generator::new(Profile::PpNominal, version, 1).take(3);
         let events = events.map(|event| event.banks.into_iter().map(bank).collect()).collect();
         let tables = DetectorTables::new(boards, geometry, Grouping::UniqueX).expect("they go together");
