@@ -50,11 +50,13 @@ Examples:
   ut-decode generate --profile pp-nominal --format v5 --events 100 --seed 1 --output sample
   ut-decode decode sample/events.mdf --boards sample/boards.bin --geometry sample/geometry.bin
 
-  # How fast is this machine?
+  # How fast is this machine? And its GPU, and how long does a batch take?
   ut-decode throughput
+  ut-decode throughput --backend cuda --batch 1,10,100,1000
 
   # What is each optimisation of the GPU kernels worth? (No GPU needed)
   ut-decode ablation
+  ut-decode ablation --backend cuda
 
   # Which batch size is best, with how many threads?
   ut-decode sweep --axis batch=16,256,4096 --axis threads=1,2,4

@@ -274,7 +274,7 @@ fn head(args: &Args, results: &[Throughput], machine: &Machine, source: &str, en
     row("repetitions", result.repetitions.to_string());
     let distinct = result.distinct_events;
     if distinct < ENOUGH_DISTINCT {
-        row("note", format!("only {distinct} distinct events, repeated: that flatters the branch predictor"));
+        row("note", format!("only {distinct} distinct events, repeated: that flatters branch predictors and caches"));
     }
     if result.events_with_trouble > 0 {
         let n = result.events_with_trouble;
