@@ -183,6 +183,7 @@ fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations
             .into_iter()
             .map(|Observation { config, outcome, .. }| Evaluation { config, outcome })
             .collect(),
+        searched: Some(evidence.tried),
         decisions: evidence.details.as_ref().map(|details| details.decisions.clone()).unwrap_or_default(),
     }
 }
