@@ -48,11 +48,6 @@ impl Backend {
         }
     }
 
-    /// Whether it runs the device kernels, so that their launch parameters are its knobs.
-    pub const fn runs_kernels(self) -> bool {
-        matches!(self, Self::Emulated | Self::Cuda)
-    }
-
     /// A decoder of this backend. `threads`: how many a backend that has several may use, 0 for all cores.
     ///
     /// # Errors
@@ -86,7 +81,7 @@ impl Backend {
                 Box::new(EmulatedDecoder::new(tables, options, config)?)
             }
             Self::Cuda => {
-                let config = CudaConfig { launch: knobs.launch, ..CudaConfig::default() };
+                let config = CudaConfig::of(knobs);
                 Box::new(CudaDecoder::new(tables, options, config)?)
             }
         })

@@ -5,6 +5,7 @@
 
 use super::Backend;
 use super::cpu::{CpuConfig, Simd};
+use super::cuda::DEFAULT_STREAMS;
 use super::launch::{KNOBS, Knob, LaunchParamError, LaunchParams};
 
 /// Names of the values of `cpu.simd`, in the order of [`SIMD`].
@@ -42,6 +43,53 @@ const CPU: [Knob; 3] = [
     },
 ];
 
+/// What `cuda` has beside the launch parameters.
+const CUDA_ONLY: [Knob; 2] = [
+    Knob {
+        name: "cuda.streams",
+        about: "batches of one decoder that are under way at the same time, for who submits several",
+        min: 1,
+        max: 16,
+        step: 1,
+        default: DEFAULT_STREAMS as u32,
+        candidates: &[1, 2, 3, 4],
+    },
+    Knob {
+        name: "cuda.registers",
+        about: "registers that the driver's compiler may give a thread; 0: as many as it likes",
+        min: 0,
+        max: 248,
+        step: 8,
+        default: 0,
+        candidates: &[0, 32, 40, 48, 64, 96],
+    },
+];
+
+const CUDA: [Knob; KNOBS.len() + CUDA_ONLY.len()] = {
+    let mut all = [CUDA_ONLY[0]; KNOBS.len() + CUDA_ONLY.len()];
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = if i < KNOBS.len() { KNOBS[i] } else { CUDA_ONLY[i - KNOBS.len()] };
+        i += 1;
+    }
+    all
+};
+
+/// What `cuda` has beside the launch parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CudaKnobs {
+    /// Batches of one decoder that can be under way.
+    pub streams: u32,
+    /// Most registers of a thread; 0: no limit.
+    pub registers: u32,
+}
+
+impl Default for CudaKnobs {
+    fn default() -> Self {
+        Self { streams: CUDA_ONLY[0].default, registers: CUDA_ONLY[1].default }
+    }
+}
+
 /// A value for every knob of every backend; a backend looks at its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Knobs {
@@ -49,12 +97,18 @@ pub struct Knobs {
     pub cpu: CpuConfig,
     /// Of `emulated`, and of a GPU.
     pub launch: LaunchParams,
+    /// Of a GPU.
+    pub cuda: CudaKnobs,
 }
 
 impl Default for Knobs {
     /// The defaults, with one thread a decoder.
     fn default() -> Self {
-        Self { cpu: CpuConfig { threads: 1, ..CpuConfig::default() }, launch: LaunchParams::default() }
+        Self {
+            cpu: CpuConfig { threads: 1, ..CpuConfig::default() },
+            launch: LaunchParams::default(),
+            cuda: CudaKnobs::default(),
+        }
     }
 }
 
@@ -114,7 +168,8 @@ impl Backend {
         match self {
             Self::Reference => &[],
             Self::Cpu => &CPU,
-            Self::Emulated | Self::Cuda => &KNOBS,
+            Self::Emulated => &KNOBS,
+            Self::Cuda => &CUDA,
         }
     }
 
@@ -160,6 +215,8 @@ impl Knobs {
             "cpu.threads" => self.cpu.threads = value as usize,
             "cpu.chunk" => self.cpu.chunk = value as usize,
             "cpu.simd" => self.cpu.simd = SIMD[value as usize],
+            "cuda.streams" => self.cuda.streams = value,
+            "cuda.registers" => self.cuda.registers = value,
             _ => self.launch.set(name, value)?,
         }
         Ok(())
@@ -183,6 +240,8 @@ impl Knobs {
             "cpu.threads" => u32::try_from(self.cpu.threads).ok(),
             "cpu.chunk" => u32::try_from(self.cpu.chunk).ok(),
             "cpu.simd" => SIMD.iter().position(|simd| *simd == self.cpu.simd).map(|place| place as u32),
+            "cuda.streams" => Some(self.cuda.streams),
+            "cuda.registers" => Some(self.cuda.registers),
             _ => self.launch.get(name),
         }
     }

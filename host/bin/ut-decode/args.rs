@@ -92,7 +92,7 @@ pub struct BackendArgs {
     /// kernels on the CPU, slowly; cuda runs them on an NVIDIA GPU; auto is cuda where there is a GPU, else cpu.
     #[arg(long, default_value = "cpu", value_parser = backend())]
     pub backend: Backend,
-    /// Threads; 0: one a core.
+    /// Threads; 0: one a core, and one for cuda, whose streams are as good.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub threads: u16,
     /// Layout in memory that is handed to the decoder: event by event, or bank by bank as from the event builder.
@@ -127,9 +127,10 @@ impl BackendArgs {
         knobs
     }
 
-    /// The number of threads, of which `--threads 0` means one a core.
+    /// The number of threads, of which `--threads 0` means one a core. A GPU is not served better by more of them.
     pub fn n_threads(&self) -> usize {
         match self.threads {
+            0 if self.backend == Backend::Cuda => 1,
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             n => usize::from(n),
         }
