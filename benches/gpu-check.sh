@@ -1,25 +1,41 @@
 #!/bin/bash
 # The GPU check: on a machine with an NVIDIA GPU, from a folder that benches/gpu-check-build.sh filled. Needs bash,
-# coreutils and the driver; no cargo, no network, no toolkit (compute-sanitizer is used where it is found).
+# coreutils, awk, tar and the driver; no cargo, no network, no toolkit (compute-sanitizer is used where it is found).
 #
-#   gpu-check.sh [--quick] [RESULTS]         (default: results-<date> in the current folder)
+#   gpu-check.sh [--quick] [--only PART,…] [--events N] [RESULTS]
 #
-# Leaves everything in RESULTS, which summary.md explains, and RESULTS.tar.gz of it.
-# Exit code: 0 all is well; 1 a step failed; 3 no GPU; 4 the tool has no cuda backend; 2 usage.
+# Parts: suite, sanitizer, throughput, ablation, sweep; without --only all of them. --events N measures N events only, for a
+# trial where every event takes long. RESULTS is a folder, by default $OUT, else gpu-check-results. It gets at most eight
+# files, renewed after every step: summary.md, everything.tar.gz, and the results that one wants to see first.
+# A step that fails is noted, and the next one begins.
+# Exit code: 0 all is well; 1 a step failed; 3 there is no GPU that the kernels run on; 2 usage.
 # UT_DECODE_DATA may name a folder with real events and tables for the suite; without it those tests say that they skip.
 set -uo pipefail
 
 bundle=$(cd "$(dirname "$0")" && pwd)
-quick=0
-if [ "${1:-}" = --quick ]; then
-    quick=1
-    shift
-fi
-if [ $# -gt 1 ] || [[ ${1:-} == -* ]]; then
+usage() {
     sed -n '2,/^set/{/^#/p}' "$0" >&2
     exit 2
-fi
-results=${1:-results-$(date -u +%Y%m%dT%H%M%SZ)}
+}
+quick=0
+only=suite,sanitizer,throughput,ablation,sweep
+events=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --quick) quick=1 ;;
+    --only) only=${2:-} && shift ;;
+    --events) events=${2:-} && shift ;;
+    -*) usage ;;
+    *) break ;;
+    esac
+    shift
+done
+[ $# -le 1 ] && [ -n "$only" ] || usage
+for part in ${only//,/ }; do
+    case $part in suite | sanitizer | throughput | ablation | sweep) ;; *) usage ;; esac
+done
+[[ $events =~ ^[0-9]*$ ]] || usage
+results=${1:-${OUT:-gpu-check-results}}
 tool=$bundle/ut-decode
 if [ ! -x "$tool" ]; then
     echo "gpu-check: $tool is not there: run benches/gpu-check-build.sh first, and this script from its folder" >&2
@@ -27,57 +43,84 @@ if [ ! -x "$tool" ]; then
 fi
 mkdir -p "$results" || exit 2
 results=$(cd "$results" && pwd)
-cd "$results" || exit 2
-export UT_DECODE_DATA=${UT_DECODE_DATA:-$bundle/data}
+work=$(mktemp -d) || exit 2
+mkdir "$work/gpu-check"
+cd "$work/gpu-check" || exit 2
+clocks=
+trap '[ -n "$clocks" ] && kill "$clocks" 2>/dev/null; rm -rf "$work"' EXIT
+export UT_DECODE_DATA=${UT_DECODE_DATA:-$bundle/data} UT_DECODE_FIXTURES=$bundle/fixtures
+
+failed=0
+gpu=none
+printf 'step\tresult\tseconds\tcommand\n' >steps.tsv
 
 log() { echo "gpu-check: $*" | tee -a gpu-check.log; }
 
-failed=0
-printf 'step\tstatus\tseconds\tcommand\n' >steps.tsv
-
-# step NAME LIMIT COMMAND...: runs a command for LIMIT seconds at the most, its output into NAME.log.
-step() {
-    local name=$1 limit=$2 start status
-    shift 2
-    start=$SECONDS
-    timeout "$limit" "$@" >"$name.log" 2>&1
-    status=$?
-    printf '%s\t%s\t%s\t%s\n' "$name" "$status" $((SECONDS - start)) "$*" >>steps.tsv
-    if [ $status -eq 0 ]; then
-        log "ok      $name ($((SECONDS - start)) s)"
-    else
-        log "FAILED  $name: exit code $status$([ $status -eq 124 ] && echo ", longer than $limit s"); see $name.log"
-        failed=1
-    fi
-    return $status
-}
-
-summary() {
+# Writes the summary and the archive.
+save() {
     {
         echo "# GPU check"
         echo
         echo "- date: $(date -u +%Y-%m-%dT%H:%M:%SZ)"
         echo "- commit: $(cat "$bundle/commit" 2>/dev/null || echo unknown)"
-        echo "- GPU: ${gpu:-none}"
+        echo "- GPU: $gpu"
         echo "- host: $(uname -srm)"
         echo "- result: $1"
         echo
-        echo "| step | exit code | s | command |"
+        echo "| step | result | s | command |"
         echo "|---|---|---|---|"
-        tail -n +2 steps.tsv | awk -F'\t' '{ printf "| %s | %s | %s | `%s` |\n", $1, $2, $3, $4 }'
-        echo
-        echo "Tests that were skipped, for want of data:"
-        echo
-        cat ./suite-*.log 2>/dev/null | grep -h SKIPPED | sort | uniq -c | sed 's/^/- /' || true
+        tail -n +2 steps.tsv | awk -F'\t' '{ printf "| %s | %s | %s | %s |\n", $1, $2, $3, $4 ? "`" $4 "`" : "" }'
+        for table in throughput.log ablation.log; do
+            [ -s "$table" ] && printf '\n```\n%s\n```\n' "$(cat "$table")"
+        done
+        if cat ./suite-*.log 2>/dev/null | grep -q SKIPPED; then
+            printf '\nTests that were skipped:\n\n'
+            cat ./suite-*.log | grep -h SKIPPED | sort | uniq -c | sed 's/^/- /'
+        fi
     } >summary.md
-    tar -C "$(dirname "$results")" -czf "$results.tar.gz" "$(basename "$results")"
-    log "$1; everything is in $results and $results.tar.gz"
+    tar -C "$work" -czf "$results/everything.tar.gz" gpu-check
+    local file
+    for file in summary.md throughput.json batches.json ablation.json; do
+        [ -e "$file" ] && cp "$file" "$results/"
+    done
+    [ -e sweep-cluster/sweep.html ] && cp sweep-cluster/sweep.html "$results/sweep.html"
+    return 0
+}
+
+# step NAME LIMIT COMMAND...: runs a command for LIMIT seconds at the most, its output into NAME.log.
+step() {
+    local name=$1 limit=$2 start status result
+    shift 2
+    start=$SECONDS
+    timeout "$limit" "$@" >"$name.log" 2>&1
+    status=$?
+    case $status in
+    0) result=ok ;;
+    124) result="FAILED: longer than $limit s" ;;
+    *) result="FAILED: exit code $status" ;;
+    esac
+    [ $status -eq 0 ] || failed=1
+    printf '%s\t%s\t%s\t%s\n' "$name" "$result" $((SECONDS - start)) "${*//$bundle\//}" >>steps.tsv
+    log "$name: $result ($((SECONDS - start)) s)$([ $status -eq 0 ] || echo "; the end of $name.log:")"
+    [ $status -eq 0 ] || tail -n 5 "$name.log" | sed 's/^/    /'
+    save "not finished"
+    return $status
+}
+
+skipped=0
+skip() {
+    skipped=$((skipped + 1))
+    printf '%s\tskipped: %s\t0\t\n' "$1" "$2" >>steps.tsv
+    log "$1: skipped: $2"
 }
 
 finish() {
-    summary "$2"
+    save "$2"
+    log "$2; see $results/summary.md"
     exit "$1"
 }
+
+part() { [[ ,$only, == *,$1,* ]]; }
 
 # ---- the machine
 {
@@ -87,80 +130,98 @@ finish() {
     cat "$bundle/sha256" 2>/dev/null
     command -v lscpu >/dev/null && lscpu
 } >machine.txt 2>&1
-gpu=
-if command -v nvidia-smi >/dev/null; then
-    nvidia-smi -q >nvidia-smi.txt 2>&1
-    gpu=$(nvidia-smi --query-gpu=name,driver_version,compute_cap,clocks.max.sm,clocks.max.mem,memory.total,pcie.link.gen.max,pcie.link.width.max \
-        --format=csv,noheader 2>/dev/null | head -n 1)
-fi
-
-# ---- what needs no GPU, so that a log from anywhere says something
+command -v nvidia-smi >/dev/null && nvidia-smi -q >nvidia-smi.txt 2>&1
 step version 60 "$tool" --version
-step ablation-emulated 300 "$tool" ablation --backend emulated --json ablation-emulated.json
-for format in v4 v5; do
-    fixture=$bundle/fixtures/$format
-    step "reference-$format" 60 "$tool" decode "$fixture/events.mdf" --boards "$fixture/boards.bin" \
-        --geometry "$fixture/geometry.bin" --backend reference --output "reference-$format.csv"
-done
-if [ -z "$gpu" ]; then
-    log "there is no NVIDIA GPU here (nvidia-smi finds none): nothing of the GPU was checked or measured"
-    finish 3 "no GPU"
+
+# ---- a single event, to see whether the kernels run at all
+if ! step probe 120 "$tool" throughput --backend cuda --threads 1 --events 1 --batch 1 --profile pp-low --duration 0 \
+    --json probe.json; then
+    finish 3 "there is no GPU here that the kernels run on; nothing was checked or measured"
 fi
+gpu=$(sed -n 's/^gpu  *//p' probe.log | head -n 1)
 log "GPU: $gpu"
-if ! "$tool" throughput --help | grep -qw cuda; then
-    log "this tool has no cuda backend: nothing of the GPU was checked or measured"
-    finish 4 "no cuda backend in this tool"
-fi
 
 # ---- the same bits
-for suite in "$bundle"/tests/*; do
-    step "suite-$(basename "$suite")" 600 "$suite" --test-threads 4 --nocapture
-done
-decode() { # NAME FORMAT INPUT MORE...
-    local name=$1 fixture=$bundle/fixtures/$2 input=$3
-    shift 3
+decode() { # NAME BACKEND FORMAT INPUT MORE...
+    local name=$1 backend=$2 fixture=$bundle/fixtures/$3 input=$4
+    shift 4
     step "$name" 300 "$@" "$tool" decode "$fixture/$input" --boards "$fixture/boards.bin" \
-        --geometry "$fixture/geometry.bin" --backend cuda --output "$name.csv"
+        --geometry "$fixture/geometry.bin" --backend "$backend" --output "$name.csv"
 }
 for format in v4 v5; do
-    decode "cuda-$format" $format events.mdf && step "same-bits-$format" 60 cmp "reference-$format.csv" "cuda-$format.csv"
+    decode "reference-$format" reference $format events.mdf
+    decode "cuda-$format" cuda $format events.mdf
+    step "same-bits-$format" 60 cmp "reference-$format.csv" "cuda-$format.csv"
 done
+if part suite; then
+    for suite in "$bundle"/tests/*; do
+        # That generate makes the same files again needs the tool where it was built.
+        step "suite-$(basename "$suite")" 600 "$suite" --test-threads 4 --nocapture --skip generate_makes
+    done
+fi
 
 # ---- the sanitizer
-sanitizer=
-for candidate in compute-sanitizer /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda*/bin/compute-sanitizer; do
-    found=$(command -v "$candidate") && sanitizer=$found && break
-done
-if [ -z "$sanitizer" ]; then
-    log "compute-sanitizer is not there: memcheck, racecheck, synccheck and initcheck were NOT run"
-    printf 'sanitizer\tskipped\t0\tcompute-sanitizer is not on this machine\n' >>steps.tsv
-else
+if part sanitizer; then
+    sanitizer=
+    for candidate in compute-sanitizer /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda*/bin/compute-sanitizer; do
+        found=$(command -v "$candidate") && sanitizer=$found && break
+    done
     for check in memcheck racecheck synccheck initcheck; do
+        if [ -z "$sanitizer" ]; then
+            skip $check "compute-sanitizer is not on this machine"
+            continue
+        fi
         for format in v4 v5; do
-            decode "$check-$format" $format events.mdf "$sanitizer" --tool $check --error-exitcode 9
+            decode "$check-$format" cuda $format events.mdf "$sanitizer" --tool $check --error-exitcode 9
         done
-        decode "$check-troubles" v5 troubles.mdf "$sanitizer" --tool $check --error-exitcode 9
+        decode "$check-troubles" cuda v5 troubles.mdf "$sanitizer" --tool $check --error-exitcode 9
     done
 fi
 
 # ---- the measurements, with the clocks beside them
-nvidia-smi --query-gpu=timestamp,clocks.sm,clocks.mem,temperature.gpu,power.draw,clocks_throttle_reasons.active \
-    --format=csv -lms 500 >clocks.csv 2>/dev/null &
-clocks=$!
-trap 'kill $clocks 2>/dev/null' EXIT
-seconds=10
-[ $quick -eq 1 ] && seconds=2
-for batch in 256 1000 4000; do
-    step "throughput-$batch" 300 "$tool" throughput --backend cuda --batch $batch --duration $seconds \
-        --json "throughput-$batch.json"
-done
-step throughput-cpu 300 "$tool" throughput --backend cpu --duration $seconds --json throughput-cpu.json
-step ablation 600 "$tool" ablation --backend cuda --duration $((3 * seconds)) --json ablation.json
-blocks="cluster.block_x=32,64"
-[ $quick -eq 0 ] && blocks="cluster.block_x=32,64,128"
-step sweep-cluster 900 "$tool" sweep --backend cuda --axis $blocks --axis cluster.block_y=1,2,4,8 --output sweep-cluster
-step sweep-count 900 "$tool" sweep --backend cuda --axis count.block_x=64,128,256 --axis count.bins=8,16 --output sweep-count
-step sweep-batch 900 "$tool" sweep --backend cuda --axis 'batch[pow2]=6:12:2' --output sweep-batch
-kill $clocks 2>/dev/null
+if command -v nvidia-smi >/dev/null; then
+    nvidia-smi --query-gpu=timestamp,clocks.sm,clocks.mem,temperature.gpu,power.draw,clocks_throttle_reasons.active \
+        --format=csv -lms 500 >clocks.csv 2>/dev/null &
+    clocks=$!
+fi
+seconds=20
+[ $quick -eq 1 ] && seconds=3
+sample=() batch=1000 batches=1,10,100,1000,10000
+if [ -n "$events" ]; then
+    sample=(--events "$events" --profile pp-low) batch=$events batches=1,$events
+fi
+measured=("${sample[@]}" --backend cuda)
+if part throughput; then
+    step throughput 300 "$tool" throughput "${measured[@]}" --batch "$batch" --duration $seconds --json throughput.json
+    step batches 600 "$tool" throughput "${measured[@]}" --batch $batches --duration $((2 * seconds)) --json batches.json
+    step throughput-mep 300 "$tool" throughput "${measured[@]}" --batch "$batch" --layout mep --duration $seconds \
+        --json throughput-mep.json
+    step throughput-v4 300 "$tool" throughput "${measured[@]}" --batch "$batch" --format v4 --duration $seconds \
+        --json throughput-v4.json
+    step throughput-cpu 300 "$tool" throughput "${sample[@]}" --backend cpu --duration $seconds --json throughput-cpu.json
+fi
+if part ablation; then
+    step ablation 600 "$tool" ablation "${measured[@]}" --batch "$batch" --duration $((3 * seconds)) --json ablation.json
+fi
+if part sweep; then
+    rounds=6
+    [ $quick -eq 1 ] && rounds=2
+    sweep() { # NAME AXES...
+        local name=$1
+        shift
+        step "$name" 900 "$tool" sweep "${measured[@]}" --batch "$batch" --rounds $rounds --output "$name" "$@"
+    }
+    if [ -n "$events" ]; then
+        sweep sweep-cluster --axis cluster.block_x=16,32 --axis cluster.block_y=1,2
+    else
+        sweep sweep-cluster --axis cluster.block_x=32,64,128 --axis cluster.block_y=1,2,4,8
+        sweep sweep-count --axis count.block_x=64,128,256 --axis count.bins=8,16
+        sweep sweep-sort --axis sort.block_x=64,128,256 --axis sort.run=64,128,256
+        sweep sweep-streams --mode end-to-end --axis 'batch[pow2]=6:12:2' --axis streams=1,2,4,8
+    fi
+fi
 
-if [ $failed -eq 0 ]; then finish 0 "all steps are well"; else finish 1 "some steps failed"; fi
+result="all steps are well"
+[ $failed -eq 0 ] || result="some steps failed"
+[ $skipped -eq 0 ] || result="$result; $skipped were skipped"
+finish $failed "$result"

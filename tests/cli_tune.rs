@@ -63,6 +63,15 @@ fn a_tuning_is_listed_shown_explained_and_pinned() {
     let text = place.says(&tune("synthetic:seed=3,noise=0.02", &[]));
     assert!(text.contains("Chosen:\n  block=") && text.contains("Tried 12 of 1152"), "{text}");
     assert_eq!(place.says(&["explain"]), text);
+    assert!(text.contains("Final rounds, ") && text.contains(" blocks\n"), "{text}");
+    let effects = text.split("What matters: ").nth(1).unwrap();
+    for parameter in ["block", "per_thread", "unroll", "stage", "layout"] {
+        assert!(effects.lines().any(|line| line.trim_start().starts_with(parameter) && line.contains(" ms")), "{text}");
+    }
+    assert!(effects.contains("* ") && effects.contains(" %  "), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&place.says(&["explain", "--json", "-"])).unwrap();
+    assert_eq!(json["importance"].as_array().map(Vec::len), Some(5));
+    assert!(json["decision"]["details"]["decisions"][0]["candidates"][0]["blocks"].as_u64() >= Some(10), "{json}");
     let list = place.says(&["store", "list"]);
     assert!(list.contains("1 runs, 0 pins") && list.contains("decided: "), "{list}");
     let show = place.says(&["store", "show", "1", "--top", "3"]);
@@ -108,6 +117,94 @@ fn a_configuration_that_hangs_is_killed_and_one_that_crashes_costs_only_itself()
     assert!(!kinds(1).is_empty() && kinds(1).iter().all(|&took| took >= 400.0));
     place.says(&tune("synthetic:seed=1,hang=0.06,crash=0.2", &["--time-out", "0.4", "--budget", "24"]));
     assert!(kinds(2).len() == kinds(1).len() && kinds(2).iter().all(|&took| took < 400.0));
+}
+
+/// The process that measures for `tune`, once there is another one than `before`.
+#[cfg(target_os = "linux")]
+fn measuring_process(tune: u32, before: Option<u32>) -> u32 {
+    for _ in 0..6000 {
+        let children = std::fs::read_to_string(format!("/proc/{tune}/task/{tune}/children")).unwrap_or_default();
+        let child = children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(|&pid| Some(pid) != before);
+        if let Some(child) = child {
+            return child;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{tune} measures nothing");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_cpu_decoder_is_measured_by_a_process_that_may_hang_or_be_killed() {
+    let place = Place::new();
+    let more = ["--budget", "30", "--finalists", "0", "--time-out", "3", "--profile", "pp-low"];
+    let mut tuning = place.command(&tune("cpu", &more)).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(tuning.stderr.take().unwrap()).lines();
+    lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("tried, best"))).unwrap().unwrap();
+    let signal = |what: &str, pid: u32| {
+        assert!(Command::new("kill").args([what, &pid.to_string()]).status().unwrap().success());
+    };
+    let first = measuring_process(tuning.id(), None);
+    signal("-STOP", first);
+    signal("-KILL", measuring_process(tuning.id(), Some(first)));
+    let said: Vec<String> = lines.map_while(Result::ok).collect();
+    assert!(tuning.wait().unwrap().success(), "{said:?}");
+    let observations = place.store().observations(1).unwrap();
+    assert_eq!(observations.len(), 30);
+    let failed = |kind: FailureKind, word: &str| {
+        let this =
+            |outcome: &Outcome| matches!(outcome, Outcome::Failed(f) if f.kind == kind && f.message.contains(word));
+        observations.iter().filter(|observation| this(&observation.outcome)).count()
+    };
+    assert!(failed(FailureKind::TimeOut, "killed after 3.000 s") >= 1);
+    assert_eq!(failed(FailureKind::Launch, "signal: 9"), 1);
+}
+
+#[test]
+fn the_kernels_are_tuned_and_decode_uses_what_was_found() {
+    let place = Place::new();
+    let folder = place.path("sample");
+    let folder = folder.to_str().unwrap();
+    place.says(&["generate", "--profile", "pp-low", "--events", "1", "--seed", "1", "--output", folder]);
+    let [events, boards, geometry] =
+        ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{folder}/{name}"));
+    let tables = ["--boards", boards.as_str(), "--geometry", geometry.as_str()];
+    let more = ["--budget", "5", "--finalists", "0", "--launches", "1", "--input", events.as_str(), "--time-out", "60"];
+    let text = place.says(&tune("emulated", &[&more[..], &tables[..]].concat()));
+    assert!(text.contains("emulated-decoder v1 for banks=v5") && text.contains("cluster.block_x="), "{text}");
+    let observations = place.store().observations(1).unwrap();
+    assert_eq!(observations.len(), 5);
+    assert!(observations.iter().all(|observation| matches!(observation.outcome, Outcome::Times(_))));
+    let decode = ["decode", events.as_str(), "--backend", "emulated"];
+    let output = place.run(&[&decode[..], &tables[..]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("tuned values: ") && said.contains("cluster.block_x="), "{said}");
+}
+
+#[test]
+fn without_a_gpu_the_kernels_cannot_be_tuned_on_one_and_it_says_why() {
+    use ut_decoding::backend::cuda::{Cuda, choose};
+
+    let Err(reason) = choose(&Cuda, 0) else {
+        eprintln!("SKIPPED: there is a GPU");
+        return;
+    };
+    let place = Place::new();
+    for option in ["--device", "--backend"] {
+        let error = place.fails(&["tune", option, "cuda"]);
+        assert_eq!(error.trim(), format!("error: {reason}"));
+    }
+    assert!(!place.path("tune.sqlite").exists());
+}
+
+#[test]
+fn what_the_measuring_process_cannot_read_is_the_error_of_the_tuning() {
+    let place = Place::new();
+    let nothing = place.path("nothing.mdf");
+    std::fs::write(&nothing, "").unwrap();
+    let error = place.fails(&tune("cpu", &["--input", nothing.to_str().unwrap()]));
+    assert!(error.starts_with("error: ") && error.contains("there is no event"), "{error}");
+    assert!(!place.path("tune.sqlite").exists());
 }
 
 #[test]
@@ -204,10 +301,40 @@ fn runs_move_between_stores_and_to_other_programs() {
 }
 
 #[test]
+fn a_tuning_begins_with_what_was_best_on_another_device_and_says_so() {
+    let place = Place::new();
+    place.says(&tune("synthetic:seed=3", &["--budget", "30"]));
+    let recorded = place.says(&["store", "export", "1", "--format", "kernel-tuner"]);
+    assert!(recorded.contains("synthetic 3"), "{recorded}");
+    let device = |name: &str| {
+        let file = place.path(name);
+        std::fs::write(&file, recorded.replace("synthetic 3", name)).unwrap();
+        format!("replay:{}", file.display())
+    };
+    let tuned = |device: &str, more: &[&str]| {
+        let output = place.run(&tune(device, more));
+        assert!(output.status.success());
+        [output.stderr, output.stdout].map(|bytes| String::from_utf8(bytes).unwrap())
+    };
+    let [said, explained] = tuned(&device("old"), &[]);
+    assert!(!said.contains("beginning with") && !explained.contains("seeds"), "{said}{explained}");
+    let [said, explained] = tuned(&device("new"), &[]);
+    assert!(
+        said.contains("beginning with the 5 best of old [replay]: tuned ") && said.contains("(run 2 of "),
+        "{said}"
+    );
+    assert!(said.contains("for device old instead of new") && explained.contains(", seeds "), "{said}{explained}");
+    let [said, _] = tuned(&device("newest"), &["--no-seeds"]);
+    assert!(!said.contains("beginning with"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused() {
     let place = Place::new();
     for arguments in [
         &["tune", "--device", "abacus"][..],
+        &["tune", "--device", "reference"],
+        &["tune", "--time-out=-1"],
         &["tune", "--device", "synthetic:noise=loud"],
         &["tune", "--device", "synthetic", "--budget", "forever"],
         &["tune", "--device", "synthetic", "--strategy", "prayer"],
@@ -244,7 +371,8 @@ fn recorded_spaces_are_devices() {
 
 #[test]
 fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() {
-    use ut_decoding::bench::cpu_tunable;
+    use ut_decoding::Backend::Cpu;
+    use ut_decoding::bench::tunable;
     use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
     use ut_decoding::tuning::store::{Contender, Evidence, Plan, Task};
     use ut_decoding::{DecodeOptions, synth};
@@ -281,10 +409,10 @@ fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() 
 
     let (boards_file, geometry_file) = synth::detector(BankVersion::V5, 1);
     let tables = DetectorTables::new(boards_file, geometry_file, Grouping::default()).unwrap();
-    let device = cpu_tunable::device();
-    let (tunable, space) = (cpu_tunable::tunable(), cpu_tunable::space(device.sm_count as usize).unwrap());
-    let workload = cpu_tunable::workload(&tables, &DecodeOptions::default()).unwrap();
-    let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
+    let device = tunable::device(Cpu).unwrap();
+    let (thing, space) = (tunable::tunable(Cpu), tunable::space(Cpu, device.sm_count as usize).unwrap());
+    let workload = tunable::workload(&tables, &DecodeOptions::default()).unwrap();
+    let task = Task { device: &device, tunable: &thing, workload: &workload, space: &space };
     let mut store = place.store();
     let run = store.begin(&task, &Plan { strategy: String::new(), seed: 0, budget: String::new() }).unwrap();
     let chosen = Contender { config: space.config(0), time_ms: 1.0, interval_ms: None, samples: 1 };
@@ -299,12 +427,30 @@ fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() 
         stopped: String::new(),
         expected_gain: None,
         verdict: String::new(),
+        details: None,
     };
     store.decide(run, &evidence).unwrap();
     drop(store);
 
+    // Throughput, too, and says in its result whether they were used.
+    let throughput = |more: &[&str]| {
+        let quick = ["throughput", "--profile", "pp-low", "--events", "40", "--duration", "0", "--json", "-"];
+        let output = place.run(&[&quick[..], more].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (said.contains("tuned values: "), json["tuned"].clone(), json["batch"].clone())
+    };
+    assert_eq!(throughput(&[]), (true, true.into(), 32.into()));
+    assert_eq!(throughput(&["--batch", "7"]), (true, true.into(), 7.into()));
+    assert_eq!(throughput(&["--untuned"]), (false, false.into(), 40.into()));
+    assert_eq!(throughput(&["--set", "cpu.chunk=2"]), (false, false.into(), 40.into()));
+
     let (said, tuned) = decode("b.csv", &[]);
-    assert!(said.contains("tuned values: batch 32, chunk 1, ") && said.contains("(run 1 of "), "{said}");
+    assert!(
+        said.contains("tuned values: ") && said.contains("cpu.chunk=1,batch=32; ") && said.contains("(run 1 of "),
+        "{said}"
+    );
     assert_eq!(tuned, untouched);
     let (said, untuned) = decode("c.csv", &["--untuned"]);
     assert!(!said.contains("tuned"), "{said}");

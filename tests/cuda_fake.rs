@@ -13,11 +13,11 @@ use fake_driver::{complaints, on_the_fake, well_on_the_fake};
 use suite::backends::decode;
 use suite::data::rows;
 use suite::events::{Bank, Event, allen_batch, fits_mep, mep_batch, v5_payload};
-use ut_decoding::backend::cuda::{CudaConfig, CudaDecoder, Ticket, Want};
+use ut_decoding::backend::cuda::{CudaConfig, CudaDecoder, DeviceHits, HostHits, Ticket, Want};
 use ut_decoding::backend::reference::ReferenceDecoder;
 use ut_decoding::synth::{self, Generator, Profile};
 use ut_decoding::{
-    BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, EventBatch, Grouping, Position, UtHits,
+    BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, EventBatch, Grouping, Position, UtHits,
 };
 use ut_kernels::detector::BankVersion;
 
@@ -248,6 +248,50 @@ fn kernels_alone_are_repeated_and_leave_the_decoder_as_it_was() {
                     assert!(busy.contains("under way"), "{busy}");
                     collect_as_reference(&mut decoder, ticket, &tables, options, batch);
                 }
+            },
+        );
+    }
+}
+
+#[test]
+fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_under_way() {
+    for seed in SEEDS {
+        well_on_the_fake(
+            "batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_under_way",
+            &[("FAKE_CUDA_SEED", seed)],
+            || {
+                let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+                let mut decoder = cuda(&tables, options);
+                let batches: Vec<_> = (0..5).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
+                let expected: Vec<_> = batches
+                    .iter()
+                    .map(|batch| decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view()).0)
+                    .collect();
+                let mut found = Vec::new();
+                let each = |hits: HostHits<'_>| {
+                    let mut copy = UtHits::with_capacity(1, tables.n_groups, hits.len());
+                    hits.copy_to(&mut copy, &mut BatchReport::new())?;
+                    found.push(copy);
+                    Ok(())
+                };
+                decoder.decode_all(batches.iter().map(EventBatch::view), each).unwrap();
+                assert!(found == expected);
+                let pinned: Vec<_> = batches.iter().map(|batch| decoder.pin(batch.view()).unwrap()).collect();
+                let mut lens = Vec::new();
+                let each = |hits: DeviceHits| {
+                    lens.push(hits.len);
+                    Ok(())
+                };
+                decoder.decode_all_and_leave(&pinned, each).unwrap();
+                assert_eq!(lens, expected.iter().map(UtHits::len).collect::<Vec<_>>());
+                let mut first = true;
+                let stop = |_: HostHits<'_>| {
+                    let error = DecodeError::Device { backend: "test", message: "enough".to_owned() };
+                    if std::mem::take(&mut first) { Err(error) } else { panic!("called after an error") }
+                };
+                let error = decoder.decode_all(&pinned, stop).unwrap_err().to_string();
+                assert!(error.contains("enough"), "{error}");
+                compare(&mut decoder, &tables, options, batches[0].view());
             },
         );
     }

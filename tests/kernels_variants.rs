@@ -9,6 +9,7 @@ use suite::backends::decode;
 use suite::data::Real;
 use suite::events::{allen_batch, mep_batch, v5_payload};
 use suite::nasty;
+use ut_decoding::backend::Pipeline;
 use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::backend::launch::{KNOBS, LaunchParams};
 use ut_decoding::backend::reference::ReferenceDecoder;
@@ -76,10 +77,9 @@ fn launch() -> impl Strategy<Value = LaunchParams> {
 }
 
 fn config() -> impl Strategy<Value = EmulatedConfig> {
-    (any::<u64>(), launch(), switches()).prop_map(|(schedule_seed, launch, switches)| EmulatedConfig {
-        schedule_seed,
-        launch,
-        switches,
+    let pipeline = prop::sample::select(Pipeline::ALL.to_vec());
+    (any::<u64>(), pipeline, launch(), switches()).prop_map(|(schedule_seed, pipeline, launch, switches)| {
+        EmulatedConfig { schedule_seed, pipeline, launch, switches }
     })
 }
 
@@ -155,9 +155,12 @@ fn every_block_size_gives_the_same_bits() {
             launch.set(knob.name, threads).expect("a multiple of 32");
         }
         launch.set("cluster.block_y", 1).expect("valid");
-        let config = EmulatedConfig { launch, schedule_seed: u64::from(threads), ..EmulatedConfig::default() };
-        compare(&tables, DecodeOptions::default(), config, batch.view())
-            .unwrap_or_else(|error| panic!("{threads}: {error}"));
+        for pipeline in Pipeline::ALL {
+            let schedule_seed = u64::from(threads);
+            let config = EmulatedConfig { pipeline, launch, schedule_seed, ..EmulatedConfig::default() };
+            compare(&tables, DecodeOptions::default(), config, batch.view())
+                .unwrap_or_else(|error| panic!("{threads}: {error}"));
+        }
     }
 }
 
@@ -179,7 +182,7 @@ fn a_group_with_thousands_of_hits_is_sorted() {
         launch.set("sort.run", run).expect("valid");
         let mut switches = EmulatedConfig::default().switches;
         switches.layer_loop = false;
-        let config = EmulatedConfig { launch, switches, schedule_seed: 3 };
+        let config = EmulatedConfig { pipeline: Pipeline::Allen, launch, switches, schedule_seed: 3 };
         compare(&tables, DecodeOptions::default(), config, batch.view()).unwrap();
     }
 }

@@ -4,6 +4,8 @@
 use std::path::Path;
 
 use ut_decoding::backend::Backend;
+use ut_decoding::backend::occupancy::Architecture;
+use ut_decoding::bench::chip::Chip;
 use ut_decoding::bench::sweep::axis::parse_all;
 use ut_decoding::bench::sweep::journal::{Outcome, Record};
 use ut_decoding::bench::sweep::plan::{Limits, Plan, Setting};
@@ -12,7 +14,6 @@ use ut_decoding::bench::work::METRICS;
 use ut_decoding::bench::{Change, Machine, Spread};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DetectorTables, Grouping};
-use ut_kernels::switches::BatchLayout;
 
 fn about(backend: Backend) -> About {
     About {
@@ -31,6 +32,7 @@ fn about(backend: Backend) -> About {
             commit: Some("0123456789ab".to_owned()),
             optimised: true,
         },
+        environment: Vec::new(),
     }
 }
 
@@ -40,12 +42,11 @@ fn plan(backend: Backend, axes: &[&str]) -> Plan {
     let limits = Limits {
         backend,
         tables: &tables,
-        layout: BatchLayout::Allen,
-        arch: "sm_86",
+        chip: &Chip::of(Architecture::named("sm_86").unwrap()),
         bytes_per_event: 17_000.0,
         max_bytes: 4e9,
     };
-    let base = Setting { knobs: ut_decoding::backend::Knobs::default(), batch: 32, threads: 1 };
+    let base = Setting { batch: 32, ..Setting::default() };
     Plan::new(parse_all(backend, axes).unwrap(), &base, &limits).unwrap()
 }
 

@@ -94,3 +94,26 @@ fn an_aa_test_says_what_this_machine_could_show() {
     assert!(result["false_alarms"]["rules"].as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)));
     tool().args(["aa-test", "--duration", "-1"]).assert().code(2);
 }
+
+#[test]
+fn on_line_tuning_works_with_a_store_that_cannot_be_used_and_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("tune.sqlite");
+    let online = |more: &[&str]| {
+        let mut tool = tool();
+        tool.args(["throughput", "--tune", "online", "--duration", "0", "--profile", "pp-low", "--threads", "1"]);
+        tool.env("UT_DECODE_TUNE_DB", &store).args(more).assert().code(0)
+    };
+    online(&[])
+        .stdout(predicate::str::contains("started from        the default: nothing is known that fits"))
+        .stdout(predicate::str::contains("kept                nothing: tuning is not complete"));
+    assert!(!store.exists());
+    std::fs::write(&store, "my notes").unwrap();
+    online(&[]).stdout(predicate::str::contains("events/s")).stderr(
+        predicate::str::contains("warning: the tuner's memory: ").and(predicate::str::contains("not an SQLite")),
+    );
+    online(&["--untuned"]).stderr(predicate::str::is_empty());
+    let elsewhere = directory.path().join("other.sqlite");
+    online(&["--tune-db", elsewhere.to_str().unwrap()]).stderr(predicate::str::is_empty());
+    tool().args(["throughput", "--untuned"]).assert().code(2);
+}

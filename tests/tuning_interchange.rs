@@ -339,6 +339,7 @@ prop_compose! {
             stopped: "b".to_owned(),
             expected_gain: Some(1.0 / 3.0),
             verdict: "v".to_owned(),
+            details: None,
         });
         RunRecord {
             run: 0,

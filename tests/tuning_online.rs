@@ -86,6 +86,11 @@ fn eight_by_eight() -> Vec<Config> {
     grid(&[("block", axis()), ("items", axis())], |_| true).unwrap()
 }
 
+/// Seeds of each noise; UT_DECODE_SEEDS asks for more.
+fn seeds() -> u64 {
+    std::env::var("UT_DECODE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
+}
+
 /// Launches until the tuner says it is complete; the number of launches.
 fn first_tuning(tuner: &Tuner, worker: &mut Worker<Later>, machine: &mut Machine) -> u64 {
     let mut launches = 0;
@@ -130,7 +135,7 @@ fn after_convergence_few_launches_are_off_the_optimum_and_the_regret_is_small() 
         Noise::Wandering,
     ] {
         let (mut off, mut regret) = (Vec::new(), Vec::new());
-        for seed in 0..10 {
+        for seed in 0..seeds() {
             let mut machine = Machine::new((5, 2), noise, seed % 4, seed);
             let options = Options { rescan_after: Some(20_000), seed, ..Options::default() };
             let tuner = Tuner::new(eight_by_eight(), 0, options).unwrap();
@@ -143,19 +148,16 @@ fn after_convergence_few_launches_are_off_the_optimum_and_the_regret_is_small() 
         }
         off.sort_by(f64::total_cmp);
         regret.sort_by(f64::total_cmp);
-        let mean = regret.iter().sum::<f64>() / 10.0;
+        let (mean, last) = (regret.iter().sum::<f64>() / regret.len() as f64, regret.len() - 1);
         eprintln!(
-            "{noise:?}: launches off the optimum: median {:.3} %, worst of ten {:.3} %; regret: mean {:.4} %, worst {:.4} %",
-            100.0 * off[5],
-            100.0 * off[9],
+            "{noise:?}: launches off the optimum: median {:.3} %, worst {:.3} %; regret: mean {:.4} %, worst {:.4} %",
+            100.0 * off[last / 2],
+            100.0 * off[last],
             100.0 * mean,
-            100.0 * regret[9]
+            100.0 * regret[last]
         );
         assert!(mean <= 0.01, "{noise:?}: {mean}");
-        // With two modes, all five samples of the optimum are slow in one tuning of a thousand, and it is missed until a
-        // later scan: the first seed is such a one.
-        let counted = if matches!(noise, Noise::TwoModes) { 8 } else { 9 };
-        assert!(off[counted] <= 0.002 && regret[counted] <= 0.01, "{noise:?}: {off:?} {regret:?}");
+        assert!(off[last] <= 0.002 && regret[last] <= 0.01, "{noise:?}: {off:?} {regret:?}");
     }
 }
 
@@ -163,7 +165,7 @@ fn after_convergence_few_launches_are_off_the_optimum_and_the_regret_is_small() 
 fn a_step_of_the_workload_is_recovered_from_within_twice_the_first_tuning() {
     for noise in [Noise::Normal(0.001), Noise::Normal(0.02), Noise::Spikes, Noise::TwoModes, Noise::Wandering] {
         let mut worst = 0.0_f64;
-        for seed in 0..10 {
+        for seed in 0..seeds() {
             let mut machine = Machine::new((5, 2), noise, seed % 4, seed);
             let tuner = Tuner::new(eight_by_eight(), 0, Options { seed, ..Options::default() }).unwrap();
             let mut worker = tuner.worker();

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use ut_decoding::tuning::budget::Budget;
-use ut_decoding::tuning::session::{Session, TuneError, Tuning, tune};
+use ut_decoding::tuning::session::{Phase, Session, TuneError, Tuning, tune};
 use ut_decoding::tuning::store::{DeviceIdentity, Layers, Locations, Matching, Store, Task, TunableIdentity, Workload};
 use ut_decoding::tuning::strategy::StrategyKind;
 use ut_decoding::tuning::synthetic::Synthetic;
@@ -154,6 +154,134 @@ fn another_seed_or_launch_count_is_another_run_and_a_finished_run_is_not_continu
     assert_eq!((tuning.run, tuning.resumed, tuning.evidence.tried), (4, 2, 9));
     assert_eq!(place.run(&session, &store_in(&folder)).unwrap().run, 1);
     assert_eq!(place.run(&session, &store_in(&folder)).unwrap().run, 5);
+}
+
+#[test]
+fn the_best_of_a_search_are_raced_within_its_budget_before_they_decide() {
+    let place = Place::new("seed=2,noise=0.05,outliers=0.05");
+    let folder = tempfile::tempdir().unwrap();
+    let default = place.synthetic.space().config(0);
+    let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "launches=150") };
+    let mut store = Store::open(&store_in(&folder)).unwrap();
+    let mut phases = Vec::new();
+    let tuning = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |progress| {
+        phases.push(progress.phase);
+
+        true
+    })
+    .unwrap();
+    let phase = |phase| phases.iter().filter(|&&other| other == phase).count();
+    let details = tuning.evidence.details.as_deref().unwrap();
+    let race = details.race.unwrap();
+    assert_eq!((details.search_launches, race.racers, race.quiet), (114, 4, false));
+    assert!((20..=38).contains(&race.launches) && race.launches == phase(Phase::Racing), "{race:?}");
+    assert_eq!(phase(Phase::Searching), 38);
+    assert_eq!(details.final_launches, phase(Phase::Deciding));
+    assert_eq!(tuning.evidence.launches, 114 + race.launches + details.final_launches);
+    let decision = details.decisions.last().unwrap();
+    assert_eq!((&decision.default, decision.candidates.len()), (&default, 3));
+    // Nothing to race for, or not allowed: straight to the final rounds, or no more launches at all.
+    for (finalists, racers) in [(4, 16), (3, 3), (0, 16)] {
+        let session = Session { finalists, racers, fresh: true, ..session.clone() };
+        let tuning = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |_| true).unwrap();
+        let details = tuning.evidence.details.unwrap();
+        assert_eq!((details.race, details.search_launches), (None, 150));
+        assert_eq!(details.decisions.len(), usize::from(finalists > 0));
+    }
+}
+
+#[test]
+fn a_race_corrects_the_luck_of_a_search() {
+    // All configurations of the search take 1 ms in the mean; the fastest of 60 seems faster by luck.
+    struct Lucky(u64);
+    impl Device for Lucky {
+        fn name(&self) -> String {
+            "lucky".to_owned()
+        }
+        fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+            let good = config.0[0] == Value::Int(7);
+            let time = |_| {
+                self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let chance = (self.0 >> 11) as f64 / (1u64 << 53) as f64;
+                (if good { 0.93 } else { 1.0 }) + 0.2 * (chance - 0.5)
+            };
+            Outcome::Times((0..launches).map(time).collect())
+        }
+    }
+    let space = ut_decoding::tuning::SpaceBuilder::new().range("x", 0, 59, 1).build().unwrap();
+    let place = Place::new("");
+    let found = |racers: usize| {
+        let right = (0..20).filter(|&seed| {
+            let mut session = place.session(StrategyKind::Exhaustive, "60");
+            session.task.space = &space;
+            session.racers = racers;
+            session.finalists = 1;
+            let folder = tempfile::tempdir().unwrap();
+            let mut store = Store::open(&store_in(&folder)).unwrap();
+            let tuning = tune(&session, &mut Lucky(seed), &mut store, &mut |_| true).unwrap();
+            tuning.evidence.chosen.config == Config(vec![Value::Int(7)])
+        });
+        right.count()
+    };
+    let (with, without) = (found(16), found(1));
+    assert!(with >= 17 && without < with, "{with} with a race, {without} without");
+}
+
+#[test]
+fn a_search_begins_with_the_five_best_of_the_nearest_sibling() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut here = Place::new("seed=2,noise=0.01,fail=0.1");
+    let space = here.synthetic.space().clone();
+    let seeds = |place: &Place, fresh: bool| {
+        let session = place.session(StrategyKind::Random, "10");
+        layers(&folder, Matching::Nearest).seeds(&session.task, fresh).unwrap()
+    };
+    let on = |name: &str| {
+        let mut place = Place::new("seed=2,noise=0.01,fail=0.1");
+        place.device = DeviceIdentity { name: name.to_owned(), ..place.device.clone() };
+        place
+    };
+    let tuned_there = |place: &Place, seed: u64| {
+        let session = Session { seed, finalists: 0, ..place.session(StrategyKind::Random, "60") };
+        place.run(&session, &store_in(&folder)).unwrap().run
+    };
+    assert_eq!(seeds(&here, false), None);
+    // What this device has found itself is no seed.
+    tuned_there(&here, 1);
+    assert_eq!(seeds(&here, false), None);
+    let sibling = on("sibling");
+    let run = tuned_there(&sibling, 2);
+    let found = seeds(&here, false).unwrap();
+    assert_eq!(found.sibling.device.name, "sibling");
+    let observations = Store::open(&store_in(&folder)).unwrap().observations(run).unwrap();
+    let mut times: Vec<(f64, Config)> = Vec::new();
+    for observation in observations {
+        if let Outcome::Times(mut samples) = observation.outcome {
+            samples.sort_by(f64::total_cmp);
+            times.push((samples[1], observation.config));
+        }
+    }
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let best: Vec<Config> = times[..5].iter().map(|(_, config)| config.clone()).collect();
+    assert_eq!(found.configs, best);
+    // Another driver here is nearer than another device.
+    here.device.driver = "2".to_owned();
+    assert_eq!(seeds(&here, false).unwrap().sibling.device.driver, "1");
+    // A run that is continued begins as it began, whatever was found since.
+    let seeded = |seeds: Vec<Config>| Session { seeds, ..here.session(StrategyKind::Random, "10") };
+    let first = seeds(&here, false).unwrap().configs;
+    here.interrupted(&seeded(first.clone()), &store_in(&folder), 3).unwrap_err();
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let mut updated = on("synthetic 2");
+    updated.device.name.clone_from(&here.device.name);
+    tuned_there(&updated, 3);
+    assert_eq!(seeds(&here, false).unwrap().configs, first);
+    assert_ne!(seeds(&here, true).unwrap().configs, first);
+    let tuning = here.run(&seeded(seeds(&here, false).unwrap().configs), &store_in(&folder)).unwrap();
+    assert_eq!(tuning.resumed, 3);
+    let measured = Store::open(&store_in(&folder)).unwrap().observations(tuning.run).unwrap();
+    assert!(measured.iter().zip(&first).all(|(observation, seed)| observation.config == *seed));
+    assert!(first.iter().all(|config| space.index_of(config).is_some()));
 }
 
 #[test]

@@ -48,6 +48,11 @@ impl Backend {
         }
     }
 
+    /// Whether it runs the device kernels, so that their launch parameters are its knobs.
+    pub const fn runs_kernels(self) -> bool {
+        matches!(self, Self::Emulated | Self::Cuda)
+    }
+
     /// A decoder of this backend. `threads`: how many a backend that has several may use, 0 for all cores.
     ///
     /// # Errors

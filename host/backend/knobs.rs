@@ -5,11 +5,13 @@
 
 use super::Backend;
 use super::cpu::{CpuConfig, Simd};
-use super::cuda::DEFAULT_STREAMS;
 use super::launch::{KNOBS, Knob, LaunchParamError, LaunchParams};
 
 /// Names of the values of `cpu.simd`, in the order of [`SIMD`].
 const SIMD_NAMES: [&str; 4] = ["auto", "scalar", "avx2", "avx512"];
+
+/// Names of the values of `layout`, which benches vary beside the knobs.
+const LAYOUT_NAMES: [&str; 2] = ["allen", "mep"];
 
 const SIMD: [Simd; 4] = [Simd::Auto, Simd::Scalar, Simd::Avx2, Simd::Avx512];
 
@@ -44,51 +46,25 @@ const CPU: [Knob; 3] = [
 ];
 
 /// What `cuda` has beside the launch parameters.
-const CUDA_ONLY: [Knob; 2] = [
-    Knob {
-        name: "cuda.streams",
-        about: "batches of one decoder that are under way at the same time, for who submits several",
-        min: 1,
-        max: 16,
-        step: 1,
-        default: DEFAULT_STREAMS as u32,
-        candidates: &[1, 2, 3, 4],
-    },
-    Knob {
-        name: "cuda.registers",
-        about: "registers that the driver's compiler may give a thread; 0: as many as it likes",
-        min: 0,
-        max: 248,
-        step: 8,
-        default: 0,
-        candidates: &[0, 32, 40, 48, 64, 96],
-    },
-];
+const REGISTERS: Knob = Knob {
+    name: "cuda.registers",
+    about: "registers that the driver's compiler may give a thread; 0: as many as it likes",
+    min: 0,
+    max: 248,
+    step: 8,
+    default: 0,
+    candidates: &[0, 32, 40, 48, 64, 96],
+};
 
-const CUDA: [Knob; KNOBS.len() + CUDA_ONLY.len()] = {
-    let mut all = [CUDA_ONLY[0]; KNOBS.len() + CUDA_ONLY.len()];
+const CUDA: [Knob; KNOBS.len() + 1] = {
+    let mut all = [REGISTERS; KNOBS.len() + 1];
     let mut i = 0;
-    while i < all.len() {
-        all[i] = if i < KNOBS.len() { KNOBS[i] } else { CUDA_ONLY[i - KNOBS.len()] };
+    while i < KNOBS.len() {
+        all[i] = KNOBS[i];
         i += 1;
     }
     all
 };
-
-/// What `cuda` has beside the launch parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CudaKnobs {
-    /// Batches of one decoder that can be under way.
-    pub streams: u32,
-    /// Most registers of a thread; 0: no limit.
-    pub registers: u32,
-}
-
-impl Default for CudaKnobs {
-    fn default() -> Self {
-        Self { streams: CUDA_ONLY[0].default, registers: CUDA_ONLY[1].default }
-    }
-}
 
 /// A value for every knob of every backend; a backend looks at its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +73,8 @@ pub struct Knobs {
     pub cpu: CpuConfig,
     /// Of `emulated`, and of a GPU.
     pub launch: LaunchParams,
-    /// Of a GPU.
-    pub cuda: CudaKnobs,
+    /// Of a GPU: most registers of a thread, 0 for no limit.
+    pub registers: u32,
 }
 
 impl Default for Knobs {
@@ -107,7 +83,7 @@ impl Default for Knobs {
         Self {
             cpu: CpuConfig { threads: 1, ..CpuConfig::default() },
             launch: LaunchParams::default(),
-            cuda: CudaKnobs::default(),
+            registers: REGISTERS.default,
         }
     }
 }
@@ -151,11 +127,21 @@ fn knobs_in_words(backend: Backend) -> String {
     if names.is_empty() { "it has none".to_owned() } else { format!("there are {}", names.join(", ")) }
 }
 
+/// The words that stand for the values 0, 1, … of a knob; none where a value is a number.
+pub fn words(name: &str) -> &'static [&'static str] {
+    match name {
+        "cpu.simd" => &SIMD_NAMES,
+        "layout" => &LAYOUT_NAMES,
+        _ => &[],
+    }
+}
+
 /// The error that `knob` cannot have this value.
 pub fn refused(knob: &Knob, value: &dyn ToString) -> KnobError {
     let Knob { name, min, max, step, .. } = *knob;
+    let words = words(name);
     let valid = match step {
-        _ if name == "cpu.simd" => format!("one of {}", SIMD_NAMES.join(", ")),
+        _ if !words.is_empty() => format!("one of {}", words.join(", ")),
         1 => format!("from {min} to {max}"),
         _ => format!("a multiple of {step} from {min} to {max}"),
     };
@@ -188,17 +174,14 @@ impl Backend {
 /// # Errors
 /// When the knob cannot have this value.
 pub fn parse_value(knob: &Knob, text: &str) -> Result<u32, KnobError> {
-    let word = (knob.name == "cpu.simd").then(|| SIMD_NAMES.iter().position(|name| *name == text)).flatten();
+    let word = words(knob.name).iter().position(|word| *word == text);
     let number = word.map_or_else(|| text.parse().ok(), |word| Some(word as u32));
     number.filter(|&value| knob.is_valid(value)).ok_or_else(|| refused(knob, &text))
 }
 
 /// The value of a knob as [`parse_value`] takes it.
 pub fn value_text(name: &str, value: u32) -> String {
-    match SIMD_NAMES.get(value as usize) {
-        Some(word) if name == "cpu.simd" => (*word).to_owned(),
-        _ => value.to_string(),
-    }
+    words(name).get(value as usize).map_or_else(|| value.to_string(), |word| (*word).to_owned())
 }
 
 impl Knobs {
@@ -215,8 +198,7 @@ impl Knobs {
             "cpu.threads" => self.cpu.threads = value as usize,
             "cpu.chunk" => self.cpu.chunk = value as usize,
             "cpu.simd" => self.cpu.simd = SIMD[value as usize],
-            "cuda.streams" => self.cuda.streams = value,
-            "cuda.registers" => self.cuda.registers = value,
+            "cuda.registers" => self.registers = value,
             _ => self.launch.set(name, value)?,
         }
         Ok(())
@@ -240,8 +222,7 @@ impl Knobs {
             "cpu.threads" => u32::try_from(self.cpu.threads).ok(),
             "cpu.chunk" => u32::try_from(self.cpu.chunk).ok(),
             "cpu.simd" => SIMD.iter().position(|simd| *simd == self.cpu.simd).map(|place| place as u32),
-            "cuda.streams" => Some(self.cuda.streams),
-            "cuda.registers" => Some(self.cuda.registers),
+            "cuda.registers" => Some(self.registers),
             _ => self.launch.get(name),
         }
     }

@@ -4,6 +4,7 @@
 //! tuner; nothing about a launch is hard-wired elsewhere.
 
 use ut_kernels::block::WARP_SIZE;
+use ut_kernels::fused::{MAX_TILE, Room};
 
 /// Most threads of a block on any device.
 pub const MAX_THREADS: u32 = 1024;
@@ -47,7 +48,7 @@ const fn block_x(name: &'static str, default: u32) -> Knob {
     }
 }
 
-const N_KNOBS: usize = 9;
+const N_KNOBS: usize = 13;
 
 /// The knobs, in the order in which the kernels run.
 pub const KNOBS: [Knob; N_KNOBS] = [
@@ -92,6 +93,34 @@ pub const KNOBS: [Knob; N_KNOBS] = [
         candidates: &[32, 64, 96, 128, 256, 512],
     },
     block_x("decode.block_x", 128),
+    block_x("fused.block_x", 256),
+    Knob {
+        name: "fused.tile",
+        about: "clusters of an event that are kept in shared memory; an event with more is clustered twice",
+        min: 0,
+        max: MAX_TILE,
+        step: 64,
+        default: 1536,
+        candidates: &[0, 1024, 1280, 1536, 2048, 3072],
+    },
+    Knob {
+        name: "fused.stage",
+        about: "bytes of an event that are staged in shared memory (Allen layout); what is beyond is read in place",
+        min: 0,
+        max: 64 << 10,
+        step: 512,
+        default: 20 << 10,
+        candidates: &[0, 12 << 10, 16 << 10, 20 << 10, 24 << 10, 32 << 10],
+    },
+    Knob {
+        name: "fused.count_first",
+        about: "1: a launch before counts the hits of each event; 0: events look back at those before them",
+        min: 0,
+        max: 1,
+        step: 1,
+        default: 0,
+        candidates: &[0, 1],
+    },
 ];
 
 /// A value for every knob.
@@ -181,6 +210,19 @@ impl LaunchParams {
         self.at(8)
     }
 
+    /// Threads of a block of the one-launch kernel.
+    pub const fn fused_block_x(&self) -> u32 {
+        self.at(9)
+    }
+    /// What the one-launch kernel keeps in shared memory.
+    pub const fn fused_room(&self) -> Room {
+        Room { tile: self.at(10), stage: self.at(11) }
+    }
+    /// Whether the hits of each event are counted by a launch before.
+    pub const fn fused_count_first(&self) -> bool {
+        self.at(12) != 0
+    }
+
     /// The value of a knob, by name.
     pub fn get(&self, name: &str) -> Option<u32> {
         KNOBS.iter().position(|knob| knob.name == name).map(|i| self.at(i))
@@ -249,7 +291,7 @@ mod tests {
     #[test]
     fn a_setting_reaches_its_accessor() {
         let mut params = LaunchParams::default();
-        let accessors: [(&str, Accessor, u32); 9] = [
+        let accessors: [(&str, Accessor, u32); 13] = [
             ("count.block_x", LaunchParams::count_block_x, 32),
             ("count.bins", LaunchParams::count_bins, 8),
             ("scan.block_x", LaunchParams::scan_block_x, 64),
@@ -259,6 +301,10 @@ mod tests {
             ("sort.block_x", LaunchParams::sort_block_x, 192),
             ("sort.run", LaunchParams::sort_run, 224),
             ("decode.block_x", LaunchParams::decode_block_x, 1024),
+            ("fused.block_x", LaunchParams::fused_block_x, 96),
+            ("fused.tile", |p| p.fused_room().tile, 64),
+            ("fused.stage", |p| p.fused_room().stage, 512),
+            ("fused.count_first", |p| u32::from(p.fused_count_first()), 1),
         ];
         for (name, get, value) in accessors {
             params.set_from(&format!("{name}={value}")).unwrap();

@@ -9,8 +9,10 @@ pub mod knobs;
 pub mod launch;
 pub mod occupancy;
 mod options;
+mod pipeline;
 pub mod plan;
 pub mod ptx;
+pub mod rank_tables;
 pub mod reference;
 mod report;
 
@@ -18,6 +20,7 @@ pub use hits::{UtHits, UtHitsMut};
 pub use kind::{Backend, UnknownBackend};
 pub use knobs::{KnobError, Knobs};
 pub use options::{DecodeOptions, Flip, Position};
+pub use pipeline::{Pipeline, UnknownPipeline};
 pub use report::BatchReport;
 pub use ut_kernels::report::{Count, EventReport, Kind};
 

@@ -8,16 +8,21 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use ut_kernels::switches::{BatchLayout, Switches};
 
+use super::chip::{Chip, Filled};
 use super::contest::{Variant, measure};
+use super::modes::{KernelTime, Mode, OnGpu};
 use super::sample::{Expected, Sample};
 use super::work::{METRICS, Work};
 use super::{Change, Spread};
+use crate::backend::cuda::CudaConfig;
 use crate::backend::emulated::EmulatedConfig;
 use crate::backend::launch::LaunchParams;
-use crate::backend::ptx::{Kernel, Resources};
-use crate::backend::{DecodeError, DecodeOptions, Decoder};
+use crate::backend::{DecodeError, DecodeOptions};
 use crate::detector::{BankVersion, DetectorTables};
 use crate::input::Layout;
+
+/// Passes over which the kernels are timed one by one.
+const KERNEL_PASSES: usize = 10;
 
 /// A step of the merge request's table (spec section 5): events a second of Allen's sequence
 /// `trackmatching_veloscifi_and_utdecoding` on an RTX A5000, of which the decoding is a part.
@@ -109,6 +114,8 @@ pub struct MeasuredRate {
     pub change: Option<Change>,
     /// The change to the first rung.
     pub change_to_first: Option<Change>,
+    /// On a GPU, its kernels by name, by the device's own clock, on one stream.
+    pub kernels: Vec<KernelTime>,
 }
 
 /// One rung.
@@ -139,8 +146,8 @@ pub struct Ladder<'a> {
     pub options: DecodeOptions,
     /// Launch parameters of all rungs.
     pub launch: LaunchParams,
-    /// Architecture of which registers and occupancy are told.
-    pub arch: &'a str,
+    /// Of which registers and occupancy are told.
+    pub chip: &'a Chip,
 }
 
 /// Why the ladder was not climbed.
@@ -165,13 +172,17 @@ pub enum AblationError {
     /// The reference failed.
     #[error("the reference")]
     Reference(#[source] DecodeError),
+    /// The rungs were not compiled for such a sample.
+    #[error("the rungs were compiled for v5 banks in Allen layout: take such a sample, or --backend emulated")]
+    NotCompiled,
     /// A backend that has rungs failed while they were measured.
     #[error("measuring")]
     Measure(#[source] DecodeError),
 }
 
-/// Makes the decoder of a rung, by its number: how a GPU backend plugs in.
-pub type RungDecoder<'a> = dyn Fn(usize, Switches) -> Result<Box<dyn Decoder>, DecodeError> + 'a;
+/// Makes what is measured of a rung, by its number, and holds its hits against what is expected: the inner error says what
+/// differs.
+pub type RungVariant<'a> = dyn Fn(usize, &Expected) -> Result<Result<Variant, String>, DecodeError> + 'a;
 
 impl Ladder<'_> {
     fn layout(&self) -> BatchLayout {
@@ -195,7 +206,6 @@ impl Ladder<'_> {
     /// When a rung cannot be run, or gives other bits than the reference.
     pub fn count(&self, mut tick: impl FnMut(usize)) -> Result<Vec<Rung>, AblationError> {
         let expected = self.expected()?;
-        let resources = Resources::committed().ok();
         let mut rungs: Vec<Rung> = Vec::new();
         for (i, (name, switches)) in self.rungs().into_iter().enumerate() {
             let work = self.work_of(name, switches, &expected)?;
@@ -206,7 +216,7 @@ impl Ladder<'_> {
             };
             let before = rungs.last().and_then(|rung| rung.work.as_ref());
             let counted = counted(&work, &plain, before);
-            rungs.push(self.rung(i, name, resources.as_ref(), Some(counted), None));
+            rungs.push(self.rung(i, name, Some(counted), None));
             tick(i + 1);
         }
         Ok(rungs)
@@ -219,22 +229,20 @@ impl Ladder<'_> {
             .map_err(|difference| AblationError::Wrong { rung, difference })
     }
 
-    /// Measures every rung with decoders that `decoder` makes, interleaved, for `duration` altogether.
+    /// Measures what `variant` makes of every rung, interleaved, for `duration` altogether.
     ///
     /// # Errors
     /// When a rung cannot be run, or gives other bits than the reference.
     pub fn measure(
         &self,
-        decoder: &RungDecoder<'_>,
+        variant: &RungVariant<'_>,
         duration: Duration,
         tick: impl FnMut(Duration),
     ) -> Result<Vec<Rung>, AblationError> {
         let expected = self.expected()?;
-        let resources = Resources::committed().ok();
         let mut variants = Vec::new();
-        for (i, (rung, switches)) in self.rungs().into_iter().enumerate() {
-            let make = || decoder(i, switches);
-            let variant = Variant::checked(self.sample, self.tables, 1, make, Some(&expected))
+        for (i, (rung, _)) in self.rungs().into_iter().enumerate() {
+            let variant = variant(i, &expected)
                 .map_err(|source| AblationError::Decode { rung, source })?
                 .map_err(|difference| AblationError::Wrong { rung, difference })?;
             variants.push(variant);
@@ -246,70 +254,87 @@ impl Ladder<'_> {
                 events_per_second: Spread::of(&rates[i]),
                 change: change(i.saturating_sub(1)),
                 change_to_first: change(0),
+                kernels: Vec::new(),
             };
-            self.rung(i, name, resources.as_ref(), None, Some(measured))
+            self.rung(i, name, None, Some(measured))
         };
         Ok(self.rungs().into_iter().enumerate().map(rung).collect())
     }
 
-    fn rung(
+    /// Measures the kernels of every rung on a GPU, device-resident, on `streams` streams, for `duration` altogether;
+    /// then each kernel by the device's own clock.
+    ///
+    /// # Errors
+    /// As [`measure`](Self::measure); and for samples other than of v5 banks in Allen layout, for which alone the rungs
+    /// were compiled.
+    pub fn measure_on_gpu(
         &self,
-        i: usize,
-        name: &str,
-        resources: Option<&Resources>,
-        work: Option<CountedWork>,
-        measured: Option<MeasuredRate>,
-    ) -> Rung {
+        streams: usize,
+        duration: Duration,
+        tick: impl FnMut(Duration),
+    ) -> Result<Vec<Rung>, AblationError> {
+        if !self.is_compiled() {
+            return Err(AblationError::NotCompiled);
+        }
+        let configs: Vec<CudaConfig> = (0..self.rungs().len())
+            .map(|i| CudaConfig { launch: self.launch, rung: Some(rung_variant(i)), ..CudaConfig::default() })
+            .collect();
+        let gpu = |i: usize| OnGpu {
+            sample: self.sample,
+            tables: self.tables,
+            options: self.options,
+            config: &configs[i],
+            streams,
+        };
+        let variant = |i: usize, expected: &Expected| match gpu(i).variant(Mode::DeviceResident, Some(expected))? {
+            Ok(variant) => variant.warmed().map(Ok),
+            Err(difference) => Ok(Err(difference)),
+        };
+        let mut rungs = self.measure(&variant, duration, tick)?;
+        for (i, measured) in rungs.iter_mut().filter_map(|rung| rung.measured.as_mut()).enumerate() {
+            measured.kernels = gpu(i).kernel_times(KERNEL_PASSES).map_err(AblationError::Measure)?;
+        }
+        Ok(rungs)
+    }
+
+    /// Whether there are kernels of the rungs for this sample.
+    pub fn is_compiled(&self) -> bool {
+        self.tables.boards.version == BankVersion::V5 && self.layout() == BatchLayout::Allen
+    }
+
+    fn rung(&self, i: usize, name: &str, work: Option<CountedWork>, measured: Option<MeasuredRate>) -> Rung {
         let published = published(name);
         Rung {
             rung: name.to_owned(),
             work,
             measured,
-            resources: resources.map_or_else(Vec::new, |resources| self.resources(i, resources)),
+            resources: self.resources(i),
             published_events_per_second: published.map(|(rate, _)| rate),
             published_change_percent: published.and_then(|(_, change)| change),
         }
     }
 
     /// Registers and occupancy of a rung; only v5 in Allen layout was compiled rung by rung.
-    fn resources(&self, i: usize, resources: &Resources) -> Vec<KernelResources> {
-        let version = self.tables.boards.version;
-        if version != BankVersion::V5 || self.layout() != BatchLayout::Allen {
+    fn resources(&self, i: usize) -> Vec<KernelResources> {
+        if !self.is_compiled() {
             return Vec::new();
         }
-        let variant = format!("v5_allen__rung{i}");
-        let (n_boards, n_groups) = (self.tables.boards.n_boards() as u32, self.tables.n_groups as u32);
-        let of = |kernel: Kernel| {
-            let usage = resources.of(kernel, &variant, self.arch)?;
-            let threads = threads(kernel, &self.launch);
-            let shared = kernel.shared_bytes(version, n_boards, n_groups);
-            let occupancy = usage.occupancy(threads, shared)?;
-            Some(KernelResources {
-                kernel: kernel.name().to_owned(),
-                threads,
-                registers: usage.registers,
-                shared: usage.shared + shared,
-                occupancy: occupancy.share,
-                limit: occupancy.limit.name().to_owned(),
-            })
+        let filled = self.chip.filled(&rung_variant(i), self.launch, self.tables);
+        let of = |Filled { kernel, threads, registers, shared, occupancy }: Filled| KernelResources {
+            kernel: kernel.name().to_owned(),
+            threads,
+            registers,
+            shared,
+            occupancy: occupancy.share,
+            limit: occupancy.limit.name().to_owned(),
         };
-        Kernel::ALL.into_iter().filter_map(of).collect()
+        filled.into_iter().map(of).collect()
     }
 }
 
-/// Threads of a kernel's block.
-pub const fn threads(kernel: Kernel, launch: &LaunchParams) -> u32 {
-    match kernel {
-        Kernel::CountHits => launch.count_block_x(),
-        Kernel::PrefixSumTiles | Kernel::PrefixSumOffsets => launch.scan_block_x(),
-        Kernel::ClusterAndPredecode => {
-            let (x, y) = launch.cluster_block();
-            x * y
-        }
-        Kernel::CompressAndMakeKeys => launch.compress_block_x(),
-        Kernel::FindPermutation => launch.sort_block_x(),
-        Kernel::DecodeInOrder => launch.decode_block_x(),
-    }
+/// The variant of [`Unit::LADDER`](crate::backend::ptx::Unit::LADDER) that is rung `i`.
+pub fn rung_variant(i: usize) -> String {
+    format!("v5_allen__rung{i}")
 }
 
 fn counted(work: &Work, plain: &Work, before: Option<&CountedWork>) -> CountedWork {
@@ -340,6 +365,7 @@ fn counted(work: &Work, plain: &Work, before: Option<&CountedWork>) -> CountedWo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::occupancy::Architecture;
 
     #[test]
     fn every_rung_has_its_published_step_and_the_steps_are_in_its_order() {
@@ -373,15 +399,16 @@ mod tests {
             tables: &tables,
             options: DecodeOptions::default(),
             launch: LaunchParams::default(),
-            arch: "sm_86",
+            chip: &Chip::of(Architecture::named("sm_86").unwrap()),
         };
         let asked = std::cell::RefCell::new(Vec::new());
-        let decoder = |i: usize, switches: Switches| {
-            asked.borrow_mut().push((i, switches.opportunistic));
-            crate::Backend::Cpu.decoder(&tables, DecodeOptions::default(), 1)
+        let variant = |i: usize, expected: &Expected| {
+            asked.borrow_mut().push(i);
+            let decoder = || crate::Backend::Cpu.decoder(&tables, DecodeOptions::default(), 1);
+            Variant::checked(ladder.sample, &tables, 1, decoder, Some(expected))
         };
-        let rungs = ladder.measure(&decoder, Duration::ZERO, |_| ()).unwrap();
-        assert_eq!(*asked.borrow(), (0..7).map(|i| (i, i == 6)).collect::<Vec<_>>());
+        let rungs = ladder.measure(&variant, Duration::ZERO, |_| ()).unwrap();
+        assert_eq!(*asked.borrow(), (0..7).collect::<Vec<_>>());
         for (i, rung) in rungs.iter().enumerate() {
             let measured = rung.measured.as_ref().unwrap();
             assert!(measured.events_per_second.median > 0.0 && rung.work.is_none());
@@ -389,7 +416,8 @@ mod tests {
             assert!(measured.change.as_ref().is_none_or(|change| change.blocks == 3));
             assert_eq!(rung.resources.len(), 7);
         }
-        let refuse = |_, _| Err(DecodeError::Device { backend: "cuda", message: "no GPU".to_owned() });
+        let refuse =
+            |_: usize, _: &Expected| Err(DecodeError::Device { backend: "cuda", message: "no GPU".to_owned() });
         let error = ladder.measure(&refuse, Duration::ZERO, |_| ()).unwrap_err();
         assert_eq!(error.to_string(), "rung board-table");
     }

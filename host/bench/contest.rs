@@ -8,6 +8,7 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use super::Digest;
 use super::sample::{Expected, Sample};
 use crate::backend::{BatchReport, Count, DecodeError, Decoder, UtHits};
 use crate::detector::DetectorTables;
@@ -19,7 +20,27 @@ pub const REPETITION: Duration = Duration::from_millis(100);
 /// Rounds that are made however short the duration.
 pub const MIN_ROUNDS: usize = 6;
 
-/// One thread's own things.
+/// What a thread does over and over.
+pub trait Job: Send {
+    /// Batches of a pass.
+    fn batches(&self) -> usize;
+
+    /// Does batch `i`; batches are done in order.
+    ///
+    /// # Errors
+    /// When a decoder fails.
+    fn batch(&mut self, i: usize) -> Result<(), DecodeError>;
+
+    /// Does all of them.
+    ///
+    /// # Errors
+    /// When a decoder fails.
+    fn pass(&mut self) -> Result<(), DecodeError> {
+        (0..self.batches()).try_for_each(|i| self.batch(i))
+    }
+}
+
+/// A decoder with its batches and its room for hits, all of which a thread has to itself.
 struct Worker {
     decoder: Box<dyn Decoder>,
     hits: UtHits,
@@ -27,36 +48,37 @@ struct Worker {
     batches: Vec<EventBatch>,
 }
 
-impl Worker {
-    fn pass(&mut self) -> Result<(), DecodeError> {
-        for batch in &self.batches {
-            self.decoder.decode(batch.view(), &mut self.hits, &mut self.report)?;
-        }
-        Ok(())
+impl Job for Worker {
+    fn batches(&self) -> usize {
+        self.batches.len()
+    }
+
+    fn batch(&mut self, i: usize) -> Result<(), DecodeError> {
+        self.decoder.decode(self.batches[i].view(), &mut self.hits, &mut self.report)
     }
 }
 
-/// Begin and end of `passes` passes that begin when all threads have come to `barrier`.
-fn timed(worker: &mut Worker, passes: usize, barrier: &Barrier) -> Result<(Instant, Instant), DecodeError> {
-    barrier.wait();
-    let start = Instant::now();
-    for _ in 0..passes {
-        worker.pass()?;
-    }
-    Ok((start, Instant::now()))
-}
-
-/// Something to be measured: a decoder on each of some threads, and a sample.
-pub struct Variant {
-    workers: Vec<Worker>,
-    events: usize,
-    passes: usize,
-    /// Hits of a pass.
+/// What a thread decodes in a pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Events.
+    pub events: usize,
+    /// Hits.
     pub hits: u64,
-    /// Strips (v4: cluster words) of a pass.
+    /// Strips (v4: cluster words).
     pub strips: u64,
-    /// Events of a pass in which something is wrong.
+    /// Events in which something is wrong.
     pub events_with_trouble: usize,
+    /// The digest of a pass.
+    pub digest: Digest,
+}
+
+/// Something to be measured: a job on each of some threads.
+pub struct Variant {
+    jobs: Vec<Box<dyn Job>>,
+    passes: usize,
+    /// What each of them decodes in a pass.
+    pub contents: Contents,
 }
 
 impl Variant {
@@ -86,6 +108,39 @@ impl Variant {
         decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
         expected: Option<&Expected>,
     ) -> Result<Result<Self, String>, DecodeError> {
+        match Self::cold(sample, tables, threads, decoder, expected)? {
+            Ok(variant) => variant.warmed().map(Ok),
+            Err(difference) => Ok(Err(difference)),
+        }
+    }
+
+    /// These jobs, a thread each, with `contents` in a pass of each.
+    pub fn of(jobs: Vec<Box<dyn Job>>, contents: Contents) -> Self {
+        Self { jobs, passes: 1, contents }
+    }
+
+    /// Finds the passes that a repetition takes to last [`REPETITION`], which warms up, too.
+    ///
+    /// # Errors
+    /// When a job fails.
+    pub fn warmed(mut self) -> Result<Self, DecodeError> {
+        while self.time(self.passes)? < REPETITION && self.passes < 1 << 20 {
+            self.passes *= 2;
+        }
+        Ok(self)
+    }
+
+    /// As [`checked`](Self::checked), but not warmed up, and with repetitions of a single pass.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn cold(
+        sample: &Sample,
+        tables: &DetectorTables,
+        threads: usize,
+        decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
+        expected: Option<&Expected>,
+    ) -> Result<Result<Self, String>, DecodeError> {
         let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
         let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
         let worker = || {
@@ -97,28 +152,32 @@ impl Variant {
             })
         };
         let mut workers = (0..threads.max(1)).map(|_| worker()).collect::<Result<Vec<Worker>, DecodeError>>()?;
-        let (mut hits, mut strips, mut events_with_trouble) = (0, 0, 0);
-        for (i, batch) in sample.batches.iter().enumerate() {
+        let mut contents = Contents::default();
+        for batch in &sample.batches {
             let first = &mut workers[0];
             first.decoder.decode(batch.view(), &mut first.hits, &mut first.report)?;
-            if let Some(Err(difference)) = expected.map(|expected| expected.check(i, &first.hits, &first.report)) {
+            let range = contents.events..contents.events + batch.n_events;
+            contents.events = range.end;
+            if let Some(Err(difference)) = expected.map(|expected| expected.check(range, &first.hits, &first.report)) {
                 return Ok(Err(difference));
             }
-            hits += first.hits.len() as u64;
-            strips += first.report.total(Count::Strips);
-            events_with_trouble += first.report.events.iter().filter(|event| event.has_trouble()).count();
+            contents.digest.add(&first.hits, &first.report);
+            contents.hits += first.hits.len() as u64;
+            contents.strips += first.report.total(Count::Strips);
+            contents.events_with_trouble += first.report.events.iter().filter(|event| event.has_trouble()).count();
         }
-        let mut variant = Self { workers, events: sample.events, passes: 1, hits, strips, events_with_trouble };
-        // Warms up, too.
-        while variant.timed_repetition()?.0 < REPETITION && variant.passes < 1 << 20 {
-            variant.passes *= 2;
-        }
-        Ok(Ok(variant))
+        let job = |worker| -> Box<dyn Job> { Box::new(worker) };
+        Ok(Ok(Self::of(workers.into_iter().map(job).collect(), contents)))
     }
 
     /// Threads at work.
     pub fn threads(&self) -> usize {
-        self.workers.len()
+        self.jobs.len()
+    }
+
+    /// Events that all threads together decode in a pass.
+    pub fn events(&self) -> usize {
+        self.contents.events * self.jobs.len()
     }
 
     /// One repetition: its rate in events a second over all threads.
@@ -126,27 +185,55 @@ impl Variant {
     /// # Errors
     /// When a decoder fails.
     pub fn repetition(&mut self) -> Result<f64, DecodeError> {
-        Ok(self.timed_repetition()?.1)
+        let taken = self.time(self.passes)?;
+        Ok((self.events() * self.passes) as f64 / taken.as_secs_f64().max(1e-9))
     }
 
-    fn timed_repetition(&mut self) -> Result<(Duration, f64), DecodeError> {
-        let barrier = Barrier::new(self.workers.len());
-        let (barrier, passes) = (&barrier, self.passes);
-        let spans = std::thread::scope(|scope| {
-            let start = |worker| scope.spawn(move || timed(worker, passes, barrier));
-            let threads: Vec<_> = self.workers.iter_mut().map(start).collect();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<_, DecodeError>>| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            threads.into_iter().map(join).collect::<Result<Vec<(Instant, Instant)>, DecodeError>>()
-        })?;
-        let (Some(start), Some(end)) = (spans.iter().map(|span| span.0).min(), spans.iter().map(|span| span.1).max())
-        else {
-            return Ok((REPETITION, 0.0));
+    /// How long each batch takes the first job while the others wait, in microseconds, from the batch in memory to the hits:
+    /// passes for at least [`REPETITION`].
+    ///
+    /// # Errors
+    /// When a decoder fails.
+    pub fn latencies(&mut self) -> Result<Vec<f64>, DecodeError> {
+        let mut times = Vec::new();
+        let Some(job) = self.jobs.first_mut().filter(|job| job.batches() > 0) else { return Ok(times) };
+        let start = Instant::now();
+        while start.elapsed() < REPETITION {
+            for i in 0..job.batches() {
+                let start = Instant::now();
+                job.batch(i)?;
+                times.push(start.elapsed().as_secs_f64() * 1e6);
+            }
+        }
+        Ok(times)
+    }
+
+    /// How long `passes` passes take, from the common start to the last thread's end.
+    ///
+    /// # Errors
+    /// When a decoder fails.
+    pub fn time(&mut self, passes: usize) -> Result<Duration, DecodeError> {
+        let barrier = Barrier::new(self.jobs.len());
+        let timed = |job: &mut Box<dyn Job>| -> Result<(Instant, Instant), DecodeError> {
+            barrier.wait();
+            let start = Instant::now();
+            (0..passes).try_for_each(|_| job.pass())?;
+            Ok((start, Instant::now()))
         };
-        let taken = end - start;
-        let events = self.events * passes * self.workers.len();
-        Ok((taken, events as f64 / taken.as_secs_f64().max(1e-9)))
+        let spans = if let [job] = &mut self.jobs[..] {
+            vec![timed(job)?]
+        } else {
+            std::thread::scope(|scope| {
+                let timed = &timed;
+                let threads: Vec<_> = self.jobs.iter_mut().map(|job| scope.spawn(move || timed(job))).collect();
+                let join = |thread: std::thread::ScopedJoinHandle<'_, Result<_, DecodeError>>| {
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                };
+                threads.into_iter().map(join).collect::<Result<Vec<_>, DecodeError>>()
+            })?
+        };
+        let (start, end) = (spans.iter().map(|span| span.0).min(), spans.iter().map(|span| span.1).max());
+        Ok(end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start))
     }
 }
 

@@ -1,337 +1,279 @@
-//! The CPU decoder as a device of the tuner: a launch is one pass over a sample.
+//! A decoder as a device of the tuner: a launch is one pass over a sample.
+//!
+//! ```no_run
+//! # use ut_decoding::{Backend, DecodeOptions, DetectorTables, EventBatch};
+//! use ut_decoding::bench::Setting;
+//! use ut_decoding::bench::decoding::{DecodeDevice, base};
+//! use ut_decoding::tuning::{Config, Device, Value};
+//! # fn tune(tables: &DetectorTables, events: Vec<EventBatch>) -> Result<(), Box<dyn std::error::Error>> {
+//! // Configurations of these knobs, in this order, such as those of a space with parameters of these names; all other
+//! // knobs are as in the setting.
+//! let setting = base(Backend::Cuda).with(Backend::Cuda, "batch=1000,streams=2")?;
+//! let mut device = DecodeDevice::new(Backend::Cuda, tables, DecodeOptions::default(), events)
+//!     .with_knobs(&["cluster.block_x", "cluster.block_y"], setting)?;
+//! let outcome = device.measure(&Config(vec![Value::Int(64), Value::Int(2)]), 3);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::time::{Duration, Instant};
 
-use super::Sample;
-use crate::backend::cpu::{CpuConfig, CpuDecoder, Simd};
-use crate::backend::reference::ReferenceDecoder;
-use crate::backend::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
+use super::contest::Variant;
+use super::modes::Mode;
+use super::sample::{Expected, Sample};
+use super::setting::{self, Setting, SettingError};
+use crate::backend::knobs::{parse_value, refused, words};
+use crate::backend::launch::Knob;
+use crate::backend::{Backend, DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
-use crate::input::{EventBatch, to_mep};
-use crate::tuning::online::{Counters, Elapsed, OnlineError, Options, Tuner};
+use crate::input::{EventBatch, Layout};
 use crate::tuning::{Config, Device, Failure, FailureKind, Outcome, Value};
 
-/// The knobs, in the order of a [`Config`], each with its default and the values that are worth trying.
-///
-/// - `batch`: events of a batch;
-/// - `chunk`: events that a thread takes at a time;
-/// - `layout`: `allen` or `mep`;
-/// - `simd`: `auto`, `scalar`, `avx2`, `avx512`;
-/// - `threads`: 0 is one a core.
-pub const KNOBS: [(&str, &str, &[&str]); 5] = [
-    ("batch", "256", &["64", "128", "256", "512", "1000"]),
-    ("chunk", "16", &["1", "4", "8", "16", "32", "64"]),
-    ("layout", "allen", &["allen", "mep"]),
-    ("simd", "auto", &["auto", "scalar", "avx2", "avx512"]),
-    ("threads", "0", &["0", "1"]),
-];
+/// Configurations that an on-line tuner may choose from, at the most, before it varies the knobs of one kernel at a time.
+const MOST_CHOICES: usize = 500;
 
-/// A setting that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KnobError {
-    /// Not of the form name=value.
-    #[error("{0:?} is not of the form name=value")]
-    Form(String),
-    /// No such knob.
-    #[error("the CPU decoder has no knob called {0:?}; it has batch, chunk, layout, simd and threads")]
-    Unknown(String),
-    /// Given twice.
-    #[error("{0} is given twice")]
-    Twice(String),
-    /// No such value.
-    #[error("{name} cannot be {value:?}: {expected}")]
-    Value {
-        /// The knob.
-        name: &'static str,
-        /// What was given.
-        value: String,
-        /// What would be possible.
-        expected: &'static str,
-    },
+/// What configurations differ from, and what is used where nothing is set: one decoder, on the CPU with a thread a core, on a
+/// GPU one a stream.
+pub fn base(backend: Backend) -> Setting {
+    let mut setting = Setting::default();
+    match backend {
+        Backend::Cpu => setting.knobs.cpu.threads = 0,
+        Backend::Cuda => setting.threads = setting::STREAMS.default as usize,
+        Backend::Reference | Backend::Emulated => (),
+    }
+    setting
 }
 
-/// The configuration that text like `batch=512,simd=scalar` means; what is not named has its default, so that the empty
-/// text is the default configuration.
+/// The knobs of a [`Config`] that [`parse`] makes, in its order: all of the backend's, but that on the CPU one decoder is
+/// measured, whose threads are `cpu.threads`.
+pub fn knobs(backend: Backend) -> Vec<&'static Knob> {
+    setting::knobs(backend).filter(|knob| knob.name != setting::THREADS.name).collect()
+}
+
+/// The configuration that text like `batch=512,cpu.simd=scalar` means; what is not named has its default, so that the
+/// empty text is the default configuration.
 ///
 /// # Errors
 /// Unknown names and values.
-pub fn parse(text: &str) -> Result<Config, KnobError> {
-    let mut given: BTreeMap<&str, &str> = BTreeMap::new();
-    for setting in text.split(',').map(str::trim).filter(|setting| !setting.is_empty()) {
-        let (name, value) = setting.split_once('=').ok_or_else(|| KnobError::Form(setting.to_owned()))?;
-        let (name, value) = (name.trim(), value.trim());
-        if !KNOBS.iter().any(|(knob, ..)| *knob == name) {
-            return Err(KnobError::Unknown(name.to_owned()));
-        }
-        if given.insert(name, value).is_some() {
-            return Err(KnobError::Twice(name.to_owned()));
-        }
-    }
-    let value = |(name, default, _): &(&'static str, &str, &[&str])| -> Value {
-        let text = given.get(name).copied().unwrap_or(default);
-        text.parse().map_or_else(|_| Value::Text(text.to_owned()), Value::Int)
+pub fn parse(backend: Backend, text: &str) -> Result<Config, SettingError> {
+    let setting = read(backend, text)?;
+    Ok(Config(knobs(backend).into_iter().map(|knob| value(&setting, knob)).collect()))
+}
+
+/// [`base`] with what a text changes; `threads` is short for `cpu.threads` here.
+fn read(backend: Backend, text: &str) -> Result<Setting, SettingError> {
+    let whole = |setting: &str| match setting.split_once('=') {
+        Some((name, value)) if backend == Backend::Cpu && name.trim() == "threads" => format!("cpu.threads={value}"),
+        _ => setting.to_owned(),
     };
-    let config = Config(KNOBS.iter().map(value).collect());
-    Settings::of(&config)?;
-    Ok(config)
+    base(backend).with(backend, &text.split(',').map(whole).collect::<Vec<_>>().join(","))
 }
 
 /// A configuration as [`parse`] reads it.
-pub fn name(config: &Config) -> String {
-    let mut text = String::new();
-    for ((name, ..), value) in KNOBS.iter().zip(&config.0) {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{}{name}={value}", if text.is_empty() { "" } else { "," });
+pub fn name(backend: Backend, config: &Config) -> String {
+    let named = knobs(backend).into_iter().zip(&config.0).map(|(knob, value)| format!("{}={value}", knob.name));
+    named.collect::<Vec<_>>().join(",")
+}
+
+/// The value of a knob as a tuner has it: a word where the knob has words, else a number.
+pub fn value(setting: &Setting, knob: &Knob) -> Value {
+    let number = setting.get(knob.name);
+    let word = words(knob.name).get(number as usize);
+    word.map_or_else(|| Value::Int(i64::from(number)), |word| Value::Text((*word).to_owned()))
+}
+
+/// `setting` with the values that `config` gives `knobs`.
+///
+/// # Errors
+/// Values that cannot be, knobs that contradict each other.
+pub fn setting_of(
+    backend: Backend,
+    knobs: &[&'static Knob],
+    config: &Config,
+    mut setting: Setting,
+) -> Result<Setting, SettingError> {
+    if config.0.len() != knobs.len() {
+        return Err(SettingError::Form(format!("{:?}", config.0)));
     }
-    text
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Settings {
-    batch: usize,
-    mep: bool,
-    cpu: CpuConfig,
-}
-
-impl Settings {
-    fn of(config: &Config) -> Result<Self, KnobError> {
-        let wrong = |name, value: &Value, expected| KnobError::Value { name, value: value.to_string(), expected };
-        let get = |i: usize| config.0.get(i).cloned().unwrap_or_else(|| Value::Text(KNOBS[i].1.to_owned()));
-        let number = |i: usize, least: i64, most: i64, expected| match get(i) {
-            Value::Int(n) if (least..=most).contains(&n) => Ok(n as usize),
-            other => Err(wrong(KNOBS[i].0, &other, expected)),
+    for (knob, value) in knobs.iter().zip(&config.0) {
+        let number = match value {
+            Value::Int(number) => u32::try_from(*number).map_err(|_| refused(knob, number))?,
+            Value::Text(word) => parse_value(knob, word)?,
+            other => return Err(refused(knob, other).into()),
         };
-        Ok(Self {
-            batch: number(0, 1, 1 << 20, "a number of events from 1 to 1048576")?,
-            mep: match get(2).to_string().as_str() {
-                "allen" => false,
-                "mep" => true,
-                _ => return Err(wrong("layout", &get(2), "allen or mep")),
-            },
-            cpu: CpuConfig {
-                chunk: number(1, 1, 1 << 20, "a number of events from 1 to 1048576")?,
-                simd: match get(3).to_string().as_str() {
-                    "auto" => Simd::Auto,
-                    "scalar" => Simd::Scalar,
-                    "avx2" => Simd::Avx2,
-                    "avx512" => Simd::Avx512,
-                    _ => return Err(wrong("simd", &get(3), "auto, scalar, avx2 or avx512")),
-                },
-                threads: number(4, 0, 1024, "a number from 0 to 1024")?,
-            },
-        })
+        setting.set(backend, knob.name, number)?;
     }
+    setting.knobs.validate()?;
+    Ok(setting)
 }
 
-/// All configurations of the values that are worth trying in `batch`, `chunk` and `simd`, as far as this CPU has the
-/// instructions; the default is among them. Layout and threads are the caller's to choose, and stay as in `base`.
-pub fn choices(base: &Config) -> Vec<Config> {
-    let mut all = vec![base.clone()];
-    for (place, (_, _, values)) in
-        KNOBS.iter().enumerate().filter(|(_, knob)| matches!(knob.0, "batch" | "chunk" | "simd"))
-    {
-        let mut longer = Vec::new();
-        for config in &all {
-            for value in *values {
+/// Configurations worth trying from `default` on, which is among them: all combinations of the candidates, or, where those
+/// are too many, all of the knobs of one kernel at a time. Layout, threads and streams are the caller's to choose, and
+/// stay.
+pub fn choices(backend: Backend, default: &Config) -> Vec<Config> {
+    let knobs = knobs(backend);
+    let free = |knob: &Knob| !matches!(knob.name, "layout" | "cpu.threads" | "streams");
+    let place = |knob: &Knob| knob.name.split_once('.').map_or(knob.name, |(place, _)| place);
+    let combinations = |of: &dyn Fn(&Knob) -> bool| {
+        let mut all = vec![default.clone()];
+        for (i, knob) in knobs.iter().enumerate().filter(|(_, knob)| free(knob) && of(knob)) {
+            let values = knob.candidates.iter().map(|&number| {
+                let mut setting = Setting::default();
+                setting.set(backend, knob.name, number).map(|()| value(&setting, knob))
+            });
+            let values: Vec<Value> = values.filter_map(Result::ok).collect();
+            let with = |config: &Config, value: &Value| {
                 let mut config = config.clone();
-                config.0[place] = value.parse().map_or_else(|_| Value::Text((*value).to_owned()), Value::Int);
-                longer.push(config);
-            }
+                config.0[i] = value.clone();
+                config
+            };
+            all = all.iter().flat_map(|config| values.iter().map(move |value| with(config, value))).collect();
         }
-        all = longer;
-    }
-    all.retain(|config| Settings::of(config).is_ok_and(|settings| settings.cpu.simd.resolve().is_some()));
-    if !all.contains(base) {
-        all.insert(0, base.clone());
+        all
+    };
+    let number: usize = knobs.iter().filter(|knob| free(knob)).map(|knob| knob.candidates.len()).product();
+    let mut all = vec![default.clone()];
+    let mut places: Vec<&str> = knobs.iter().map(|knob| place(knob)).collect();
+    places.dedup();
+    let candidates = if number <= MOST_CHOICES {
+        combinations(&|_| true)
+    } else {
+        places.iter().flat_map(|wanted| combinations(&|knob: &Knob| place(knob) == *wanted)).collect()
+    };
+    for config in candidates {
+        let can = |setting: Setting| backend != Backend::Cpu || setting.knobs.cpu.simd.resolve().is_some();
+        if setting_of(backend, &knobs, &config, base(backend)).is_ok_and(can) && !all.contains(&config) {
+            all.push(config);
+        }
     }
     all
 }
 
-struct Prepared {
-    decoder: CpuDecoder,
-    sample: Sample,
-    hits: UtHits,
-    report: BatchReport,
-}
-
-/// Measures configurations of the CPU decoder on a sample. Before its first launch each one is checked, hit by hit and
+/// Measures configurations of a backend's decoder on a sample. Before its first launch each one is checked, hit by hit and
 /// bit by bit, against the reference decoder.
 pub struct DecodeDevice<'t> {
+    backend: Backend,
     tables: &'t DetectorTables,
     options: DecodeOptions,
     events: Vec<EventBatch>,
-    prepared: BTreeMap<String, Prepared>,
-    expected: Option<Vec<u64>>,
+    knobs: Vec<&'static Knob>,
+    setting: Setting,
+    mode: Mode,
+    prepared: BTreeMap<String, Variant>,
+    expected: Vec<(Layout, Expected)>,
 }
 
 impl<'t> DecodeDevice<'t> {
-    /// A device that decodes `events` over and over.
-    pub const fn new(tables: &'t DetectorTables, options: DecodeOptions, events: Vec<EventBatch>) -> Self {
-        Self { tables, options, events, prepared: BTreeMap::new(), expected: None }
-    }
-
-    fn prepare(&mut self, config: &Config) -> Result<(), Failure> {
-        let fail = |kind| move |error: &dyn std::error::Error| Failure { kind, message: error.to_string() };
-        let settings = Settings::of(config).map_err(|error| fail(FailureKind::Constraint)(&error))?;
-        let mut sample = Sample::new(&self.events, settings.batch);
-        let expected = if let Some(expected) = &self.expected {
-            expected
-        } else {
-            let mut reference = ReferenceDecoder::new(self.tables, self.options);
-            let (mut hits, mut report) = room(&sample, self.tables);
-            let marks = marks(&mut reference, &sample, &mut hits, &mut report);
-            self.expected.insert(marks.map_err(|error| fail(FailureKind::Launch)(&error))?)
-        };
-        if settings.mep {
-            sample = sample.transposed(to_mep).map_err(|error| fail(FailureKind::Declined)(&error))?;
-        }
-        let mut decoder = CpuDecoder::new(self.tables, self.options, settings.cpu)
-            .map_err(|error| fail(FailureKind::Launch)(&error))?;
-        let (mut hits, mut report) = room(&sample, self.tables);
-        let found =
-            marks(&mut decoder, &sample, &mut hits, &mut report).map_err(|error| fail(FailureKind::Launch)(&error))?;
-        // Larger batches hold a few events more, which are the first ones again.
-        if let Some(event) = found.iter().zip(expected.iter().cycle()).position(|(found, expected)| found != expected) {
-            let message = format!("the hits of event {event} of the sample are not those of the reference decoder");
-            return Err(Failure { kind: FailureKind::WrongResult, message });
-        }
-        self.prepared.insert(name(config), Prepared { decoder, sample, hits, report });
-        Ok(())
-    }
-}
-
-fn room(sample: &Sample, tables: &DetectorTables) -> (UtHits, BatchReport) {
-    let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
-    let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
-    (UtHits::with_capacity(max_events, tables.n_groups, max_hits), BatchReport::new())
-}
-
-/// A hash of each event's hits: of every bit, and of the ends of the groups.
-fn marks(
-    decoder: &mut dyn Decoder,
-    sample: &Sample,
-    hits: &mut UtHits,
-    report: &mut BatchReport,
-) -> Result<Vec<u64>, DecodeError> {
-    let mut marks = Vec::with_capacity(sample.events);
-    for batch in &sample.batches {
-        decoder.decode(batch.view(), hits, report)?;
-        for event in 0..hits.n_events() {
-            let mut mark = 0xCBF2_9CE4_8422_2325_u64;
-            let mut add = |word: u32| mark = (mark ^ u64::from(word)).wrapping_mul(0x100_0000_01B3).rotate_left(17);
-            for group in 0..hits.n_groups() {
-                let range = hits.range(event, group);
-                add(range.len() as u32);
-                for i in range {
-                    let floats = [
-                        hits.y_begin(),
-                        hits.y_end(),
-                        hits.z_at_y_eq0(),
-                        hits.x_at_y_eq0(),
-                        hits.dx_dy(),
-                        hits.weight(),
-                    ];
-                    for array in floats {
-                        add(array[i].to_bits());
-                    }
-                    add(hits.id()[i]);
-                }
-            }
-            marks.push(mark);
+    /// A device that decodes `events` over and over, with configurations of all of [`knobs`].
+    pub fn new(backend: Backend, tables: &'t DetectorTables, options: DecodeOptions, events: Vec<EventBatch>) -> Self {
+        Self {
+            backend,
+            tables,
+            options,
+            events,
+            knobs: knobs(backend),
+            setting: base(backend),
+            mode: Mode::DeviceResident,
+            prepared: BTreeMap::new(),
+            expected: Vec::new(),
         }
     }
-    Ok(marks)
-}
 
-/// What an on-line tuning of the decoder came to.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct OnlineRun {
-    /// What was used in the end.
-    pub chosen: Config,
-    /// Configurations it could choose from.
-    pub configurations: usize,
-    /// Whether it had converged.
-    pub complete: bool,
-    /// What it did.
-    pub counters: Counters,
-    /// Mean time for 1000 events over all launches, exploring ones included, ms.
-    pub mean_ms: f64,
-}
+    /// The same, on a GPU in another mode than device-resident, in which launch parameters show best.
+    #[must_use]
+    pub fn in_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self.prepared.clear();
+        self
+    }
 
-impl DecodeDevice<'_> {
-    /// Decodes for `duration` while an on-line tuner chooses the configuration of every pass, from `default` on.
+    /// The same with configurations of the knobs of these names alone, in this order; all others are as in `setting`.
     ///
     /// # Errors
-    /// A default that cannot be used.
-    pub fn tune_online(
-        &mut self,
-        default: &Config,
-        options: Options,
-        duration: Duration,
-        mut tick: impl FnMut(Duration),
-    ) -> Result<OnlineRun, OnlineError> {
-        let configs = choices(default);
-        let (configurations, first) = (configs.len(), configs.iter().position(|config| config == default));
-        let tuner = Tuner::new(configs, first.unwrap_or(0), options)?;
-        let mut worker = tuner.worker();
-        let (mut sum, mut launches) = (0.0, 0_u32);
-        let start = Instant::now();
-        while start.elapsed() < duration {
-            let config = worker.begin().clone();
-            match self.measure(&config, 1) {
-                Outcome::Times(times) => {
-                    let time = times.first().copied().unwrap_or(f64::NAN);
-                    sum += time;
-                    launches += 1;
-                    worker.end(Elapsed(time));
-                }
-                Outcome::Failed(failure) if config == *default => {
-                    return Err(OnlineError::Banned { config, failure });
-                }
-                Outcome::Failed(failure) => worker.fail(failure),
-            }
-            tick(start.elapsed());
+    /// When the backend has no such knob.
+    pub fn with_knobs(mut self, names: &[&str], setting: Setting) -> Result<Self, SettingError> {
+        self.knobs = names.iter().map(|name| setting::knob(self.backend, name)).collect::<Result<_, _>>()?;
+        self.setting = setting;
+        self.prepared.clear();
+        Ok(self)
+    }
+
+    /// Everything that a configuration sets.
+    ///
+    /// # Errors
+    /// Values that cannot be, knobs that contradict each other.
+    pub fn setting_of(&self, config: &Config) -> Result<Setting, SettingError> {
+        setting_of(self.backend, &self.knobs, config, self.setting)
+    }
+
+    fn n_events(&self) -> usize {
+        self.events.iter().map(|batch| batch.n_events).sum()
+    }
+
+    /// Decodes the events in a layout with the reference decoder, which is slow: done by the first measurement of a
+    /// configuration in this layout if not before.
+    ///
+    /// # Errors
+    /// Events that cannot be laid out so, or not be decoded.
+    pub fn expect(&mut self, layout: Layout) -> Result<(), Failure> {
+        if self.expected.iter().any(|(other, _)| *other == layout) {
+            return Ok(());
         }
-        worker.poll();
-        Ok(OnlineRun {
-            chosen: tuner.best(),
-            configurations,
-            complete: tuner.is_complete(),
-            counters: tuner.counters(),
-            mean_ms: sum / f64::from(launches.max(1)),
-        })
+        let once = Setting { layout, ..Setting::default() }.sample(&self.events, self.n_events());
+        let once = once.map_err(|message| Failure { kind: FailureKind::Declined, message })?;
+        let expected = Expected::of(&once, self.tables, self.options);
+        let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
+        self.expected.push((layout, expected.map_err(launch)?));
+        Ok(())
+    }
+
+    fn prepare(&mut self, config: &Config) -> Result<Variant, Failure> {
+        let failure = |kind| move |message: String| Failure { kind, message };
+        let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
+        let setting = self.setting_of(config).map_err(|error| failure(FailureKind::Constraint)(error.to_string()))?;
+        let n_events = self.n_events();
+        self.expect(setting.layout)?;
+        let expected = self.expected.iter().find(|(layout, _)| *layout == setting.layout);
+        // To repeat events would teach nothing where nothing learns them by heart, and take its time.
+        let wanted = if self.backend == Backend::Emulated { n_events } else { Sample::enough(n_events, setting.batch) };
+        let sample = setting.sample(&self.events, wanted).map_err(failure(FailureKind::Declined))?;
+        let expected = expected.map(|(_, expected)| expected);
+        let make = || setting.variant(self.backend, self.mode, &sample, self.tables, self.options, expected);
+        let made = match make() {
+            // A device's memory may be full of the decoders that were kept.
+            Err(_) if !self.prepared.is_empty() => {
+                self.prepared.clear();
+                make()
+            }
+            made => made,
+        };
+        made.map_err(launch)?.map_err(failure(FailureKind::WrongResult))
     }
 }
 
 impl Device for DecodeDevice<'_> {
     fn name(&self) -> String {
-        super::Machine::this().cpu.unwrap_or_else(|| "unknown CPU".to_owned())
+        let of_gpu = || crate::backend::cuda::choose(&crate::backend::cuda::Cuda, 0).ok().map(|gpu| gpu.name);
+        let name = if self.backend == Backend::Cuda { of_gpu() } else { super::Machine::this().cpu };
+        name.unwrap_or_else(|| format!("unknown {}", self.backend))
     }
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        let key = name(config);
-        if !self.prepared.contains_key(&key)
-            && let Err(failure) = self.prepare(config)
-        {
-            return Outcome::Failed(failure);
+        let key = format!("{config:?}");
+        if !self.prepared.contains_key(&key) {
+            match self.prepare(config) {
+                Ok(variant) => self.prepared.insert(key.clone(), variant),
+                Err(failure) => return Outcome::Failed(failure),
+            };
         }
-        let Some(Prepared { decoder, sample, hits, report }) = self.prepared.get_mut(&key) else {
-            return Outcome::Times(Vec::new());
-        };
-        let mut times = Vec::with_capacity(launches);
-        for _ in 0..launches {
-            let start = Instant::now();
-            for batch in &sample.batches {
-                if let Err(error) = decoder.decode(batch.view(), hits, report) {
-                    return Outcome::Failed(Failure { kind: FailureKind::Launch, message: error.to_string() });
-                }
-            }
-            // Milliseconds for 1000 events: samples of different batch sizes may differ by a few events.
-            times.push(start.elapsed().as_secs_f64() * 1e6 / sample.events.max(1) as f64);
+        let Some(variant) = self.prepared.get_mut(&key) else { return Outcome::Times(Vec::new()) };
+        // Milliseconds for 1000 events: samples of different batch sizes may differ by a few events.
+        let events = variant.events().max(1) as f64;
+        let one = |_| Ok(variant.time(1)?.as_secs_f64() * 1e6 / events);
+        match (0..launches).map(one).collect::<Result<Vec<f64>, DecodeError>>() {
+            Ok(times) => Outcome::Times(times),
+            Err(error) => Outcome::Failed(Failure { kind: FailureKind::Launch, message: error.to_string() }),
         }
-        Outcome::Times(times)
     }
 }
 
@@ -341,34 +283,12 @@ mod tests {
     use crate::detector::{BankVersion, Grouping};
     use crate::input::{Bank, BatchBuilder, EventMeta, kind};
     use crate::synth::{self, Generator, Profile};
+    use crate::tuning::online::{Options, Tuner, drive};
+    use std::time::Duration;
 
-    #[test]
-    fn settings_are_read_and_named_and_nonsense_is_refused() {
-        let default = parse("").unwrap();
-        assert_eq!(name(&default), "batch=256,chunk=16,layout=allen,simd=auto,threads=0");
-        assert_eq!(parse(&name(&default)).unwrap(), default);
-        assert_eq!(name(&parse(" batch=1 , layout = mep").unwrap()), "batch=1,chunk=16,layout=mep,simd=auto,threads=0");
-        for (text, part) in [
-            ("batch", "name=value"),
-            ("bach=1", "no knob"),
-            ("batch=1,batch=2", "twice"),
-            ("batch=0", "1048576"),
-            ("batch=x", "1048576"),
-            ("simd=avx9", "avx512"),
-            ("layout=1", "mep"),
-            ("threads=-1", "1024"),
-        ] {
-            let error = parse(text).unwrap_err().to_string();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn every_configuration_is_checked_against_the_reference_before_it_is_timed() {
-        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();
+    fn events(n: usize) -> EventBatch {
         let mut builder = BatchBuilder::new();
-        for event in Generator::new(Profile::PpLow, BankVersion::V5, 1).take(5) {
+        for event in Generator::new(Profile::PpLow, BankVersion::V5, 1).take(n) {
             let banks = event.banks.iter().map(|(source_id, payload)| Bank {
                 kind: kind::UT,
                 version: Some(BankVersion::V5.byte()),
@@ -379,20 +299,103 @@ mod tests {
         }
         let mut batch = EventBatch::default();
         builder.finish(&mut batch);
-        let mut device = DecodeDevice::new(&tables, DecodeOptions::default(), vec![batch]);
+        batch
+    }
+
+    fn tables() -> DetectorTables {
+        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+        DetectorTables::new(boards, geometry, Grouping::default()).unwrap()
+    }
+
+    #[test]
+    fn configurations_are_read_and_named() {
+        for backend in Backend::ALL {
+            let default = parse(backend, "").unwrap();
+            assert_eq!(parse(backend, &name(backend, &default)), Ok(default.clone()));
+            assert_eq!(setting_of(backend, &knobs(backend), &default, Setting::default()), Ok(base(backend)));
+        }
+        let cpu = |text| name(Backend::Cpu, &parse(Backend::Cpu, text).unwrap());
+        assert_eq!(cpu(""), "cpu.threads=0,cpu.chunk=16,cpu.simd=auto,batch=256,layout=allen");
+        assert_eq!(cpu("threads=2,simd=avx2"), "cpu.threads=2,cpu.chunk=16,cpu.simd=avx2,batch=256,layout=allen");
+        assert!(parse(Backend::Cpu, "batch=0").is_err());
+        let cuda = parse(Backend::Cuda, "").unwrap();
+        assert_eq!(cuda.0.len(), setting::names(Backend::Cuda).len());
+    }
+
+    #[test]
+    fn a_configuration_of_another_space_is_refused() {
+        let knobs = knobs(Backend::Cpu);
+        let of = |values: Vec<Value>| setting_of(Backend::Cpu, &knobs, &Config(values), Setting::default());
+        let good = parse(Backend::Cpu, "").unwrap().0;
+        assert!(of(good.clone()).is_ok());
+        assert!(of(good[1..].to_vec()).is_err());
+        for (place, value) in [(0, Value::Int(-1)), (2, Value::Text("mmx".to_owned())), (3, Value::Float(1.0))] {
+            let mut bad = good.clone();
+            bad[place] = value;
+            assert!(of(bad).is_err(), "{place}");
+        }
+    }
+
+    #[test]
+    fn the_choices_are_valid_hold_the_default_and_keep_what_is_the_callers() {
+        for backend in Backend::ALL {
+            let text = match backend {
+                Backend::Cpu => "threads=1,layout=mep,batch=77",
+                Backend::Cuda => "streams=2,layout=mep,cluster.block_x=96",
+                _ => "layout=mep",
+            };
+            let default = parse(backend, text).unwrap();
+            let all = choices(backend, &default);
+            assert!(all[0] == default && all.len() > 4 && all.len() <= MOST_CHOICES, "{backend}: {}", all.len());
+            for config in &all {
+                let setting = setting_of(backend, &knobs(backend), config, base(backend)).unwrap();
+                let wanted = setting_of(backend, &knobs(backend), &default, base(backend)).unwrap();
+                assert_eq!((setting.layout, setting.threads), (wanted.layout, wanted.threads));
+                assert_eq!(setting.knobs.cpu.threads, wanted.knobs.cpu.threads);
+            }
+        }
+    }
+
+    #[test]
+    fn every_configuration_is_checked_against_the_reference_before_it_is_timed() {
+        let tables = tables();
+        let cpu = |text| parse(Backend::Cpu, text).unwrap();
+        let mut device = DecodeDevice::new(Backend::Cpu, &tables, DecodeOptions::default(), vec![events(5)]);
         for text in ["", "batch=64,layout=mep,simd=scalar,threads=1", "batch=1001"] {
-            let Outcome::Times(times) = device.measure(&parse(text).unwrap(), 2) else { panic!("{text}") };
+            let Outcome::Times(times) = device.measure(&cpu(text), 2) else { panic!("{text}") };
             assert!(times.len() == 2 && times.iter().all(|time| *time > 0.0));
         }
-        let base = parse("threads=1,chunk=16").unwrap();
-        let configs = choices(&base);
-        assert!(configs.contains(&base) && configs.iter().all(|config| config.0[4] == Value::Int(1)));
-        let run = device.tune_online(&base, Options::default(), Duration::from_millis(50), |_| {}).unwrap();
-        assert!(run.configurations == configs.len() && run.counters.launches > 0 && run.mean_ms > 0.0);
-        // A result that differs in one bit is named, not timed.
-        device.expected.as_mut().unwrap()[3] ^= 1;
-        let Outcome::Failed(failure) = device.measure(&parse("batch=65").unwrap(), 1) else { panic!("not noticed") };
+        let base = cpu("threads=1,chunk=16");
+        let tuner = Tuner::new(choices(Backend::Cpu, &base), 0, Options::default()).unwrap();
+        let run = drive(&tuner, &mut device, Duration::from_millis(50), |_| {}).unwrap();
+        assert!(run.counters.launches > 0 && run.mean_ms > 0.0);
+        // A result that differs is named, not timed.
+        let four = Sample::of(&[events(4)], 4, 4);
+        let expected = Expected::of(&four, &tables, DecodeOptions::default()).unwrap();
+        device.expected[0].1 = expected;
+        let Outcome::Failed(failure) = device.measure(&cpu("batch=65"), 1) else { panic!("not noticed") };
         assert_eq!(failure.kind, FailureKind::WrongResult);
-        assert!(failure.message.contains("event 3"), "{}", failure.message);
+        assert!(failure.message.contains("event 4"), "{}", failure.message);
+    }
+
+    #[test]
+    fn some_knobs_can_be_varied_round_a_setting_on_any_backend() {
+        let tables = tables();
+        let of = |backend, names: &[&str], setting: &str| {
+            let setting = base(backend).with(backend, setting).unwrap();
+            DecodeDevice::new(backend, &tables, DecodeOptions::default(), vec![events(2)])
+                .with_knobs(names, setting)
+                .unwrap()
+        };
+        let mut reference = of(Backend::Reference, &["threads"], "batch=2");
+        assert!(matches!(reference.measure(&Config(vec![Value::Int(2)]), 1), Outcome::Times(_)));
+        let device = of(Backend::Emulated, &["cluster.block_x", "cluster.block_y"], "batch=2");
+        let setting = device.setting_of(&Config(vec![Value::Int(16), Value::Int(4)])).unwrap();
+        assert_eq!((setting.knobs.launch.cluster_block(), setting.batch), ((16, 4), 2));
+        let mut device = device;
+        let Outcome::Failed(failure) = device.measure(&Config(vec![Value::Int(16), Value::Int(1)]), 1) else {
+            panic!("half a warp")
+        };
+        assert_eq!(failure.kind, FailureKind::Constraint);
     }
 }

@@ -1,18 +1,30 @@
 //! Measuring: how many events a second a decoder makes, what its optimisations are worth, which knobs are best.
 
 pub mod ablation;
+pub mod chip;
 pub mod contest;
 #[cfg(feature = "tuning")]
-pub mod cpu_tunable;
-#[cfg(feature = "tuning")]
 pub mod decoding;
+mod digest;
+#[cfg(feature = "tuning")]
+pub mod environment;
+#[cfg(feature = "tuning")]
+mod features;
 mod machine;
+pub mod modes;
 mod sample;
+pub mod setting;
 mod statistics;
 pub mod sweep;
 pub mod throughput;
+#[cfg(feature = "tuning")]
+pub mod tunable;
 pub mod work;
 
+pub use digest::Digest;
+#[cfg(feature = "tuning")]
+pub use features::features;
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
+pub use setting::Setting;
 pub use statistics::{Change, Spread};

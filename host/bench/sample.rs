@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 
 use crate::backend::reference::ReferenceDecoder;
 use crate::backend::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
@@ -28,8 +29,13 @@ impl Sample {
     /// Batches of `batch` events (at least 1) from those of `batches`, which are repeated until a pass has at least
     /// [`ENOUGH_DISTINCT`] events or one batch is full. Empty when there is no event.
     pub fn new(batches: &[EventBatch], batch: usize) -> Self {
-        let n_events: usize = batches.iter().map(|batch| batch.n_events).sum();
-        Self::of(batches, batch, n_events.max(ENOUGH_DISTINCT).max(batch))
+        let n_events = batches.iter().map(|batch| batch.n_events).sum();
+        Self::of(batches, batch, Self::enough(n_events, batch))
+    }
+
+    /// Events of a pass over `n_events` in batches of `batch`: all of them, at least [`ENOUGH_DISTINCT`], and a full batch.
+    pub fn enough(n_events: usize, batch: usize) -> usize {
+        n_events.max(ENOUGH_DISTINCT).max(batch)
     }
 
     /// Batches of `batch` events (at least 1) from those of `batches`, `wanted` events altogether: repeated when there
@@ -89,10 +95,12 @@ impl Sample {
     }
 }
 
-/// What the reference makes of a sample, batch by batch: the bits that count.
+/// What the reference makes of a sample, event by event: the bits that count, however the events are put into batches.
 #[derive(Clone, Debug)]
 pub struct Expected {
     batches: Vec<(UtHits, BatchReport)>,
+    /// Batch of each event, and its place there.
+    places: Vec<(usize, usize)>,
 }
 
 impl Expected {
@@ -109,7 +117,10 @@ impl Expected {
             decoder.decode(view, &mut hits, &mut report)?;
             Ok((hits, report))
         };
-        Ok(Self { batches: sample.batches.iter().map(decode).collect::<Result<_, DecodeError>>()? })
+        let batches = sample.batches.iter().map(decode).collect::<Result<Vec<_>, DecodeError>>()?;
+        let place = |(b, (hits, _)): (usize, &(UtHits, BatchReport))| (0..hits.n_events()).map(move |e| (b, e));
+        let places = batches.iter().enumerate().flat_map(place).collect();
+        Ok(Self { batches, places })
     }
 
     /// Hits of the sample.
@@ -117,38 +128,61 @@ impl Expected {
         self.batches.iter().map(|(hits, _)| hits.len()).sum()
     }
 
-    /// Holds what a decoder made of batch `i` of the sample against this. `Err` says, in words, what differs first.
+    /// Holds what a decoder made of a batch against this: of the events `events` of a pass, whose first ones come again
+    /// after the sample's last. `Err` says, in words, what differs first.
     ///
     /// # Errors
     /// When a bit differs.
-    pub fn check(&self, i: usize, hits: &UtHits, report: &BatchReport) -> Result<(), String> {
-        let Some((expected, expected_report)) = self.batches.get(i) else {
-            return Err(format!("batch {i} is not one of the sample's"));
-        };
-        let event = (0..report.events.len().max(expected_report.events.len()))
-            .find(|&event| report.events.get(event) != expected_report.events.get(event));
-        if let Some(event) = event {
-            return Err(format!("batch {i}, event {event}: counts other than the reference's"));
+    pub fn check(&self, events: Range<usize>, hits: &UtHits, report: &BatchReport) -> Result<(), String> {
+        let found = [hits.n_events(), report.events.len()];
+        if found != [events.len(); 2] {
+            let [hits, report] = found;
+            return Err(format!("of {} events there are the hits of {hits} and the counts of {report}", events.len()));
         }
-        if hits != expected {
-            let n_groups = expected.n_groups().max(1);
-            let place = hits.offsets().iter().zip(expected.offsets()).position(|(got, wanted)| got != wanted);
-            return Err(match place {
-                Some(place) => {
-                    let event = place.saturating_sub(1) / n_groups;
-                    format!("batch {i}, event {event}: another number of hits than the reference's")
-                }
-                None => format!("batch {i}: hits other than the reference's"),
-            });
+        for (i, event) in events.enumerate() {
+            let Some(&(batch, place)) = event.checked_rem(self.places.len()).and_then(|e| self.places.get(e)) else {
+                return Err(format!("event {event} is not one of the sample's"));
+            };
+            let (expected, expected_report) = &self.batches[batch];
+            if report.events[i] != expected_report.events[place] {
+                return Err(format!("event {event}: counts other than the reference's"));
+            }
+            same_hits((hits, i), (expected, place)).map_err(|what| format!("event {event}: {what}"))?;
         }
         Ok(())
     }
 }
 
+/// Whether an event of the one has the same groups with the same bits as an event of the other.
+fn same_hits((hits, event): (&UtHits, usize), (expected, place): (&UtHits, usize)) -> Result<(), &'static str> {
+    let n_groups = expected.n_groups();
+    let ends = |hits: &'_ UtHits, event: usize| -> Vec<u32> {
+        let offsets = &hits.offsets()[event * n_groups..=(event + 1) * n_groups];
+        offsets.iter().map(|end| end.wrapping_sub(offsets[0])).collect()
+    };
+    if hits.n_groups() != n_groups || ends(hits, event) != ends(expected, place) {
+        return Err("another number of hits than the reference's");
+    }
+    let range = |hits: &UtHits, event: usize| {
+        hits.offsets()[event * n_groups] as usize..hits.offsets()[(event + 1) * n_groups] as usize
+    };
+    let (at, from) = (range(hits, event), range(expected, place));
+    let floats: [fn(&UtHits) -> &[f32]; 6] =
+        [UtHits::y_begin, UtHits::y_end, UtHits::z_at_y_eq0, UtHits::x_at_y_eq0, UtHits::dx_dy, UtHits::weight];
+    let bits = |floats: &'_ [f32], range: &Range<usize>| -> Vec<u32> {
+        floats[range.clone()].iter().map(|float| float.to_bits()).collect()
+    };
+    let same = hits.id()[at.clone()] == expected.id()[from.clone()]
+        && floats.iter().all(|array| bits(array(hits), &at) == bits(array(expected), &from));
+    if same { Ok(()) } else { Err("hits other than the reference's") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::detector::BankVersion;
     use crate::input::EventMeta;
+    use crate::synth::{Generator, Profile};
 
     fn batch_of(n_events: u8) -> EventBatch {
         let mut builder = BatchBuilder::new();
@@ -178,7 +212,7 @@ mod tests {
 
     #[test]
     fn another_count_or_another_hit_than_the_references_is_named() {
-        let (boards, geometry) = crate::synth::detector(crate::detector::BankVersion::V5, 1);
+        let (boards, geometry) = crate::synth::detector(BankVersion::V5, 1);
         let tables = DetectorTables::new(boards, geometry, crate::Grouping::YRows).unwrap();
         let sample = Sample::of(&[batch_of(3)], 3, 3);
         let options = DecodeOptions::default();
@@ -186,13 +220,51 @@ mod tests {
         let mut hits = UtHits::with_capacity(3, tables.n_groups, 10_000);
         let mut report = BatchReport::new();
         ReferenceDecoder::new(&tables, options).decode(sample.batches[0].view(), &mut hits, &mut report).unwrap();
-        assert_eq!(expected.check(0, &hits, &report), Ok(()));
+        assert_eq!(expected.check(0..3, &hits, &report), Ok(()));
         let mut other = report.clone();
         other.events[2].add(crate::backend::Count::Banks, 1);
-        assert!(expected.check(0, &hits, &other).unwrap_err().contains("event 2"));
+        assert_eq!(expected.check(0..3, &hits, &other), Err("event 2: counts other than the reference's".to_owned()));
         let fewer = UtHits::with_capacity(3, tables.n_groups, 10_000);
-        assert!(expected.check(0, &fewer, &report).is_err());
-        assert!(expected.check(1, &hits, &report).is_err());
+        assert!(expected.check(0..3, &fewer, &report).unwrap_err().contains("of 3 events"));
+        assert!(expected.check(0..2, &hits, &report).unwrap_err().contains("of 2 events"));
+        let none = Expected { batches: Vec::new(), places: Vec::new() };
+        assert!(none.check(0..3, &hits, &report).unwrap_err().contains("not one of the sample's"));
+    }
+
+    #[test]
+    fn batches_of_any_size_and_layout_are_held_against_the_same_events() {
+        let (boards, geometry) = crate::synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, crate::Grouping::YRows).unwrap();
+        let mut builder = BatchBuilder::new();
+        for event in Generator::new(Profile::PpLow, BankVersion::V5, 1).take(5) {
+            let bank = |(source_id, payload): &'_ (u16, Vec<u8>)| (u32::from(*source_id), payload.clone());
+            let banks: Vec<_> = event.banks.iter().map(bank).collect();
+            let of = |source_id, payload| Bank { kind: 66, version: Some(4), source_id, payload };
+            builder.push(EventMeta::default(), banks.iter().map(|(id, payload)| of(*id, &payload[..]))).unwrap();
+        }
+        let mut events = EventBatch::default();
+        builder.finish(&mut events);
+        let events = [events];
+        let options = DecodeOptions::default();
+        let expected = Expected::of(&Sample::of(&events, 5, 5), &tables, options).unwrap();
+        let mut decoder = ReferenceDecoder::new(&tables, options);
+        for (batch, wanted) in [(1, 5), (2, 11), (7, 7)] {
+            let allen = Sample::of(&events, batch, wanted);
+            for sample in [&allen, &allen.transposed(crate::input::to_mep).unwrap()] {
+                let mut first = 0;
+                for batch in &sample.batches {
+                    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups, batch.view().max_hits());
+                    let mut report = BatchReport::new();
+                    decoder.decode(batch.view(), &mut hits, &mut report).unwrap();
+                    let events = first..first + batch.n_events;
+                    assert_eq!(expected.check(events.clone(), &hits, &report), Ok(()));
+                    let shifted = events.start + 1..events.end + 1;
+                    assert!(expected.check(shifted, &hits, &report).is_err(), "the events differ");
+                    first = events.end;
+                }
+                assert_eq!(first, wanted);
+            }
+        }
     }
 
     #[test]

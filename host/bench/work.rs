@@ -79,12 +79,12 @@ impl Work {
     ) -> Result<Result<Self, String>, DecodeError> {
         let mut decoder = EmulatedDecoder::new(tables, options, config)?;
         let mut work = Self::default();
-        for (i, batch) in sample.batches.iter().enumerate() {
+        for batch in &sample.batches {
             let view = batch.view();
             let mut hits = UtHits::with_capacity(view.n_events, tables.n_groups, view.max_hits());
             let mut report = BatchReport::new();
             decoder.decode(view, &mut hits, &mut report)?;
-            if let Err(difference) = expected.check(i, &hits, &report) {
+            if let Err(difference) = expected.check(work.events..work.events + view.n_events, &hits, &report) {
                 return Ok(Err(difference));
             }
             decoder.stats().iter().for_each(|(kernel, stats)| work.add(kernel, stats));

@@ -18,7 +18,7 @@ pub mod watch;
 
 use std::fmt;
 
-pub use decide::{aa, compare, drift, groups, samples, statistics, verdict, workloads};
+pub use decide::{aa, chain, compare, cost, drift, groups, samples, statistics, verdict, workloads};
 pub use device::replay::{Noise, Recording, Replay};
 pub use device::{process, replay, synthetic};
 pub use search::{budget, racing, racing_score, score, session};

@@ -279,6 +279,14 @@ impl SharedLayout {
         Shared { offset, len, element: PhantomData }
     }
 
+    /// What both need, for arrays that are not used at the same time: hand out the ones from here, and the others from a
+    /// copy of what is here now.
+    #[must_use]
+    #[inline(always)]
+    pub const fn or(self, other: Self) -> Self {
+        if self.bytes < other.bytes { other } else { self }
+    }
+
     /// Bytes of shared memory that the arrays so far need.
     #[inline(always)]
     pub const fn bytes(self) -> u32 {
@@ -293,7 +301,10 @@ impl SharedLayout {
 ///
 /// Memory order: [`sync_threads`](Self::sync_threads) orders shared and global memory among the threads of the block,
 /// [`sync_warp`](Self::sync_warp) among the lanes of its mask; nothing else does, shuffles and votes neither. Atomics are
-/// relaxed. Between blocks of a launch only atomics may meet in one element.
+/// relaxed. Between blocks of a launch only atomics may meet in one element, and what one says of another is nothing.
+///
+/// Waiting for another block: a block may wait only for one that has begun before it, which is what a ticket, taken by an
+/// atomic, says and a block's number does not; in a loop of [`atomic_load`](Self::atomic_load) and [`pause`](Self::pause).
 ///
 /// Every method carries the caller's source location, by which the executor names what went wrong.
 pub trait Block {
@@ -387,6 +398,16 @@ pub trait Block {
     /// Sets bits of element `i`; gives what was there.
     #[track_caller]
     fn atomic_or(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32;
+
+    /// Element `i`, which other blocks may change at the same time.
+    #[track_caller]
+    fn atomic_load(&self, view: GlobalMut<'_, u32>, i: u32) -> u32;
+    /// Writes element `i`, which other blocks may read at the same time.
+    #[track_caller]
+    fn atomic_store(&self, view: GlobalMut<'_, u32>, i: u32, value: u32);
+    /// Lets others go on: what the caller waits for is not there yet, and comes from another block.
+    #[track_caller]
+    fn pause(&self);
 
     /// Element `i` of shared memory.
     #[track_caller]

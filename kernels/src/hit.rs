@@ -54,36 +54,49 @@ pub struct HitArrays<'a> {
 
 impl Cluster {
     /// Looks the cluster's strip up. `flip_origin` is what the mean strip of a flipped sector is subtracted from.
-    #[expect(clippy::manual_midpoint, reason = "the spec's formula; the sum fits 24 bits")]
     #[inline(always)]
     pub fn strip<B: Block>(self, block: &B, switches: Switches, tables: &Tables<'_>, flip_origin: f32) -> Strip {
-        const UT_CHANNEL: u32 = 3 << 28;
         let slot = u32::from(self.slot);
         let Slot { chan_id, sector, .. } = tables.slot(block, switches, slot);
         let sector = block.load(tables.sectors, u32::from(sector));
         match switches.version {
             BankVersion::V4 => {
-                let word = self.position as u16;
                 let board = slot / crate::bank::v5::LANES;
                 let index = slot % crate::bank::v5::LANES;
                 let first_channel = index * block.load(tables.strips_per_hybrid, board);
-                let strip_id = v4::channel(word) - first_channel + 1;
-                let n = 0.25 * v4::fraction(word) as f32 + strip_id as f32 - sector.first_strip as f32;
-                Strip { n, id: UT_CHANNEL | (chan_id + strip_id - 1), sector }
+                Strip::of_v4(self.position as u16, chan_id, first_channel, sector)
             }
             BankVersion::V5 => {
-                // A weight of 0 is never stored; the guard keeps the division defined on the device all the same.
-                let weight = u32::from(self.weight).max(1);
-                let mean = self.position as f32 / weight as f32;
-                let strip = (2 * self.position + weight) / 2 / weight;
-                let n = if sector.flipped == 0 { mean } else { flip_origin - mean };
-                Strip { n, id: UT_CHANNEL | ((chan_id & !0x1FF) + strip), sector }
+                Strip::of_v5(self.position, u32::from(self.weight), chan_id & !0x1FF, sector, flip_origin)
             }
         }
     }
 }
 
+/// Bits of an `LHCbID` that say that a channel of the UT follows.
+const UT_CHANNEL: u32 = 3 << 28;
+
 impl Strip {
+    /// Of a cluster word of a v4 lane whose first strip has `chan_id` and channel `first_channel` of the board.
+    #[inline(always)]
+    pub const fn of_v4(word: u16, chan_id: u32, first_channel: u32, sector: SectorConstants) -> Self {
+        let strip_id = v4::channel(word) - first_channel + 1;
+        let n = 0.25 * v4::fraction(word) as f32 + strip_id as f32 - sector.first_strip as f32;
+        Self { n, id: UT_CHANNEL | (chan_id + strip_id - 1), sector }
+    }
+
+    /// Of Σpos and W of a v5 cluster. `first` is the `ChannelID` of strip 0 of the whole sector.
+    #[expect(clippy::manual_midpoint, reason = "the spec's formula; the sum fits 24 bits")]
+    #[inline(always)]
+    pub fn of_v5(position: u32, weight: u32, first: u32, sector: SectorConstants, flip_origin: f32) -> Self {
+        // A weight of 0 is never stored; the guard keeps the division defined on the device all the same.
+        let weight = weight.max(1);
+        let mean = position as f32 / weight as f32;
+        let strip = (2 * position + weight) / 2 / weight;
+        let n = if sector.flipped == 0 { mean } else { flip_origin - mean };
+        Self { n, id: UT_CHANNEL | (first + strip), sector }
+    }
+
     /// x at y = 0.
     #[inline(always)]
     pub fn x_at_y_eq0(&self) -> f32 {

@@ -18,6 +18,8 @@ pub mod count_hits;
 pub mod decode_in_order;
 pub mod detector;
 pub mod find_permutation;
+pub mod fused;
+pub mod headers;
 pub mod hit;
 pub mod prefix_sum;
 pub mod primitives;

@@ -139,6 +139,18 @@ impl<B: Block> Block for Faulty<'_, B> {
         self.inner.atomic_or(view, i, value)
     }
     #[track_caller]
+    fn atomic_load(&self, view: GlobalMut<'_, u32>, i: u32) -> u32 {
+        self.inner.atomic_load(view, i)
+    }
+    #[track_caller]
+    fn atomic_store(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) {
+        self.inner.atomic_store(view, i, value);
+    }
+    #[track_caller]
+    fn pause(&self) {
+        self.inner.pause();
+    }
+    #[track_caller]
     fn shared_load<T: Scalar>(&self, array: Shared<T>, i: u32) -> T {
         self.inner.shared_load(array, i)
     }

@@ -2,6 +2,7 @@
 
 use super::data::rows;
 use std::sync::LazyLock;
+use ut_decoding::backend::Pipeline;
 use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Simd};
 use ut_decoding::backend::cuda::{self, Cuda, CudaConfig, CudaDecoder, StartError};
 use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
@@ -27,7 +28,15 @@ pub fn backends() -> Vec<Backend> {
         ("cpu, scalar", |tables, options| cpu(tables, options, Simd::Scalar, 1)),
         ("cpu, three threads", |tables, options| cpu(tables, options, Simd::Auto, 3)),
         ("emulated", |tables, options| {
-            Box::new(EmulatedDecoder::new(tables, options, EmulatedConfig::default()).expect("good defaults"))
+            emulated(tables, options, EmulatedConfig { pipeline: Pipeline::Allen, ..EmulatedConfig::default() })
+        }),
+        ("emulated, one launch", |tables, options| {
+            emulated(tables, options, EmulatedConfig { pipeline: Pipeline::Fused, ..EmulatedConfig::default() })
+        }),
+        // Nearly everything is read in place, and nothing is kept.
+        ("emulated, one launch without room", |tables, options| {
+            let settings = ["fused.block_x=64", "fused.tile=0", "fused.stage=512", "fused.count_first=1"];
+            emulated(tables, options, fused(&settings))
         }),
     ];
     if Simd::Avx2.resolve().is_some() {
@@ -42,6 +51,19 @@ pub fn backends() -> Vec<Backend> {
         }));
     }
     backends
+}
+
+fn emulated(tables: &DetectorTables, options: DecodeOptions, config: EmulatedConfig) -> Box<dyn Decoder> {
+    Box::new(EmulatedDecoder::new(tables, options, config).expect("good parameters"))
+}
+
+/// The one-launch pipeline with these launch parameters.
+pub fn fused(settings: &[&str]) -> EmulatedConfig {
+    let mut config = EmulatedConfig { pipeline: Pipeline::Fused, ..EmulatedConfig::default() };
+    for setting in settings {
+        config.launch.set_from(setting).expect("a valid setting");
+    }
+    config
 }
 
 fn cpu(tables: &DetectorTables, options: DecodeOptions, simd: Simd, threads: usize) -> Box<dyn Decoder> {

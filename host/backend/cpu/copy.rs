@@ -1,7 +1,9 @@
 //! Stage 2: lays the strips of an event out in one stream, in the order of the lanes' ranks.
 
+use std::ops::Range;
+
 use super::fast::{Fast, Unusual};
-use super::scratch::{FRONT, MAX_STRIPS, Scratch};
+use super::scratch::{BLOCK, END, FRONT, MAX_STRIPS, Scratch};
 use super::simd::{HEAD_SHUFFLES, Simd};
 use crate::detector::BankVersion;
 use crate::input::{BatchView, Layout};
@@ -10,37 +12,42 @@ use crate::input::{BatchView, Layout};
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead<'a> {
     raw: *const u8,
-    /// MEP: places of the fragments of the event after the next.
-    fragments: &'a [u32],
-    /// Allen: where the next event's block goes on.
+    /// MEP: places of the fragments that begin the next block, for a share of the boards.
+    fragments: Option<&'a [u32]>,
+    /// Allen: where the next event's block is.
     next: usize,
 }
 
+/// Lines of a board's fragments in a block that are asked for: two an event.
+const LINES: usize = 2 * BLOCK;
+
 impl<'a> Ahead<'a> {
-    /// What comes after `event`.
-    pub fn new(batch: BatchView<'a>, event: usize) -> Self {
+    /// What comes after the events `block`, as far as it is asked for while one of them, `event`, is copied.
+    pub fn new(batch: BatchView<'a>, event: usize, block: &Range<usize>) -> Self {
         let raw = batch.raw.as_ptr();
-        let (fragments, next) = match batch.layout {
-            Layout::Allen => (None, batch.offsets.get(event + 1).map_or(0, |&begin| begin as usize)),
+        match batch.layout {
+            Layout::Allen => {
+                let next = batch.offsets.get(event + 1).map_or(0, |&begin| begin as usize);
+                Self { raw, fragments: None, next }
+            }
             Layout::Mep => {
                 let n_banks = batch.offsets.first().map_or(0, |&n_banks| n_banks as usize);
-                let row = n_banks.saturating_mul(event.saturating_add(3)).saturating_add(2);
-                (batch.offsets.get(row..).map(|rows| &rows[..n_banks.min(rows.len())]), 0)
+                let row = n_banks.saturating_mul(block.end.saturating_add(1)).saturating_add(2);
+                let rows = batch.offsets.get(row..).map(|rows| &rows[..n_banks.min(rows.len())]);
+                let share = n_banks.div_ceil(block.len()).max(1);
+                let fragments = rows.and_then(|rows| rows.chunks(share).nth(event - block.start));
+                Self { raw, fragments: Some(fragments.unwrap_or_default()), next: 0 }
             }
-        };
-        Self { raw, fragments: fragments.unwrap_or_default(), next }
+        }
     }
 
-    /// The i-th part: a few lines of a fragment, or a line of the block.
+    /// The i-th part: a line of the next event, or with `MEP`, of a board's fragments.
     #[inline(always)]
-    fn prefetch<S: Simd>(&mut self, i: usize) {
-        if let Some(&begin) = self.fragments.get(i) {
-            let begin = self.raw.wrapping_add(begin as usize);
-            S::prefetch(begin);
-            S::prefetch(begin.wrapping_add(64));
-        } else {
-            S::prefetch(self.raw.wrapping_add(self.next));
-            self.next += 64;
+    fn prefetch<S: Simd, const MEP: bool>(&self, i: usize) {
+        if !MEP {
+            S::prefetch(self.raw.wrapping_add(self.next).wrapping_add(64 * i));
+        } else if let Some(&begin) = self.fragments.unwrap_or_default().get(i / LINES) {
+            S::prefetch_far(self.raw.wrapping_add(begin as usize).wrapping_add(64 * (i % LINES)));
         }
     }
 }
@@ -57,9 +64,10 @@ impl Fast {
     pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
         &self,
         scratch: &mut Scratch,
-        mut ahead: Ahead<'_>,
+        of_block: usize,
+        ahead: Ahead<'_>,
     ) -> Result<usize, Unusual> {
-        let mask = if self.lanes.version == BankVersion::V4 { 0x7FF } else { 0x3FFF };
+        let mask = self.strip_mask();
         let len = self.lanes.n_connected.next_multiple_of(64);
         let n_strips;
         // SAFETY:
@@ -69,7 +77,7 @@ impl Fast {
         // - the stream has room for 255 hits of every rank, and slack for the four words of the last head;
         // - the CPU has the instructions: the caller's.
         unsafe {
-            let counts = scratch.counts.as_ptr();
+            let counts = scratch.found[of_block].counts.as_ptr();
             let (mut n_listed, mut n_long) = (0, 0);
             for block in 0..len / 64 {
                 let (some, long) = S::count_bits(counts.add(64 * block));
@@ -81,13 +89,54 @@ impl Fast {
             }
             scratch.some[len / 64] = 0;
             scratch.listed_before[len / 64] = n_listed as u32;
+            let end = match ahead.fragments {
+                None => self.copy_heads::<S, STRIDE, false>(scratch, of_block, n_listed, ahead),
+                Some(_) => self.copy_heads::<S, STRIDE, true>(scratch, of_block, n_listed, ahead),
+            };
             let sources = self.lanes.sources.as_ptr();
-            let pointers = scratch.pointers.as_ptr();
+            let pointers = scratch.found[of_block].pointers.as_ptr();
             let stream = scratch.stream.as_mut_ptr().add(FRONT);
             let starts = scratch.starts.as_mut_ptr();
-            let mut end = 0u32;
+            for &rank in scratch.long.get_unchecked(..n_long) {
+                let rank = usize::from(rank);
+                let n = usize::from(*counts.add(rank));
+                let source = &*sources.add(rank);
+                let from = (*pointers.add(usize::from(source.pointer))).add(usize::from(source.place));
+                let to = stream.add(*starts.add(rank) as usize);
+                S::copy_lane::<STRIDE>(from, n, source.reversed != 0, mask, source.xor, to);
+            }
+            stream.add(end as usize).write(END);
+            // Behind the last lane with hits, as if there were another.
+            scratch.listed[n_listed] = self.lanes.n_connected as u16;
+            starts.add(self.lanes.n_connected).write(end);
+            n_strips = end as usize;
+        }
+        if n_strips > MAX_STRIPS { Err(Unusual) } else { Ok(n_strips) }
+    }
+
+    /// Copies four hits of each of the lanes that are listed. Gives the number of strips.
+    ///
+    /// # Safety
+    /// As [`copy_lanes`](Self::copy_lanes); `n_listed` lanes with hits are listed.
+    #[inline(always)]
+    unsafe fn copy_heads<S: Simd, const STRIDE: usize, const MEP: bool>(
+        &self,
+        scratch: &mut Scratch,
+        of_block: usize,
+        n_listed: usize,
+        ahead: Ahead<'_>,
+    ) -> u32 {
+        let mask = self.strip_mask();
+        let mut end = 0u32;
+        // SAFETY: as there.
+        unsafe {
+            let counts = scratch.found[of_block].counts.as_ptr();
+            let pointers = scratch.found[of_block].pointers.as_ptr();
+            let sources = self.lanes.sources.as_ptr();
+            let stream = scratch.stream.as_mut_ptr().add(FRONT);
+            let starts = scratch.starts.as_mut_ptr();
             for (i, &rank) in scratch.listed.get_unchecked(..n_listed).iter().enumerate() {
-                ahead.prefetch::<S>(i);
+                ahead.prefetch::<S, MEP>(i);
                 let rank = usize::from(rank);
                 let n = *counts.add(rank);
                 let source = &*sources.add(rank);
@@ -97,20 +146,12 @@ impl Fast {
                 starts.add(rank).write(end);
                 end += u32::from(n);
             }
-            for &rank in scratch.long.get_unchecked(..n_long) {
-                let rank = usize::from(rank);
-                let n = usize::from(*counts.add(rank));
-                let source = &*sources.add(rank);
-                let from = (*pointers.add(usize::from(source.pointer))).add(usize::from(source.place));
-                let to = stream.add(*starts.add(rank) as usize);
-                S::copy_lane::<STRIDE>(from, n, source.reversed != 0, mask, source.xor, to);
-            }
-            stream.add(end as usize).write(u32::MAX >> 1);
-            // Behind the last lane with hits, as if there were another.
-            scratch.listed[n_listed] = self.lanes.n_connected as u16;
-            starts.add(self.lanes.n_connected).write(end);
-            n_strips = end as usize;
         }
-        if n_strips > MAX_STRIPS { Err(Unusual) } else { Ok(n_strips) }
+        end
+    }
+
+    /// The bits of a hit word that go into the stream.
+    fn strip_mask(&self) -> u32 {
+        if self.lanes.version == BankVersion::V4 { 0x7FF } else { 0x3FFF }
     }
 }

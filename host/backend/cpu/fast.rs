@@ -35,12 +35,12 @@
 //! end of each lane. The stream has no lanes any more: one word a strip,
 //!
 //! ```text
-//!     31          15 14 13        5 4     0
-//!     [    rank     ][0][  strip   ][ ADC ]
+//!     31        16 15 14 13        5 4     0
+//!     [   rank   ][d][0][  strip   ][ ADC ]
 //! ```
 //!
 //! and in it, `word >> 5` of a cluster's next strip is one more. The zero bit keeps the last strip of a lane from being
-//! followed by the first of the next one. In a lane that is read backwards the strip bits are inverted (511 - strip),
+//! followed by the first of the next one. In a lane that is read backwards d is set, and the strip bits are inverted (511 - strip),
 //! so that there, too, the words rise; stage 4 takes that back with Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A word that is not
 //! above the one before is an unsorted lane, and trouble.
 //!
@@ -55,6 +55,9 @@
 //! instruction that does just that (`vpcompressd`). Nothing depends on how many strips a cluster has. The sums run over
 //! all events of a chunk, modulo 2³²; the differences are below 2^24 and exact.
 //!
+//! Clusters without charge and clusters above the maximum size, which are no hits, are taken out in a second pass, over
+//! clusters, that only events with such clusters need.
+//!
 //! Without clustering, and for v4 banks, stage 3 has nothing to do: the words of the stream are the hits.
 //!
 //! # Constants
@@ -66,9 +69,7 @@
 //! # What is not done here
 //!
 //! An event with trouble (unknown boards, bad headers, unsorted lanes…), more than [`MAX_STRIPS`](super::scratch::MAX_STRIPS) strips, or two hits
-//! with equal keys takes the ordinary path, all of it. Clusters above the maximum size and clusters without charge are
-//! done strip by strip, from the same stream. So options that make many of those (a maximum of 4 strips) cost time, and
-//! change nothing else.
+//! with equal keys takes the ordinary path, all of it.
 //!
 //! The stages are written once, over the trait [`Simd`](super::simd::Simd), and compiled for each level of vector
 //! instructions. Which one is used is decided when a decoder is made.
@@ -127,12 +128,12 @@ impl Fast {
     }
 
     /// Front half: from the raw banks of an event to its clusters, which join those of the chunk. Gives the number of
-    /// hits, and their ends by group, counted from the event's first.
+    /// hits, and their ends by group, counted from the event's first. The events up to `end` will be next.
     pub fn front(
         &self,
         scratch: &mut Scratch,
         batch: BatchView<'_>,
-        event: usize,
+        (event, end): (usize, usize),
         ends: &mut [u32],
         report: &mut EventReport,
         clock: &mut impl Clock,
@@ -141,12 +142,16 @@ impl Fast {
         if !self.usable || meta.broken || !scratch.has_room() {
             return Err(Unusual);
         }
-        let ahead = Ahead::new(batch, event);
         // SAFETY: whoever made this knows that the CPU has the level.
         let (n_banks, n_strips, (zero_charge, oversized)) = unsafe {
-            let n_banks = (self.level.find_lanes)(self, scratch, batch, event)?;
+            if !scratch.block.contains(&event) {
+                (self.level.find_lanes)(self, scratch, batch, event, end);
+            }
             clock.lap(Stage::FindLanes);
-            let n_strips = (self.level.copy_lanes)(self, scratch, ahead)?;
+            let of_block = event - scratch.block.start;
+            let n_banks = scratch.found[of_block].n_banks.ok_or(Unusual)?;
+            let ahead = Ahead::new(batch, event, &scratch.block);
+            let n_strips = (self.level.copy_lanes)(self, scratch, of_block, ahead)?;
             clock.lap(Stage::CopyLanes);
             let lost = (self.level.find_clusters)(self, scratch, n_strips, ends)?;
             clock.lap(Stage::FindClusters);

@@ -6,10 +6,16 @@
 
 use super::fast::{Fast, Unusual};
 use super::lanes::BoardRanks;
-use super::ordinary::board_of;
-use super::scratch::{READ_AHEAD, Scratch};
+use super::ordinary::{HIT_BANKS, board_of};
+use super::scratch::{BLOCK, Lanes, READ_AHEAD, Scratch};
 use crate::detector::{BankVersion, LANES_PER_BOARD};
 use crate::input::{BatchView, Layout};
+
+/// The `n` entries from `column` on of row `row`.
+#[inline(always)]
+fn part<T: bytemuck::AnyBitPattern>(words: &[u32], index: usize, column: usize, n: usize) -> Result<&[T], Unusual> {
+    row::<T>(words, index)?.get(column..).and_then(|part| part.get(..n)).ok_or(Unusual)
+}
 
 /// Bytes of `words` from entry `row` on, of a table whose first words say where each row begins, in units of `T`.
 #[inline]
@@ -19,24 +25,35 @@ fn row<T: bytemuck::AnyBitPattern>(words: &[u32], row: usize) -> Result<&[T], Un
 }
 
 impl Fast {
-    /// The stage, for either layout. Gives the number of banks.
+    /// The stage: notes the lanes of events from `first` on. In Allen layout of this one; in MEP layout, where events
+    /// lie side by side, of a block of events before `end`, board by board.
     #[inline(always)]
-    pub fn find_lanes(&self, scratch: &mut Scratch, batch: BatchView<'_>, event: usize) -> Result<usize, Unusual> {
-        let n_ranks = self.lanes.n_ranks();
-        scratch.begin_event(n_ranks + 1, self.lanes.n_pointers());
-        let n_banks = match batch.layout {
-            Layout::Allen => self.find_allen(scratch, batch, event)?,
-            Layout::Mep => self.find_mep(scratch, batch, event)?,
+    pub fn find_lanes(&self, scratch: &mut Scratch, batch: BatchView<'_>, first: usize, end: usize) {
+        let n_events = match batch.layout {
+            Layout::Allen => 1,
+            Layout::Mep => (end - first).min(BLOCK),
         };
-        // Hits of lanes that nothing is connected to; the last count is of v4 channels beyond the lanes.
-        if scratch.counts[self.lanes.n_connected..=n_ranks].iter().fold(0, |any, count| any | count) != 0 {
-            return Err(Unusual);
+        scratch.block = first..first + n_events;
+        let n_ranks = self.lanes.n_ranks();
+        let found = &mut scratch.found[..n_events];
+        for lanes in &mut *found {
+            lanes.begin(n_ranks + 1, self.lanes.n_pointers());
         }
-        Ok(n_banks)
+        match batch.layout {
+            Layout::Allen => found[0].n_banks = self.find_allen(&mut found[0], batch, first).ok(),
+            // Nothing is found where the tables are too short.
+            Layout::Mep => drop(self.find_mep(found, batch, first)),
+        }
+        for lanes in found {
+            // Hits of lanes that nothing is connected to; the last count is of v4 channels beyond the lanes.
+            if lanes.counts[self.lanes.n_connected..=n_ranks].iter().fold(0, |any, count| any | count) != 0 {
+                lanes.n_banks = None;
+            }
+        }
     }
 
     #[inline(always)]
-    fn find_allen(&self, scratch: &mut Scratch, batch: BatchView<'_>, event: usize) -> Result<usize, Unusual> {
+    fn find_allen(&self, lanes: &mut Lanes, batch: BatchView<'_>, event: usize) -> Result<usize, Unusual> {
         let begin = *batch.offsets.get(event).ok_or(Unusual)? as usize;
         let block = batch.raw.get(begin..).ok_or(Unusual)?;
         let (n_banks, block) = block.split_first_chunk::<4>().ok_or(Unusual)?;
@@ -64,90 +81,116 @@ impl Fast {
         if bad {
             return Err(Unusual);
         }
-        let readable_end = batch.raw.as_ptr_range().end as usize;
+        let raw_end = batch.raw.as_ptr_range().end as usize;
         for (begin, &size) in table.iter().zip(sizes) {
             // SAFETY: the fragments ascend and the last one ends within the batch, as checked above.
             let (source_id, payload) = unsafe {
                 let fragment = fragments.as_ptr().add(u32::from_le_bytes(*begin) as usize);
                 (u32::from_le_bytes(fragment.cast::<[u8; 4]>().read()), fragment.add(4))
             };
+            let (board, ranks) = self.board(source_id)?;
+            let size = usize::from(size);
+            if size < self.smallest() {
+                return Err(Unusual);
+            }
             // SAFETY: `size` bytes of payload are there.
-            unsafe { self.take_bank(scratch, source_id, payload, usize::from(size), readable_end)? };
+            unsafe { self.take_bank(lanes, board, ranks, payload, size, raw_end)? };
         }
         Ok(n_banks)
     }
 
+    /// All fragments of a board are read before those of the next, since they lie together: the fragments of one event
+    /// lie on as many pages as there are boards.
     #[inline(always)]
-    fn find_mep(&self, scratch: &mut Scratch, batch: BatchView<'_>, event: usize) -> Result<usize, Unusual> {
+    fn find_mep(&self, found: &mut [Lanes], batch: BatchView<'_>, first: usize) -> Result<(), Unusual> {
+        let n_events = found.len();
         let n_banks = *batch.offsets.first().ok_or(Unusual)? as usize;
         if n_banks > self.lanes.n_boards() {
             return Err(Unusual);
         }
         let source_ids = batch.offsets.get(2..2 + n_banks).ok_or(Unusual)?;
-        let row = n_banks.checked_mul(event).ok_or(Unusual)?.checked_add(2 + n_banks).ok_or(Unusual)?;
-        let rows = batch.offsets.get(row..).ok_or(Unusual)?;
-        let begins = rows.get(..n_banks).ok_or(Unusual)?;
-        let size_rows = batch.sizes.get(..n_banks).ok_or(Unusual)?;
-        let kind_rows = batch.types.get(..n_banks).ok_or(Unusual)?;
-        let sizes: &[u16] = bytemuck::cast_slice(batch.sizes);
-        let kinds: &[u8] = bytemuck::cast_slice(batch.types);
-        let version_rows = match batch.versions {
-            Some(versions) => {
-                Some((versions.get(..n_banks).ok_or(Unusual)?, bytemuck::cast_slice::<u32, u8>(versions)))
-            }
-            None => None,
-        };
+        let begins = n_banks.checked_mul(first).ok_or(Unusual)?.checked_add(2 + n_banks).ok_or(Unusual)?;
+        let begins = batch.offsets.get(begins..).and_then(|rows| rows.get(..n_banks * n_events)).ok_or(Unusual)?;
         let version = self.lanes.version.byte();
-        let readable_end = batch.raw.as_ptr_range().end as usize;
+        let (raw, raw_end) = (batch.raw, batch.raw.as_ptr_range().end as usize);
+        let mut bad = [false; BLOCK];
         for bank in 0..n_banks {
-            let size = usize::from(*sizes.get(size_rows[bank] as usize + event).ok_or(Unusual)?);
-            if is_other(*kinds.get(kind_rows[bank] as usize + event).ok_or(Unusual)?) {
-                return Err(Unusual);
+            let (board, ranks) = self.board(source_ids[bank])?;
+            let sizes = part::<u16>(batch.sizes, bank, first, n_events)?;
+            let kinds = part::<u8>(batch.types, bank, first, n_events)?;
+            if kinds.first_chunk() != Some(&[HIT_BANKS[0]; BLOCK]) {
+                for (bad, &kind) in bad.iter_mut().zip(kinds) {
+                    *bad |= is_other(kind);
+                }
             }
-            if let Some((rows, versions)) = version_rows
-                && *versions.get(rows[bank] as usize + event).ok_or(Unusual)? != version
-            {
-                return Err(Unusual);
+            if let Some(versions) = batch.versions {
+                let versions = part::<u8>(versions, bank, first, n_events)?;
+                if versions.first_chunk() != Some(&[version; BLOCK]) {
+                    for (bad, &byte) in bad.iter_mut().zip(versions) {
+                        *bad |= byte != version;
+                    }
+                }
             }
-            let payload = batch.raw.get(begins[bank] as usize..).and_then(|from| from.get(..size)).ok_or(Unusual)?;
-            // SAFETY: `size` bytes of payload are there.
-            unsafe { self.take_bank(scratch, source_ids[bank], payload.as_ptr(), size, readable_end)? };
+            for (i, lanes) in found.iter_mut().enumerate() {
+                let size = usize::from(sizes[i]);
+                let begin = begins[i * n_banks + bank] as usize;
+                if begin > raw.len() || raw.len() - begin < size || size < self.smallest() {
+                    bad[i] = true;
+                    continue;
+                }
+                // SAFETY: `size` bytes of payload are there, as just checked.
+                bad[i] |=
+                    unsafe { self.take_bank(lanes, board, ranks, raw.as_ptr().add(begin), size, raw_end).is_err() };
+            }
         }
-        Ok(n_banks)
+        for (lanes, bad) in found.iter_mut().zip(bad) {
+            lanes.n_banks = (!bad).then_some(n_banks);
+        }
+        Ok(())
+    }
+
+    /// The board that a sourceID names, and its lanes.
+    #[inline(always)]
+    fn board(&self, source_id: u32) -> Result<(usize, &BoardRanks), Unusual> {
+        let board = board_of(source_id).ok_or(Unusual)? as usize;
+        let ranks = self.lanes.boards.get(board).ok_or(Unusual)?;
+        if ranks.in_use { Ok((board, ranks)) } else { Err(Unusual) }
+    }
+
+    /// Bytes of the smallest payload that has a header.
+    #[inline(always)]
+    fn smallest(&self) -> usize {
+        if self.lanes.version == BankVersion::V5 { 8 } else { 4 }
     }
 
     /// Notes the lanes of one bank.
     ///
     /// # Safety
-    /// `size` bytes are at `payload`.
+    /// - `size` bytes are at `payload`, as many as the smallest has;
+    /// - all up to `raw_end` can be read.
     #[inline(always)]
     unsafe fn take_bank(
         &self,
-        scratch: &mut Scratch,
-        source_id: u32,
+        lanes: &mut Lanes,
+        board: usize,
+        ranks: &BoardRanks,
         payload: *const u8,
         size: usize,
-        readable_end: usize,
+        raw_end: usize,
     ) -> Result<(), Unusual> {
-        let board = board_of(source_id).ok_or(Unusual)? as usize;
-        let ranks = self.lanes.boards.get(board).ok_or(Unusual)?;
-        let smallest = if self.lanes.version == BankVersion::V5 { 8 } else { 4 };
-        if !ranks.in_use || size < smallest {
-            return Err(Unusual);
-        }
-        let readable = if readable_end - payload as usize >= size + READ_AHEAD {
+        let payload = if raw_end - payload as usize >= size + READ_AHEAD {
             payload
         } else {
             // SAFETY: the caller's.
-            scratch.copy_tail(unsafe { std::slice::from_raw_parts(payload, size) })?
+            lanes.copy_tail(unsafe { std::slice::from_raw_parts(payload, size) }).ok_or(Unusual)?
         };
         // SAFETY:
-        // - as many bytes are there as a header has;
+        // - as many bytes are there as a header has: the caller's;
         // - there are as many pointers as boards, or slots, and as many counts as ranks.
         unsafe {
             match self.lanes.version {
-                BankVersion::V5 => take_v5(scratch, board, ranks, readable, size),
-                BankVersion::V4 => take_v4(scratch, board, ranks, readable, size),
+                BankVersion::V5 => take_v5(lanes, board, ranks, payload, size),
+                BankVersion::V4 => take_v4(lanes, board, ranks, payload, size),
             }
         }
     }
@@ -155,10 +198,10 @@ impl Fast {
 
 /// # Safety
 /// - `size` bytes are at `payload`, 8 at least;
-/// - `scratch` has a pointer for the board, and a count for each of the ranks.
+/// - `lanes` has a pointer for the board, and a count for each of the ranks.
 #[inline(always)]
 unsafe fn take_v5(
-    scratch: &mut Scratch,
+    lanes: &mut Lanes,
     board: usize,
     ranks: &BoardRanks,
     payload: *const u8,
@@ -166,7 +209,7 @@ unsafe fn take_v5(
 ) -> Result<(), Unusual> {
     // SAFETY: the caller's.
     unsafe {
-        let pointer = scratch.pointers.get_unchecked_mut(board);
+        let pointer = lanes.pointers.get_unchecked_mut(board);
         if !pointer.is_null() {
             return Err(Unusual);
         }
@@ -178,8 +221,9 @@ unsafe fn take_v5(
         if counts.into_iter().fold(false, |bad, count| bad | (count > most)) {
             return Err(Unusual);
         }
+        let by_rank = lanes.counts.as_mut_ptr();
         for (lane, count) in counts.into_iter().enumerate() {
-            *scratch.counts.get_unchecked_mut(usize::from(ranks.ranks[lane])) = count;
+            by_rank.add(usize::from(ranks.ranks[lane])).write(count);
         }
     }
     Ok(())
@@ -187,10 +231,10 @@ unsafe fn take_v5(
 
 /// # Safety
 /// - `size` bytes are at `payload`, 4 at least;
-/// - `scratch` has a pointer for each of the board's slots, and a count for each of the ranks.
+/// - `lanes` has a pointer for each of the board's slots, and a count for each of the ranks.
 #[inline(always)]
 unsafe fn take_v4(
-    scratch: &mut Scratch,
+    lanes: &mut Lanes,
     board: usize,
     ranks: &BoardRanks,
     payload: *const u8,
@@ -201,7 +245,7 @@ unsafe fn take_v4(
         let n_words = usize::from(u16::from_le_bytes(payload.cast::<[u8; 2]>().read()));
         let first_slot = board * LANES_PER_BOARD;
         // What counts in bytes holds.
-        if n_words > 254 || size < 4 + 2 * n_words || !scratch.pointers.get_unchecked(first_slot).is_null() {
+        if n_words > 254 || size < 4 + 2 * n_words || !lanes.pointers.get_unchecked(first_slot).is_null() {
             return Err(Unusual);
         }
         let words = payload.add(4);
@@ -224,10 +268,10 @@ unsafe fn take_v4(
         for lane in 0..LANES_PER_BOARD {
             let count = (counts >> (8 * lane)) as u8;
             let end = (ends >> (8 * lane)) as u8;
-            *scratch.counts.get_unchecked_mut(usize::from(ranks.ranks[lane])) = count;
-            *scratch.pointers.get_unchecked_mut(first_slot + lane) = words.add(2 * usize::from(end - count));
+            *lanes.counts.get_unchecked_mut(usize::from(ranks.ranks[lane])) = count;
+            *lanes.pointers.get_unchecked_mut(first_slot + lane) = words.add(2 * usize::from(end - count));
         }
-        *scratch.counts.get_unchecked_mut(usize::from(ranks.ranks[6])) |= (counts >> 48) as u8 | (counts >> 56) as u8;
+        *lanes.counts.get_unchecked_mut(usize::from(ranks.ranks[6])) |= (counts >> 48) as u8 | (counts >> 56) as u8;
     }
     Ok(())
 }
@@ -235,5 +279,5 @@ unsafe fn take_v4(
 /// Whether a bank of this type holds no hits.
 #[inline]
 fn is_other(kind: u8) -> bool {
-    (kind != 66) & (kind != 68)
+    (kind != HIT_BANKS[0]) & (kind != HIT_BANKS[1])
 }

@@ -7,9 +7,12 @@ use super::ordinary::UT_ID;
 use crate::backend::DecodeOptions;
 use crate::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, STRIPS_PER_SECTOR, SectorConstants, Slot};
 
-/// Where the rank begins in a stream word. Below: bit 14 is always 0, so that the last strip of a lane and the first
-/// of the next do not follow each other; then the strip and the ADC count (v5) or strip and fraction (v4).
-pub const RANK_SHIFT: u32 = 15;
+/// Where the rank begins in a stream word. Below: [`BACKWARDS`]; bit 14, which is always 0, so that the last strip of a
+/// lane and the first of the next do not follow each other; the strip and the ADC count (v5) or strip and fraction (v4).
+pub const RANK_SHIFT: u32 = 16;
+
+/// Bit of a stream word that says that the lane is read backwards.
+pub const BACKWARDS: u32 = 1 << 15;
 
 /// Bit of [`LaneOrder::id`] that says that the lane is read backwards.
 pub const REVERSED: u32 = 1 << 31;
@@ -23,8 +26,8 @@ const PADDING: usize = 64;
 /// A lane as the copying sees it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneSource {
-    /// What the masked hit words are combined with: the rank, and all strip bits set where the lane is read backwards,
-    /// so that strips ascend in the stream.
+    /// What the masked hit words are combined with: the rank, and where the lane is read backwards, [`BACKWARDS`] and all
+    /// strip bits set, so that strips ascend in the stream.
     pub xor: u32,
     /// Which of the scratch's pointers the lane hangs on: v5: the board's; v4: the slot's.
     pub pointer: u16,
@@ -57,8 +60,6 @@ pub struct LaneOrder {
     pub sources: Vec<LaneSource>,
     /// By group, and one after the last: its first rank.
     pub first_ranks: Vec<u16>,
-    /// By rank: group.
-    pub groups: Vec<u16>,
     /// By rank: the `LHCbID` of strip 0, with [`REVERSED`] and [`FLIPPED`].
     pub id: Vec<u32>,
     /// By rank: v4: 1 - the sector's first strip.
@@ -113,8 +114,8 @@ impl LaneOrder {
             let this = &tables.slots[slot];
             let sector = sector_of(this);
             let (strip_bits, pointer, place) = match version {
-                BankVersion::V4 => (0x7FF, slot, 0),
-                BankVersion::V5 => (0x1FF << 5, board, 8 + 4 * (5 - lane)),
+                BankVersion::V4 => (BACKWARDS | 0x7FF, slot, 0),
+                BankVersion::V5 => (BACKWARDS | 0x1FF << 5, board, 8 + 4 * (5 - lane)),
             };
             let reversed = this.is_connected() && is_reversed(version, sector);
             sources.push(LaneSource {
@@ -149,7 +150,6 @@ impl LaneOrder {
             n_connected,
             sources,
             first_ranks,
-            groups,
             id,
             first: column(|sector| 1.0 - sector.first_strip as f32),
             p0_x: column(|sector| sector.p0_x),

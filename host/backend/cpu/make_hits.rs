@@ -143,7 +143,8 @@ impl Fast {
             Lookup::<S, WINDOW>::put(hits.dx_dy, i, n, here.floats(&lanes.dx_dy));
             Lookup::<S, WINDOW>::put(hits.weight, i, n, here.floats(&lanes.weight));
             Lookup::<S, WINDOW>::put_words(hits.id, i, n, id);
-            (x, S::not_less(S::shift_in(x_before, x), x) & all)
+            let before = S::from_bits(S::shift_in(S::bits(x_before), S::bits(x)));
+            (x, S::not_less(before, x) & all)
         }
     }
 

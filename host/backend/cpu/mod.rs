@@ -9,7 +9,7 @@ mod copy;
 mod fast;
 mod headers;
 mod hits;
-mod lanes;
+pub(super) mod lanes;
 mod make_hits;
 mod ordinary;
 mod schedule;
@@ -163,7 +163,7 @@ impl CpuDecoder {
         let mut times = StageTimes::start();
         report.reset(batch.n_events);
         let mut out = hits.begin(batch.n_events, self.fast.lanes.n_groups())?;
-        let job = Job::new(&self.fast, batch, &mut out, &mut report.events, 1);
+        let job = Job::new(&self.fast, batch, &mut out, &mut report.events, None);
         job.work(self.workers[0].get_mut().unwrap_or_else(PoisonError::into_inner), &mut times);
         job.finish()?;
         Ok(times)
@@ -186,7 +186,7 @@ impl Decoder for CpuDecoder {
         match &self.pool {
             // A chunk or less is not worth waking anybody.
             Some(pool) if batch.n_events > self.chunk => {
-                let job = Job::new(&self.fast, batch, &mut out, &mut report.events, self.chunk);
+                let job = Job::new(&self.fast, batch, &mut out, &mut report.events, Some(self.chunk));
                 pool.broadcast(|thread| {
                     // A worker in which a thread panicked has nothing that the next batch does not set anew.
                     let mut worker = self.workers[thread.index()].lock().unwrap_or_else(PoisonError::into_inner);
@@ -195,7 +195,7 @@ impl Decoder for CpuDecoder {
                 job.finish()
             }
             _ => {
-                let job = Job::new(&self.fast, batch, &mut out, &mut report.events, 1);
+                let job = Job::new(&self.fast, batch, &mut out, &mut report.events, None);
                 job.work(self.workers[0].get_mut().unwrap_or_else(PoisonError::into_inner), &mut ());
                 job.finish()
             }

@@ -101,6 +101,8 @@ pub struct Job<'a> {
     capacity: usize,
     /// Events of a chunk.
     chunk: usize,
+    /// One thread decodes all of it.
+    alone: bool,
     /// The next chunk that nobody has.
     next: AtomicUsize,
     /// The chunk whose turn it is.
@@ -113,13 +115,14 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// The decoding of `batch` into `out` and `reports`, which have room for its events.
+    /// The decoding of `batch` into `out` and `reports`, which have room for its events: by threads that take `chunk`
+    /// events at a time, or by one alone.
     pub fn new(
         fast: &'a Fast,
         batch: BatchView<'a>,
         out: &'a mut UtHitsMut<'_>,
         reports: &'a mut [EventReport],
-        chunk: usize,
+        chunk: Option<usize>,
     ) -> Self {
         Self {
             fast,
@@ -138,7 +141,8 @@ impl<'a> Job<'a> {
             id: Shared::new(out.id),
             offsets: Shared::new(out.offsets),
             reports: Shared::new(reports),
-            chunk,
+            chunk: chunk.unwrap_or(1),
+            alone: chunk.is_none(),
             next: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
             at: AtomicUsize::new(0),
@@ -159,6 +163,7 @@ impl<'a> Job<'a> {
     /// Decodes chunks until none is left.
     pub fn work(&self, worker: &mut Worker, clock: &mut impl Clock) {
         let stop = StopOnPanic(&self.stopped);
+        worker.scratch.begin_batch();
         loop {
             let chunk = self.next.fetch_add(1, Ordering::Relaxed);
             let begin = chunk.saturating_mul(self.chunk);
@@ -169,7 +174,8 @@ impl<'a> Job<'a> {
             worker.chunk.clear();
             worker.scratch.begin_chunk();
             worker.ordinary.begin_chunk();
-            let counted = (begin..end).try_for_each(|event| self.count(worker, event, clock));
+            let mine = if self.alone { self.batch.n_events } else { end };
+            let counted = (begin..end).try_for_each(|event| self.count(worker, event, mine, clock));
             let n_hits: usize = worker.chunk.iter().map(Front::n_hits).sum();
             let Some(at) = self.take_turn(chunk, begin, n_hits, counted, worker) else { break };
             let mut at = at;
@@ -193,12 +199,18 @@ impl<'a> Job<'a> {
         unsafe { (self.offsets.part(begin..begin + self.n_groups), &mut self.reports.part(event..event + 1)[0]) }
     }
 
-    /// Front half of one event. An error: more hits than a number holds.
-    fn count(&self, worker: &mut Worker, event: usize, clock: &mut impl Clock) -> Result<(), (usize, u64)> {
+    /// Front half of one event; the thread has those up to `mine`. An error: more hits than a number holds.
+    fn count(
+        &self,
+        worker: &mut Worker,
+        event: usize,
+        mine: usize,
+        clock: &mut impl Clock,
+    ) -> Result<(), (usize, u64)> {
         // SAFETY: the event is of the thread's chunk.
         let (ends, report) = unsafe { self.event(event) };
         let first_cluster = worker.scratch.clusters.len;
-        let front = match self.fast.front(&mut worker.scratch, self.batch, event, ends, report, clock) {
+        let front = match self.fast.front(&mut worker.scratch, self.batch, (event, mine), ends, report, clock) {
             Ok(n_hits) => Front::Fast { n_hits, first_cluster },
             Err(Unusual) => {
                 Front::Ordinary(worker.ordinary.count(self.batch, event, ends, report).map_err(|n| (event, n))?)

@@ -1,6 +1,8 @@
 //! The work space of one thread, and what its sizes are.
 
-use super::fast::Unusual;
+use std::ops::Range;
+
+use super::simd::Simd;
 
 /// Strips that an event on the fast path may have; a mean event has 1700.
 pub const MAX_STRIPS: usize = 1 << 16;
@@ -11,14 +13,21 @@ pub const MAX_RANKS: usize = (ut_kernels::detector::MAX_SLOTS + 1).next_multiple
 /// Words before the stream, so that a vector may begin before it: as many as the largest cluster has strips.
 pub const FRONT: usize = 256;
 
+/// The word behind the last strip, which follows none.
+pub const END: u32 = u32::MAX >> 1;
+
 /// Words after the last one that vectors may read and write.
 const SLACK: usize = 64;
 
 /// Bytes that the copying of lanes may read beyond the end of a payload: eight rows of 32.
 pub const READ_AHEAD: usize = 256;
 
-/// Room for the payloads that end so close to the end of the batch that reading ahead would leave it.
-const TAIL: usize = 1 << 17;
+/// Events whose banks are looked up together in MEP layout.
+pub const BLOCK: usize = 8;
+
+/// Room for the payloads that end so close to the end of the batch that reading ahead would leave it: two of the
+/// largest that hold hits, and more of others.
+const TAIL: usize = 1 << 13;
 
 /// Room for clusters of one chunk of events.
 const MAX_CLUSTERS: usize = 4 * MAX_STRIPS;
@@ -29,10 +38,10 @@ const MIN_LANES: usize = 8;
 /// Work space of a thread.
 #[derive(Debug)]
 pub struct Scratch {
-    /// By rank: hits of the lane.
-    pub counts: Box<[u8]>,
-    /// By board: its payload (v5), or by slot: its first cluster word (v4). Null: no such bank in the event.
-    pub pointers: Box<[*const u8]>,
+    /// What stage 1 found: the lanes of the events `block`, in order.
+    pub found: [Lanes; BLOCK],
+    /// Events of the batch that `found` is about.
+    pub block: Range<usize>,
     /// Ranks of the lanes with hits, and one word behind the last.
     pub listed: Box<[u16]>,
     /// Ranks of the lanes with more than four hits.
@@ -45,21 +54,34 @@ pub struct Scratch {
     pub listed_before: Box<[u32]>,
     /// The strips of an event, behind `FRONT` words.
     pub stream: Box<[u32]>,
-    /// A word a vector of the stream: the words that end a cluster, as bits.
+    /// A word a vector of the stream: the words that end a cluster, as bits. Or a word a vector of clusters: those kept.
     pub ends: Box<[u32]>,
-    /// A word a vector of the stream: clusters before it.
+    /// A word of `ends`: bits set before it.
     pub clusters_before: Box<[u32]>,
     /// A word a vector of hits: hits whose x is not above that of the one before, as bits.
     pub inversions: Box<[u32]>,
+    /// The last event had clusters without charge or above the maximum size.
+    pub careful: bool,
     /// Clusters of the chunk's events.
     pub clusters: Clusters,
-    tail: Box<[u8]>,
-    tail_used: usize,
 }
 
-// SAFETY: the pointers in `pointers` are used only while the batch that they point into is borrowed, and only by the
-// thread that has the scratch.
-unsafe impl Send for Scratch {}
+/// The lanes of one event.
+#[derive(Debug)]
+pub struct Lanes {
+    /// By rank: hits of the lane.
+    pub counts: Box<[u8]>,
+    /// By board: its payload (v5), or by slot: its first cluster word (v4). Null: no such bank in the event.
+    pub pointers: Box<[*const u8]>,
+    /// Banks of the event; `None`: something is unusual, and the rest is of no meaning.
+    pub n_banks: Option<usize>,
+    tail: Box<[u8]>,
+    copied: usize,
+}
+
+// SAFETY: the pointers are used only while the batch that they point into is borrowed, and only by the thread that has
+// the scratch.
+unsafe impl Send for Lanes {}
 
 /// The clusters (or strips) of the events of a chunk, event after event. The sums go on from event to event.
 #[derive(Debug)]
@@ -81,12 +103,12 @@ fn zeros<T: Clone + Default>(len: usize) -> Box<[T]> {
 impl Scratch {
     /// The work space; all that a thread ever takes, about 4 MB.
     pub fn new() -> Self {
-        let mut stream = zeros(FRONT + MAX_RANKS * 255 + SLACK);
+        let mut stream = zeros(FRONT + MAX_RANKS * 255 + FRONT + SLACK);
         // No strip is a cluster's length behind these.
         stream[..FRONT].fill(u32::MAX);
         Self {
-            counts: zeros(MAX_RANKS),
-            pointers: vec![std::ptr::null(); MAX_RANKS].into_boxed_slice(),
+            found: std::array::from_fn(|_| Lanes::new()),
+            block: 0..0,
             listed: zeros(MAX_RANKS + SLACK),
             long: zeros(MAX_RANKS + SLACK),
             starts: zeros(MAX_RANKS + 1),
@@ -96,15 +118,19 @@ impl Scratch {
             ends: zeros(MAX_STRIPS / MIN_LANES + 1),
             clusters_before: zeros(MAX_STRIPS / MIN_LANES + 1),
             inversions: zeros(MAX_STRIPS / MIN_LANES + 1),
+            careful: false,
             clusters: Clusters {
                 last: zeros(MAX_CLUSTERS + SLACK),
                 weight: zeros(1 + MAX_CLUSTERS + SLACK),
                 position: zeros(1 + MAX_CLUSTERS + SLACK),
                 len: 0,
             },
-            tail: zeros(TAIL + READ_AHEAD),
-            tail_used: 0,
         }
+    }
+
+    /// Begins a batch.
+    pub fn begin_batch(&mut self) {
+        self.block = 0..0;
     }
 
     /// Begins a chunk of events.
@@ -114,28 +140,16 @@ impl Scratch {
         (clusters.weight[0], clusters.position[0]) = (0, 0);
     }
 
-    /// Begins an event.
-    pub fn begin_event(&mut self, n_ranks: usize, n_pointers: usize) {
-        self.counts[..n_ranks].fill(0);
-        self.pointers[..n_pointers].fill(std::ptr::null());
-        self.tail_used = 0;
-    }
-
     /// Whether the chunk has room for any event.
     pub fn has_room(&self) -> bool {
         self.clusters.len <= MAX_CLUSTERS - MAX_STRIPS
     }
 
-    /// A copy of `payload` behind which `READ_AHEAD` bytes can be read; lives until the next event.
-    pub fn copy_tail(&mut self, payload: &[u8]) -> Result<*const u8, Unusual> {
-        let begin = self.tail_used;
-        let end = begin + payload.len();
-        if end > TAIL {
-            return Err(Unusual);
-        }
-        self.tail[begin..end].copy_from_slice(payload);
-        self.tail_used = end;
-        Ok(self.tail[begin..].as_ptr())
+    /// Bits of `ends` before bit `i` of them all: clusters that end before strip `i`.
+    #[inline(always)]
+    pub fn ends_before<S: Simd>(&self, i: u32) -> u32 {
+        let (vector, lane) = (i as usize / S::LANES, i as usize % S::LANES);
+        self.clusters_before[vector] + (self.ends[vector] & ((1 << lane) - 1)).count_ones()
     }
 
     /// Strips of the lanes before `rank`.
@@ -144,5 +158,39 @@ impl Scratch {
         let (word, bit) = (usize::from(rank) / 64, rank % 64);
         let listed = self.listed_before[word] + (self.some[word] & ((1 << bit) - 1)).count_ones();
         self.starts[usize::from(self.listed[listed as usize])]
+    }
+}
+
+impl Lanes {
+    fn new() -> Self {
+        Self {
+            counts: zeros(MAX_RANKS),
+            pointers: vec![std::ptr::null(); MAX_RANKS].into_boxed_slice(),
+            n_banks: None,
+            tail: zeros(TAIL + READ_AHEAD),
+            copied: 0,
+        }
+    }
+
+    /// Begins an event.
+    #[inline(always)]
+    pub fn begin(&mut self, n_ranks: usize, n_pointers: usize) {
+        self.counts[..n_ranks].fill(0);
+        self.pointers[..n_pointers].fill(std::ptr::null());
+        self.n_banks = None;
+        self.copied = 0;
+    }
+
+    /// A copy of `payload` behind which `READ_AHEAD` bytes can be read; lives until the lanes of the next event. `None`:
+    /// there is no room.
+    pub fn copy_tail(&mut self, payload: &[u8]) -> Option<*const u8> {
+        let begin = self.copied;
+        let end = begin + payload.len();
+        if end > TAIL {
+            return None;
+        }
+        self.tail[begin..end].copy_from_slice(payload);
+        self.copied = end;
+        Some(self.tail[begin..].as_ptr())
     }
 }

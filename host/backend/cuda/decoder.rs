@@ -59,7 +59,7 @@ pub struct Ticket {
 /// Decodes on a device.
 ///
 /// [`decode`](Decoder::decode) is one batch at a time. To keep the device at work, submit the next batches before the
-/// first one is collected; as many may be under way as there are streams:
+/// first one is collected; as many may be under way as there are streams. [`decode_all`](Self::decode_all) does it so:
 ///
 /// ```no_run
 /// # use ut_decoding::{EventBatch, DecodeError};
@@ -80,10 +80,10 @@ pub struct Ticket {
 /// # }
 /// ```
 pub struct DeviceDecoder<D: Device> {
-    name: &'static str,
-    device: D,
-    setup: Setup<D>,
-    streams: Vec<BatchStream<D>>,
+    pub(super) name: &'static str,
+    pub(super) device: D,
+    pub(super) setup: Setup<D>,
+    pub(super) streams: Vec<BatchStream<D>>,
     serial: u64,
     /// What was moved without a stream of its own: tables, and batches that stay.
     moved: Moved,
@@ -172,7 +172,7 @@ impl<D: Device> DeviceDecoder<D> {
         &self.setup.tables.host
     }
 
-    fn failure(&self, message: &str) -> DecodeError {
+    pub(super) fn failure(&self, message: &str) -> DecodeError {
         DecodeError::Device { backend: self.name, message: message.to_owned() }
     }
 
@@ -188,7 +188,7 @@ impl<D: Device> DeviceDecoder<D> {
         self.plan(batch.n_events, batch.raw.len(), most_words)
     }
 
-    fn plan_at(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
+    pub(super) fn plan_at(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
         self.plan(batch.n_events, batch.raw.1, batch.most_words())
     }
 
@@ -309,51 +309,6 @@ impl<D: Device> DeviceDecoder<D> {
         // SAFETY: the caller's word.
         let ticket = unsafe { self.submit_resident(batch, Want::Nothing) }?;
         self.collect_resident(ticket)
-    }
-
-    /// Decodes batches that lie on the device `passes` times over, on all streams in turn, kernels alone: nothing is
-    /// copied, nobody waits between them. Gives the milliseconds from the first kernel's begin to the last one's end, by
-    /// the device's clock. Before the clock runs each stream has decoded each batch once.
-    ///
-    /// # Errors
-    /// When a batch is under way, or as [`Decoder::decode`].
-    pub fn repeat_resident(&mut self, batches: &[Arc<ResidentBatch<D>>], passes: usize) -> Result<f32, DecodeError> {
-        if !self.streams.iter().all(BatchStream::is_free) {
-            return Err(self.failure("a batch is under way: collect it first"));
-        }
-        let plans = batches.iter().map(|batch| self.plan_at(&batch.batch)).collect::<Result<Vec<_>, _>>()?;
-        self.device.begin()?;
-        for stream in &mut self.streams {
-            for (batch, &plan) in batches.iter().zip(&plans) {
-                stream.submit(&mut self.device, &self.setup, batch.into(), plan, Want::Nothing, 0)?;
-                stream.collect(&mut self.device, &self.setup, self.name)?;
-            }
-        }
-        let work: Vec<_> = plans.into_iter().zip(batches).filter_map(|(plan, b)| Some((plan?, b.batch))).collect();
-        let timed = self.timed(&work, passes);
-        // Whatever happened, nothing is under way when this returns.
-        let waited: Vec<_> = self.streams.iter().map(|stream| self.device.synchronize(stream.queue())).collect();
-        let (start, end) = timed?;
-        waited.into_iter().collect::<Result<(), DecodeError>>()?;
-        self.device.elapsed_ms(&start, &end)
-    }
-
-    /// Puts all of [`repeat_resident`](Self::repeat_resident) on the streams, and gives its two ends.
-    fn timed(&mut self, work: &[(Plan, DeviceBatch)], passes: usize) -> Result<(D::Event, D::Event), DecodeError> {
-        let Self { device, streams, setup, .. } = self;
-        let (first, others) = streams.split_first().expect("there is one at least");
-        let start = device.record(first.queue())?;
-        others.iter().try_for_each(|stream| device.wait(stream.queue(), &start))?;
-        for (i, (plan, batch)) in (0..passes).flat_map(|_| work).enumerate() {
-            let stream = i.checked_rem(others.len() + 1).and_then(|i| i.checked_sub(1)).map_or(first, |i| &others[i]);
-            // SAFETY: the caller keeps the batches, and waits for the streams; all of them were collected from each.
-            unsafe { stream.again(device, setup, plan, batch) }?;
-        }
-        for stream in others {
-            let end = device.record(stream.queue())?;
-            device.wait(first.queue(), &end)?;
-        }
-        Ok((start, device.record(first.queue())?))
     }
 }
 

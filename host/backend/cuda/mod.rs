@@ -3,20 +3,26 @@
 //! [`CudaDecoder`] has some streams, each with buffers of its own, so that copies and kernels of different batches
 //! overlap. What it does with them is in [`DeviceDecoder`], which does not know CUDA; from below:
 //!
-//! - `device`: what is asked of a device; `gpu`, `modules`, `start`: a GPU that answers;
+//! - `device`: what is asked of a device; `gpu`, `modules`, `start`: a GPU that answers; `facts`, `identity`: what it is;
 //! - `buffer`, `tables`, `batch`, `output`: memory, and what lies in it;
 //! - `allen`: the launches of a batch, from buffers to buffers;
 //! - `stream`: a batch under way, copies included;
-//! - `decoder`: several of them.
+//! - `decoder`: several of them; `passes`: many batches in turn; `resident`: batches that stay on the device.
 
 mod allen;
 mod batch;
 mod buffer;
+#[cfg(feature = "cust")]
+mod cust;
 mod decoder;
 mod device;
+mod facts;
 mod gpu;
+mod identity;
 mod modules;
 mod output;
+mod passes;
+mod resident;
 mod start;
 mod stream;
 mod tables;
@@ -24,8 +30,11 @@ mod tables;
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 pub use decoder::{Capacity, DEFAULT_STREAMS, DeviceConfig, DeviceDecoder, Ticket};
 pub use device::{Argument, Device, Rows};
+pub use facts::{Compiled, Facts};
 pub use gpu::{CudaDevice, CudaHost, CudaMemory};
+pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
+pub use resident::Resident;
 pub use start::{Cuda, Driver, Gpu, StartError, choose};
 pub use stream::{Moved, Want};
 
@@ -61,8 +70,7 @@ impl Default for CudaConfig {
 impl CudaConfig {
     /// The defaults, with these knobs.
     pub fn of(knobs: &Knobs) -> Self {
-        let (streams, registers) = (knobs.cuda.streams as usize, knobs.cuda.registers);
-        Self { launch: knobs.launch, streams, registers, ..Self::default() }
+        Self { launch: knobs.launch, registers: knobs.registers, ..Self::default() }
     }
 }
 

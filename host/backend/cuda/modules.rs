@@ -5,12 +5,10 @@ use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUfunction_attribute_enum, CUjit_option};
-use cudarc::driver::{CudaContext, result, sys};
+use cudarc::driver::{CudaContext, DriverError, result, sys};
 
 use super::device::Argument;
-use super::gpu::to;
 use super::start::{StartError, words};
-use crate::backend::DecodeError;
 use crate::backend::ptx::Unit;
 
 /// Dynamic shared memory that a block may have without being asked for, bytes.
@@ -61,12 +59,9 @@ impl Modules {
         entry: &str,
         arguments: &[Argument<'_>],
         shared_bytes: u32,
-    ) -> Result<sys::CUfunction, DecodeError> {
+    ) -> Result<sys::CUfunction, StartError> {
         if !self.functions.contains_key(entry) {
-            let module = self.module(unit)?;
-            let name = CString::new(entry).unwrap_or_default();
-            // SAFETY: a module that is loaded.
-            let handle = unsafe { result::module::get_function(module, name) }.map_err(to("find a kernel"))?;
+            let handle = self.entry(unit, entry)?;
             check(handle, entry, arguments)?;
             self.functions.insert(entry.to_owned(), Function { handle, shared_bytes: SHARED_WITHOUT_ASKING });
         }
@@ -81,7 +76,15 @@ impl Modules {
         Ok(function.handle)
     }
 
-    fn module(&mut self, unit: Unit) -> Result<sys::CUmodule, DecodeError> {
+    /// An entry.
+    pub(super) fn entry(&mut self, unit: Unit, entry: &str) -> Result<sys::CUfunction, StartError> {
+        let module = self.module(unit)?;
+        let name = CString::new(entry).unwrap_or_default();
+        // SAFETY: a module that is loaded.
+        unsafe { result::module::get_function(module, name) }.map_err(to("find a kernel"))
+    }
+
+    fn module(&mut self, unit: Unit) -> Result<sys::CUmodule, StartError> {
         if let Some(&module) = self.loaded.get(unit.name) {
             return Ok(module);
         }
@@ -120,9 +123,13 @@ impl Modules {
     }
 }
 
+fn to(action: &'static str) -> impl Fn(DriverError) -> StartError {
+    move |error| StartError::Driver { action, message: words(error) }
+}
+
 /// Holds the arguments against the parameters that the driver knows of an entry: were there fewer than it takes, it would
 /// read beyond them.
-fn check(handle: sys::CUfunction, entry: &str, arguments: &[Argument<'_>]) -> Result<(), DecodeError> {
+fn check(handle: sys::CUfunction, entry: &str, arguments: &[Argument<'_>]) -> Result<(), StartError> {
     let parameter = |i: usize| {
         let (mut offset, mut size) = (0, 0);
         // SAFETY: a function of a module that is loaded; places of our own.
@@ -135,5 +142,5 @@ fn check(handle: sys::CUfunction, entry: &str, arguments: &[Argument<'_>]) -> Re
         return Ok(());
     }
     let message = format!("{entry} takes parameters of {taken:?} bytes, not of {given:?}");
-    Err(StartError::Driver { action: "find a kernel that goes with this program", message }.into())
+    Err(StartError::Driver { action: "find a kernel that goes with this program", message })
 }

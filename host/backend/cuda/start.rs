@@ -122,7 +122,7 @@ impl From<StartError> for DecodeError {
 }
 
 /// A CUDA release as people write it.
-fn release(version: i32) -> String {
+pub(super) fn release(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 

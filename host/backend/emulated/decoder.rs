@@ -17,12 +17,14 @@ use ut_kernels::status;
 use ut_kernels::switches::{BatchLayout, Switches};
 
 use super::executor::Executor;
+use super::fused::FusedWork;
 use super::lane::EmulatedBlock;
 use super::stats::LaunchStats;
 use super::violation::Violation;
 use crate::backend::launch::LaunchParams;
 use crate::backend::plan::{DeviceTables, add_meta, cluster_options, too_many_hits};
-use crate::backend::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits, UtHitsMut};
+use crate::backend::rank_tables::RankTables;
+use crate::backend::{BatchReport, DecodeError, DecodeOptions, Decoder, Pipeline, UtHits, UtHitsMut};
 use crate::detector::DetectorTables;
 use crate::input::{BatchView, Layout};
 
@@ -31,9 +33,11 @@ use crate::input::{BatchView, Layout};
 pub struct EmulatedConfig {
     /// Where the order of blocks, warps and lanes comes from.
     pub schedule_seed: u64,
+    /// Which kernels.
+    pub pipeline: Pipeline,
     /// Block shapes and the like.
     pub launch: LaunchParams,
-    /// Optimisations. Version and layout follow tables and batch; `bins`, unless it is 1, follows `count.bins`.
+    /// Optimisations of the seven launches. Version and layout follow tables and batch; `bins`, unless it is 1, follows `count.bins`.
     pub switches: Switches,
 }
 
@@ -41,6 +45,7 @@ impl Default for EmulatedConfig {
     fn default() -> Self {
         Self {
             schedule_seed: 0,
+            pipeline: Pipeline::default(),
             launch: LaunchParams::default(),
             switches: Switches::production(BankVersion::V5, BatchLayout::Allen),
         }
@@ -54,15 +59,17 @@ pub struct EmulatedDecoder {
     options: ClusterOptions,
     flip_origin: f32,
     switches: Switches,
+    /// With [`Pipeline::Fused`].
+    fused: Option<FusedWork>,
     work: Work,
     launcher: Launcher,
 }
 
 /// Launches kernels and keeps their counts.
 #[derive(Debug)]
-struct Launcher {
-    executor: Executor,
-    params: LaunchParams,
+pub(super) struct Launcher {
+    pub executor: Executor,
+    pub params: LaunchParams,
     stats: Vec<(&'static str, LaunchStats)>,
 }
 
@@ -83,7 +90,7 @@ struct Work {
 }
 
 impl Launcher {
-    fn launch(
+    pub fn launch(
         &mut self,
         name: &'static str,
         grid: u32,
@@ -97,7 +104,12 @@ impl Launcher {
     }
 
     /// The exclusive prefix sum of `counts`, in two launches.
-    fn prefix_sum(&mut self, counts: &[u32], offsets: &mut [u32], totals: &mut Vec<u32>) -> Result<(), DecodeError> {
+    pub fn prefix_sum(
+        &mut self,
+        counts: &[u32],
+        offsets: &mut [u32],
+        totals: &mut Vec<u32>,
+    ) -> Result<(), DecodeError> {
         let n = counts.len() as u32;
         let block_x = self.params.scan_block_x();
         let grid = tiles(n, block_x);
@@ -115,7 +127,7 @@ impl Launcher {
 }
 
 /// Makes a work buffer of `len` elements, all bits set: no kernel may count on zeros, or on what the last batch left.
-fn sized<T: bytemuck::Pod>(buffer: &mut Vec<T>, len: usize) -> Result<(), DecodeError> {
+pub(super) fn sized<T: bytemuck::Pod>(buffer: &mut Vec<T>, len: usize) -> Result<(), DecodeError> {
     buffer.clear();
     let no_memory = |_| failure(&format!("no memory for a work buffer of {len} elements"));
     buffer.try_reserve_exact(len).map_err(no_memory)?;
@@ -133,12 +145,17 @@ impl EmulatedDecoder {
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: EmulatedConfig) -> Result<Self, DecodeError> {
         config.launch.validate().map_err(|error| failure(&error.to_string()))?;
         let detector = DeviceTables::new("emulated", tables)?;
+        let fused = match config.pipeline {
+            Pipeline::Fused => Some(FusedWork::new(RankTables::new("emulated", tables, options)?)),
+            Pipeline::Allen => None,
+        };
         let bins = if config.switches.bins == 1 { 1 } else { config.launch.count_bins() };
         Ok(Self {
             switches: Switches { version: detector.version, bins, ..config.switches },
             detector,
             options: cluster_options(&options),
             flip_origin: options.flip.origin(),
+            fused,
             work: Work::default(),
             launcher: Launcher {
                 executor: Executor::new(config.schedule_seed),
@@ -153,21 +170,46 @@ impl EmulatedDecoder {
         &self.launcher.stats
     }
 
-    /// All launches for a batch of `n_events`, at least one. `report` has `N_COUNTS` words an event.
     fn run(&mut self, batch: &BatchView<'_>, hits: &mut UtHitsMut<'_>, report: &mut [u32]) -> Result<(), DecodeError> {
-        let Self { detector, options, flip_origin, switches, work, launcher } = self;
-        let (options, flip_origin, params) = (*options, *flip_origin, launcher.params);
         let layout = match batch.layout {
             Layout::Allen => BatchLayout::Allen,
             Layout::Mep => BatchLayout::Mep,
         };
-        let switches = Switches { layout, ..*switches };
+        self.switches.layout = layout;
+        let Self { options, flip_origin, switches, fused, launcher, .. } = self;
+        match fused {
+            Some(fused) => {
+                let switches = Switches::production(switches.version, layout);
+                fused.run(launcher, switches, *options, *flip_origin, batch, hits, report)
+            }
+            None => self.run_allen(batch, hits, report),
+        }
+    }
+
+    /// All launches for a batch of `n_events`, at least one. `report` has `N_COUNTS` words an event.
+    fn run_allen(
+        &mut self,
+        batch: &BatchView<'_>,
+        hits: &mut UtHitsMut<'_>,
+        report: &mut [u32],
+    ) -> Result<(), DecodeError> {
+        let Self { detector, options, flip_origin, switches, work, launcher, .. } = self;
+        let (options, flip_origin, params) = (*options, *flip_origin, launcher.params);
+        let switches = *switches;
         let tables = detector.view();
         let (n_boards, n_groups) = (tables.n_boards(), tables.n_groups);
         let events = batch.n_events as u32;
         let n_counters = batch.n_events * n_groups as usize;
         let warps_of_groups = n_counters as u32;
         work.status = [0];
+        launcher.executor.constant([
+            tables.slots.as_ptr().addr(),
+            tables.board_lanes.as_ptr().addr(),
+            tables.groups.as_ptr().addr(),
+            tables.sectors.as_ptr().addr(),
+            tables.strips_per_hybrid.as_ptr().addr(),
+            tables.layer_groups.as_ptr().addr(),
+        ]);
 
         sized(&mut work.strip_counts, n_counters)?;
         sized(&mut work.strip_offsets, n_counters + 1)?;
@@ -175,14 +217,7 @@ impl EmulatedDecoder {
         sized(&mut work.items, batch.n_events * items_capacity(switches.version, n_boards) as usize)?;
         sized(&mut work.n_items, batch.n_events)?;
 
-        let device_batch = Batch {
-            raw: Global::from_slice(batch.raw),
-            offsets: Global::from_slice(batch.offsets),
-            sizes: Global::from_slice(batch.sizes),
-            types: Global::from_slice(batch.types),
-            versions: Global::from_slice(batch.versions.unwrap_or(&[])),
-            has_versions: u32::from(batch.versions.is_some()),
-        };
+        let device_batch = device_batch(batch);
         let output = CountOutput {
             strip_counts: launcher.executor.writable(&mut work.strip_counts),
             items: launcher.executor.writable(&mut work.items),
@@ -276,6 +311,18 @@ impl EmulatedDecoder {
     }
 }
 
+/// A batch as the kernels take it.
+pub(super) fn device_batch<'a>(batch: &BatchView<'a>) -> Batch<'a> {
+    Batch {
+        raw: Global::from_slice(batch.raw),
+        offsets: Global::from_slice(batch.offsets),
+        sizes: Global::from_slice(batch.sizes),
+        types: Global::from_slice(batch.types),
+        versions: Global::from_slice(batch.versions.unwrap_or(&[])),
+        has_versions: u32::from(batch.versions.is_some()),
+    }
+}
+
 impl Decoder for EmulatedDecoder {
     fn name(&self) -> &'static str {
         "emulated"
@@ -298,7 +345,7 @@ impl Decoder for EmulatedDecoder {
     }
 }
 
-fn failure(message: &str) -> DecodeError {
+pub(super) fn failure(message: &str) -> DecodeError {
     DecodeError::Device { backend: "emulated", message: message.to_owned() }
 }
 

@@ -1,4 +1,8 @@
-//! The executor: launches kernels on the CPU, block by block, and checks what hardware does not.
+//! The executor: launches kernels on the CPU and checks what hardware does not.
+//!
+//! A few blocks at a time have begun and are not done, as on a device that holds no more; they take turns at barriers,
+//! and whenever one waits for another. When all of them wait, and nothing that they could wait for happens any more, that
+//! is a deadlock, and named.
 //!
 //! # Example
 //! ```
@@ -20,8 +24,8 @@ use std::cell::RefCell;
 
 use ut_kernels::block::{GlobalMut, Plain};
 
-use super::lane::{BlockState, Books, EmulatedBlock, Lane};
-use super::schedule::{Order, Stacks, run_block};
+use super::lane::{BlockBooks, BlockState, Books, EmulatedBlock};
+use super::schedule::{Order, RunningBlock, Stacks, Turn};
 use super::shadow::Shadow;
 use super::stats::LaunchStats;
 use super::violation::{Fault, Violation};
@@ -31,12 +35,19 @@ use super::violation::{Fault, Violation};
 pub struct Executor {
     order: Order,
     stacks: Stacks,
+    /// Books that no block has at the moment.
+    spare: Vec<BlockBooks>,
     books: RefCell<Books>,
     /// Serial of the next block, from 1.
     next_serial: u32,
     /// Accesses and collectives that a block may do.
     max_steps: u64,
+    /// Most blocks that have begun and are not done.
+    max_resident: u32,
 }
+
+/// Blocks that have begun and are not done, at the most, unless a test says otherwise.
+const MAX_RESIDENT: u32 = 4;
 
 /// Accesses and collectives of a block: minutes of work, and far more than any event needs.
 const MAX_STEPS: u64 = 1 << 33;
@@ -47,15 +58,30 @@ impl Executor {
         Self {
             order: Order::new(seed),
             stacks: Stacks::default(),
+            spare: Vec::new(),
             books: RefCell::default(),
             next_serial: 1,
             max_steps: MAX_STEPS,
+            max_resident: MAX_RESIDENT,
         }
     }
 
     /// Gives blocks up after this many accesses and collectives of their lanes: so a loop without end comes to one.
     pub const fn limit_steps(&mut self, steps: u64) {
         self.max_steps = steps;
+    }
+
+    /// Holds at most so many blocks at a time (at least 1), as a device with little room does.
+    pub const fn limit_resident(&mut self, blocks: u32) {
+        self.max_resident = if blocks == 0 { 1 } else { blocks };
+    }
+
+    /// Notes tables that all events share, by the views that kernels read them through: the next launches count their
+    /// sectors apart (`table_sectors`), since a GPU has them in its caches. Replaces those noted before.
+    pub fn constant(&mut self, addresses: impl IntoIterator<Item = usize>) {
+        let tables = &mut self.books.get_mut().tables;
+        tables.clear();
+        tables.extend(addresses);
     }
 
     /// A view that the next launch may write through. After that launch it is of no use any more.
@@ -65,10 +91,6 @@ impl Executor {
         let place = books.n_views as usize;
         if place == books.views.len() {
             books.views.push(Vec::new());
-        }
-        let shadows = &mut books.views[place];
-        if shadows.len() < len as usize {
-            shadows.resize(len as usize, Shadow::default());
         }
         books.n_views += 1;
         let tag = books.first_tag.wrapping_add(place as u32);
@@ -80,7 +102,7 @@ impl Executor {
 
     /// Runs `kernel` on `grid` blocks of `block` = (x, y) threads, each with `shared_bytes` bytes of shared memory.
     ///
-    /// Blocks run one after the other in an order from the seed, the lanes of a block interleaved at their collectives.
+    /// Blocks begin in an order from the seed and take turns, the lanes of a block interleaved at their collectives.
     ///
     /// # Errors
     /// The first rule that the kernel breaks, or a block shape that no device takes.
@@ -119,18 +141,10 @@ impl Executor {
         if self.next_serial.checked_add(grid).is_none() {
             // Out of serials, after four billion blocks: all books from the start.
             books.views.iter_mut().for_each(|view| view.fill(Shadow::default()));
-            books.shared_shadow.clear();
-            books.granules.clear();
+            self.spare.iter_mut().for_each(BlockBooks::forget);
             self.next_serial = 1;
         }
-        let granules = shared_bytes.div_ceil(8) as usize;
         books.shared_bytes = shared_bytes;
-        if books.granules.len() < granules {
-            books.shared.resize(granules, 0);
-            books.granules.resize_with(granules, Default::default);
-            books.shared_shadow.resize(8 * granules, Shadow::default());
-        }
-        books.coalescers.resize_with(books.coalescers.len().max((threads / 32) as usize), Default::default);
         books.oldest = self.next_serial;
         books.stats = LaunchStats { blocks: u64::from(grid), ..LaunchStats::default() };
         books.violation = None;
@@ -139,21 +153,48 @@ impl Executor {
         let start = if grid == 0 { 0 } else { self.order.below(grid) };
         let stride = stride_through(grid, &mut self.order);
         let mut number = u64::from(start);
-        for _ in 0..grid {
-            let books = self.books.get_mut();
-            books.lanes.clear();
-            books.lanes.resize(threads as usize, Lane::NEW);
-            books.serial = self.next_serial;
-            books.steps_left = self.max_steps;
-            books.epoch = 0;
-            self.next_serial += 1;
-            let block_number = number as u32;
-            let state = BlockState { kernel: name, block: block_number, grid, block_dim: block, books: &self.books };
-            run_block(&state, kernel, &mut self.stacks, &mut self.order);
-            if let Some(violation) = self.books.get_mut().violation.take() {
-                return Err(violation);
+        let resident = 1 + self.order.below(self.max_resident);
+        let mut begun = 0;
+        // Those that have begun, each with the number of writes at which it was found to wait in vain.
+        let mut blocks: Vec<(RunningBlock<'_>, Option<u64>)> = Vec::new();
+        loop {
+            let writes = self.books.borrow().writes;
+            let able: Vec<usize> = (0..blocks.len()).filter(|&i| blocks[i].1 != Some(writes)).collect();
+            let can_begin = begun < grid && blocks.len() < resident as usize;
+            let place = if can_begin && (able.is_empty() || self.order.below(2) == 0) {
+                let mut books = self.spare.pop().unwrap_or_default();
+                books.begin(self.next_serial, threads, shared_bytes, self.max_steps);
+                let state =
+                    BlockState { kernel: name, block: number as u32, grid, block_dim: block, books: &self.books };
+                self.next_serial += 1;
+                begun += 1;
+                number = (number + u64::from(stride)) % u64::from(grid);
+                blocks.push((RunningBlock::begin(state, kernel, books, &mut self.stacks), None));
+                blocks.len() - 1
+            } else if !able.is_empty() {
+                able[self.order.below(able.len() as u32) as usize]
+            } else if let Some((first, _)) = blocks.first() {
+                let (thread, location) = first.waits_at().unzip();
+                let waiting = blocks.len() as u32;
+                let fault = Fault::Deadlock { waiting, finished: begun - waiting, resident, grid };
+                let (block, thread) = (first.number(), thread.unwrap_or(0));
+                return Err(Violation { kernel: name.to_owned(), block, thread, location, fault });
+            } else {
+                break;
+            };
+            let (running, in_vain) = &mut blocks[place];
+            match running.run(resident > 1, &mut self.order) {
+                Turn::Over => {
+                    let (over, _) = blocks.swap_remove(place);
+                    self.spare.push(over.end(&mut self.stacks));
+                    if let Some(violation) = self.books.borrow_mut().violation.take() {
+                        return Err(violation);
+                    }
+                }
+                Turn::Able => *in_vain = None,
+                // It waited in vain if nothing was written since it looked; what it wrote itself may be what it wants.
+                Turn::Waits => *in_vain = (self.books.borrow().writes == writes).then_some(writes),
             }
-            number = (number + u64::from(stride)) % u64::from(grid);
         }
         Ok(self.books.get_mut().stats)
     }

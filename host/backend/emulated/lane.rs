@@ -63,6 +63,8 @@ pub enum LaneState {
     AtCollective(Request),
     /// It waits for the other threads of the block.
     AtBarrier(&'static Location<'static>),
+    /// It waits for another block.
+    Paused(&'static Location<'static>),
     /// It has returned from the kernel.
     Finished,
 }
@@ -91,6 +93,7 @@ impl Lane {
                 request.location
             ),
             LaneState::AtBarrier(location) => format!("waits at sync_threads at {location}"),
+            LaneState::Paused(location) => format!("waits for another block at {location}"),
             LaneState::Finished => "has left the kernel".to_owned(),
         }
     }
@@ -103,35 +106,70 @@ pub struct Granule {
     size: u8,
 }
 
-/// Everything of a block that its lanes change, and books that are used again from block to block.
+/// Everything of a block that its lanes change, its memory included.
 #[derive(Debug, Default)]
-pub struct Books {
+pub struct BlockBooks {
     pub lanes: Vec<Lane>,
     /// A coalescer a warp.
     pub coalescers: Vec<Coalescer>,
-    pub stats: LaunchStats,
-    pub violation: Option<Violation>,
     /// Accesses and collectives that the block's lanes may still do.
     pub steps_left: u64,
-    /// Serial of the launch's first block.
-    pub oldest: u32,
     /// Serial of the block.
     pub serial: u32,
     /// Barriers that the block has passed.
     pub epoch: u32,
     /// The block's shared memory, in words of eight bytes for their alignment.
     pub shared: Vec<u64>,
-    pub shared_bytes: u32,
     /// One a byte.
     pub shared_shadow: Vec<Shadow>,
     /// One for eight bytes.
     pub granules: Vec<Granule>,
-    /// The writable views of the launch: a shadow an element.
+}
+
+impl BlockBooks {
+    /// Makes them those of a block that begins.
+    pub fn begin(&mut self, serial: u32, threads: u32, shared_bytes: u32, max_steps: u64) {
+        self.lanes.clear();
+        self.lanes.resize(threads as usize, Lane::NEW);
+        self.coalescers.resize_with(self.coalescers.len().max((threads / 32) as usize), Default::default);
+        self.serial = serial;
+        self.steps_left = max_steps;
+        self.epoch = 0;
+        let granules = shared_bytes.div_ceil(8) as usize;
+        if self.granules.len() < granules {
+            self.shared.resize(granules, 0);
+            self.granules.resize_with(granules, Default::default);
+            self.shared_shadow.resize(8 * granules, Shadow::default());
+        }
+    }
+
+    /// Forgets what earlier blocks did, so that serials can begin again.
+    pub fn forget(&mut self) {
+        self.granules.clear();
+        self.shared_shadow.clear();
+    }
+}
+
+/// The books of a launch, and of the block that runs at the moment.
+#[derive(Debug, Default)]
+pub struct Books {
+    pub block: BlockBooks,
+    pub stats: LaunchStats,
+    pub violation: Option<Violation>,
+    /// Serial of the launch's first block.
+    pub oldest: u32,
+    /// Bytes of shared memory of a block.
+    pub shared_bytes: u32,
+    /// Stores and atomics on global memory: what a block that waits for another can be waiting for.
+    pub writes: u64,
+    /// The writable views of the launch: a shadow an element, up to the last that was touched.
     pub views: Vec<Vec<Shadow>>,
     /// Tag of the first of `views` that belongs to this launch.
     pub first_tag: u32,
     /// How many of `views` belong to this launch.
     pub n_views: u32,
+    /// Where constant tables lie: address of the first element.
+    pub tables: Vec<usize>,
 }
 
 impl Books {
@@ -188,8 +226,8 @@ impl EmulatedBlock<'_> {
     fn step(&self, location: &'static Location<'static>) {
         let left = {
             let mut books = self.state.books.borrow_mut();
-            books.steps_left = books.steps_left.saturating_sub(1);
-            books.steps_left
+            books.block.steps_left = books.block.steps_left.saturating_sub(1);
+            books.block.steps_left
         };
         if left == 0 {
             self.fail(location, Fault::Endless);
@@ -202,9 +240,9 @@ impl EmulatedBlock<'_> {
             let Request { operation, mask, location, .. } = request;
             self.fail(location, Fault::NotInMask { operation: operation.name(), mask });
         }
-        self.state.books.borrow_mut().lanes[self.thread as usize].state = LaneState::AtCollective(request);
+        self.state.books.borrow_mut().block.lanes[self.thread as usize].state = LaneState::AtCollective(request);
         self.yielder.suspend(());
-        self.state.books.borrow().lanes[self.thread as usize].answer
+        self.state.books.borrow().block.lanes[self.thread as usize].answer
     }
 
     fn check_bounds(
@@ -224,11 +262,12 @@ impl EmulatedBlock<'_> {
     fn count_global(&self, touch: Touch, location: &'static Location<'static>, base: usize, offset: u64, size: u64) {
         self.step(location);
         let mut books = self.state.books.borrow_mut();
-        let Books { stats, coalescers, .. } = &mut *books;
+        let Books { stats, block: BlockBooks { coalescers, .. }, tables, .. } = &mut *books;
         stats.global_loads += u64::from(touch == Touch::Read);
         stats.global_stores += u64::from(touch == Touch::Write);
         stats.global_atomics += u64::from(touch == Touch::Atomic);
-        coalescers[(self.thread / 32) as usize].access(stats, self.thread % 32, location, base, offset, size);
+        let in_table = tables.contains(&base);
+        coalescers[(self.thread / 32) as usize].access(stats, self.thread % 32, location, base, offset, size, in_table);
     }
 
     fn touch_global<T: Plain>(
@@ -243,13 +282,18 @@ impl EmulatedBlock<'_> {
         self.count_global(touch, location, view.as_ptr().addr(), u64::from(i) * size, size);
         let fault = {
             let mut books = self.state.books.borrow_mut();
-            let Books { lanes, oldest, serial, epoch, views, first_tag, n_views, .. } = &mut *books;
+            let Books { block: BlockBooks { lanes, serial, epoch, .. }, oldest, views, first_tag, n_views, .. } =
+                &mut *books;
             match Some(view.tag().wrapping_sub(*first_tag)).filter(|place| place < n_views) {
                 None => Some(Fault::BadLaunch("a view is used that was not made for this launch".to_owned())),
                 Some(place) => {
                     let lane = &lanes[self.thread as usize];
                     let toucher = Books::toucher(lane, self.thread, *oldest, *serial, *epoch, location);
-                    let race = views[place as usize][i as usize].touch(&toucher, touch);
+                    let shadows = &mut views[place as usize];
+                    if shadows.len() <= i as usize {
+                        shadows.resize((i as usize + 1).next_power_of_two(), Shadow::default());
+                    }
+                    let race = shadows[i as usize].touch(&toucher, touch);
                     race.map(|other| Fault::Race {
                         access: touch.name(),
                         memory: "global element",
@@ -278,7 +322,8 @@ impl EmulatedBlock<'_> {
         let byte = array.offset() + i * size;
         let fault = {
             let mut books = self.state.books.borrow_mut();
-            let Books { lanes, stats, oldest, serial, epoch, shared_shadow, shared_bytes, granules, .. } = &mut *books;
+            let Books { block, stats, oldest, shared_bytes, .. } = &mut *books;
+            let BlockBooks { lanes, serial, epoch, shared_shadow, granules, .. } = block;
             match touch {
                 Touch::Read => stats.shared_loads += 1,
                 Touch::Write => stats.shared_stores += 1,
@@ -318,14 +363,14 @@ impl EmulatedBlock<'_> {
     }
 
     fn read_shared<T: Scalar>(&self, byte: usize) -> T {
-        let word = self.state.books.borrow().shared[byte / 8];
+        let word = self.state.books.borrow().block.shared[byte / 8];
         T::from_bits(word >> (8 * (byte % 8)))
     }
 
     fn write_shared<T: Scalar>(&self, byte: usize, value: T) {
         let mask = u64::MAX >> (64 - 8 * size_of::<T>());
         let shift = 8 * (byte % 8);
-        let word = &mut self.state.books.borrow_mut().shared[byte / 8];
+        let word = &mut self.state.books.borrow_mut().block.shared[byte / 8];
         *word = (*word & !(mask << shift)) | (value.to_bits() << shift);
     }
 
@@ -350,6 +395,7 @@ impl EmulatedBlock<'_> {
         change: impl FnOnce(u32) -> u32,
     ) -> u32 {
         self.touch_global(view, i, Touch::Atomic, location);
+        self.state.books.borrow_mut().writes += 1;
         let element = view.as_ptr().wrapping_add(i as usize);
         // SAFETY:
         // - `touch_global` has let `i` through: it is below the view's length, so that `element` is one of the elements
@@ -397,7 +443,7 @@ impl Block for EmulatedBlock<'_> {
     fn sync_threads(&self) {
         let location = Location::caller();
         self.step(location);
-        self.state.books.borrow_mut().lanes[self.thread as usize].state = LaneState::AtBarrier(location);
+        self.state.books.borrow_mut().block.lanes[self.thread as usize].state = LaneState::AtBarrier(location);
         self.yielder.suspend(());
     }
     #[track_caller]
@@ -481,6 +527,7 @@ impl Block for EmulatedBlock<'_> {
     #[track_caller]
     fn store<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32, value: T) {
         self.touch_global(view, i, Touch::Write, Location::caller());
+        self.state.books.borrow_mut().writes += 1;
         // SAFETY: `touch_global` has let `i` through: it is below the view's length, and the view was promised to be
         // writable for that many elements. Lanes run one at a time: nobody else accesses it now.
         unsafe { view.as_ptr().add(i as usize).write(value) };
@@ -492,6 +539,24 @@ impl Block for EmulatedBlock<'_> {
     #[track_caller]
     fn atomic_or(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
         self.global_atomic(view, i, Location::caller(), |before| before | value)
+    }
+
+    #[track_caller]
+    fn atomic_load(&self, view: GlobalMut<'_, u32>, i: u32) -> u32 {
+        self.touch_global(view, i, Touch::Atomic, Location::caller());
+        // SAFETY: as for `load_mut`.
+        unsafe { view.as_ptr().add(i as usize).read() }
+    }
+    #[track_caller]
+    fn atomic_store(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) {
+        self.global_atomic(view, i, Location::caller(), |_| value);
+    }
+    #[track_caller]
+    fn pause(&self) {
+        let location = Location::caller();
+        self.step(location);
+        self.state.books.borrow_mut().block.lanes[self.thread as usize].state = LaneState::Paused(location);
+        self.yielder.suspend(());
     }
 
     #[track_caller]

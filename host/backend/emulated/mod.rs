@@ -13,6 +13,7 @@
 
 mod decoder;
 mod executor;
+mod fused;
 mod lane;
 mod schedule;
 mod shadow;

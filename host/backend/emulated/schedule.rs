@@ -1,16 +1,17 @@
-//! Who runs when: runs the lanes of one block, warp by warp and lane by lane, in an order drawn from a seed, and answers
-//! their collectives.
+//! Who runs when in a block: its lanes, warp by warp and lane by lane, in an order drawn from a seed; answers their
+//! collectives.
 //!
 //! A lane runs until it parks. When all lanes of a warp are parked, those collectives are answered of whose mask every
 //! lane waits at the same one, at the same place in the source. When no warp can go on, all threads must be at the same
-//! barrier; else the block is stuck, and the first lane that waits in vain is named.
+//! barrier; else the block waits for another one, or is stuck, and the first lane that waits in vain is named. At a barrier
+//! another block may get its turn.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 
-use super::lane::{BlockState, Books, EmulatedBlock, Lane, LaneState, Operation, Request};
+use super::lane::{BlockBooks, BlockState, Books, EmulatedBlock, Lane, LaneState, Operation, Request};
 use super::violation::{Fault, Violation};
 
 /// Bytes of a lane's stack. Touched pages only cost memory; a panic's message needs some.
@@ -18,6 +19,9 @@ const STACK: usize = 256 * 1024;
 
 /// Rounds that a warp runs at a time, at the most.
 const MOST_ROUNDS: u32 = 4;
+
+/// Barriers that a block passes before another gets its turn, in the mean.
+const BARRIERS_A_TURN: u32 = 4;
 
 /// The order in which things happen: SplitMix64, small and fast; nothing but schedules comes of it.
 #[derive(Clone, Debug)]
@@ -54,54 +58,119 @@ impl std::fmt::Debug for Stacks {
     }
 }
 
-/// Runs one block. What went wrong is in its books.
-pub fn run_block(state: &BlockState<'_>, kernel: &impl Fn(&EmulatedBlock<'_>), stacks: &mut Stacks, order: &mut Order) {
-    let threads = state.block_dim.0 * state.block_dim.1;
-    let mut routines: Vec<LaneRoutine> = (0..threads)
-        .map(|thread| {
+/// Where a block stands when it gives the turn back. What went wrong is in the launch's books.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// All lanes have left the kernel, or a rule was broken.
+    Over,
+    /// It can go on.
+    Able,
+    /// It waits for another block.
+    Waits,
+}
+
+/// A block that has begun.
+pub struct RunningBlock<'a> {
+    /// First, since what is dropped first is what borrows from the others.
+    routines: Vec<LaneRoutine>,
+    state: Box<BlockState<'a>>,
+    /// Its books, while another block runs.
+    books: BlockBooks,
+}
+
+impl<'a> RunningBlock<'a> {
+    /// Begins a block, whose books are `books`.
+    pub fn begin(
+        state: BlockState<'a>,
+        kernel: &'a impl Fn(&EmulatedBlock<'_>),
+        books: BlockBooks,
+        stacks: &mut Stacks,
+    ) -> Self {
+        let threads = state.block_dim.0 * state.block_dim.1;
+        let state = Box::new(state);
+        let of_lanes = std::ptr::from_ref(&*state);
+        let routine = |thread| {
             let stack = stacks.0.pop().unwrap_or_else(|| DefaultStack::new(STACK).expect("memory for a lane's stack"));
             let body = move |yielder: &corosensei::Yielder<(), ()>, ()| {
+                // SAFETY: the box stays where it is until after the coroutine is gone, and is never borrowed mutably.
+                let state = unsafe { &*of_lanes };
                 kernel(&EmulatedBlock { state, yielder, thread });
             };
             // SAFETY:
-            // - The closure borrows `kernel` and `state`, which outlive this function's frame.
-            // - The coroutine is driven to completion or dropped (which unwinds it) before the function returns: it never
-            //   leaves `routines`, except for those that are done.
+            // - The closure borrows `kernel`, for `'a`, and points to `state`.
+            // - The coroutine is driven to completion or dropped (which unwinds it) before either is gone: it never
+            //   leaves `routines`, except when it is done; and `routines` are dropped before `state`.
             unsafe { LaneRoutine::with_stack_unchecked(stack, body) }
-        })
-        .collect();
+        };
+        let routines = (0..threads).map(routine).collect();
+        Self { routines, state, books }
+    }
 
-    let n_warps = threads / 32;
-    let mut able: Vec<u32> = (0..n_warps).collect();
-    loop {
-        while !able.is_empty() {
-            let pick = order.below(able.len() as u32) as usize;
-            let warp = able[pick];
-            let rounds = 1 + order.below(MOST_ROUNDS);
-            let mut goes_on = true;
-            for _ in 0..rounds {
-                if !run_warp(state, &mut routines, warp, order) {
-                    // Dropping the routines unwinds what the other lanes have on their stacks.
-                    return;
-                }
-                goes_on = answer(state, warp, order);
-                if state.books.borrow().violation.is_some() {
-                    return;
+    /// Lets it run for a while. `others`: whether another block could have the turn.
+    pub fn run(&mut self, others: bool, order: &mut Order) -> Turn {
+        std::mem::swap(&mut self.books, &mut self.state.books.borrow_mut().block);
+        let turn = self.go_on(others, order);
+        std::mem::swap(&mut self.books, &mut self.state.books.borrow_mut().block);
+        turn
+    }
+
+    fn go_on(&mut self, others: bool, order: &mut Order) -> Turn {
+        let Self { routines, state, .. } = self;
+        for lane in &mut state.books.borrow_mut().block.lanes {
+            if matches!(lane.state, LaneState::Paused(_)) {
+                lane.state = LaneState::Runnable;
+            }
+        }
+        let n_warps = routines.len() as u32 / 32;
+        let mut able: Vec<u32> = (0..n_warps).collect();
+        loop {
+            while !able.is_empty() {
+                let pick = order.below(able.len() as u32) as usize;
+                let warp = able[pick];
+                let rounds = 1 + order.below(MOST_ROUNDS);
+                let mut goes_on = true;
+                for _ in 0..rounds {
+                    if !run_warp(state, routines, warp, order) {
+                        return Turn::Over;
+                    }
+                    goes_on = answer(state, warp, order);
+                    if state.books.borrow().violation.is_some() {
+                        return Turn::Over;
+                    }
+                    if !goes_on {
+                        break;
+                    }
                 }
                 if !goes_on {
-                    break;
+                    able.swap_remove(pick);
                 }
             }
-            if !goes_on {
-                able.swap_remove(pick);
+            match pass_barrier(state) {
+                Turn::Able if others && order.below(BARRIERS_A_TURN) == 0 => return Turn::Able,
+                Turn::Able => able.extend(0..n_warps),
+                turn => return turn,
             }
         }
-        if !pass_barrier(state) {
-            break;
-        }
-        able.extend(0..n_warps);
     }
-    stacks.0.extend(routines.into_iter().filter(LaneRoutine::done).map(LaneRoutine::into_stack));
+
+    /// Where the block waits for another one: the first thread that does.
+    pub fn waits_at(&self) -> Option<(u32, &'static std::panic::Location<'static>)> {
+        self.books.lanes.iter().zip(0..).find_map(|(lane, thread)| match lane.state {
+            LaneState::Paused(location) => Some((thread, location)),
+            _ => None,
+        })
+    }
+
+    /// Number of the block.
+    pub const fn number(&self) -> u32 {
+        self.state.block
+    }
+
+    /// Gives back what the next block can use. Lanes that are not done are unwound.
+    pub fn end(self, stacks: &mut Stacks) -> BlockBooks {
+        stacks.0.extend(self.routines.into_iter().filter(LaneRoutine::done).map(LaneRoutine::into_stack));
+        self.books
+    }
 }
 
 /// Resumes every lane of the warp that can run, once. False when a rule was broken.
@@ -111,14 +180,14 @@ fn run_warp(state: &BlockState<'_>, routines: &mut [LaneRoutine], warp: u32, ord
     for i in 0..32 {
         let lane = start.wrapping_add(stride.wrapping_mul(i)) % 32;
         let thread = warp * 32 + lane;
-        if state.books.borrow().lanes[thread as usize].state != LaneState::Runnable {
+        if state.books.borrow().block.lanes[thread as usize].state != LaneState::Runnable {
             continue;
         }
         let routine = &mut routines[thread as usize];
         match catch_unwind(AssertUnwindSafe(|| routine.resume(()))) {
             Ok(CoroutineResult::Yield(())) => {}
             Ok(CoroutineResult::Return(())) => {
-                state.books.borrow_mut().lanes[thread as usize].state = LaneState::Finished;
+                state.books.borrow_mut().block.lanes[thread as usize].state = LaneState::Finished;
             }
             Err(payload) => {
                 let message = payload
@@ -146,7 +215,7 @@ fn fail(state: &BlockState<'_>, thread: u32, location: Option<&'static std::pani
 fn answer(state: &BlockState<'_>, warp: u32, order: &mut Order) -> bool {
     let mut guard = state.books.borrow_mut();
     let books: &mut Books = &mut guard;
-    let lanes = &mut books.lanes[(warp * 32) as usize..][..32];
+    let lanes = &mut books.block.lanes[(warp * 32) as usize..][..32];
     let mut waiting = 0u32;
     for (i, lane) in lanes.iter().enumerate() {
         if matches!(lane.state, LaneState::AtCollective(_)) {
@@ -182,7 +251,7 @@ fn answer(state: &BlockState<'_>, warp: u32, order: &mut Order) -> bool {
         answered = true;
     }
     if answered || waiting == 0 {
-        books.coalescers[warp as usize].flush(&mut books.stats);
+        books.block.coalescers[warp as usize].flush(&mut books.stats);
     }
     drop(guard);
     if let Some((lane, location, fault)) = fault {
@@ -273,13 +342,13 @@ fn complete(lanes: &mut [Lane], request: &Request) -> Option<LaneFault> {
     fault
 }
 
-/// No warp can go on. When all threads wait at one barrier, lets them run; else the block is done or stuck. Gives whether
-/// it goes on.
-fn pass_barrier(state: &BlockState<'_>) -> bool {
+/// No warp can go on. When all threads wait at one barrier, lets them run; else the block is done, waits for another, or
+/// is stuck.
+fn pass_barrier(state: &BlockState<'_>) -> Turn {
     let mut guard = state.books.borrow_mut();
-    let books: &mut Books = &mut guard;
+    let Books { block: books, stats, .. } = &mut *guard;
     if books.lanes.iter().all(|lane| lane.state == LaneState::Finished) {
-        return false;
+        return Turn::Over;
     }
     let first = books.lanes[0].state;
     if matches!(first, LaneState::AtBarrier(_)) && books.lanes.iter().all(|lane| lane.state == first) {
@@ -287,11 +356,14 @@ fn pass_barrier(state: &BlockState<'_>) -> bool {
             lane.state = LaneState::Runnable;
         }
         books.epoch += 1;
-        books.stats.barriers += 1;
+        stats.barriers += 1;
         for coalescer in &mut books.coalescers {
-            coalescer.flush(&mut books.stats);
+            coalescer.flush(stats);
         }
-        return true;
+        return Turn::Able;
+    }
+    if books.lanes.iter().any(|lane| matches!(lane.state, LaneState::Paused(_))) {
+        return Turn::Waits;
     }
     // Stuck. A collective that waits in vain says more than the barrier that others wait at because of it.
     let stuck_at_collective = books.lanes.iter().enumerate().find_map(|(thread, lane)| match lane.state {
@@ -310,7 +382,7 @@ fn pass_barrier(state: &BlockState<'_>) -> bool {
             LaneState::AtBarrier(location) => Some((thread as u32, location)),
             _ => None,
         });
-        let Some((thread, location)) = waits else { return false };
+        let Some((thread, location)) = waits else { return Turn::Over };
         let own = LaneState::AtBarrier(location);
         let missing = books.lanes.iter().position(|lane| lane.state != own).unwrap_or(0);
         let doing = books.lanes[missing].doing();
@@ -318,5 +390,5 @@ fn pass_barrier(state: &BlockState<'_>) -> bool {
     };
     drop(guard);
     fail(state, thread, Some(location), fault);
-    false
+    Turn::Over
 }

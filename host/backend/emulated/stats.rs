@@ -34,6 +34,8 @@ pub struct LaunchStats {
     /// Sectors of 32 bytes that the global accesses touch: lanes of a warp that are at the same place in the source, the
     /// same number of times after the last collective, share theirs.
     pub global_sectors: u64,
+    /// Those of them that are in tables which all events share (see `Executor::constant`).
+    pub table_sectors: u64,
     /// Such steps of a warp.
     pub warp_steps: u64,
     /// Lanes that took part in them.
@@ -59,6 +61,7 @@ impl LaunchStats {
         self.global_stores += other.global_stores;
         self.global_atomics += other.global_atomics;
         self.global_sectors += other.global_sectors;
+        self.table_sectors += other.table_sectors;
         self.warp_steps += other.warp_steps;
         self.step_lanes += other.step_lanes;
     }
@@ -69,6 +72,8 @@ impl LaunchStats {
 struct Step {
     lanes: u32,
     sectors: Vec<u64>,
+    /// Whether they are in a table that all events share.
+    in_table: bool,
 }
 
 /// One place in the source that accesses global memory.
@@ -89,6 +94,7 @@ pub struct Coalescer {
 }
 
 impl Coalescer {
+    #[expect(clippy::too_many_arguments, reason = "everything that an access is")]
     /// Notes an access of `size` bytes at byte `offset` of the memory at `base`.
     #[inline]
     pub fn access(
@@ -99,6 +105,7 @@ impl Coalescer {
         base: usize,
         offset: u64,
         size: u64,
+        in_table: bool,
     ) {
         // Buffers on a device begin on a sector.
         let base = base as u64 / SECTOR * SECTOR;
@@ -110,6 +117,7 @@ impl Coalescer {
             stats.warp_steps += 1;
             stats.step_lanes += 1;
             stats.global_sectors += last - first + 1;
+            stats.table_sectors += if in_table { last - first + 1 } else { 0 };
             return;
         }
         if visit >= site.used {
@@ -120,6 +128,7 @@ impl Coalescer {
         }
         let step = &mut site.steps[visit];
         step.lanes |= 1 << lane;
+        step.in_table = in_table;
         for sector in first..=last {
             if step.sectors.last() != Some(&sector) && !step.sectors.contains(&sector) {
                 step.sectors.push(sector);
@@ -149,6 +158,7 @@ impl Coalescer {
                 stats.warp_steps += 1;
                 stats.step_lanes += u64::from(step.lanes.count_ones());
                 stats.global_sectors += step.sectors.len() as u64;
+                stats.table_sectors += if step.in_table { step.sectors.len() as u64 } else { 0 };
                 step.lanes = 0;
                 step.sectors.clear();
             }

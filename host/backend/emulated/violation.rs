@@ -97,6 +97,21 @@ pub enum Fault {
     /// The block does more than [`Executor::limit_steps`](super::Executor::limit_steps) lets it.
     #[error("the block does not come to an end")]
     Endless,
+    /// Blocks wait for blocks that can no longer come to what they wait for.
+    #[error(
+        "waits for another block for ever: {waiting} blocks of {grid} have begun and wait, {finished} are done, and \
+         the device holds {resident} at a time"
+    )]
+    Deadlock {
+        /// Blocks that wait.
+        waiting: u32,
+        /// Blocks that are done.
+        finished: u32,
+        /// Blocks that can have begun and not be done.
+        resident: u32,
+        /// Blocks of the launch.
+        grid: u32,
+    },
     /// The kernel used a view that was not made for this launch, or more shared memory than it was launched with.
     #[error("{0}")]
     BadLaunch(String),

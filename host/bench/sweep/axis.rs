@@ -13,28 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::Backend;
 use crate::backend::knobs::{KnobError, parse_value, value_text};
 use crate::backend::launch::Knob;
-
-/// Events of a batch.
-pub const BATCH: Knob = Knob {
-    name: "batch",
-    about: "events of a batch",
-    min: 1,
-    max: 1 << 20,
-    step: 1,
-    default: 256,
-    candidates: &[32, 64, 128, 256, 512, 1024, 2048, 4096],
-};
-
-/// Decoders at work.
-pub const THREADS: Knob = Knob {
-    name: "threads",
-    about: "threads, each with a decoder of its own",
-    min: 1,
-    max: 1024,
-    step: 1,
-    default: 1,
-    candidates: &[1, 2, 4, 8, 16, 32, 64],
-};
+use crate::bench::setting::{knob, names};
 
 /// Values of an axis, at the most.
 const MAX_VALUES: usize = 10_000;
@@ -105,16 +84,6 @@ pub enum AxisError {
     Knob(#[from] KnobError),
 }
 
-/// What can be an axis: the backend's knobs, and how it is fed.
-pub fn knobs(backend: Backend) -> impl Iterator<Item = &'static Knob> {
-    let threads = (backend != Backend::Emulated).then_some(&THREADS);
-    backend.knobs().iter().chain([&BATCH]).chain(threads)
-}
-
-fn names(backend: Backend) -> Vec<&'static str> {
-    knobs(backend).map(|knob| knob.name).collect()
-}
-
 /// Axes from their texts.
 ///
 /// # Errors
@@ -148,8 +117,8 @@ pub fn parse(backend: Backend, text: &str) -> Result<Axis, AxisError> {
         }
         None => (head, false),
     };
-    let knob = knobs(backend).find(|knob| knob.name == name);
-    let knob = knob.ok_or_else(|| AxisError::Unknown { backend, name: name.to_owned() })?;
+    let knob = knob(backend, name).map_err(|_| AxisError::Unknown { backend, name: name.to_owned() })?;
+    let name = knob.name;
     let Some(values) = values else {
         return Ok(Axis { name: name.to_owned(), values: knob.candidates.to_vec() });
     };

@@ -22,14 +22,16 @@ use rand_chacha::ChaCha8Rng;
 
 use self::journal::{JournalError, Outcome, Record};
 use self::plan::{Plan, Point};
-use super::contest::Variant;
+use super::modes::Mode;
 use super::sample::{Expected, Sample};
+use super::setting::Setting;
 use super::work::{METRICS, Work};
 use crate::backend::emulated::EmulatedConfig;
 use crate::backend::{Backend, DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
+use crate::input::Layout;
 
-/// Batch sizes whose sample and expected hits are kept.
+/// Batch sizes and layouts whose sample and expected hits are kept.
 const KEPT_SAMPLES: usize = 4;
 
 /// Why a sweep ended before its time.
@@ -54,8 +56,8 @@ pub enum SweepError {
     Default(String),
 }
 
-/// Makes the sample in batches of so many events.
-pub type Samples<'a> = dyn Fn(usize) -> Result<Sample, String> + 'a;
+/// Makes the sample in the batches of a setting.
+pub type Samples<'a> = dyn Fn(&Setting) -> Result<Sample, String> + 'a;
 
 /// A sweep.
 pub struct Sweep<'a> {
@@ -73,25 +75,29 @@ pub struct Sweep<'a> {
     pub seed: u64,
     /// The events.
     pub samples: &'a Samples<'a>,
+    /// What is measured on a GPU.
+    pub mode: Mode,
 }
 
-/// Samples by batch size, with what must come out.
+/// Samples by batch size and layout, with what must come out.
 #[derive(Default)]
 struct Kept {
-    samples: HashMap<usize, (Sample, Expected)>,
+    samples: HashMap<(usize, bool), (Sample, Expected)>,
 }
 
 impl Kept {
-    fn of(&mut self, sweep: &Sweep<'_>, batch: usize) -> Result<&(Sample, Expected), SweepError> {
-        if !self.samples.contains_key(&batch) {
+    fn of(&mut self, sweep: &Sweep<'_>, setting: &Setting) -> Result<&(Sample, Expected), SweepError> {
+        let batch = setting.batch;
+        let key = (batch, setting.layout == Layout::Mep);
+        if !self.samples.contains_key(&key) {
             if self.samples.len() >= KEPT_SAMPLES {
                 self.samples.clear();
             }
-            let sample = (sweep.samples)(batch).map_err(|message| SweepError::Sample { batch, message })?;
+            let sample = (sweep.samples)(setting).map_err(|message| SweepError::Sample { batch, message })?;
             let expected = Expected::of(&sample, sweep.tables, sweep.options).map_err(SweepError::Reference)?;
-            self.samples.insert(batch, (sample, expected));
+            self.samples.insert(key, (sample, expected));
         }
-        Ok(&self.samples[&batch])
+        Ok(&self.samples[&key])
     }
 }
 
@@ -108,7 +114,7 @@ impl Sweep<'_> {
     pub fn probe(&self) -> Result<Duration, SweepError> {
         let mut kept = Kept::default();
         let point = &self.plan.points[self.plan.default];
-        let sample = kept.of(self, point.setting.batch)?;
+        let sample = kept.of(self, &point.setting)?;
         let start = Instant::now();
         match self.visit(point, sample, true) {
             Outcome::Rate(_) | Outcome::Work(_) => Ok(start.elapsed()),
@@ -140,7 +146,7 @@ impl Sweep<'_> {
                 if failed.contains(&point.values) || done.contains(&(point.values.clone(), round)) {
                     continue;
                 }
-                let sample = kept.of(self, point.setting.batch)?;
+                let sample = kept.of(self, &point.setting)?;
                 let outcome = self.visit(point, sample, checked.insert(point.values.clone()));
                 let record = Record { point: point.values.clone(), round, outcome };
                 if failure(&&record) {
@@ -171,13 +177,12 @@ impl Sweep<'_> {
                 work.map(|work| Outcome::Work(METRICS.iter().map(|metric| work.per_event(metric)).collect()))
             })
         } else {
-            let decoder = || self.backend.decoder_with(self.tables, self.options, &setting.knobs);
-            Variant::checked(sample, self.tables, setting.threads, decoder, check.then_some(expected)).and_then(
-                |variant| match variant {
-                    Ok(mut variant) => variant.repetition().map(|rate| Ok(Outcome::Rate(rate))),
-                    Err(difference) => Ok(Err(difference)),
-                },
-            )
+            let expected = check.then_some(expected);
+            let variant = setting.variant(self.backend, self.mode, sample, self.tables, self.options, expected);
+            variant.and_then(|variant| match variant {
+                Ok(variant) => variant.warmed()?.repetition().map(|rate| Ok(Outcome::Rate(rate))),
+                Err(difference) => Ok(Err(difference)),
+            })
         };
         match outcome {
             Ok(Ok(outcome)) => outcome,
@@ -190,14 +195,14 @@ impl Sweep<'_> {
 #[cfg(test)]
 mod tests {
     use super::axis::parse_all;
-    use super::plan::{Limits, Setting};
+    use super::plan::Limits;
     use super::*;
     use crate::Grouping;
-    use crate::backend::Knobs;
+    use crate::backend::occupancy::Architecture;
+    use crate::bench::chip::Chip;
     use crate::detector::BankVersion;
     use crate::input::{Bank, BatchBuilder, EventBatch, EventMeta};
     use crate::synth::{Generator, Profile};
-    use ut_kernels::switches::BatchLayout;
 
     fn with_sweep(backend: Backend, axes: &[&str], rounds: usize, test: impl Fn(&Sweep<'_>)) {
         let (boards, geometry) = crate::synth::detector(BankVersion::V5, 1);
@@ -216,18 +221,17 @@ mod tests {
         }
         let mut events = EventBatch::default();
         builder.finish(&mut events);
-        let base = Setting { knobs: Knobs::default(), batch: 3, threads: 1 };
+        let base = Setting { batch: 3, ..Setting::default() };
         let limits = Limits {
             backend,
             tables: &tables,
-            layout: BatchLayout::Allen,
-            arch: "sm_86",
+            chip: &Chip::of(Architecture::named("sm_86").unwrap()),
             bytes_per_event: 1e4,
             max_bytes: 1e9,
         };
         let plan = Plan::new(parse_all(backend, axes).unwrap(), &base, &limits).unwrap();
         let events = [events];
-        let samples = |batch| Ok(Sample::of(&events, batch, 3));
+        let samples = |setting: &Setting| setting.sample(&events, 3);
         test(&Sweep {
             backend,
             tables: &tables,
@@ -236,6 +240,7 @@ mod tests {
             rounds,
             seed: 7,
             samples: &samples,
+            mode: Mode::DeviceResident,
         });
     }
 
@@ -302,7 +307,7 @@ mod tests {
     #[test]
     fn another_sample_than_the_one_expected_is_found_out() {
         with_sweep(Backend::Cpu, &["cpu.chunk=16"], 1, |sweep| {
-            let sample = (sweep.samples)(3).unwrap();
+            let sample = (sweep.samples)(&sweep.plan.points[0].setting).unwrap();
             let mut other = sample.clone();
             other.batches[0].raw.fill(0xFF);
             let expected = Expected::of(&other, sweep.tables, sweep.options).unwrap();

@@ -32,6 +32,9 @@ pub struct About {
     pub seed: u64,
     /// Machine and program.
     pub machine: Machine,
+    /// What the machine was like while it was measured, in lines of a name and a value.
+    #[serde(default)]
+    pub environment: Vec<(String, String)>,
 }
 
 /// One point.
@@ -298,7 +301,7 @@ impl Report {
     }
 
     /// How it was measured.
-    pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn facts(&self) -> Vec<(&str, String)> {
         let About { command, sample, events, rounds, seed, machine, .. } = &self.about;
         let rounds = match rounds {
             1 => "counted once".to_owned(),
@@ -313,6 +316,7 @@ impl Report {
             ("version", format!("{}, commit {commit}", machine.version)),
             ("command", format!("`{command}`")),
         ];
+        facts.extend(self.about.environment.iter().map(|(name, value)| (name.as_str(), value.clone())));
         if !machine.optimised {
             facts.push(("note", "built without optimisation: not for numbers that count".to_owned()));
         }

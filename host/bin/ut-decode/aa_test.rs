@@ -5,14 +5,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
+use ut_decoding::backend::Backend;
 use ut_decoding::bench::Machine;
 use ut_decoding::bench::decoding::{name, parse};
 use ut_decoding::tuning::aa::aa_test;
 
+use crate::args::one_of;
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
 use crate::trial::{RuleArgs, SampleArgs, evidence, trouble};
 use crate::{Failure, usage};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// Compare a configuration with itself: can differences be trusted on this machine, now?
 ///
@@ -20,9 +23,12 @@ use crate::{Failure, usage};
 /// would show in nine of ten cases. Run it before tuning, and on the machine that tuning is for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration of the CPU decoder, as for `compare`; default: the default.
+    /// The configuration of the decoder, as for `compare`; default: the default.
     #[arg(value_name = "CONFIG", default_value = "", hide_default_value = true)]
     config: String,
+    /// The decoder that it is a configuration of.
+    #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
+    backend: Backend,
     /// How long to measure, in seconds; at least ten blocks are.
     #[arg(long, value_name = "S", default_value_t = 20.0)]
     duration: f64,
@@ -39,26 +45,26 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
         usage("--duration must be a number of seconds, not negative");
     };
-    let config = parse(&args.config).unwrap_or_else(|error| usage(&error.to_string()));
+    let config = parse(args.backend, &args.config).unwrap_or_else(|error| usage(&error.to_string()));
     let plan = args.rules.plan(15, &[10]);
-    let mut watch = args.rules.watch();
+    let mut watch = args.rules.watch(args.backend);
     let (detector, events, source) = args.sample.load()?;
-    let mut device = args.sample.device(&detector, events);
+    let mut device = args.sample.device(args.backend, &detector, events);
     let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
     let tick = |elapsed: Duration| progress.set(elapsed.as_millis() as u64);
-    let report = aa_test(&mut device, &config, &plan, &mut watch, duration, tick);
+    let report = aa_test(&mut device, &config, &plan, &mut *watch, duration, tick);
     drop(progress);
-    let report = report.map_err(|failure| format!("{}: {}", name(&config), failure.message))?;
+    let report = report.map_err(|failure| format!("{}: {}", name(args.backend, &config), failure.message))?;
     let machine = Machine::this();
     if let Some(path) = &args.json {
         let value = json!({
-            "sample": source, "config": name(&config), "plan": plan, "machine": machine, "result": report,
+            "sample": source, "backend": args.backend, "config": name(args.backend, &config), "plan": plan, "machine": machine, "result": report,
         });
         write_json(path, &value)?;
     }
     let mut text = format!(
         "sample              {source}\nconfiguration       {}, {:.3} ms for 1000 events\nmeasured            {:.1} s\n",
-        name(&config),
+        name(args.backend, &config),
         report.mean_ms,
         report.seconds
     );
@@ -87,7 +93,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             smallest.blocks
         );
     }
-    text += &trouble(&mut watch, &report.judgement);
+    text += &trouble(&mut *watch, &report.judgement);
     if !machine.optimised {
         text += "note                built without optimisation: for numbers that count, cargo run --release\n";
     }

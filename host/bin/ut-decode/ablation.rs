@@ -1,12 +1,16 @@
 //! `ut-decode ablation`: what each optimisation is worth.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
 use ut_decoding::backend::Backend;
 use ut_decoding::backend::occupancy::Architecture;
+use ut_decoding::backend::ptx::Unit;
 use ut_decoding::bench::ablation::{Ladder, PUBLISHED, Rung};
+use ut_decoding::bench::chip::Chip;
+use ut_decoding::bench::environment::Environment;
 use ut_decoding::bench::work::METRICS;
 use ut_decoding::bench::{Change, Machine, Spread};
 
@@ -23,6 +27,7 @@ RTX A5000,\nof which the UT decoding is a part: compare the order of the steps, 
 
 /// Climb the ladder of optimisations of Allen merge request !1663, each on top of the one before.
 ///
+/// With --backend cuda the kernels of the rungs are measured in interleaved rounds, batches and hits lying on the device.
 /// With --backend emulated the executor counts what each rung asks of a GPU, exactly and alike on every machine:
 /// sectors of 32 bytes, collectives, atomics, barriers, lanes that idle. Beside it stand registers and occupancy from
 /// the compiled PTX, and the rates that the merge request gives for an RTX A5000. Every rung's hits are compared with the
@@ -38,7 +43,8 @@ pub struct Args {
     /// Write the result as JSON here; - is standard output. It has everything kernel by kernel.
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
-    /// GPU architecture whose registers and occupancy are shown (sm_86 is the A5000's).
+    /// GPU architecture whose registers and occupancy are shown (sm_86 is the A5000's); with --backend cuda, those of the
+    /// GPU at hand are.
     #[arg(long, default_value = "sm_86", value_parser = one_of!(Architecture::ALL, |arch: Architecture| arch.name))]
     arch: Architecture,
     #[command(flatten)]
@@ -51,48 +57,64 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
-    if backend != Backend::Emulated {
+    if !backend.runs_kernels() {
         usage(&format!(
-            "the ladder is one of device kernels, which {backend} does not run: --backend emulated counts their work"
+            "the ladder is one of device kernels, which {backend} does not run: --backend emulated counts their work, \
+             --backend cuda measures them"
         ));
     }
-    if Duration::try_from_secs_f64(args.duration).is_err() {
+    let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
         usage("--duration must be a number of seconds, not negative");
-    }
+    };
     let knobs = args.backend.knobs(1);
     let Loaded { detector, sample, source, .. } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    let on_gpu = backend == Backend::Cuda;
+    let mut environment = on_gpu.then(|| Environment::of(backend));
+    let facts = environment.as_ref().and_then(Environment::facts);
+    let chip = facts.map_or_else(|| Chip::of(args.arch), |facts| Chip::at_hand(facts, &[Unit::LADDER]));
     let ladder = Ladder {
         sample: &sample,
         tables: &detector.tables,
         options: args.clustering.options(),
         launch: knobs.launch,
-        arch: args.arch.name,
+        chip: &chip,
     };
-    let mut progress = Progress::new(7, "rung {pos} of {len} {wide_bar} {eta} left");
-    let rungs = ladder.count(|done| progress.set(done as u64))?;
-    drop(progress);
+    let rungs = if on_gpu {
+        let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
+        ladder.measure_on_gpu(args.backend.n_threads(), duration, |elapsed| {
+            progress.set(elapsed.as_millis() as u64);
+            environment.iter_mut().for_each(Environment::tick);
+        })?
+    } else {
+        let mut progress = Progress::new(7, "rung {pos} of {len} {wide_bar} {eta} left");
+        ladder.count(|done| progress.set(done as u64))?
+    };
     let machine = Machine::this();
     if let Some(path) = &args.json {
         let value = json!({
             "backend": backend.name(),
             "sample": source,
             "events": sample.events,
-            "batch": args.sample.batch,
+            "batch": args.sample.batch(),
             "layout": layout_name(args.backend.layout),
             "grouping": detector.tables.grouping.name(),
             "bank_version": detector.tables.boards.version.byte(),
             "options": args.clustering.options(),
             "set": args.backend.settings,
-            "arch": args.arch.name,
+            "arch": chip.name,
             "machine": machine,
+            "environment": environment.as_mut().map(Environment::json),
             "metrics": METRICS.map(|metric| json!({ "name": metric.name, "about": metric.about })),
             "published": PUBLISHED,
             "rungs": rungs,
         });
         write_json(path, &value)?;
     }
-    let head = format!("sample    {source}, {} events\nbackend   {backend}\n\n", sample.events);
-    let mut parts = vec![head];
+    let mut head = format!("sample          {source}, {} events\nbackend         {backend}\n", sample.events);
+    for (name, value) in environment.iter_mut().flat_map(Environment::in_words) {
+        let _ = writeln!(head, "{name:<16}{value}");
+    }
+    let mut parts = vec![head + "\n"];
     if rungs.iter().any(|rung| rung.work.is_some()) {
         parts.push(format!(
             "counts an event, in the mean, with the change to the rung before\n{}\n",
@@ -100,9 +122,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ));
     }
     if rungs.iter().any(|rung| rung.measured.is_some()) {
-        parts.push(format!("events a second, with the change to the rung before\n{}\n", rate_table(&rungs)));
+        parts.push(format!(
+            "events a second of the kernels alone, {} streams, with the change to the rung before\n{}\n",
+            args.backend.n_threads(),
+            rate_table(&rungs)
+        ));
+        parts.push(format!("nanoseconds an event by kernel, on one stream\n{}\n", time_table(&rungs)));
     }
-    parts.push(format!("{}\n{BEST_KNOWN}\n", resource_table(&rungs, args.arch.name)));
+    parts.push(format!("{}\n{BEST_KNOWN}\n", resource_table(&rungs, &chip.name)));
     let text = parts.concat();
     print_beside(args.json.as_deref(), &text)?;
     Ok(())
@@ -160,6 +187,23 @@ fn rate_table(rungs: &[Rung]) -> String {
     table(&rows)
 }
 
+fn time_table(rungs: &[Rung]) -> String {
+    let times = |rung: &Rung| rung.measured.as_ref().map_or_else(Vec::new, |measured| measured.kernels.clone());
+    let kernels: Vec<String> = rungs.first().map(times).unwrap_or_default().into_iter().map(|of| of.kernel).collect();
+    let mut rows = vec![[vec!["rung".to_owned()], kernels.clone()].concat()];
+    for rung in rungs {
+        let times = times(rung);
+        let cell = |kernel: &String| {
+            let time = times.iter().find(|time| time.kernel == *kernel);
+            time.map_or_else(String::new, |time| {
+                format!("{} ({:.0} %)", number(time.ns_per_event.median), 100.0 * time.share)
+            })
+        };
+        rows.push(std::iter::once(rung.rung.clone()).chain(kernels.iter().map(cell)).collect());
+    }
+    table(&rows)
+}
+
 fn resource_table(rungs: &[Rung], arch: &str) -> String {
     let kernels = ["count_hits", "cluster_and_predecode", "decode_in_order"];
     let mut rows = vec![vec!["rung".to_owned()]];
@@ -178,7 +222,7 @@ fn resource_table(rungs: &[Rung], arch: &str) -> String {
         row.push(rung.published_change_percent.map_or_else(String::new, percent));
         rows.push(row);
     }
-    format!("registers a thread and occupancy on {arch} (compiled PTX); beside it what !1663 gives\n{}", table(&rows))
+    format!("registers a thread and occupancy on {arch}; beside it what !1663 gives\n{}", table(&rows))
 }
 
 fn number(value: f64) -> String {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ut_decoding::backend::{Backend, Knobs};
+use ut_decoding::bench::setting::STREAMS;
 use ut_decoding::detector::{BankVersion, Grouping};
 use ut_decoding::{DecodeOptions, Flip, Layout, Position};
 
@@ -92,7 +93,7 @@ pub struct BackendArgs {
     /// kernels on the CPU, slowly; cuda runs them on an NVIDIA GPU; auto is cuda where there is a GPU, else cpu.
     #[arg(long, default_value = "cpu", value_parser = backend())]
     pub backend: Backend,
-    /// Threads; 0: one a core, and one for cuda, whose streams are as good.
+    /// Threads, on a GPU streams; 0: one a core, and 4 streams.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub threads: u16,
     /// Layout in memory that is handed to the decoder: event by event, or bank by bank as from the event builder.
@@ -127,10 +128,10 @@ impl BackendArgs {
         knobs
     }
 
-    /// The number of threads, of which `--threads 0` means one a core. A GPU is not served better by more of them.
+    /// The number of threads or streams, of which `--threads 0` means one a core, and the default of streams.
     pub fn n_threads(&self) -> usize {
         match self.threads {
-            0 if self.backend == Backend::Cuda => 1,
+            0 if self.backend == Backend::Cuda => STREAMS.default as usize,
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             n => usize::from(n),
         }

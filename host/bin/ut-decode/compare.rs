@@ -5,19 +5,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use serde_json::json;
+use ut_decoding::backend::Backend;
 use ut_decoding::bench::Machine;
 use ut_decoding::bench::decoding::{name, parse};
 use ut_decoding::tuning::compare::{Comparison, Plan, compare};
 use ut_decoding::tuning::verdict::{Side, Verdict, judge_apart};
 use ut_decoding::tuning::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
 
-use crate::output::{print_beside, write_json};
+use crate::args::one_of;
+use crate::output::{print_beside, say, write_json};
 use crate::trial::{RuleArgs, SampleArgs, evidence, trouble};
 use crate::{Failure, usage};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 const CODES: &str = "\
-A and B are two configurations of the CPU decoder (batch=512,simd=avx2: what is not named has its default, and \"\" is the
-default), two builds (paths of ut-decode programs), or two files of samples (JSON like [[1.0, 1.1], [1.0, 1.2]], blocks of
+A and B are two configurations of a decoder (batch=512,cpu.simd=avx2: what is not named has its default, \"\" is the default,
+and `ut-decode sweep --list` names the knobs), two builds (paths of ut-decode programs, or of scripts that run one), or two
+files of samples (JSON like [[1.0, 1.1], [1.0, 1.2]], blocks of
 times in ms, or text with a block a line).
 
 Configurations and builds are interleaved while they are measured. Files were measured apart: the verdict then relies on
@@ -25,11 +29,16 @@ the machine having been in the same state both times.
 
 Exit codes, for a CI where A is what is in use and B what is proposed:
   0  B is better, or the same
-  1  failed (a configuration that decodes wrong, a file that cannot be read)
+  1  failed (a program that does not run, a file that cannot be read)
   2  wrong usage
   3  B is slower
   4  cannot tell: too few blocks, too noisy, drifting, or throttled
-  5  with --require-better: the same";
+  5  with --require-better: the same
+  6  decodes something else: a configuration against the reference decoder, or one build against the other, by every bit
+     of every hit and every counter";
+
+/// The exit code for what decodes something else.
+const DIFFERENT: u8 = 6;
 
 /// Compare two configurations, two builds, or two files of samples: better, same, or cannot tell.
 #[derive(Debug, clap::Args)]
@@ -39,6 +48,9 @@ pub struct Args {
     a: String,
     /// What is proposed.
     b: String,
+    /// The decoder that A and B are configurations of.
+    #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
+    backend: Backend,
     /// Numbers of blocks at which the evidence is looked at; each look spends its part of the error.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,20,40")]
     looks: Vec<usize>,
@@ -62,11 +74,11 @@ enum Subject {
 }
 
 impl Subject {
-    fn of(text: &str) -> Self {
+    fn of(backend: Backend, text: &str) -> Self {
         let path = Path::new(text);
         if !path.is_file() {
-            let config = parse(text).unwrap_or_else(|error| {
-                usage(&format!("{text:?} is neither a file nor a configuration of the CPU decoder: {error}"))
+            let config = parse(backend, text).unwrap_or_else(|error| {
+                usage(&format!("{text:?} is neither a file nor a configuration of the {backend} decoder: {error}"))
             });
             return Self::Setting(config);
         }
@@ -74,34 +86,42 @@ impl Subject {
     }
 }
 
-/// Whether a file is a program of this system rather than text.
+/// Whether a file is a program of this system, or a script, rather than samples.
 fn is_program(path: &Path) -> bool {
     let mut magic = [0; 4];
     let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut magic));
-    read.is_ok() && (magic == *b"\x7fELF" || magic.starts_with(b"MZ") || magic == [0xCF, 0xFA, 0xED, 0xFE])
+    read.is_ok()
+        && (magic == *b"\x7fELF"
+            || magic.starts_with(b"#!")
+            || magic.starts_with(b"MZ")
+            || magic == [0xCF, 0xFA, 0xED, 0xFE])
 }
 
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let plan = args.rules.plan(15, &args.looks);
-    let mut watch = args.rules.watch();
-    let (comparison, what) = match (Subject::of(&args.a), Subject::of(&args.b)) {
+    let mut watch = args.rules.watch(args.backend);
+    let (comparison, what) = match (Subject::of(args.backend, &args.a), Subject::of(args.backend, &args.b)) {
         (Subject::Setting(a), Subject::Setting(b)) => {
             let (detector, events, source) = args.sample.load()?;
-            let mut device = args.sample.device(&detector, events);
-            let found = compare(&mut device, &a, &b, &plan, &mut watch);
-            let found = found.map_err(|dropped| {
-                let side = if dropped.side == 0 { &a } else { &b };
-                format!("{}: {}", name(side), dropped.failure.message)
-            })?;
-            (found, source)
+            let mut device = args.sample.device(args.backend, &detector, events);
+            match compare(&mut device, &a, &b, &plan, &mut *watch) {
+                Ok(found) => (found, source),
+                Err(dropped) => {
+                    let side = if dropped.side == 0 { &a } else { &b };
+                    let message = format!("{}: {}", name(args.backend, side), dropped.failure.message);
+                    return failed(&dropped.failure, &message);
+                }
+            }
         }
         (Subject::Build(a), Subject::Build(b)) => {
             // A run of a program is a sample that takes a second.
             let plan = Plan { warm_up: 1, ..args.rules.plan(2, &args.looks) };
             let config = |path: &Path| Config(vec![Value::Text(path.display().to_string())]);
             let mut device = Builds::new(&args.sample);
-            let found = compare(&mut device, &config(&a), &config(&b), &plan, &mut watch);
-            (found.map_err(|dropped| dropped.failure.message)?, "what the builds' throughput decodes".to_owned())
+            match compare(&mut device, &config(&a), &config(&b), &plan, &mut *watch) {
+                Ok(found) => (found, device.what()),
+                Err(dropped) => return failed(&dropped.failure, &dropped.failure.message),
+            }
         }
         (Subject::Samples(a), Subject::Samples(b)) => {
             let (a, b) = (samples::read(&a, plan.rounds)?, samples::read(&b, plan.rounds)?);
@@ -122,7 +142,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         display(&args.a),
         display(&args.b),
         evidence(&comparison.judgement),
-        trouble(&mut watch, &comparison.judgement)
+        trouble(&mut *watch, &comparison.judgement)
     );
     print_beside(args.json.as_deref(), &text)?;
     Ok(ExitCode::from(match verdict {
@@ -133,6 +153,15 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }))
 }
 
+/// What decodes something else has an exit code of its own.
+fn failed(failure: &Fault, message: &str) -> Result<ExitCode, Failure> {
+    if failure.kind != FailureKind::WrongResult {
+        return Err(message.into());
+    }
+    say(&format!("error: {message}"));
+    Ok(ExitCode::from(DIFFERENT))
+}
+
 fn display(subject: &str) -> &str {
     if subject.is_empty() { "the default" } else { subject }
 }
@@ -140,8 +169,16 @@ fn display(subject: &str) -> &str {
 /// Programs that are run one after the other with `throughput`.
 struct Builds {
     arguments: Vec<String>,
-    /// Hits an event of each program: those of all must be equal.
-    hits: BTreeMap<String, f64>,
+    /// What each program decoded: that of all must be equal.
+    decoded: BTreeMap<String, Decoded>,
+}
+
+/// What a program says of what it decoded.
+#[derive(Debug, PartialEq)]
+struct Decoded {
+    hits_per_event: f64,
+    /// None from versions that did not tell it.
+    digest: Option<String>,
 }
 
 impl Builds {
@@ -156,7 +193,16 @@ impl Builds {
             arguments.extend(value.iter().flat_map(|path| [option.to_owned(), path.display().to_string()]));
         }
         arguments.extend(["--grouping".to_owned(), sample.detector.grouping.name().to_owned()]);
-        Self { arguments, hits: BTreeMap::new() }
+        Self { arguments, decoded: BTreeMap::new() }
+    }
+
+    /// What was decoded, and how far it was compared.
+    fn what(&self) -> String {
+        let sample = "what the builds' throughput decodes";
+        match self.decoded.values().find(|decoded| decoded.digest.is_none()) {
+            None => format!("{sample}, the same bits"),
+            Some(_) => format!("{sample}; a build does not tell its digest: only the number of hits was compared"),
+        }
     }
 
     fn once(&mut self, program: &str) -> Result<f64, Fault> {
@@ -177,12 +223,20 @@ impl Builds {
                 .and_then(serde_json::Value::as_f64)
                 .ok_or_else(|| launch(format!("no {path} in its JSON")))
         };
-        let hits = number("/hits_per_event")?;
-        self.hits.insert(program.to_owned(), hits);
-        if let Some((other, theirs)) = self.hits.iter().find(|(_, theirs)| **theirs != hits) {
-            let what = format!("{hits} hits an event, but {theirs} with {other}");
+        let digest = value.pointer("/digest").and_then(serde_json::Value::as_str).filter(|digest| !digest.is_empty());
+        let ours = Decoded { hits_per_event: number("/hits_per_event")?, digest: digest.map(str::to_owned) };
+        for (other, theirs) in &self.decoded {
+            let (here, there) = (ours.hits_per_event, theirs.hits_per_event);
+            let what = match (&ours.digest, &theirs.digest) {
+                _ if here != there => format!("{here} hits an event, but {there} with {other}"),
+                (Some(here), Some(there)) if here != there => {
+                    format!("other hits or counters than with {other}: their digest is {here}, there {there}")
+                }
+                _ => continue,
+            };
             return Err(fault(FailureKind::WrongResult, what));
         }
+        self.decoded.insert(program.to_owned(), ours);
         // Milliseconds for 1000 events.
         Ok(1e6 / number("/events_per_second/median")?)
     }

@@ -6,15 +6,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::backend::{Backend, DecodeError, Decoder, Knobs};
-use ut_decoding::bench::Machine;
-use ut_decoding::bench::cpu_tunable::CpuLaunch;
+use ut_decoding::bench::{Machine, Setting};
 use ut_decoding::input::{Batches, EventBatch, Events, to_mep};
 use ut_decoding::output::{HitFile, Provenance};
 use ut_decoding::{BatchReport, BatchView, DetectorTables, Layout, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
 use crate::detector::{Detector, SYNTHETIC, version_in_words};
-use crate::output::{print_beside, say, write_json};
+use crate::output::{print_beside, say, with_causes, write_json};
 use crate::progress::Progress;
 use crate::summary::Totals;
 use crate::tuned::TunedArgs;
@@ -77,15 +76,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let events = Events::new(&args.files);
     // Who sets a knob by hand wants to see what it does.
     let by_hand = !args.backend.settings.is_empty();
-    let tuned = || args.tuned.cpu_launch(args.backend.backend, &detector.tables, &args.clustering.options());
-    let launch = if by_hand { None } else { tuned() };
-    if let Some(CpuLaunch { cpu, .. }) = launch {
+    let tuned = || args.tuned.setting(args.backend.backend, &detector.tables, &args.clustering.options());
+    let tuned = if by_hand { None } else { tuned() };
+    if let Some(Setting { knobs: Knobs { cpu, launch, registers }, .. }) = tuned {
+        (knobs.launch, knobs.registers) = (launch, registers);
         knobs.cpu.chunk = cpu.chunk;
         if args.backend.threads == 0 {
             knobs.cpu.threads = cpu.threads;
         }
     }
-    let batch_size = args.batch_size.map(|size| size as usize).or(launch.map(|launch| launch.batch));
+    let batch_size = args.batch_size.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch));
     let mut run = Run {
         decoder: decoder(args, &detector.tables, &knobs)?,
         layout: args.backend.layout,
@@ -241,14 +241,4 @@ fn entries(args: &Args, detector: &Detector, synthetic: bool) -> Vec<(String, St
         entries.push(("warning", SYNTHETIC.to_owned()));
     }
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

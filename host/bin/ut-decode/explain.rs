@@ -4,19 +4,29 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use ut_decoding::tuning::Outcome;
+use ut_decoding::tuning::compare::{Decision, Fate};
+use ut_decoding::tuning::report::{Evaluation, Importance, Report};
 use ut_decoding::tuning::store::contents::RunRecord;
-use ut_decoding::tuning::store::{Contender, Evidence, Store};
+use ut_decoding::tuning::store::{Contender, Details, Evidence, Store};
+use ut_decoding::tuning::verdict::{Judgement, Side, Verdict};
+
+use serde_json::json;
 
 use crate::Failure;
 use crate::output::{print_beside, write_json};
 use crate::store::{StoreArgs, in_words, milliseconds, tried, word};
+use crate::trial::percent;
 
-/// Say why a configuration was chosen: against what, and how sure that is.
+/// Values of a parameter whose times are listed.
+const VALUES: usize = 12;
+
+/// Say why a configuration was chosen: against what, how sure that is, and which parameters matter.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The run, by the number that `store list` shows; without it, the latest that decided something.
     run: Option<i64>,
-    /// Write the evidence as JSON here; - is standard output.
+    /// Write the evidence and the effects of the parameters as JSON here; - is standard output.
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
     #[command(flatten)]
@@ -37,7 +47,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let record = store.run_record(run)?;
     if let Some(path) = &args.json {
-        write_json(path, &record.decision)?;
+        write_json(path, &json!({ "decision": record.decision, "importance": importance(&record) }))?;
     }
     let pins = store.pins()?;
     let pin = pins.iter().find(|pin| {
@@ -86,16 +96,106 @@ pub fn explain(record: &RunRecord) -> String {
         let _ = writeln!(text, "The best of the others:\n  {}\n  {}", line(runner_up), apart(evidence, runner_up));
     }
     let share = 100.0 * evidence.tried as f64 / evidence.valid.max(1) as f64;
+    let details = evidence.details.as_deref();
     let _ = writeln!(
         text,
         "Tried {} of {} configurations ({share:.1} %) in {} launches with {} (seed {}); it ended because {}.",
-        evidence.tried, evidence.valid, evidence.launches, record.plan.strategy, record.plan.seed, evidence.stopped
+        evidence.tried,
+        evidence.valid,
+        details.map_or(evidence.launches, |details| details.search_launches),
+        record.plan.strategy,
+        record.plan.seed,
+        evidence.stopped
     );
     if let Some(gain) = evidence.expected_gain {
         let _ = writeln!(text, "Searching on was expected to gain {:.2} % more.", 100.0 * gain);
     }
+    if let Some(details) = details {
+        decided(record, details, &mut text);
+    }
     failures(record, &mut text);
+    effects(record, evidence, &mut text);
     text
+}
+
+/// The race and the final rounds.
+fn decided(record: &RunRecord, details: &Details, text: &mut String) {
+    if let Some(race) = details.race {
+        let kind = if race.quiet { "quiet" } else { "noisy" };
+        let _ = writeln!(
+            text,
+            "Raced the best {} on fresh samples, in {} launches: the device is {kind}.",
+            race.racers, race.launches
+        );
+    }
+    let Some(decision) = details.decisions.last() else { return };
+    let words = |config| in_words(&record.space.parameters, config);
+    let Decision { default, candidates, confirmation, .. } = decision;
+    let _ = writeln!(text, "Final rounds, {} launches, against\n  {}", details.final_launches, words(default));
+    for candidate in candidates {
+        let fate = match &candidate.fate {
+            Fate::Judged(judgement) => judged(judgement),
+            Fate::Failed(failure) => format!("{}: {}", word(failure.kind), failure.message),
+        };
+        let _ = writeln!(text, "  {}\n    {fate}", words(&candidate.config));
+    }
+    if let Some(judgement) = confirmation {
+        let _ = writeln!(text, "  the winner again, on fresh samples\n    {}", judged(judgement));
+    }
+}
+
+/// What a judgement says of B.
+fn judged(judgement: &Judgement) -> String {
+    let verdict = match judgement.verdict {
+        Verdict::Better(Side::A) => "slower".to_owned(),
+        Verdict::Better(Side::B) => "faster".to_owned(),
+        other => other.to_string(),
+    };
+    format!(
+        "{verdict}: time {}, interval {} to {}, {} blocks",
+        percent(judgement.difference),
+        percent(judgement.low),
+        percent(judgement.high),
+        judgement.blocks
+    )
+}
+
+/// What the parameters do, over all configurations that were tried.
+fn importance(record: &RunRecord) -> Vec<Importance> {
+    let evaluations = tried(&record.measurements).into_iter().filter(|tried| tried.failure.is_none());
+    let evaluation = |tried: crate::store::Tried<'_>| Evaluation {
+        config: tried.config.clone(),
+        outcome: Outcome::Times(tried.times),
+    };
+    let parameters = record.space.parameters.clone();
+    Report { parameters, evaluations: evaluations.map(evaluation).collect(), ..Report::default() }.summary().importance
+}
+
+fn effects(record: &RunRecord, evidence: &Evidence, text: &mut String) {
+    let importance: Vec<Importance> = importance(record)
+        .into_iter()
+        .filter(|parameter| parameter.effects.iter().filter(|effect| effect.count > 0).count() > 1)
+        .collect();
+    let Some(width) = importance.iter().map(|parameter| parameter.parameter.len()).max() else { return };
+    let _ = writeln!(
+        text,
+        "What matters: the share of the spread of times that a parameter explains by itself, and the median time of what \
+         was tried with each of its values (* is chosen):"
+    );
+    for parameter in importance {
+        let place = record.space.parameters.iter().position(|(name, _)| *name == parameter.parameter);
+        let chosen = place.and_then(|place| evidence.chosen.config.0.get(place));
+        let known: Vec<_> = parameter.effects.iter().filter_map(|effect| Some((effect, effect.median?))).collect();
+        let shown = known.iter().take(VALUES).map(|(effect, median)| {
+            let mark = if Some(&effect.value) == chosen { "*" } else { "" };
+            format!("{}{mark} {}", effect.value, milliseconds(*median))
+        });
+        let mut values = shown.collect::<Vec<_>>().join(", ");
+        if known.len() > VALUES {
+            let _ = write!(values, ", and {} more", known.len() - VALUES);
+        }
+        let _ = writeln!(text, "  {:width$} {:3.0} %  {values}", parameter.parameter, 100.0 * parameter.share);
+    }
 }
 
 fn time(contender: &Contender) -> String {

@@ -11,8 +11,10 @@ mod decode;
 mod detector;
 mod explain;
 mod generate;
+mod groups;
 mod inspect;
 mod kernels;
+mod online;
 mod output;
 mod progress;
 mod replay;
@@ -26,6 +28,7 @@ mod trial;
 mod tune;
 mod tuned;
 mod words;
+mod workloads;
 
 use std::process::ExitCode;
 
@@ -56,7 +59,7 @@ Examples:
   # Which batch size is best, with how many threads?
   ut-decode sweep --axis batch=16,256,4096 --axis threads=1,2,4
   # Does AVX-512 pay here? Can this machine show a difference of 0.5 % at all?
-  ut-decode compare simd=avx2 simd=avx512
+  ut-decode compare cpu.simd=avx2 cpu.simd=avx512
   ut-decode aa-test
 
 Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
@@ -80,13 +83,16 @@ enum Command {
     Convert(convert::Args),
     Throughput(throughput::Args),
     Tune(Box<tune::Args>),
+    Groups(Box<groups::Args>),
+    Workloads(Box<workloads::Args>),
     Ablation(ablation::Args),
     Sweep(sweep::Args),
     Kernels(kernels::Args),
     Store(store::Args),
     Explain(explain::Args),
+    /// Measure on standard input's request: the process that `tune` starts.
     #[command(hide = true)]
-    Measure(tune::MeasureArgs),
+    Measure(Box<tune::Args>),
     Replay(replay::Args),
     AaTest(aa_test::Args),
     Compare(compare::Args),
@@ -107,6 +113,8 @@ fn main() -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Throughput(args) => throughput::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Groups(args) => groups::run(&args),
+        Command::Workloads(args) => workloads::run(&args),
         Command::Ablation(args) => ablation::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Kernels(args) => kernels::run(&args),

@@ -89,3 +89,14 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
 fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
+
+/// An error and its causes, in one line.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -2,17 +2,18 @@
 
 use std::path::PathBuf;
 
-use ut_decoding::Layout;
 use ut_decoding::backend::Backend;
-use ut_decoding::bench::{ENOUGH_DISTINCT, Sample};
+use ut_decoding::bench::setting::BATCH;
+use ut_decoding::bench::{ENOUGH_DISTINCT, Expected, Sample, Setting};
 use ut_decoding::detector::BankVersion;
-use ut_decoding::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind, to_mep};
+use ut_decoding::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind};
 use ut_decoding::synth::{Generator, Profile};
+use ut_decoding::{DecodeOptions, Layout};
 
-use crate::Failure;
 use crate::args::{BackendArgs, DetectorArgs, bank_format, one_of};
 use crate::detector::{Detector, SYNTHETIC};
 use crate::output::say;
+use crate::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// Seed of the embedded sample.
@@ -38,15 +39,37 @@ pub struct SampleArgs {
     /// emulated backend].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub events: Option<u32>,
-    /// Events of a batch.
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    pub batch: u32,
+    /// Events of a batch; `throughput` takes several sizes, as 1,10,100, and measures them in turn [default: 256; for
+    /// `throughput` as tuned, else 256].
+    #[arg(long = "batch", value_name = "N,…", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub batches: Vec<u32>,
     /// How busy the events of the embedded sample are.
     #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
     pub profile: Profile,
     /// Bank format of the embedded sample.
     #[arg(long, default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
     pub format: BankVersion,
+}
+
+impl SampleArgs {
+    /// The batch sizes.
+    pub fn sizes(&self) -> Vec<u32> {
+        if self.batches.is_empty() { vec![BATCH.default] } else { self.batches.clone() }
+    }
+
+    /// Events of a batch, where there is one size; ends the program where there are several.
+    pub fn batch(&self) -> usize {
+        match self.sizes()[..] {
+            [batch] => batch as usize,
+            _ => usage("--batch must be one size here; throughput takes several"),
+        }
+    }
+
+    /// Events of the largest batch.
+    fn largest(&self) -> usize {
+        self.sizes().into_iter().max().unwrap_or(1) as usize
+    }
 }
 
 /// A sample, and what it comes from.
@@ -57,7 +80,7 @@ pub struct Loaded {
     pub events: Vec<EventBatch>,
     /// Events of a pass.
     pub wanted: usize,
-    /// The pass, in batches and in the layout that was asked for.
+    /// The pass, in the largest batches and in the layout that was asked for.
     pub sample: Sample,
     /// Where the events come from, in words.
     pub source: String,
@@ -89,22 +112,34 @@ impl Loaded {
         if n_events == 0 {
             return Err(format!("{source}: there is no event").into());
         }
-        let wanted = asked.unwrap_or(if default < ENOUGH_DISTINCT {
-            default
-        } else {
-            n_events.max(default).max(args.batch as usize)
-        });
-        let sample = in_batches(&events, args.batch as usize, wanted, backend.layout)?;
+        let wanted =
+            asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { Sample::enough(n_events, args.largest()) });
+        let setting = Setting { batch: args.largest(), layout: backend.layout, ..Setting::default() };
+        let sample = setting.sample(&events, wanted)?;
         Ok(Self { detector, events, wanted, sample, source })
     }
-}
 
-/// A pass of `wanted` of the events in batches of `batch`, in a layout.
-pub fn in_batches(events: &[EventBatch], batch: usize, wanted: usize, layout: Layout) -> Result<Sample, Failure> {
-    let sample = Sample::of(events, batch, wanted);
-    match layout {
-        Layout::Allen => Ok(sample),
-        Layout::Mep => Ok(sample.transposed(to_mep)?),
+    /// A pass in batches of each of some sizes.
+    pub fn samples(&self, args: &SampleArgs, backend: &BackendArgs, sizes: &[u32]) -> Result<Vec<Sample>, Failure> {
+        let n_events = self.events.iter().map(|batch| batch.n_events).sum();
+        let of = |&batch: &u32| {
+            let setting = Setting { batch: batch as usize, layout: backend.layout, ..Setting::default() };
+            let fixed = args.events.is_some() || backend.backend == Backend::Emulated;
+            let wanted = match sizes.len() {
+                1 if fixed => self.wanted,
+                _ if fixed => self.wanted.max(setting.batch),
+                _ => Sample::enough(n_events, setting.batch),
+            };
+            Ok(setting.sample(&self.events, wanted)?)
+        };
+        sizes.iter().map(of).collect()
+    }
+
+    /// What the reference makes of the events.
+    pub fn expected(&self, layout: Layout, options: DecodeOptions) -> Result<Expected, Failure> {
+        let n_events = self.events.iter().map(|batch| batch.n_events).sum();
+        let once = Setting { layout, ..Setting::default() }.sample(&self.events, n_events)?;
+        Ok(Expected::of(&once, &self.detector.tables, options)?)
     }
 }
 

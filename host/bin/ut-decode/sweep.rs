@@ -4,23 +4,26 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
-use ut_decoding::Layout;
 use ut_decoding::backend::Backend;
 use ut_decoding::backend::launch::Knob;
 use ut_decoding::backend::occupancy::Architecture;
-use ut_decoding::bench::sweep::axis::{knobs, parse_all};
+use ut_decoding::backend::ptx::Unit;
+use ut_decoding::bench::chip::Chip;
+use ut_decoding::bench::environment::Environment;
+use ut_decoding::bench::modes::Mode;
+use ut_decoding::bench::setting::knobs;
+use ut_decoding::bench::sweep::axis::parse_all;
 use ut_decoding::bench::sweep::journal::Journal;
-use ut_decoding::bench::sweep::plan::{Limits, Plan, Setting};
+use ut_decoding::bench::sweep::plan::{Limits, Plan};
 use ut_decoding::bench::sweep::report::{About, Report};
 use ut_decoding::bench::sweep::{Sweep, SweepError};
 use ut_decoding::bench::work::METRICS;
-use ut_decoding::bench::{Machine, Sample};
-use ut_kernels::switches::BatchLayout;
+use ut_decoding::bench::{Machine, Sample, Setting};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
 use crate::output::{cannot_write, print, say, write_json};
 use crate::progress::Progress;
-use crate::sample::{Loaded, SampleArgs, in_batches};
+use crate::sample::{Loaded, SampleArgs};
 use crate::table::table;
 use crate::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -64,7 +67,11 @@ pub struct Args {
     /// What is compared on the emulated backend; all counts are in the files.
     #[arg(long, value_name = "NAME", default_value = "global_sectors", value_parser = PossibleValuesParser::new(METRICS.map(|metric| metric.name)))]
     metric: String,
-    /// GPU architecture whose registers and shared memory the kernels' blocks must fit.
+    /// What is measured on the cuda backend: the kernels alone, the kernels and the copies in, or the whole way.
+    #[arg(long, value_name = "MODE", default_value = "device-resident", value_parser = one_of!(Mode::ALL, Mode::name))]
+    mode: Mode,
+    /// GPU architecture whose registers and shared memory the kernels' blocks must fit; with --backend cuda, those of the
+    /// GPU at hand count.
     #[arg(long, default_value = "sm_86", value_parser = one_of!(Architecture::ALL, |arch: Architecture| arch.name))]
     arch: Architecture,
     #[command(flatten)]
@@ -83,18 +90,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| usage(&format!("--axis {error}")));
     let base = Setting {
         knobs: args.backend.knobs(1),
-        batch: args.sample.batch as usize,
+        batch: args.sample.batch(),
+        layout: args.backend.layout,
         threads: if backend == Backend::Emulated { 1 } else { args.backend.n_threads() },
     };
     let Loaded { detector, events, wanted, sample, source } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    let mut environment = Environment::of(backend);
+    let chip = environment.facts().map_or_else(|| Chip::of(args.arch), |facts| Chip::at_hand(facts, &Unit::PRODUCTION));
     let limits = Limits {
         backend,
         tables: &detector.tables,
-        layout: match args.backend.layout {
-            Layout::Allen => BatchLayout::Allen,
-            Layout::Mep => BatchLayout::Mep,
-        },
-        arch: args.arch.name,
+        chip: &chip,
         bytes_per_event: sample.bytes as f64 / sample.events.max(1) as f64,
         max_bytes: MAX_BYTES,
     };
@@ -103,9 +109,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Ok(print(&dry_run(&plan))?);
     }
     // On the emulated backend a batch is never more than the sample: repeated events would only repeat the counts.
-    let samples = |batch: usize| -> Result<Sample, String> {
-        let wanted = if backend == Backend::Emulated { wanted } else { wanted.max(batch) };
-        in_batches(&events, batch, wanted, args.backend.layout).map_err(|error| error.to_string())
+    let samples = |setting: &Setting| -> Result<Sample, String> {
+        setting.sample(&events, if backend == Backend::Emulated { wanted } else { wanted.max(setting.batch) })
     };
     let options = args.clustering.options();
     let sweep = Sweep {
@@ -116,26 +121,30 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         rounds: if backend == Backend::Emulated { 1 } else { args.rounds as usize },
         seed: args.seed,
         samples: &samples,
+        mode: args.mode,
     };
     let metric = METRICS.iter().position(|metric| metric.name == args.metric).unwrap_or_default();
-    let about = About {
+    let mut about = About {
         command: command(),
         backend: backend.name().to_owned(),
         sample: source,
         events: wanted,
-        unit: if backend == Backend::Emulated {
-            format!("{} an event", METRICS[metric].name)
-        } else {
-            "events/s".to_owned()
+        unit: match backend {
+            Backend::Emulated => format!("{} an event", METRICS[metric].name),
+            Backend::Cuda => format!("events/s {}", args.mode.name()),
+            Backend::Reference | Backend::Cpu => "events/s".to_owned(),
         },
         less_is_better: backend == Backend::Emulated,
         rounds: sweep.rounds,
         seed: args.seed,
         machine: Machine::this(),
+        environment: Vec::new(),
     };
     let header = json!({
         "journal": "ut-decode sweep 1",
         "backend": about.backend,
+        "unit": about.unit,
+        "gpu": environment.facts().map(|facts| &facts.gpu.name),
         "axes": plan.axes,
         "default": plan.points[plan.default].values,
         "set": args.backend.settings,
@@ -151,7 +160,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "seed": about.seed,
         "machine": about.machine,
     });
-    let records = measure(args, &sweep, &header)?;
+    let records = measure(args, &sweep, &header, &mut environment)?;
+    about.environment = environment.in_words().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let report = Report::new(about, &plan, &records, metric);
     write(&args.output, &report)?;
     print(&text(&report, &args.output))?;
@@ -162,6 +172,7 @@ fn measure(
     args: &Args,
     sweep: &Sweep<'_>,
     header: &serde_json::Value,
+    environment: &mut Environment,
 ) -> Result<Vec<ut_decoding::bench::sweep::journal::Record>, Failure> {
     let folder = |error| format!("cannot make the folder {}: {error}", args.output.display());
     std::fs::create_dir_all(&args.output).map_err(folder)?;
@@ -176,7 +187,11 @@ fn measure(
     let estimate = if left == 0 { Duration::ZERO } else { sweep.probe()? * u32::try_from(left).unwrap_or(u32::MAX) };
     say(&format!("{points} points ({skipped} skipped), {all} measurements{there}; about {} to go", in_words(estimate)));
     let mut progress = Progress::new(all as u64, "{pos} of {len} {wide_bar} {eta} left");
-    let done = sweep.run(records, |record| journal.add(record), |visited| progress.set(visited as u64));
+    let tick = |visited: usize| {
+        progress.set(visited as u64);
+        environment.tick();
+    };
+    let done = sweep.run(records, |record| journal.add(record), tick);
     drop(progress);
     Ok(done.map_err(|error: SweepError| Box::new(error))?)
 }

@@ -7,37 +7,39 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use ut_decoding::backend::Backend;
 use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Stage};
+use ut_decoding::backend::emulated::EmulatedConfig;
 use ut_decoding::bench::decoding::{self, DecodeDevice};
-use ut_decoding::bench::throughput::{Settings, Throughput, run as measure};
-use ut_decoding::bench::{ENOUGH_DISTINCT, Machine, Sample, Spread};
-use ut_decoding::input::EventBatch;
-use ut_decoding::tuning::compare::{Plan, compare};
-use ut_decoding::tuning::online::Options;
-use ut_decoding::tuning::watch::cpu::CpuWatch;
-use ut_decoding::{BatchReport, UtHits};
+use ut_decoding::bench::environment::{Environment, GpuReport};
+use ut_decoding::bench::modes::{KernelTime, Mode};
+use ut_decoding::bench::throughput::{ModeResult, Settings, Throughput, run as measure};
+use ut_decoding::bench::work::{self as counted, metric};
+use ut_decoding::bench::{ENOUGH_DISTINCT, Expected, Machine, Sample, Setting, Spread, tunable};
+use ut_decoding::{BatchReport, Layout, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
 use crate::detector::Detector;
+use crate::online::{self, OnlineArgs, Work};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
 use crate::sample::{Loaded, SampleArgs};
-use crate::trial::evidence;
+use crate::table::table;
+use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 
 /// Measure how many events a second are decoded.
 ///
 /// Each thread decodes the whole sample over and over, with a decoder and buffers of its own; the rate is that of all
-/// threads together. Without FILE the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the
-/// branch predictor: they are repeated to make 1000, and the result says so.
+/// threads together. With --backend cuda three modes take turns: the kernels alone, with batches and hits on the device;
+/// the same with the batches copied in; the whole way. --batch 1,10,100 measures several batch sizes in turn. Without FILE
+/// the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the branch predictor: they are repeated to
+/// make 1000, and the result says so.
+///
+/// Where `tune` has found something for this backend, machine and banks it is used, and said.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How long to measure, in seconds.
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     duration: f64,
-    /// Let the on-line tuner choose batch, chunk and vector instructions while decoding for the duration, then compare
-    /// what it chose with the default. --batch is not used, and the threads are those of one decoder.
-    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with_all = ["batch", "backend"])]
-    tune: Option<String>,
     /// Also say where the time of the cpu backend goes, stage by stage, on one thread.
     #[arg(long, conflicts_with = "tune")]
     stages: bool,
@@ -52,54 +54,99 @@ pub struct Args {
     clustering: ClusterArgs,
     #[command(flatten)]
     backend: BackendArgs,
+    #[command(flatten)]
+    online: OnlineArgs,
+    #[command(flatten)]
+    tuned: TunedArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
         usage("--duration must be a number of seconds, not negative");
     };
-    let Loaded { detector, events, sample, source, .. } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
-    if args.tune.is_some() {
-        return tune_online(args, &detector, events, &source, duration);
+    let loaded = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    if args.online.tune.is_some() {
+        let Loaded { detector, events, source, .. } = loaded;
+        let backend = args.backend.backend;
+        let mut default = vec![format!("layout={}", layout_name(args.backend.layout))];
+        match (backend, args.backend.threads) {
+            (Backend::Cpu, threads) => default.push(format!("cpu.threads={threads}")),
+            (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
+            _ => (),
+        }
+        default.extend(args.backend.settings.iter().cloned());
+        let default = decoding::parse(backend, &default.join(",")).unwrap_or_else(|error| usage(&error.to_string()));
+        let options = args.clustering.options();
+        let work = Work {
+            backend,
+            device: DecodeDevice::new(backend, &detector.tables, options, events),
+            workload: tunable::workload(&detector.tables, &options)?,
+            default,
+            source: &source,
+            duration,
+        };
+        return online::run(&args.tuned, work, args.json.as_deref());
     }
-    drop(events);
     if args.stages && args.backend.backend != Backend::Cpu {
         usage("--stages are those of --backend cpu");
     }
-    let settings = Settings {
-        backend: args.backend.backend,
-        options: args.clustering.options(),
-        knobs: args.backend.knobs(1),
-        threads: args.backend.n_threads(),
-        duration,
+    let tuned = tuned(args, &loaded.detector);
+    let settings = settings(args, tuned, duration);
+    let expected = loaded.expected(args.backend.layout, settings.options)?;
+    let batches = match tuned {
+        Some(tuned) if args.sample.batches.is_empty() => vec![tuned.batch as u32],
+        _ => args.sample.sizes(),
     };
+    let samples = loaded.samples(&args.sample, &args.backend, &batches)?;
+    let Loaded { detector, source, sample, .. } = loaded;
+    let mut environment = Environment::of(settings.backend);
     let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
-    let result = measure(&sample, &detector.tables, &settings, |elapsed| progress.set(elapsed.as_millis() as u64))?;
+    let tick = |elapsed: Duration| {
+        progress.set(elapsed.as_millis() as u64);
+        environment.tick();
+    };
+    let results = measure(&samples, &detector.tables, &expected, &settings, tick)?;
     drop(progress);
     let stages = if args.stages { Some(stage_times(&sample, &detector, &settings)?) } else { None };
+    let asked = if settings.backend.runs_kernels() { asked(&samples, &detector, &settings, &expected) } else { None };
     let machine = Machine::this();
     if let Some(path) = &args.json {
-        let mut value = serde_json::to_value(&result)?;
+        // One batch size: its result is the object itself.
+        let mut value = match &results[..] {
+            [result] => serde_json::to_value(result)?,
+            results => json!({ "batches": results }),
+        };
         if let Value::Object(map) = &mut value {
             map.insert("sample".to_owned(), source.clone().into());
-            map.insert("repeated_events".to_owned(), (result.distinct_events < result.events).into());
+            map.insert("repeated_events".to_owned(), results.iter().any(|r| r.distinct_events < r.events).into());
             map.insert("layout".to_owned(), layout_name(args.backend.layout).into());
             map.insert("embedded_detector".to_owned(), detector.is_embedded().into());
             map.insert("grouping".to_owned(), detector.tables.grouping.name().into());
             map.insert("bank_version".to_owned(), detector.tables.boards.version.byte().into());
             map.insert("options".to_owned(), json!(settings.options));
             map.insert("set".to_owned(), json!(args.backend.settings));
+            map.insert("tuned".to_owned(), tuned.is_some().into());
             if let Some(stages) = &stages {
                 let micros = stages.iter().map(|(stage, time)| (stage.name().to_owned(), json!(time)));
                 map.insert("stages_us_per_event".to_owned(), micros.collect());
             }
+            map.insert("sector_bytes_per_event".to_owned(), json!(asked));
+            map.insert("environment".to_owned(), environment.json());
             map.insert("machine".to_owned(), json!(machine));
             map.insert("cpu".to_owned(), json!(machine.cpu));
             map.insert("commit".to_owned(), json!(machine.commit));
         }
         write_json(path, &value)?;
     }
-    let mut text = text(args, &result, &machine, &source);
+    let mut text = head(args, &results, &machine, &source, &mut environment);
+    match &results[..] {
+        [result] => text += &one(result),
+        results => text += &several(results),
+    }
+    let (_, gpu) = environment.seen();
+    for result in results.iter().filter(|result| !result.modes.is_empty()) {
+        text += &on_gpu(result, gpu, asked);
+    }
     if let Some(stages) = &stages {
         let total: f64 = stages.iter().map(|(_, time)| time).sum();
         text += "\nstages, on one thread, the clock's own time included\n";
@@ -109,6 +156,54 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     print_beside(args.json.as_deref(), &text)?;
     Ok(())
+}
+
+/// What was tuned for this backend, unless something is set by hand: who does that wants to see what it does.
+fn tuned(args: &Args, detector: &Detector) -> Option<Setting> {
+    let by_hand = !args.backend.settings.is_empty() || args.backend.simd.is_some();
+    let tuned = || args.tuned.setting(args.backend.backend, &detector.tables, &args.clustering.options());
+    if by_hand { None } else { tuned() }
+}
+
+/// How it is measured: with what was tuned, as far as options do not say otherwise.
+fn settings(args: &Args, tuned: Option<Setting>, duration: Duration) -> Settings {
+    let backend = args.backend.backend;
+    let mut settings = Settings {
+        backend,
+        options: args.clustering.options(),
+        knobs: args.backend.knobs(1),
+        threads: args.backend.n_threads(),
+        duration,
+    };
+    if let Some(tuned) = tuned {
+        settings.knobs.launch = tuned.knobs.launch;
+        settings.knobs.cpu.chunk = tuned.knobs.cpu.chunk;
+        // The threads of one decoder are as many decoders of one thread here; a GPU has streams.
+        let threads = match backend {
+            Backend::Cpu => tuned.knobs.cpu.threads,
+            Backend::Cuda => tuned.threads,
+            Backend::Reference | Backend::Emulated => 0,
+        };
+        if args.backend.threads == 0 && threads > 0 {
+            settings.threads = threads;
+        }
+    }
+    settings
+}
+
+/// Events on which the executor counts the sectors that the kernels ask for.
+const COUNTED_EVENTS: usize = 20;
+
+/// Bytes an event of the 32-byte sectors that the kernels' warps ask of global memory, as the executor counts them on some
+/// of the events: what is moved, were there no caches. `None` where it cannot tell.
+fn asked(samples: &[Sample], detector: &Detector, settings: &Settings, expected: &Expected) -> Option<f64> {
+    let few = Sample::of(&samples.first()?.batches, COUNTED_EVENTS, COUNTED_EVENTS);
+    if samples[0].batches[0].layout != Layout::Allen {
+        return None;
+    }
+    let config = EmulatedConfig { launch: settings.knobs.launch, ..EmulatedConfig::default() };
+    let work = counted::Work::count(&few, &detector.tables, settings.options, config, expected).ok()?.ok()?;
+    Some(32.0 * work.per_event(metric("global_sectors")?))
 }
 
 /// Passes over the sample that the stages are timed on; of each stage the fastest pass counts.
@@ -138,97 +233,43 @@ fn stage_times(sample: &Sample, detector: &Detector, settings: &Settings) -> Res
     Ok(best.to_vec())
 }
 
-/// Decodes with the on-line tuner, and judges what it chose.
-fn tune_online(
-    args: &Args,
-    detector: &Detector,
-    events: Vec<EventBatch>,
-    source: &str,
-    duration: Duration,
-) -> Result<(), Failure> {
-    let default =
-        decoding::parse(&format!("layout={},threads={}", layout_name(args.backend.layout), args.backend.threads))?;
-    let mut device = DecodeDevice::new(&detector.tables, args.clustering.options(), events);
-    let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
-    let tick = |elapsed: Duration| progress.set(elapsed.as_millis() as u64);
-    let run = device.tune_online(&default, Options::default(), duration, tick);
-    drop(progress);
-    let run = run?;
-    let comparison = if run.chosen == default {
-        None
-    } else {
-        let found = compare(&mut device, &default, &run.chosen, &Plan::default(), &mut CpuWatch::default());
-        Some(found.map_err(|dropped| dropped.failure.message)?)
-    };
-    if let Some(path) = &args.json {
-        let machine = Machine::this();
-        write_json(path, &json!({ "sample": source, "online": run, "comparison": comparison, "machine": machine }))?;
-    }
-    let counters = run.counters;
-    let mut text = format!(
-        "sample              {source}\nconfigurations      {}\npasses              {}, of which {} explored\n",
-        run.configurations, counters.launches, counters.explored
-    );
-    let _ = match counters.first_tuning {
-        0 => writeln!(text, "converged           not yet: give it a longer --duration"),
-        launches => writeln!(
-            text,
-            "converged           after {launches} passes; {} explored since, {} scans, {} for drift",
-            counters.explored_after, counters.scans, counters.drifts
-        ),
-    };
-    let _ = write!(
-        text,
-        "default             {}\nchosen              {}\nevents/s            {:.0} in the mean, exploring included\n",
-        decoding::name(&default),
-        decoding::name(&run.chosen),
-        1e6 / run.mean_ms
-    );
-    match comparison {
-        None => text += "verdict             the default stays\n",
-        Some(comparison) => {
-            text += &evidence(&comparison.judgement);
-            let _ = writeln!(text, "verdict             {} (A: default, B: chosen)", comparison.judgement.verdict);
-        }
-    }
-    print_beside(args.json.as_deref(), &text)?;
-    Ok(())
+/// A name and a value.
+fn row(text: &mut String, name: &str, value: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{name:<20}{value}");
 }
 
-fn text(args: &Args, result: &Throughput, machine: &Machine, source: &str) -> String {
+fn spread(s: &Spread, digits: usize) -> String {
+    format!(
+        "{:.digits$}   (half of them {:.digits$} to {:.digits$}; {:.digits$} to {:.digits$})",
+        s.median, s.q1, s.q3, s.min, s.max
+    )
+}
+
+/// What was measured, and on what.
+fn head(args: &Args, results: &[Throughput], machine: &Machine, source: &str, environment: &mut Environment) -> String {
     let mut text = String::new();
-    let mut row = |name: &str, value: String| {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{name:<20}{value}");
-    };
-    let spread = |s: &Spread, digits: usize| {
-        format!(
-            "{:.digits$}   (half of them {:.digits$} to {:.digits$}; {:.digits$} to {:.digits$})",
-            s.median, s.q1, s.q3, s.min, s.max
-        )
-    };
+    let Some(result) = results.first() else { return text };
+    let mut row = |name: &str, value: String| row(&mut text, name, &value);
     row("sample", source.to_owned());
-    let Throughput { events, distinct_events, batch, .. } = result;
-    row(
-        "events",
-        format!(
-            "{events} in batches of {batch} ({} layout), {distinct_events} distinct",
-            layout_name(args.backend.layout)
-        ),
-    );
+    let layout = layout_name(args.backend.layout);
+    for Throughput { events, distinct_events, batch, .. } in results {
+        row("events", format!("{events} in batches of {batch} ({layout} layout), {distinct_events} distinct"));
+    }
     let [strips, hits, bytes] = [result.strips_per_event, result.hits_per_event, result.bytes_per_event];
     row("an event", format!("{strips:.0} strips, {hits:.0} hits, {bytes:.0} bytes"));
     let set = [String::new()].into_iter().chain(args.backend.settings.iter().cloned()).collect::<Vec<_>>().join(", ");
-    row("backend", format!("{}, {} threads{set}", result.backend, result.threads));
+    let threads = if args.backend.backend == Backend::Cuda { "streams" } else { "threads" };
+    row("backend", format!("{}, {} {threads}{set}", result.backend, result.threads));
     row("cpu", format!("{}, {} cores", machine.cpu.as_deref().unwrap_or("unknown"), machine.cores));
+    for (name, value) in environment.in_words() {
+        row(name, value);
+    }
     row("version", format!("{}, commit {}", machine.version, machine.commit.as_deref().unwrap_or("unknown")));
     row("repetitions", result.repetitions.to_string());
-    row("events/s", spread(&result.events_per_second, 0));
-    row("events/s a thread", format!("{:.0}", result.events_per_second_per_thread));
-    row("10^6 strips/s", spread(&result.strips_per_second.times(1e-6), 1));
-    row("GB/s of raw banks", spread(&result.gigabytes_per_second, 3));
-    if distinct_events < &ENOUGH_DISTINCT {
-        row("note", format!("only {distinct_events} distinct events, repeated: that flatters the branch predictor"));
+    let distinct = result.distinct_events;
+    if distinct < ENOUGH_DISTINCT {
+        row("note", format!("only {distinct} distinct events, repeated: that flatters the branch predictor"));
     }
     if result.events_with_trouble > 0 {
         let n = result.events_with_trouble;
@@ -237,5 +278,86 @@ fn text(args: &Args, result: &Throughput, machine: &Machine, source: &str) -> St
     if !machine.optimised {
         row("note", "built without optimisation: for numbers that count, cargo run --release".to_owned());
     }
+    text
+}
+
+/// The result in batches of one size.
+fn one(result: &Throughput) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: String| row(&mut text, name, &value);
+    row("events/s", spread(&result.events_per_second, 0));
+    row("events/s a thread", format!("{:.0}", result.events_per_second_per_thread));
+    row("10^6 strips/s", spread(&result.strips_per_second.times(1e-6), 1));
+    row("GB/s of raw banks", spread(&result.gigabytes_per_second, 3));
+    row("a batch takes, us", spread(&result.latency.us, 1));
+    text
+}
+
+/// The results in batches of several sizes.
+fn several(results: &[Throughput]) -> String {
+    let head = ["batch", "events/s", "half of them", "a batch takes, us", "half of them", "99 % at most"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for result in results {
+        let (rate, latency) = (&result.events_per_second, &result.latency);
+        rows.push(vec![
+            result.batch.to_string(),
+            format!("{:.0}", rate.median),
+            format!("{:.0} to {:.0}", rate.q1, rate.q3),
+            format!("{:.1}", latency.us.median),
+            format!("{:.1} to {:.1}", latency.us.q1, latency.us.q3),
+            format!("{:.1}", latency.p99_us),
+        ]);
+    }
+    format!("\n{}\na batch alone, on one decoder; events/s of all decoders together\n", table(&rows))
+}
+
+/// The three modes and the kernels. `asked`: bytes an event of the sectors that the kernels ask for.
+fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, asked: Option<f64>) -> String {
+    let unknown = || "unknown".to_owned();
+    let share =
+        |bytes: f64, peak: Option<f64>| peak.map_or_else(unknown, |peak| format!("{:.1} %", 100.0 * bytes / peak));
+    let peak = gpu.and_then(|gpu| gpu.peak_bandwidth);
+    let link = gpu.and_then(|gpu| gpu.link?.peak_bandwidth());
+    let [read, written] = [result.bytes_in_per_event, result.bytes_out_per_event];
+    let head = [
+        "mode",
+        "events/s",
+        "half of them",
+        "a batch takes, us",
+        "GB/s read",
+        "GB/s written",
+        "of memory",
+        "asked of memory",
+        "of link in",
+        "of link out",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for ModeResult { mode, events_per_second: rate, latency, .. } in &result.modes {
+        let (none, median) = (String::new(), rate.median);
+        rows.push(vec![
+            mode.name().to_owned(),
+            format!("{median:.0}"),
+            format!("{:.0} to {:.0}", rate.q1, rate.q3),
+            format!("{:.1}", latency.us.median),
+            format!("{:.3}", median * read * 1e-9),
+            format!("{:.3}", median * written * 1e-9),
+            share(median * (read + written), peak),
+            asked.map_or_else(unknown, |asked| share(median * asked, peak)),
+            if *mode == Mode::DeviceResident { none.clone() } else { share(median * read, link) },
+            if *mode == Mode::EndToEnd { share(median * written, link) } else { none },
+        ]);
+    }
+    let mut text = format!("\nbatches of {}\n{}", result.batch, table(&rows));
+    let asked = asked.map_or_else(unknown, |bytes| format!("{bytes:.0} bytes"));
+    let _ = writeln!(
+        text,
+        "an event: {read:.0} bytes read, {written:.0} written; its kernels ask for sectors of {asked} (counted, no caches)"
+    );
+    let mut rows = vec![["kernel", "ns an event", "half of them", "share"].map(str::to_owned).to_vec()];
+    for KernelTime { kernel, ns_per_event: time, share } in &result.kernels {
+        let half = format!("{:.1} to {:.1}", time.q1, time.q3);
+        rows.push(vec![kernel.clone(), format!("{:.1}", time.median), half, format!("{:.1} %", 100.0 * share)]);
+    }
+    let _ = write!(text, "\nby the device's clock, on one stream\n{}", table(&rows));
     text
 }

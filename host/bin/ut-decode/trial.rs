@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
+use ut_decoding::backend::Backend;
 use ut_decoding::bench::ENOUGH_DISTINCT;
 use ut_decoding::bench::decoding::DecodeDevice;
+use ut_decoding::bench::environment::watch;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::EventBatch;
 use ut_decoding::synth::Profile;
 use ut_decoding::tuning::compare::{Order, Plan};
 use ut_decoding::tuning::verdict::{Judgement, Method, Rules};
-use ut_decoding::tuning::watch::cpu::{CpuWatch, System};
 use ut_decoding::tuning::watch::{Limits, Watch};
 
 use crate::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
@@ -38,23 +39,24 @@ pub struct SampleArgs {
 }
 
 impl SampleArgs {
+    /// The detector alone.
+    pub fn detector(&self) -> Result<Detector, Failure> {
+        if self.files.is_empty() && self.detector.boards.is_none() {
+            Detector::embedded(self.format, &self.detector)
+        } else {
+            Detector::load(&self.detector, &self.files)
+        }
+    }
+
     /// The detector, the events, and what they are called.
     pub fn load(&self) -> Result<(Detector, Vec<EventBatch>, String), Failure> {
-        let (detector, events, name) = if self.files.is_empty() {
+        let detector = self.detector()?;
+        let (events, name) = if self.files.is_empty() {
             let name = format!("embedded {} {} events", self.profile.name(), self.format.name());
-            let detector = if self.detector.boards.is_some() {
-                Detector::load(&self.detector, &[])?
-            } else {
-                Detector::embedded(self.format, &self.detector)?
-            };
-            (detector, vec![embedded(self.profile, self.format, ENOUGH_DISTINCT)?], name)
+            (vec![embedded(self.profile, self.format, ENOUGH_DISTINCT)?], name)
         } else {
             let names: Vec<_> = self.files.iter().map(|file| file.display().to_string()).collect();
-            {
-                let detector = Detector::load(&self.detector, &self.files)?;
-                let batches = read(&self.files, &detector, MAX_EVENTS)?;
-                (detector, batches, names.join(" "))
-            }
+            (read(&self.files, &detector, MAX_EVENTS)?, names.join(" "))
         };
         if events.iter().all(|batch| batch.n_events == 0) {
             return Err(format!("{name}: there is no event").into());
@@ -62,9 +64,9 @@ impl SampleArgs {
         Ok((detector, events, name))
     }
 
-    /// The CPU decoder on these events.
-    pub fn device<'t>(&self, detector: &'t Detector, events: Vec<EventBatch>) -> DecodeDevice<'t> {
-        DecodeDevice::new(&detector.tables, self.clustering.options(), events)
+    /// The decoder of a backend on these events.
+    pub fn device<'t>(&self, backend: Backend, detector: &'t Detector, events: Vec<EventBatch>) -> DecodeDevice<'t> {
+        DecodeDevice::new(backend, &detector.tables, self.clustering.options(), events)
     }
 }
 
@@ -127,17 +129,17 @@ impl RuleArgs {
         }
     }
 
-    /// A watch over this machine.
-    pub fn watch(&self) -> CpuWatch {
+    /// A watch over what a backend runs on.
+    pub fn watch(&self, backend: Backend) -> Box<dyn Watch> {
         if self.others.is_nan() || self.others < 0.0 {
             usage("--others must be a share in %, not negative");
         }
-        CpuWatch::new(System, Limits { others: self.others / 100.0, ..Limits::default() })
+        watch(backend, Limits { others: self.others / 100.0, ..Limits::default() })
     }
 }
 
 /// What a watch sees now, if that is trouble: the usual cause of discarded samples.
-pub fn trouble(watch: &mut CpuWatch, judgement: &Judgement) -> String {
+pub fn trouble(watch: &mut dyn Watch, judgement: &Judgement) -> String {
     let state = watch.look();
     if judgement.discarded == 0 || state.trouble(&watch.limits()).is_none() {
         return String::new();

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use ut_decoding::DecodeOptions;
 use ut_decoding::backend::Backend;
-use ut_decoding::bench::cpu_tunable::{self, CpuLaunch};
+use ut_decoding::bench::Setting;
+use ut_decoding::bench::tunable::{self, TunedSetting};
 use ut_decoding::detector::DetectorTables;
 use ut_decoding::tuning::store::{Layers, Locations, StoreError};
 
@@ -20,23 +21,30 @@ pub struct TunedArgs {
     /// The store of tuned values; without it, $UT_DECODE_TUNE_DB, else tune.sqlite in your cache folder.
     #[arg(long, value_name = "FILE")]
     pub tune_db: Option<PathBuf>,
+    /// Use what `ut-decode workloads` has found for this workload (pp-low, or the name of a file without its ending), and
+    /// nothing that was tuned for another one.
+    #[arg(long, value_name = "NAME", conflicts_with = "untuned")]
+    pub workload: Option<String>,
 }
 
 impl TunedArgs {
     /// What was tuned for this machine and these banks, said on standard error where there is something. A store that
     /// cannot be read is a warning: any values decode the same hits.
-    pub fn cpu_launch(&self, backend: Backend, tables: &DetectorTables, options: &DecodeOptions) -> Option<CpuLaunch> {
-        if self.untuned || backend != Backend::Cpu {
+    pub fn setting(&self, backend: Backend, tables: &DetectorTables, options: &DecodeOptions) -> Option<Setting> {
+        if self.untuned {
             return None;
         }
-        match self.look_up(tables, options) {
-            Ok(Some((launch, words))) => {
-                let CpuLaunch { batch, cpu } = launch;
-                let threads = if cpu.threads == 0 { "all".to_owned() } else { cpu.threads.to_string() };
-                say(&format!("tuned values: batch {batch}, chunk {}, threads {threads}; {words}", cpu.chunk));
-                Some(launch)
+        match self.look_up(backend, tables, options) {
+            Ok(Some(TunedSetting { setting, values, origin })) => {
+                say(&format!("tuned values: {values}; {origin}"));
+                Some(setting)
             }
-            Ok(None) => None,
+            Ok(None) => {
+                if let Some(name) = &self.workload {
+                    say(&format!("warning: nothing was tuned for the workload {name:?}: the defaults are used"));
+                }
+                None
+            }
             Err(error) => {
                 say(&format!("warning: no tuned values: {error}"));
                 None
@@ -46,9 +54,15 @@ impl TunedArgs {
 
     fn look_up(
         &self,
+        backend: Backend,
         tables: &DetectorTables,
         options: &DecodeOptions,
-    ) -> Result<Option<(CpuLaunch, String)>, StoreError> {
-        cpu_tunable::look_up(&Layers::open(Locations::choose(self.tune_db.clone(), None)?)?, tables, options)
+    ) -> Result<Option<TunedSetting>, StoreError> {
+        let stores = Layers::open(Locations::choose(self.tune_db.clone(), None)?)?;
+        let workload = match &self.workload {
+            None => tunable::workload(tables, options)?,
+            Some(name) => tunable::workload_of(tables, options, name)?,
+        };
+        tunable::look_up(&stores, backend, &workload)
     }
 }

@@ -1,25 +1,54 @@
 //! Measuring in another process, so that a configuration that hangs or crashes costs only itself.
 //!
-//! The child reads one request a line and writes one answer a line, both JSON: `{"config": […], "launches": n}` and an
-//! [`Outcome`]. It keeps its device between requests. When an answer does not come in time, the child is killed, the
-//! outcome is [`FailureKind::TimeOut`], and the next request starts a new child; when it dies, the outcome is
+//! The child first says that it is ready, or why it cannot be. Then it reads one request a line and writes one answer a
+//! line, all JSON: `"ready"` or `{"failed": "…"}`; `{"config": […], "launches": n}` and an [`Outcome`]. It keeps its device
+//! between requests, so that one child measures many configurations. When an answer does not come in time, the child is
+//! killed, the outcome is [`FailureKind::TimeOut`], and the next request starts a new child; when it dies, the outcome is
 //! [`FailureKind::Launch`] with the signal or exit code.
 //!
 //! [`serve`] is the child's side; what it writes to its standard output besides answers breaks the line and counts as a
 //! failure, so a device must not print there.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::tuning::{Config, Device, Failure, FailureKind, Outcome};
+
+/// How long a child may take to make its device ready: to read its input, to start a driver.
+const READY: Duration = Duration::from_mins(5);
+
+/// How long a killed child may take to be gone: in a driver's hands, for ever.
+const GONE: Duration = Duration::from_secs(5);
+
+/// What the child says first.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Hello {
+    Ready,
+    Failed(String),
+}
 
 /// What the child is asked.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Request {
     config: Config,
     launches: usize,
+}
+
+fn write_line(mut to: impl Write, line: &impl serde::Serialize) -> std::io::Result<()> {
+    serde_json::to_writer(&mut to, line)?;
+    to.write_all(b"\n")?;
+    to.flush()
+}
+
+/// The child's last word, on its standard output, where it cannot make a device: why.
+///
+/// # Errors
+/// Those of writing.
+pub fn refuse(reason: &str) -> std::io::Result<()> {
+    write_line(std::io::stdout(), &Hello::Failed(reason.to_owned()))
 }
 
 /// The child's side, on its standard streams. Ends the process when the parent is gone, also in the midst of a
@@ -49,12 +78,10 @@ pub fn serve(
     requests: impl IntoIterator<Item = std::io::Result<String>>,
     mut answers: impl Write,
 ) -> std::io::Result<()> {
+    write_line(&mut answers, &Hello::Ready)?;
     for line in requests {
         let request: Request = serde_json::from_str(&line?)?;
-        let outcome = device.measure(&request.config, request.launches);
-        serde_json::to_writer(&mut answers, &outcome)?;
-        answers.write_all(b"\n")?;
-        answers.flush()?;
+        write_line(&mut answers, &device.measure(&request.config, request.launches))?;
     }
     Ok(())
 }
@@ -78,7 +105,19 @@ impl Drop for Running {
     fn drop(&mut self) {
         // Whether it is still there or not: afterwards it is neither running nor a zombie.
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = ended(&mut self.child);
+    }
+}
+
+/// Waits for a child that has no reason to live any more; `None` if the system does not let go of it, which must not
+/// stop the tuning.
+fn ended(child: &mut Child) -> Option<std::io::Result<ExitStatus>> {
+    let begun = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(None) if begun.elapsed() < GONE => std::thread::sleep(Duration::from_millis(1)),
+            status => return status.transpose(),
+        }
     }
 }
 
@@ -101,41 +140,67 @@ fn start(command: &mut Command) -> std::io::Result<Running> {
 
 impl ProcessDevice {
     /// A device behind `command`, whose process [`serve`]s. A measurement may take `time_out`, whatever its number of
-    /// launches.
+    /// launches; making the device is not part of it.
     pub fn new(name: impl Into<String>, command: Command, time_out: Duration) -> Self {
         Self { name: name.into(), command, time_out, child: None }
     }
 
-    fn child(&mut self) -> std::io::Result<&mut Running> {
-        if self.child.is_none() {
-            self.child = Some(start(&mut self.command)?);
+    /// Starts the child, so that what is wrong with the device as a whole shows before anything is measured.
+    ///
+    /// # Errors
+    /// The child's reason, or why there is no child.
+    pub fn start(&mut self) -> Result<(), String> {
+        if self.child.is_some() {
+            return Ok(());
         }
-        self.child.as_mut().ok_or_else(|| std::io::Error::other("no child"))
+        let mut running = start(&mut self.command).map_err(|error| format!("the measuring process: {error}"))?;
+        let hello = answer(&mut running, READY).map_err(|failure| match failure.kind {
+            FailureKind::TimeOut => format!("the measuring process was not ready after {} s", READY.as_secs()),
+            _ => failure.message,
+        })?;
+        match serde_json::from_str(&hello) {
+            Ok(Hello::Ready) => {
+                self.child = Some(running);
+                Ok(())
+            }
+            Ok(Hello::Failed(reason)) => Err(reason),
+            Err(_) => Err(nonsense(&hello)),
+        }
     }
 
     fn ask(&mut self, config: &Config, launches: usize) -> Result<Outcome, Failure> {
         let launch = |message: String| Failure { kind: FailureKind::Launch, message };
-        let time_out = self.time_out;
-        let running = self.child().map_err(|error| launch(format!("the measuring process: {error}")))?;
-        let request = serde_json::to_string(&Request { config: config.clone(), launches });
-        let request = request.map_err(|error| launch(error.to_string()))?;
+        self.start().map_err(launch)?;
+        let running = self.child.as_mut().ok_or_else(|| launch("there is no measuring process".to_owned()))?;
         // A child that died since the last answer shows when no answer comes.
-        let _ = writeln!(running.requests, "{request}").and_then(|()| running.requests.flush());
-        match running.answers.recv_timeout(time_out) {
-            Ok(Ok(line)) => serde_json::from_str(&line).map_err(|_| {
-                launch(format!("the measuring process answered {:?}", line.chars().take(200).collect::<String>()))
-            }),
-            Ok(Err(error)) => Err(launch(format!("the measuring process: {error}"))),
-            Err(RecvTimeoutError::Timeout) => Err(Failure {
-                kind: FailureKind::TimeOut,
-                message: format!("killed after {:.3} s", time_out.as_secs_f64()),
-            }),
-            Err(RecvTimeoutError::Disconnected) => {
-                let status = running.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-                Err(launch(format!("the measuring process died: {status}")))
-            }
+        let _ = write_line(&mut running.requests, &Request { config: config.clone(), launches });
+        let line = answer(running, self.time_out)?;
+        serde_json::from_str(&line).map_err(|_| launch(nonsense(&line)))
+    }
+}
+
+/// The next line of a child.
+fn answer(running: &mut Running, time_out: Duration) -> Result<String, Failure> {
+    let launch = |message: String| Failure { kind: FailureKind::Launch, message };
+    match running.answers.recv_timeout(time_out) {
+        Ok(Ok(line)) => Ok(line),
+        Ok(Err(error)) => Err(launch(format!("the measuring process: {error}"))),
+        Err(RecvTimeoutError::Timeout) => {
+            let message = format!("killed after {:.3} s", time_out.as_secs_f64());
+            Err(Failure { kind: FailureKind::TimeOut, message })
+        }
+        Err(RecvTimeoutError::Disconnected) => {
+            let status = match ended(&mut running.child) {
+                Some(status) => status.map_or_else(|error| error.to_string(), |status| status.to_string()),
+                None => "it closed its output".to_owned(),
+            };
+            Err(launch(format!("the measuring process died: {status}")))
         }
     }
+}
+
+fn nonsense(line: &str) -> String {
+    format!("the measuring process answered {:?}", line.chars().take(200).collect::<String>())
 }
 
 impl Device for ProcessDevice {
@@ -161,7 +226,7 @@ mod tests {
 
     fn device(script: &str, time_out_ms: u64) -> ProcessDevice {
         let mut command = Command::new("sh");
-        command.args(["-c", script]);
+        command.args(["-c", &format!("echo '\"ready\"'; {script}")]);
         ProcessDevice::new("script", command, Duration::from_millis(time_out_ms))
     }
 
@@ -219,13 +284,41 @@ mod tests {
     }
 
     #[test]
+    fn a_child_that_cannot_begin_says_why_before_anything_is_measured() {
+        for (script, said) in [
+            (r#"echo '{"failed":"no such file"}'"#, "no such file"),
+            ("exit 3", "died: exit status: 3"),
+            ("echo hello", "answered \"hello\""),
+        ] {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            let mut device = ProcessDevice::new("script", command, Duration::from_secs(20));
+            let error = device.start().unwrap_err();
+            assert!(error.contains(said), "{error}");
+            assert!(failure(measure(&mut device)).message.contains(said));
+        }
+    }
+
+    #[test]
+    fn a_child_that_is_slow_to_begin_is_waited_for() {
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"sleep 0.5; echo '"ready"'; read -r line; echo '{"times":[1]}'; cat >/dev/null"#]);
+        let mut device = ProcessDevice::new("script", command, Duration::from_millis(300));
+        assert_eq!(measure(&mut device), Outcome::Times(vec![1.0]));
+    }
+
+    #[test]
     fn the_served_side_answers_each_line_and_refuses_what_is_no_request() {
         let mut synthetic = crate::tuning::synthetic::Synthetic::new("seed=1".parse().unwrap());
         let request = serde_json::to_string(&Request { config: synthetic.space().config(7), launches: 2 }).unwrap();
         let mut answers = Vec::new();
         serve(&mut synthetic, [Ok(request.clone()), Ok(request)], &mut answers).unwrap();
         let truth = synthetic.true_ms(7).unwrap();
-        for line in String::from_utf8(answers).unwrap().lines() {
+        let answers = String::from_utf8(answers).unwrap();
+        let mut lines = answers.lines();
+        assert_eq!(lines.next(), Some("\"ready\""));
+        assert_eq!(lines.clone().count(), 2);
+        for line in lines {
             assert_eq!(serde_json::from_str::<Outcome>(line).unwrap(), Outcome::Times(vec![truth; 2]));
         }
         assert!(serve(&mut synthetic, [Ok("{}".to_owned())], Vec::new()).is_err());

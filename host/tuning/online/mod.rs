@@ -20,10 +20,12 @@
 //! The hot path takes no lock that another worker holds and waits for no event: a worker that comes at a bad moment
 //! launches with the best that is known, untimed.
 
+mod drive;
 mod memory;
 mod scan;
 mod worker;
 
+pub use drive::{Driven, drive};
 pub use memory::{Memory, Recalled};
 pub use worker::{Elapsed, Event, Progress, Worker};
 
@@ -135,8 +137,8 @@ pub struct Report {
     pub config: Config,
     /// Its samples, ms (for a unit of work).
     pub samples: Vec<f64>,
-    /// All other configurations that have an estimate, ms.
-    pub others: Vec<(Config, f64)>,
+    /// All other configurations that have samples, with them.
+    pub others: Vec<(Config, Vec<f64>)>,
     /// Those that failed.
     pub failed: Vec<(Config, Failure)>,
     /// What it took.
@@ -331,7 +333,8 @@ impl Tuner {
             samples: scan.samples(current),
             others: (0..configs.len())
                 .filter(|i| *i != current)
-                .filter_map(|i| Some((configs[i].clone(), scan.estimate(i)?)))
+                .map(|i| (configs[i].clone(), scan.samples(i)))
+                .filter(|(_, samples)| !samples.is_empty())
                 .collect(),
             failed: (0..configs.len()).filter_map(|i| Some((configs[i].clone(), scan.failure(i)?.clone()))).collect(),
             counters: scan.counters,

@@ -1,17 +1,19 @@
 //! The state of an on-line tuner: which configuration the next launch is given, and what its time teaches.
 //!
 //! A scan goes sample by sample over all configurations (one sweep is one sample of each), so that a slow change of the
-//! machine meets all of them alike. The first tuning takes M sweeps; then a run-off gives the most promising more samples,
-//! because a median of five cannot tell near-equals apart and is often in the wrong mode of a kernel with two; then the
-//! best is locked. After that a scan that comes with the
-//! period is one sweep, spread so thinly that the share of exploring launches stays below its cap; each sample replaces
-//! the oldest of its configuration. Drift calls for M sweeps at once: the old samples speak of another workload.
+//! machine meets all of them alike. The first tuning takes M sweeps. Then whatever may only have been unlucky is given a
+//! second chance: in a kernel with two modes, all M samples of the best one may lie in the slow mode, and among many
+//! configurations that happens to some. How unlucky samples can be is learned from all configurations together. Then a
+//! run-off gives the most promising more samples, because a median of five cannot tell near-equals apart; then the best is
+//! locked. After that a scan that comes with the period is one sweep, spread so thinly that the share of exploring
+//! launches stays below its cap; each sample replaces the oldest of its configuration. Drift calls for M sweeps at once:
+//! the old samples speak of another workload.
 //!
 //! Nothing here waits, locks, or reads a clock.
 
 use super::{Cause, Counters, Options, Statistic};
 use crate::tuning::drift::Detector;
-use crate::tuning::statistics::{mean, median};
+use crate::tuning::statistics::{mean, median, quantile};
 use crate::tuning::{Failure, FailureKind};
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
@@ -39,6 +41,8 @@ pub(super) struct Ticket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Scanning(Cause),
+    /// A second chance for those that may only have been unlucky.
+    Screening(Cause),
     /// A round of the run-off among the finalists.
     RunOff(Cause),
     Locked,
@@ -46,6 +50,8 @@ enum Phase {
 
 /// A relative gain that is not worth more samples in a run-off.
 const TOLERANCE: f64 = 0.005;
+/// The chance, over all configurations together, that bad luck alone keeps one out of the run-off.
+const UNLUCKY: f64 = 0.01;
 /// Times that were lost of one configuration in one scan before it counts as one that cannot be measured.
 const PATIENCE: u32 = 8;
 
@@ -122,8 +128,10 @@ impl Scan {
                 }
                 self.locked_launch()
             }
-            Phase::Scanning(Cause::Period) | Phase::RunOff(Cause::Period) => self.thin_launch(),
-            Phase::Scanning(_) | Phase::RunOff(..) => match self.todo.pop_front() {
+            Phase::Scanning(Cause::Period) | Phase::Screening(Cause::Period) | Phase::RunOff(Cause::Period) => {
+                self.thin_launch()
+            }
+            Phase::Scanning(_) | Phase::Screening(_) | Phase::RunOff(_) => match self.todo.pop_front() {
                 Some((config, purpose)) => self.explore(config, purpose),
                 // All are under way; until they are back, the best that is known.
                 None => (self.current, None),
@@ -165,8 +173,11 @@ impl Scan {
         }
         let time = time.filter(|t| t.is_finite() && *t > 0.0);
         if ticket.purpose == Purpose::Monitor {
-            let thin =
-                matches!(self.phase, Phase::Locked | Phase::Scanning(Cause::Period) | Phase::RunOff(Cause::Period));
+            let urgent = |cause| cause != Cause::Period;
+            let thin = match self.phase {
+                Phase::Locked => true,
+                Phase::Scanning(cause) | Phase::Screening(cause) | Phase::RunOff(cause) => !urgent(cause),
+            };
             let watched = thin && ticket.config == self.current && self.pinned.is_none();
             if watched
                 && time.is_some_and(|time| self.detector.push(time))
@@ -257,12 +268,54 @@ impl Scan {
         }
         match self.phase {
             Phase::Locked => {}
-            Phase::Scanning(cause) => {
-                self.finalists = self.promising();
-                self.run_off(cause);
-            }
+            Phase::Scanning(cause) | Phase::Screening(cause) => self.screen(cause),
             Phase::RunOff(cause) => self.run_off(cause),
         }
+    }
+
+    /// Queues one more sample of all that may only have been unlucky so far, or goes on to the run-off.
+    fn screen(&mut self, cause: Cause) {
+        if self.options.finalists >= 2 && self.options.run_off > 0 {
+            self.phase = Phase::Screening(cause);
+            self.queue_sweep(&self.unlucky(), Purpose::Sample);
+        }
+        if self.todo.is_empty() {
+            self.finalists = self.promising();
+            self.run_off(cause);
+        }
+    }
+
+    /// The configurations that may be faster than the fastest, for all that is known of luck here: with so many samples as
+    /// they have, all of them may have been that much slower than they can be.
+    ///
+    /// The luck is that of all configurations: how many times its best sample each sample takes. Of `n` samples all are as
+    /// slow as the slowest share `s` with the chance s^n, and that may be [`UNLUCKY`] for all configurations together. One
+    /// that has had a run-off's samples more than the M of the scan has had its chance.
+    fn unlucky(&self) -> Vec<usize> {
+        let known: Vec<(usize, f64)> = self.valid().into_iter().filter_map(|c| Some((c, self.least(c)?))).collect();
+        let Some(fastest) = known.iter().map(|(_, least)| *least).reduce(f64::min) else { return Vec::new() };
+        let of_best = |(config, least): &(usize, f64)| {
+            let least = *least;
+            self.samples[*config].iter().map(move |time| time / least).collect::<Vec<f64>>()
+        };
+        let luck: Vec<f64> = known.iter().flat_map(of_best).collect();
+        let most = self.options.samples.max(1) + self.options.run_off;
+        let mut bounds: Vec<Option<f64>> = vec![None; most];
+        let chance = UNLUCKY / known.len() as f64;
+        let may_be_fastest = |(config, least): &(usize, f64)| {
+            let samples = self.samples[*config].len();
+            let Some(bound) = bounds.get_mut(samples) else { return false };
+            let bound = *bound.get_or_insert_with(|| quantile(&luck, 1.0 - chance.powf(1.0 / samples as f64)));
+            *least > fastest && least / bound < fastest
+        };
+        let mut all = known;
+        all.retain(may_be_fastest);
+        all.into_iter().map(|(config, _)| config).collect()
+    }
+
+    /// The best sample of a configuration.
+    fn least(&self, config: usize) -> Option<f64> {
+        self.samples[config].iter().copied().reduce(f64::min)
     }
 
     /// Queues a round of the run-off, or locks the best if there is nothing more to find out. Finalists of an earlier
@@ -293,12 +346,11 @@ impl Scan {
         if self.options.finalists < 2 || self.options.run_off == 0 {
             return Vec::new();
         }
-        let least = |config: usize| self.samples[config].iter().copied().fold(f64::INFINITY, f64::min);
-        let mut ranked = self.valid();
-        ranked.retain(|config| !self.samples[*config].is_empty());
-        ranked.sort_by(|a, b| least(*a).total_cmp(&least(*b)));
+        let mut ranked: Vec<(usize, f64)> =
+            self.valid().into_iter().filter_map(|config| Some((config, self.least(config)?))).collect();
+        ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
         ranked.truncate(self.options.finalists);
-        ranked
+        ranked.into_iter().map(|(config, _)| config).collect()
     }
 
     /// The finalists between which more samples could still decide: the leader, and those that may be faster than it by
@@ -325,7 +377,7 @@ impl Scan {
     }
 
     /// The statistic of a configuration's samples, ms.
-    pub(super) fn estimate(&self, config: usize) -> Option<f64> {
+    fn estimate(&self, config: usize) -> Option<f64> {
         let samples: Vec<f64> = self.samples.get(config)?.iter().copied().collect();
         if samples.is_empty() {
             return None;

@@ -53,6 +53,13 @@ impl Report {
         numbers::csv(self)
     }
 
+    /// The decisions, a row each comparison with the default: number of the decision, the parameters, what the comparison
+    /// was (`candidate`, or `confirmation` on fresh samples), verdict, difference with its interval in %, chance, level,
+    /// blocks, samples used and discarded, message of a failure.
+    pub fn decisions_csv(&self) -> String {
+        numbers::decisions_csv(self)
+    }
+
     /// Everything, with every sample and the summary, as JSON.
     ///
     /// # Errors
@@ -66,16 +73,19 @@ impl Report {
         numbers::summary(self)
     }
 
-    /// Writes `NAME.html`, `NAME.csv` and `NAME.json` into `directory`, which is made if need be. Their paths.
+    /// Writes `NAME.html`, `NAME.csv`, `NAME-decisions.csv` and `NAME.json` into `directory`, which is made if need be.
+    /// Their paths.
     ///
     /// # Errors
     /// Those of writing.
-    pub fn write(&self, directory: &Path, name: &str) -> std::io::Result<[PathBuf; 3]> {
+    pub fn write(&self, directory: &Path, name: &str) -> std::io::Result<[PathBuf; 4]> {
         std::fs::create_dir_all(directory)?;
-        let paths = ["html", "csv", "json"].map(|ending| directory.join(format!("{name}.{ending}")));
+        let paths =
+            [".html", ".csv", "-decisions.csv", ".json"].map(|ending| directory.join(format!("{name}{ending}")));
         std::fs::write(&paths[0], self.html())?;
         std::fs::write(&paths[1], self.csv())?;
-        std::fs::write(&paths[2], self.json()?)?;
+        std::fs::write(&paths[2], self.decisions_csv())?;
+        std::fs::write(&paths[3], self.json()?)?;
         Ok(paths)
     }
 }

@@ -1,9 +1,10 @@
 //! Racing: the fastest of given candidates, with few launches.
 //!
 //! All candidates are launched once. The fastest fifth is launched again, and how much its pairs differ says what kind of
-//! device this is (a third launch, where the first ones were all slow). On a **quiet** one a few more launches of ever fewer candidates decide. On a **noisy** one (outliers,
-//! two modes, drifting clocks) no single launch can be trusted to drop a candidate: all are launched three times before
-//! three quarters are dropped, and the few that are left are raced on to 24 launches each. Rounds are interleaved, there
+//! device this is (a third launch, where the first ones were all slow). On a **quiet** one a few more launches of ever
+//! fewer candidates decide. On a **noisy** one (outliers, two modes, drifting clocks) no single launch can be trusted to
+//! drop a candidate: all are launched three times before three quarters are dropped, and the few that are left are raced on
+//! to 24 launches each. Rounds are interleaved, there
 //! and back (A B C C B A), so that a drift of the device meets all alike.
 //!
 //! The estimate is a mean, because the mean is what a run takes: of a kernel with two modes, the median tells only which
@@ -18,13 +19,15 @@ use crate::tuning::{Failure, FailureKind, Outcome};
 pub struct RaceRules {
     /// Launches in all, a candidate of the beginning. The quiet course takes at most 1.5 of them.
     pub launches_per_candidate: f64,
+    /// Launches that a race of few candidates may take all the same.
+    pub launches_of_few: usize,
     /// Two launches of a candidate that differ by more than this share are noise.
     pub quiet: f64,
 }
 
 impl Default for RaceRules {
     fn default() -> Self {
-        Self { launches_per_candidate: 5.0, quiet: 0.015 }
+        Self { launches_per_candidate: 5.0, launches_of_few: FEWEST * 24, quiet: 0.015 }
     }
 }
 
@@ -33,6 +36,8 @@ impl Default for RaceRules {
 pub struct RaceResult {
     /// The fastest candidate; `None` if all failed.
     pub best: Option<usize>,
+    /// Those that were raced to the end, the fastest first.
+    pub ranked: Vec<usize>,
     /// All samples, in ms, by candidate.
     pub samples: Vec<Vec<f64>>,
     /// Why candidates are out that failed.
@@ -55,9 +60,15 @@ const TIE: f64 = 0.0005;
 
 /// Races the candidates `0..count`. `measure` launches one so many times.
 pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -> Outcome) -> RaceResult {
-    let most = ((rules.launches_per_candidate * count as f64) as usize).max(count).max(FEWEST * 24);
-    let result =
-        RaceResult { best: None, samples: vec![Vec::new(); count], failures: Vec::new(), launches: 0, quiet: false };
+    let most = ((rules.launches_per_candidate * count as f64) as usize).max(count).max(rules.launches_of_few);
+    let result = RaceResult {
+        best: None,
+        ranked: Vec::new(),
+        samples: vec![Vec::new(); count],
+        failures: Vec::new(),
+        launches: 0,
+        quiet: false,
+    };
     let mut race = Race { measure, result, alive: (0..count).collect(), most, backward: false };
     race.level(1);
     race.keep(PROBED, count);
@@ -90,6 +101,7 @@ pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -
     }
     race.keep(0.0, count);
     race.result.best = race.alive.first().copied();
+    race.result.ranked = race.alive;
     race.result
 }
 

@@ -2,22 +2,26 @@
 //!
 //! The default configuration is measured first, then seeds (configurations that were good elsewhere), then what the
 //! strategy proposes, until the budget ends. A search ranks by few samples and has looked at many, so its winner is lucky:
-//! the best few and the default are measured again, on fresh samples, and only these decide ([`compare::decide`]). The
-//! default is replaced only by what is shown to be faster, twice.
+//! the best of the search are raced on fresh samples ([`racing`](super::racing)), the fastest of the race and the default
+//! are measured once more, and only these last samples decide ([`compare::decide`]). The default is replaced only by what
+//! is shown to be faster, twice.
+//!
+//! The race may take a third as many launches as the search, and the budget is for both: a search whose launches or time
+//! are limited ends early enough for the race. The final rounds are not part of the budget.
 //!
 //! Nothing here looks at a clock, at the state of the machine or at chance beyond the seed: what happens is a function of
 //! the samples, so a killed session that is begun again repeats itself from the store's record and goes on.
 
 use std::fmt::Write as _;
 
+use super::ending;
 use crate::tuning::budget::{Budget, Spent};
-use crate::tuning::compare::{self, Ruling};
+use crate::tuning::compare;
 use crate::tuning::space::ConfigIndex;
 use crate::tuning::statistics;
-use crate::tuning::store::{Contender, Evidence, Plan, Recorder, Store, StoreError, Task};
+use crate::tuning::store::{Contender, Details, Evidence, Plan, Recorder, Store, StoreError, Task};
 use crate::tuning::strategy::{StrategyKind, search_time};
 use crate::tuning::verdict::Rules;
-use crate::tuning::watch::NoWatch;
 use crate::tuning::{Config, Device, Failure, FailureKind, Outcome};
 
 /// A strategy is asked what is still to be gained every so many evaluations.
@@ -40,6 +44,9 @@ pub struct Session<'a> {
     pub default: Option<Config>,
     /// Configurations that were good elsewhere, to be tried first.
     pub seeds: Vec<Config>,
+    /// The best so many of the search are raced for the places in the final rounds, if that is more than there are places;
+    /// fewer where the search took few launches.
+    pub racers: usize,
     /// The best so many take part in the final rounds; 0: none are held, and the search alone decides.
     pub finalists: usize,
     /// How the final rounds are held; the seed in it is not used.
@@ -62,6 +69,7 @@ impl<'a> Session<'a> {
             launches: 3,
             default: None,
             seeds: Vec::new(),
+            racers: 16,
             finalists: 3,
             rounds,
             fresh: false,
@@ -73,7 +81,13 @@ impl<'a> Session<'a> {
         let looks: Vec<String> = self.rounds.rules.looks.iter().map(ToString::to_string).collect();
         let mut strategy = format!("{}, {} launches, {} finalists", self.strategy, self.launches, self.finalists);
         if self.finalists > 0 {
-            let _ = write!(strategy, ", {} rounds in {} blocks", self.rounds.rounds, looks.join("/"));
+            let _ = write!(
+                strategy,
+                " of {} raced, {} rounds in {} blocks",
+                self.racers,
+                self.rounds.rounds,
+                looks.join("/")
+            );
         }
         for (word, configs) in [("default", self.default.as_slice()), ("seeds", &self.seeds)] {
             if !configs.is_empty() {
@@ -86,17 +100,28 @@ impl<'a> Session<'a> {
     }
 }
 
+/// What a session is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Searching.
+    Searching,
+    /// Racing the best of the search.
+    Racing,
+    /// Holding the final rounds.
+    Deciding,
+}
+
 /// How a session is getting on.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
-    /// What was spent on the search.
+    /// What was spent so far; evaluations are those of the search.
     pub spent: Spent,
     /// The best so far with its time in ms, by the samples of the search.
     pub best: Option<(&'a Config, f64)>,
     /// What is left, in ms, where that can be told.
     pub left_ms: Option<f64>,
-    /// Whether the search is over and the final rounds are being held.
-    pub deciding: bool,
+    /// What it is doing.
+    pub phase: Phase,
     /// Whether this was measured by an earlier process.
     pub replayed: bool,
     /// The run in the store.
@@ -140,25 +165,25 @@ pub enum TuneError {
 }
 
 /// A configuration that worked, and what the search measured of it.
-struct Seen {
-    index: ConfigIndex,
-    time_ms: f64,
+pub(super) struct Seen {
+    pub index: ConfigIndex,
+    pub time_ms: f64,
     samples: usize,
 }
 
 /// What a session does while it runs.
-struct Bench<'s, 'a> {
-    session: &'s Session<'a>,
-    recorder: Recorder<'s>,
-    spent: Spent,
-    seen: Vec<Seen>,
+pub(super) struct Bench<'s, 'a> {
+    pub session: &'s Session<'a>,
+    pub recorder: Recorder<'s>,
+    pub spent: Spent,
+    pub seen: Vec<Seen>,
     measured: std::collections::HashSet<ConfigIndex>,
     failed: usize,
     last_failure: Option<Failure>,
 }
 
 impl Bench<'_, '_> {
-    fn measure(&mut self, config: &Config, launches: usize) -> Result<Outcome, TuneError> {
+    pub fn measure(&mut self, config: &Config, launches: usize) -> Result<Outcome, TuneError> {
         let outcome = self.recorder.measure(config, launches);
         if let Some(error) = self.recorder.take_error() {
             return Err(error.into());
@@ -197,24 +222,31 @@ impl Bench<'_, '_> {
     }
 
     /// What the search alone knows of a configuration.
-    fn searched(&self, config: &Config) -> Contender {
+    pub fn searched(&self, config: &Config) -> Contender {
         let index = self.session.task.space.index_of(config);
         let seen = self.seen.iter().find(|seen| Some(seen.index) == index);
         let (time_ms, samples) = seen.map_or((f64::MAX, 0), |seen| (seen.time_ms, seen.samples));
         Contender { config: config.clone(), time_ms, interval_ms: None, samples }
     }
 
+    /// What will be spent once the race is over, if the search ends now.
+    fn with_race(&self) -> Spent {
+        let race = ending::race_launches(self);
+        let ms = self.spent.ms * (1.0 + race as f64 / self.spent.launches.max(1) as f64);
+        Spent { launches: self.spent.launches + race, ms, ..self.spent }
+    }
+
     fn best(&self) -> Option<&Seen> {
         self.seen.iter().min_by(|a, b| a.time_ms.total_cmp(&b.time_ms))
     }
 
-    fn tell(&self, deciding: bool, tell: &mut dyn FnMut(&Progress<'_>) -> bool) -> Result<(), TuneError> {
+    pub fn tell(&self, phase: Phase, tell: &mut dyn FnMut(&Progress<'_>) -> bool) -> Result<(), TuneError> {
         let best = self.best().map(|seen| (self.session.task.space.config(seen.index), seen.time_ms));
         let progress = Progress {
             spent: self.spent,
             best: best.as_ref().map(|(config, time)| (config, *time)),
-            left_ms: self.session.budget.left_ms(&self.spent).filter(|_| !deciding),
-            deciding,
+            left_ms: self.session.budget.left_ms(&self.with_race()).filter(|_| phase == Phase::Searching),
+            phase,
             replayed: !self.recorder.is_live(),
             run: self.recorder.run(),
         };
@@ -248,7 +280,9 @@ pub fn tune(
         last_failure: None,
     };
     let (stopped, expected_gain) = search(&mut bench, tell)?;
-    let finalists = finalists(&bench);
+    let search_launches = bench.spent.launches;
+    let (race, finalists) = ending::race(&mut bench, tell)?;
+    let raced = bench.spent.launches;
     if finalists.is_empty() {
         let tried = bench.spent.evaluations;
         let nothing = Failure { kind: FailureKind::Declined, message: "nothing was tried".to_owned() };
@@ -256,7 +290,8 @@ pub fn tune(
         bench.recorder.finish(None)?;
         return Err(TuneError::AllFailed { tried, last });
     }
-    let ending = end(&mut bench, &finalists, tell)?;
+    let mut decisions = Vec::new();
+    let ending = ending::end(&mut bench, &finalists, &mut decisions, tell)?;
     let evidence = Evidence {
         chosen: ending.chosen,
         default: ending.default,
@@ -268,6 +303,12 @@ pub fn tune(
         stopped,
         expected_gain,
         verdict: ending.verdict,
+        details: Some(Box::new(Details {
+            search_launches,
+            race,
+            final_launches: bench.spent.launches - raced,
+            decisions,
+        })),
     };
     let run = bench.recorder.finish(Some(&evidence))?;
     Ok(Tuning { run, evidence, resumed })
@@ -289,7 +330,7 @@ fn search(
     }
     let mut first = first.into_iter();
     loop {
-        if let Some(stopped) = session.budget.reached(&bench.spent) {
+        if let Some(stopped) = session.budget.reached(&bench.with_race()) {
             return Ok((format!("the budget was spent ({stopped})"), strategy.remaining_gain()));
         }
         let Some(index) = first.next().or_else(|| strategy.propose()) else {
@@ -303,133 +344,12 @@ fn search(
         if session.budget.asks_for_gain() && bench.spent.evaluations.is_multiple_of(ASK_EVERY) {
             bench.spent.remaining_gain = strategy.remaining_gain();
         }
-        bench.tell(false, tell)?;
-    }
-}
-
-/// What the final rounds are held between: the default first if it works, else the best; then the best others.
-fn finalists(bench: &Bench<'_, '_>) -> Vec<Config> {
-    let space = bench.session.task.space;
-    let mut seen: Vec<&Seen> = bench.seen.iter().collect();
-    seen.sort_by(|a, b| a.time_ms.total_cmp(&b.time_ms));
-    let default = bench.session.default.as_ref().and_then(|config| space.index_of(config));
-    let default = default.filter(|&default| seen.iter().any(|seen| seen.index == default));
-    let others = seen.iter().map(|seen| seen.index).filter(|&index| Some(index) != default);
-    let most = bench.session.finalists.max(usize::from(default.is_none()));
-    default.into_iter().chain(others.take(most)).map(|index| space.config(index)).collect()
-}
-
-/// What a session ends with.
-struct Ending {
-    chosen: Contender,
-    default: Option<Contender>,
-    runner_up: Option<Contender>,
-    verdict: String,
-}
-
-/// The final rounds. The first of `finalists` is what stays unless another is shown to be better.
-fn end(
-    bench: &mut Bench<'_, '_>,
-    finalists: &[Config],
-    tell: &mut dyn FnMut(&Progress<'_>) -> bool,
-) -> Result<Ending, TuneError> {
-    let session = bench.session;
-    let (stays, candidates) = (&finalists[0], &finalists[1..]);
-    let mut collector = Collector { bench, tell, times: Vec::new(), error: None };
-    let mut decision = None;
-    if !candidates.is_empty() && session.finalists > 0 {
-        let plan = compare::Plan { seed: session.seed, ..session.rounds.clone() };
-        decision = Some(compare::decide(&mut collector, stays, candidates, &plan, &mut NoWatch));
-    }
-    let Collector { times, error, .. } = collector;
-    if let Some(error) = error {
-        return Err(error);
-    }
-    if let Some(Ruling::NoDefault(_)) = decision.as_ref().map(|decision| &decision.ruling) {
-        // It worked in the search and does not now: the others decide among themselves.
-        return end(bench, candidates, tell);
-    }
-    let contender = |config: &Config| match times.iter().find(|(other, _)| other == config) {
-        Some((_, times)) if !times.is_empty() => of_samples(config, times),
-        _ => bench.searched(config),
-    };
-    let chosen = decision.as_ref().map_or(stays, |decision| &decision.chosen);
-    let others = finalists.iter().filter(|&config| config != chosen && Some(config) != session.default.as_ref());
-    let runner_up = others.map(&contender).min_by(|a, b| a.time_ms.total_cmp(&b.time_ms));
-    Ok(Ending {
-        chosen: contender(chosen),
-        default: session.default.as_ref().filter(|default| finalists.contains(default)).map(&contender),
-        runner_up,
-        verdict: words(session, stays, decision.as_ref()),
-    })
-}
-
-/// The decision in words.
-fn words(session: &Session<'_>, stays: &Config, decision: Option<&compare::Decision>) -> String {
-    let percent = |share: f64| format!("{:.2} %", 100.0 * share.abs());
-    let rival = if session.default.as_ref() == Some(stays) { "the default" } else { "the search's best" };
-    let Some(decision) = decision else { return format!("{rival} had no rival") };
-    match &decision.ruling {
-        Ruling::Promoted => {
-            let gain = decision.confirmation.as_ref().map(|judgement| {
-                format!(
-                    ": {} faster (from {} to {})",
-                    percent(judgement.difference),
-                    percent(judgement.high),
-                    percent(judgement.low)
-                )
-            });
-            format!("better than {rival}, and again on fresh samples{}", gain.unwrap_or_default())
-        }
-        Ruling::NoneBetter => format!("{rival} stays: nothing was shown to be faster"),
-        Ruling::NotConfirmed(verdict) => {
-            format!("{rival} stays: what seemed faster did not repeat it on fresh samples ({verdict})")
-        }
-        Ruling::NoDefault(failure) => format!("{rival} failed in the final rounds: {}", failure.message),
-    }
-}
-
-/// The device of the final rounds: the session's, and all its samples by configuration.
-struct Collector<'b, 's, 'a, 't> {
-    bench: &'b mut Bench<'s, 'a>,
-    tell: &'t mut dyn FnMut(&Progress<'_>) -> bool,
-    times: Vec<(Config, Vec<f64>)>,
-    error: Option<TuneError>,
-}
-
-impl Device for Collector<'_, '_, '_, '_> {
-    fn name(&self) -> String {
-        self.bench.recorder.name()
-    }
-
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        let ended = Failure { kind: FailureKind::Declined, message: "the session has ended".to_owned() };
-        if self.error.is_some() {
-            return Outcome::Failed(ended);
-        }
-        let outcome = self.bench.measure(config, launches).and_then(|outcome| {
-            self.bench.tell(true, self.tell)?;
-            Ok(outcome)
-        });
-        match outcome {
-            Ok(Outcome::Times(times)) => {
-                match self.times.iter_mut().find(|(other, _)| other == config) {
-                    Some((_, all)) => all.extend(&times),
-                    None => self.times.push((config.clone(), times.clone())),
-                }
-                Outcome::Times(times)
-            }
-            Ok(failed @ Outcome::Failed(_)) => failed,
-            Err(error) => {
-                self.error = Some(error);
-                Outcome::Failed(ended)
-            }
-        }
+        bench.tell(Phase::Searching, tell)?;
     }
 }
 
 /// The median of samples, and an interval of their mean's width about it.
-fn of_samples(config: &Config, times: &[f64]) -> Contender {
+pub(in crate::tuning) fn of_samples(config: &Config, times: &[f64]) -> Contender {
     let time_ms = statistics::median(times);
     let count = statistics::effective_count(times);
     let interval_ms = (times.len() >= 5 && count > 2.0).then(|| {

@@ -83,13 +83,18 @@ impl Layers {
         &self.locations
     }
 
+    /// The stores that are there, the user's first.
+    pub(super) fn stores(&self) -> impl Iterator<Item = &Store> {
+        self.user.iter().chain(&self.shipped)
+    }
+
     /// All that answers in any layer, best first; of two that are equally near, the user's.
     ///
     /// # Errors
     /// Those of [`Store::find`].
     pub fn find(&self, task: &Task<'_>) -> Result<Vec<Found>, StoreError> {
         let mut found = Vec::new();
-        for store in self.user.iter().chain(&self.shipped) {
+        for store in self.stores() {
             found.extend(store.find(task, self.locations.matching)?);
         }
         found.sort_by_key(Found::rank);

@@ -323,7 +323,7 @@ pub(super) fn device_of(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<
 }
 
 /// The stored configuration with its values in the order of `space`; `None` if it is none of `space`.
-fn in_space(parameters: &[ParameterRow], values: Config, space: &Space) -> Option<Config> {
+pub(super) fn in_space(parameters: &[ParameterRow], values: Config, space: &Space) -> Option<Config> {
     let mut named: Vec<(&String, Value)> = parameters.iter().map(|(name, _)| name).zip(values.0).collect();
     let mut config = Vec::with_capacity(named.len());
     for parameter in space.parameters() {

@@ -8,18 +8,23 @@
 //!   written.
 //! - [`identity`]: what a result belongs to. [`run`]: measuring. [`lookup`]: finding. [`contents`]: listing and pruning.
 //! - [`layers`]: the user's store above read-only ones that were shipped.
+//! - [`finding`]: keeping what was found without a session.
+//! - [`memory`]: what an on-line tuner starts from and reports to.
 //! - [`recorder`]: a device that remembers, which is how a killed tuning resumes.
 
 pub mod contents;
 mod error;
+pub mod finding;
 pub mod identity;
 pub mod layers;
 pub mod lookup;
+pub mod memory;
 mod open;
 pub mod recorder;
 mod rows;
 pub mod run;
 mod schema;
+mod seeds;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,12 +32,15 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 
 pub use error::StoreError;
+pub use finding::{Finding, Kept};
 pub use identity::{DeviceIdentity, TunableIdentity, Workload};
 pub use layers::{Layers, Locations};
 pub use lookup::{Found, Matching, Origin, Relaxed};
+pub use memory::StoreMemory;
 pub use recorder::Recorder;
-pub use run::{Contender, Evidence, Observation, Plan, Run, Task};
+pub use run::{Contender, Details, Evidence, Observation, Plan, RaceDetails, Run, Task};
 pub use schema::{APPLICATION_ID, SCHEMA_VERSION};
+pub use seeds::Seeds;
 
 /// How long a process waits for another's lock before it gives up.
 pub const WAIT: Duration = Duration::from_secs(20);

@@ -15,6 +15,7 @@ use super::rows::{
     tunable_row, word_of, workload_row,
 };
 use super::{DeviceIdentity, Store, StoreError, TunableIdentity, Workload};
+use crate::tuning::compare::Decision;
 use crate::tuning::space::Space;
 use crate::tuning::{Config, Failure, Outcome};
 
@@ -91,6 +92,34 @@ pub struct Evidence {
     pub expected_gain: Option<f64>,
     /// How the chosen one compares with the default, in words.
     pub verdict: String,
+    /// How it came to that; `None` in results of programs that did not keep it.
+    #[serde(default)]
+    pub details: Option<Box<Details>>,
+}
+
+/// How a session came to its decision.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Details {
+    /// Launches of the search.
+    pub search_launches: usize,
+    /// How the best of the search were raced for the places in the final rounds, if they were.
+    pub race: Option<RaceDetails>,
+    /// Launches of the final rounds.
+    pub final_launches: usize,
+    /// What the final rounds measured and concluded, if they were held: the last one decided. There is more than one only
+    /// where the default failed in them.
+    pub decisions: Vec<Decision>,
+}
+
+/// A race of the best of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct RaceDetails {
+    /// Configurations that took part.
+    pub racers: usize,
+    /// Launches.
+    pub launches: usize,
+    /// Whether the device was quiet: then few launches were enough.
+    pub quiet: bool,
 }
 
 /// A run that this process measures.

@@ -163,6 +163,15 @@ mod tests {
     }
 
     #[test]
+    fn a_decision_that_was_kept_without_its_details_is_read() {
+        let contender = Contender { config: Config(vec![]), time_ms: 1.5, interval_ms: None, samples: 1 };
+        let old = r#"{"chosen":{"config":[],"time_ms":1.5,"interval_ms":null,"samples":1},"default":null,
+            "runner_up":null,"tried":1,"failed":0,"valid":2,"launches":1,"stopped":"","expected_gain":null,"verdict":""}"#;
+        let read: Evidence = serde_json::from_str(old).unwrap();
+        assert_eq!((read.chosen, read.details), (contender, None));
+    }
+
+    #[test]
     fn every_earlier_schema_is_brought_to_this_one_with_all_it_holds() {
         let space = Space::recorded(&["block".to_owned()], &[vec![Value::Int(32)], vec![Value::Int(64)]]).unwrap().0;
         for version in 1..=MIGRATIONS.len() {
@@ -202,6 +211,7 @@ mod tests {
                 stopped: String::new(),
                 expected_gain: None,
                 verdict: String::new(),
+                details: None,
             };
             store.decide(run, &evidence).unwrap();
             assert_eq!(store.find(&task, Matching::Exact).unwrap()[0].config, chosen.config);

@@ -4,6 +4,7 @@
 //! `None`: the batch contradicts itself, and the event ends before this bank. Offsets are bytes from the start of `raw`,
 //! which is shorter than 4 GiB: a sum that does not fit u32 lies beyond it.
 
+use super::bytes::Bytes;
 use crate::block::{Block, Global};
 use crate::switches::BatchLayout;
 
@@ -74,9 +75,31 @@ impl Batch<'_> {
         }
     }
 
-    /// Bank `bank` (below `n_banks`) of an event; `None` where the batch contradicts itself.
+    /// From where to where in `raw` the banks of an event say that they lie, table included; an end beyond `raw` is
+    /// possible. `None` in MEP layout, where they lie apart.
     #[inline(always)]
-    pub fn bank<B: Block>(&self, block: &B, layout: BatchLayout, banks: &EventBanks, bank: u32) -> Option<Bank> {
+    pub fn extent<B: Block>(&self, block: &B, layout: BatchLayout, banks: &EventBanks) -> Option<(u32, u32)> {
+        match layout {
+            BatchLayout::Mep => None,
+            BatchLayout::Allen => {
+                // The table is there: n_banks + 1 words from `table` on.
+                let end: u32 = block.load_bytes(self.raw, banks.table + 4 * banks.n_banks);
+                Some((banks.table - 4, (banks.table + 4 * (banks.n_banks + 1)).saturating_add(end)))
+            }
+        }
+    }
+
+    /// Bank `bank` (below `n_banks`) of an event; `None` where the batch contradicts itself. `raw` has the bytes of the
+    /// batch's `raw`.
+    #[inline(always)]
+    pub fn bank<B: Block>(
+        &self,
+        block: &B,
+        raw: impl Bytes<B>,
+        layout: BatchLayout,
+        banks: &EventBanks,
+        bank: u32,
+    ) -> Option<Bank> {
         let (row, column) = match layout {
             BatchLayout::Allen => (banks.event, bank),
             BatchLayout::Mep => (bank, banks.event),
@@ -86,14 +109,14 @@ impl Batch<'_> {
             BatchLayout::Allen => {
                 // The table is there: n_banks + 1 words from `table` on.
                 let base = banks.table + 4 * (banks.n_banks + 1);
-                let rel: u32 = block.load_bytes(self.raw, banks.table + 4 * bank);
-                let rel_end: u32 = block.load_bytes(self.raw, banks.table + 4 * (bank + 1));
+                let rel: u32 = raw.load(block, banks.table + 4 * bank);
+                let rel_end: u32 = raw.load(block, banks.table + 4 * (bank + 1));
                 let end = base.checked_add(rel_end)?;
                 if rel_end.checked_sub(rel)? < 4 + size || end > self.raw.len() {
                     return None;
                 }
                 let fragment = base + rel;
-                (block.load_bytes(self.raw, fragment), fragment + 4)
+                (raw.load(block, fragment), fragment + 4)
             }
             BatchLayout::Mep => {
                 let place = banks.event.checked_add(1).and_then(|rows| rows.checked_mul(banks.n_banks));

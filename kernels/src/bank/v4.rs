@@ -1,6 +1,7 @@
 //! v4 banks (version byte 3): clusters made by the front end (spec section 1, "v4").
 
-use crate::block::{Block, Global};
+use super::bytes::Bytes;
+use crate::block::Block;
 
 /// Bytes of the header.
 pub const HEADER: u32 = 4;
@@ -8,11 +9,11 @@ pub const HEADER: u32 = 4;
 /// Number of cluster words in the payload of `size` bytes at `payload`, which are there; `None` where the payload is
 /// shorter than its header says.
 #[inline(always)]
-pub fn n_words<B: Block>(block: &B, raw: Global<'_, u8>, payload: u32, size: u32) -> Option<u32> {
+pub fn n_words<B: Block>(block: &B, raw: impl Bytes<B>, payload: u32, size: u32) -> Option<u32> {
     if size < HEADER {
         return None;
     }
-    let n = u32::from(block.load_bytes::<u16>(raw, payload));
+    let n = u32::from(raw.load::<u16>(block, payload));
     (size >= HEADER + 2 * n).then_some(n)
 }
 

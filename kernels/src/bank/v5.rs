@@ -1,6 +1,7 @@
 //! v5 banks (version byte 4): the strips of six lanes, interleaved in rows of 32 bytes (spec section 1, "v5").
 
-use crate::block::{Block, Global};
+use super::bytes::Bytes;
+use crate::block::Block;
 use crate::detector::LANES_PER_BOARD;
 
 /// Bytes before the first row.
@@ -54,19 +55,19 @@ impl Counts {
 
 /// Reads the header of the payload of `size` bytes at `payload`, which are there, and holds it against the size.
 #[inline(always)]
-pub fn header<B: Block>(block: &B, raw: Global<'_, u8>, payload: u32, size: u32) -> Header {
+pub fn header<B: Block>(block: &B, raw: impl Bytes<B>, payload: u32, size: u32) -> Header {
     if size < SMALLEST {
         let mut claimed = 0;
         let mut place = 0;
         while place < size.min(HEADER) {
             if (COUNT_BYTES >> place) & 1 == 1 {
-                claimed |= block.load(raw, payload + place);
+                claimed |= raw.load::<u8>(block, payload + place);
             }
             place += 1;
         }
         return if claimed == 0 { Header::Empty } else { Header::Short };
     }
-    let counts = Counts { low: block.load_bytes(raw, payload), high: block.load_bytes(raw, payload + 4) };
+    let counts = Counts { low: raw.load(block, payload), high: raw.load(block, payload + 4) };
     let mut most = 0;
     for lane in 0..LANES {
         most = most.max(counts.of(lane));

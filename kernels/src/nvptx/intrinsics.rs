@@ -151,6 +151,41 @@ global_atomics! {
     atomic_or "atom.global.or.b32";
 }
 
+/// Loads a word that other blocks may change at the same time, relaxed.
+///
+/// # Safety
+/// - `pointer` is aligned and readable.
+/// - During the launch the word is changed by atomics only.
+#[inline(always)]
+pub(super) unsafe fn atomic_load(pointer: *const u32) -> u32 {
+    let value: u32;
+    // SAFETY: the caller's promise. Not `pure`: the value may be another one each time.
+    unsafe {
+        asm!("ld.relaxed.gpu.global.u32 {}, [{}];", out(reg32) value, in(reg64) global(pointer), options(nostack));
+    }
+    value
+}
+
+/// Stores a word that other blocks may read at the same time, relaxed.
+///
+/// # Safety
+/// - `pointer` is aligned and writable.
+/// - During the launch the word is changed by atomics only.
+#[inline(always)]
+pub(super) unsafe fn atomic_store(pointer: *mut u32, value: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("st.relaxed.gpu.global.u32 [{}], {};", in(reg64) global(pointer), in(reg32) value, options(nostack));
+    }
+}
+
+/// Leaves the multiprocessor to other warps for some tens of nanoseconds.
+#[inline(always)]
+pub(super) fn pause() {
+    // SAFETY: touches no memory.
+    unsafe { asm!("nanosleep.u32 64;", options(nostack, nomem)) };
+}
+
 macro_rules! shared_accesses {
     ($($load:ident $store:ident $type:ty, $class:ident, $bits:literal;)*) => {$(
         /// Loads from `offset` bytes into the block's shared memory.

@@ -174,6 +174,28 @@ impl Block for Hardware {
     }
 
     #[inline(always)]
+    fn atomic_load(&self, view: GlobalMut<'_, u32>, i: u32) -> u32 {
+        if i >= view.len() {
+            return 0;
+        }
+        // SAFETY: as for `atomic_add`.
+        unsafe { intrinsics::atomic_load(view.as_ptr().add(i as usize)) }
+    }
+
+    #[inline(always)]
+    fn atomic_store(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) {
+        if i < view.len() {
+            // SAFETY: as for `atomic_add`.
+            unsafe { intrinsics::atomic_store(view.as_ptr().add(i as usize), value) };
+        }
+    }
+
+    #[inline(always)]
+    fn pause(&self) {
+        intrinsics::pause();
+    }
+
+    #[inline(always)]
     fn shared_load<T: Scalar>(&self, array: Shared<T>, i: u32) -> T {
         if i >= array.len() {
             return T::default();

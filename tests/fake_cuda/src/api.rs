@@ -165,6 +165,15 @@ unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, device: CUde
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: CUdevice) -> CUresult {
+    call("cuDeviceGetUuid", |driver| {
+        device_of(driver, device)?;
+        // SAFETY: the caller gives a place for 16 bytes.
+        unsafe { give(uuid, [0xfa; 16]) }
+    })
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: CUdevice) -> CUresult {
     call("cuDeviceGetPCIBusId", |driver| {
         device_of(driver, device)?;

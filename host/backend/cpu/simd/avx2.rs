@@ -169,11 +169,15 @@ impl Simd for Avx2 {
         unsafe { _mm256_blendv_ps(no, yes, Self::from_bits(sign)) }
     }
     #[inline(always)]
-    unsafe fn shift_in(before: Self::F, v: Self::F) -> Self::F {
+    unsafe fn shift_in(before: Self::U, v: Self::U) -> Self::U {
+        unsafe { _mm256_alignr_epi8::<12>(v, _mm256_permute2x128_si256::<0x21>(before, v)) }
+    }
+    #[inline(always)]
+    unsafe fn keep(v: Self::U, bits: u32) -> Self::U {
         unsafe {
-            let (before, v) = (Self::bits(before), Self::bits(v));
-            let middle = _mm256_permute2x128_si256::<0x21>(before, v);
-            Self::from_bits(_mm256_alignr_epi8::<12>(v, middle))
+            let bit = _mm256_set_epi32(1 << 7, 1 << 6, 1 << 5, 1 << 4, 1 << 3, 1 << 2, 1 << 1, 1);
+            let set = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(bits as i32), bit), bit);
+            _mm256_and_si256(v, set)
         }
     }
     #[inline(always)]
@@ -198,6 +202,11 @@ impl Simd for Avx2 {
     fn prefetch(at: *const u8) {
         // A hint: no address is wrong.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+    #[inline(always)]
+    fn prefetch_far(at: *const u8) {
+        // As above.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
     }
     #[inline(always)]
     unsafe fn count_bits(counts: *const u8) -> (u64, u64) {

@@ -146,8 +146,12 @@ impl Simd for Avx512 {
         unsafe { _mm512_mask_blend_ps(_mm512_movepi32_mask(sign), no, yes) }
     }
     #[inline(always)]
-    unsafe fn shift_in(before: Self::F, v: Self::F) -> Self::F {
-        unsafe { Self::from_bits(_mm512_alignr_epi32::<15>(Self::bits(v), Self::bits(before))) }
+    unsafe fn shift_in(before: Self::U, v: Self::U) -> Self::U {
+        unsafe { _mm512_alignr_epi32::<15>(v, before) }
+    }
+    #[inline(always)]
+    unsafe fn keep(v: Self::U, bits: u32) -> Self::U {
+        unsafe { _mm512_maskz_mov_epi32(bits as u16, v) }
     }
     #[inline(always)]
     unsafe fn not_less(a: Self::F, b: Self::F) -> u32 {
@@ -165,6 +169,11 @@ impl Simd for Avx512 {
     fn prefetch(at: *const u8) {
         // A hint: no address is wrong.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+    #[inline(always)]
+    fn prefetch_far(at: *const u8) {
+        // As above.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
     }
     #[inline(always)]
     unsafe fn count_bits(counts: *const u8) -> (u64, u64) {

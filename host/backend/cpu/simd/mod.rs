@@ -87,7 +87,9 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     /// `yes` where bit 31 of `sign` is set, else `no`.
     unsafe fn select_by_sign(sign: Self::U, yes: Self::F, no: Self::F) -> Self::F;
     /// Lane i: lane i-1 of `v`; lane 0: the last lane of `before`.
-    unsafe fn shift_in(before: Self::F, v: Self::F) -> Self::F;
+    unsafe fn shift_in(before: Self::U, v: Self::U) -> Self::U;
+    /// The lanes whose bit is set; 0 in the others.
+    unsafe fn keep(v: Self::U, bits: u32) -> Self::U;
     /// A bit a lane: not a < b.
     unsafe fn not_less(a: Self::F, b: Self::F) -> u32;
     /// `window[index]`, each index below `WINDOW`, where `WINDOW` words are.
@@ -97,6 +99,8 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
 
     /// Asks for the cache line at `at`, which may be anywhere.
     fn prefetch(at: *const u8);
+    /// The same for a line that is not needed soon, and should not take the place of others in the smallest cache.
+    fn prefetch_far(at: *const u8);
 
     /// Of 64 bytes, bits for those that are not 0, and for those above 4.
     unsafe fn count_bits(counts: *const u8) -> (u64, u64);
@@ -180,9 +184,9 @@ pub unsafe fn copy_lane_by_hits<const STRIDE: usize>(
 #[expect(clippy::type_complexity, reason = "signatures that stand in full where the stages are")]
 pub struct Level {
     /// [`Fast::find_lanes`].
-    pub find_lanes: unsafe fn(&Fast, &mut Scratch, BatchView<'_>, usize) -> Result<usize, Unusual>,
+    pub find_lanes: unsafe fn(&Fast, &mut Scratch, BatchView<'_>, usize, usize),
     /// [`Fast::copy_lanes`].
-    pub copy_lanes: unsafe fn(&Fast, &mut Scratch, Ahead<'_>) -> Result<usize, Unusual>,
+    pub copy_lanes: unsafe fn(&Fast, &mut Scratch, usize, Ahead<'_>) -> Result<usize, Unusual>,
     /// [`Fast::find_clusters`].
     pub find_clusters: unsafe fn(&Fast, &mut Scratch, usize, &mut [u32]) -> Result<(u32, u32), Unusual>,
     /// [`Fast::make_hits`].
@@ -197,22 +201,22 @@ macro_rules! level {
         pub const LEVEL: Level = Level { find_lanes, copy_lanes, find_clusters, make_hits };
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn find_lanes(
-            fast: &Fast,
-            scratch: &mut Scratch,
-            batch: BatchView<'_>,
-            event: usize,
-        ) -> Result<usize, Unusual> {
-            fast.find_lanes(scratch, batch, event)
+        unsafe fn find_lanes(fast: &Fast, scratch: &mut Scratch, batch: BatchView<'_>, first: usize, end: usize) {
+            fast.find_lanes(scratch, batch, first, end);
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn copy_lanes(fast: &Fast, scratch: &mut Scratch, ahead: Ahead<'_>) -> Result<usize, Unusual> {
+        unsafe fn copy_lanes(
+            fast: &Fast,
+            scratch: &mut Scratch,
+            of_block: usize,
+            ahead: Ahead<'_>,
+        ) -> Result<usize, Unusual> {
             // SAFETY: the CPU has the instructions.
             unsafe {
                 match fast.lanes.version {
-                    BankVersion::V4 => fast.copy_lanes::<$simd, 4>(scratch, ahead),
-                    BankVersion::V5 => fast.copy_lanes::<$simd, 32>(scratch, ahead),
+                    BankVersion::V4 => fast.copy_lanes::<$simd, 4>(scratch, of_block, ahead),
+                    BankVersion::V5 => fast.copy_lanes::<$simd, 32>(scratch, of_block, ahead),
                 }
             }
         }

@@ -154,8 +154,12 @@ impl Simd for Portable {
         from_fn(|i| if sign[i] >> 31 != 0 { yes[i] } else { no[i] })
     }
     #[inline(always)]
-    unsafe fn shift_in(before: Self::F, v: Self::F) -> Self::F {
+    unsafe fn shift_in(before: Self::U, v: Self::U) -> Self::U {
         from_fn(|i| if i == 0 { before[N - 1] } else { v[i - 1] })
+    }
+    #[inline(always)]
+    unsafe fn keep(v: Self::U, bits: u32) -> Self::U {
+        from_fn(|i| if bits >> i & 1 != 0 { v[i] } else { 0 })
     }
     #[inline(always)]
     #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "as the trait says")]
@@ -174,6 +178,8 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn prefetch(_: *const u8) {}
+    #[inline(always)]
+    fn prefetch_far(_: *const u8) {}
     #[inline(always)]
     unsafe fn count_bits(counts: *const u8) -> (u64, u64) {
         // SAFETY: the caller gives 64 counts.

@@ -1,0 +1,58 @@
+//! What a GPU is known by where results of many are kept.
+
+use cudarc::driver::result;
+
+use super::start::{Cuda, Driver, Gpu, StartError, choose, release, words};
+
+/// A GPU, with what tells it from others of its model, and its driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuIdentity {
+    /// The GPU.
+    pub gpu: Gpu,
+    /// Its UUID, as `nvidia-smi -L` shows it.
+    pub uuid: String,
+    /// The newest CUDA release that its driver knows.
+    pub release: String,
+}
+
+/// GPU `ordinal`, if the kernels can run on it.
+///
+/// # Errors
+/// As [`choose`].
+pub fn identify(driver: &Cuda, ordinal: usize) -> Result<GpuIdentity, StartError> {
+    let gpu = choose(driver, ordinal)?;
+    let failed = |action| move |message| StartError::Driver { action, message };
+    let version = driver.version().map_err(failed("tell its version"))?;
+    let uuid = i32::try_from(ordinal)
+        .map_err(|error| error.to_string())
+        .and_then(|ordinal| result::device::get(ordinal).and_then(result::device::get_uuid).map_err(words))
+        .map_err(failed("tell the UUID of a device"))?;
+    // A C char is signed on some machines.
+    let bytes = uuid.bytes.map(|byte| byte as u8);
+    Ok(GpuIdentity { gpu, uuid: uuid_text(bytes), release: release(version) })
+}
+
+fn uuid_text(bytes: [u8; 16]) -> String {
+    let hex = format!("{:032x}", u128::from_be_bytes(bytes));
+    format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_written_as_nvidia_smi_writes_it() {
+        let bytes = std::array::from_fn(|i| 0xf0 + i as u8);
+        assert_eq!(uuid_text(bytes), "GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfeff");
+    }
+
+    #[test]
+    fn without_a_gpu_it_says_why() {
+        match (identify(&Cuda, 0), choose(&Cuda, 0)) {
+            (Ok(identity), Ok(gpu)) => assert!(identity.gpu == gpu && identity.uuid.len() == 40, "{identity:?}"),
+            (Err(error), Err(reason)) => assert_eq!(error, reason),
+            other => panic!("{other:?}"),
+        }
+    }
+}

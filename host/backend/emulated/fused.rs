@@ -1,0 +1,111 @@
+//! The one-launch pipeline in the executor.
+
+use ut_kernels::block::Global;
+use ut_kernels::clustering::ClusterOptions;
+use ut_kernels::fused::{FusedOptions, FusedOutput, Room, count_clusters, fused, fused_shared_bytes};
+use ut_kernels::hit::HitArrays;
+use ut_kernels::status;
+use ut_kernels::switches::Switches;
+
+use super::decoder::{Launcher, device_batch, sized};
+use crate::backend::plan::too_many_hits;
+use crate::backend::rank_tables::RankTables;
+use crate::backend::{DecodeError, UtHitsMut};
+use crate::input::BatchView;
+
+/// Tables and work buffers.
+#[derive(Debug)]
+pub struct FusedWork {
+    tables: RankTables,
+    counts: Vec<u32>,
+    bases: Vec<u32>,
+    tile_totals: Vec<u32>,
+    look_back: Vec<u32>,
+    status: [u32; 1],
+}
+
+impl FusedWork {
+    pub const fn new(tables: RankTables) -> Self {
+        Self {
+            tables,
+            counts: Vec::new(),
+            bases: Vec::new(),
+            tile_totals: Vec::new(),
+            look_back: Vec::new(),
+            status: [0],
+        }
+    }
+
+    /// All launches for a batch of at least one event. `report` has `N_COUNTS` words an event.
+    #[expect(clippy::too_many_arguments, reason = "what the decoder is made of, and what it is given")]
+    pub fn run(
+        &mut self,
+        launcher: &mut Launcher,
+        switches: Switches,
+        cluster: ClusterOptions,
+        flip_origin: f32,
+        batch: &BatchView<'_>,
+        hits: &mut UtHitsMut<'_>,
+        report: &mut [u32],
+    ) -> Result<(), DecodeError> {
+        let Self { tables, counts, bases, tile_totals, look_back, status: status_word } = self;
+        let tables = tables.view();
+        let events = batch.n_events as u32;
+        let device_batch = device_batch(batch);
+        let params = launcher.params;
+        let (room, block) = (params.fused_room(), (params.fused_block_x(), 1));
+        let shared = |room| fused_shared_bytes(switches.version, tables.n_boards(), tables.n_groups(), room);
+        launcher.executor.constant([
+            tables.ranks.as_ptr().addr(),
+            tables.first_ranks.as_ptr().addr(),
+            tables.strips_per_hybrid.as_ptr().addr(),
+            tables.chan_ids.as_ptr().addr(),
+            tables.first_channels.as_ptr().addr(),
+            tables.p0_x.as_ptr().addr(),
+            tables.p0_y.as_ptr().addr(),
+            tables.p0_z.as_ptr().addr(),
+            tables.classes.as_ptr().addr(),
+            tables.constants.as_ptr().addr(),
+        ]);
+        if params.fused_count_first() {
+            let options = FusedOptions { cluster, flip_origin, room: Room { tile: 0, ..room } };
+            sized(counts, batch.n_events)?;
+            sized(bases, batch.n_events + 1)?;
+            let view = launcher.executor.writable(counts);
+            launcher.launch("count_clusters", events, block, shared(options.room), |block| {
+                count_clusters(block, switches, &options, &device_batch, &tables, view);
+            })?;
+            launcher.prefix_sum(counts, bases, tile_totals)?;
+        } else {
+            bases.clear();
+        }
+
+        let options = FusedOptions { cluster, flip_origin, room };
+        sized(look_back, 1 + batch.n_events)?;
+        look_back.fill(0);
+        *status_word = [0];
+        let output = FusedOutput {
+            hits: HitArrays {
+                y_begin: launcher.executor.writable(hits.y_begin),
+                y_end: launcher.executor.writable(hits.y_end),
+                z_at_y_eq0: launcher.executor.writable(hits.z_at_y_eq0),
+                x_at_y_eq0: launcher.executor.writable(hits.x_at_y_eq0),
+                dx_dy: launcher.executor.writable(hits.dx_dy),
+                weight: launcher.executor.writable(hits.weight),
+                id: launcher.executor.writable(hits.id),
+            },
+            offsets: launcher.executor.writable(hits.offsets),
+            report: launcher.executor.writable(report),
+            status: launcher.executor.writable(status_word),
+            look_back: launcher.executor.writable(look_back),
+            bases: Global::from_slice(bases),
+        };
+        launcher.launch("fused", events, block, shared(room), |block| {
+            fused(block, switches, &options, &device_batch, &tables, &output);
+        })?;
+        if status_word[0] & status::HITS_OVERFLOW != 0 {
+            return Err(too_many_hits(hits.offsets, tables.n_groups() as usize, hits.id.len()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,47 @@
+//! Which of two sets of kernels decodes on a device.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How the device kernels divide the work. Both give the same bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pipeline {
+    /// One launch, everything in between in shared memory.
+    Fused,
+    /// Seven launches, as Allen has them.
+    #[default]
+    Allen,
+}
+
+impl Pipeline {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Fused, Self::Allen];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fused => "fused",
+            Self::Allen => "allen",
+        }
+    }
+}
+
+impl fmt::Display for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No pipeline has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no pipeline is called {0:?}; there are fused and allen")]
+pub struct UnknownPipeline(pub String);
+
+impl FromStr for Pipeline {
+    type Err = UnknownPipeline;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|pipeline| pipeline.name() == name).ok_or_else(|| UnknownPipeline(name.into()))
+    }
+}

@@ -1,0 +1,122 @@
+//! The tables of the one-launch kernel as they lie on a device: what is looked up by rank, the lane's place in the static
+//! order that the CPU decoder has, too.
+
+use std::collections::HashMap;
+
+use ut_kernels::block::Global;
+use ut_kernels::detector::{LANES_PER_BOARD, SectorConstants};
+use ut_kernels::fused::tables::{
+    CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, LaneTables, MAX_RANKS, REVERSED, UNCONNECTED,
+};
+
+use super::cpu::lanes::{self, LaneOrder};
+use super::{DecodeError, DecodeOptions};
+use crate::detector::{BankVersion, DetectorTables};
+
+/// The tables of a detector in the order of the ranks.
+#[derive(Clone, Debug)]
+pub struct RankTables {
+    /// As [`LaneTables::ranks`].
+    pub ranks: Vec<u16>,
+    /// As [`LaneTables::first_ranks`].
+    pub first_ranks: Vec<u32>,
+    /// As [`LaneTables::strips_per_hybrid`].
+    pub strips_per_hybrid: Vec<u32>,
+    /// As [`LaneTables::chan_ids`].
+    pub chan_ids: Vec<u32>,
+    /// As [`LaneTables::first_channels`].
+    pub first_channels: Vec<u32>,
+    /// As [`LaneTables::p0_x`].
+    pub p0_x: Vec<f32>,
+    /// As [`LaneTables::p0_y`].
+    pub p0_y: Vec<f32>,
+    /// As [`LaneTables::p0_z`].
+    pub p0_z: Vec<f32>,
+    /// As [`LaneTables::classes`].
+    pub classes: Vec<u16>,
+    /// As [`LaneTables::constants`].
+    pub constants: Vec<u32>,
+}
+
+impl RankTables {
+    /// The tables for `backend`. Of the options only the flip matters, and only for which lane of two comes first.
+    ///
+    /// # Errors
+    /// When more lane slots are connected than the kernel can number.
+    pub fn new(backend: &'static str, tables: &DetectorTables, options: DecodeOptions) -> Result<Self, DecodeError> {
+        let order = LaneOrder::new(tables, options);
+        let n = order.n_connected;
+        if n > MAX_RANKS as usize || tables.slots.len() > usize::from(u16::MAX) {
+            let message = format!("{n} connected lanes are too many for the one-launch kernel");
+            return Err(DecodeError::Device { backend, message });
+        }
+        let mut ranks = vec![UNCONNECTED; tables.slots.len()];
+        let mut slots = vec![0; n];
+        for (slot, of_slot) in ranks.iter_mut().enumerate() {
+            let rank = order.boards[slot / LANES_PER_BOARD].ranks[slot % LANES_PER_BOARD];
+            if usize::from(rank) < n {
+                slots[usize::from(rank)] = slot;
+                let reversed = order.id[usize::from(rank)] & lanes::REVERSED != 0;
+                *of_slot = rank | if reversed { REVERSED } else { 0 };
+            }
+        }
+        let sector = |slot: usize| &tables.sectors[usize::from(tables.slots[slot].sector)];
+        let column = |value: fn(&SectorConstants) -> f32| slots.iter().map(|&slot| value(sector(slot))).collect();
+
+        let mut numbers = HashMap::new();
+        let mut constants = Vec::new();
+        let mut classes = Vec::with_capacity(n);
+        for &slot in &slots {
+            let class = class(sector(slot), ranks[slot] & REVERSED != 0);
+            // No more classes than ranks.
+            let next = numbers.len() as u16;
+            classes.push(*numbers.entry(class).or_insert_with(|| {
+                constants.extend(class);
+                next
+            }));
+        }
+        let chan_id = |slot: usize| match tables.boards.version {
+            BankVersion::V4 => tables.slots[slot].chan_id,
+            BankVersion::V5 => tables.slots[slot].chan_id & !0x1FF,
+        };
+        let strips_per_hybrid = tables.boards.strips_per_hybrid.clone();
+        let first_channel = |slot: usize| (slot % LANES_PER_BOARD) as u32 * strips_per_hybrid[slot / LANES_PER_BOARD];
+        Ok(Self {
+            first_ranks: order.first_ranks.iter().map(|&rank| u32::from(rank)).collect(),
+            chan_ids: slots.iter().map(|&slot| chan_id(slot)).collect(),
+            first_channels: slots.iter().map(|&slot| first_channel(slot)).collect(),
+            p0_x: column(|sector| sector.p0_x),
+            p0_y: column(|sector| sector.p0_y),
+            p0_z: column(|sector| sector.p0_z),
+            ranks,
+            strips_per_hybrid,
+            classes,
+            constants,
+        })
+    }
+
+    /// The tables where they are, in the host's memory.
+    pub fn view(&self) -> LaneTables<'_> {
+        LaneTables {
+            ranks: Global::from_slice(&self.ranks),
+            first_ranks: Global::from_slice(&self.first_ranks),
+            strips_per_hybrid: Global::from_slice(&self.strips_per_hybrid),
+            chan_ids: Global::from_slice(&self.chan_ids),
+            first_channels: Global::from_slice(&self.first_channels),
+            p0_x: Global::from_slice(&self.p0_x),
+            p0_y: Global::from_slice(&self.p0_y),
+            p0_z: Global::from_slice(&self.p0_z),
+            classes: Global::from_slice(&self.classes),
+            constants: Global::from_slice(&self.constants),
+        }
+    }
+}
+
+/// The constants that many sectors have alike.
+fn class(sector: &SectorConstants, reversed: bool) -> [u32; CLASS_WORDS as usize] {
+    let floats =
+        [sector.dp0di_x, sector.dp0di_y, sector.dp0di_z, sector.dy, sector.dx_dy, sector.weight].map(f32::to_bits);
+    let flags = if sector.flipped == 0 { 0 } else { CLASS_FLIPPED } | if reversed { CLASS_REVERSED } else { 0 };
+    let [x, y, z, dy, dx_dy, weight] = floats;
+    [x, y, z, dy, dx_dy, weight, sector.first_strip, flags]
+}

@@ -1,0 +1,283 @@
+//! Everything that a measurement may vary, by name: the backend's knobs, and how it is fed. `sweep` has it as axes,
+//! `compare`, `aa-test`, `throughput --tune online` and `tune` as configurations.
+
+use std::fmt::Write as _;
+
+use crate::backend::cuda::CudaConfig;
+use crate::backend::knobs::{KnobError, Knobs, parse_value, refused, value_text};
+use crate::backend::launch::Knob;
+use crate::backend::{Backend, DecodeError, DecodeOptions};
+use crate::detector::DetectorTables;
+use crate::input::{EventBatch, Layout, to_mep};
+
+use super::contest::Variant;
+use super::modes::{Mode, OnGpu};
+use super::sample::{Expected, Sample};
+
+/// Events of a batch.
+pub const BATCH: Knob = Knob {
+    name: "batch",
+    about: "events of a batch",
+    min: 1,
+    max: 1 << 20,
+    step: 1,
+    default: 256,
+    candidates: &[32, 64, 128, 256, 512, 1024, 2048, 4096],
+};
+
+/// Layout of a batch.
+pub const LAYOUT: Knob = Knob {
+    name: "layout",
+    about: "layout of a batch: allen (event by event) or mep (bank by bank)",
+    min: 0,
+    max: 1,
+    step: 1,
+    default: 0,
+    candidates: &[0, 1],
+};
+
+/// Decoders at work.
+pub const THREADS: Knob = Knob {
+    name: "threads",
+    about: "threads, each with a decoder of its own",
+    min: 1,
+    max: 1024,
+    step: 1,
+    default: 1,
+    candidates: &[1, 2, 4, 8, 16, 32, 64],
+};
+
+/// Decoders at work on a GPU.
+pub const STREAMS: Knob = Knob {
+    name: "streams",
+    about: "streams, each with a decoder and a thread of its own, so that copies and kernels of several batches overlap",
+    min: 1,
+    max: 64,
+    step: 1,
+    default: 4,
+    candidates: &[1, 2, 3, 4, 6, 8],
+};
+
+/// What can be varied: the backend's knobs, and how it is fed.
+pub fn knobs(backend: Backend) -> impl Iterator<Item = &'static Knob> {
+    let decoders = match backend {
+        Backend::Reference | Backend::Cpu => Some(&THREADS),
+        Backend::Cuda => Some(&STREAMS),
+        Backend::Emulated => None,
+    };
+    backend.knobs().iter().chain([&BATCH, &LAYOUT]).chain(decoders)
+}
+
+/// The knob of this name. The place may be left out where one knob alone has the rest: `simd` is `cpu.simd`.
+///
+/// # Errors
+/// When there is none; the message names those that there are.
+pub fn knob(backend: Backend, name: &str) -> Result<&'static Knob, SettingError> {
+    let rest = |knob: &&Knob| knob.name.split_once('.').is_some_and(|(_, rest)| rest == name);
+    let mut short = knobs(backend).filter(rest);
+    let exact = knobs(backend).find(|knob| knob.name == name);
+    exact
+        .or_else(|| short.next().filter(|_| short.next().is_none()))
+        .ok_or_else(|| SettingError::Unknown { backend, name: name.to_owned() })
+}
+
+/// A setting that cannot be meant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// Not of the form name=value.
+    #[error("{0:?} is not of the form name=value")]
+    Form(String),
+    /// No such knob.
+    #[error("{backend} has no knob called {name:?}; there are {}", names(*backend).join(", "))]
+    Unknown {
+        /// The backend.
+        backend: Backend,
+        /// What was asked for.
+        name: String,
+    },
+    /// Given twice.
+    #[error("{0} is given twice")]
+    Twice(&'static str),
+    /// A value that the knob cannot have, or that another one contradicts.
+    #[error(transparent)]
+    Knob(#[from] KnobError),
+}
+
+/// The names of [`knobs`].
+pub fn names(backend: Backend) -> Vec<&'static str> {
+    knobs(backend).map(|knob| knob.name).collect()
+}
+
+/// A value for everything that can be varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The backend's knobs.
+    pub knobs: Knobs,
+    /// Events of a batch.
+    pub batch: usize,
+    /// Layout of a batch.
+    pub layout: Layout,
+    /// Threads or streams, each with a decoder of its own.
+    pub threads: usize,
+}
+
+impl Default for Setting {
+    /// One decoder with one thread.
+    fn default() -> Self {
+        Self { knobs: Knobs::default(), batch: BATCH.default as usize, layout: Layout::Allen, threads: 1 }
+    }
+}
+
+impl Setting {
+    /// The value of a knob, by its whole name; 0 for one that is not there.
+    pub fn get(&self, name: &str) -> u32 {
+        let value = match name {
+            "batch" => u32::try_from(self.batch).ok(),
+            "layout" => Some(u32::from(self.layout == Layout::Mep)),
+            "threads" | "streams" => u32::try_from(self.threads).ok(),
+            name => self.knobs.get(name),
+        };
+        value.unwrap_or_default()
+    }
+
+    /// Sets a knob of `backend`.
+    ///
+    /// # Errors
+    /// When it is not there, or cannot have this value.
+    pub fn set(&mut self, backend: Backend, name: &str, value: u32) -> Result<(), SettingError> {
+        let knob = knob(backend, name)?;
+        if !knob.is_valid(value) {
+            return Err(refused(knob, &value).into());
+        }
+        match knob.name {
+            "batch" => self.batch = value as usize,
+            "layout" => self.layout = if value == 0 { Layout::Allen } else { Layout::Mep },
+            "threads" | "streams" => self.threads = value as usize,
+            name => self.knobs.set(backend, name, value)?,
+        }
+        Ok(())
+    }
+
+    /// This setting with what a text like `batch=512,cpu.simd=scalar` changes of it.
+    ///
+    /// # Errors
+    /// Unknown names, values that cannot be, knobs that contradict each other.
+    pub fn with(mut self, backend: Backend, text: &str) -> Result<Self, SettingError> {
+        let mut given: Vec<&str> = Vec::new();
+        for setting in text.split(',').map(str::trim).filter(|setting| !setting.is_empty()) {
+            let (name, value) = setting.split_once('=').ok_or_else(|| SettingError::Form(setting.to_owned()))?;
+            let knob = knob(backend, name.trim())?;
+            if given.contains(&knob.name) {
+                return Err(SettingError::Twice(knob.name));
+            }
+            given.push(knob.name);
+            self.set(backend, knob.name, parse_value(knob, value.trim())?)?;
+        }
+        self.knobs.validate()?;
+        Ok(self)
+    }
+
+    /// The values of `names`, as [`with`](Self::with) reads them.
+    pub fn text<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> String {
+        let mut text = String::new();
+        for name in names {
+            let separator = if text.is_empty() { "" } else { "," };
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{separator}{name}={}", value_text(name, self.get(name)));
+        }
+        text
+    }
+
+    /// What is measured with this setting, not warmed up: the decoders that decode `sample`, on a GPU in a mode. The first
+    /// pass is held against `expected`; the inner error says what differs.
+    ///
+    /// # Errors
+    /// When a decoder cannot be made or cannot decode the sample.
+    pub fn variant(
+        &self,
+        backend: Backend,
+        mode: Mode,
+        sample: &Sample,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        expected: Option<&Expected>,
+    ) -> Result<Result<Variant, String>, DecodeError> {
+        if backend != Backend::Cuda {
+            let decoder = || backend.decoder_with(tables, options, &self.knobs);
+            return Variant::cold(sample, tables, self.threads, decoder, expected);
+        }
+        let config = CudaConfig::of(&self.knobs);
+        OnGpu { sample, tables, options, config: &config, streams: self.threads }.variant(mode, expected)
+    }
+
+    /// `wanted` of `events` in batches of this size and layout, repeated when there are fewer.
+    ///
+    /// # Errors
+    /// When the events cannot be laid out so, in words.
+    pub fn sample(&self, events: &[EventBatch], wanted: usize) -> Result<Sample, String> {
+        let sample = Sample::of(events, self.batch, wanted);
+        match self.layout {
+            Layout::Allen => Ok(sample),
+            Layout::Mep => sample.transposed(to_mep).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_knob_of_every_backend_is_set_and_read_by_name() {
+        for backend in Backend::ALL {
+            for knob in knobs(backend) {
+                for &value in knob.candidates {
+                    let mut setting = Setting::default();
+                    setting.set(backend, knob.name, value).unwrap();
+                    assert_eq!(setting.get(knob.name), value, "{}", knob.name);
+                    let text = setting.text([knob.name]);
+                    if setting.knobs.validate().is_ok() {
+                        assert_eq!(Setting::default().with(backend, &text), Ok(setting), "{text}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn texts_are_read_and_written_and_a_place_may_be_left_out_where_it_is_clear() {
+        let read = |text| Setting::default().with(Backend::Cpu, text).unwrap();
+        let all = ["cpu.threads", "cpu.chunk", "cpu.simd", "batch", "layout", "threads"];
+        assert_eq!(names(Backend::Cpu), all);
+        let text = "cpu.threads=1,cpu.chunk=16,cpu.simd=auto,batch=256,layout=allen,threads=1";
+        assert_eq!(read("").text(all), text);
+        assert_eq!(read(text), read(""));
+        assert_eq!(read(" batch=1 , layout = mep"), Setting { batch: 1, layout: Layout::Mep, ..read("") });
+        assert_eq!(read("simd=scalar,chunk=2"), read("cpu.simd=scalar,cpu.chunk=2"));
+        assert_eq!((read("threads=3").threads, read("threads=3").knobs.cpu.threads), (3, 1), "the whole name first");
+        let streams = Setting::default().with(Backend::Cuda, "streams=3,cluster.block_x=64,run=64").unwrap();
+        assert_eq!((streams.threads, streams.get("cluster.block_x"), streams.get("sort.run")), (3, 64, 64));
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_what_there_is_is_named() {
+        for (backend, text, part) in [
+            (Backend::Cpu, "batch", "name=value"),
+            (Backend::Cpu, "bach=1", "no knob called \"bach\"; there are cpu.threads"),
+            (Backend::Cpu, "streams=1", "no knob"),
+            (Backend::Cpu, "batch=1,batch=2", "batch is given twice"),
+            (Backend::Cpu, "simd=scalar,cpu.simd=scalar", "cpu.simd is given twice"),
+            (Backend::Cpu, "batch=0", "1048576"),
+            (Backend::Cpu, "batch=x", "1048576"),
+            (Backend::Cpu, "simd=avx9", "avx512"),
+            (Backend::Cpu, "layout=x", "one of allen, mep"),
+            (Backend::Cpu, "cpu.threads=-1", "1024"),
+            (Backend::Cuda, "block_x=64", "cluster.block_y"),
+            (Backend::Cuda, "cluster.block_x=33", "multiple of 32"),
+            (Backend::Emulated, "threads=1", "no knob"),
+        ] {
+            let error = Setting::default().with(backend, text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What the stores know of the decoders: the spaces that `tune` searches with a [`DecodeDevice`], what its results belong
+//! to, and the lookup that `decode` and `throughput` make.
+//!
+//! [`DecodeDevice`]: super::decoding::DecodeDevice
+
+use super::Machine;
+use super::decoding::{base, knobs, setting_of, value};
+use super::setting::{self, Setting, SettingError};
+use crate::backend::cpu::Simd;
+use crate::backend::cuda::{Cuda, StartError, identify};
+use crate::backend::launch::Knob;
+use crate::backend::ptx::Unit;
+use crate::backend::{Backend, DecodeOptions};
+use crate::detector::DetectorTables;
+use crate::tuning::space::{Space, SpaceError};
+use crate::tuning::store::{DeviceIdentity, Layers, StoreError, Task, TunableIdentity, Workload};
+use crate::tuning::{Config, Parameter, SpaceBuilder, Value};
+
+/// Raised when what was measured before no longer says anything about the CPU decoder.
+const CPU_VERSION: u32 = 2;
+
+/// The same for the kernels' pipeline, beside the kernels themselves.
+const KERNELS_VERSION: u32 = 1;
+
+/// How far a result for the CPU decoder may be relaxed and still be used without validation: runtime and platform. Any
+/// configuration gives the same bits and none can fail, so a result of another version of this program on the same machine
+/// is good enough; one of another machine is not. On a GPU another driver makes other code of the kernels, which may not
+/// even launch: there it must match in everything.
+const TRUSTED_CPU_STEP: u8 = 2;
+
+/// Batches that are tried on a GPU, and streams.
+const GPU_BATCHES: [i64; 3] = [256, 1024, 4096];
+const GPU_STREAMS: [i64; 4] = [1, 2, 4, 8];
+
+/// The default of every knob of a space of [`space`].
+///
+/// # Errors
+/// When the backend has no such knob.
+pub fn default_config(backend: Backend, space: &Space) -> Result<Config, SettingError> {
+    let base = base(backend);
+    let values = space.names().into_iter().map(|name| Ok(value(&base, setting::knob(backend, &name)?)));
+    Ok(Config(values.collect::<Result<_, SettingError>>()?))
+}
+
+/// Everything that a configuration of `space` sets.
+///
+/// # Errors
+/// Values that cannot be, knobs that contradict each other.
+pub fn setting(backend: Backend, space: &Space, config: &Config) -> Result<Setting, SettingError> {
+    let knobs = space.names().into_iter().map(|name| setting::knob(backend, &name));
+    setting_of(backend, &knobs.collect::<Result<Vec<_>, _>>()?, config, base(backend))
+}
+
+/// What is tuned of a backend, on a machine with `cores` hardware threads.
+///
+/// On the CPU batches of 32 to 4096 events, chunks of 1 to 256 that leave every thread at least one, and 1 thread to all
+/// (0). Layout and instructions are as they come: events lie in memory as a framework has them, and the widest
+/// instructions are chosen by themselves.
+///
+/// Of the kernels all knobs, from half the default to four times as much, in powers of two; on a GPU also batch and
+/// streams. The reference has only what it is fed: one configuration.
+///
+/// # Errors
+/// None that these declarations could have.
+pub fn space(backend: Backend, cores: usize) -> Result<Space, SpaceError> {
+    match backend {
+        Backend::Reference => SpaceBuilder::new().build(),
+        Backend::Cpu => cpu_space(cores),
+        Backend::Emulated | Backend::Cuda => kernel_space(backend),
+    }
+}
+
+fn cpu_space(cores: usize) -> Result<Space, SpaceError> {
+    let cores = cores.clamp(1, 1024) as i64;
+    let fewer = (0..10).map(|power| 1 << power).filter(|&threads| threads < cores);
+    let enough = move |values: &[&Value]| match values {
+        [Value::Int(threads), Value::Int(chunk), Value::Int(batch)] => {
+            let threads = if *threads == 0 { cores } else { *threads };
+            chunk * threads <= *batch || (*batch, *chunk) == (256, 16)
+        }
+        _ => false,
+    };
+    SpaceBuilder::new()
+        .ints("cpu.threads", std::iter::once(0).chain(fewer))
+        .powers_of_two("cpu.chunk", 1, 256)
+        .choices("cpu.simd", ["auto"])
+        .powers_of_two("batch", 32, 4096)
+        .choices("layout", ["allen"])
+        .constraint_fn("every thread has a chunk", &["cpu.threads", "cpu.chunk", "batch"], enough)
+        .build()
+}
+
+fn kernel_space(backend: Backend) -> Result<Space, SpaceError> {
+    let worth = |knob: &Knob| {
+        let near = |&value: &u32| 2 * value >= knob.default && value <= 4 * knob.default;
+        let candidates = knob.candidates.iter().copied().filter(|value| value.is_power_of_two()).filter(near);
+        let mut values: Vec<u32> = candidates.chain([knob.default]).collect();
+        values.sort_unstable();
+        values.dedup();
+        values.into_iter().map(i64::from).collect::<Vec<i64>>()
+    };
+    let mut builder = SpaceBuilder::new();
+    for knob in knobs(backend) {
+        builder = match knob.name {
+            "layout" => builder.choices(knob.name, ["allen"]),
+            "batch" if backend == Backend::Cuda => builder.ints(knob.name, GPU_BATCHES),
+            "batch" => builder.ints(knob.name, [i64::from(knob.default)]),
+            "streams" => builder.ints(knob.name, GPU_STREAMS),
+            _ => builder.ints(knob.name, worth(knob)),
+        };
+    }
+    // A block of both dimensions: whole warps, and not too many.
+    let names = ["cluster.block_x", "cluster.block_y"];
+    let valid = move |values: &[&Value]| {
+        let mut setting = base(backend);
+        let set = |(name, value): (&str, &&Value)| match value {
+            Value::Int(number) => u32::try_from(*number).is_ok_and(|n| setting.set(backend, name, n).is_ok()),
+            _ => false,
+        };
+        names.into_iter().zip(values).all(set) && setting.knobs.validate().is_ok()
+    };
+    builder.constraint_fn("the clustering block can be launched", &names, valid).build()
+}
+
+/// What measures a backend: this machine, or its first GPU.
+///
+/// # Errors
+/// When there is no GPU that can run the kernels.
+pub fn device(backend: Backend) -> Result<DeviceIdentity, StartError> {
+    let machine = Machine::this();
+    if backend == Backend::Cuda {
+        let identity = identify(&Cuda, 0)?;
+        let (major, minor) = identity.gpu.capability;
+        return Ok(DeviceIdentity {
+            compute_capability: format!("{major}.{minor}"),
+            sm_count: u32::try_from(identity.gpu.multiprocessors).unwrap_or_default(),
+            uuid: identity.uuid,
+            driver: driver_version().unwrap_or_else(|| format!("CUDA {}", identity.release)),
+            // The kernels' own hash is the tunable thing's; what compiles them is the driver.
+            runtime: String::new(),
+            ..DeviceIdentity::named(identity.gpu.name, "CUDA")
+        });
+    }
+    let simd = format!("{:?}", Simd::Auto.resolve().unwrap_or(Simd::Scalar)).to_ascii_lowercase();
+    Ok(DeviceIdentity {
+        compute_capability: format!("{} {simd}", std::env::consts::ARCH),
+        sm_count: machine.cores as u32,
+        runtime: machine.version,
+        ..DeviceIdentity::named(machine.cpu.unwrap_or_else(|| "CPU".to_owned()), backend.name())
+    })
+}
+
+/// The version of the NVIDIA driver as its maker counts; `None` where NVML does not tell.
+fn driver_version() -> Option<String> {
+    nvml_wrapper::Nvml::init().ok()?.sys_driver_version().ok()
+}
+
+/// The decoder of a backend as a tunable thing. On a GPU it is the kernels' text that counts: other kernels, other times.
+pub fn tunable(backend: Backend) -> TunableIdentity {
+    let version = if backend.runs_kernels() { KERNELS_VERSION } else { CPU_VERSION };
+    let mut identity = TunableIdentity::new(format!("{backend}-decoder"), version);
+    if backend == Backend::Cuda {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for byte in Unit::PRODUCTION.iter().flat_map(|unit| unit.text.bytes()) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        identity.kernel_hash = format!("{hash:016x}");
+    }
+    identity
+}
+
+/// What matters for the speed: format of the banks, grouping of the sectors, whether strips are clustered.
+///
+/// # Errors
+/// None that these keys could have.
+pub fn workload(tables: &DetectorTables, options: &DecodeOptions) -> Result<Workload, StoreError> {
+    Workload::new()
+        .with("banks", tables.boards.version.name())?
+        .with("grouping", tables.grouping.name())?
+        .with("clustering", options.clustering)
+}
+
+/// The same for events of a kind, as `ut-decode workloads` tells them apart: `pp-low`, or the name of a file.
+///
+/// # Errors
+/// None that these keys could have.
+pub fn workload_of(tables: &DetectorTables, options: &DecodeOptions, events: &str) -> Result<Workload, StoreError> {
+    workload(tables, options)?.with("events", events)
+}
+
+/// A setting that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TunedSetting {
+    /// It; what is not tuned has its default.
+    pub setting: Setting,
+    /// The values that were tuned, in words.
+    pub values: String,
+    /// Where it comes from, in words.
+    pub origin: String,
+}
+
+/// What the stores know of a backend here for a workload, which is never taken for another one. `None` where nothing was
+/// tuned, or where the backend cannot run: the default is then to be used.
+///
+/// # Errors
+/// Those of reading the stores.
+pub fn look_up(layers: &Layers, backend: Backend, workload: &Workload) -> Result<Option<TunedSetting>, StoreError> {
+    let Ok(device) = device(backend) else { return Ok(None) };
+    let tunable = tunable(backend);
+    let bad = |error: SpaceError| StoreError::BadKey { what: format!("{backend}'s space"), why: error.to_string() };
+    let space = space(backend, device.sm_count as usize).map_err(bad)?;
+    let task = Task { device: &device, tunable: &tunable, workload, space: &space };
+    let trusted = if backend.runs_kernels() { 0 } else { TRUSTED_CPU_STEP };
+    let Some(found) = layers.find(&task)?.into_iter().find(|found| found.step() <= trusted) else { return Ok(None) };
+    let Ok(setting) = setting(backend, &space, &found.config) else { return Ok(None) };
+    let chosen = space.parameters().iter().filter(|parameter| parameter.values().len() > 1).map(Parameter::name);
+    Ok(Some(TunedSetting { setting, values: setting.text(chosen), origin: found.in_words() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detector::{BankVersion, Grouping};
+    use crate::tuning::store::{Contender, Evidence, Locations, Matching, Plan, Store};
+
+    #[test]
+    fn the_default_is_in_the_space_of_every_machine_and_all_of_it_can_be_set() {
+        for cores in [1, 2, 3, 8, 48, 192, 100_000] {
+            let space = space(Backend::Cpu, cores).unwrap();
+            assert!(space.index_of(&default_config(Backend::Cpu, &space).unwrap()).is_some(), "{cores} cores");
+            for index in 0..space.len() {
+                let setting = setting(Backend::Cpu, &space, &space.config(index)).unwrap();
+                assert!(setting.knobs.cpu.threads < cores.max(2));
+            }
+        }
+        for backend in [Backend::Emulated, Backend::Cuda] {
+            let space = space(backend, 1).unwrap();
+            let default = default_config(backend, &space).unwrap();
+            assert_eq!(setting(backend, &space, &default), Ok(base(backend)), "{backend}");
+            assert!(space.index_of(&default).is_some(), "{backend}");
+            let names = space.names();
+            assert!(backend.knobs().iter().all(|knob| names.iter().any(|name| name == knob.name)), "{names:?}");
+            for index in (0..space.len()).step_by(space.len() / 1000) {
+                assert!(setting(backend, &space, &space.config(index)).is_ok(), "{backend}, {index}");
+            }
+            assert!(space.len() < 1_000_000, "{backend}: {}", space.len());
+        }
+        let none = space(Backend::Reference, 1).unwrap();
+        assert_eq!((none.len(), default_config(Backend::Reference, &none).unwrap()), (1, Config(vec![])));
+    }
+
+    #[test]
+    fn what_was_tuned_for_these_banks_on_this_machine_is_found_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tune.sqlite");
+        let (boards, geometry) = crate::synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();
+        let options = DecodeOptions::default();
+        let here = || device(Backend::Cpu).unwrap();
+        let decided = |device: &DeviceIdentity, batch: i64| {
+            let (tunable, workload) = (tunable(Backend::Cpu), workload(&tables, &options).unwrap());
+            let space = space(Backend::Cpu, device.sm_count as usize).unwrap();
+            let mut config = default_config(Backend::Cpu, &space).unwrap();
+            config.0[3] = Value::Int(batch);
+            let task = Task { device, tunable: &tunable, workload: &workload, space: &space };
+            let mut store = Store::open(&file).unwrap();
+            let run = store.begin(&task, &Plan { strategy: String::new(), seed: 0, budget: String::new() }).unwrap();
+            let evidence = Evidence {
+                chosen: Contender { config, time_ms: 1.0, interval_ms: None, samples: 1 },
+                default: None,
+                runner_up: None,
+                tried: 1,
+                failed: 0,
+                valid: 1,
+                launches: 1,
+                stopped: String::new(),
+                expected_gain: None,
+                verdict: String::new(),
+                details: None,
+            };
+            store.decide(run, &evidence).unwrap();
+        };
+        let found = |options: &DecodeOptions| {
+            let locations = Locations { user: file.clone(), shipped: None, matching: Matching::Nearest };
+            look_up(&Layers::open(locations).unwrap(), Backend::Cpu, &workload(&tables, options).unwrap()).unwrap()
+        };
+        assert_eq!(found(&options), None);
+        decided(&DeviceIdentity { name: "another CPU".to_owned(), ..here() }, 2048);
+        assert_eq!(found(&options), None, "another machine's result is not used unvalidated");
+        decided(&DeviceIdentity { runtime: "0.0.1".to_owned(), ..here() }, 1024);
+        let TunedSetting { setting, values, origin } = found(&options).unwrap();
+        assert_eq!((setting.batch, setting.knobs.cpu.chunk), (1024, 16));
+        assert!(values.contains("cpu.chunk=16,batch=1024") && !values.contains("simd"), "{values}");
+        assert!(origin.contains("runtime 0.0.1 instead of"), "{origin}");
+        decided(&here(), 512);
+        assert_eq!(found(&options).unwrap().setting.batch, 512);
+        assert_eq!(found(&DecodeOptions { clustering: false, ..options }), None);
+    }
+}

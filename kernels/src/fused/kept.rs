@@ -1,0 +1,180 @@
+//! Events whose clusters are kept in shared memory: the rule.
+//!
+//! The clusters come in whatever order the lanes are clustered in, each with the number that it has among those of its
+//! rank. When all are counted, rank and number say where each belongs; hits are then worked out place by place, so that
+//! neighbouring threads write neighbouring places.
+
+use super::lanes::{Found, Sink};
+use super::repair::is_before;
+use super::shared::FusedShared;
+use super::tables::{LaneTables, REVERSED};
+use crate::block::{Block, FULL_MASK, Shared, WARP_SIZE};
+use crate::detector::BankVersion;
+use crate::hit::{HitArrays, Strip, ordered};
+use crate::primitives::aggregated_atomics;
+
+/// A cluster as it is kept: eight bytes. Position 22 bits, weight 13, rank 15 and its flag, number 13.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kept {
+    found: Found,
+    /// How many of the same rank were found before.
+    number: u32,
+}
+
+impl Kept {
+    #[inline(always)]
+    const fn to_bits(self) -> u64 {
+        let low = self.found.position as u64 | (self.found.weight as u64) << 22;
+        low | (self.found.rank as u64) << 35 | (self.number as u64) << 51
+    }
+
+    #[inline(always)]
+    const fn from_bits(bits: u64) -> Self {
+        let found = Found {
+            position: bits as u32 & 0x003F_FFFF,
+            weight: (bits >> 22) as u32 & 0x1FFF,
+            rank: (bits >> 35) as u16,
+        };
+        Self { found, number: (bits >> 51) as u32 }
+    }
+}
+
+/// Counts the clusters of each rank, and keeps them as far as there is room.
+pub(super) struct Keep {
+    pub shared: FusedShared,
+}
+
+impl<B: Block> Sink<B> for Keep {
+    const REPORTS: bool = true;
+
+    #[inline(always)]
+    fn take(&self, block: &B, found: Option<Found>) {
+        let mask = block.ballot_sync(FULL_MASK, found.is_some());
+        if let Some(found) = found {
+            let number = block.shared_atomic_add(self.shared.places, found.rank(), 1);
+            let place = aggregated_atomics::append(block, mask, self.shared.n_clusters, 0);
+            if place < self.shared.clusters.len() {
+                block.shared_store(self.shared.clusters, place, Kept { found, number }.to_bits());
+            }
+        }
+    }
+}
+
+/// The hits of an event, all of whose clusters are kept.
+pub(super) struct KeptHits<'a> {
+    pub version: BankVersion,
+    pub tables: &'a LaneTables<'a>,
+    pub flip_origin: f32,
+    pub shared: FusedShared,
+    pub hits: &'a HitArrays<'a>,
+    /// Where they begin.
+    pub base: u32,
+    pub n_hits: u32,
+}
+
+impl KeptHits<'_> {
+    /// Says of each place which cluster comes there. All threads of the block call, after the ranks' places are known; a
+    /// barrier must follow.
+    #[inline(always)]
+    pub fn order<B: Block>(&self, block: &B) {
+        let Self { shared, .. } = self;
+        let mut i = block.thread();
+        while i < self.n_hits {
+            let Kept { found, number } = Kept::from_bits(block.shared_load(shared.clusters, i));
+            let place = if found.is_reversed() {
+                block.shared_load(shared.places, found.rank() + 1) - 1 - number
+            } else {
+                block.shared_load(shared.places, found.rank()) + number
+            };
+            block.shared_store(shared.order, place, i as u16);
+            i += block.threads();
+        }
+    }
+
+    /// Writes every hit to its place, and notes its key. All threads of the block call; a barrier must follow.
+    #[inline(always)]
+    pub fn write<B: Block>(&self, block: &B) {
+        // Warps begin at multiples of their size, so that they write whole sectors.
+        let mut i = (block.thread()).wrapping_sub(self.base % WARP_SIZE);
+        // Less than 0 at first.
+        while i.cast_signed() < self.n_hits.cast_signed() {
+            if i < self.n_hits {
+                let strip = self.strip(block, i);
+                strip.store(block, self.hits, self.base + i);
+                block.shared_store(self.shared.keys, i, strip.key());
+            }
+            i = i.wrapping_add(block.threads());
+        }
+    }
+
+    /// Writes the hits of those groups again in which the keys do not ascend. A warp a group.
+    #[inline(always)]
+    pub fn repair<B: Block>(&self, block: &B) {
+        let starts: Shared<u32> = self.shared.group_starts;
+        let keys = self.shared.keys;
+        let mut group = block.warp_id();
+        while group + 1 < starts.len() {
+            let (start, end) = (block.shared_load(starts, group), block.shared_load(starts, group + 1));
+            let mut inverted = 0;
+            let mut i = start + 1 + block.lane_id();
+            while block.ballot_sync(FULL_MASK, i < end) != 0 {
+                let falls = i < end && block.shared_load(keys, i - 1) >= block.shared_load(keys, i);
+                inverted |= block.ballot_sync(FULL_MASK, falls);
+                i += WARP_SIZE;
+            }
+            if inverted != 0 {
+                self.sort(block, start, end);
+            }
+            group += block.warps();
+        }
+    }
+
+    /// Sorts by counting: a hit's place is the number of those before it. All lanes of the warp call.
+    #[inline(always)]
+    fn sort<B: Block>(&self, block: &B, start: u32, end: u32) {
+        let mut i = start + block.lane_id();
+        while i < end {
+            let key = block.shared_load(self.shared.keys, i);
+            let strip = self.strip(block, i);
+            let mut place = start;
+            let mut other = start;
+            while other < end {
+                let before = is_before(block.shared_load(self.shared.keys, other), key, || {
+                    // What is equal in n too is the same hit: any order will do.
+                    let n = ordered(self.strip(block, other).n);
+                    n < ordered(strip.n) || (n == ordered(strip.n) && other < i)
+                });
+                place += u32::from(before);
+                other += 1;
+            }
+            strip.store(block, self.hits, self.base + place);
+            i += WARP_SIZE;
+        }
+    }
+
+    /// The hit at a place of the static order.
+    #[inline(always)]
+    #[track_caller]
+    fn strip<B: Block>(&self, block: &B, place: u32) -> Strip {
+        let cluster = u32::from(block.shared_load(self.shared.order, place));
+        let found = Kept::from_bits(block.shared_load(self.shared.clusters, cluster)).found;
+        self.tables.strip(block, self.version, found.rank(), found.position, found.weight, self.flip_origin)
+    }
+}
+
+const _: () = assert!(REVERSED as u32 == 1 << 15, "a rank and its flag fill 16 bits");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_survives_its_eight_bytes() {
+        let largest = Found { position: 31 * 511 * 254, weight: 31 * 254, rank: u16::MAX };
+        let word = Found { position: 0xFFFF, weight: 0, rank: 1 };
+        for (found, number) in [(Found::default(), 0), (largest, 8191), (word, 1)] {
+            let kept = Kept { found, number };
+            assert_eq!(Kept::from_bits(kept.to_bits()), kept);
+        }
+    }
+}

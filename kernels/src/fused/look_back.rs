@@ -1,0 +1,74 @@
+//! Where an event's hits begin, found while the events before it are still on their way: decoupled look-back.
+//!
+//! ```text
+//! state of a block:   nothing yet  →  its own hits  →  all hits up to and with it
+//!
+//! block 7 looks at    6: own 3   5: own 8   4: nothing yet …wait…   4: own 2   3: up to 40     ⇒  3 + 8 + 2 + 40 = 53
+//! ```
+//!
+//! Flag and number are one word, so that who sees the flag has the number: no fence is needed, relaxed atomics do.
+//! Blocks are numbered by ticket, in the order in which they begin: whom a block waits for is already running, or done.
+//! A warp looks at 32 blocks at a time.
+//!
+//! Sums stay at [`LIMIT`], which no batch may reach.
+
+use crate::block::{Block, FULL_MASK, GlobalMut, WARP_SIZE};
+use crate::primitives::prefix_sum::warp_inclusive;
+
+/// The number that is too large: 30 bits are left beside the flags.
+pub const LIMIT: u32 = (1 << 30) - 1;
+
+const OWN: u32 = 1 << 30;
+const UP_TO: u32 = 2 << 30;
+
+/// The ticket counter and the states of all blocks: `1 + blocks` words, zero before the launch.
+#[derive(Clone, Copy, Debug)]
+pub struct LookBack<'a>(pub GlobalMut<'a, u32>);
+
+impl LookBack<'_> {
+    /// The caller's ticket: 0 for the first block that asks. One thread of the block calls.
+    #[inline(always)]
+    pub fn ticket<B: Block>(&self, block: &B) -> u32 {
+        block.atomic_add(self.0, 0, 1)
+    }
+
+    /// Tells the blocks after the one with `ticket` how much is its own. One thread of the block calls.
+    #[inline(always)]
+    pub fn publish_own<B: Block>(&self, block: &B, ticket: u32, own: u32) {
+        // The first block knows that it is the first.
+        let state = if ticket == 0 { UP_TO } else { OWN };
+        block.atomic_store(self.0, 1 + ticket, state | own.min(LIMIT));
+    }
+
+    /// The sum of all blocks before; tells those after what it is with the caller's own. The lanes of one warp call,
+    /// after [`publish_own`](Self::publish_own).
+    #[inline(always)]
+    pub fn sum_before<B: Block>(&self, block: &B, ticket: u32, own: u32) -> u32 {
+        let lane = block.lane_id();
+        let mut sum = 0u32;
+        // Blocks that are still to be looked at: those with tickets below.
+        let mut end = ticket;
+        while end > 0 {
+            // Before the first block there is nothing, and that is known.
+            let state = if lane < end { block.atomic_load(self.0, end - lane) } else { UP_TO };
+            let last = block.ballot_sync(FULL_MASK, state & UP_TO != 0);
+            // The lanes up to the first that knows the sum of everything before it.
+            let wanted = last ^ last.wrapping_sub(1);
+            if block.ballot_sync(FULL_MASK, state == 0) & wanted != 0 {
+                block.pause();
+                continue;
+            }
+            let value = if wanted >> lane & 1 == 1 { state & LIMIT } else { 0 };
+            let total = warp_inclusive::<32, B>(block, value);
+            sum = sum.saturating_add(block.shuffle_idx_sync(FULL_MASK, total, WARP_SIZE - 1)).min(LIMIT);
+            if last != 0 {
+                break;
+            }
+            end -= WARP_SIZE;
+        }
+        if ticket > 0 && lane == 0 {
+            block.atomic_store(self.0, 1 + ticket, UP_TO | sum.saturating_add(own).min(LIMIT));
+        }
+        sum
+    }
+}

@@ -1,0 +1,129 @@
+//! Events with more clusters than are kept: clustered a second time, into the output.
+//!
+//! The event's own places in the output are its scratch: each cluster is put where its hit belongs by the static order,
+//! two words in two of the seven arrays. Groups in which the order is another one are sorted there, in place; then each
+//! place's hit is worked out and overwrites it. Nothing else is allocated, however busy the event is.
+
+use super::lanes::{Found, Sink};
+use super::repair::{is_before, warp_sort_in_place};
+use super::shared::FusedShared;
+use super::tables::LaneTables;
+use crate::block::{Block, FULL_MASK, WARP_SIZE};
+use crate::detector::BankVersion;
+use crate::hit::{HitArrays, Strip, ordered};
+
+/// The hits of an event that is not kept.
+pub(super) struct ScatteredHits<'a> {
+    pub version: BankVersion,
+    pub tables: &'a LaneTables<'a>,
+    pub flip_origin: f32,
+    pub shared: FusedShared,
+    pub hits: &'a HitArrays<'a>,
+    /// Where they begin.
+    pub base: u32,
+}
+
+impl<B: Block> Sink<B> for ScatteredHits<'_> {
+    const REPORTS: bool = false;
+
+    /// Takes the rank's next place; from its end on backwards where x falls with the strip number.
+    #[inline(always)]
+    fn take(&self, block: &B, found: Option<Found>) {
+        if let Some(found) = found {
+            let next = self.shared.places;
+            let place = if found.is_reversed() {
+                block.shared_atomic_add(next, found.rank(), u32::MAX) - 1
+            } else {
+                block.shared_atomic_add(next, found.rank(), 1)
+            };
+            self.store(block, place, found);
+        }
+    }
+}
+
+impl ScatteredHits<'_> {
+    /// Turns the places where ranks begin into the next places of the ranks: where the reversed ones end. All threads of
+    /// the block call, with barriers before and after.
+    #[inline(always)]
+    pub fn begin<B: Block>(&self, block: &B) {
+        let (places, n_ranks) = (self.shared.places, self.tables.n_ranks());
+        let mut chunk = 0;
+        while chunk < n_ranks {
+            let rank = chunk + block.thread();
+            let reversed = rank < n_ranks && self.tables.is_reversed(block, rank);
+            let end = if reversed { block.shared_load(places, rank + 1) } else { 0 };
+            // The ends are read before they are overwritten, as the next places of the ranks after.
+            block.sync_threads();
+            if reversed {
+                block.shared_store(places, rank, end);
+            }
+            // The next chunk looks at none of these: no barrier.
+            chunk += block.threads();
+        }
+    }
+
+    /// Puts the groups in order and writes the hits. All warps of the block call, with a barrier since the clusters were
+    /// placed; a warp a group.
+    #[inline(always)]
+    pub fn write<B: Block>(&self, block: &B) {
+        let starts = self.shared.group_starts;
+        let mut group = block.warp_id();
+        while group + 1 < starts.len() {
+            let (start, end) = (block.shared_load(starts, group), block.shared_load(starts, group + 1));
+            let mut inverted = 0;
+            let mut i = start + 1 + block.lane_id();
+            while block.ballot_sync(FULL_MASK, i < end) != 0 {
+                let falls = i < end && self.strip(block, i - 1).key() >= self.strip(block, i).key();
+                inverted |= block.ballot_sync(FULL_MASK, falls);
+                i += WARP_SIZE;
+            }
+            // All clusters of the group have been looked at before any is overwritten.
+            block.sync_warp(FULL_MASK);
+            if inverted != 0 {
+                warp_sort_in_place(block, end - start, |i, j| self.exchange(block, start + i, start + j));
+            }
+            let mut i = start + block.lane_id();
+            while i < end {
+                self.strip(block, i).store(block, self.hits, self.base + i);
+                i += WARP_SIZE;
+            }
+            group += block.warps();
+        }
+    }
+
+    /// Puts the clusters of two places in order.
+    #[inline(always)]
+    fn exchange<B: Block>(&self, block: &B, i: u32, j: u32) {
+        let (first, second) = (self.load(block, i), self.load(block, j));
+        let (a, b) = (self.strip_of(block, first), self.strip_of(block, second));
+        if is_before(b.key(), a.key(), || ordered(b.n) < ordered(a.n)) {
+            self.store(block, i, second);
+            self.store(block, j, first);
+        }
+    }
+
+    #[inline(always)]
+    fn store<B: Block>(&self, block: &B, place: u32, found: Found) {
+        let at = self.base + place;
+        block.store(self.hits.y_begin, at, f32::from_bits(found.position));
+        block.store(self.hits.id, at, found.weight << 16 | u32::from(found.rank));
+    }
+
+    #[inline(always)]
+    fn load<B: Block>(&self, block: &B, place: u32) -> Found {
+        let at = self.base + place;
+        let position = block.load_mut(self.hits.y_begin, at).to_bits();
+        let word = block.load_mut(self.hits.id, at);
+        Found { position, weight: word >> 16, rank: word as u16 }
+    }
+
+    #[inline(always)]
+    fn strip<B: Block>(&self, block: &B, place: u32) -> Strip {
+        self.strip_of(block, self.load(block, place))
+    }
+
+    #[inline(always)]
+    fn strip_of<B: Block>(&self, block: &B, found: Found) -> Strip {
+        self.tables.strip(block, self.version, found.rank(), found.position, found.weight, self.flip_origin)
+    }
+}

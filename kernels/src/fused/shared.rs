@@ -1,0 +1,102 @@
+//! The kernel's shared memory.
+//!
+//! Two parts are used twice: where the lists of banks and lanes were, the order of the clusters is put; where the
+//! event's bytes were, the sort keys of its hits.
+
+use super::tables::LaneTables;
+use crate::block::{Shared, SharedLayout};
+use crate::detector::{BankVersion, LANES_PER_BOARD};
+use crate::headers::{HeaderCounters, UtBanks, items_capacity};
+use crate::primitives::size_binning::SizeBins;
+
+/// How much of an event is kept in shared memory; what is beyond takes longer, and nothing else changes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Clusters, at most [`MAX_TILE`]. An event with more is clustered a second time, into the output.
+    pub tile: u32,
+    /// Bytes of the event (Allen layout), a multiple of 4. What is beyond is read in place.
+    pub stage: u32,
+}
+
+/// Most clusters that can be kept.
+pub const MAX_TILE: u32 = 8192;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FusedShared {
+    pub counters: HeaderCounters,
+    pub bins: Shared<u32>,
+    /// The block's event.
+    pub event: Shared<u32>,
+    /// Where the event's hits begin.
+    pub base: Shared<u32>,
+    pub next_item: Shared<u32>,
+    pub n_clusters: Shared<u32>,
+    /// Where each group begins, counted from the event's first hit, and where the last ends.
+    pub group_starts: Shared<u32>,
+    /// Clusters of each rank; then where each begins, and where the last ends.
+    pub places: Shared<u32>,
+    /// The clusters, in any order.
+    pub clusters: Shared<u64>,
+    pub banks: UtBanks,
+    /// The lanes (v5) or banks (v4) that have hits: item, and above it the rank with its flag (v5).
+    pub items: Shared<u32>,
+    /// In place of the two: which cluster comes at each place.
+    pub order: Shared<u16>,
+    pub stage: Shared<u32>,
+    /// In place of the stage: the sort key of the hit at each place.
+    pub keys: Shared<u64>,
+}
+
+impl FusedShared {
+    #[inline(always)]
+    const fn layout(version: BankVersion, n_boards: u32, n_groups: u32, room: Room) -> (Self, u32) {
+        let mut layout = SharedLayout::new();
+        let counters = HeaderCounters::layout(&mut layout, n_boards);
+        let bins = layout.array(SizeBins::COUNTERS);
+        let event = layout.array(1);
+        let base = layout.array(1);
+        let next_item = layout.array(1);
+        let n_clusters = layout.array(1);
+        let group_starts = layout.array(n_groups + 1);
+        let places = layout.array(n_boards * LANES_PER_BOARD as u32 + 1);
+        let clusters = layout.array(room.tile);
+
+        let mut later = layout;
+        let banks = UtBanks::layout(&mut layout, version, n_boards);
+        let items = layout.array(items_capacity(version, n_boards));
+        let order = later.array(room.tile);
+        let mut layout = layout.or(later);
+
+        let mut later = layout;
+        let stage = layout.array(room.stage / 4);
+        let keys = later.array(room.tile);
+        let shared = Self {
+            counters,
+            bins,
+            event,
+            base,
+            next_item,
+            n_clusters,
+            group_starts,
+            places,
+            clusters,
+            banks,
+            items,
+            order,
+            stage,
+            keys,
+        };
+        (shared, layout.or(later).bytes())
+    }
+
+    #[inline(always)]
+    pub const fn of(version: BankVersion, tables: &LaneTables<'_>, room: Room) -> Self {
+        Self::layout(version, tables.n_boards(), tables.n_groups(), room).0
+    }
+}
+
+/// Bytes of shared memory a block needs.
+pub const fn fused_shared_bytes(version: BankVersion, n_boards: u32, n_groups: u32, room: Room) -> u32 {
+    FusedShared::layout(version, n_boards, n_groups, room).1
+}

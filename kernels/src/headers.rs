@@ -1,0 +1,266 @@
+//! Holds every bank of an event against the policy (spec section 6): what each kernel that begins with raw banks does
+//! first.
+//!
+//! A block an event, a thread a bank, chunk by chunk in the order of the event: where the bank is, whether the batch
+//! contradicts itself there, which row of the policy table it meets, how many hits its lanes have. Rows that depend on
+//! the banks before need the order only so far: the first broken bank of a chunk by an atomic minimum, the place among
+//! the UT banks by a block scan. That a board was named before needs none at all: of all banks of a board, each but one
+//! repeats it, whichever is looked at first.
+//!
+//! What comes out, in shared memory: of each UT bank its payload and board, and the hits of its items. An *item* is a
+//! lane in v5, and a whole bank in v4, whose words belong to any of the board's lanes.
+
+use crate::bank::bytes::Bytes;
+use crate::bank::layout::{Bank, Batch, EventBanks};
+use crate::bank::{board_of, is_ut, v4, v5};
+use crate::block::{Block, FULL_MASK, Global, Shared, SharedLayout, WARP_SIZE};
+use crate::detector::BankVersion;
+use crate::primitives::prefix_sum::block_exclusive;
+use crate::report::{Count, N_COUNTS};
+use crate::switches::Switches;
+
+/// Items of a bank.
+#[inline(always)]
+pub const fn items_per_bank(version: BankVersion) -> u32 {
+    match version {
+        BankVersion::V4 => 1,
+        BankVersion::V5 => v5::LANES,
+    }
+}
+
+/// Items that an event can have with this many boards.
+#[inline(always)]
+pub const fn items_capacity(version: BankVersion, n_boards: u32) -> u32 {
+    n_boards * items_per_bank(version)
+}
+
+/// What is counted while the banks are looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct HeaderCounters {
+    /// For block scans.
+    pub warp_totals: Shared<u32>,
+    /// First bank of the event that is not there.
+    first_broken: Shared<u32>,
+    /// The event's counters.
+    pub report: Shared<u32>,
+    /// Boards named so far, a bit each.
+    boards_seen: Shared<u32>,
+}
+
+impl HeaderCounters {
+    /// The next part of the block's shared memory.
+    #[inline(always)]
+    pub const fn layout(layout: &mut SharedLayout, n_boards: u32) -> Self {
+        Self {
+            warp_totals: layout.array(WARP_SIZE),
+            first_broken: layout.array(1),
+            report: layout.array(N_COUNTS as u32),
+            boards_seen: layout.array(n_boards.div_ceil(32)),
+        }
+    }
+
+    /// Sets the counters to their start. All threads of the block call; a barrier must follow before anybody counts.
+    #[inline(always)]
+    pub fn clear<B: Block>(&self, block: &B) {
+        clear(block, self.report, 0);
+        clear(block, self.boards_seen, 0);
+        clear(block, self.first_broken, u32::MAX);
+    }
+
+    /// Adds to one of the event's counters.
+    #[inline(always)]
+    #[track_caller]
+    pub fn report<B: Block>(&self, block: &B, count: Count, n: u32) {
+        block.shared_atomic_add(self.report, count as u32, n);
+    }
+}
+
+/// The UT banks of an event.
+#[derive(Clone, Copy, Debug)]
+pub struct UtBanks {
+    /// Payload of each UT bank.
+    pub payloads: Shared<u32>,
+    /// Board of each UT bank.
+    pub boards: Shared<u16>,
+    /// Hits of each item of each UT bank.
+    pub n_hits: Shared<u16>,
+}
+
+impl UtBanks {
+    /// The next part of the block's shared memory.
+    #[inline(always)]
+    pub const fn layout(layout: &mut SharedLayout, version: BankVersion, n_boards: u32) -> Self {
+        Self {
+            payloads: layout.array(n_boards),
+            boards: layout.array(n_boards),
+            n_hits: layout.array(items_capacity(version, n_boards)),
+        }
+    }
+}
+
+/// What the banks are held against, and where the result goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Headers<'a, R> {
+    /// Format and layout.
+    pub switches: Switches,
+    /// The batch.
+    pub batch: &'a Batch<'a>,
+    /// The bytes of the batch.
+    pub raw: R,
+    /// Board → strips of a hybrid; 0: no such board. Its length is the number of boards.
+    pub strips_per_hybrid: Global<'a, u32>,
+    /// Set to their start.
+    pub counters: HeaderCounters,
+    /// Where the UT banks are noted.
+    pub banks: UtBanks,
+}
+
+impl<R> Headers<'_, R> {
+    /// Looks at all banks of `event`; without one, the event is broken. All threads of the block call. Gives the number
+    /// of UT banks that have items, decoded or not; a barrier must follow before anybody looks at them.
+    #[inline(always)]
+    pub fn classify<B: Block>(&self, block: &B, event: Option<EventBanks>) -> u32
+    where
+        R: Bytes<B>,
+    {
+        let Some(event) = event else {
+            if block.thread() == 0 {
+                self.counters.report(block, Count::BrokenEvent, 1);
+            }
+            return 0;
+        };
+        let n_boards = self.strips_per_hybrid.len();
+        let first_broken = self.counters.first_broken;
+        let mut chunk = 0;
+        let mut ut_banks = 0;
+        // `chunk` and everything else that the loop depends on is the same for all threads.
+        while chunk < event.n_banks {
+            let i = chunk + block.thread();
+            let bank = if i < event.n_banks {
+                self.batch.bank(block, self.raw, self.switches.layout, &event, i)
+            } else {
+                None
+            };
+            if i < event.n_banks && bank.is_none() {
+                block.shared_atomic_min(first_broken, 0, i);
+            }
+            // Every bank of the chunk looked at before the first broken one is known.
+            block.sync_threads();
+            let end = block.shared_load(first_broken, 0).min(event.n_banks);
+            let bank = if i < end { bank } else { None };
+            let is_ut_bank = bank.is_some_and(|bank| is_ut(bank.kind));
+            let (before, in_chunk) = block_exclusive(block, self.counters.warp_totals, u32::from(is_ut_bank));
+            let place = ut_banks + before;
+            let mut decoded = false;
+            if let Some(bank) = bank {
+                if !is_ut_bank {
+                    self.counters.report(block, Count::OtherTypes, 1);
+                } else if place >= n_boards {
+                    self.counters.report(block, Count::SurplusBanks, 1);
+                } else {
+                    decoded = self.note(block, place, &bank);
+                }
+            }
+            let decoded = block.ballot_sync(FULL_MASK, decoded);
+            if block.lane_id() == 0 && decoded != 0 {
+                self.counters.report(block, Count::Banks, decoded.count_ones());
+            }
+            ut_banks = ut_banks.saturating_add(in_chunk);
+            if end < event.n_banks && end < chunk.saturating_add(block.threads()) {
+                if block.thread() == 0 {
+                    self.counters.report(block, Count::BrokenEvent, 1);
+                }
+                break;
+            }
+            chunk = chunk.saturating_add(block.threads());
+        }
+        ut_banks.min(n_boards)
+    }
+
+    /// The rows of the policy table from `wrong_version` on. Notes the bank's items at `place`, which is below the number
+    /// of boards; gives whether the bank is decoded.
+    #[inline(always)]
+    fn note<B: Block>(&self, block: &B, place: u32, bank: &Bank) -> bool
+    where
+        R: Bytes<B>,
+    {
+        let n_hits = self.banks.n_hits;
+        let nothing = || {
+            // Nobody looks at the board and payload of a bank without hits.
+            let items = items_per_bank(self.switches.version);
+            for item in 0..items {
+                block.shared_store(n_hits, place * items + item, 0);
+            }
+        };
+        match self.examine(block, place, bank) {
+            Ok(items) => {
+                match items {
+                    Items::Lanes(counts) => {
+                        for lane in 0..v5::LANES {
+                            block.shared_store(n_hits, place * v5::LANES + lane, counts.of(lane) as u16);
+                        }
+                    }
+                    Items::Words(n) => block.shared_store(n_hits, place, n as u16),
+                    Items::Nothing => nothing(),
+                }
+                true
+            }
+            Err(trouble) => {
+                nothing();
+                self.counters.report(block, trouble, 1);
+                false
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn examine<B: Block>(&self, block: &B, place: u32, bank: &Bank) -> Result<Items, Count>
+    where
+        R: Bytes<B>,
+    {
+        if bank.version.is_some_and(|version| version != self.switches.version.byte()) {
+            return Err(Count::WrongVersion);
+        }
+        let board = board_of(bank.source_id).unwrap_or(u32::MAX);
+        if board >= self.strips_per_hybrid.len() || block.load(self.strips_per_hybrid, board) == 0 {
+            return Err(Count::UnknownBoard);
+        }
+        let bit = 1 << (board % 32);
+        if block.shared_atomic_or(self.counters.boards_seen, board / 32, bit) & bit != 0 {
+            self.counters.report(block, Count::RepeatedBoard, 1);
+        }
+        block.shared_store(self.banks.boards, place, board as u16);
+        block.shared_store(self.banks.payloads, place, bank.payload);
+        match self.switches.version {
+            BankVersion::V4 => match v4::n_words(block, self.raw, bank.payload, bank.size) {
+                Some(n) => Ok(Items::Words(n)),
+                None => Err(Count::Truncated),
+            },
+            BankVersion::V5 => match v5::header(block, self.raw, bank.payload, bank.size) {
+                v5::Header::Hits(counts) => Ok(Items::Lanes(counts)),
+                v5::Header::Empty => Ok(Items::Nothing),
+                v5::Header::Short => Err(Count::Short),
+                v5::Header::Bad => Err(Count::BadHeader),
+                v5::Header::Truncated => Err(Count::Truncated),
+            },
+        }
+    }
+}
+
+/// What a decodable bank holds.
+#[derive(Clone, Copy)]
+enum Items {
+    Lanes(v5::Counts),
+    Words(u32),
+    Nothing,
+}
+
+/// Sets every element to `value`, all threads together.
+#[inline(always)]
+pub fn clear<B: Block>(block: &B, array: Shared<u32>, value: u32) {
+    let mut i = block.thread();
+    while i < array.len() {
+        block.shared_store(array, i, value);
+        i += block.threads();
+    }
+}
