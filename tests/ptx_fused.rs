@@ -3,11 +3,13 @@
 //! Arguments are laid out here as a GPU backend lays them out. Blocks run one after the other, in turned orders: whom a
 //! block looks back at has ended. What happens while blocks wait for each other is the executor's to test.
 
+#[path = "ptx_machine/bytes.rs"]
+mod ptx_bytes;
 mod ptx_machine;
 mod suite;
 
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use ptx_machine::decoder::bytes_of;
+use ptx_bytes::bytes_of;
 use ptx_machine::{Launch, Memory, Program};
 use suite::backends::decode;
 use suite::data::{Real, rows};
@@ -109,7 +111,7 @@ fn run(
         flip_origin: options.flip.origin(),
         room: params.fused_room(),
     };
-    let mut launch = |memory: &mut Memory, kernel: Kernel, over_events: bool, arguments: &[Vec<u8>]| {
+    let launch = |memory: &mut Memory, kernel: Kernel, over_events: bool, arguments: &[Vec<u8>]| {
         let shape = if over_events { plan.shape_over_events(kernel) } else { plan.shape(kernel) };
         let launch = Launch { grid: shape.grid, block: shape.block, shared_bytes: shape.shared_bytes, turn };
         program.launch(memory, &kernel.entry(unit.name), launch, arguments);

@@ -91,7 +91,7 @@ impl Backend {
                 return Err(DecodeError::Device { backend: "cuda", message });
             }
             Self::Cuda => {
-                let config = CudaConfig { launch: knobs.launch, ..CudaConfig::default() };
+                let config = CudaConfig::of(knobs);
                 Box::new(CudaDecoder::new(tables, options, config)?)
             }
         })

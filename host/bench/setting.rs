@@ -206,7 +206,7 @@ impl Setting {
             let decoder = || backend.decoder_with(tables, options, &self.knobs);
             return Variant::cold(sample, tables, self.threads, decoder, expected);
         }
-        let config = CudaConfig { launch: self.knobs.launch, ..CudaConfig::default() };
+        let config = CudaConfig::of(&self.knobs);
         OnGpu { sample, tables, options, config: &config, streams: self.threads }.variant(mode, expected)
     }
 

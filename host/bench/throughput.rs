@@ -192,7 +192,7 @@ pub fn run(
     let (mut variants, mut contestants) = (Vec::new(), Vec::new());
     for sample in samples {
         if backend == Backend::Cuda {
-            let config = CudaConfig { launch: knobs.launch, ..CudaConfig::default() };
+            let config = CudaConfig::of(&knobs);
             let gpu = OnGpu { sample, tables, options, config: &config, streams: threads };
             for variant in gpu.modes(Some(expected))?.map_err(wrong)? {
                 variants.push(variant.warmed()?);
