@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::hint::black_box;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -69,6 +70,9 @@ fn decoders(c: &mut Criterion) {
             if version == BankVersion::V5 {
                 let strips = DecodeOptions { clustering: false, ..plain };
                 run(c, &format!("{name} without clustering"), &mut make(strips), &tables, &allen);
+                let four = NonZeroU32::new(4).expect("not 0");
+                let short = DecodeOptions { max_cluster_size: four, ..plain };
+                run(c, &format!("{name} clusters of at most 4"), &mut make(short), &tables, &allen);
             }
         }
         run(c, &format!("{} reference", version.name()), &mut ReferenceDecoder::new(&tables, plain), &tables, &allen);

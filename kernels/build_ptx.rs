@@ -12,7 +12,17 @@ use std::process::Command;
 
 /// The files of `kernels/ptx`, without `.ptx`; each is compiled with `--cfg ptx_unit="…"` and stands on its own, so
 /// that a decoder loads the kernels of its own format and layout and no others.
-pub const UNITS: [&str; 5] = ["v4_allen", "v4_mep", "v5_allen", "v5_mep", "v5_allen_ladder"];
+pub const UNITS: [&str; 9] = [
+    "v4_allen",
+    "v4_mep",
+    "v5_allen",
+    "v5_mep",
+    "v5_allen_ladder",
+    "v4_allen_fused",
+    "v4_mep_fused",
+    "v5_allen_fused",
+    "v5_mep_fused",
+];
 
 /// Oldest architecture that has all the collectives in use (`redux.sync`); the driver compiles on from here.
 pub const TARGET: &str = "sm_80";

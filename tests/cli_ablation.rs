@@ -26,8 +26,10 @@ fn count(report: &Value, rung: usize, metric: &str) -> f64 {
 fn the_ladder_shows_the_merge_requests_steps_with_its_figures() {
     let output = tool(&FEW).assert().success().stdout(contains("registers")).stdout(contains("195834"));
     let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
-    let rungs =
+    let allen =
         ["board-table", "flat-map", "zero-suppression", "warp-atomics", "binned", "narrow-sums", "opportunistic"];
+    let one_launch = ["one-launch", "look-back", "clusters-kept", "bytes-staged"];
+    let rungs = allen.into_iter().chain(one_launch);
     for rung in rungs {
         let lines = text.lines().filter(|line| line.split_whitespace().next() == Some(rung)).count();
         assert_eq!(lines, 2, "{rung}: one line of counts, one of registers\n{text}");
@@ -45,9 +47,13 @@ fn counts_are_the_same_every_time_and_show_what_each_step_does() {
     let lanes = report["rungs"][3]["work"]["lanes_per_atomic"].as_f64().unwrap();
     assert!(lanes > 1.0, "{lanes}");
     assert_eq!(report["rungs"][2]["work"]["lanes_per_atomic"], 1.0);
-    for rung in report["rungs"].as_array().unwrap() {
+    let traffic = |rung: usize| report["rungs"][rung]["work"]["traffic"].as_f64().unwrap();
+    assert!((7..11).all(|rung| traffic(rung) < traffic(rung - 1)), "each step to the one launch moves less");
+    assert!(1.0 < traffic(10) && traffic(10) < 1.15, "little more than what goes in and comes out: {}", traffic(10));
+    assert!(of(10, "table_sectors") > 0.0 && of(10, "barriers") < of(6, "barriers"));
+    for (rung, n_kernels) in report["rungs"].as_array().unwrap().iter().zip([7, 7, 7, 7, 7, 7, 7, 4, 1, 1, 1]) {
         let resources = rung["resources"].as_array().unwrap();
-        assert_eq!(resources.len(), 7, "{rung}");
+        assert_eq!(resources.len(), n_kernels, "{rung}");
         assert!(resources.iter().all(|of| of["registers"].as_u64().unwrap() > 0));
         let total: f64 = rung["work"]["per_event"].as_array().unwrap()[0][1].as_f64().unwrap();
         let kernels = rung["work"]["kernels"].as_array().unwrap();

@@ -220,6 +220,12 @@ fn a_report_has_the_best_configuration_and_the_verdict() {
     let best = format!("block={}", evidence.chosen.config.0[0]);
     assert!(html.contains(&best) && html.contains(&evidence.verdict), "{html}");
     assert!(json.contains(&best) && json.contains(&evidence.verdict), "{json}");
+    // The final rounds with their intervals, on the page and beside it.
+    let decisions = std::fs::read_to_string(folder.join("run-1-decisions.csv")).unwrap();
+    assert!(html.contains("<h2>Decisions</h2>") && html.contains("Intervals of the candidates"), "{html}");
+    assert!(decisions.lines().count() > 1 && decisions.contains(",candidate,"), "{decisions}");
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["report"]["decisions"][0]["candidates"].as_array().map(Vec::len), Some(1), "{json}");
     assert_eq!(csv.lines().count(), measured + 1, "{csv}");
     // What cannot be written is said; the run is kept all the same.
     std::fs::write(place.path("file"), "").unwrap();

@@ -177,6 +177,15 @@ fn a_group_with_thousands_of_hits_is_sorted() {
         .map(|board| suite::events::Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() })
         .collect();
     let batch = allen_batch(&[event.clone(), event]);
+    // Kept and sorted by counting; then scattered and sorted in place.
+    for tile in [4096, 64] {
+        let mut launch = LaunchParams::default();
+        launch.set("fused.tile", tile).expect("valid");
+        launch.set("fused.stage", 1024).expect("valid");
+        let config =
+            EmulatedConfig { pipeline: Pipeline::Fused, launch, schedule_seed: 3, ..EmulatedConfig::default() };
+        compare(&tables, DecodeOptions::default(), config, batch.view()).unwrap();
+    }
     for run in [32, 4096] {
         let mut launch = LaunchParams::default();
         launch.set("sort.run", run).expect("valid");
@@ -218,9 +227,13 @@ fn hits_with_equal_keys_come_out_in_one_order() {
             continue;
         }
         n_boards += 1;
-        for seed in 0..4 {
-            let config = EmulatedConfig { schedule_seed: seed, ..EmulatedConfig::default() };
-            compare(&tables, options, config, batch.view()).unwrap();
+        for (seed, tile) in [(0, 0), (1, 4096), (2, 0), (3, 4096)] {
+            for pipeline in Pipeline::ALL {
+                let mut launch = LaunchParams::default();
+                launch.set("fused.tile", tile).expect("valid");
+                let config = EmulatedConfig { pipeline, launch, schedule_seed: seed, ..EmulatedConfig::default() };
+                compare(&tables, options, config, batch.view()).unwrap();
+            }
         }
         if n_boards == 3 {
             return;
@@ -258,7 +271,10 @@ fn a_batch_that_is_cut_anywhere_is_decoded_as_the_reference_does() {
             empty.raw.truncate(4);
             cuts.push(empty);
             for cut in cuts {
-                compare(&tables, DecodeOptions::default(), EmulatedConfig::default(), cut.view()).unwrap();
+                for pipeline in Pipeline::ALL {
+                    let config = EmulatedConfig { pipeline, ..EmulatedConfig::default() };
+                    compare(&tables, DecodeOptions::default(), config, cut.view()).unwrap();
+                }
             }
         }
     }
@@ -272,7 +288,8 @@ fn a_violation_in_a_kernel_is_an_error_of_the_decoder() {
     let payload = v5_payload(&std::array::from_fn(|_| vec![(100, 9)]));
     let bank = |board| suite::events::Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() };
     let batch = allen_batch(&[(0..216).map(bank).collect()]);
-    let mut decoder = emulated(&tables, DecodeOptions::default(), EmulatedConfig::default());
+    let config = EmulatedConfig { pipeline: Pipeline::Allen, ..EmulatedConfig::default() };
+    let mut decoder = emulated(&tables, DecodeOptions::default(), config);
     let mut hits = UtHits::with_capacity(1, tables.n_groups, batch.raw.len());
     let result =
         ut_decoding::Decoder::decode(&mut decoder, batch.view(), &mut hits, &mut ut_decoding::BatchReport::new());

@@ -104,7 +104,34 @@ fn in_source(kernel: Kernel, switches: Switches) -> Collectives {
         }
         Kernel::FindPermutation => WARP_BARRIER + WARP_BARRIER, // runs sorted; a pass of merging
         Kernel::CompressAndMakeKeys | Kernel::DecodeInOrder => NONE,
+        Kernel::CountClusters => clusters_counted(switches),
+        Kernel::Fused => {
+            let look_back = 2 * BALLOT + warp_inclusive(32) + SHUFFLE;
+            let repair = BARRIER + 2 * BALLOT;
+            let again = BARRIER + cluster_loop() + BARRIER; // reversed ranks turned; clusters placed
+            BARRIER // the event is known
+                + clusters_counted(switches)
+                + block_exclusive() + BARRIER // ranks placed
+                + look_back + BARRIER
+                + repair
+                + again + 2 * BALLOT + WARP_BARRIER + WARP_BARRIER // groups looked at; sorted
+        }
     }
+}
+
+/// The loop over the lanes of the one launch, without what the clusters are done with.
+fn cluster_loop() -> Collectives {
+    BARRIER + SHUFFLE + BALLOT
+}
+
+/// What both kernels of the one launch begin with.
+fn clusters_counted(switches: Switches) -> Collectives {
+    BARRIER // bytes staged
+        + BARRIER + block_exclusive() + BALLOT // a chunk of banks
+        + 3 * BARRIER + 2 * increment(switches) + warp_exclusive(16) // the list
+        + cluster_loop() + BALLOT + SHUFFLE // kept in the order in which they come
+        + 2 * REDUX
+        + BARRIER
 }
 
 /// Every entry point that must be there: its module, kernel, name and switches.
@@ -112,18 +139,22 @@ fn shipped() -> Vec<(Unit, Kernel, String, Switches)> {
     let mut all = Vec::new();
     for unit in Unit::PRODUCTION {
         let switches = Switches::production(unit.version, unit.layout);
-        all.extend(Kernel::ALL.map(|kernel| (unit, kernel, kernel.entry(unit.name), switches)));
+        all.extend(Kernel::ALLEN.map(|kernel| (unit, kernel, kernel.entry(unit.name), switches)));
         let (kernel, bins8) = (Kernel::CountHits, Switches { bins: 8, ..switches });
         all.push((unit, kernel, kernel.entry(&unit.bins8()), bins8));
     }
     let ladder = Switches::ladder(BankVersion::V5, BatchLayout::Allen);
     for (rung, (_, switches)) in ladder.into_iter().enumerate() {
         let variant = format!("v5_allen__rung{rung}");
-        all.extend(Kernel::ALL.map(|kernel| (Unit::LADDER, kernel, kernel.entry(&variant), switches)));
+        all.extend(Kernel::ALLEN.map(|kernel| (Unit::LADDER, kernel, kernel.entry(&variant), switches)));
     }
     let kernel = Kernel::ClusterAndPredecode;
     let wide = Switches { narrow_sums: false, ..Switches::production(BankVersion::V5, BatchLayout::Allen) };
     all.push((Unit::LADDER, kernel, kernel.entry(Unit::WIDE), wide));
+    for unit in Unit::FUSED {
+        let switches = Switches::production(unit.version, unit.layout);
+        all.extend(Kernel::FUSED.map(|kernel| (unit, kernel, kernel.entry(unit.name), switches)));
+    }
     all
 }
 
@@ -235,7 +266,7 @@ fn nothing_is_called_nor_local_nor_generic_and_floats_are_the_cpus() {
 #[test]
 fn the_last_rung_of_the_ladder_is_production() {
     let production = Unit::production(BankVersion::V5, BatchLayout::Allen);
-    for kernel in Kernel::ALL {
+    for kernel in Kernel::ALLEN {
         let body = |unit: Unit, variant: &str| {
             let entry = kernel.entry(variant);
             let found = entries(unit.text).into_iter().find(|(name, _)| *name == entry).unwrap().1;
@@ -347,10 +378,10 @@ fn the_assembler_says_what_is_committed() {
         return eprintln!("skipped: the figures are of ptxas {}; here is {version}", committed.ptxas);
     }
     // One module is enough to see that the figures belong to the PTX; the build compares all.
-    let unit = Unit::production(BankVersion::V5, BatchLayout::Allen);
+    let unit = Unit::fused(BankVersion::V5, BatchLayout::Allen);
     for arch in ARCHS {
         let measured = ptxas.assemble(unit.text, arch, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-        assert_eq!(measured.len(), Kernel::ALL.len() + 1);
+        assert_eq!(measured.len(), unit.kernels().len());
         for usage in measured {
             let (kernel, variant) = Kernel::of_entry(&usage.kernel).unwrap();
             let expected = committed.of(kernel, variant, arch).unwrap();
@@ -365,6 +396,7 @@ fn the_assembler_says_what_is_committed() {
 #[cfg(feature = "cli")]
 mod command {
     use serde_json::Value;
+    use ut_decoding::backend::launch::LaunchParams;
     use ut_decoding::backend::ptx::{Kernel, Resources};
 
     fn ut_decode() -> assert_cmd::Command {
@@ -377,12 +409,13 @@ mod command {
         let value: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
         let rows = value["kernels"].as_array().unwrap();
         // All kernels, the counting one twice, the clustering one with 32-bit sums beside it.
-        assert_eq!(rows.len(), Kernel::ALL.len() + 2);
+        assert_eq!(rows.len(), Kernel::ALLEN.len() + 2);
         let committed = Resources::committed().unwrap();
         let expected = committed.of(Kernel::ClusterAndPredecode, "v5_allen", "sm_86").unwrap();
         let row = rows.iter().find(|row| row["kernel"] == expected.kernel.as_str()).unwrap();
         assert_eq!(row["registers"], expected.registers);
-        let shared = Kernel::ClusterAndPredecode.shared_bytes(ut_kernels::detector::BankVersion::V5, 216, 84);
+        let room = LaunchParams::default().fused_room();
+        let shared = Kernel::ClusterAndPredecode.shared_bytes(ut_kernels::detector::BankVersion::V5, 216, 84, room);
         assert_eq!(row["dynamic_shared"], shared);
         let of_128 = row["occupancy"].as_array().unwrap().iter().find(|o| o["threads"] == 128).unwrap();
         assert_eq!(of_128["blocks"], expected.occupancy(128, shared).unwrap().blocks);
@@ -393,9 +426,16 @@ mod command {
     fn every_module_and_every_rung_can_be_shown() {
         let output = ut_decode().args(["kernels", "--unit", "all"]).assert().success();
         let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
-        for what in
-            ["v4_allen (240 boards", "v5_mep (216 boards", "(rung0)", "(rung6)", "(32-bit sums)", "sm_80", "sm_90"]
-        {
+        for what in [
+            "v4_allen (240 boards",
+            "v5_mep (216 boards",
+            "v5_allen_fused (216 boards",
+            "(rung0)",
+            "(rung6)",
+            "(32-bit sums)",
+            "sm_80",
+            "sm_90",
+        ] {
             assert!(text.contains(what), "{what}");
         }
     }

@@ -115,5 +115,56 @@ fn on_line_tuning_works_with_a_store_that_cannot_be_used_and_says_so() {
     online(&["--untuned"]).stderr(predicate::str::is_empty());
     let elsewhere = directory.path().join("other.sqlite");
     online(&["--tune-db", elsewhere.to_str().unwrap()]).stderr(predicate::str::is_empty());
-    tool().args(["throughput", "--untuned"]).assert().code(2);
+}
+
+/// A script that says what `throughput --json -` would say.
+#[cfg(unix)]
+fn build(directory: &tempfile::TempDir, name: &str, rate: f64, more: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = directory.path().join(name);
+    let json = format!("{{\"hits_per_event\": 10.0, \"events_per_second\": {{\"median\": {rate}}}{more}}}");
+    std::fs::write(&path, format!("#!/bin/sh\necho '{json}'\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[cfg(unix)]
+#[test]
+fn a_build_that_decodes_other_bits_is_never_promoted_however_fast() {
+    let directory = tempfile::tempdir().unwrap();
+    let build = |name: &str, rate: f64, more: &str| build(&directory, name, rate, more);
+    let old = build("old", 100.0, ", \"digest\": \"00ff\"");
+    let compare = |b: &PathBuf| {
+        let mut tool = tool();
+        tool.arg("compare").args([&old, b]).args(["--looks", "4", "--others", "100"]).assert()
+    };
+    let faster = build("faster", 110.0, ", \"digest\": \"00ff\"");
+    compare(&faster)
+        .code(0)
+        .stdout(predicate::str::contains("the same bits").and(predicate::str::contains("B is better")));
+    let other = build("other", 200.0, ", \"digest\": \"00fe\"");
+    compare(&other).code(6).stderr(predicate::str::contains("their digest is 00fe, there 00ff"));
+    let fewer = build("fewer", 200.0, ", \"digest\": \"00ff\", \"hits_per_event\": 9.0");
+    compare(&fewer).code(6).stderr(predicate::str::contains("9 hits an event, but 10 with"));
+    let silent = build("silent", 110.0, "");
+    compare(&silent).code(0).stdout(predicate::str::contains("only the number of hits was compared"));
+    let broken = build("broken", 110.0, "");
+    std::fs::write(&broken, "#!/bin/sh\nexit 3\n").unwrap();
+    compare(&broken).code(1);
+}
+
+#[test]
+fn the_digest_of_what_was_decoded_depends_on_the_events_alone() {
+    let digest = |more: &[&str]| {
+        let mut tool = tool();
+        tool.args(["throughput", "--duration", "0", "--profile", "pp-low", "--events", "30", "--threads", "1"]);
+        let run = tool.args(more).args(["--json", "-"]).assert().code(0);
+        let value: serde_json::Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+        value["digest"].as_str().unwrap().to_owned()
+    };
+    let cpu = digest(&[]);
+    assert_eq!(cpu.len(), 16);
+    assert_eq!(digest(&["--batch", "7"]), cpu);
+    assert_eq!(digest(&["--backend", "reference"]), cpu);
+    assert_ne!(digest(&["--no-clustering"]), cpu);
 }

@@ -165,7 +165,8 @@ fn after_convergence_few_launches_are_off_the_optimum_and_the_regret_is_small() 
 fn a_step_of_the_workload_is_recovered_from_within_twice_the_first_tuning() {
     for noise in [Noise::Normal(0.001), Noise::Normal(0.02), Noise::Spikes, Noise::TwoModes, Noise::Wandering] {
         let mut worst = 0.0_f64;
-        for seed in 0..seeds() {
+        // With seed 16 two of the samples of the configuration in use are spikes, which hides no drift.
+        for seed in (0..seeds()).chain([16]) {
             let mut machine = Machine::new((5, 2), noise, seed % 4, seed);
             let tuner = Tuner::new(eight_by_eight(), 0, Options { seed, ..Options::default() }).unwrap();
             let mut worker = tuner.worker();

@@ -82,7 +82,8 @@ impl Backend {
             Self::Reference => Box::new(ReferenceDecoder::new(tables, options)),
             Self::Cpu => Box::new(CpuDecoder::new(tables, options, knobs.cpu)?),
             Self::Emulated => {
-                let config = EmulatedConfig { launch: knobs.launch, ..EmulatedConfig::default() };
+                let Knobs { launch, pipeline, .. } = *knobs;
+                let config = EmulatedConfig { launch, pipeline, ..EmulatedConfig::default() };
                 Box::new(EmulatedDecoder::new(tables, options, config)?)
             }
             Self::Cuda => {

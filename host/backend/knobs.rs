@@ -3,9 +3,9 @@
 //! A knob is called `place.knob`: `cpu.chunk`, `cluster.block_x`. Which knobs there are depends on the backend; the device
 //! kernels' are those of [`launch`](super::launch).
 
-use super::Backend;
 use super::cpu::{CpuConfig, Simd};
 use super::launch::{KNOBS, Knob, LaunchParamError, LaunchParams};
+use super::{Backend, Pipeline};
 
 /// Names of the values of `cpu.simd`, in the order of [`SIMD`].
 const SIMD_NAMES: [&str; 4] = ["auto", "scalar", "avx2", "avx512"];
@@ -75,6 +75,8 @@ pub struct Knobs {
     pub launch: LaunchParams,
     /// Of a GPU: most registers of a thread, 0 for no limit.
     pub registers: u32,
+    /// Which kernels `emulated` and a GPU run.
+    pub pipeline: Pipeline,
 }
 
 impl Default for Knobs {
@@ -84,6 +86,7 @@ impl Default for Knobs {
             cpu: CpuConfig { threads: 1, ..CpuConfig::default() },
             launch: LaunchParams::default(),
             registers: REGISTERS.default,
+            pipeline: Pipeline::default(),
         }
     }
 }

@@ -208,8 +208,20 @@ impl Plan {
                 (blocks_of_warps(self.counters, x), (x, 1))
             }
             Kernel::DecodeInOrder => (self.events, (params.decode_block_x(), 1)),
+            Kernel::CountClusters | Kernel::Fused => (self.events, (params.fused_block_x(), 1)),
         };
-        Shape { grid, block, shared_bytes: kernel.shared_bytes(self.version, self.n_boards, self.n_groups) }
+        self.shape_of(kernel, grid, block)
+    }
+
+    /// How a prefix-sum kernel is launched over a count an event.
+    pub const fn shape_over_events(&self, kernel: Kernel) -> Shape {
+        let x = self.params.scan_block_x();
+        self.shape_of(kernel, tiles(self.events, x), (x, 1))
+    }
+
+    const fn shape_of(&self, kernel: Kernel, grid: u32, block: (u32, u32)) -> Shape {
+        let room = self.params.fused_room();
+        Shape { grid, block, shared_bytes: kernel.shared_bytes(self.version, self.n_boards, self.n_groups, room) }
     }
 }
 
@@ -223,6 +235,8 @@ mod tests {
     use ut_kernels::compress_and_make_keys::GroupRanges;
     use ut_kernels::count_hits::CountOutput;
     use ut_kernels::decode_in_order::DecodeInput;
+    use ut_kernels::fused::tables::LaneTables;
+    use ut_kernels::fused::{FusedOptions, FusedOutput};
     use ut_kernels::hit::HitArrays;
 
     fn tables() -> DeviceTables {
@@ -238,7 +252,14 @@ mod tests {
             let plan = Plan::new(&tables, LaunchParams::default(), n_events);
             assert_eq!(plan.counters as usize, n_events * tables.n_groups as usize);
             assert_eq!(plan.items, n_events * items_capacity(tables.version, tables.n_boards()) as usize);
-            for kernel in [Kernel::CountHits, Kernel::ClusterAndPredecode, Kernel::DecodeInOrder] {
+            let a_block_an_event = [
+                Kernel::CountHits,
+                Kernel::ClusterAndPredecode,
+                Kernel::DecodeInOrder,
+                Kernel::CountClusters,
+                Kernel::Fused,
+            ];
+            for kernel in a_block_an_event {
                 assert_eq!(plan.shape(kernel).grid as usize, n_events, "{kernel:?}");
             }
             for kernel in [Kernel::PrefixSumTiles, Kernel::PrefixSumOffsets] {
@@ -283,5 +304,7 @@ mod tests {
         assert_eq!((size_of::<ClusterInput<'_>>(), size_of::<ClusterOutput<'_>>()), (4 * 16, 4 * 16));
         assert_eq!((size_of::<GroupRanges<'_>>(), size_of::<DecodeInput<'_>>()), (3 * 16, 3 * 16));
         assert_eq!(size_of::<HitArrays<'_>>(), 7 * 16);
+        assert_eq!((size_of::<FusedOptions>(), size_of::<LaneTables<'_>>()), (20, 10 * 16));
+        assert_eq!(size_of::<FusedOutput<'_>>(), 12 * 16);
     }
 }

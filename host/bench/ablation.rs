@@ -1,6 +1,7 @@
 //! The ladder of Allen merge request !1663: what each optimisation is worth, each on top of the one before.
 //!
-//! On a GPU the rungs are timed in interleaved rounds. Without one the executor counts their work; the figures of the
+//! Beyond its last step, four more lead to the kernel that does everything in one launch. On a GPU the rungs of the
+//! merge request are timed in interleaved rounds. Without one the executor counts their work; the figures of the
 //! merge request stand beside it.
 
 use std::time::Duration;
@@ -17,7 +18,8 @@ use super::{Change, Spread};
 use crate::backend::cuda::CudaConfig;
 use crate::backend::emulated::EmulatedConfig;
 use crate::backend::launch::LaunchParams;
-use crate::backend::{DecodeError, DecodeOptions};
+use crate::backend::ptx::{Kernel, Unit};
+use crate::backend::{DecodeError, DecodeOptions, Pipeline};
 use crate::detector::{BankVersion, DetectorTables};
 use crate::input::Layout;
 
@@ -99,8 +101,11 @@ pub struct CountedWork {
     /// Lanes that took part in a collective, in the mean.
     pub lanes_per_collective: f64,
     /// Lanes that an atomic served, in the mean: the atomics that the same rung needs when each lane has its own, over
-    /// those that it needs.
-    pub lanes_per_atomic: f64,
+    /// those that it needs. `None` for the one launch, which cannot do without.
+    pub lanes_per_atomic: Option<f64>,
+    /// Bytes that move between global memory and the multiprocessors, over the bytes in and out; without the tables that
+    /// all events share.
+    pub traffic: f64,
     /// `per_event` kernel by kernel.
     pub kernels: Vec<(String, Vec<(String, f64)>)>,
 }
@@ -196,6 +201,28 @@ impl Ladder<'_> {
         Switches::ladder(self.tables.boards.version, self.layout())
     }
 
+    /// The steps from the last rung of the seven launches to the one: what is kept in shared memory, and whether the
+    /// hits of each event are counted by a launch before.
+    fn fused_rungs(&self) -> [(&'static str, LaunchParams); 4] {
+        let with = |settings: &[(&str, u32)]| {
+            let mut launch = self.launch;
+            for (name, value) in settings {
+                // Valid: a knob's own smallest or largest value.
+                let _ = launch.set(name, *value);
+            }
+            launch
+        };
+        [
+            ("one-launch", with(&[("fused.tile", 0), ("fused.stage", 0), ("fused.count_first", 1)])),
+            ("look-back", with(&[("fused.tile", 0), ("fused.stage", 0), ("fused.count_first", 0)])),
+            ("clusters-kept", with(&[("fused.stage", 0), ("fused.count_first", 0)])),
+            ("bytes-staged", with(&[("fused.count_first", 0)])),
+        ]
+    }
+
+    /// How many rungs are counted.
+    pub const COUNTED: usize = 11;
+
     fn expected(&self) -> Result<Expected, AblationError> {
         Expected::of(self.sample, self.tables, self.options).map_err(AblationError::Reference)
     }
@@ -208,22 +235,32 @@ impl Ladder<'_> {
         let expected = self.expected()?;
         let mut rungs: Vec<Rung> = Vec::new();
         for (i, (name, switches)) in self.rungs().into_iter().enumerate() {
-            let work = self.work_of(name, switches, &expected)?;
+            let config = EmulatedConfig { launch: self.launch, switches, ..EmulatedConfig::default() };
+            let config = EmulatedConfig { pipeline: Pipeline::Allen, ..config };
+            let work = self.work_of(name, config, &expected)?;
             let plain = if switches.warp_atomics {
-                self.work_of(name, Switches { warp_atomics: false, ..switches }, &expected)?
+                let switches = Switches { warp_atomics: false, ..switches };
+                Some(self.work_of(name, EmulatedConfig { switches, ..config }, &expected)?)
             } else {
-                work.clone()
+                Some(work.clone())
             };
             let before = rungs.last().and_then(|rung| rung.work.as_ref());
-            let counted = counted(&work, &plain, before);
-            rungs.push(self.rung(i, name, Some(counted), None));
-            tick(i + 1);
+            let counted = counted(&work, plain.as_ref(), before);
+            rungs.push(rung(name, self.resources(i), Some(counted), None));
+            tick(rungs.len());
+        }
+        for (name, launch) in self.fused_rungs() {
+            let config = EmulatedConfig { pipeline: Pipeline::Fused, launch, ..EmulatedConfig::default() };
+            let work = self.work_of(name, config, &expected)?;
+            let before = rungs.last().and_then(|rung| rung.work.as_ref());
+            let counted = counted(&work, None, before);
+            rungs.push(rung(name, self.fused_resources(launch), Some(counted), None));
+            tick(rungs.len());
         }
         Ok(rungs)
     }
 
-    fn work_of(&self, rung: &'static str, switches: Switches, expected: &Expected) -> Result<Work, AblationError> {
-        let config = EmulatedConfig { launch: self.launch, switches, ..EmulatedConfig::default() };
+    fn work_of(&self, rung: &'static str, config: EmulatedConfig, expected: &Expected) -> Result<Work, AblationError> {
         Work::count(self.sample, self.tables, self.options, config, expected)
             .map_err(|source| AblationError::Decode { rung, source })?
             .map_err(|difference| AblationError::Wrong { rung, difference })
@@ -248,7 +285,7 @@ impl Ladder<'_> {
             variants.push(variant);
         }
         let rates = measure(&mut variants, duration, tick).map_err(AblationError::Measure)?;
-        let rung = |(i, (name, _)): (usize, (&'static str, Switches))| {
+        let of = |(i, (name, _)): (usize, (&'static str, Switches))| {
             let change = |before: usize| Change::between(&rates[before], &rates[i]).filter(|_| i > 0);
             let measured = MeasuredRate {
                 events_per_second: Spread::of(&rates[i]),
@@ -256,9 +293,9 @@ impl Ladder<'_> {
                 change_to_first: change(0),
                 kernels: Vec::new(),
             };
-            self.rung(i, name, None, Some(measured))
+            rung(name, self.resources(i), None, Some(measured))
         };
-        Ok(self.rungs().into_iter().enumerate().map(rung).collect())
+        Ok(self.rungs().into_iter().enumerate().map(of).collect())
     }
 
     /// Measures the kernels of every rung on a GPU, device-resident, on `streams` streams, for `duration` altogether;
@@ -302,24 +339,23 @@ impl Ladder<'_> {
         self.tables.boards.version == BankVersion::V5 && self.layout() == BatchLayout::Allen
     }
 
-    fn rung(&self, i: usize, name: &str, work: Option<CountedWork>, measured: Option<MeasuredRate>) -> Rung {
-        let published = published(name);
-        Rung {
-            rung: name.to_owned(),
-            work,
-            measured,
-            resources: self.resources(i),
-            published_events_per_second: published.map(|(rate, _)| rate),
-            published_change_percent: published.and_then(|(_, change)| change),
-        }
-    }
-
     /// Registers and occupancy of a rung; only v5 in Allen layout was compiled rung by rung.
     fn resources(&self, i: usize) -> Vec<KernelResources> {
         if !self.is_compiled() {
             return Vec::new();
         }
-        let filled = self.chip.filled(&rung_variant(i), self.launch, self.tables);
+        self.filled(&rung_variant(i), self.launch)
+    }
+
+    /// Registers and occupancy of a rung of the one launch.
+    fn fused_resources(&self, launch: LaunchParams) -> Vec<KernelResources> {
+        let mut kernels = self.filled(Unit::fused(self.tables.boards.version, self.layout()).name, launch);
+        kernels.retain(|of| launch.fused_count_first() || of.kernel == Kernel::Fused.name());
+        kernels
+    }
+
+    fn filled(&self, variant: &str, launch: LaunchParams) -> Vec<KernelResources> {
+        let filled = self.chip.filled(variant, launch, self.tables);
         let of = |Filled { kernel, threads, registers, shared, occupancy }: Filled| KernelResources {
             kernel: kernel.name().to_owned(),
             threads,
@@ -332,12 +368,30 @@ impl Ladder<'_> {
     }
 }
 
+fn rung(
+    name: &str,
+    resources: Vec<KernelResources>,
+    work: Option<CountedWork>,
+    measured: Option<MeasuredRate>,
+) -> Rung {
+    let published = published(name);
+    Rung {
+        rung: name.to_owned(),
+        work,
+        measured,
+        resources,
+        published_events_per_second: published.map(|(rate, _)| rate),
+        published_change_percent: published.and_then(|(_, change)| change),
+    }
+}
+
 /// The variant of [`Unit::LADDER`](crate::backend::ptx::Unit::LADDER) that is rung `i`.
 pub fn rung_variant(i: usize) -> String {
     format!("v5_allen__rung{i}")
 }
 
-fn counted(work: &Work, plain: &Work, before: Option<&CountedWork>) -> CountedWork {
+/// `plain`: the same work with an atomic for each lane; `None` where there is no such thing.
+fn counted(work: &Work, plain: Option<&Work>, before: Option<&CountedWork>) -> CountedWork {
     let per_event: Vec<(String, f64)> =
         METRICS.iter().map(|metric| (metric.name.to_owned(), work.per_event(metric))).collect();
     let change_percent = before.map_or_else(Vec::new, |before| {
@@ -357,7 +411,8 @@ fn counted(work: &Work, plain: &Work, before: Option<&CountedWork>) -> CountedWo
         change_percent,
         idle_share: work.total.idle_share(),
         lanes_per_collective: ratio(work.total.collective_lanes as f64, work.total.collectives as f64),
-        lanes_per_atomic: ratio(atomics(plain), atomics(work)),
+        lanes_per_atomic: plain.map(|plain| ratio(atomics(plain), atomics(work))),
+        traffic: work.traffic(),
         kernels: work.kernels.iter().map(kernel).collect(),
     }
 }

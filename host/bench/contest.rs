@@ -31,12 +31,13 @@ pub trait Job: Send {
     /// When a decoder fails.
     fn batch(&mut self, i: usize) -> Result<(), DecodeError>;
 
-    /// Does all of them.
+    /// Does all of them `n` times over.
     ///
     /// # Errors
     /// When a decoder fails.
-    fn pass(&mut self) -> Result<(), DecodeError> {
-        (0..self.batches()).try_for_each(|i| self.batch(i))
+    fn passes(&mut self, n: usize) -> Result<(), DecodeError> {
+        let batches = self.batches();
+        (0..n).flat_map(|_| 0..batches).try_for_each(|i| self.batch(i))
     }
 }
 
@@ -217,7 +218,7 @@ impl Variant {
         let timed = |job: &mut Box<dyn Job>| -> Result<(Instant, Instant), DecodeError> {
             barrier.wait();
             let start = Instant::now();
-            (0..passes).try_for_each(|_| job.pass())?;
+            job.passes(passes)?;
             Ok((start, Instant::now()))
         };
         let spans = if let [job] = &mut self.jobs[..] {

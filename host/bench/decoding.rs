@@ -160,6 +160,9 @@ pub struct DecodeDevice<'t> {
     setting: Setting,
     mode: Mode,
     prepared: BTreeMap<String, Variant>,
+    /// The keys of `prepared`, the latest used last.
+    recent: Vec<String>,
+    most: usize,
     expected: Vec<(Layout, Expected)>,
 }
 
@@ -175,8 +178,18 @@ impl<'t> DecodeDevice<'t> {
             setting: base(backend),
             mode: Mode::DeviceResident,
             prepared: BTreeMap::new(),
+            recent: Vec::new(),
+            most: usize::MAX,
             expected: Vec::new(),
         }
+    }
+
+    /// The same, but with decoders and batches of no more than `most` configurations kept, those used last. All are kept
+    /// otherwise: each takes some ten times as much memory as the sample.
+    #[must_use]
+    pub fn keeping(mut self, most: usize) -> Self {
+        self.most = most.max(1);
+        self
     }
 
     /// The same, on a GPU in another mode than device-resident, in which launch parameters show best.
@@ -234,8 +247,12 @@ impl<'t> DecodeDevice<'t> {
         let n_events = self.n_events();
         self.expect(setting.layout)?;
         let expected = self.expected.iter().find(|(layout, _)| *layout == setting.layout);
-        // To repeat events would teach nothing where nothing learns them by heart, and take its time.
-        let wanted = if self.backend == Backend::Emulated { n_events } else { Sample::enough(n_events, setting.batch) };
+        // Few events are repeated where a branch predictor would know them by heart; elsewhere to fill a batch.
+        let wanted = match self.backend {
+            Backend::Emulated => n_events,
+            Backend::Cuda => n_events.max(setting.batch),
+            Backend::Reference | Backend::Cpu => Sample::enough(n_events, setting.batch),
+        };
         let sample = setting.sample(&self.events, wanted).map_err(failure(FailureKind::Declined))?;
         let expected = expected.map(|(_, expected)| expected);
         let make = || setting.variant(self.backend, self.mode, &sample, self.tables, self.options, expected);
@@ -260,12 +277,17 @@ impl Device for DecodeDevice<'_> {
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
         let key = format!("{config:?}");
+        self.recent.retain(|other| *other != key);
         if !self.prepared.contains_key(&key) {
+            while self.prepared.len() >= self.most && !self.recent.is_empty() {
+                self.prepared.remove(&self.recent.remove(0));
+            }
             match self.prepare(config) {
                 Ok(variant) => self.prepared.insert(key.clone(), variant),
                 Err(failure) => return Outcome::Failed(failure),
             };
         }
+        self.recent.push(key.clone());
         let Some(variant) = self.prepared.get_mut(&key) else { return Outcome::Times(Vec::new()) };
         // Milliseconds for 1000 events: samples of different batch sizes may differ by a few events.
         let events = variant.events().max(1) as f64;
@@ -376,6 +398,20 @@ mod tests {
         let Outcome::Failed(failure) = device.measure(&cpu("batch=65"), 1) else { panic!("not noticed") };
         assert_eq!(failure.kind, FailureKind::WrongResult);
         assert!(failure.message.contains("event 4"), "{}", failure.message);
+    }
+
+    #[test]
+    fn no_more_configurations_are_kept_than_asked_and_one_that_is_forgotten_is_made_again() {
+        let tables = tables();
+        let cpu = |text| parse(Backend::Cpu, text).unwrap();
+        let mut device = DecodeDevice::new(Backend::Cpu, &tables, DecodeOptions::default(), vec![events(2)]).keeping(2);
+        for text in ["batch=1", "batch=2", "batch=1", "batch=3", "batch=2", "batch=1"] {
+            assert!(matches!(device.measure(&cpu(text), 1), Outcome::Times(_)), "{text}");
+            assert!(device.prepared.contains_key(&format!("{:?}", cpu(text))) && device.prepared.len() <= 2);
+            if text == "batch=3" {
+                assert!(device.prepared.contains_key(&format!("{:?}", cpu("batch=1"))), "it was used after batch=2");
+            }
+        }
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Counts are exact and the same on every machine. They say what a kernel asks of a GPU (sectors of memory, collectives,
 //! atomics, lanes that idle), not how long it takes: instructions in between are not counted.
 
+use ut_kernels::report::N_COUNTS;
+
 use super::sample::{Expected, Sample};
 use crate::backend::emulated::{EmulatedConfig, EmulatedDecoder, LaunchStats};
 use crate::backend::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
@@ -20,11 +22,16 @@ pub struct Metric {
 }
 
 /// All of them; less is better.
-pub const METRICS: [Metric; 10] = [
+pub const METRICS: [Metric; 11] = [
     Metric {
         name: "global_sectors",
         about: "sectors of 32 bytes that warps' accesses to global memory touch",
         of: |s| s.global_sectors,
+    },
+    Metric {
+        name: "table_sectors",
+        about: "those of them in tables that all events share, which a GPU has in its caches",
+        of: |s| s.table_sectors,
     },
     Metric {
         name: "global_accesses",
@@ -63,6 +70,10 @@ pub struct Work {
     pub total: LaunchStats,
     /// Events that were decoded.
     pub events: usize,
+    /// Bytes of the batches: raw banks, and the words that say where they are.
+    pub bytes_in: u64,
+    /// Bytes of hits, offsets and report.
+    pub bytes_out: u64,
 }
 
 impl Work {
@@ -89,6 +100,10 @@ impl Work {
             }
             decoder.stats().iter().for_each(|(kernel, stats)| work.add(kernel, stats));
             work.events += view.n_events;
+            let words = [view.offsets, view.sizes, view.types, view.versions.unwrap_or(&[])];
+            work.bytes_in += (view.raw.len() + 4 * words.map(<[u32]>::len).iter().sum::<usize>()) as u64;
+            let words_out = 7 * hits.len() + hits.offsets().len() + N_COUNTS * view.n_events;
+            work.bytes_out += 4 * words_out as u64;
         }
         Ok(Ok(work))
     }
@@ -99,6 +114,14 @@ impl Work {
             Some((_, sum)) => sum.add(stats),
             None => self.kernels.push((kernel, *stats)),
         }
+    }
+
+    /// Bytes that move between global memory and the multiprocessors, over the bytes that have to: those in and out. The
+    /// tables that all events share are not in it.
+    pub fn traffic(&self) -> f64 {
+        const SECTOR: u64 = 32;
+        let moved = SECTOR * self.total.global_sectors.saturating_sub(self.total.table_sectors);
+        moved as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
     }
 
     /// A count an event, in the mean.
@@ -129,6 +152,14 @@ mod tests {
         );
         assert_eq!(work.per_event(metric("collectives").unwrap()), 4.5);
         assert_eq!(work.per_event(metric("global_accesses").unwrap()), 9.0);
+    }
+
+    #[test]
+    fn traffic_is_what_moves_over_what_has_to_without_the_tables() {
+        let total = LaunchStats { global_sectors: 10, table_sectors: 4, ..LaunchStats::default() };
+        let work = Work { total, bytes_in: 64, bytes_out: 32, ..Work::default() };
+        assert_eq!(work.traffic(), 2.0);
+        assert_eq!(Work::default().traffic(), 0.0);
     }
 
     #[test]

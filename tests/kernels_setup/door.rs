@@ -19,6 +19,8 @@ pub enum Bug {
     FullShuffleMask,
     /// Shuffles name the lanes that happen to be together.
     ActiveShuffleMask,
+    /// A block takes its number where it should take a ticket.
+    NumberForTicket,
 }
 
 pub struct Faulty<'a, B> {
@@ -132,6 +134,9 @@ impl<B: Block> Block for Faulty<'_, B> {
     }
     #[track_caller]
     fn atomic_add(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
+        if self.bug == Bug::NumberForTicket {
+            return self.inner.block_idx_x();
+        }
         self.inner.atomic_add(view, i, value)
     }
     #[track_caller]

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 mod door;
+pub mod fused;
 
 pub use door::{Bug, Faulty};
 

@@ -231,6 +231,7 @@ impl Block<'_> {
                 bytes.copy_from_slice(&new.to_le_bytes()[..bytes.len()]);
                 self.lanes[lane].registers[*to] = old;
             }
+            Kind::Pause => {}
             _ => unreachable!("{line}"),
         }
     }

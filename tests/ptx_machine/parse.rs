@@ -155,6 +155,8 @@ pub enum Kind {
     },
     Branch(usize),
     BranchByIndex(Operand, Vec<usize>),
+    /// Whom a lane may wait for has ended: blocks run one by one.
+    Pause,
     Return,
     Barrier,
     WarpBarrier(Operand),
@@ -328,6 +330,7 @@ impl Parser {
                 Kind::BranchByIndex(self.operand(operands[0]), targets)
             }
             ("ret", _) => Kind::Return,
+            ("nanosleep", _) => Kind::Pause,
             ("bar", "sync") => Kind::Barrier,
             ("bar", "warp") => Kind::WarpBarrier(self.operand(operands[0])),
             ("vote", _) => {

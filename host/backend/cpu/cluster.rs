@@ -2,7 +2,7 @@
 //!
 //! In events as most are, every cluster becomes a hit: none is without charge, and none above the maximum size. Where
 //! that is not so, a second pass over the clusters keeps those that do. It needs to know which are above the maximum
-//! size (a strip that as many others stand before in its cluster tells), and what their ΣADC is, also where the hits are
+//! size (a strip tells that has as many others before it in its cluster), and what their ΣADC is, also where hits are
 //! weighted by strips alone. With `save_above_max`, the strips beyond the maximum size add nothing to the sums.
 
 use super::fast::{Fast, Kind, Unusual};
@@ -81,8 +81,8 @@ impl Fast {
     }
 
     /// Clusters the stream: the clusters stand behind those of the chunk, but are not counted as such. Gives their
-    /// number, and whether anything is there that only `CAREFUL` sees to, together with [`select`](Self::select): strips
-    /// without charge, clusters above the maximum size.
+    /// number, and whether anything is there that only `CAREFUL` sees to, with [`select`](Self::select): strips without
+    /// charge, clusters above the maximum size.
     ///
     /// # Safety
     /// As [`find_clusters`](Self::find_clusters).
@@ -171,8 +171,8 @@ impl Fast {
         }
     }
 
-    /// Of the `n_found` clusters that stand behind those of the chunk, lets those join it that the options keep. Gives the
-    /// clusters without charge and those above the maximum size.
+    /// Of the `n_found` clusters that stand behind those of the chunk, lets those join it that the options keep. Gives
+    /// the clusters without charge and those above the maximum size.
     ///
     /// # Safety
     /// As [`find_clusters`](Self::find_clusters).
@@ -181,8 +181,8 @@ impl Fast {
         let save = if self.options.save_above_max { u32::MAX } else { 0 };
         let (mut n_zero_charge, mut n_oversized) = (0, 0);
         // SAFETY:
-        // - clusters are read where they were written, each vector before anything is written over it or the one after:
-        //   there are never more kept than read;
+        // - clusters are read where they were written, each vector before anything is written over it or the one
+        //   after: there are never more kept than read;
         // - there is a word of `ends` and `clusters_before` for each vector of strips and one more, and clusters are not
         //   more than strips;
         // - the CPU has the instructions: the caller's.

@@ -40,8 +40,8 @@
 //! ```
 //!
 //! and in it, `word >> 5` of a cluster's next strip is one more. The zero bit keeps the last strip of a lane from being
-//! followed by the first of the next one. In a lane that is read backwards d is set, and the strip bits are inverted (511 - strip),
-//! so that there, too, the words rise; stage 4 takes that back with Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A word that is not
+//! followed by the first of the next one. In a lane that is read backwards d is set, and the strip bits are inverted
+//! (511 - strip), so that there, too, the words rise; stage 4 takes that back with Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A word that is not
 //! above the one before is an unsorted lane, and trouble.
 //!
 //! To fill the stream, four hits are copied of every lane that has any, in one go: two loads, a byte shuffle that brings

@@ -41,8 +41,8 @@ impl Fast {
         }
         match batch.layout {
             Layout::Allen => found[0].n_banks = self.find_allen(&mut found[0], batch, first).ok(),
-            // Nothing is found where the tables are too short.
-            Layout::Mep => drop(self.find_mep(found, batch, first)),
+            // Where the tables are too short, no event is found to be usual.
+            Layout::Mep => self.find_mep(found, batch, first).unwrap_or_default(),
         }
         for lanes in found {
             // Hits of lanes that nothing is connected to; the last count is of v4 channels beyond the lanes.

@@ -54,7 +54,7 @@ pub struct Scratch {
     pub listed_before: Box<[u32]>,
     /// The strips of an event, behind `FRONT` words.
     pub stream: Box<[u32]>,
-    /// A word a vector of the stream: the words that end a cluster, as bits. Or a word a vector of clusters: those kept.
+    /// A word a vector of the stream: the words that end a cluster, as bits. Or one a vector of clusters: those kept.
     pub ends: Box<[u32]>,
     /// A word of `ends`: bits set before it.
     pub clusters_before: Box<[u32]>,

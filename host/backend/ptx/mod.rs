@@ -11,6 +11,7 @@ pub use resources::{KernelUse, Resources, ResourcesError};
 use ut_kernels::cluster_and_predecode::cluster_and_predecode_shared_bytes;
 use ut_kernels::count_hits::count_hits_shared_bytes;
 use ut_kernels::detector::BankVersion;
+use ut_kernels::fused::{Room, fused_shared_bytes};
 use ut_kernels::prefix_sum::prefix_sum_shared_bytes;
 use ut_kernels::switches::BatchLayout;
 
@@ -51,6 +52,14 @@ impl Unit {
     /// kernel with 32-bit sums, as variant [`WIDE`](Self::WIDE).
     pub const LADDER: Self = unit!("v5_allen_ladder", V5, Allen);
 
+    /// The one-launch pipeline: a module for each format and layout.
+    pub const FUSED: [Self; 4] = [
+        unit!("v4_allen_fused", V4, Allen),
+        unit!("v4_mep_fused", V4, Mep),
+        unit!("v5_allen_fused", V5, Allen),
+        unit!("v5_mep_fused", V5, Mep),
+    ];
+
     /// The variant of the clustering kernel that differs from production in its 32-bit sums only.
     pub const WIDE: &'static str = "v5_allen__wide";
 
@@ -61,12 +70,25 @@ impl Unit {
 
     /// All modules.
     pub fn all() -> impl Iterator<Item = Self> {
-        Self::PRODUCTION.into_iter().chain([Self::LADDER])
+        Self::PRODUCTION.into_iter().chain([Self::LADDER]).chain(Self::FUSED)
+    }
+
+    /// The kernels that it has: of each variant, but for those with 8 size classes and with 32-bit sums.
+    pub fn kernels(&self) -> &'static [Kernel] {
+        if Self::FUSED.contains(self) { &Kernel::FUSED } else { &Kernel::ALLEN }
     }
 
     /// The production module for a format and a layout.
     pub fn production(version: BankVersion, layout: BatchLayout) -> Self {
-        let [v4_allen, v4_mep, v5_allen, v5_mep] = Self::PRODUCTION;
+        Self::of(Self::PRODUCTION, version, layout)
+    }
+
+    /// The one-launch module for a format and a layout.
+    pub fn fused(version: BankVersion, layout: BatchLayout) -> Self {
+        Self::of(Self::FUSED, version, layout)
+    }
+
+    fn of([v4_allen, v4_mep, v5_allen, v5_mep]: [Self; 4], version: BankVersion, layout: BatchLayout) -> Self {
         match (version, layout) {
             (BankVersion::V4, BatchLayout::Allen) => v4_allen,
             (BankVersion::V4, BatchLayout::Mep) => v4_mep,
@@ -76,7 +98,7 @@ impl Unit {
     }
 }
 
-/// A kernel of the pipeline, in the order of launch.
+/// A kernel of a pipeline, in the order of launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kernel {
     /// Holds the banks against the policy, counts, and lists the lanes with hits.
@@ -93,11 +115,31 @@ pub enum Kernel {
     FindPermutation,
     /// Works out the hits.
     DecodeInOrder,
+    /// Counts the clusters of each event, where the one launch is to know where events begin.
+    CountClusters,
+    /// Everything.
+    Fused,
 }
 
 impl Kernel {
+    /// The kernels of the one-launch pipeline; without a launch that counts first, the last alone.
+    pub const FUSED: [Self; 4] = [Self::CountClusters, Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused];
+
     /// All kernels.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
+        Self::CountHits,
+        Self::PrefixSumTiles,
+        Self::PrefixSumOffsets,
+        Self::ClusterAndPredecode,
+        Self::CompressAndMakeKeys,
+        Self::FindPermutation,
+        Self::DecodeInOrder,
+        Self::CountClusters,
+        Self::Fused,
+    ];
+
+    /// The kernels of the seven launches.
+    pub const ALLEN: [Self; 7] = [
         Self::CountHits,
         Self::PrefixSumTiles,
         Self::PrefixSumOffsets,
@@ -117,6 +159,8 @@ impl Kernel {
             Self::CompressAndMakeKeys => "compress_and_make_keys",
             Self::FindPermutation => "find_permutation",
             Self::DecodeInOrder => "decode_in_order",
+            Self::CountClusters => "count_clusters",
+            Self::Fused => "fused",
         }
     }
 
@@ -132,13 +176,16 @@ impl Kernel {
     }
 
     /// Bytes of dynamic shared memory that a block is launched with, for a table of `n_boards` boards and a grouping of
-    /// `n_groups` groups.
-    pub const fn shared_bytes(self, version: BankVersion, n_boards: u32, n_groups: u32) -> u32 {
+    /// `n_groups` groups, where the one launch keeps `room`.
+    pub const fn shared_bytes(self, version: BankVersion, n_boards: u32, n_groups: u32, room: Room) -> u32 {
         match self {
             Self::CountHits => count_hits_shared_bytes(version, n_boards, n_groups),
             Self::PrefixSumTiles | Self::PrefixSumOffsets => prefix_sum_shared_bytes(),
             Self::ClusterAndPredecode => cluster_and_predecode_shared_bytes(n_groups),
             Self::CompressAndMakeKeys | Self::FindPermutation | Self::DecodeInOrder => 0,
+            // Counting keeps no cluster.
+            Self::CountClusters => fused_shared_bytes(version, n_boards, n_groups, Room { tile: 0, ..room }),
+            Self::Fused => fused_shared_bytes(version, n_boards, n_groups, room),
         }
     }
 }
@@ -163,6 +210,9 @@ mod tests {
     fn each_format_and_layout_has_a_module_of_its_own() {
         for unit in Unit::PRODUCTION {
             assert_eq!(Unit::production(unit.version, unit.layout), unit);
+        }
+        for unit in Unit::FUSED {
+            assert_eq!(Unit::fused(unit.version, unit.layout), unit);
         }
     }
 }

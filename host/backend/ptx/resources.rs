@@ -131,13 +131,14 @@ impl KernelUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::launch::LaunchParams;
 
     #[test]
     fn every_kernel_of_every_module_has_figures_on_every_architecture() {
         let committed = Resources::committed().unwrap();
         let mut expected = 0;
-        for unit in Unit::PRODUCTION {
-            for (kernel, arch) in Kernel::ALL.into_iter().flat_map(|k| ARCHS.map(|arch| (k, arch))) {
+        for unit in Unit::PRODUCTION.into_iter().chain(Unit::FUSED) {
+            for (kernel, arch) in unit.kernels().iter().flat_map(|&k| ARCHS.map(|arch| (k, arch))) {
                 let found = committed.of(kernel, unit.name, arch).unwrap();
                 assert_eq!(found.unit, unit.name);
                 assert!(found.occupancy(128, 0).unwrap().blocks > 0);
@@ -149,7 +150,7 @@ mod tests {
             }
         }
         let ladder = committed.kernels.iter().filter(|of| of.unit == Unit::LADDER.name).count();
-        assert_eq!(ladder, ARCHS.len() * (7 * Kernel::ALL.len() + 1));
+        assert_eq!(ladder, ARCHS.len() * (7 * Kernel::ALLEN.len() + 1));
         assert_eq!(committed.kernels.len(), expected + ladder);
     }
 
@@ -175,7 +176,8 @@ mod tests {
     fn every_kernel_can_be_launched_with_blocks_of_1024_threads() {
         for of in Resources::committed().unwrap().kernels {
             let (kernel, _) = Kernel::of_entry(&of.kernel).unwrap();
-            let shared = kernel.shared_bytes(ut_kernels::detector::BankVersion::V5, 240, 84);
+            let room = LaunchParams::default().fused_room();
+            let shared = kernel.shared_bytes(ut_kernels::detector::BankVersion::V5, 240, 84, room);
             assert!(of.occupancy(1024, shared).unwrap().blocks > 0, "{} on {}", of.kernel, of.arch);
         }
     }

@@ -27,7 +27,7 @@ use super::sample::{Expected, Sample};
 use super::setting::Setting;
 use super::work::{METRICS, Work};
 use crate::backend::emulated::EmulatedConfig;
-use crate::backend::{Backend, DecodeError, DecodeOptions};
+use crate::backend::{Backend, DecodeError, DecodeOptions, Knobs};
 use crate::detector::DetectorTables;
 use crate::input::Layout;
 
@@ -172,7 +172,8 @@ impl Sweep<'_> {
     fn visit(&self, point: &Point, (sample, expected): &(Sample, Expected), check: bool) -> Outcome {
         let setting = &point.setting;
         let outcome = if self.backend == Backend::Emulated {
-            let config = EmulatedConfig { launch: setting.knobs.launch, ..EmulatedConfig::default() };
+            let Knobs { launch, pipeline, .. } = setting.knobs;
+            let config = EmulatedConfig { launch, pipeline, ..EmulatedConfig::default() };
             Work::count(sample, self.tables, self.options, config, expected).map(|work| {
                 work.map(|work| Outcome::Work(METRICS.iter().map(|metric| work.per_event(metric)).collect()))
             })

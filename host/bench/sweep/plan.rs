@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use ut_kernels::switches::BatchLayout;
 
 use super::axis::Axis;
-use crate::backend::Backend;
 use crate::backend::knobs::value_text;
 use crate::backend::ptx::Unit;
+use crate::backend::{Backend, Knobs, Pipeline};
 pub use crate::bench::Setting;
 use crate::bench::chip::{Chip, Filled};
 use crate::detector::DetectorTables;
@@ -58,8 +58,12 @@ impl Limits<'_> {
             Layout::Allen => BatchLayout::Allen,
             Layout::Mep => BatchLayout::Mep,
         };
-        let unit = Unit::production(self.tables.boards.version, layout);
-        let filled = self.chip.filled(unit.name, setting.knobs.launch, self.tables);
+        let Knobs { launch, pipeline, .. } = setting.knobs;
+        let unit = match pipeline {
+            Pipeline::Fused => Unit::fused(self.tables.boards.version, layout),
+            Pipeline::Allen => Unit::production(self.tables.boards.version, layout),
+        };
+        let filled = self.chip.filled(unit.name, launch, self.tables);
         let refused = filled.into_iter().find(|of| of.occupancy.blocks == 0)?;
         let Filled { kernel, threads, registers, shared, occupancy } = refused;
         Some(format!(
@@ -228,6 +232,25 @@ mod tests {
         assert_eq!(reasons[1], (&[256, 8][..], block(256, 8).as_str()));
         assert!(reasons[2].1.contains("2048") && reasons[2].1.contains("1024"), "{reasons:?}");
         assert_eq!(reasons.len(), 4);
+    }
+
+    #[test]
+    fn launches_are_held_against_the_chip_that_is_given() {
+        let (boards, geometry) = crate::synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+        let plan = |warps: u32, axis: &str| {
+            let mut chip = Chip::of(Architecture::named("sm_90").unwrap());
+            (chip.name, chip.architecture.warps) = ("Small GPU".to_owned(), warps);
+            let limits =
+                Limits { backend: Backend::Cuda, tables: &tables, chip: &chip, bytes_per_event: 1e4, max_bytes: 1e9 };
+            Plan::new(parse_all(Backend::Cuda, &[axis]).unwrap(), &Setting::default(), &limits)
+        };
+        let PlanError::Default(reason) = plan(4, "count.block_x=32").unwrap_err() else { panic!("256 threads fit") };
+        assert!(reason.contains("does not fit on Small GPU (warps)"), "{reason}");
+        let found = plan(8, "count.block_x=64,256,512").unwrap();
+        assert_eq!(values(&found), [[64], [256], [128]]);
+        assert!(found.skipped[0].reason.contains("count_hits: a block of 512 threads"), "{:?}", found.skipped);
+        assert_eq!(values(&plan(16, "count.block_x=64,256,512").unwrap()), [[64], [256], [512], [128]]);
     }
 
     #[test]

@@ -25,7 +25,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 const BEST_KNOWN: &str = "The published figures are of Allen's whole sequence trackmatching_veloscifi_and_utdecoding on an \
 RTX A5000,\nof which the UT decoding is a part: compare the order of the steps, not the sizes.";
 
+const TRAFFIC: &str =
+    "traffic: bytes of the sectors but for those of tables that all events share, over the bytes in and out";
+
 /// Climb the ladder of optimisations of Allen merge request !1663, each on top of the one before.
+///
+/// From its last step four more lead to the kernel that does everything in one launch.
 ///
 /// With --backend cuda the kernels of the rungs are measured in interleaved rounds, batches and hits lying on the device.
 /// With --backend emulated the executor counts what each rung asks of a GPU, exactly and alike on every machine:
@@ -57,7 +62,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
-    if !backend.runs_kernels() {
+    if !matches!(backend, Backend::Emulated | Backend::Cuda) {
         usage(&format!(
             "the ladder is one of device kernels, which {backend} does not run: --backend emulated counts their work, \
              --backend cuda measures them"
@@ -86,7 +91,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             environment.iter_mut().for_each(Environment::tick);
         })?
     } else {
-        let mut progress = Progress::new(7, "rung {pos} of {len} {wide_bar} {eta} left");
+        let mut progress = Progress::new(Ladder::COUNTED as u64, "rung {pos} of {len} {wide_bar} {eta} left");
         ladder.count(|done| progress.set(done as u64))?
     };
     let machine = Machine::this();
@@ -117,7 +122,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut parts = vec![head + "\n"];
     if rungs.iter().any(|rung| rung.work.is_some()) {
         parts.push(format!(
-            "counts an event, in the mean, with the change to the rung before\n{}\n",
+            "counts an event, in the mean, with the change to the rung before\n{}\n{TRAFFIC}\n\n",
             work_table(&rungs)
         ));
     }
@@ -136,8 +141,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// What is shown of the counts, and under which head.
-const COLUMNS: [(&str, &str); 6] = [
+const COLUMNS: [(&str, &str); 7] = [
     ("global_sectors", "sectors"),
+    ("table_sectors", "of tables"),
     ("global_accesses", "global"),
     ("shared_accesses", "shared"),
     ("collectives", "collectives"),
@@ -150,7 +156,7 @@ fn work_table(rungs: &[Rung]) -> String {
     for (_, short) in COLUMNS {
         head.extend([short.to_owned(), String::new()]);
     }
-    head.extend(["lanes/atomic", "lanes/coll.", "idle"].map(str::to_owned));
+    head.extend(["lanes/atomic", "lanes/coll.", "idle", "traffic"].map(str::to_owned));
     let mut rows = vec![head];
     for rung in rungs {
         let Some(work) = &rung.work else { continue };
@@ -161,9 +167,10 @@ fn work_table(rungs: &[Rung]) -> String {
             row.push(count.map_or_else(String::new, number));
             row.push(change.map_or_else(String::new, percent));
         }
-        row.push(format!("{:.2}", work.lanes_per_atomic));
+        row.push(work.lanes_per_atomic.map_or_else(String::new, |lanes| format!("{lanes:.2}")));
         row.push(format!("{:.1}", work.lanes_per_collective));
         row.push(format!("{:.0} %", 100.0 * work.idle_share));
+        row.push(format!("{:.2}", work.traffic));
         rows.push(row);
     }
     table(&rows)
@@ -205,7 +212,7 @@ fn time_table(rungs: &[Rung]) -> String {
 }
 
 fn resource_table(rungs: &[Rung], arch: &str) -> String {
-    let kernels = ["count_hits", "cluster_and_predecode", "decode_in_order"];
+    let kernels = ["count_hits", "cluster_and_predecode", "decode_in_order", "fused"];
     let mut rows = vec![vec!["rung".to_owned()]];
     rows[0].extend(kernels.map(str::to_owned));
     rows[0].extend(["A5000, events/s".to_owned(), String::new()]);

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ut_decoding::backend::{Backend, Knobs};
+use ut_decoding::backend::{Backend, Knobs, Pipeline};
 use ut_decoding::bench::setting::STREAMS;
 use ut_decoding::detector::{BankVersion, Grouping};
 use ut_decoding::{DecodeOptions, Flip, Layout, Position};
@@ -104,6 +104,10 @@ pub struct BackendArgs {
     /// --set cpu.simd=LEVEL.
     #[arg(long, value_name = "LEVEL", value_parser = ["auto", "scalar", "avx2", "avx512"])]
     pub simd: Option<String>,
+    /// Which kernels emulated and cuda run: one launch that keeps everything in shared memory, or seven as Allen has them.
+    /// Results are the same.
+    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
+    pub pipeline: Option<Pipeline>,
     /// Set a knob of the backend, as --set cluster.block_x=64; results never change. Unknown knobs are answered with the
     /// list of those that there are.
     #[arg(long = "set", value_name = "KNOB=VALUE")]
@@ -116,6 +120,12 @@ impl BackendArgs {
     pub fn knobs(&self, threads: usize) -> Knobs {
         let mut knobs = Knobs::default();
         knobs.cpu.threads = threads;
+        if let Some(pipeline) = self.pipeline {
+            if !self.backend.runs_kernels() {
+                usage(&format!("--pipeline chooses between kernels for emulated and cuda; {} has none", self.backend));
+            }
+            knobs.pipeline = pipeline;
+        }
         let simd = self.simd.iter().map(|level| format!("cpu.simd={level}"));
         for setting in &simd.chain(self.settings.iter().cloned()).collect::<Vec<_>>() {
             if let Err(error) = knobs.set_from(self.backend, setting) {

@@ -9,6 +9,7 @@ use ut_decoding::backend::Backend;
 use ut_decoding::bench::Machine;
 use ut_decoding::bench::decoding::{name, parse};
 use ut_decoding::tuning::compare::{Comparison, Plan, compare};
+use ut_decoding::tuning::store::layers::DB_VARIABLE;
 use ut_decoding::tuning::verdict::{Side, Verdict, judge_apart};
 use ut_decoding::tuning::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
 
@@ -209,7 +210,11 @@ impl Builds {
         let fault = |kind, what: String| Fault { kind, message: format!("{program}: {what}") };
         let launch = |what: String| fault(FailureKind::Launch, what);
         let path = std::fs::canonicalize(program).map_err(|error| launch(error.to_string()))?;
-        let run = Command::new(path).args(&self.arguments).stdin(Stdio::null()).stderr(Stdio::piped()).output();
+        // Each with its defaults: what was tuned for one of them is not for the other.
+        let no_store = std::env::temp_dir().join("ut-decode-compare").join("no-store.sqlite");
+        let mut command = Command::new(path);
+        command.args(&self.arguments).env(DB_VARIABLE, no_store).stdin(Stdio::null()).stderr(Stdio::piped());
+        let run = command.output();
         let run = run.map_err(|error| launch(error.to_string()))?;
         if !run.status.success() {
             let words = String::from_utf8_lossy(&run.stderr);

@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let by_hand = !args.backend.settings.is_empty();
     let tuned = || args.tuned.setting(args.backend.backend, &detector.tables, &args.clustering.options());
     let tuned = if by_hand { None } else { tuned() };
-    if let Some(Setting { knobs: Knobs { cpu, launch, registers }, .. }) = tuned {
+    if let Some(Setting { knobs: Knobs { cpu, launch, registers, .. }, .. }) = tuned {
         (knobs.launch, knobs.registers) = (launch, registers);
         knobs.cpu.chunk = cpu.chunk;
         if args.backend.threads == 0 {
@@ -152,8 +152,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn decoder(args: &Args, tables: &DetectorTables, knobs: &Knobs) -> Result<Box<dyn Decoder>, DecodeError> {
     let options = args.clustering.options();
     if args.backend.backend == Backend::Emulated {
-        let config =
-            EmulatedConfig { schedule_seed: args.schedule_seed, launch: knobs.launch, ..EmulatedConfig::default() };
+        let config = EmulatedConfig {
+            schedule_seed: args.schedule_seed,
+            launch: knobs.launch,
+            pipeline: knobs.pipeline,
+            ..EmulatedConfig::default()
+        };
         return Ok(Box::new(EmulatedDecoder::new(tables, options, config)?));
     }
     args.backend.backend.decoder_with(tables, options, knobs)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
+use ut_decoding::backend::launch::LaunchParams;
 use ut_decoding::backend::occupancy::Architecture;
 use ut_decoding::backend::ptx::{Kernel, KernelUse, Resources, Unit};
 use ut_decoding::detector::BankVersion;
@@ -65,7 +66,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         });
         head(&mut text, &unit, boards, args.groups);
         for (kernel, variant) in kernels(&unit) {
-            let shared = kernel.shared_bytes(unit.version, boards, args.groups);
+            let shared = kernel.shared_bytes(unit.version, boards, args.groups, LaunchParams::default().fused_room());
             for arch in &archs {
                 let Some(figures) = resources.of(kernel, &variant, arch.name) else {
                     return Err(format!("no figures for {} on {}", kernel.entry(&variant), arch.name).into());
@@ -88,7 +89,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// Kernels and variants of a module, those that are to be compared side by side.
 fn kernels(unit: &Unit) -> Vec<(Kernel, String)> {
     let mut all = Vec::new();
-    for kernel in Kernel::ALL {
+    for &kernel in unit.kernels() {
         if *unit == Unit::LADDER {
             let rungs = ut_kernels::switches::Switches::ladder(unit.version, unit.layout).len();
             all.extend((0..rungs).map(|rung| (kernel, format!("v5_allen__rung{rung}"))));

@@ -13,7 +13,7 @@ use ut_decoding::bench::environment::{Environment, GpuReport};
 use ut_decoding::bench::modes::{KernelTime, Mode};
 use ut_decoding::bench::throughput::{ModeResult, Settings, Throughput, run as measure};
 use ut_decoding::bench::work::{self as counted, metric};
-use ut_decoding::bench::{ENOUGH_DISTINCT, Expected, Machine, Sample, Setting, Spread, tunable};
+use ut_decoding::bench::{ENOUGH_DISTINCT, Expected, Machine, Sample, Setting, Spread};
 use ut_decoding::{BatchReport, Layout, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let work = Work {
             backend,
             device: DecodeDevice::new(backend, &detector.tables, options, events),
-            workload: tunable::workload(&detector.tables, &options)?,
+            workload: args.tuned.tuned_for(&detector.tables, &options)?,
             default,
             source: &source,
             duration,
@@ -108,7 +108,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let results = measure(&samples, &detector.tables, &expected, &settings, tick)?;
     drop(progress);
     let stages = if args.stages { Some(stage_times(&sample, &detector, &settings)?) } else { None };
-    let asked = if settings.backend.runs_kernels() { asked(&samples, &detector, &settings, &expected) } else { None };
+    let asked = if matches!(settings.backend, Backend::Emulated | Backend::Cuda) {
+        asked(&samples, &detector, &settings, &expected)
+    } else {
+        None
+    };
     let machine = Machine::this();
     if let Some(path) = &args.json {
         // One batch size: its result is the object itself.

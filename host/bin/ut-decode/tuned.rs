@@ -7,7 +7,7 @@ use ut_decoding::backend::Backend;
 use ut_decoding::bench::Setting;
 use ut_decoding::bench::tunable::{self, TunedSetting};
 use ut_decoding::detector::DetectorTables;
-use ut_decoding::tuning::store::{Layers, Locations, StoreError};
+use ut_decoding::tuning::store::{Layers, Locations, StoreError, Workload};
 
 use crate::output::say;
 
@@ -28,13 +28,26 @@ pub struct TunedArgs {
 }
 
 impl TunedArgs {
+    /// What tuned values must have been tuned for.
+    ///
+    /// # Errors
+    /// None that these keys could have.
+    pub fn tuned_for(&self, tables: &DetectorTables, options: &DecodeOptions) -> Result<Workload, StoreError> {
+        match &self.workload {
+            None => tunable::workload(tables, options),
+            Some(name) => tunable::workload_of(tables, options, name),
+        }
+    }
+
     /// What was tuned for this machine and these banks, said on standard error where there is something. A store that
     /// cannot be read is a warning: any values decode the same hits.
     pub fn setting(&self, backend: Backend, tables: &DetectorTables, options: &DecodeOptions) -> Option<Setting> {
         if self.untuned {
             return None;
         }
-        match self.look_up(backend, tables, options) {
+        let stores = Locations::choose(self.tune_db.clone(), None).and_then(Layers::open);
+        let workload = self.tuned_for(tables, options);
+        match stores.and_then(|stores| tunable::look_up(&stores, backend, &workload?)) {
             Ok(Some(TunedSetting { setting, values, origin })) => {
                 say(&format!("tuned values: {values}; {origin}"));
                 Some(setting)
@@ -50,19 +63,5 @@ impl TunedArgs {
                 None
             }
         }
-    }
-
-    fn look_up(
-        &self,
-        backend: Backend,
-        tables: &DetectorTables,
-        options: &DecodeOptions,
-    ) -> Result<Option<TunedSetting>, StoreError> {
-        let stores = Layers::open(Locations::choose(self.tune_db.clone(), None)?)?;
-        let workload = match &self.workload {
-            None => tunable::workload(tables, options)?,
-            Some(name) => tunable::workload_of(tables, options, name)?,
-        };
-        tunable::look_up(&stores, backend, &workload)
     }
 }

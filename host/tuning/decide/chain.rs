@@ -141,8 +141,8 @@ impl ChainFile {
             toml::from_str(&read_limited(path).map_err(wrong)?).map_err(|error| wrong(error.to_string()))?;
         let mut names: Vec<&str> = file.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
         names.sort_unstable();
-        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(wrong(format!("there are two kernels called {:?}", pair[0])));
+        if let Some([name, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(wrong(format!("there are two kernels called {name:?}")));
         }
         if !file.kernels.is_empty() && !file.default.is_empty() {
             return Err(wrong("where kernels are devices, each has a default of its own".to_owned()));

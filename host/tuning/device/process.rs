@@ -91,6 +91,7 @@ pub struct ProcessDevice {
     name: String,
     command: Command,
     time_out: Duration,
+    fresh: bool,
     child: Option<Running>,
 }
 
@@ -142,7 +143,15 @@ impl ProcessDevice {
     /// A device behind `command`, whose process [`serve`]s. A measurement may take `time_out`, whatever its number of
     /// launches; making the device is not part of it.
     pub fn new(name: impl Into<String>, command: Command, time_out: Duration) -> Self {
-        Self { name: name.into(), command, time_out, child: None }
+        Self { name: name.into(), command, time_out, fresh: false, child: None }
+    }
+
+    /// Starts a new child after every failed launch: where such a failure can leave a device on which nothing works any
+    /// more, as a GPU's context after an illegal access.
+    #[must_use]
+    pub fn fresh_after_failures(mut self) -> Self {
+        self.fresh = true;
+        self
     }
 
     /// Starts the child, so that what is wrong with the device as a whole shows before anything is measured.
@@ -209,11 +218,15 @@ impl Device for ProcessDevice {
     }
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        self.ask(config, launches).unwrap_or_else(|failure| {
+        let outcome = self.ask(config, launches).unwrap_or_else(|failure| {
             // After anything unexpected the two may no longer agree on whose turn it is.
             self.child = None;
             Outcome::Failed(failure)
-        })
+        });
+        if self.fresh && matches!(&outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Launch) {
+            self.child = None;
+        }
+        outcome
     }
 }
 
@@ -296,6 +309,20 @@ mod tests {
             let error = device.start().unwrap_err();
             assert!(error.contains(said), "{error}");
             assert!(failure(measure(&mut device)).message.contains(said));
+        }
+    }
+
+    #[test]
+    fn a_child_lives_on_after_a_failed_launch_or_is_replaced_as_asked() {
+        // The second answer of a child is a time.
+        let script = r#"read -r line; echo '{"failed":{"kind":"launch","message":"no"}}'; read -r line; \
+            echo '{"times":[1]}'; cat >/dev/null"#;
+        let mut one = device(script, 20_000);
+        assert_eq!(failure(measure(&mut one)).message, "no");
+        assert_eq!(measure(&mut one), Outcome::Times(vec![1.0]));
+        let mut fresh = device(script, 20_000).fresh_after_failures();
+        for _ in 0..2 {
+            assert_eq!(failure(measure(&mut fresh)).message, "no");
         }
     }
 

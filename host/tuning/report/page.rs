@@ -133,10 +133,13 @@ fn forest(report: &Report, decision: &Decision) -> String {
     rows.truncate(40);
     rows.extend(decision.confirmation.as_ref().map(|judgement| ("confirmation".to_owned(), judgement)));
     let ends = rows.iter().flat_map(|(_, j)| [j.low, j.high, j.difference]).filter(|x| x.is_finite());
-    let reach = 100.0 * ends.map(f64::abs).fold(0.001, f64::max).min(2.0);
+    // From the default to what is furthest on either side, with some room; what is beyond three times its time is cut off.
+    let (least, most) = ends.fold((0.0_f64, 0.0_f64), |(least, most), x| (least.min(x), most.max(x)));
+    let room = 0.05 * (most - least).max(1e-4);
+    let (least, most) = (100.0 * (least - room), 100.0 * (most + room).min(2.0));
     let (left, right, bottom) = (470.0, 860.0, 12.0 + 20.0 * rows.len() as f64);
     let mut picture = Picture::new(1080.0, bottom + 40.0, "Intervals of the candidates");
-    let scale = Scale::new(-reach, reach, left, right, false);
+    let scale = Scale::new(least, most, left, right, false);
     picture.x_axis(&scale, 4.0, bottom, "difference from the default, %");
     picture.line((scale.at(0.0), 4.0), (scale.at(0.0), bottom), "zero");
     for (row, (label, judgement)) in rows.iter().enumerate() {

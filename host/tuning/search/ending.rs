@@ -11,8 +11,8 @@ use crate::tuning::{Config, Device, Failure, FailureKind, Outcome};
 /// Launches of a race, at the most: those of a few candidates on a noisy device.
 const RACE: usize = 120;
 
-/// Launches that each racer must have at the least, in the mean, for the race to mean anything.
-const OF_A_RACER: usize = 8;
+/// Launches of a racer, in the mean: as many as [`RaceRules`] gives.
+const OF_A_RACER: usize = 5;
 
 /// The configurations that worked, the fastest first; the default is not among them.
 fn ranked(bench: &Bench<'_, '_>, default: Option<ConfigIndex>) -> Vec<ConfigIndex> {

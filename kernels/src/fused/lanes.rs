@@ -72,7 +72,9 @@ impl<R> Lanes<'_, R> {
             bins.count(block, n);
             first += block.threads();
         }
-        self.report_hits(block, strips, unconnected);
+        if matches!(switches.version, BankVersion::V5) {
+            self.report_hits(block, strips, unconnected);
+        }
         let n_listed = bins.sum(block);
         let mut first = block.warp_id() * WARP_SIZE;
         while first < n_items {

@@ -1,4 +1,4 @@
-//! Entry points: every kernel, for every variant that is shipped.
+//! Entry points of the seven launches: every kernel, for every variant that is shipped.
 //!
 //! An entry takes the kernel's own argument structs by value; the host fills in the same structs, so that the two cannot
 //! disagree. Its name is the kernel's, two underscores and the variant's: `count_hits__v5_allen`. Each variant is a PTX
@@ -50,7 +50,7 @@ macro_rules! cluster_and_predecode {
     };
 }
 
-/// All kernels of a variant.
+/// All kernels of a variant of the seven launches.
 macro_rules! variant {
     ($module:ident, $variant:literal, $switches:expr) => {
         mod $module {
@@ -60,23 +60,7 @@ macro_rules! variant {
 
             count_hits!($variant, SWITCHES);
 
-            #[unsafe(export_name = concat!("prefix_sum_tiles__", $variant))]
-            unsafe extern "ptx-kernel" fn prefix_sum_tiles(
-                counts: Global<'_, u32>,
-                offsets: GlobalMut<'_, u32>,
-                totals: GlobalMut<'_, u32>,
-            ) {
-                crate::prefix_sum::prefix_sum_tiles(&Hardware, counts, offsets, totals);
-            }
-
-            #[unsafe(export_name = concat!("prefix_sum_offsets__", $variant))]
-            unsafe extern "ptx-kernel" fn prefix_sum_offsets(
-                n_counts: u32,
-                totals: Global<'_, u32>,
-                offsets: GlobalMut<'_, u32>,
-            ) {
-                crate::prefix_sum::prefix_sum_offsets(&Hardware, n_counts, totals, offsets);
-            }
+            prefix_sum!($variant);
 
             cluster_and_predecode!($variant, SWITCHES);
 

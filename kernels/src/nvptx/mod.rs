@@ -6,7 +6,38 @@
 //! A thread's view of its block has no state: everything is a special register, so a [`Hardware`] costs nothing to pass
 //! around. Every method is `inline(always)`, so that a kernel becomes one entry without calls.
 
-mod entries;
+/// Both prefix-sum kernels, under a variant's name.
+macro_rules! prefix_sum {
+    ($variant:expr) => {
+        #[unsafe(export_name = concat!("prefix_sum_tiles__", $variant))]
+        unsafe extern "ptx-kernel" fn prefix_sum_tiles(
+            counts: Global<'_, u32>,
+            offsets: GlobalMut<'_, u32>,
+            totals: GlobalMut<'_, u32>,
+        ) {
+            crate::prefix_sum::prefix_sum_tiles(&Hardware, counts, offsets, totals);
+        }
+
+        #[unsafe(export_name = concat!("prefix_sum_offsets__", $variant))]
+        unsafe extern "ptx-kernel" fn prefix_sum_offsets(
+            n_counts: u32,
+            totals: Global<'_, u32>,
+            offsets: GlobalMut<'_, u32>,
+        ) {
+            crate::prefix_sum::prefix_sum_offsets(&Hardware, n_counts, totals, offsets);
+        }
+    };
+}
+
+macro_rules! one_of_the_entries {
+    ($($unit:literal)*) => {
+        #[cfg(not(any($(ptx_unit = $unit),*)))]
+        mod entries;
+        #[cfg(any($(ptx_unit = $unit),*))]
+        mod fused_entries;
+    };
+}
+one_of_the_entries!("v4_allen_fused" "v4_mep_fused" "v5_allen_fused" "v5_mep_fused");
 mod intrinsics;
 
 use core::mem::MaybeUninit;

@@ -3,14 +3,7 @@
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::x86_64::*;
 
-use super::{HeadShuffle, Level, Simd, level};
-
-use crate::backend::cpu::copy::Ahead;
-use crate::backend::cpu::fast::{Fast, Unusual};
-use crate::backend::cpu::hits::EventHits;
-use crate::backend::cpu::scratch::Scratch;
-use crate::detector::BankVersion;
-use crate::input::BatchView;
+use super::{HeadShuffle, Simd, level, x86};
 
 /// The AVX-512 level.
 #[derive(Clone, Copy, Debug)]
@@ -167,13 +160,11 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     fn prefetch(at: *const u8) {
-        // A hint: no address is wrong.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+        x86::prefetch(at);
     }
     #[inline(always)]
     fn prefetch_far(at: *const u8) {
-        // As above.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        x86::prefetch_far(at);
     }
     #[inline(always)]
     unsafe fn count_bits(counts: *const u8) -> (u64, u64) {
@@ -205,14 +196,7 @@ impl Simd for Avx512 {
         xor: u32,
         to: *mut u32,
     ) {
-        unsafe {
-            let v = _mm_cvtsi32_si128(from.cast::<i32>().read_unaligned());
-            let v = _mm_insert_epi32::<1>(v, from.add(STRIDE).cast::<i32>().read_unaligned());
-            let v = _mm_shuffle_epi8(v, _mm_loadu_si128(shuffle.as_ptr().cast()));
-            // (v & mask) ^ xor
-            let v = _mm_ternarylogic_epi32::<0x78>(_mm_set1_epi32(xor as i32), v, _mm_set1_epi32(mask as i32));
-            _mm_storeu_si128(to.cast(), v);
-        }
+        unsafe { x86::copy_head::<STRIDE>(from, shuffle, mask, xor, to) }
     }
     #[inline(always)]
     unsafe fn copy_lane<const STRIDE: usize>(

@@ -5,6 +5,8 @@ pub mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;
 pub mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 use super::copy::Ahead;
 use super::fast::{Fast, Unusual};
@@ -197,6 +199,14 @@ pub struct Level {
 /// have them.
 macro_rules! level {
     ($simd:ty $(, $features:literal)?) => {
+        use $crate::backend::cpu::copy::Ahead;
+        use $crate::backend::cpu::fast::{Fast, Unusual};
+        use $crate::backend::cpu::hits::EventHits;
+        use $crate::backend::cpu::scratch::Scratch;
+        use $crate::backend::cpu::simd::Level;
+        use $crate::detector::BankVersion;
+        use $crate::input::BatchView;
+
         /// The stages at this level. To call one, the CPU must have its instructions.
         pub const LEVEL: Level = Level { find_lanes, copy_lanes, find_clusters, make_hits };
 

@@ -2,14 +2,7 @@
 
 use std::array::from_fn;
 
-use super::{HeadShuffle, Level, Simd, copy_lane_by_hits, level};
-
-use crate::backend::cpu::copy::Ahead;
-use crate::backend::cpu::fast::{Fast, Unusual};
-use crate::backend::cpu::hits::EventHits;
-use crate::backend::cpu::scratch::Scratch;
-use crate::detector::BankVersion;
-use crate::input::BatchView;
+use super::{HeadShuffle, Simd, copy_lane_by_hits, level};
 
 /// The portable level.
 #[derive(Clone, Copy, Debug)]

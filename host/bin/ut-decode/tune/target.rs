@@ -25,6 +25,9 @@ const BUDGET: &str = "evaluations=220,no-gain=50+gain=0.001";
 /// The same for a decoder.
 const DECODER_BUDGET: &str = "evaluations=100,no-gain=30+gain=0.002,time=120";
 
+/// Configurations that are ready at a time: those of a race, and the default.
+const KEPT: usize = 20;
+
 /// A device by name.
 #[derive(Clone, Debug)]
 pub enum DeviceSpec {
@@ -119,6 +122,9 @@ impl Target {
         // `measure` takes what `tune` takes, and makes the same device of it.
         command.arg("measure").args(std::env::args_os().skip(2));
         let mut device = ProcessDevice::new(self.device.name.as_str(), command, time_out);
+        if matches!(args.device, DeviceSpec::Decoder(Backend::Cuda)) {
+            device = device.fresh_after_failures();
+        }
         device.start()?;
         Ok(device)
     }
@@ -134,11 +140,16 @@ fn serve(args: &Args) -> Result<(), Failure> {
     match &args.device {
         DeviceSpec::Decoder(backend) => {
             let (detector, events, _) = args.sample.load()?;
-            let names = Target::of(args)?.space.names();
+            let Target { space, default, .. } = Target::of(args)?;
+            let names = space.names();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let device = args.sample.device(*backend, &detector, events);
-            let mut device = device.with_knobs(&names, base(*backend))?;
+            let mut device = device.with_knobs(&names, base(*backend))?.keeping(KEPT);
             device.expect(Layout::Allen).map_err(|failure| failure.message)?;
+            if let (Backend::Cuda, Some(default)) = (backend, &default) {
+                // The driver compiles the kernels when they are first used; what comes of it is measured later.
+                let _ = device.measure(default, 1);
+            }
             serve_standard_streams(&mut device)?;
         }
         DeviceSpec::Replay(file) => {

@@ -1,19 +1,21 @@
 //! `ut-decode workloads`: one parameter set for each kind of data, one for all, or a few and a rule that picks.
 
-use std::fmt::Write as _;
+mod words;
+
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder};
 use ut_decoding::backend::{Backend, BatchReport, Decoder as _, UtHits};
-use ut_decoding::bench::decoding::{DecodeDevice, knobs};
+use ut_decoding::bench::decoding::{DecodeDevice, base};
 use ut_decoding::bench::{Machine, Sample, features, tunable};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::EventBatch;
 use ut_decoding::synth::Profile;
 use ut_decoding::tuning::budget::Budget;
 use ut_decoding::tuning::compare::{Plan, compare};
-use ut_decoding::tuning::cost::{Costs, Mix, measure};
+use ut_decoding::tuning::cost::{Mix, measure};
 use ut_decoding::tuning::session::{Session, tune};
 use ut_decoding::tuning::store::{Evidence, Finding, Plan as StorePlan, Store, Task};
 use ut_decoding::tuning::strategy::StrategyKind;
@@ -22,15 +24,15 @@ use ut_decoding::tuning::watch::cpu::CpuWatch;
 use ut_decoding::tuning::workloads::{Features, Matrix, Picker, Tuned};
 use ut_decoding::tuning::{Config, Device, Space, Value};
 
-use crate::args::{ClusterArgs, DetectorArgs, bank_format};
+use crate::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
 use crate::detector::Detector;
 use crate::output::{cannot_write, print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::sample::{MAX_EVENTS, embedded, read};
 use crate::store::StoreArgs;
-use crate::table::table;
 use crate::trial::evidence;
 use crate::{Failure, usage};
+use words::{Found, text};
 
 /// Largest batch that is tried: a batch of lead collisions takes half a megabyte an event, and several sets are held.
 const LARGEST_BATCH: i64 = 1024;
@@ -44,7 +46,7 @@ const RULE_BATCH: usize = 50;
 /// Batches of a workload before the next one comes, when the rule is tried.
 const STRETCH: usize = 12;
 
-/// Tune the CPU decoder for several workloads, and say what each parameter set costs on each of them.
+/// Tune a decoder for several workloads, and say what each parameter set costs on each of them.
 ///
 /// Each workload is tuned by itself, and what is decided is kept in the store under its name: `decode --workload NAME` uses
 /// it, and nothing else does. Then all sets take turns on all workloads. The matrix says what a set costs beyond the best
@@ -82,6 +84,9 @@ pub struct Args {
     /// Write everything as JSON here; - is standard output.
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
+    /// The decoder.
+    #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
+    backend: Backend,
     /// Bank format of the synthetic events.
     #[arg(long, default_value = "v5", value_parser = bank_format())]
     format: BankVersion,
@@ -161,8 +166,8 @@ fn looks(args: &Args, detector: &Detector, events: &[EventBatch]) -> Result<Vec<
 }
 
 /// The decoder's space, without batches that would fill the memory.
-fn space() -> Result<Space, Failure> {
-    let all = tunable::space(Backend::Cpu, tunable::device(Backend::Cpu)?.sm_count as usize)?;
+fn space(backend: Backend, cores: u32) -> Result<Space, Failure> {
+    let all = tunable::space(backend, cores as usize)?;
     let names = all.names();
     let batch = names.iter().position(|name| name == "batch");
     let fits = |config: &Config| {
@@ -170,14 +175,6 @@ fn space() -> Result<Space, Failure> {
     };
     let rows = (0..all.len()).map(|index| all.config(index)).filter(fits).map(|config| config.0);
     Ok(Space::recorded(&names, &rows.collect::<Vec<_>>())?.0)
-}
-
-/// What differs from the default, in words.
-fn in_short(default: &Config, config: &Config) -> String {
-    let named = knobs(Backend::Cpu);
-    let parts = named.iter().zip(default.0.iter().zip(&config.0)).filter(|(_, (default, value))| default != value);
-    let parts: Vec<String> = parts.map(|(knob, (_, value))| format!("{}={value}", knob.name)).collect();
-    if parts.is_empty() { "default".to_owned() } else { parts.join(" ") }
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -188,8 +185,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let (detector, loads) = load(args)?;
     let options = args.clustering.options();
-    let (this, thing, space) = (tunable::device(Backend::Cpu)?, tunable::tunable(Backend::Cpu), space()?);
-    let default = tunable::default_config(Backend::Cpu, &space)?;
+    let (this, identity) = (tunable::device(args.backend)?, tunable::tunable(args.backend));
+    let space = space(args.backend, this.sm_count)?;
+    let names = space.names();
+    let default = tunable::default_config(args.backend, &space)?;
+    let device = |load: &Load| -> Result<DecodeDevice<'_>, Failure> {
+        let device = DecodeDevice::new(args.backend, &detector.tables, options, load.events.clone());
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Ok(device.with_knobs(&names, base(args.backend))?)
+    };
     let mut store = Store::open(&args.store.locations(None)?.user)?;
 
     // Each by itself. The devices are dropped one by one: they hold every configuration that was tried.
@@ -198,15 +202,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for load in &loads {
         say(&format!("tuning for {}", load.name));
         let workload = tunable::workload_of(&detector.tables, &options, &load.name)?;
-        let task = Task { device: &this, tunable: &thing, workload: &workload, space: &space };
+        let task = Task { device: &this, tunable: &identity, workload: &workload, space: &space };
         let kind = StrategyKind::default_for(space.len(), args.budget.most_evaluations());
         let session = Session {
             launches: usize::from(args.launches),
             default: Some(default.clone()),
             ..Session::new(task, kind, args.seed, args.budget.clone())
         };
-        let mut device = DecodeDevice::new(Backend::Cpu, &detector.tables, options, load.events.clone());
-        let evidence = tune(&session, &mut device, &mut store, &mut |_| true)?.evidence;
+        let evidence = tune(&session, &mut device(load)?, &mut store, &mut |_| true)?.evidence;
         for candidate in [Some(&evidence.chosen), evidence.runner_up.as_ref()].into_iter().flatten() {
             if !sets.contains(&candidate.config) {
                 sets.push(candidate.config.clone());
@@ -215,8 +218,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         decided.push(evidence);
     }
 
-    let device = |load: &Load| DecodeDevice::new(Backend::Cpu, &detector.tables, options, load.events.clone());
-    let mut devices: Vec<DecodeDevice<'_>> = loads.iter().map(device).collect();
+    let mut devices: Vec<DecodeDevice<'_>> = loads.iter().map(device).collect::<Result<_, Failure>>()?;
     let mut parts: Vec<(String, &mut dyn Device)> = Vec::new();
     for (load, device) in loads.iter().zip(&mut devices) {
         parts.push((load.name.clone(), device));
@@ -235,7 +237,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let units: Vec<f64> = costs.matrix.times[0].iter().map(|time| time.unwrap_or(1.0)).collect();
             let mut mix = Mix::new(&mut parts, &weights, &units);
             let workload = tunable::workload(&detector.tables, &options)?;
-            let task = Task { device: &this, tunable: &thing, workload: &workload, space: &space };
+            let task = Task { device: &this, tunable: &identity, workload: &workload, space: &space };
             Some(keep_for_all(args, &mut store, &task, &mut mix, &default, &sets[set])?)
         }
     };
@@ -253,8 +255,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         });
         write_json(path, &value)?;
     }
-    let text = text(&loads, &default, &decided, &costs, &chosen, &rule, kept.as_deref())?;
-    print_beside(args.json.as_deref(), &text)?;
+    let found = Found {
+        loads: &loads,
+        names: &names,
+        default: &default,
+        decided: &decided,
+        costs: &costs,
+        chosen: &chosen,
+        rule: &rule,
+        kept: kept.as_deref(),
+    };
+    print_beside(args.json.as_deref(), &text(&found)?)?;
     Ok(())
 }
 
@@ -342,71 +353,4 @@ fn keep_for_all(
     };
     let kept = store.keep(task, &finding)?;
     Ok(kept.map_or_else(|| "nothing".to_owned(), |kept| format!("run {}: {}", kept.run, kept.verdict)))
-}
-
-fn text(
-    loads: &[Load],
-    default: &Config,
-    decided: &[Evidence],
-    costs: &Costs,
-    chosen: &Chosen,
-    rule: &RuleTrial,
-    kept: Option<&str>,
-) -> Result<String, Failure> {
-    let matrix = &costs.matrix;
-    let percent = |share: f64| if share.is_finite() { format!("{:.1} %", 100.0 * share) } else { "fails".to_owned() };
-    let mut text = String::from("Each workload by itself\n");
-    for (load, evidence) in loads.iter().zip(decided) {
-        let Features { mean_lane_length, hits_per_event } = load.features();
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "  {} ({mean_lane_length:.2} strips a lane, {hits_per_event:.0} hits an event): {}\n    {}",
-            load.name,
-            in_short(default, &evidence.chosen.config),
-            evidence.verdict
-        );
-    }
-    text += "\nWhat each set costs beyond the best one, by workload\n";
-    let head = ["set".to_owned()].into_iter().chain(matrix.workloads.iter().cloned());
-    let mut rows: Vec<Vec<String>> = vec![head.collect()];
-    for (set, config) in matrix.sets.iter().enumerate() {
-        let regrets = matrix.regrets(set)?.into_iter().map(percent);
-        rows.push([format!("{set}: {}", in_short(default, config))].into_iter().chain(regrets).collect());
-    }
-    let best: Vec<String> = (0..loads.len())
-        .map(|workload| matrix.best(workload).map(|(_, time)| format!("{time:.2} ms")))
-        .collect::<Result<_, _>>()?;
-    rows.push(["best, for 1000 events".to_owned()].into_iter().chain(best).collect());
-    for line in table(&rows).lines() {
-        let _ = writeln!(text, "  {line}");
-    }
-    let _ = writeln!(text, "  (standard error of an entry: {:.2} %, in the median)", 100.0 * costs.error);
-    for (set, workload, failure) in &costs.failures {
-        let _ = writeln!(text, "  set {set} fails on {}: {}", matrix.workloads[*workload], failure.message);
-    }
-    let _ = writeln!(
-        text,
-        "\nOne for all           by weighted mean set {} ({} in the mean), by worst regret set {} ({} at worst)",
-        chosen.mean.0,
-        percent(chosen.mean.1),
-        chosen.worst.0,
-        percent(chosen.worst.1)
-    );
-    let pairs = matrix.workloads.iter().zip(&chosen.of_workload).map(|(name, set)| format!("{name} set {set}"));
-    let _ = writeln!(text, "Portfolio             {}", pairs.collect::<Vec<_>>().join(", "));
-    if chosen.portfolio.len() > 1 {
-        let _ = writeln!(
-            text,
-            "Rule                  picks by strips a lane and hits an event of the batch before; on {} batches of all \
-             workloads in turn\n                      {} had the set of their workload, with {} changes",
-            rule.batches, rule.right, rule.changes
-        );
-    } else {
-        text += "Rule                  none: one set does for all\n";
-    }
-    if let Some(kept) = kept {
-        let _ = writeln!(text, "Kept for all          {kept}");
-    }
-    Ok(text)
 }

@@ -1,0 +1,52 @@
+//! Entry points of the one launch, as [`entries`](super) has those of the seven: a PTX file (`ptx_unit`) for each format
+//! and layout, with the kernels that count first, for those who want that.
+//!
+//! # Safety
+//! What a launch must see to, for every entry:
+//! - the views that it passes are of device memory and keep the promises of `Global::new` and `GlobalMut::new`;
+//! - grid, block and shared memory are as the kernel's module says ("Launch").
+
+use crate::bank::layout::Batch;
+use crate::block::{Global, GlobalMut};
+use crate::detector::BankVersion;
+use crate::fused::tables::LaneTables;
+use crate::fused::{FusedOptions, FusedOutput};
+use crate::nvptx::Hardware;
+use crate::switches::{BatchLayout, Switches};
+
+macro_rules! fused {
+    ($variant:literal, $version:ident, $layout:ident) => {
+        const SWITCHES: Switches = Switches::production(BankVersion::$version, BatchLayout::$layout);
+
+        prefix_sum!($variant);
+
+        #[unsafe(export_name = concat!("count_clusters__", $variant))]
+        unsafe extern "ptx-kernel" fn count_clusters(
+            options: FusedOptions,
+            batch: Batch<'_>,
+            tables: LaneTables<'_>,
+            counts: GlobalMut<'_, u32>,
+        ) {
+            crate::fused::count_clusters(&Hardware, SWITCHES, &options, &batch, &tables, counts);
+        }
+
+        #[unsafe(export_name = concat!("fused__", $variant))]
+        unsafe extern "ptx-kernel" fn fused(
+            options: FusedOptions,
+            batch: Batch<'_>,
+            tables: LaneTables<'_>,
+            output: FusedOutput<'_>,
+        ) {
+            crate::fused::fused(&Hardware, SWITCHES, &options, &batch, &tables, &output);
+        }
+    };
+}
+
+#[cfg(ptx_unit = "v4_allen_fused")]
+fused!("v4_allen_fused", V4, Allen);
+#[cfg(ptx_unit = "v4_mep_fused")]
+fused!("v4_mep_fused", V4, Mep);
+#[cfg(ptx_unit = "v5_allen_fused")]
+fused!("v5_allen_fused", V5, Allen);
+#[cfg(ptx_unit = "v5_mep_fused")]
+fused!("v5_mep_fused", V5, Mep);

@@ -1,0 +1,154 @@
+//! `throughput`, `ablation`, `sweep` and `compare` with `--backend cuda`, end to end, on a fake driver: what they say, not
+//! how fast it is.
+#![cfg(all(feature = "cli", target_os = "linux"))]
+
+mod fake_driver;
+
+use std::process::Output;
+
+use fake_driver::{FakeDriver, complaints};
+use serde_json::Value;
+
+/// Runs the tool on a few small events with the fake; it must end with `code`, and the fake must have no complaint.
+fn run(code: i32, settings: &[(&str, &str)], args: &[&str]) -> (String, String) {
+    let output: Output = FakeDriver::new().run_tool(settings, args);
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert_eq!(output.status.code(), Some(code), "{args:?}\n--- stdout\n{out}\n--- stderr\n{err}");
+    assert_eq!(complaints(&output), [""; 0], "{args:?}");
+    (out, err)
+}
+
+fn json(args: &[&str]) -> (Value, String) {
+    let few = ["--events", "2", "--profile", "pp-low", "--backend", "cuda", "--json", "-"];
+    let (out, err) = run(0, &[("FAKE_CUDA_SEED", "1")], &[args, &few].concat());
+    (serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error} in {out}")), err)
+}
+
+fn median(value: &Value) -> f64 {
+    value["median"].as_f64().unwrap_or_else(|| panic!("no median in {value}"))
+}
+
+#[test]
+fn throughput_measures_three_modes_in_turn_and_every_kernel() {
+    let (result, text) =
+        json(&["throughput", "--batch", "1", "--threads", "2", "--duration", "0", "--set", "count.block_x=64"]);
+    let modes = result["modes"].as_array().unwrap();
+    assert_eq!(
+        modes.iter().map(|mode| mode["mode"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["device-resident", "hits-on-device", "end-to-end"]
+    );
+    for mode in modes {
+        assert!(median(&mode["events_per_second"]) > 0.0 && median(&mode["latency"]["us"]) > 0.0, "{mode}");
+        assert_eq!(mode["repetitions"], result["repetitions"], "interleaved");
+    }
+    assert_eq!(result["events_per_second"], modes[2]["events_per_second"], "the whole way is the result");
+    let kernels = result["kernels"].as_array().unwrap();
+    let share: f64 = kernels.iter().map(|kernel| kernel["share"].as_f64().unwrap()).sum();
+    assert!(kernels.len() >= 3 && (share - 1.0).abs() < 1e-9, "{kernels:?}");
+    let [read, written] = ["bytes_in_per_event", "bytes_out_per_event"].map(|name| result[name].as_f64().unwrap());
+    assert!(read > result["bytes_per_event"].as_f64().unwrap());
+    assert!(written > 28.0 * result["hits_per_event"].as_f64().unwrap());
+    assert!(result["sector_bytes_per_event"].as_f64().unwrap() > read, "each byte is asked for once at least");
+    // What the fake does not tell is unknown, not made up.
+    let gpu = &result["environment"]["gpu"];
+    assert!(gpu["name"].is_string() && gpu["peak_bandwidth"].is_null() && gpu["link"].is_null(), "{gpu}");
+    assert!(text.contains("memory unknown; link unknown") && text.contains("by the device's clock"), "{text}");
+    assert!(text.contains("2 streams, count.block_x=64"), "{text}");
+}
+
+#[test]
+fn several_batch_sizes_take_turns_and_each_has_its_modes() {
+    let (result, text) = json(&["throughput", "--batch", "1,2", "--threads", "1", "--duration", "0"]);
+    let batches = result["batches"].as_array().unwrap();
+    assert_eq!(batches.iter().map(|of| of["batch"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
+    assert!(batches.iter().all(|of| of["modes"].as_array().unwrap().len() == 3), "{batches:?}");
+    assert!(text.contains("batches of 1\n") && text.contains("batches of 2\n"), "{text}");
+}
+
+#[test]
+fn the_ladder_is_measured_rung_by_rung_and_kernel_by_kernel() {
+    let (result, text) = json(&["ablation", "--batch", "2", "--threads", "1", "--duration", "0"]);
+    let rungs = result["rungs"].as_array().unwrap();
+    assert_eq!(rungs.len(), 7);
+    for (i, rung) in rungs.iter().enumerate() {
+        let measured = &rung["measured"];
+        assert!(median(&measured["events_per_second"]) > 0.0 && rung["work"].is_null(), "{rung}");
+        assert_eq!(measured["change"].is_null(), i == 0, "{rung}");
+        assert!(measured["kernels"].as_array().unwrap().iter().any(|of| of["kernel"] == "cluster_and_predecode"));
+        let resources = rung["resources"].as_array().unwrap();
+        assert!(!resources.is_empty() && resources.iter().all(|of| of["occupancy"].as_f64().unwrap() > 0.0), "{rung}");
+    }
+    assert_eq!(result["arch"], result["environment"]["gpu"]["name"], "the GPU at hand");
+    assert!(text.contains("195834") && text.contains("nanoseconds an event by kernel"), "{text}");
+}
+
+#[test]
+fn a_ladder_that_was_not_compiled_is_refused() {
+    for other in [["--format", "v4"], ["--layout", "mep"]] {
+        let args = ["ablation", "--events", "1", "--profile", "pp-low", "--backend", "cuda"];
+        let (_, err) = run(1, &[], &[&args[..], &other].concat());
+        assert!(err.contains("compiled for v5 banks in Allen layout"), "{err}");
+    }
+}
+
+#[test]
+fn a_sweep_measures_points_on_the_gpu_and_skips_what_it_cannot_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("sweep").display().to_string();
+    let few = ["sweep", "--events", "2", "--batch", "2", "--profile", "pp-low", "--backend", "cuda", "--rounds", "1"];
+    let axes = ["--axis", "cluster.block_x=16,32", "--axis", "cluster.block_y=1,2", "--axis", "streams=1,2"];
+    for mode in ["device-resident", "end-to-end"] {
+        run(0, &[], &[&few[..], &axes, &["--output", &output, "--restart", "--mode", mode]].concat());
+        let report = std::fs::read_to_string(folder.path().join("sweep/sweep.json")).unwrap();
+        let report: Value = serde_json::from_str(&report).unwrap();
+        // Six of the grid, and the default with four streams.
+        let points = report["points"].as_array().unwrap();
+        assert_eq!(points.len(), 7);
+        assert!(points.iter().all(|point| median(&point["measured"]) > 0.0), "{points:?}");
+        assert_eq!(report["skipped"].as_array().unwrap().len(), 2, "half a warp");
+        assert_eq!(report["about"]["unit"], format!("events/s {mode}"));
+        let page = std::fs::read_to_string(folder.path().join("sweep/sweep.html")).unwrap();
+        assert!(page.contains("while measured") && page.contains("compute capability"), "the environment is told");
+    }
+    // The journal of another mode is not gone on with.
+    let (_, err) = run(1, &[], &[&few[..], &axes, &["--output", &output]].concat());
+    assert!(err.contains("belongs to another sweep"), "{err}");
+}
+
+#[test]
+fn launch_parameters_of_a_gpu_can_be_compared() {
+    let rules = ["--looks", "4", "--rounds", "2", "--json", "-"];
+    let input = tempfile::tempdir().unwrap();
+    let sample = input.path().display().to_string();
+    run(0, &[], &["generate", "--events", "1", "--profile", "pp-low", "--output", &sample]);
+    let [events, boards, geometry] =
+        ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{sample}/{name}"));
+    let files = ["--input", &events, "--boards", &boards, "--geometry", &geometry];
+    let unknown = ["compare", "--backend", "cuda", "", "cpu.simd=avx2"];
+    let (_, err) = run(2, &[], &[&unknown[..], &files].concat());
+    assert!(err.contains("cuda has no knob called \"cpu.simd\""), "{err}");
+    let output = FakeDriver::new().run_tool(
+        &[],
+        &[&["compare", "--backend", "cuda", "batch=1,streams=1", "batch=1,streams=1,block_y=2"][..], &files, &rules]
+            .concat(),
+    );
+    assert!([0, 3, 4].contains(&output.status.code().unwrap()), "{output:?}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(result["result"]["blocks"].as_array().unwrap().len() >= 4);
+}
+
+#[test]
+fn without_a_gpu_every_command_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().display().to_string();
+    for command in [
+        &["throughput", "--events", "1"][..],
+        &["ablation", "--events", "1"],
+        &["sweep", "--events", "1", "--axis", "streams=1", "--output", &output],
+        &["aa-test", "--duration", "0"],
+    ] {
+        let small = ["--profile", "pp-low", "--backend", "cuda"];
+        let (_, err) = run(1, &[("FAKE_CUDA_DEVICES", "0")], &[command, &small].concat());
+        assert!(err.contains("the NVIDIA driver finds no GPU"), "{command:?}: {err}");
+    }
+}
