@@ -26,7 +26,7 @@ rm -rf "$folder"
 mkdir -p "$folder/tests" "$folder/fixtures"
 # The tests take the tool with them.
 # shellcheck disable=SC2046 # each suite is a word of its own
-cargo test --profile "$profile" --no-run $(printf ' --test %s' $suites) --message-format=json >"$folder/messages"
+cargo test --profile "$profile" --no-run $(printf ' --test %s' $suites) --message-format=json-render-diagnostics >"$folder/messages"
 for name in ut-decode $suites; do
     binary=$(built "$name")
     [ -n "$binary" ] || { echo "cargo built no $name" >&2; exit 1; }

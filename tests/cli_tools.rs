@@ -205,6 +205,30 @@ fn throughput_without_a_file_measures_1000_embedded_events() {
 }
 
 #[test]
+fn several_batch_sizes_are_measured_in_turn_and_say_how_long_a_batch_takes() {
+    let directory = sample();
+    let directory = directory.path();
+    let args = ["throughput", "events.mdf", "--duration", "0", "--threads", "1", "--events", "20"];
+    let (json, err) = json_of(0, directory, &[&args[..], &["--batch", "1,10", "--batch", "40"]].concat());
+    let results = json["batches"].as_array().unwrap();
+    let of = |name: &str| results.iter().map(|result| result[name].as_u64().unwrap()).collect::<Vec<_>>();
+    assert_eq!((of("batch"), of("events")), (vec![1, 10, 40], vec![20, 20, 40]));
+    for result in results {
+        let latency = |name: &str| result["latency"]["us"][name].as_f64().unwrap();
+        assert!(0.0 < latency("min") && latency("median") <= latency("max"), "{result}");
+        assert!(result["latency"]["p99_us"].as_f64().unwrap() >= latency("median"), "{result}");
+        assert_eq!(result["repetitions"], results[0]["repetitions"]);
+    }
+    assert!(json["environment"]["seen"]["looks"].as_u64().unwrap() >= 2 && json["environment"]["gpu"].is_null());
+    assert!(err.contains("a batch takes, us") && err.contains("while measured"), "{err}");
+    for other in ["sweep --axis threads=1", "ablation"] {
+        let args: Vec<&str> = other.split(' ').chain(["--batch", "1,10"]).collect();
+        let (_, err) = run_to(2, directory, &args);
+        assert!(err.contains("--batch must be one size here"), "{err}");
+    }
+}
+
+#[test]
 fn throughput_of_nothing_fails() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();

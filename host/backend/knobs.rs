@@ -73,10 +73,10 @@ pub struct Knobs {
     pub cpu: CpuConfig,
     /// Of `emulated`, and of a GPU.
     pub launch: LaunchParams,
-    /// Of a GPU: most registers of a thread, 0 for no limit.
-    pub registers: u32,
     /// Which kernels `emulated` and a GPU run.
     pub pipeline: Pipeline,
+    /// Of a GPU: most registers of a thread, 0 for no limit.
+    pub registers: u32,
 }
 
 impl Default for Knobs {
@@ -85,8 +85,8 @@ impl Default for Knobs {
         Self {
             cpu: CpuConfig { threads: 1, ..CpuConfig::default() },
             launch: LaunchParams::default(),
-            registers: REGISTERS.default,
             pipeline: Pipeline::default(),
+            registers: REGISTERS.default,
         }
     }
 }

@@ -59,9 +59,9 @@ impl Chip {
         };
         for unit in units {
             let entries = chip.kernels.iter().filter(|of| of.unit == unit.name).map(|of| of.kernel.clone());
-            for Compiled { entry, registers, shared } in
-                facts.compiled(*unit, &entries.collect::<Vec<_>>()).unwrap_or_default()
-            {
+            let told = facts.compiled(*unit, &entries.collect::<Vec<_>>()).unwrap_or_default();
+            // A kernel without registers is one of which nothing is told.
+            for Compiled { entry, registers, shared } in told.into_iter().filter(|told| told.registers > 0) {
                 for of in chip.kernels.iter_mut().filter(|of| of.kernel == entry) {
                     (of.registers, of.shared) = (registers, shared);
                 }

@@ -252,7 +252,7 @@ fn in_words(seen: &Seen, gpu: Option<&GpuReport>) -> Vec<(&'static str, String)>
     };
     lines.push((
         "while measured",
-        format!("clock {}, {}, {throttled}", range(seen.clock_mhz, "MHz"), range(seen.temperature, "C")),
+        format!("clock {}, temperature {}, {throttled}", range(seen.clock_mhz, "MHz"), range(seen.temperature, "C")),
     ));
     if let Some(others) = seen.others.filter(|&others| others > 0.05) {
         let text = if gpu.is_some() {

@@ -173,7 +173,7 @@ impl Sweep<'_> {
         let setting = &point.setting;
         let outcome = if self.backend == Backend::Emulated {
             let Knobs { launch, pipeline, .. } = setting.knobs;
-            let config = EmulatedConfig { launch, pipeline, ..EmulatedConfig::default() };
+            let config = EmulatedConfig { pipeline, launch, ..EmulatedConfig::default() };
             Work::count(sample, self.tables, self.options, config, expected).map(|work| {
                 work.map(|work| Outcome::Work(METRICS.iter().map(|metric| work.per_event(metric)).collect()))
             })

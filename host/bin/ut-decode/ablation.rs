@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
         usage("--duration must be a number of seconds, not negative");
     };
-    let knobs = args.backend.knobs(1);
+    let (knobs, batch) = (args.backend.knobs(1), args.sample.batch());
     let Loaded { detector, sample, source, .. } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
     let on_gpu = backend == Backend::Cuda;
     let mut environment = on_gpu.then(|| Environment::of(backend));
@@ -100,7 +100,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "backend": backend.name(),
             "sample": source,
             "events": sample.events,
-            "batch": args.sample.batch(),
+            "batch": batch,
             "layout": layout_name(args.backend.layout),
             "grouping": detector.tables.grouping.name(),
             "bank_version": detector.tables.boards.version.byte(),

@@ -50,17 +50,21 @@ Examples:
   ut-decode generate --profile pp-nominal --format v5 --events 100 --seed 1 --output sample
   ut-decode decode sample/events.mdf --boards sample/boards.bin --geometry sample/geometry.bin
 
-  # How fast is this machine?
+  # How fast is this machine? And its GPU, and how long does a batch take?
   ut-decode throughput
+  ut-decode throughput --backend cuda --batch 1,10,100,1000
 
   # What is each optimisation of the GPU kernels worth? (No GPU needed)
   ut-decode ablation
+  ut-decode ablation --backend cuda
 
   # Which batch size is best, with how many threads?
   ut-decode sweep --axis batch=16,256,4096 --axis threads=1,2,4
   # Does AVX-512 pay here? Can this machine show a difference of 0.5 % at all?
   ut-decode compare cpu.simd=avx2 cpu.simd=avx512
   ut-decode aa-test
+  # Which batch and chunk for pp, which for lead collisions, and is there one for all?
+  ut-decode workloads pp-nominal pbpb-high
 
 Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
 
