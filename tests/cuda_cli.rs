@@ -82,6 +82,26 @@ fn with_a_driver_throughput_runs() {
 
 #[test]
 #[cfg(target_os = "linux")]
+fn a_limit_of_registers_reaches_the_drivers_compiler_and_changes_no_hit() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    on_the_fake(&["generate", "--events", "1", "--profile", "pp-low", "--output", &at("")]);
+    let (events, boards, geometry) = (at("events.mdf"), at("boards.bin"), at("geometry.bin"));
+    let decode = |csv: &str, set: &[&str]| {
+        let args =
+            ["decode", &events, "--boards", &boards, "--geometry", &geometry, "--backend", "cuda", "--output", csv];
+        let output = on_the_fake(&[&args[..], set].concat());
+        (std::fs::read(csv).unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (free, said) = decode(&at("free.csv"), &[]);
+    assert!(!said.contains("registers"), "{said}");
+    let (limited, said) = decode(&at("limited.csv"), &["--set", "cuda.registers=40"]);
+    assert!(said.contains("at most 40 registers"), "{said}");
+    assert!(limited == free);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
 fn a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver() {
     use ut_decoding::Backend;
     use ut_decoding::bench::tunable;

@@ -6,16 +6,19 @@
 mod fake_driver;
 mod suite;
 
+use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 use fake_driver::{complaints, on_the_fake, well_on_the_fake};
 use suite::backends::decode;
 use suite::data::rows;
 use suite::events::{Bank, Event, allen_batch, fits_mep, mep_batch, v5_payload};
-use ut_decoding::backend::cuda::{Cuda, CudaConfig, CudaDecoder, choose};
+use ut_decoding::backend::cuda::{CudaConfig, CudaDecoder, DeviceHits, HostHits, Ticket, Want};
 use ut_decoding::backend::reference::ReferenceDecoder;
 use ut_decoding::synth::{self, Generator, Profile};
-use ut_decoding::{BatchView, DecodeOptions, Decoder, DetectorTables, Grouping, Position};
+use ut_decoding::{
+    BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, EventBatch, Grouping, Position, UtHits,
+};
 use ut_kernels::detector::BankVersion;
 
 /// Orders in which the fake does what it was asked for: as late as can be, and two that run ahead.
@@ -83,26 +86,245 @@ fn every_option_reaches_the_kernels() {
     });
 }
 
+/// A batch with more strips than its bytes have room for: all its events are the first one.
+fn overlapping() -> EventBatch {
+    let lane: Vec<(u16, u8)> = (0..100).map(|i| (2 * i, 31)).collect();
+    let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
+    let event = vec![Bank { kind: 66, version: 4, source_id: 0, payload }];
+    let mut batch = allen_batch(&[event.clone(), event.clone(), event]);
+    let one = batch.offsets[1];
+    batch.raw.truncate(one as usize);
+    batch.offsets = vec![0, 0, 0, one];
+    batch
+}
+
 #[test]
 fn more_strips_than_there_is_room_for_are_decoded_all_the_same() {
-    well_on_the_fake("more_strips_than_there_is_room_for_are_decoded_all_the_same", &[], || {
+    for seed in SEEDS {
+        well_on_the_fake(
+            "more_strips_than_there_is_room_for_are_decoded_all_the_same",
+            &[("FAKE_CUDA_SEED", seed)],
+            || {
+                let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+                let batch = overlapping();
+                let (expected, _) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view());
+                assert!(expected.len() > batch.raw.len() / 2, "{} hits, {} bytes", expected.len(), batch.raw.len());
+                let mut decoder = cuda(&tables, options);
+                let before = allen_batch(&events(BankVersion::V5, 7, 1));
+                // With others under way.
+                let first = decoder.submit(before.view(), Want::Hits).unwrap();
+                let large = decoder.submit(batch.view(), Want::Hits).unwrap();
+                let third = decoder.submit(before.view(), Want::Hits).unwrap();
+                for (ticket, batch) in [(large, &batch), (third, &before), (first, &before)] {
+                    collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+                }
+                let held = decoder.device_bytes();
+                compare(&mut decoder, &tables, options, batch.view());
+                compare(&mut decoder, &tables, options, before.view());
+                let resident = decoder.upload(batch.view()).unwrap();
+                // SAFETY: it lives until the end.
+                let hits = unsafe { decoder.decode_resident(&resident.batch()) }.unwrap();
+                assert_eq!(hits.len, expected.len());
+                assert!(decoder.device_bytes() >= held);
+            },
+        );
+    }
+}
+
+/// Holds what is collected against the reference.
+#[track_caller]
+fn collect_as_reference(
+    decoder: &mut CudaDecoder,
+    ticket: Ticket,
+    tables: &DetectorTables,
+    options: DecodeOptions,
+    batch: &EventBatch,
+) {
+    let (expected, expected_report) = decode(&mut ReferenceDecoder::new(tables, options), tables, batch.view());
+    let found = decoder.collect(ticket).unwrap();
+    assert_eq!((found.len(), found.offsets()), (expected.len(), expected.offsets()));
+    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups, found.len());
+    let mut report = BatchReport::new();
+    found.copy_to(&mut hits, &mut report).unwrap();
+    assert_eq!(report, expected_report);
+    assert!(hits == expected, "hits differ");
+}
+
+#[test]
+fn batches_under_way_at_the_same_time_do_not_disturb_each_other() {
+    for seed in SEEDS {
+        well_on_the_fake(
+            "batches_under_way_at_the_same_time_do_not_disturb_each_other",
+            &[("FAKE_CUDA_SEED", seed)],
+            || {
+                let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+                let mut decoder = cuda(&tables, options);
+                assert_eq!(decoder.streams(), 3);
+                let batches: Vec<_> = (0..7).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
+                let mut under_way = VecDeque::new();
+                for (i, batch) in batches.iter().enumerate() {
+                    if under_way.len() == decoder.streams() {
+                        // Not always the oldest first.
+                        let (ticket, batch) = under_way.remove(i % 3).unwrap();
+                        collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+                    }
+                    let mut copy = batch.clone();
+                    let ticket = decoder.submit(copy.view(), Want::Hits).unwrap();
+                    // The host's batch is free at once.
+                    copy.raw.fill(0xEE);
+                    under_way.push_back((ticket, batch));
+                }
+                let busy = decoder.submit(batches[0].view(), Want::Hits).unwrap_err().to_string();
+                assert!(busy.contains("collect one"), "{busy}");
+                for (ticket, batch) in under_way {
+                    collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+                }
+                let _ = decoder.submit(batches[0].view(), Want::Hits).unwrap();
+                // Dropped while a batch is under way.
+            },
+        );
+    }
+}
+
+#[test]
+fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
+    for seed in SEEDS {
+        well_on_the_fake(
+            "pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes",
+            &[("FAKE_CUDA_SEED", seed)],
+            || {
+                let (tables, options) = (detector(BankVersion::V4, Grouping::UniqueX), DecodeOptions::default());
+                let mut decoder = cuda(&tables, options);
+                let events = events(BankVersion::V4, 3, 2);
+                let batches = [allen_batch(&events), mep_batch(&events), allen_batch(&[])];
+                for batch in &batches {
+                    let (expected, _) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view());
+                    let pinned = decoder.pin(batch.view()).unwrap();
+                    let resident = decoder.upload(batch.view()).unwrap();
+                    for _ in 0..2 {
+                        let one = decoder.submit(&pinned, Want::Hits).unwrap();
+                        let two = decoder.submit(&resident, Want::Hits).unwrap();
+                        // SAFETY: `resident` lives longer than the ticket.
+                        let three = unsafe { decoder.submit_resident(&resident.batch(), Want::Nothing) }.unwrap();
+                        assert_eq!(decoder.collect_resident(three).unwrap().len, expected.len());
+                        collect_as_reference(&mut decoder, two, &tables, options, batch);
+                        collect_as_reference(&mut decoder, one, &tables, options, batch);
+                    }
+                    let before = decoder.moved();
+                    let ticket = decoder.submit(&resident, Want::Nothing).unwrap();
+                    let error = decoder.collect(ticket).unwrap_err().to_string();
+                    assert!(error.contains("stay on the device"), "{error}");
+                    let moved = decoder.moved();
+                    assert_eq!(moved.to_device, before.to_device, "a batch that lies there is not copied");
+                    let status_and_total = if batch.n_events == 0 { 0 } else { 8 };
+                    assert_eq!(moved.from_device - before.from_device, status_and_total);
+                    let ticket = decoder.submit(&pinned, Want::Hits).unwrap();
+                    drop(pinned);
+                    collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn kernels_alone_are_repeated_and_leave_the_decoder_as_it_was() {
+    for seed in SEEDS {
+        well_on_the_fake(
+            "kernels_alone_are_repeated_and_leave_the_decoder_as_it_was",
+            &[("FAKE_CUDA_SEED", seed)],
+            || {
+                let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+                let mut decoder = cuda(&tables, options);
+                let small = allen_batch(&events(BankVersion::V5, 1, 1));
+                let batches = [small, overlapping(), allen_batch(&[])];
+                let resident: Vec<_> = batches.iter().map(|batch| decoder.upload(batch.view()).unwrap()).collect();
+                assert!(decoder.repeat_resident(&resident, 2).unwrap() > 0.0);
+                assert!(decoder.repeat_resident(&resident[..1], 2).unwrap() > 0.0);
+                decoder.repeat_resident(&[], 2).unwrap();
+                for (batch, resident) in batches.iter().zip(&resident) {
+                    let ticket = decoder.submit(resident, Want::Hits).unwrap();
+                    let busy = decoder.repeat_resident(&[], 1).unwrap_err().to_string();
+                    assert!(busy.contains("under way"), "{busy}");
+                    collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_under_way() {
+    for seed in SEEDS {
+        well_on_the_fake(
+            "batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_under_way",
+            &[("FAKE_CUDA_SEED", seed)],
+            || {
+                let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+                let mut decoder = cuda(&tables, options);
+                let batches: Vec<_> = (0..5).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
+                let expected: Vec<_> = batches
+                    .iter()
+                    .map(|batch| decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view()).0)
+                    .collect();
+                let mut found = Vec::new();
+                let each = |hits: HostHits<'_>| {
+                    let mut copy = UtHits::with_capacity(1, tables.n_groups, hits.len());
+                    hits.copy_to(&mut copy, &mut BatchReport::new())?;
+                    found.push(copy);
+                    Ok(())
+                };
+                decoder.decode_all(batches.iter().map(EventBatch::view), each).unwrap();
+                assert!(found == expected);
+                let pinned: Vec<_> = batches.iter().map(|batch| decoder.pin(batch.view()).unwrap()).collect();
+                let mut lens = Vec::new();
+                let each = |hits: DeviceHits| {
+                    lens.push(hits.len);
+                    Ok(())
+                };
+                decoder.decode_all_and_leave(&pinned, each).unwrap();
+                assert_eq!(lens, expected.iter().map(UtHits::len).collect::<Vec<_>>());
+                let mut first = true;
+                let stop = |_: HostHits<'_>| {
+                    let error = DecodeError::Device { backend: "test", message: "enough".to_owned() };
+                    if std::mem::take(&mut first) { Err(error) } else { panic!("called after an error") }
+                };
+                let error = decoder.decode_all(&pinned, stop).unwrap_err().to_string();
+                assert!(error.contains("enough"), "{error}");
+                compare(&mut decoder, &tables, options, batches[0].view());
+            },
+        );
+    }
+}
+
+#[test]
+fn a_ticket_is_good_for_one_decoder() {
+    well_on_the_fake("a_ticket_is_good_for_one_decoder", &[], || {
         let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-        let lane: Vec<(u16, u8)> = (0..254).map(|i| (2 * i, 31)).collect();
-        let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
-        let event = (0..4).map(|board| Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() });
-        let mut batch = allen_batch(&[event.collect()]);
-        // All banks begin where the first one does: more strips than bytes have room for.
-        let n_banks = 4;
-        for bank in 1..n_banks {
-            batch.raw.copy_within(4..8, 4 + 4 * bank);
-        }
-        let one = batch.raw[4 * (n_banks + 2)..].len() / n_banks;
-        batch.raw.truncate(4 * (n_banks + 2) + one);
-        *batch.offsets.last_mut().expect("an end") = batch.raw.len() as u32;
-        let mut decoder = cuda(&tables, options);
-        compare(&mut decoder, &tables, options, batch.view());
-        compare(&mut decoder, &tables, options, allen_batch(&events(BankVersion::V5, 7, 1)).view());
+        let batch = allen_batch(&events(BankVersion::V5, 1, 1));
+        let [mut one, mut two] = [cuda(&tables, options), cuda(&tables, options)];
+        let ticket = one.submit(batch.view(), Want::Hits).unwrap();
+        let error = two.collect(ticket).unwrap_err().to_string();
+        assert!(error.contains("another decoder"), "{error}");
     });
+}
+
+#[test]
+fn a_device_that_fails_is_an_error_and_no_end_of_the_program() {
+    let name = "a_device_that_fails_is_an_error_and_no_end_of_the_program";
+    let output = on_the_fake(name, &[], || {
+        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+        let mut decoder = cuda(&tables, options);
+        let batch = allen_batch(&events(BankVersion::V5, 1, 1));
+        let gone = decoder.upload(batch.view()).unwrap().batch();
+        // SAFETY: none: it was given back. The fake notices, and nothing else is there to suffer.
+        let error = unsafe { decoder.decode_resident(&gone) }.unwrap_err().to_string();
+        assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
+        let error = decoder.submit(batch.view(), Want::Hits).unwrap_err().to_string();
+        assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
+    });
+    let found = output.map(|output| complaints(&output));
+    assert!(found.is_none_or(|found| found.iter().any(|line| line.contains("went wrong"))));
 }
 
 #[test]
@@ -124,14 +346,6 @@ fn decoders_of_several_threads_do_not_disturb_each_other() {
             });
         });
     }
-}
-
-#[test]
-fn it_cannot_be_mistaken_for_a_gpu() {
-    well_on_the_fake("it_cannot_be_mistaken_for_a_gpu", &[], || {
-        let gpu = choose(&Cuda, 0).expect("the fake is a GPU");
-        assert!(gpu.name.starts_with("fake GPU") && gpu.name.contains("no GPU"), "{gpu:?}");
-    });
 }
 
 #[test]
@@ -188,8 +402,8 @@ fn a_device_whose_memory_is_used_up_says_so_and_the_decoder_recovers() {
         let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
         let mut decoder = cuda(&tables, options);
         let large = allen_batch(&events(BankVersion::V5, 1, 60));
-        let mut hits = ut_decoding::UtHits::with_capacity(60, tables.n_groups, large.view().max_hits());
-        let error = decoder.decode(large.view(), &mut hits, &mut ut_decoding::BatchReport::new()).unwrap_err();
+        let mut hits = UtHits::with_capacity(60, tables.n_groups, large.view().max_hits());
+        let error = decoder.decode(large.view(), &mut hits, &mut BatchReport::new()).unwrap_err();
         assert!(error.to_string().contains("do not fit"), "{error}");
         compare(&mut decoder, &tables, options, allen_batch(&events(BankVersion::V5, 1, 1)).view());
     });

@@ -87,7 +87,7 @@ impl Backend {
                 Box::new(EmulatedDecoder::new(tables, options, config)?)
             }
             Self::Cuda => {
-                let config = CudaConfig { launch: knobs.launch, ..CudaConfig::default() };
+                let config = CudaConfig::of(knobs);
                 Box::new(CudaDecoder::new(tables, options, config)?)
             }
         })

@@ -45,6 +45,27 @@ const CPU: [Knob; 3] = [
     },
 ];
 
+/// What `cuda` has beside the launch parameters.
+const REGISTERS: Knob = Knob {
+    name: "cuda.registers",
+    about: "registers that the driver's compiler may give a thread; 0: as many as it likes",
+    min: 0,
+    max: 248,
+    step: 8,
+    default: 0,
+    candidates: &[0, 32, 40, 48, 64, 96],
+};
+
+const CUDA: [Knob; KNOBS.len() + 1] = {
+    let mut all = [REGISTERS; KNOBS.len() + 1];
+    let mut i = 0;
+    while i < KNOBS.len() {
+        all[i] = KNOBS[i];
+        i += 1;
+    }
+    all
+};
+
 /// A value for every knob of every backend; a backend looks at its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Knobs {
@@ -54,6 +75,8 @@ pub struct Knobs {
     pub launch: LaunchParams,
     /// Which kernels `emulated` and a GPU run.
     pub pipeline: Pipeline,
+    /// Of a GPU: most registers of a thread, 0 for no limit.
+    pub registers: u32,
 }
 
 impl Default for Knobs {
@@ -63,6 +86,7 @@ impl Default for Knobs {
             cpu: CpuConfig { threads: 1, ..CpuConfig::default() },
             launch: LaunchParams::default(),
             pipeline: Pipeline::default(),
+            registers: REGISTERS.default,
         }
     }
 }
@@ -133,7 +157,8 @@ impl Backend {
         match self {
             Self::Reference => &[],
             Self::Cpu => &CPU,
-            Self::Emulated | Self::Cuda => &KNOBS,
+            Self::Emulated => &KNOBS,
+            Self::Cuda => &CUDA,
         }
     }
 
@@ -176,6 +201,7 @@ impl Knobs {
             "cpu.threads" => self.cpu.threads = value as usize,
             "cpu.chunk" => self.cpu.chunk = value as usize,
             "cpu.simd" => self.cpu.simd = SIMD[value as usize],
+            "cuda.registers" => self.registers = value,
             _ => self.launch.set(name, value)?,
         }
         Ok(())
@@ -199,6 +225,7 @@ impl Knobs {
             "cpu.threads" => u32::try_from(self.cpu.threads).ok(),
             "cpu.chunk" => u32::try_from(self.cpu.chunk).ok(),
             "cpu.simd" => SIMD.iter().position(|simd| *simd == self.cpu.simd).map(|place| place as u32),
+            "cuda.registers" => Some(self.registers),
             _ => self.launch.get(name),
         }
     }

@@ -12,7 +12,7 @@ use super::launch::LaunchParams;
 use super::ptx::Kernel;
 use super::{Count, DecodeError, DecodeOptions, EventReport, Position};
 use crate::detector::DetectorTables;
-use crate::input::BatchView;
+use crate::input::EventMeta;
 
 /// Layers of the UT.
 const N_LAYERS: usize = 4;
@@ -132,8 +132,7 @@ pub fn cluster_options(options: &DecodeOptions) -> ClusterOptions {
 }
 
 /// Adds to an event's counters what only the container knew.
-pub fn add_meta(batch: &BatchView<'_>, event: usize, counts: &mut EventReport) {
-    let meta = batch.meta_of(event);
+pub fn add_meta(meta: EventMeta, counts: &mut EventReport) {
     counts.add(Count::OtherTypes, meta.other_banks);
     if meta.broken && counts.get(Count::BrokenEvent) == 0 {
         counts.add(Count::BrokenEvent, 1);

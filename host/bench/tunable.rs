@@ -30,7 +30,7 @@ const TRUSTED_CPU_STEP: u8 = 2;
 
 /// Batches that are tried on a GPU, and streams.
 const GPU_BATCHES: [i64; 3] = [256, 1024, 4096];
-const GPU_STREAMS: [i64; 4] = [1, 2, 4, 8];
+const GPU_STREAMS: [i64; 4] = [1, 2, 3, 4];
 
 /// The default of every knob of a space of [`space`].
 ///

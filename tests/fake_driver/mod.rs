@@ -37,6 +37,8 @@ impl FakeDriver {
             [self.0.path().to_path_buf()].into_iter().chain(std::env::split_paths(&before)).collect();
         let path: OsString = std::env::join_paths(path).expect("paths without colons");
         command.env("LD_LIBRARY_PATH", path).env(INSIDE, "1").env_remove("CUDA_VISIBLE_DEVICES");
+        // Copies that are not from and to pinned memory would wait for the device.
+        command.env("FAKE_CUDA_PAGEABLE", "refuse");
         command.envs(settings.iter().copied());
     }
 

@@ -1,9 +1,10 @@
 //! The GPU decoder itself, with the machine in place of the GPU: its buffers, arguments and launches are what is tested.
 
+use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
 
-use ut_decoding::backend::cuda::{Argument, Capacity, Device, DeviceDecoder};
+use ut_decoding::backend::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, Rows};
 use ut_decoding::backend::launch::LaunchParams;
 use ut_decoding::backend::plan::Shape;
 use ut_decoding::backend::ptx::{Kernel, Unit};
@@ -11,7 +12,7 @@ use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, D
 
 use crate::ptx_machine::{Launch, Memory, Program};
 
-/// The machine as a device.
+/// The machine as a device. Whatever is put on a stream is done at once.
 #[derive(Default)]
 pub struct Machine {
     memory: Memory,
@@ -19,29 +20,80 @@ pub struct Machine {
     turn: u32,
 }
 
+/// Memory of the host.
+pub struct Host(*mut u8, Layout);
+
+// SAFETY: plain memory, which this owns alone.
+unsafe impl Send for Host {}
+// SAFETY: as above.
+unsafe impl Sync for Host {}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `allocate_host` with this layout.
+        unsafe { dealloc(self.0, self.1) };
+    }
+}
+
 impl Device for Machine {
     type Memory = u64;
+    type Host = Host;
+    type Stream = ();
+    type Event = ();
+
+    fn begin(&mut self) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    fn stream(&mut self) -> Result<(), DecodeError> {
+        Ok(())
+    }
 
     fn allocate(&mut self, bytes: usize) -> Result<u64, DecodeError> {
         Ok(self.memory.allocate(bytes))
+    }
+
+    fn allocate_host(&mut self, bytes: usize) -> Result<Host, DecodeError> {
+        let layout = Layout::from_size_align(bytes, 256).expect("a size");
+        // SAFETY: at least one byte, as the decoder promises.
+        let start = unsafe { alloc(layout) };
+        assert!(!start.is_null(), "no memory");
+        // SAFETY: allocated just now, so large.
+        unsafe { start.write_bytes(0xA5, bytes) };
+        Ok(Host(start, layout))
     }
 
     fn address(memory: &u64) -> u64 {
         *memory
     }
 
-    unsafe fn write(&mut self, to: &u64, bytes: &[u8]) -> Result<(), DecodeError> {
-        self.memory.store(*to, bytes).expect("room for the bytes");
+    fn start(host: &Host) -> *mut u8 {
+        host.0
+    }
+
+    unsafe fn write(&mut self, (): &(), to: u64, from: *const u8, bytes: usize) -> Result<(), DecodeError> {
+        // SAFETY: the decoder gives so many bytes.
+        self.memory.store(to, unsafe { std::slice::from_raw_parts(from, bytes) }).expect("room for the bytes");
         Ok(())
     }
 
-    unsafe fn read(&mut self, from: &u64, at: usize, bytes: &mut [u8]) -> Result<(), DecodeError> {
-        bytes.copy_from_slice(self.memory.fetch(*from + at as u64, bytes.len()).expect("as many bytes"));
+    unsafe fn zero(&mut self, (): &(), at: u64, words: usize) -> Result<(), DecodeError> {
+        self.memory.store(at, &vec![0; 4 * words]).expect("room for the words");
+        Ok(())
+    }
+
+    unsafe fn read(&mut self, (): &(), from: u64, to: *mut u8, rows: Rows) -> Result<(), DecodeError> {
+        for row in 0..if rows.width == 0 { 0 } else { rows.n } {
+            let bytes = self.memory.fetch(from + (row * rows.device) as u64, rows.width).expect("as many bytes");
+            // SAFETY: the decoder gives room for the rows.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(row * rows.host), rows.width) };
+        }
         Ok(())
     }
 
     unsafe fn launch(
         &mut self,
+        (): &(),
         unit: Unit,
         kernel: Kernel,
         variant: &str,
@@ -58,7 +110,19 @@ impl Device for Machine {
         Ok(())
     }
 
-    fn synchronize(&mut self) -> Result<(), DecodeError> {
+    fn record(&mut self, (): &()) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    fn wait(&mut self, (): &(), (): &()) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    fn elapsed_ms(&mut self, (): &(), (): &()) -> Result<f32, DecodeError> {
+        Ok(0.0)
+    }
+
+    fn synchronize(&mut self, (): &()) -> Result<(), DecodeError> {
         Ok(())
     }
 }
@@ -69,24 +133,17 @@ pub struct PtxDecoder(DeviceDecoder<Machine>);
 impl PtxDecoder {
     /// Production.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, params: LaunchParams, turn: u32) -> Self {
-        Self::on(tables, options, params, turn, None)
+        Self::on(tables, options, turn, DeviceConfig { launch: params, ..DeviceConfig::default() })
     }
 
     /// A variant of the ladder, for v5 in Allen layout.
     pub fn of_ladder(tables: &DetectorTables, options: DecodeOptions, variant: &str) -> Self {
-        Self::on(tables, options, LaunchParams::default(), 0, Some(variant.to_owned()))
+        Self::on(tables, options, 0, DeviceConfig { rung: Some(variant.to_owned()), ..DeviceConfig::default() })
     }
 
-    fn on(
-        tables: &DetectorTables,
-        options: DecodeOptions,
-        params: LaunchParams,
-        turn: u32,
-        rung: Option<String>,
-    ) -> Self {
+    fn on(tables: &DetectorTables, options: DecodeOptions, turn: u32, config: DeviceConfig) -> Self {
         let machine = Machine { turn, ..Machine::default() };
-        let decoder = DeviceDecoder::on("ptx", machine, tables, options, params, Capacity::default(), rung);
-        Self(decoder.expect("the machine refuses nothing"))
+        Self(DeviceDecoder::on("ptx", machine, tables, options, config).expect("the machine refuses nothing"))
     }
 }
 

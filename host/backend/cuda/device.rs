@@ -1,179 +1,172 @@
-//! A GPU as a [`Device`]: one stream of the driver, modules loaded when first needed.
+//! What the decoder asks of a device. It is a trait so that the decoder is tested without a GPU, on an interpreter of the
+//! committed PTX.
 
-use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::marker::PhantomData;
 
-use cudarc::driver::sys::{CUevent_flags, CUfunction_attribute_enum, CUresult};
-use cudarc::driver::{CudaContext, CudaEvent, CudaFunction, CudaModule, CudaStream, DriverError, result, sys};
-use cudarc::nvrtc::Ptx;
-
-use super::pipeline::{Argument, Device};
-use super::start::{Cuda, Gpu, StartError, choose, words};
 use crate::backend::DecodeError;
 use crate::backend::plan::Shape;
 use crate::backend::ptx::{Kernel, Unit};
 
-/// Dynamic shared memory that a block may have without being asked for, bytes.
-const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
-
-/// A GPU with a stream.
-pub struct CudaDevice {
-    gpu: Gpu,
-    // Fields are dropped in this order: the context last.
-    timed: Option<Vec<(Kernel, CudaEvent, CudaEvent)>>,
-    functions: HashMap<String, CudaFunction>,
-    modules: HashMap<&'static str, Arc<CudaModule>>,
-    stream: Arc<CudaStream>,
-    context: Arc<CudaContext>,
+/// An argument of a kernel: a value that is copied when the kernel is launched.
+#[derive(Clone, Copy, Debug)]
+pub struct Argument<'a> {
+    /// Where it is.
+    pub pointer: *const c_void,
+    /// Its bytes, padding included.
+    pub size: usize,
+    value: PhantomData<&'a ()>,
 }
 
-/// Memory of a GPU.
-#[derive(Debug)]
-pub struct CudaMemory {
-    address: sys::CUdeviceptr,
-    context: Arc<CudaContext>,
-}
-
-impl Drop for CudaMemory {
-    fn drop(&mut self) {
-        // Nobody is there to be told if this fails: the context is beyond use then.
-        if self.context.bind_to_thread().is_ok() {
-            // SAFETY: allocated by `malloc_sync` in this context, and given back only here.
-            let _ = unsafe { result::free_sync(self.address) };
-        }
+impl<'a> Argument<'a> {
+    /// This value.
+    pub const fn of<T: Copy>(value: &'a T) -> Self {
+        Self { pointer: std::ptr::from_ref(value).cast(), size: size_of::<T>(), value: PhantomData }
     }
 }
 
-/// The error of a driver call that was to `action`.
-fn to(action: &'static str) -> impl Fn(DriverError) -> DecodeError {
-    move |error| StartError::Driver { action, message: words(error) }.into()
+/// Rows of a copy: `n` of `width` bytes each, which begin `host` bytes apart in the host's memory and `device` bytes
+/// apart in the device's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// How many.
+    pub n: usize,
+    /// Bytes of each.
+    pub width: usize,
+    /// From one to the next in the host's memory; at least `width`.
+    pub host: usize,
+    /// From one to the next in the device's memory; at least `width`.
+    pub device: usize,
 }
 
-impl CudaDevice {
-    /// GPU `ordinal`.
+impl Rows {
+    /// One row of `bytes` bytes.
+    pub const fn one(bytes: usize) -> Self {
+        Self { n: 1, width: bytes, host: bytes, device: bytes }
+    }
+
+    /// All bytes.
+    pub const fn bytes(self) -> usize {
+        self.n * self.width
+    }
+}
+
+/// A device with memory of its own. What is put on one of its streams is done in order; different streams are not
+/// ordered, but for [`wait`](Self::wait).
+pub trait Device: Send {
+    /// A piece of its memory, aligned to 256 bytes, given back when dropped.
+    type Memory: Send + Sync;
+    /// A piece of the host's memory that the device can reach, aligned to 256 bytes, given back when dropped. It is not
+    /// write-combined: the host reads it as fast as any other.
+    type Host: Send + Sync;
+    /// A stream.
+    type Stream: Send;
+    /// A place in a stream, with the time when it was passed.
+    type Event: Send;
+
+    /// Prepares for calls from this thread.
     ///
     /// # Errors
-    /// When the kernels cannot run on it; the message says why and what to do.
-    pub fn new(ordinal: usize) -> Result<Self, DecodeError> {
-        let gpu = choose(&Cuda, ordinal)?;
-        let context = CudaContext::new(ordinal).map_err(to("open the GPU"))?;
-        // SAFETY: the memory of this backend is not cudarc's, and everything is ordered by one stream.
-        unsafe { context.disable_event_tracking() };
-        let stream = context.new_stream().map_err(to("make a stream"))?;
-        Ok(Self { gpu, timed: None, functions: HashMap::new(), modules: HashMap::new(), stream, context })
-    }
+    /// What the device said.
+    fn begin(&mut self) -> Result<(), DecodeError>;
 
-    /// Which GPU it is.
-    pub const fn gpu(&self) -> &Gpu {
-        &self.gpu
-    }
-
-    /// Begins or ends timing each kernel, which costs a little itself.
-    pub fn time_kernels(&mut self, on: bool) {
-        self.timed = on.then(Vec::new);
-    }
-
-    /// Milliseconds of each kernel since the last time, in the order of launch.
+    /// A new stream.
     ///
     /// # Errors
-    /// What the driver said.
-    pub fn take_times(&mut self) -> Result<Vec<(Kernel, f32)>, DecodeError> {
-        self.synchronize()?;
-        let Some(timed) = &mut self.timed else { return Ok(Vec::new()) };
-        let times = timed.drain(..).map(|(kernel, start, end)| Ok((kernel, start.elapsed_ms(&end)?)));
-        times.collect::<Result<_, DriverError>>().map_err(to("tell how long a kernel took"))
-    }
+    /// What the device said.
+    fn stream(&mut self) -> Result<Self::Stream, DecodeError>;
 
-    fn function(&mut self, unit: Unit, entry: &str, shared_bytes: u32) -> Result<&CudaFunction, DecodeError> {
-        if !self.functions.contains_key(entry) {
-            if !self.modules.contains_key(unit.name) {
-                let module = self.context.load_module(Ptx::from_src(unit.text)).map_err(to("load the kernels"))?;
-                self.modules.insert(unit.name, module);
-            }
-            let function = self.modules[unit.name].load_function(entry).map_err(to("find a kernel"))?;
-            if shared_bytes > SHARED_WITHOUT_ASKING {
-                let attribute = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-                function
-                    .set_attribute(attribute, shared_bytes as i32)
-                    .map_err(to("give a kernel its shared memory"))?;
-            }
-            self.functions.insert(entry.to_owned(), function);
-        }
-        Ok(&self.functions[entry])
-    }
+    /// Some memory; what it holds is not defined. At least one byte.
+    ///
+    /// # Errors
+    /// When there is not enough.
+    fn allocate(&mut self, bytes: usize) -> Result<Self::Memory, DecodeError>;
 
-    fn event(&self) -> Result<CudaEvent, DecodeError> {
-        self.stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).map_err(to("record an event"))
-    }
-}
+    /// Some of the host's memory; what it holds is some bytes. At least one byte.
+    ///
+    /// # Errors
+    /// When there is not enough.
+    fn allocate_host(&mut self, bytes: usize) -> Result<Self::Host, DecodeError>;
 
-impl Device for CudaDevice {
-    type Memory = CudaMemory;
+    /// Where it is on the device.
+    fn address(memory: &Self::Memory) -> u64;
 
-    fn begin(&mut self) -> Result<(), DecodeError> {
-        self.context.bind_to_thread().map_err(to("use the GPU"))
-    }
+    /// Where it is in the host's memory.
+    fn start(host: &Self::Host) -> *mut u8;
 
-    fn allocate(&mut self, bytes: usize) -> Result<CudaMemory, DecodeError> {
-        self.begin()?;
-        let (free, _) = self.context.mem_get_info().map_err(to("tell how much memory is free"))?;
-        self.gpu.check_memory(bytes, free)?;
-        // SAFETY: what the memory holds is not looked at before something is written there.
-        match unsafe { result::malloc_sync(bytes) } {
-            Ok(address) => Ok(CudaMemory { address, context: Arc::clone(&self.context) }),
-            Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
-                Err(StartError::NoMemory { gpu: self.gpu.clone(), needed: bytes, free }.into())
-            }
-            Err(error) => Err(to("allocate memory")(error)),
-        }
-    }
+    /// Copies `bytes` bytes to the device.
+    ///
+    /// # Safety
+    /// - They are of one [`Host`](Self::Host), which lives and which nobody changes until the stream has done this.
+    /// - `to` has room for them, on this device, until then.
+    ///
+    /// # Errors
+    /// What the device said.
+    unsafe fn write(
+        &mut self,
+        stream: &Self::Stream,
+        to: u64,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), DecodeError>;
 
-    fn address(memory: &CudaMemory) -> u64 {
-        memory.address
-    }
+    /// Sets words of the device to 0.
+    ///
+    /// # Safety
+    /// - `at` is a multiple of 4, and has room for them, on this device, until the stream has done this.
+    ///
+    /// # Errors
+    /// What the device said.
+    unsafe fn zero(&mut self, stream: &Self::Stream, at: u64, words: usize) -> Result<(), DecodeError>;
 
-    unsafe fn write(&mut self, to_memory: &CudaMemory, bytes: &[u8]) -> Result<(), DecodeError> {
-        // SAFETY: the caller keeps `bytes` until it synchronises, and made the memory as large.
-        unsafe { result::memcpy_htod_async(to_memory.address, bytes, self.stream.cu_stream()) }
-            .map_err(to("copy to the GPU"))
-    }
+    /// Copies from the device.
+    ///
+    /// # Safety
+    /// - The rows are all there, on this device, until the stream has done this.
+    /// - There is room for them in one [`Host`](Self::Host), which lives and at which nobody looks until then.
+    ///
+    /// # Errors
+    /// What the device said.
+    unsafe fn read(&mut self, stream: &Self::Stream, from: u64, to: *mut u8, rows: Rows) -> Result<(), DecodeError>;
 
-    unsafe fn read(&mut self, from: &CudaMemory, at: usize, bytes: &mut [u8]) -> Result<(), DecodeError> {
-        // SAFETY: as for `write`.
-        unsafe { result::memcpy_dtoh_async(bytes, from.address + at as u64, self.stream.cu_stream()) }
-            .map_err(to("copy from the GPU"))
-    }
-
+    /// Launches an entry of a unit.
+    ///
+    /// # Safety
+    /// - The arguments are those of the entry, and keep what `ut_kernels` asks of a launch until the stream has done this.
+    ///
+    /// # Errors
+    /// What the device said.
     unsafe fn launch(
         &mut self,
+        stream: &Self::Stream,
         unit: Unit,
         kernel: Kernel,
         variant: &str,
         shape: Shape,
         arguments: &[Argument<'_>],
-    ) -> Result<(), DecodeError> {
-        let function = self.function(unit, &kernel.entry(variant), shape.shared_bytes)?.cu_function();
-        let start = self.timed.is_some().then(|| self.event()).transpose()?;
-        let mut pointers: Vec<*mut c_void> = arguments.iter().map(|argument| argument.pointer.cast_mut()).collect();
-        let (grid, block) = ((shape.grid, 1, 1), (shape.block.0, shape.block.1, 1));
-        let stream = self.stream.cu_stream();
-        // SAFETY: the caller passes the entry's arguments; the driver copies them before it returns.
-        unsafe { result::launch_kernel(function, grid, block, shape.shared_bytes, stream, &mut pointers) }
-            .map_err(|error| {
-                let message = format!("{} of {shape:?}: {}", kernel.name(), words(error));
-                StartError::Driver { action: "launch a kernel", message }.into()
-            })
-            .and_then(|()| -> Result<(), DecodeError> {
-                if let Some(start) = start {
-                    let end = self.event()?;
-                    self.timed.get_or_insert_default().push((kernel, start, end));
-                }
-                Ok(())
-            })
-    }
+    ) -> Result<(), DecodeError>;
 
-    fn synchronize(&mut self) -> Result<(), DecodeError> {
-        self.stream.synchronize().map_err(to("run the kernels"))
-    }
+    /// Marks the place that the stream has come to.
+    ///
+    /// # Errors
+    /// What the device said.
+    fn record(&mut self, stream: &Self::Stream) -> Result<Self::Event, DecodeError>;
+
+    /// What is put on `stream` from now on waits for `event`.
+    ///
+    /// # Errors
+    /// What the device said.
+    fn wait(&mut self, stream: &Self::Stream, event: &Self::Event) -> Result<(), DecodeError>;
+
+    /// Milliseconds between two events that were both passed, by the device's clock.
+    ///
+    /// # Errors
+    /// What the device said.
+    fn elapsed_ms(&mut self, start: &Self::Event, end: &Self::Event) -> Result<f32, DecodeError>;
+
+    /// Waits until everything on a stream is done.
+    ///
+    /// # Errors
+    /// What went wrong since the last time.
+    fn synchronize(&mut self, stream: &Self::Stream) -> Result<(), DecodeError>;
 }

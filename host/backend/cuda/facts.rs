@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUdevice_attribute as Attribute, CUfunction_attribute_enum as FunctionAttribute};
 use cudarc::driver::{CudaContext, DriverError, result};
-use cudarc::nvrtc::Ptx;
 
+use super::modules::Modules;
 use super::start::{Cuda, Driver, Gpu, StartError, choose, words};
 use crate::backend::ptx::Unit;
 
@@ -83,12 +83,11 @@ impl Facts {
     /// What the driver said.
     pub fn compiled(&self, unit: Unit, entries: &[String]) -> Result<Vec<Compiled>, StartError> {
         let to = |error| failed("describe the kernels", error);
-        let context = open(self.gpu.ordinal)?;
-        let module = context.load_module(Ptx::from_src(unit.text)).map_err(to)?;
+        let mut modules = Modules::new(open(self.gpu.ordinal)?, 0);
         let compiled = |entry: &String| {
-            let function = module.load_function(entry).map_err(to)?;
-            // SAFETY: the function is one of `module`, which is loaded until this returns.
-            let ask = |what| unsafe { result::function::get_function_attribute(function.cu_function(), what) };
+            let function = modules.entry(unit, entry)?;
+            // SAFETY: the function is of a module that is loaded until this returns.
+            let ask = |what| unsafe { result::function::get_function_attribute(function, what) };
             let registers = ask(FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS).map_err(to)? as u32;
             let shared = ask(FunctionAttribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES).map_err(to)? as u32;
             Ok(Compiled { entry: entry.clone(), registers, shared })

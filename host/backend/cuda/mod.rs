@@ -1,37 +1,75 @@
 //! NVIDIA GPUs, by the driver alone: `libcuda` is opened at run time, so that the program starts everywhere.
 //!
-//! [`CudaDecoder`] decodes on one stream; decoders of several threads have a stream and buffers each, so that copies
-//! and kernels of different batches overlap.
+//! [`CudaDecoder`] has some streams, each with buffers of its own, so that copies and kernels of different batches
+//! overlap. What it does with them is in [`DeviceDecoder`], which does not know CUDA; from below:
+//!
+//! - `device`: what is asked of a device; `gpu`, `modules`, `start`: a GPU that answers; `facts`, `identity`: what it is;
+//! - `buffer`, `tables`, `batch`, `output`: memory, and what lies in it;
+//! - `allen`: the launches of a batch, from buffers to buffers;
+//! - `stream`: a batch under way, copies included;
+//! - `decoder`: several of them; `passes`: many batches in turn; `resident`: batches that stay on the device.
 
+mod allen;
+mod batch;
+mod buffer;
+#[cfg(feature = "cust")]
+mod cust;
+mod decoder;
 mod device;
 mod facts;
+mod gpu;
 mod identity;
-mod pipeline;
-mod resident;
+mod modules;
+mod output;
+mod passes;
 mod start;
+mod stream;
+mod tables;
 
-pub use device::{CudaDevice, CudaMemory};
+pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
+pub use decoder::{Capacity, DEFAULT_STREAMS, DeviceConfig, DeviceDecoder, Ticket};
+pub use device::{Argument, Device, Rows};
 pub use facts::{Compiled, Facts};
+pub use gpu::{CudaDevice, CudaHost, CudaMemory};
 pub use identity::{GpuIdentity, identify};
-pub use pipeline::{Argument, Capacity, Device, DeviceBatch, DeviceDecoder, DeviceHits};
-pub use resident::Resident;
+pub use output::{DeviceHits, HostHits};
 pub use start::{Cuda, Driver, Gpu, StartError, choose};
+pub use stream::{Moved, Want};
 
+use super::knobs::Knobs;
 use super::launch::LaunchParams;
 use super::{DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
 
 /// How a [`CudaDecoder`] works; nothing here changes its results.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CudaConfig {
     /// Which GPU, numbered from 0.
     pub ordinal: usize,
     /// Block shapes and the like.
     pub launch: LaunchParams,
-    /// What is allocated at once.
+    /// Batches that can be under way; at least 1.
+    pub streams: usize,
+    /// Most registers that a thread may have; 0: as many as the driver's compiler likes.
+    pub registers: u32,
+    /// What is allocated at once, for each stream.
     pub capacity: Capacity,
     /// A variant of [`Unit::LADDER`](super::ptx::Unit::LADDER) in place of production: for v5 in Allen layout.
     pub rung: Option<String>,
+}
+
+impl Default for CudaConfig {
+    fn default() -> Self {
+        let DeviceConfig { launch, streams, capacity, rung } = DeviceConfig::default();
+        Self { ordinal: 0, launch, streams, registers: 0, capacity, rung }
+    }
+}
+
+impl CudaConfig {
+    /// The defaults, with these knobs.
+    pub fn of(knobs: &Knobs) -> Self {
+        Self { launch: knobs.launch, registers: knobs.registers, ..Self::default() }
+    }
 }
 
 /// Decodes on a GPU.
@@ -44,7 +82,8 @@ impl CudaDecoder {
     /// When there is no GPU that can run the kernels (the message says why and what to do), the launch parameters
     /// contradict each other, or the buffers do not fit.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
-        let CudaConfig { ordinal, launch, capacity, rung } = config;
-        Self::on("cuda", CudaDevice::new(ordinal)?, tables, options, launch, capacity, rung)
+        let CudaConfig { ordinal, launch, streams, registers, capacity, rung } = config;
+        let device = CudaDevice::new(ordinal, registers)?;
+        Self::on("cuda", device, tables, options, DeviceConfig { launch, streams, capacity, rung })
     }
 }

@@ -339,7 +339,7 @@ impl Decoder for EmulatedDecoder {
             self.run(&batch, &mut arrays, bytemuck::cast_slice_mut(&mut report.events))?;
         }
         for (event, counts) in report.events.iter_mut().enumerate() {
-            add_meta(&batch, event, counts);
+            add_meta(batch.meta_of(event), counts);
         }
         Ok(())
     }

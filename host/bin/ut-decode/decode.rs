@@ -78,8 +78,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let by_hand = !args.backend.settings.is_empty();
     let tuned = || args.tuned.setting(args.backend.backend, &detector.tables, &args.clustering.options());
     let tuned = if by_hand { None } else { tuned() };
-    if let Some(Setting { knobs: Knobs { cpu, launch, .. }, .. }) = tuned {
-        knobs.launch = launch;
+    if let Some(Setting { knobs: Knobs { cpu, launch, registers, .. }, .. }) = tuned {
+        (knobs.launch, knobs.registers) = (launch, registers);
         knobs.cpu.chunk = cpu.chunk;
         if args.backend.threads == 0 {
             knobs.cpu.threads = cpu.threads;

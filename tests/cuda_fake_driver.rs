@@ -1,0 +1,183 @@
+//! The fake driver itself: it is as late as a GPU may be, and notices what a GPU would only sometimes.
+#![cfg(target_os = "linux")]
+
+mod fake_driver;
+
+use fake_driver::{complaints, on_the_fake, well_on_the_fake};
+use ut_decoding::backend::cuda::{Argument, Cuda, CudaDevice, CudaHost, Device, Rows, choose};
+use ut_decoding::backend::plan::Shape;
+use ut_decoding::backend::ptx::{Kernel, Unit};
+
+/// Runs `body` on the fake, which must complain of `what`.
+fn complains(name: &str, settings: &[(&str, &str)], what: &str, body: impl Fn()) {
+    if let Some(output) = on_the_fake(name, settings, body) {
+        let found = complaints(&output);
+        assert!(found.iter().any(|line| line.contains(what)), "{what:?} is not in {found:?}");
+    }
+}
+
+fn gpu() -> CudaDevice {
+    CudaDevice::new(0, 0).expect("the fake is a GPU")
+}
+
+fn host(device: &mut CudaDevice, bytes: [u8; 8]) -> CudaHost {
+    let host = device.allocate_host(8).unwrap();
+    fill(&host, bytes);
+    host
+}
+
+fn fill(host: &CudaHost, bytes: [u8; 8]) {
+    // SAFETY: eight bytes of pinned memory; that copies of it are under way is what the tests are about.
+    unsafe { CudaDevice::start(host).cast::<[u8; 8]>().write(bytes) };
+}
+
+fn look_at(host: &CudaHost) -> [u8; 8] {
+    // SAFETY: as for `fill`.
+    unsafe { CudaDevice::start(host).cast::<[u8; 8]>().read() }
+}
+
+#[test]
+fn it_cannot_be_mistaken_for_a_gpu() {
+    well_on_the_fake("it_cannot_be_mistaken_for_a_gpu", &[], || {
+        let gpu = choose(&Cuda, 0).expect("the fake is a GPU");
+        assert!(gpu.name.starts_with("fake GPU") && gpu.name.contains("no GPU"), "{gpu:?}");
+    });
+}
+
+#[test]
+fn copies_are_done_when_they_are_waited_for_and_not_before() {
+    well_on_the_fake("copies_are_done_when_they_are_waited_for_and_not_before", &[], || {
+        let mut device = gpu();
+        let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
+        let (from, to) = (host(&mut device, [1; 8]), host(&mut device, [0; 8]));
+        let address = CudaDevice::address(&memory);
+        // SAFETY: all live until the stream was waited for.
+        unsafe {
+            device.write(&stream, address, CudaDevice::start(&from), 8).unwrap();
+            device.read(&stream, address, CudaDevice::start(&to), Rows::one(8)).unwrap();
+        }
+        assert_eq!(look_at(&to), [0; 8], "too early");
+        // Too early, too: the copy takes what is there when it is done.
+        fill(&from, [2; 8]);
+        device.synchronize(&stream).unwrap();
+        assert_eq!(look_at(&to), [2; 8]);
+    });
+}
+
+#[test]
+fn streams_are_ordered_by_events_alone() {
+    well_on_the_fake("streams_are_ordered_by_events_alone", &[], || {
+        let mut device = gpu();
+        let (one, two, memory) = (device.stream().unwrap(), device.stream().unwrap(), device.allocate(8).unwrap());
+        let (from, to) = (host(&mut device, [1; 8]), host(&mut device, [0; 8]));
+        let address = CudaDevice::address(&memory);
+        for wait in [false, true] {
+            // SAFETY: all live until both streams were waited for.
+            unsafe { device.write(&one, address, CudaDevice::start(&from), 8) }.unwrap();
+            let written = device.record(&one).unwrap();
+            if wait {
+                device.wait(&two, &written).unwrap();
+            }
+            // SAFETY: as above.
+            unsafe { device.read(&two, address, CudaDevice::start(&to), Rows::one(8)) }.unwrap();
+            device.synchronize(&two).unwrap();
+            assert_eq!(look_at(&to) == [1; 8], wait);
+            device.synchronize(&one).unwrap();
+        }
+    });
+}
+
+#[test]
+fn memory_that_was_given_back_under_way_is_noticed() {
+    complains("memory_that_was_given_back_under_way_is_noticed", &[], "memory that was given back", || {
+        let mut device = gpu();
+        let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
+        let from = host(&mut device, [1; 8]);
+        // SAFETY: broken on purpose: the fake notices.
+        unsafe { device.write(&stream, CudaDevice::address(&memory), CudaDevice::start(&from), 8) }.unwrap();
+        drop(memory);
+        assert!(device.synchronize(&stream).is_err());
+    });
+}
+
+#[test]
+fn pinned_memory_that_was_given_back_under_way_is_noticed() {
+    complains("pinned_memory_that_was_given_back_under_way_is_noticed", &[], "given back meanwhile", || {
+        let mut device = gpu();
+        let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
+        let from = host(&mut device, [1; 8]);
+        // SAFETY: broken on purpose: the fake notices.
+        unsafe { device.write(&stream, CudaDevice::address(&memory), CudaDevice::start(&from), 8) }.unwrap();
+        drop(from);
+        assert!(device.synchronize(&stream).is_err());
+    });
+}
+
+#[test]
+fn a_copy_beyond_an_allocation_is_noticed() {
+    complains("a_copy_beyond_an_allocation_is_noticed", &[], "outside of global memory", || {
+        let mut device = gpu();
+        let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
+        let to = host(&mut device, [1; 8]);
+        // SAFETY: broken on purpose: the fake notices.
+        unsafe { device.read(&stream, CudaDevice::address(&memory) + 1, CudaDevice::start(&to), Rows::one(8)) }
+            .unwrap();
+        let error = device.synchronize(&stream).unwrap_err().to_string();
+        assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
+    });
+}
+
+#[test]
+fn a_copy_from_memory_that_is_not_pinned_is_noticed() {
+    complains("a_copy_from_memory_that_is_not_pinned_is_noticed", &[], "not pinned", || {
+        let mut device = gpu();
+        let (stream, memory, from) = (device.stream().unwrap(), device.allocate(8).unwrap(), [1u8; 8]);
+        // SAFETY: broken on purpose: the fake refuses it.
+        let refused = unsafe { device.write(&stream, CudaDevice::address(&memory), from.as_ptr(), 8) };
+        assert!(refused.is_err());
+    });
+}
+
+#[test]
+fn what_belongs_to_another_device_is_noticed() {
+    let devices = [("FAKE_CUDA_DEVICES", "2")];
+    complains("what_belongs_to_another_device_is_noticed", &devices, "used in the context of device", || {
+        let (mut one, mut two) = (gpu(), CudaDevice::new(1, 0).unwrap());
+        let (stream, memory, from) = (two.stream().unwrap(), one.allocate(8).unwrap(), host(&mut one, [1; 8]));
+        one.begin().unwrap();
+        // SAFETY: broken on purpose: the fake refuses it.
+        let refused = unsafe { one.write(&stream, CudaDevice::address(&memory), CudaDevice::start(&from), 8) };
+        assert!(refused.is_err());
+    });
+}
+
+#[test]
+fn what_is_left_when_a_context_ends_is_noticed() {
+    complains("what_is_left_when_a_context_ends_is_noticed", &[], "ends with 1 allocations", || {
+        let mut device = gpu();
+        let memory = device.allocate(8).unwrap();
+        // The memory keeps the context: it is given up as well, as whoever forgets to give back would.
+        let context = std::sync::Arc::clone(device.context());
+        std::mem::forget(memory);
+        drop(device);
+        // SAFETY: held by `new`; nothing uses it any more.
+        unsafe { cudarc::driver::result::primary_ctx::release(context.cu_device()) }.unwrap();
+        std::mem::forget(context);
+    });
+}
+
+#[test]
+fn arguments_that_are_not_the_kernels_are_refused_before_it_is_launched() {
+    well_on_the_fake("arguments_that_are_not_the_kernels_are_refused_before_it_is_launched", &[], || {
+        let mut device = gpu();
+        let stream = device.stream().unwrap();
+        let (unit, shape) = (Unit::PRODUCTION[0], Shape { grid: 1, block: (32, 1), shared_bytes: 128 });
+        for arguments in [&[][..], &[Argument::of(&1u32)], &[Argument::of(&1u64); 3]] {
+            let kernel = Kernel::PrefixSumOffsets;
+            // SAFETY: broken on purpose: it is refused.
+            let refused = unsafe { device.launch(&stream, unit, kernel, unit.name, shape, arguments) };
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("takes parameters of [4, 16, 16] bytes"), "{error}");
+        }
+    });
+}
