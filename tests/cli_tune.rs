@@ -170,15 +170,15 @@ fn the_kernels_are_tuned_and_decode_uses_what_was_found() {
         ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{folder}/{name}"));
     let tables = ["--boards", boards.as_str(), "--geometry", geometry.as_str()];
     let more = ["--budget", "5", "--finalists", "0", "--launches", "1", "--input", events.as_str(), "--time-out", "60"];
-    let text = place.says(&tune("emulated", &[&more[..], &tables[..]].concat()));
-    assert!(text.contains("emulated-decoder v1 for banks=v5") && text.contains("cluster.block_x="), "{text}");
+    let text = place.says(&tune("emulated", &[&more[..], &tables[..], &["--pipeline", "fused"]].concat()));
+    assert!(text.contains("emulated-fused-decoder v1 for banks=v5") && text.contains("fused.block_x="), "{text}");
     let observations = place.store().observations(1).unwrap();
     assert_eq!(observations.len(), 5);
     assert!(observations.iter().all(|observation| matches!(observation.outcome, Outcome::Times(_))));
-    let decode = ["decode", events.as_str(), "--backend", "emulated"];
+    let decode = ["decode", events.as_str(), "--backend", "emulated", "--pipeline", "fused"];
     let output = place.run(&[&decode[..], &tables[..]].concat());
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && said.contains("tuned values: ") && said.contains("cluster.block_x="), "{said}");
+    assert!(output.status.success() && said.contains("tuned values: fused.block_x="), "{said}");
 }
 
 #[test]
@@ -341,6 +341,7 @@ fn what_cannot_be_meant_is_refused() {
         &["tune", "--device", "abacus"][..],
         &["tune", "--device", "reference"],
         &["tune", "--time-out=-1"],
+        &["tune", "--pipeline", "fused"],
         &["tune", "--device", "synthetic:noise=loud"],
         &["tune", "--device", "synthetic", "--budget", "forever"],
         &["tune", "--device", "synthetic", "--strategy", "prayer"],

@@ -69,7 +69,7 @@ fn no_barrier_can_go() {
         let (mut late, mut early) = (FusedSetup::new(1), FusedSetup::new(1));
         late.batch.raw.pop();
         early.batch.raw.truncate(early.batch.raw.len() / 5);
-        let after = if room == ROOMY { 1 } else { setup.tables.slots.len().div_ceil(64) as u32 + 2 };
+        let after = if room == ROOMY { 1 } else { setup.ranks.chan_ids.len().div_ceil(64) as u32 + 2 };
         let mut needless = Vec::new();
         for n in 0..before + after {
             for seed in SEEDS {

@@ -85,6 +85,7 @@ fn tuned() -> Report {
         parameters: parameters(),
         default: Some(default),
         evaluations,
+        searched: None,
         decisions: vec![decision],
     }
 }
@@ -139,6 +140,19 @@ fn csv_and_json_hold_every_evaluation() {
     assert!(low <= difference && difference <= high && high < 0.0, "{low} {difference} {high}");
     assert_eq!(rows.iter().filter(|row| row.contains(",launch,,,,,,,,,\"needs ")).count(), 2);
     assert_eq!(Report::default().decisions_csv().lines().count(), 1);
+}
+
+#[test]
+fn what_the_final_rounds_measure_ranks_nothing_and_is_written_all_the_same() {
+    let mut report = tuned();
+    report.searched = Some(report.evaluations.len());
+    let before = report.summary();
+    let config = all_configs()[0].clone();
+    report.evaluations.push(Evaluation { config, outcome: Outcome::Times(vec![1e-3]) });
+    assert_eq!(report.summary(), before);
+    assert!(report.html().contains("; 1 more measurements, of races and final rounds"));
+    assert_eq!(report.csv().lines().count(), 1 + report.evaluations.len());
+    check(&report.html());
 }
 
 #[test]

@@ -4,13 +4,13 @@
 //! [`DecodeDevice`]: super::decoding::DecodeDevice
 
 use super::Machine;
-use super::decoding::{base, knobs, setting_of, value};
+use super::decoding::{self, knobs, setting_of, value};
 use super::setting::{self, Setting, SettingError};
 use crate::backend::cpu::Simd;
 use crate::backend::cuda::{Cuda, StartError, identify};
 use crate::backend::launch::Knob;
 use crate::backend::ptx::Unit;
-use crate::backend::{Backend, DecodeOptions};
+use crate::backend::{Backend, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
 use crate::tuning::space::{Space, SpaceError};
 use crate::tuning::store::{DeviceIdentity, Layers, StoreError, Task, TunableIdentity, Workload};
@@ -28,16 +28,50 @@ const KERNELS_VERSION: u32 = 1;
 /// even launch: there it must match in everything.
 const TRUSTED_CPU_STEP: u8 = 2;
 
+/// Combinations of all candidates above which only those near the defaults are tried.
+const MOST_COMBINATIONS: usize = 10_000;
+
 /// Batches that are tried on a GPU, and streams.
 const GPU_BATCHES: [i64; 3] = [256, 1024, 4096];
 const GPU_STREAMS: [i64; 4] = [1, 2, 3, 4];
+
+/// A decoder: a backend, and of the two sets of kernels the one that it runs, where it runs kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// The backend.
+    pub backend: Backend,
+    /// Its kernels.
+    pub pipeline: Pipeline,
+}
+
+impl From<Backend> for Subject {
+    /// With the pipeline that is used where none is asked for.
+    fn from(backend: Backend) -> Self {
+        Self { backend, pipeline: Pipeline::default() }
+    }
+}
+
+impl From<(Backend, Pipeline)> for Subject {
+    fn from((backend, pipeline): (Backend, Pipeline)) -> Self {
+        Self { backend, pipeline }
+    }
+}
+
+/// What is used where nothing is tuned.
+pub fn base(what: impl Into<Subject>) -> Setting {
+    let Subject { backend, pipeline } = what.into();
+    let mut base = decoding::base(backend);
+    base.knobs.pipeline = pipeline;
+    base
+}
 
 /// The default of every knob of a space of [`space`].
 ///
 /// # Errors
 /// When the backend has no such knob.
-pub fn default_config(backend: Backend, space: &Space) -> Result<Config, SettingError> {
-    let base = base(backend);
+pub fn default_config(what: impl Into<Subject>, space: &Space) -> Result<Config, SettingError> {
+    let what = what.into();
+    let (backend, base) = (what.backend, base(what));
     let values = space.names().into_iter().map(|name| Ok(value(&base, setting::knob(backend, &name)?)));
     Ok(Config(values.collect::<Result<_, SettingError>>()?))
 }
@@ -46,9 +80,10 @@ pub fn default_config(backend: Backend, space: &Space) -> Result<Config, Setting
 ///
 /// # Errors
 /// Values that cannot be, knobs that contradict each other.
-pub fn setting(backend: Backend, space: &Space, config: &Config) -> Result<Setting, SettingError> {
-    let knobs = space.names().into_iter().map(|name| setting::knob(backend, &name));
-    setting_of(backend, &knobs.collect::<Result<Vec<_>, _>>()?, config, base(backend))
+pub fn setting(what: impl Into<Subject>, space: &Space, config: &Config) -> Result<Setting, SettingError> {
+    let what = what.into();
+    let knobs = space.names().into_iter().map(|name| setting::knob(what.backend, &name));
+    setting_of(what.backend, &knobs.collect::<Result<Vec<_>, _>>()?, config, base(what))
 }
 
 /// What is tuned of a backend, on a machine with `cores` hardware threads.
@@ -57,16 +92,18 @@ pub fn setting(backend: Backend, space: &Space, config: &Config) -> Result<Setti
 /// (0). Layout and instructions are as they come: events lie in memory as a framework has them, and the widest
 /// instructions are chosen by themselves.
 ///
-/// Of the kernels all knobs, from half the default to four times as much, in powers of two; on a GPU also batch and
-/// streams. The reference has only what it is fed: one configuration.
+/// Of the kernels all knobs that the pipeline looks at: all candidates, or, where these are too many, those from half the
+/// default to four times as much in powers of two; on a GPU also batch and streams. The reference has only what it is fed:
+/// one configuration.
 ///
 /// # Errors
 /// None that these declarations could have.
-pub fn space(backend: Backend, cores: usize) -> Result<Space, SpaceError> {
-    match backend {
+pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError> {
+    let what = what.into();
+    match what.backend {
         Backend::Reference => SpaceBuilder::new().build(),
         Backend::Cpu => cpu_space(cores),
-        Backend::Emulated | Backend::Cuda => kernel_space(backend),
+        Backend::Emulated | Backend::Cuda => kernel_space(what),
     }
 }
 
@@ -90,10 +127,15 @@ fn cpu_space(cores: usize) -> Result<Space, SpaceError> {
         .build()
 }
 
-fn kernel_space(backend: Backend) -> Result<Space, SpaceError> {
+fn kernel_space(what: Subject) -> Result<Space, SpaceError> {
+    let Subject { backend, pipeline } = what;
+    // The kernel of the one-launch pipeline is called after it; all others are of the other one.
+    let looked_at = |knob: &Knob| knob.name.starts_with("fused.") == (pipeline == Pipeline::Fused);
+    let of_kernels = backend.knobs().iter().filter(|knob| looked_at(knob));
+    let all = of_kernels.map(|knob| knob.candidates.len()).product::<usize>() <= MOST_COMBINATIONS;
     let worth = |knob: &Knob| {
-        let near = |&value: &u32| 2 * value >= knob.default && value <= 4 * knob.default;
-        let candidates = knob.candidates.iter().copied().filter(|value| value.is_power_of_two()).filter(near);
+        let near = |value: u32| value.is_power_of_two() && 2 * value >= knob.default && value <= 4 * knob.default;
+        let candidates = knob.candidates.iter().copied().filter(|&value| all || near(value));
         let mut values: Vec<u32> = candidates.chain([knob.default]).collect();
         values.sort_unstable();
         values.dedup();
@@ -106,13 +148,17 @@ fn kernel_space(backend: Backend) -> Result<Space, SpaceError> {
             "batch" if backend == Backend::Cuda => builder.ints(knob.name, GPU_BATCHES),
             "batch" => builder.ints(knob.name, [i64::from(knob.default)]),
             "streams" => builder.ints(knob.name, GPU_STREAMS),
+            _ if !looked_at(knob) => builder,
             _ => builder.ints(knob.name, worth(knob)),
         };
+    }
+    if pipeline == Pipeline::Fused {
+        return builder.build();
     }
     // A block of both dimensions: whole warps, and not too many.
     let names = ["cluster.block_x", "cluster.block_y"];
     let valid = move |values: &[&Value]| {
-        let mut setting = base(backend);
+        let mut setting = base(what);
         let set = |(name, value): (&str, &&Value)| match value {
             Value::Int(number) => u32::try_from(*number).is_ok_and(|n| setting.set(backend, name, n).is_ok()),
             _ => false,
@@ -156,9 +202,13 @@ fn driver_version() -> Option<String> {
 }
 
 /// The decoder of a backend as a tunable thing. On a GPU it is the kernels' text that counts: other kernels, other times.
-pub fn tunable(backend: Backend) -> TunableIdentity {
-    let version = if backend.runs_kernels() { KERNELS_VERSION } else { CPU_VERSION };
-    let mut identity = TunableIdentity::new(format!("{backend}-decoder"), version);
+pub fn tunable(what: impl Into<Subject>) -> TunableIdentity {
+    let Subject { backend, pipeline } = what.into();
+    let mut identity = if backend.runs_kernels() {
+        TunableIdentity::new(format!("{backend}-{pipeline}-decoder"), KERNELS_VERSION)
+    } else {
+        TunableIdentity::new(format!("{backend}-decoder"), CPU_VERSION)
+    };
     if backend == Backend::Cuda {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for byte in Unit::PRODUCTION.iter().flat_map(|unit| unit.text.bytes()) {
@@ -204,15 +254,21 @@ pub struct TunedSetting {
 ///
 /// # Errors
 /// Those of reading the stores.
-pub fn look_up(layers: &Layers, backend: Backend, workload: &Workload) -> Result<Option<TunedSetting>, StoreError> {
+pub fn look_up(
+    layers: &Layers,
+    what: impl Into<Subject>,
+    workload: &Workload,
+) -> Result<Option<TunedSetting>, StoreError> {
+    let what = what.into();
+    let backend = what.backend;
     let Ok(device) = device(backend) else { return Ok(None) };
-    let tunable = tunable(backend);
+    let tunable = tunable(what);
     let bad = |error: SpaceError| StoreError::BadKey { what: format!("{backend}'s space"), why: error.to_string() };
-    let space = space(backend, device.sm_count as usize).map_err(bad)?;
+    let space = space(what, device.sm_count as usize).map_err(bad)?;
     let task = Task { device: &device, tunable: &tunable, workload, space: &space };
     let trusted = if backend.runs_kernels() { 0 } else { TRUSTED_CPU_STEP };
     let Some(found) = layers.find(&task)?.into_iter().find(|found| found.step() <= trusted) else { return Ok(None) };
-    let Ok(setting) = setting(backend, &space, &found.config) else { return Ok(None) };
+    let Ok(setting) = setting(what, &space, &found.config) else { return Ok(None) };
     let chosen = space.parameters().iter().filter(|parameter| parameter.values().len() > 1).map(Parameter::name);
     Ok(Some(TunedSetting { setting, values: setting.text(chosen), origin: found.in_words() }))
 }
@@ -234,16 +290,22 @@ mod tests {
             }
         }
         for backend in [Backend::Emulated, Backend::Cuda] {
-            let space = space(backend, 1).unwrap();
-            let default = default_config(backend, &space).unwrap();
-            assert_eq!(setting(backend, &space, &default), Ok(base(backend)), "{backend}");
-            assert!(space.index_of(&default).is_some(), "{backend}");
-            let names = space.names();
-            assert!(backend.knobs().iter().all(|knob| names.iter().any(|name| name == knob.name)), "{names:?}");
-            for index in (0..space.len()).step_by(space.len() / 1000) {
-                assert!(setting(backend, &space, &space.config(index)).is_ok(), "{backend}, {index}");
+            let mut tuned = Vec::new();
+            for pipeline in Pipeline::ALL {
+                let what = Subject { backend, pipeline };
+                let space = space(what, 1).unwrap();
+                let default = default_config(what, &space).unwrap();
+                assert_eq!(setting(what, &space, &default), Ok(base(what)), "{what:?}");
+                assert!(space.index_of(&default).is_some(), "{what:?}");
+                tuned.extend(space.names());
+                for index in (0..space.len()).step_by(space.len() / 500) {
+                    let setting = setting(what, &space, &space.config(index)).unwrap();
+                    assert_eq!(setting.knobs.pipeline, pipeline);
+                }
+                assert!((500..1_000_000).contains(&space.len()), "{what:?}: {}", space.len());
             }
-            assert!(space.len() < 1_000_000, "{backend}: {}", space.len());
+            assert!(backend.knobs().iter().all(|knob| tuned.iter().any(|name| name == knob.name)), "{tuned:?}");
+            assert_ne!(tunable((backend, Pipeline::Fused)), tunable((backend, Pipeline::Allen)));
         }
         let none = space(Backend::Reference, 1).unwrap();
         assert_eq!((none.len(), default_config(Backend::Reference, &none).unwrap()), (1, Config(vec![])));

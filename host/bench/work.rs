@@ -29,11 +29,6 @@ pub const METRICS: [Metric; 11] = [
         of: |s| s.global_sectors,
     },
     Metric {
-        name: "table_sectors",
-        about: "those of them in tables that all events share, which a GPU has in its caches",
-        of: |s| s.table_sectors,
-    },
-    Metric {
         name: "global_accesses",
         about: "loads, stores and atomics on global memory, one a lane",
         of: |s| s.global_loads + s.global_stores + s.global_atomics,
@@ -54,6 +49,11 @@ pub const METRICS: [Metric; 11] = [
     Metric { name: "collectives", about: "warp collectives, one a mask", of: |s| s.collectives },
     Metric { name: "barriers", about: "barriers, one a block", of: |s| s.barriers },
     Metric { name: "blocks", about: "blocks", of: |s| s.blocks },
+    Metric {
+        name: "table_sectors",
+        about: "sectors of tables that all events share, which a GPU has in its caches",
+        of: |s| s.table_sectors,
+    },
 ];
 
 /// The metric of this name.

@@ -69,8 +69,8 @@ pub struct CountOutput<'a> {
 /// The kernel's shared memory.
 #[derive(Clone, Copy, Debug)]
 struct CountShared {
-    counters: HeaderCounters,
     bins: Shared<u32>,
+    counters: HeaderCounters,
     group_counts: Shared<u32>,
     banks: UtBanks,
 }
@@ -79,9 +79,10 @@ impl CountShared {
     #[inline(always)]
     const fn layout(version: BankVersion, n_boards: u32, n_groups: u32) -> (Self, u32) {
         let mut layout = SharedLayout::new();
+        // What has a fixed size comes first: its places are constants.
         let shared = Self {
-            counters: HeaderCounters::layout(&mut layout, n_boards),
             bins: layout.array(SizeBins::COUNTERS),
+            counters: HeaderCounters::layout(&mut layout, n_boards),
             group_counts: layout.array(n_groups),
             banks: UtBanks::layout(&mut layout, version, n_boards),
         };

@@ -2,7 +2,6 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
-use std::mem::MaybeUninit;
 
 use ut_decoding::backend::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, Rows};
 use ut_decoding::backend::launch::LaunchParams;
@@ -10,6 +9,7 @@ use ut_decoding::backend::plan::Shape;
 use ut_decoding::backend::ptx::{Kernel, Unit};
 use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits};
 
+use crate::ptx_bytes::copied;
 use crate::ptx_machine::{Launch, Memory, Program};
 
 /// The machine as a device. Whatever is put on a stream is done at once.
@@ -155,21 +155,4 @@ impl Decoder for PtxDecoder {
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
         self.0.decode(batch, hits, report)
     }
-}
-
-/// The bytes of an argument as they cross; those of padding are whatever they are.
-pub fn bytes_of<T: Copy>(value: &T) -> Vec<u8> {
-    // SAFETY: a value of this size.
-    unsafe { copied(std::ptr::from_ref(value).cast(), size_of::<T>()) }
-}
-
-/// # Safety
-/// - `size` bytes can be read from `from`, though not all need be initialised.
-unsafe fn copied(from: *const MaybeUninit<u8>, size: usize) -> Vec<u8> {
-    let mut bytes = vec![0u8; size];
-    // SAFETY:
-    // - Both are `size` bytes, the one by the caller's word, and do not overlap.
-    // - Copied as bytes that may be uninitialised; the kernels read fields only, never padding.
-    unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr().cast(), size) };
-    bytes
 }

@@ -62,10 +62,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         });
         write_json(path, &value)?;
     }
+    // Where every sample was discarded there is no time.
+    let mean = if report.mean_ms.is_finite() { format!("{:.3} ms", report.mean_ms) } else { "unknown".to_owned() };
     let mut text = format!(
-        "sample              {source}\nconfiguration       {}, {:.3} ms for 1000 events\nmeasured            {:.1} s\n",
+        "sample              {source}\nconfiguration       {}, {mean} for 1000 events\nmeasured            {:.1} s\n",
         name(args.backend, &config),
-        report.mean_ms,
         report.seconds
     );
     text += &evidence(&report.judgement);

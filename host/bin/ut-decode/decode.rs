@@ -76,7 +76,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let events = Events::new(&args.files);
     // Who sets a knob by hand wants to see what it does.
     let by_hand = !args.backend.settings.is_empty();
-    let tuned = || args.tuned.setting(args.backend.backend, &detector.tables, &args.clustering.options());
+    let tuned =
+        || args.tuned.setting((args.backend.backend, knobs.pipeline), &detector.tables, &args.clustering.options());
     let tuned = if by_hand { None } else { tuned() };
     if let Some(Setting { knobs: Knobs { cpu, launch, registers, .. }, .. }) = tuned {
         (knobs.launch, knobs.registers) = (launch, registers);

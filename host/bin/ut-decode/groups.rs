@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde_json::json;
-use ut_decoding::bench::decoding::base;
 use ut_decoding::bench::{Machine, tunable};
 use ut_decoding::input::EventBatch;
 use ut_decoding::tuning::budget::Budget;
@@ -105,7 +104,7 @@ fn open<'d>(
                 default: Some(tunable::default_config(*backend, &space)?),
                 tunable: tunable::tunable(*backend),
                 workload: tunable::workload(&detector.tables, &args.sample.clustering.options())?,
-                device: Box::new(device.with_knobs(&names, base(*backend))?),
+                device: Box::new(device.with_knobs(&names, tunable::base(*backend))?),
                 space,
                 identity,
             })

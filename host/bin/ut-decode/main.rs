@@ -63,6 +63,8 @@ Examples:
   # Does AVX-512 pay here? Can this machine show a difference of 0.5 % at all?
   ut-decode compare cpu.simd=avx2 cpu.simd=avx512
   ut-decode aa-test
+  # Which batch and chunk for pp, which for lead collisions, and is there one for all?
+  ut-decode workloads pp-nominal pbpb-high
 
 Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
 

@@ -28,7 +28,7 @@ pub struct OnlineArgs {
     /// Let the on-line tuner choose the batch and the backend's knobs while decoding for the duration, then compare what it
     /// chose with the default. It starts from what was tuned before, and keeps what it finds. --batch is not used, and on
     /// the cpu backend the threads are those of one decoder.
-    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batches")]
+    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batch")]
     pub tune: Option<String>,
 }
 

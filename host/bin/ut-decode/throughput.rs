@@ -165,7 +165,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// What was tuned for this backend, unless something is set by hand: who does that wants to see what it does.
 fn tuned(args: &Args, detector: &Detector) -> Option<Setting> {
     let by_hand = !args.backend.settings.is_empty() || args.backend.simd.is_some();
-    let tuned = || args.tuned.setting(args.backend.backend, &detector.tables, &args.clustering.options());
+    let what = (args.backend.backend, args.backend.pipeline.unwrap_or_default());
+    let tuned = || args.tuned.setting(what, &detector.tables, &args.clustering.options());
     if by_hand { None } else { tuned() }
 }
 

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use ut_decoding::DecodeOptions;
-use ut_decoding::backend::Backend;
 use ut_decoding::bench::Setting;
-use ut_decoding::bench::tunable::{self, TunedSetting};
+use ut_decoding::bench::tunable::{self, Subject, TunedSetting};
 use ut_decoding::detector::DetectorTables;
 use ut_decoding::tuning::store::{Layers, Locations, StoreError, Workload};
 
@@ -41,13 +40,18 @@ impl TunedArgs {
 
     /// What was tuned for this machine and these banks, said on standard error where there is something. A store that
     /// cannot be read is a warning: any values decode the same hits.
-    pub fn setting(&self, backend: Backend, tables: &DetectorTables, options: &DecodeOptions) -> Option<Setting> {
+    pub fn setting(
+        &self,
+        what: impl Into<Subject>,
+        tables: &DetectorTables,
+        options: &DecodeOptions,
+    ) -> Option<Setting> {
         if self.untuned {
             return None;
         }
         let stores = Locations::choose(self.tune_db.clone(), None).and_then(Layers::open);
         let workload = self.tuned_for(tables, options);
-        match stores.and_then(|stores| tunable::look_up(&stores, backend, &workload?)) {
+        match stores.and_then(|stores| tunable::look_up(&stores, what, &workload?)) {
             Ok(Some(TunedSetting { setting, values, origin })) => {
                 say(&format!("tuned values: {values}; {origin}"));
                 Some(setting)

@@ -37,11 +37,21 @@ pub struct Report {
     pub default: Option<Config>,
     /// Every evaluation, in the order they were made.
     pub evaluations: Vec<Evaluation>,
+    /// How many of them the search made, the first ones: the pictures show only these, because a single launch of the
+    /// final rounds is no evaluation to rank by. `None`: all.
+    #[serde(default)]
+    pub searched: Option<usize>,
     /// The decisions that followed.
     pub decisions: Vec<Decision>,
 }
 
 impl Report {
+    /// The evaluations of the search.
+    pub fn search(&self) -> &[Evaluation] {
+        let end = self.searched.map_or(self.evaluations.len(), |searched| searched.min(self.evaluations.len()));
+        &self.evaluations[..end]
+    }
+
     /// The page.
     pub fn html(&self) -> String {
         page::html(self)

@@ -38,7 +38,7 @@ pub struct Importance {
 /// What a tuning comes to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Evaluations.
+    /// Evaluations of the search.
     pub evaluations: usize,
     /// Those that failed, by kind.
     pub failures: BTreeMap<String, usize>,
@@ -83,9 +83,9 @@ pub(super) fn noise(outcome: &Outcome) -> Option<f64> {
 }
 
 pub(super) fn summary(report: &Report) -> Summary {
-    let mut summary = Summary { evaluations: report.evaluations.len(), ..Summary::default() };
+    let mut summary = Summary { evaluations: report.search().len(), ..Summary::default() };
     let mut least: Option<f64> = None;
-    for evaluation in &report.evaluations {
+    for evaluation in report.search() {
         if let Outcome::Failed(failure) = &evaluation.outcome {
             *summary.failures.entry(word(&failure.kind)).or_default() += 1;
         }
@@ -103,7 +103,7 @@ pub(super) fn summary(report: &Report) -> Summary {
         }
         summary.best_so_far.push(least);
     }
-    let noises: Vec<f64> = report.evaluations.iter().filter_map(|e| noise(&e.outcome)).collect();
+    let noises: Vec<f64> = report.search().iter().filter_map(|e| noise(&e.outcome)).collect();
     summary.noise = (!noises.is_empty()).then(|| quantile(&noises, 0.5));
     summary.importance = (0..report.parameters.len()).map(|parameter| importance(report, parameter)).collect();
     summary.importance.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -114,7 +114,7 @@ pub(super) fn summary(report: &Report) -> Summary {
 pub(super) fn values(report: &Report, parameter: usize) -> Vec<Value> {
     let mut values = report.parameters[parameter].1.clone();
     let declared = values.len();
-    for evaluation in &report.evaluations {
+    for evaluation in report.search() {
         if let Some(value) = evaluation.config.0.get(parameter)
             && !values.contains(value)
         {
@@ -129,12 +129,8 @@ fn importance(report: &Report, parameter: usize) -> Importance {
     let mut effects = Vec::new();
     let mut groups: Vec<Vec<f64>> = Vec::new();
     for value in values(report, parameter) {
-        let with: Vec<&Outcome> = report
-            .evaluations
-            .iter()
-            .filter(|e| e.config.0.get(parameter) == Some(&value))
-            .map(|e| &e.outcome)
-            .collect();
+        let with: Vec<&Outcome> =
+            report.search().iter().filter(|e| e.config.0.get(parameter) == Some(&value)).map(|e| &e.outcome).collect();
         let times: Vec<f64> = with.iter().filter_map(|outcome| time(outcome)).collect();
         effects.push(Effect {
             value,

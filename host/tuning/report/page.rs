@@ -58,7 +58,11 @@ fn overview(report: &Report, summary: &Summary) -> String {
     let mut rows: Vec<(String, String)> = vec![("device".into(), escape(&report.device))];
     rows.extend(report.facts.iter().map(|(name, value)| (escape(name), escape(value))));
     let failed: usize = summary.failures.values().sum();
-    rows.push(("evaluations".into(), format!("{}, of which {failed} failed", summary.evaluations)));
+    let later = match report.evaluations.len() - summary.evaluations {
+        0 => String::new(),
+        later => format!("; {later} more measurements, of races and final rounds"),
+    };
+    rows.push(("evaluations".into(), format!("{}, of which {failed} failed{later}", summary.evaluations)));
     let with_time =
         |config: &Config, time: f64| format!("<code>{}</code>, {} ms", escape(&name(report, config)), short(time));
     if let Some(default) = &report.default {
@@ -77,7 +81,9 @@ fn overview(report: &Report, summary: &Summary) -> String {
             format!("{} % (relative standard deviation of samples, median)", short(100.0 * noise)),
         ));
     }
-    if let Some(decision) = report.decisions.last() {
+    if let Some(decision) = report.decisions.last()
+        && report.facts.iter().all(|(name, _)| name != "chosen")
+    {
         let chosen = format!("<code>{}</code>: {}", escape(&name(report, &decision.chosen)), ruling(&decision.ruling));
         rows.push(("chosen".into(), chosen));
     }
@@ -171,7 +177,7 @@ fn clipped(text: &str, most: usize) -> String {
 }
 
 fn times(report: &Report) -> Vec<(usize, f64)> {
-    report.evaluations.iter().enumerate().filter_map(|(i, e)| Some((i, time(&e.outcome)?))).collect()
+    report.search().iter().enumerate().filter_map(|(i, e)| Some((i, time(&e.outcome)?))).collect()
 }
 
 fn range(times: &[(usize, f64)]) -> (f64, f64) {
@@ -304,7 +310,7 @@ fn map(report: &Report, (across, columns): &Axis, (down, rows): &Axis, range: (f
     let mut picture = Picture::new(345.0, 258.0, &format!("{first} and {second}"));
     // Best time and number of failures of each cell that was tried.
     let mut cells: Vec<Option<(f64, usize)>> = vec![None; columns.len() * rows.len()];
-    for evaluation in &report.evaluations {
+    for evaluation in report.search() {
         let place = |parameter: usize, values: &[Value]| {
             evaluation.config.0.get(parameter).and_then(|value| values.iter().position(|known| known == value))
         };
@@ -366,7 +372,7 @@ fn spread(report: &Report) -> String {
 
 fn noises(report: &Report, summary: &Summary) -> String {
     let points: Vec<(f64, f64, &Config)> = report
-        .evaluations
+        .search()
         .iter()
         .filter_map(|e| Some((time(&e.outcome)?, 100.0 * noise(&e.outcome)?, &e.config)))
         .collect();
@@ -394,7 +400,7 @@ fn noises(report: &Report, summary: &Summary) -> String {
 
 fn failures(report: &Report) -> String {
     let mut kinds: Vec<(String, usize, String)> = Vec::new();
-    for evaluation in &report.evaluations {
+    for evaluation in report.search() {
         if let Outcome::Failed(failure) = &evaluation.outcome {
             let kind = word(&failure.kind);
             if let Some((_, count, _)) = kinds.iter_mut().find(|(known, ..)| *known == kind) {

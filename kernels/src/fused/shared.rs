@@ -52,12 +52,13 @@ impl FusedShared {
     #[inline(always)]
     const fn layout(version: BankVersion, n_boards: u32, n_groups: u32, room: Room) -> (Self, u32) {
         let mut layout = SharedLayout::new();
-        let counters = HeaderCounters::layout(&mut layout, n_boards);
+        // What has a fixed size comes first: its places are constants.
         let bins = layout.array(SizeBins::COUNTERS);
         let event = layout.array(1);
         let base = layout.array(1);
         let next_item = layout.array(1);
         let n_clusters = layout.array(1);
+        let counters = HeaderCounters::layout(&mut layout, n_boards);
         let group_starts = layout.array(n_groups + 1);
         let places = layout.array(n_boards * LANES_PER_BOARD as u32 + 1);
         let clusters = layout.array(room.tile);

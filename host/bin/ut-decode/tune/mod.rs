@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
+use ut_decoding::backend::Pipeline;
 use ut_decoding::tuning::Config;
 use ut_decoding::tuning::budget::Budget;
 use ut_decoding::tuning::report::{Evaluation, Report};
@@ -19,7 +20,7 @@ use crate::args::one_of;
 use crate::output::{print_beside, say, write_json};
 use crate::store::{StoreArgs, in_words, milliseconds};
 use crate::trial::SampleArgs;
-use crate::{Failure, explain};
+use crate::{Failure, explain, usage};
 use target::Target;
 use watcher::Watcher;
 
@@ -36,6 +37,9 @@ pub struct Args {
     /// export; FILE#RUN for one run of a store), or synthetic:SPEC (like synthetic:seed=7,noise=0.02,fail=0.1).
     #[arg(long, visible_alias = "backend", value_name = "DEVICE", default_value = "cpu")]
     device: DeviceSpec,
+    /// Which kernels of cuda and emulated [default: allen]: fused, one launch, or allen, seven launches.
+    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
+    pipeline: Option<Pipeline>,
     /// How to search; by default exhaustive for small spaces, else bayesian.
     #[arg(long, value_parser = one_of!(StrategyKind::ALL, StrategyKind::name))]
     strategy: Option<StrategyKind>,
@@ -76,6 +80,10 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let kernels = matches!(args.device, DeviceSpec::Decoder(backend) if backend.runs_kernels());
+    if args.pipeline.is_some() && !kernels {
+        usage("--pipeline chooses between kernels, for --device cuda and emulated");
+    }
     let target = Target::of(args)?;
     let device = &mut target.process(args)?;
     let budget = match &args.budget {
@@ -175,6 +183,7 @@ fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations
             .into_iter()
             .map(|Observation { config, outcome, .. }| Evaluation { config, outcome })
             .collect(),
+        searched: Some(evidence.tried),
         decisions: evidence.details.as_ref().map(|details| details.decisions.clone()).unwrap_or_default(),
     }
 }

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use ut_decoding::Layout;
 use ut_decoding::backend::Backend;
-use ut_decoding::bench::decoding::base;
-use ut_decoding::bench::tunable;
+use ut_decoding::bench::tunable::{self, Subject};
 use ut_decoding::tuning::interchange::read_recording;
 use ut_decoding::tuning::process::{ProcessDevice, refuse, serve_standard_streams};
 use ut_decoding::tuning::store::{DeviceIdentity, TunableIdentity, Workload};
@@ -70,11 +69,12 @@ impl Target {
                 // First what this machine cannot do, then what is wrong with the files.
                 let device = tunable::device(*backend)?;
                 let tables = args.sample.detector()?.tables;
-                let space = tunable::space(*backend, device.sm_count as usize)?;
+                let what = subject(*backend, args);
+                let space = tunable::space(what, device.sm_count as usize)?;
                 Ok(Self {
-                    tunable: tunable::tunable(*backend),
+                    tunable: tunable::tunable(what),
                     workload: tunable::workload(&tables, &args.sample.clustering.options())?,
-                    default: Some(tunable::default_config(*backend, &space)?),
+                    default: Some(tunable::default_config(what, &space)?),
                     space,
                     device,
                     budget: DECODER_BUDGET,
@@ -130,6 +130,11 @@ impl Target {
     }
 }
 
+/// The backend with the kernels that are asked for.
+fn subject(backend: Backend, args: &Args) -> Subject {
+    Subject { backend, pipeline: args.pipeline.unwrap_or_default() }
+}
+
 /// Measures on standard input's request: the other side of [`Target::process`].
 pub fn measure(args: &Args) -> Result<(), Failure> {
     // Standard output is the other process's, which waits for a line.
@@ -144,7 +149,7 @@ fn serve(args: &Args) -> Result<(), Failure> {
             let names = space.names();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let device = args.sample.device(*backend, &detector, events);
-            let mut device = device.with_knobs(&names, base(*backend))?.keeping(KEPT);
+            let mut device = device.with_knobs(&names, tunable::base(subject(*backend, args)))?.keeping(KEPT);
             device.expect(Layout::Allen).map_err(|failure| failure.message)?;
             if let (Backend::Cuda, Some(default)) = (backend, &default) {
                 // The driver compiles the kernels when they are first used; what comes of it is measured later.
