@@ -101,7 +101,7 @@ fn a_sweep_measures_points_on_the_gpu_and_skips_what_it_cannot_run() {
         run(0, &[], &[&few[..], &axes, &["--output", &output, "--restart", "--mode", mode]].concat());
         let report = std::fs::read_to_string(folder.path().join("sweep/sweep.json")).unwrap();
         let report: Value = serde_json::from_str(&report).unwrap();
-        // Six of the grid, and the default with four streams.
+        // Six of the grid, and the default with three streams.
         let points = report["points"].as_array().unwrap();
         assert_eq!(points.len(), 7);
         assert!(points.iter().all(|point| median(&point["measured"]) > 0.0), "{points:?}");

@@ -1,13 +1,14 @@
 //! How a GPU is measured: its kernels alone, with the copies in, with the copies in and out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::Spread;
 use super::contest::{Contents, Job, Variant};
 use super::sample::{Expected, Sample};
-use crate::backend::cuda::{CudaConfig, CudaDecoder, CudaDevice, Resident};
+use crate::backend::cuda::{CudaConfig, CudaDecoder, CudaDevice, PinnedBatch, ResidentBatch};
 use crate::backend::ptx::Kernel;
 use crate::backend::{DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
@@ -50,59 +51,62 @@ pub struct OnGpu<'a> {
     pub options: DecodeOptions,
     /// Which GPU, launch parameters, rung.
     pub config: &'a CudaConfig,
-    /// Streams, each with a decoder, buffers and a thread of its own.
+    /// Streams of the decoder, each with buffers of its own: as many batches are under way.
     pub streams: usize,
 }
 
-/// Hits that stay on the device cannot be compared; their number is, over each pass.
-#[derive(Clone, Copy)]
-struct Hits {
-    found: u64,
-    expected: u64,
+/// Where the batches are, and what is wanted of them.
+enum Way {
+    Resident(Vec<Arc<ResidentBatch<CudaDevice>>>),
+    Leaving(Vec<Arc<PinnedBatch<CudaDevice>>>),
+    Whole(Vec<Arc<PinnedBatch<CudaDevice>>>),
 }
 
-impl Hits {
-    fn add(&mut self, i: usize, batches: usize, hits: usize) -> Result<(), DecodeError> {
-        self.found = if i == 0 { 0 } else { self.found } + hits as u64;
-        if i + 1 < batches || self.found == self.expected {
+/// A decoder with a batch under way on each of its streams.
+struct Streaming {
+    decoder: CudaDecoder,
+    way: Way,
+    /// Hits of a pass. Those that stay on the device cannot be compared; their number is.
+    hits: usize,
+}
+
+impl Streaming {
+    /// Decodes these batches; how many hits there are.
+    fn decode(&mut self, batches: impl Iterator<Item = usize>) -> Result<usize, DecodeError> {
+        let (decoder, mut found) = (&mut self.decoder, 0);
+        let mut add = |hits: usize| {
+            found += hits;
+            Ok(())
+        };
+        match &self.way {
+            Way::Resident(all) => decoder.decode_all_and_leave(batches.map(|i| &all[i]), |hits| add(hits.len)),
+            Way::Leaving(all) => decoder.decode_all_and_leave(batches.map(|i| &all[i]), |hits| add(hits.len)),
+            Way::Whole(all) => decoder.decode_all(batches.map(|i| &all[i]), |hits| add(hits.len())),
+        }?;
+        Ok(found)
+    }
+}
+
+impl Job for Streaming {
+    fn batches(&self) -> usize {
+        match &self.way {
+            Way::Resident(all) => all.len(),
+            Way::Leaving(all) | Way::Whole(all) => all.len(),
+        }
+    }
+
+    fn batch(&mut self, i: usize) -> Result<(), DecodeError> {
+        self.decode(std::iter::once(i)).map(|_| ())
+    }
+
+    fn passes(&mut self, n: usize) -> Result<(), DecodeError> {
+        let batches = self.batches();
+        let (found, expected) = (self.decode((0..n).flat_map(|_| 0..batches))?, n * self.hits);
+        if found == expected {
             return Ok(());
         }
-        let Self { found, expected } = *self;
-        let message = format!("a pass left {found} hits on the device, where {expected} were read back before");
+        let message = format!("{n} passes made {found} hits, where {expected} were expected from the first one");
         Err(DecodeError::Device { backend: "cuda", message })
-    }
-}
-
-struct KernelsAlone {
-    resident: Resident<CudaDevice>,
-    hits: Hits,
-}
-
-impl Job for KernelsAlone {
-    fn batches(&self) -> usize {
-        self.resident.batches()
-    }
-
-    fn batch(&mut self, i: usize) -> Result<(), DecodeError> {
-        let hits = self.resident.decode(i)?.len;
-        self.hits.add(i, self.batches(), hits)
-    }
-}
-
-struct CopiesIn {
-    decoder: CudaDecoder,
-    batches: Vec<EventBatch>,
-    hits: Hits,
-}
-
-impl Job for CopiesIn {
-    fn batches(&self) -> usize {
-        self.batches.len()
-    }
-
-    fn batch(&mut self, i: usize) -> Result<(), DecodeError> {
-        let hits = self.decoder.decode_and_leave(self.batches[i].view())?.len;
-        self.hits.add(i, self.batches(), hits)
     }
 }
 
@@ -119,73 +123,71 @@ pub struct KernelTime {
 
 impl OnGpu<'_> {
     fn decoder(&self) -> Result<CudaDecoder, DecodeError> {
-        CudaDecoder::new(self.tables, self.options, self.config.clone())
+        CudaDecoder::new(self.tables, self.options, CudaConfig { streams: self.streams.max(1), ..self.config.clone() })
     }
 
-    /// What is measured in a mode, not warmed up. A first pass goes the whole way, and is held against `expected`; the inner
+    /// What is measured in a mode, not warmed up. What a decoder makes of a first pass is held against `expected`; the inner
     /// error says what differs.
     ///
     /// # Errors
     /// When the GPU cannot decode the sample.
     pub fn variant(&self, mode: Mode, expected: Option<&Expected>) -> Result<Result<Variant, String>, DecodeError> {
-        match self.end_to_end(expected)? {
-            Ok(whole) if mode != Mode::EndToEnd => self.part(mode, whole.contents).map(Ok),
-            whole => Ok(whole),
+        match self.contents(expected)? {
+            Ok(contents) => self.streaming(mode, contents).map(Ok),
+            Err(difference) => Ok(Err(difference)),
         }
     }
 
-    /// All three modes in the order of [`Mode::ALL`], not warmed up; the first pass is held against `expected`.
+    /// All three modes in the order of [`Mode::ALL`], not warmed up; a first pass is held against `expected`.
     ///
     /// # Errors
     /// As [`variant`](Self::variant).
     pub fn modes(&self, expected: Option<&Expected>) -> Result<Result<[Variant; 3], String>, DecodeError> {
-        Ok(match self.end_to_end(expected)? {
-            Ok(whole) => Ok([
-                self.part(Mode::DeviceResident, whole.contents)?,
-                self.part(Mode::HitsOnDevice, whole.contents)?,
-                whole,
-            ]),
-            Err(difference) => Err(difference),
-        })
+        match self.contents(expected)? {
+            Ok(contents) => {
+                let [resident, on_device, whole] = Mode::ALL.map(|mode| self.streaming(mode, contents));
+                Ok(Ok([resident?, on_device?, whole?]))
+            }
+            Err(difference) => Ok(Err(difference)),
+        }
     }
 
-    fn end_to_end(&self, expected: Option<&Expected>) -> Result<Result<Variant, String>, DecodeError> {
+    /// What a pass decodes, as a first one shows.
+    fn contents(&self, expected: Option<&Expected>) -> Result<Result<Contents, String>, DecodeError> {
         let decoder = || Ok(Box::new(self.decoder()?) as _);
-        Variant::cold(self.sample, self.tables, self.streams, decoder, expected)
+        Ok(Variant::cold(self.sample, self.tables, 1, decoder, expected)?.map(|variant| variant.contents))
     }
 
-    /// A part of the way. `contents`: of a pass, as it was read back.
-    fn part(&self, mode: Mode, contents: Contents) -> Result<Variant, DecodeError> {
-        let hits = Hits { found: 0, expected: contents.hits };
-        let batches = &self.sample.batches;
-        let job = |_| -> Result<Box<dyn Job>, DecodeError> {
-            let decoder = self.decoder()?;
-            Ok(if mode == Mode::DeviceResident {
-                Box::new(KernelsAlone { resident: Resident::new(decoder, batches)?, hits })
-            } else {
-                Box::new(CopiesIn { decoder, batches: batches.clone(), hits })
-            })
+    fn streaming(&self, mode: Mode, contents: Contents) -> Result<Variant, DecodeError> {
+        let mut decoder = self.decoder()?;
+        let views = self.sample.batches.iter().map(EventBatch::view);
+        let way = match mode {
+            Mode::DeviceResident => Way::Resident(views.map(|batch| decoder.upload(batch)).collect::<Result<_, _>>()?),
+            Mode::HitsOnDevice => Way::Leaving(views.map(|batch| decoder.pin(batch)).collect::<Result<_, _>>()?),
+            Mode::EndToEnd => Way::Whole(views.map(|batch| decoder.pin(batch)).collect::<Result<_, _>>()?),
         };
-        Ok(Variant::of((0..self.streams.max(1)).map(job).collect::<Result<_, _>>()?, contents))
+        let job = Streaming { decoder, way, hits: contents.hits as usize };
+        Ok(Variant::of(vec![Box::new(job)], contents))
     }
 
-    /// How long each kernel takes, by the device's own clock, over `passes` passes on one stream after a first one that is
-    /// not counted.
+    /// How long each kernel takes, by the device's own clock, over `passes` passes with one batch under way, after a first
+    /// one that is not counted.
     ///
     /// # Errors
     /// When the GPU cannot decode the sample.
     pub fn kernel_times(&self, passes: usize) -> Result<Vec<KernelTime>, DecodeError> {
-        let mut resident = Resident::new(self.decoder()?, &self.sample.batches)?;
-        let pass = |resident: &mut Resident<CudaDevice>| -> Result<(), DecodeError> {
-            (0..resident.batches()).try_for_each(|i| resident.decode(i).map(|_| ()))
-        };
-        pass(&mut resident)?;
-        resident.device().time_kernels(true);
+        let config = CudaConfig { streams: 1, ..self.config.clone() };
+        let mut decoder = CudaDecoder::new(self.tables, self.options, config)?;
+        let batches = self.sample.batches.iter().map(|batch| decoder.upload(batch.view()));
+        let batches = batches.collect::<Result<Vec<_>, _>>()?;
+        let pass = |decoder: &mut CudaDecoder| decoder.decode_all_and_leave(&batches, |_| Ok(()));
+        pass(&mut decoder)?;
+        decoder.device().time_kernels(true);
         let mut times: BTreeMap<Kernel, Vec<f64>> = BTreeMap::new();
         let events = self.sample.events.max(1) as f64;
         for place in 0..passes {
-            pass(&mut resident)?;
-            for (kernel, ms) in resident.device().take_times()? {
+            pass(&mut decoder)?;
+            for (kernel, ms) in decoder.device().take_times()? {
                 let of = times.entry(kernel).or_default();
                 of.resize(place + 1, 0.0);
                 of[place] += f64::from(ms) * 1e6 / events;
@@ -200,22 +202,5 @@ impl OnGpu<'_> {
             share: if all > 0.0 { ns_per_event.median / all } else { 0.0 },
         };
         Ok(spreads.into_iter().map(time).collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pass_with_another_number_of_hits_is_found_out() {
-        let mut hits = Hits { found: 0, expected: 7 };
-        for _ in 0..2 {
-            assert!(hits.add(0, 2, 3).is_ok() && hits.add(1, 2, 4).is_ok());
-        }
-        assert!(hits.add(0, 2, 3).is_ok());
-        let error = hits.add(1, 2, 5).unwrap_err().to_string();
-        assert!(error.contains("8 hits") && error.contains('7'), "{error}");
-        assert!(Hits { found: 0, expected: 1 }.add(0, 1, 0).is_err());
     }
 }

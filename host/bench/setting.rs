@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::backend::cuda::CudaConfig;
+use crate::backend::cuda::{CudaConfig, DEFAULT_STREAMS};
 use crate::backend::knobs::{KnobError, Knobs, parse_value, refused, value_text};
 use crate::backend::launch::Knob;
 use crate::backend::{Backend, DecodeError, DecodeOptions};
@@ -47,14 +47,14 @@ pub const THREADS: Knob = Knob {
     candidates: &[1, 2, 4, 8, 16, 32, 64],
 };
 
-/// Decoders at work on a GPU.
+/// Streams of a decoder on a GPU.
 pub const STREAMS: Knob = Knob {
     name: "streams",
-    about: "streams, each with a decoder and a thread of its own, so that copies and kernels of several batches overlap",
+    about: "streams, each with buffers of its own, so that copies and kernels of several batches overlap",
     min: 1,
     max: 64,
     step: 1,
-    default: 4,
+    default: DEFAULT_STREAMS as u32,
     candidates: &[1, 2, 3, 4, 6, 8],
 };
 
@@ -117,7 +117,7 @@ pub struct Setting {
     pub batch: usize,
     /// Layout of a batch.
     pub layout: Layout,
-    /// Threads or streams, each with a decoder of its own.
+    /// Threads, each with a decoder of its own; on a GPU streams of one decoder.
     pub threads: usize,
 }
 

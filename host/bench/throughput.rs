@@ -123,6 +123,7 @@ impl Contestant<'_> {
     fn result(
         self,
         backend: Backend,
+        threads: usize,
         tables: &DetectorTables,
         variants: &mut [Variant],
         rates: &[Vec<f64>],
@@ -144,13 +145,13 @@ impl Contestant<'_> {
         let [strips, hits, bytes] = [strips as f64 / events, hits as f64 / events, sample.bytes as f64 / events];
         Ok(Throughput {
             backend: backend.name().to_owned(),
-            threads: variant.threads(),
+            threads,
             events: sample.events,
             distinct_events: sample.distinct_events,
             batch: sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default(),
             repetitions: rates.len(),
             events_per_second: rate,
-            events_per_second_per_thread: rate.median / variant.threads() as f64,
+            events_per_second_per_thread: rate.median / threads as f64,
             strips_per_second: rate.times(strips),
             gigabytes_per_second: rate.times(bytes * 1e-9),
             latency: *latency,
@@ -210,7 +211,7 @@ pub fn run(
     for contestant in contestants {
         let n = contestant.modes.len().max(1);
         let (own, others) = variants.split_at_mut(n);
-        results.push(contestant.result(backend, tables, own, &rates[..n])?);
+        results.push(contestant.result(backend, threads.max(1), tables, own, &rates[..n])?);
         (variants, rates) = (others, &rates[n..]);
     }
     Ok(results)

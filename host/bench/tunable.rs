@@ -33,7 +33,7 @@ const MOST_COMBINATIONS: usize = 10_000;
 
 /// Batches that are tried on a GPU, and streams.
 const GPU_BATCHES: [i64; 3] = [256, 1024, 4096];
-const GPU_STREAMS: [i64; 4] = [1, 2, 4, 8];
+const GPU_STREAMS: [i64; 4] = [1, 2, 3, 4];
 
 /// A decoder: a backend, and of the two sets of kernels the one that it runs, where it runs kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

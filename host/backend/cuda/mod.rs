@@ -22,7 +22,6 @@ mod identity;
 mod modules;
 mod output;
 mod passes;
-mod resident;
 mod start;
 mod stream;
 mod tables;
@@ -34,7 +33,6 @@ pub use facts::{Compiled, Facts};
 pub use gpu::{CudaDevice, CudaHost, CudaMemory};
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
-pub use resident::Resident;
 pub use start::{Cuda, Driver, Gpu, StartError, choose};
 pub use stream::{Moved, Want};
 

@@ -132,7 +132,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             args.backend.n_threads(),
             rate_table(&rungs)
         ));
-        parts.push(format!("nanoseconds an event by kernel, on one stream\n{}\n", time_table(&rungs)));
+        parts.push(format!("nanoseconds an event by kernel, one batch at a time\n{}\n", time_table(&rungs)));
     }
     parts.push(format!("{}\n{BEST_KNOWN}\n", resource_table(&rungs, &chip.name)));
     let text = parts.concat();

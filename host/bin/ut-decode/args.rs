@@ -93,7 +93,7 @@ pub struct BackendArgs {
     /// kernels on the CPU, slowly; cuda runs them on an NVIDIA GPU; auto is cuda where there is a GPU, else cpu.
     #[arg(long, default_value = "cpu", value_parser = backend())]
     pub backend: Backend,
-    /// Threads, on a GPU streams; 0: one a core, and 4 streams.
+    /// Threads, on a GPU streams; 0: one a core, and 3 streams.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub threads: u16,
     /// Layout in memory that is handed to the decoder: event by event, or bank by bank as from the event builder.

@@ -367,6 +367,6 @@ fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, asked: Option<f64>) -> S
         let half = format!("{:.1} to {:.1}", time.q1, time.q3);
         rows.push(vec![kernel.clone(), format!("{:.1}", time.median), half, format!("{:.1} %", 100.0 * share)]);
     }
-    let _ = write!(text, "\nby the device's clock, on one stream\n{}", table(&rows));
+    let _ = write!(text, "\nby the device's clock, one batch at a time\n{}", table(&rows));
     text
 }
