@@ -373,6 +373,8 @@ fn compute(op: Op, ty: Type, [a, b, c, _]: [u64; 4]) -> u64 {
         Op::Or => a | b,
         Op::Xor => a ^ b,
         Op::Not => low(!a),
+        Op::Negate => low(a.wrapping_neg()),
+        Op::LeadingZeros => u64::from(a.leading_zeros()) - (64 - u64::from(bits)),
         Op::Shl => u32::try_from(b).ok().and_then(|b| a.checked_shl(b)).map_or(0, low),
         Op::Shr if ty.signed => low((signed(a) >> b.min(63)) as u64),
         Op::Shr => u32::try_from(b).ok().and_then(|b| a.checked_shr(b)).unwrap_or(0),
