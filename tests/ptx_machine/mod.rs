@@ -198,9 +198,10 @@ impl Block<'_> {
                 let values = [0, 1, 2, 3].map(|i| from.get(i).map_or(0, |operand| self.value(lane, operand)));
                 self.lanes[lane].registers[*to] = compute(*op, *ty, values);
             }
-            Kind::Unpack { low, high, from } => {
+            Kind::Unpack { low, high, from, half_bits } => {
                 let value = self.value(lane, from);
-                for (half, value) in [(low, value & 0xFFFF_FFFF), (high, value >> 32)] {
+                let mask = (1 << half_bits) - 1;
+                for (half, value) in [(low, value & mask), (high, value >> half_bits & mask)] {
                     if let Some(half) = half {
                         self.lanes[lane].registers[*half] = value;
                     }
