@@ -26,7 +26,7 @@ use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping, Layout, Ut
 use ut_kernels::bank::layout::Batch;
 use ut_kernels::block::Global;
 use ut_kernels::fused::tables::LaneTables;
-use ut_kernels::fused::{FusedOptions, FusedOutput};
+use ut_kernels::fused::{FusedOptions, FusedOutput, Room};
 use ut_kernels::hit::HitArrays;
 use ut_kernels::report::N_COUNTS;
 use ut_kernels::switches::BatchLayout;
@@ -121,8 +121,9 @@ fn run(
         let counts = m.put(&vec![u32::MAX; n_events], true);
         let sums = m.put(&vec![u32::MAX; n_events + 1], true);
         let totals = m.put(&vec![u32::MAX; n_events], true);
+        let room = Room { tile: 0, ..fused_options.room };
         let arguments = [
-            bytes_of(&fused_options),
+            bytes_of(&FusedOptions { room, ..fused_options }),
             bytes_of(&device_batch),
             bytes_of(&lane_tables),
             bytes_of(&counts.global_mut::<u32>()),

@@ -22,7 +22,7 @@ pub const TIGHT: Room = Room { tile: 0, stage: 512 };
 /// Events on a synthetic detector, and what the kernel made of them.
 pub struct FusedSetup {
     pub tables: DetectorTables,
-    pub ranks: RankTables,
+    ranks: RankTables,
     pub batch: EventBatch,
     /// Most blocks at a time.
     pub resident: u32,

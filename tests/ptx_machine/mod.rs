@@ -198,9 +198,10 @@ impl Block<'_> {
                 let values = [0, 1, 2, 3].map(|i| from.get(i).map_or(0, |operand| self.value(lane, operand)));
                 self.lanes[lane].registers[*to] = compute(*op, *ty, values);
             }
-            Kind::Unpack { low, high, from } => {
+            Kind::Unpack { low, high, from, half_bits } => {
                 let value = self.value(lane, from);
-                for (half, value) in [(low, value & 0xFFFF_FFFF), (high, value >> 32)] {
+                let mask = (1 << half_bits) - 1;
+                for (half, value) in [(low, value & mask), (high, value >> half_bits & mask)] {
                     if let Some(half) = half {
                         self.lanes[lane].registers[*half] = value;
                     }
@@ -373,6 +374,8 @@ fn compute(op: Op, ty: Type, [a, b, c, _]: [u64; 4]) -> u64 {
         Op::Or => a | b,
         Op::Xor => a ^ b,
         Op::Not => low(!a),
+        Op::Negate => low(a.wrapping_neg()),
+        Op::LeadingZeros => u64::from(a.leading_zeros()) - (64 - u64::from(bits)),
         Op::Shl => u32::try_from(b).ok().and_then(|b| a.checked_shl(b)).map_or(0, low),
         Op::Shr if ty.signed => low((signed(a) >> b.min(63)) as u64),
         Op::Shr => u32::try_from(b).ok().and_then(|b| a.checked_shr(b)).unwrap_or(0),

@@ -73,6 +73,8 @@ pub enum Op {
     Or,
     Xor,
     Not,
+    Negate,
+    LeadingZeros,
     Shl,
     Shr,
     BitField,
@@ -121,6 +123,7 @@ pub enum Kind {
         low: Option<usize>,
         high: Option<usize>,
         from: Operand,
+        half_bits: u32,
     },
     LoadParameter {
         ty: Type,
@@ -253,7 +256,9 @@ impl Parser {
                 self.tables.insert(name.to_owned(), targets);
             } else if let Some(label) = line.strip_suffix(':') {
                 self.labels.insert(label.to_owned(), statements.len());
-            } else if let Some(scoped) = line.strip_prefix("{ .reg .b32 tmp; ") {
+            } else if let Some(scoped) =
+                line.strip_prefix("{ .reg .b32 tmp; ").or_else(|| line.strip_prefix("{ .reg .b16 tmp; "))
+            {
                 statements.push(scoped.trim_end_matches([' ', '}', ';']).to_owned());
             } else if !line.starts_with('.') {
                 statements.push(line.trim_end_matches(';').to_owned());
@@ -322,6 +327,7 @@ impl Parser {
     fn kind(&mut self, name: &str, operands: &[&str], line: &str) -> Kind {
         let parts: Vec<_> = name.split('.').collect();
         let ty = || Type::of(parts.last().expect("a type"));
+        // What is relaxed is global: no other words are shared between blocks.
         let space = || if parts[1] == "shared" { Space::Shared } else { Space::Global };
         match (parts[0], parts.get(1).copied().unwrap_or("")) {
             ("bra", _) => Kind::Branch(self.target(operands[0])),
@@ -366,12 +372,12 @@ impl Parser {
                 let parameter = self.parameters.iter().position(|name| name == parameter).expect("a parameter");
                 Kind::LoadParameter { ty: ty(), to: self.register(operands[0]), parameter, offset: offset as usize }
             }
-            ("ld", "global" | "shared") => {
+            ("ld", "global" | "shared" | "relaxed") => {
                 let (base, offset) = Self::address(operands[1]);
                 let (to, base) = (self.register(operands[0]), self.operand(base));
                 Kind::Load { space: space(), read_only: parts[2] == "nc", ty: ty(), to, base, offset }
             }
-            ("st", "global" | "shared") => {
+            ("st", "global" | "shared" | "relaxed") => {
                 let (base, offset) = Self::address(operands[0]);
                 let (base, from) = (self.operand(base), self.operand(operands[1]));
                 Kind::Store { space: space(), ty: ty(), base, offset, from }
@@ -393,7 +399,7 @@ impl Parser {
                     (name != "tmp").then(|| self.register(name))
                 };
                 let (low, high) = (half(operands[0]), half(operands[1]));
-                Kind::Unpack { low, high, from: self.operand(operands[2]) }
+                Kind::Unpack { low, high, from: self.operand(operands[2]), half_bits: ty().bits / 2 }
             }
             _ => {
                 let (op, ty) = operation(&parts).unwrap_or_else(|| panic!("this machine does not know {line:?}"));
@@ -433,6 +439,8 @@ fn operation(parts: &[&str]) -> Option<(Op, Type)> {
         ["or", _] => Op::Or,
         ["xor", _] => Op::Xor,
         ["not", _] => Op::Not,
+        ["neg", ty] if ty.starts_with('s') => Op::Negate,
+        ["clz", _] => Op::LeadingZeros,
         ["shl", _] => Op::Shl,
         ["shr", _] => Op::Shr,
         ["bfe", "u32"] => Op::BitField,
