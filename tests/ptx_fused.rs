@@ -165,7 +165,9 @@ fn run(
 
 fn params(settings: &[&str]) -> LaunchParams {
     let mut params = LaunchParams::default();
-    settings.iter().for_each(|setting| params.set_from(setting).expect("a valid setting"));
+    for setting in settings {
+        params.set_from(setting).expect("a valid setting");
+    }
     params
 }
 

@@ -24,7 +24,7 @@ use super::sample::{Expected, Sample};
 use super::setting::{self, Setting, SettingError};
 use crate::backend::knobs::{parse_value, refused, words};
 use crate::backend::launch::Knob;
-use crate::backend::{Backend, DecodeError, DecodeOptions};
+use crate::backend::{Backend, DecodeError, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
 use crate::input::{EventBatch, Layout};
 use crate::tuning::{Config, Device, Failure, FailureKind, Outcome, Value};
@@ -108,11 +108,14 @@ pub fn setting_of(
 }
 
 /// Configurations worth trying from `default` on, which is among them: all combinations of the candidates, or, where those
-/// are too many, all of the knobs of one kernel at a time. Layout, threads and streams are the caller's to choose, and
-/// stay.
-pub fn choices(backend: Backend, default: &Config) -> Vec<Config> {
+/// are too many, all of the knobs of one kernel at a time, or each of them alone where these are too many still. Layout,
+/// threads and streams are the caller's to choose, and stay; so do the knobs of the `pipeline` that does not run.
+pub fn choices(backend: Backend, pipeline: Pipeline, default: &Config) -> Vec<Config> {
     let knobs = knobs(backend);
-    let free = |knob: &Knob| !matches!(knob.name, "layout" | "cpu.threads" | "streams");
+    let fused = pipeline == Pipeline::Fused;
+    let looked_at =
+        |knob: &Knob| !backend.runs_kernels() || !knob.name.contains('.') || knob.name.starts_with("fused.") == fused;
+    let free = |knob: &Knob| looked_at(knob) && !matches!(knob.name, "layout" | "cpu.threads" | "streams");
     let place = |knob: &Knob| knob.name.split_once('.').map_or(knob.name, |(place, _)| place);
     let combinations = |of: &dyn Fn(&Knob) -> bool| {
         let mut all = vec![default.clone()];
@@ -131,14 +134,24 @@ pub fn choices(backend: Backend, default: &Config) -> Vec<Config> {
         }
         all
     };
-    let number: usize = knobs.iter().filter(|knob| free(knob)).map(|knob| knob.candidates.len()).product();
+    let number = |of: &dyn Fn(&Knob) -> bool| -> usize {
+        knobs.iter().filter(|knob| free(knob) && of(knob)).map(|knob| knob.candidates.len()).product()
+    };
     let mut all = vec![default.clone()];
     let mut places: Vec<&str> = knobs.iter().map(|knob| place(knob)).collect();
     places.dedup();
-    let candidates = if number <= MOST_CHOICES {
+    let of_place = |wanted: &&str| {
+        let there = |knob: &Knob| place(knob) == *wanted;
+        if number(&there) <= MOST_CHOICES / 2 {
+            return combinations(&there);
+        }
+        let alone = |one: &&'static Knob| combinations(&|knob: &Knob| knob.name == one.name);
+        knobs.iter().filter(|knob| there(knob)).flat_map(alone).collect()
+    };
+    let candidates = if number(&|_| true) <= MOST_CHOICES {
         combinations(&|_| true)
     } else {
-        places.iter().flat_map(|wanted| combinations(&|knob: &Knob| place(knob) == *wanted)).collect()
+        places.iter().flat_map(of_place).collect()
     };
     for config in candidates {
         let can = |setting: Setting| backend != Backend::Cpu || setting.knobs.cpu.simd.resolve().is_some();
@@ -367,9 +380,12 @@ mod tests {
                 _ => "layout=mep",
             };
             let default = parse(backend, text).unwrap();
-            let all = choices(backend, &default);
-            assert!(all[0] == default && all.len() > 4 && all.len() <= MOST_CHOICES, "{backend}: {}", all.len());
-            for config in &all {
+            let all = Pipeline::ALL.map(|pipeline| choices(backend, pipeline, &default));
+            for (all, pipeline) in all.iter().zip(Pipeline::ALL) {
+                let fits = all.len() > 4 && all.len() <= MOST_CHOICES;
+                assert!(all[0] == default && fits, "{backend}, {pipeline}: {}", all.len());
+            }
+            for config in all.iter().flatten() {
                 let setting = setting_of(backend, &knobs(backend), config, base(backend)).unwrap();
                 let wanted = setting_of(backend, &knobs(backend), &default, base(backend)).unwrap();
                 assert_eq!((setting.layout, setting.threads), (wanted.layout, wanted.threads));
@@ -388,7 +404,7 @@ mod tests {
             assert!(times.len() == 2 && times.iter().all(|time| *time > 0.0));
         }
         let base = cpu("threads=1,chunk=16");
-        let tuner = Tuner::new(choices(Backend::Cpu, &base), 0, Options::default()).unwrap();
+        let tuner = Tuner::new(choices(Backend::Cpu, Pipeline::default(), &base), 0, Options::default()).unwrap();
         let run = drive(&tuner, &mut device, Duration::from_millis(50), |_| {}).unwrap();
         assert!(run.counters.launches > 0 && run.mean_ms > 0.0);
         // A result that differs is named, not timed.

@@ -8,6 +8,7 @@ use serde_json::json;
 use ut_decoding::backend::Backend;
 use ut_decoding::bench::decoding::{self, DecodeDevice};
 use ut_decoding::bench::environment::watch;
+use ut_decoding::bench::tunable::Subject;
 use ut_decoding::bench::{Machine, tunable};
 use ut_decoding::tuning::compare::{Plan, compare};
 use ut_decoding::tuning::online::{OnlineError, Options, Recalled, Tuner, drive};
@@ -28,13 +29,13 @@ pub struct OnlineArgs {
     /// Let the on-line tuner choose the batch and the backend's knobs while decoding for the duration, then compare what it
     /// chose with the default. It starts from what was tuned before, and keeps what it finds. --batch is not used, and on
     /// the cpu backend the threads are those of one decoder.
-    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batch")]
+    #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batches")]
     pub tune: Option<String>,
 }
 
 /// What is decoded, and how long.
 pub struct Work<'w, 't> {
-    pub backend: Backend,
+    pub subject: Subject,
     pub device: DecodeDevice<'t>,
     pub workload: Workload,
     pub default: Config,
@@ -44,12 +45,13 @@ pub struct Work<'w, 't> {
 
 /// Decodes with the on-line tuner, and judges what it chose. A store that cannot be read or written costs a warning.
 pub fn run(tuned: &TunedArgs, work: Work<'_, '_>, json: Option<&Path>) -> Result<(), Failure> {
-    let Work { backend, mut device, workload, default, source, duration } = work;
-    let configs = decoding::choices(backend, &default);
+    let Work { subject, mut device, workload, default, source, duration } = work;
+    let backend = subject.backend;
+    let configs = decoding::choices(backend, subject.pipeline, &default);
     let names: Vec<String> = decoding::knobs(backend).iter().map(|knob| knob.name.to_owned()).collect();
     let rows: Vec<_> = configs.iter().map(|config| config.0.clone()).collect();
     let (space, _) = Space::recorded(&names, &rows)?;
-    let (this, tunable) = (tunable::device(backend)?, tunable::tunable(backend));
+    let (this, tunable) = (tunable::device(backend)?, tunable::tunable(subject));
     let task = Task { device: &this, tunable: &tunable, workload: &workload, space: &space };
     let first = configs.iter().position(|config| *config == default).unwrap_or(0);
     let configurations = configs.len();

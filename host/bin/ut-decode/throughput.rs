@@ -12,6 +12,7 @@ use ut_decoding::bench::decoding::{self, DecodeDevice};
 use ut_decoding::bench::environment::{Environment, GpuReport};
 use ut_decoding::bench::modes::{KernelTime, Mode};
 use ut_decoding::bench::throughput::{ModeResult, Settings, Throughput, run as measure};
+use ut_decoding::bench::tunable::{self, Subject};
 use ut_decoding::bench::work::{self as counted, metric};
 use ut_decoding::bench::{ENOUGH_DISTINCT, Expected, Machine, Sample, Setting, Spread};
 use ut_decoding::{BatchReport, Layout, UtHits};
@@ -77,9 +78,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         default.extend(args.backend.settings.iter().cloned());
         let default = decoding::parse(backend, &default.join(",")).unwrap_or_else(|error| usage(&error.to_string()));
         let options = args.clustering.options();
+        let subject = Subject { backend, pipeline: args.backend.pipeline.unwrap_or_default() };
+        let names: Vec<&str> = decoding::knobs(backend).iter().map(|knob| knob.name).collect();
+        let device = DecodeDevice::new(backend, &detector.tables, options, events);
         let work = Work {
-            backend,
-            device: DecodeDevice::new(backend, &detector.tables, options, events),
+            subject,
+            device: device.with_knobs(&names, tunable::base(subject))?,
             workload: args.tuned.tuned_for(&detector.tables, &options)?,
             default,
             source: &source,
