@@ -41,7 +41,7 @@ pub struct SampleArgs {
     pub events: Option<u32>,
     /// Events of a batch; `throughput` takes several sizes, as 1,10,100, and measures them in turn [default: 256; for
     /// `throughput` as tuned, else 256].
-    #[arg(id = "batch", long, value_name = "N,…", value_delimiter = ',',
+    #[arg(long = "batch", value_name = "N,…", value_delimiter = ',',
         value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub batches: Vec<u32>,
     /// How busy the events of the embedded sample are.
