@@ -13,7 +13,9 @@ use fake_driver::{complaints, on_the_fake, well_on_the_fake};
 use suite::backends::decode;
 use suite::data::rows;
 use suite::events::{Bank, Event, allen_batch, fits_mep, mep_batch, v5_payload};
+use ut_decoding::backend::Pipeline;
 use ut_decoding::backend::cuda::{CudaConfig, CudaDecoder, DeviceHits, HostHits, Ticket, Want};
+use ut_decoding::backend::launch::LaunchParams;
 use ut_decoding::backend::reference::ReferenceDecoder;
 use ut_decoding::synth::{self, Generator, Profile};
 use ut_decoding::{
@@ -21,8 +23,16 @@ use ut_decoding::{
 };
 use ut_kernels::detector::BankVersion;
 
-/// Orders in which the fake does what it was asked for: as late as can be, and two that run ahead.
-const SEEDS: [&str; 3] = ["0", "1", "2"];
+/// Says in a child process which kernels are meant.
+const PIPELINE: &str = "UT_DECODE_TEST_PIPELINE";
+
+/// Orders in which the fake does what it was asked for (as late as can be, and two that run ahead), with either pipeline.
+const RUNS: [[(&str, &str); 2]; 4] = [
+    [("FAKE_CUDA_SEED", "0"), (PIPELINE, "allen")],
+    [("FAKE_CUDA_SEED", "1"), (PIPELINE, "allen")],
+    [("FAKE_CUDA_SEED", "0"), (PIPELINE, "fused")],
+    [("FAKE_CUDA_SEED", "2"), (PIPELINE, "fused")],
+];
 
 const VERSIONS: [BankVersion; 2] = [BankVersion::V4, BankVersion::V5];
 
@@ -49,13 +59,14 @@ fn compare(decoder: &mut dyn Decoder, tables: &DetectorTables, options: DecodeOp
 }
 
 fn cuda(tables: &DetectorTables, options: DecodeOptions) -> CudaDecoder {
-    CudaDecoder::new(tables, options, CudaConfig::default()).expect("the fake is a GPU")
+    let pipeline = std::env::var(PIPELINE).map_or(Pipeline::default(), |name| name.parse().expect("a pipeline"));
+    CudaDecoder::new(tables, options, CudaConfig { pipeline, ..CudaConfig::default() }).expect("the fake is a GPU")
 }
 
 #[test]
 fn events_come_out_as_from_the_reference() {
-    for seed in SEEDS {
-        well_on_the_fake("events_come_out_as_from_the_reference", &[("FAKE_CUDA_SEED", seed)], || {
+    for run in RUNS {
+        well_on_the_fake("events_come_out_as_from_the_reference", &run, || {
             for (version, grouping) in VERSIONS.into_iter().zip([Grouping::YRows, Grouping::UniqueX]) {
                 let (tables, options) = (detector(version, grouping), DecodeOptions::default());
                 let mut decoder = cuda(&tables, options);
@@ -73,15 +84,39 @@ fn events_come_out_as_from_the_reference() {
 
 #[test]
 fn every_option_reaches_the_kernels() {
-    well_on_the_fake("every_option_reaches_the_kernels", &[], || {
-        let plain = DecodeOptions::default();
-        let tables = detector(BankVersion::V5, Grouping::YRows);
-        for options in [
-            DecodeOptions { clustering: false, ..plain },
-            DecodeOptions { position: Position::Geometric, ..plain },
-            DecodeOptions { save_above_max: true, max_cluster_size: NonZeroU32::MIN, ..plain },
-        ] {
-            compare(&mut cuda(&tables, options), &tables, options, allen_batch(&events(BankVersion::V5, 7, 1)).view());
+    for run in &RUNS[1..3] {
+        well_on_the_fake("every_option_reaches_the_kernels", run, || {
+            let plain = DecodeOptions::default();
+            let tables = detector(BankVersion::V5, Grouping::YRows);
+            for options in [
+                DecodeOptions { clustering: false, ..plain },
+                DecodeOptions { position: Position::Geometric, ..plain },
+                DecodeOptions { save_above_max: true, max_cluster_size: NonZeroU32::MIN, ..plain },
+            ] {
+                let batch = allen_batch(&events(BankVersion::V5, 7, 1));
+                compare(&mut cuda(&tables, options), &tables, options, batch.view());
+            }
+        });
+    }
+}
+
+#[test]
+fn the_one_launch_gives_the_same_hits_when_nothing_fits_and_when_a_launch_counts_first() {
+    let name = "the_one_launch_gives_the_same_hits_when_nothing_fits_and_when_a_launch_counts_first";
+    well_on_the_fake(name, &[], || {
+        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+        for settings in [["fused.tile=0", "fused.count_first=0"], ["fused.tile=0", "fused.count_first=1"]] {
+            let mut launch = LaunchParams::default();
+            for setting in settings {
+                launch.set_from(setting).expect("a valid setting");
+            }
+            let config = CudaConfig { pipeline: Pipeline::Fused, launch, ..CudaConfig::default() };
+            let mut decoder = CudaDecoder::new(&tables, options, config).expect("the fake is a GPU");
+            for n in [2, 1, 3] {
+                let batch = allen_batch(&events(BankVersion::V5, n, n as usize));
+                compare(&mut decoder, &tables, options, batch.view());
+            }
+            compare(&mut decoder, &tables, options, overlapping().view());
         }
     });
 }
@@ -100,34 +135,30 @@ fn overlapping() -> EventBatch {
 
 #[test]
 fn more_strips_than_there_is_room_for_are_decoded_all_the_same() {
-    for seed in SEEDS {
-        well_on_the_fake(
-            "more_strips_than_there_is_room_for_are_decoded_all_the_same",
-            &[("FAKE_CUDA_SEED", seed)],
-            || {
-                let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-                let batch = overlapping();
-                let (expected, _) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view());
-                assert!(expected.len() > batch.raw.len() / 2, "{} hits, {} bytes", expected.len(), batch.raw.len());
-                let mut decoder = cuda(&tables, options);
-                let before = allen_batch(&events(BankVersion::V5, 7, 1));
-                // With others under way.
-                let first = decoder.submit(before.view(), Want::Hits).unwrap();
-                let large = decoder.submit(batch.view(), Want::Hits).unwrap();
-                let third = decoder.submit(before.view(), Want::Hits).unwrap();
-                for (ticket, batch) in [(large, &batch), (third, &before), (first, &before)] {
-                    collect_as_reference(&mut decoder, ticket, &tables, options, batch);
-                }
-                let held = decoder.device_bytes();
-                compare(&mut decoder, &tables, options, batch.view());
-                compare(&mut decoder, &tables, options, before.view());
-                let resident = decoder.upload(batch.view()).unwrap();
-                // SAFETY: it lives until the end.
-                let hits = unsafe { decoder.decode_resident(&resident.batch()) }.unwrap();
-                assert_eq!(hits.len, expected.len());
-                assert!(decoder.device_bytes() >= held);
-            },
-        );
+    for run in RUNS {
+        well_on_the_fake("more_strips_than_there_is_room_for_are_decoded_all_the_same", &run, || {
+            let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+            let batch = overlapping();
+            let (expected, _) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view());
+            assert!(expected.len() > batch.raw.len() / 2, "{} hits, {} bytes", expected.len(), batch.raw.len());
+            let mut decoder = cuda(&tables, options);
+            let before = allen_batch(&events(BankVersion::V5, 7, 1));
+            // With others under way.
+            let first = decoder.submit(before.view(), Want::Hits).unwrap();
+            let large = decoder.submit(batch.view(), Want::Hits).unwrap();
+            let third = decoder.submit(before.view(), Want::Hits).unwrap();
+            for (ticket, batch) in [(large, &batch), (third, &before), (first, &before)] {
+                collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+            }
+            let held = decoder.device_bytes();
+            compare(&mut decoder, &tables, options, batch.view());
+            compare(&mut decoder, &tables, options, before.view());
+            let resident = decoder.upload(batch.view()).unwrap();
+            // SAFETY: it lives until the end.
+            let hits = unsafe { decoder.decode_resident(&resident.batch()) }.unwrap();
+            assert_eq!(hits.len, expected.len());
+            assert!(decoder.device_bytes() >= held);
+        });
     }
 }
 
@@ -152,148 +183,132 @@ fn collect_as_reference(
 
 #[test]
 fn batches_under_way_at_the_same_time_do_not_disturb_each_other() {
-    for seed in SEEDS {
-        well_on_the_fake(
-            "batches_under_way_at_the_same_time_do_not_disturb_each_other",
-            &[("FAKE_CUDA_SEED", seed)],
-            || {
-                let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-                let mut decoder = cuda(&tables, options);
-                assert_eq!(decoder.streams(), 3);
-                let batches: Vec<_> = (0..7).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
-                let mut under_way = VecDeque::new();
-                for (i, batch) in batches.iter().enumerate() {
-                    if under_way.len() == decoder.streams() {
-                        // Not always the oldest first.
-                        let (ticket, batch) = under_way.remove(i % 3).unwrap();
-                        collect_as_reference(&mut decoder, ticket, &tables, options, batch);
-                    }
-                    let mut copy = batch.clone();
-                    let ticket = decoder.submit(copy.view(), Want::Hits).unwrap();
-                    // The host's batch is free at once.
-                    copy.raw.fill(0xEE);
-                    under_way.push_back((ticket, batch));
-                }
-                let busy = decoder.submit(batches[0].view(), Want::Hits).unwrap_err().to_string();
-                assert!(busy.contains("collect one"), "{busy}");
-                for (ticket, batch) in under_way {
+    for run in RUNS {
+        well_on_the_fake("batches_under_way_at_the_same_time_do_not_disturb_each_other", &run, || {
+            let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+            let mut decoder = cuda(&tables, options);
+            assert_eq!(decoder.streams(), 3);
+            let batches: Vec<_> = (0..7).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
+            let mut under_way = VecDeque::new();
+            for (i, batch) in batches.iter().enumerate() {
+                if under_way.len() == decoder.streams() {
+                    // Not always the oldest first.
+                    let (ticket, batch) = under_way.remove(i % 3).unwrap();
                     collect_as_reference(&mut decoder, ticket, &tables, options, batch);
                 }
-                let _ = decoder.submit(batches[0].view(), Want::Hits).unwrap();
-                // Dropped while a batch is under way.
-            },
-        );
+                let mut copy = batch.clone();
+                let ticket = decoder.submit(copy.view(), Want::Hits).unwrap();
+                // The host's batch is free at once.
+                copy.raw.fill(0xEE);
+                under_way.push_back((ticket, batch));
+            }
+            let busy = decoder.submit(batches[0].view(), Want::Hits).unwrap_err().to_string();
+            assert!(busy.contains("collect one"), "{busy}");
+            for (ticket, batch) in under_way {
+                collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+            }
+            let _ = decoder.submit(batches[0].view(), Want::Hits).unwrap();
+            // Dropped while a batch is under way.
+        });
     }
 }
 
 #[test]
 fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
-    for seed in SEEDS {
-        well_on_the_fake(
-            "pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes",
-            &[("FAKE_CUDA_SEED", seed)],
-            || {
-                let (tables, options) = (detector(BankVersion::V4, Grouping::UniqueX), DecodeOptions::default());
-                let mut decoder = cuda(&tables, options);
-                let events = events(BankVersion::V4, 3, 2);
-                let batches = [allen_batch(&events), mep_batch(&events), allen_batch(&[])];
-                for batch in &batches {
-                    let (expected, _) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view());
-                    let pinned = decoder.pin(batch.view()).unwrap();
-                    let resident = decoder.upload(batch.view()).unwrap();
-                    for _ in 0..2 {
-                        let one = decoder.submit(&pinned, Want::Hits).unwrap();
-                        let two = decoder.submit(&resident, Want::Hits).unwrap();
-                        // SAFETY: `resident` lives longer than the ticket.
-                        let three = unsafe { decoder.submit_resident(&resident.batch(), Want::Nothing) }.unwrap();
-                        assert_eq!(decoder.collect_resident(three).unwrap().len, expected.len());
-                        collect_as_reference(&mut decoder, two, &tables, options, batch);
-                        collect_as_reference(&mut decoder, one, &tables, options, batch);
-                    }
-                    let before = decoder.moved();
-                    let ticket = decoder.submit(&resident, Want::Nothing).unwrap();
-                    let error = decoder.collect(ticket).unwrap_err().to_string();
-                    assert!(error.contains("stay on the device"), "{error}");
-                    let moved = decoder.moved();
-                    assert_eq!(moved.to_device, before.to_device, "a batch that lies there is not copied");
-                    let status_and_total = if batch.n_events == 0 { 0 } else { 8 };
-                    assert_eq!(moved.from_device - before.from_device, status_and_total);
-                    let ticket = decoder.submit(&pinned, Want::Hits).unwrap();
-                    drop(pinned);
-                    collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+    for run in RUNS {
+        well_on_the_fake("pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes", &run, || {
+            let (tables, options) = (detector(BankVersion::V4, Grouping::UniqueX), DecodeOptions::default());
+            let mut decoder = cuda(&tables, options);
+            let events = events(BankVersion::V4, 3, 2);
+            let batches = [allen_batch(&events), mep_batch(&events), allen_batch(&[])];
+            for batch in &batches {
+                let (expected, _) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view());
+                let pinned = decoder.pin(batch.view()).unwrap();
+                let resident = decoder.upload(batch.view()).unwrap();
+                for _ in 0..2 {
+                    let one = decoder.submit(&pinned, Want::Hits).unwrap();
+                    let two = decoder.submit(&resident, Want::Hits).unwrap();
+                    // SAFETY: `resident` lives longer than the ticket.
+                    let three = unsafe { decoder.submit_resident(&resident.batch(), Want::Nothing) }.unwrap();
+                    assert_eq!(decoder.collect_resident(three).unwrap().len, expected.len());
+                    collect_as_reference(&mut decoder, two, &tables, options, batch);
+                    collect_as_reference(&mut decoder, one, &tables, options, batch);
                 }
-            },
-        );
+                let before = decoder.moved();
+                let ticket = decoder.submit(&resident, Want::Nothing).unwrap();
+                let error = decoder.collect(ticket).unwrap_err().to_string();
+                assert!(error.contains("stay on the device"), "{error}");
+                let moved = decoder.moved();
+                assert_eq!(moved.to_device, before.to_device, "a batch that lies there is not copied");
+                let status_and_total = if batch.n_events == 0 { 0 } else { 8 };
+                assert_eq!(moved.from_device - before.from_device, status_and_total);
+                let ticket = decoder.submit(&pinned, Want::Hits).unwrap();
+                drop(pinned);
+                collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+            }
+        });
     }
 }
 
 #[test]
 fn kernels_alone_are_repeated_and_leave_the_decoder_as_it_was() {
-    for seed in SEEDS {
-        well_on_the_fake(
-            "kernels_alone_are_repeated_and_leave_the_decoder_as_it_was",
-            &[("FAKE_CUDA_SEED", seed)],
-            || {
-                let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-                let mut decoder = cuda(&tables, options);
-                let small = allen_batch(&events(BankVersion::V5, 1, 1));
-                let batches = [small, overlapping(), allen_batch(&[])];
-                let resident: Vec<_> = batches.iter().map(|batch| decoder.upload(batch.view()).unwrap()).collect();
-                assert!(decoder.repeat_resident(&resident, 2).unwrap() > 0.0);
-                assert!(decoder.repeat_resident(&resident[..1], 2).unwrap() > 0.0);
-                decoder.repeat_resident(&[], 2).unwrap();
-                for (batch, resident) in batches.iter().zip(&resident) {
-                    let ticket = decoder.submit(resident, Want::Hits).unwrap();
-                    let busy = decoder.repeat_resident(&[], 1).unwrap_err().to_string();
-                    assert!(busy.contains("under way"), "{busy}");
-                    collect_as_reference(&mut decoder, ticket, &tables, options, batch);
-                }
-            },
-        );
+    for run in RUNS {
+        well_on_the_fake("kernels_alone_are_repeated_and_leave_the_decoder_as_it_was", &run, || {
+            let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+            let mut decoder = cuda(&tables, options);
+            let small = allen_batch(&events(BankVersion::V5, 1, 1));
+            let batches = [small, overlapping(), allen_batch(&[])];
+            let resident: Vec<_> = batches.iter().map(|batch| decoder.upload(batch.view()).unwrap()).collect();
+            assert!(decoder.repeat_resident(&resident, 2).unwrap() > 0.0);
+            assert!(decoder.repeat_resident(&resident[..1], 2).unwrap() > 0.0);
+            decoder.repeat_resident(&[], 2).unwrap();
+            for (batch, resident) in batches.iter().zip(&resident) {
+                let ticket = decoder.submit(resident, Want::Hits).unwrap();
+                let busy = decoder.repeat_resident(&[], 1).unwrap_err().to_string();
+                assert!(busy.contains("under way"), "{busy}");
+                collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+            }
+        });
     }
 }
 
 #[test]
 fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_under_way() {
-    for seed in SEEDS {
-        well_on_the_fake(
-            "batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_under_way",
-            &[("FAKE_CUDA_SEED", seed)],
-            || {
-                let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-                let mut decoder = cuda(&tables, options);
-                let batches: Vec<_> = (0..5).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
-                let expected: Vec<_> = batches
-                    .iter()
-                    .map(|batch| decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view()).0)
-                    .collect();
-                let mut found = Vec::new();
-                let each = |hits: HostHits<'_>| {
-                    let mut copy = UtHits::with_capacity(1, tables.n_groups, hits.len());
-                    hits.copy_to(&mut copy, &mut BatchReport::new())?;
-                    found.push(copy);
-                    Ok(())
-                };
-                decoder.decode_all(batches.iter().map(EventBatch::view), each).unwrap();
-                assert!(found == expected);
-                let pinned: Vec<_> = batches.iter().map(|batch| decoder.pin(batch.view()).unwrap()).collect();
-                let mut lens = Vec::new();
-                let each = |hits: DeviceHits| {
-                    lens.push(hits.len);
-                    Ok(())
-                };
-                decoder.decode_all_and_leave(&pinned, each).unwrap();
-                assert_eq!(lens, expected.iter().map(UtHits::len).collect::<Vec<_>>());
-                let mut first = true;
-                let stop = |_: HostHits<'_>| {
-                    let error = DecodeError::Device { backend: "test", message: "enough".to_owned() };
-                    if std::mem::take(&mut first) { Err(error) } else { panic!("called after an error") }
-                };
-                let error = decoder.decode_all(&pinned, stop).unwrap_err().to_string();
-                assert!(error.contains("enough"), "{error}");
-                compare(&mut decoder, &tables, options, batches[0].view());
-            },
-        );
+    for run in RUNS {
+        well_on_the_fake("batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_under_way", &run, || {
+            let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+            let mut decoder = cuda(&tables, options);
+            let batches: Vec<_> = (0..5).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
+            let expected: Vec<_> = batches
+                .iter()
+                .map(|batch| decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view()).0)
+                .collect();
+            let mut found = Vec::new();
+            let each = |hits: HostHits<'_>| {
+                let mut copy = UtHits::with_capacity(1, tables.n_groups, hits.len());
+                hits.copy_to(&mut copy, &mut BatchReport::new())?;
+                found.push(copy);
+                Ok(())
+            };
+            decoder.decode_all(batches.iter().map(EventBatch::view), each).unwrap();
+            assert!(found == expected);
+            let pinned: Vec<_> = batches.iter().map(|batch| decoder.pin(batch.view()).unwrap()).collect();
+            let mut lens = Vec::new();
+            let each = |hits: DeviceHits| {
+                lens.push(hits.len);
+                Ok(())
+            };
+            decoder.decode_all_and_leave(&pinned, each).unwrap();
+            assert_eq!(lens, expected.iter().map(UtHits::len).collect::<Vec<_>>());
+            let mut first = true;
+            let stop = |_: HostHits<'_>| {
+                let error = DecodeError::Device { backend: "test", message: "enough".to_owned() };
+                if std::mem::take(&mut first) { Err(error) } else { panic!("called after an error") }
+            };
+            let error = decoder.decode_all(&pinned, stop).unwrap_err().to_string();
+            assert!(error.contains("enough"), "{error}");
+            compare(&mut decoder, &tables, options, batches[0].view());
+        });
     }
 }
 
@@ -329,8 +344,8 @@ fn a_device_that_fails_is_an_error_and_no_end_of_the_program() {
 
 #[test]
 fn decoders_of_several_threads_do_not_disturb_each_other() {
-    for seed in SEEDS {
-        well_on_the_fake("decoders_of_several_threads_do_not_disturb_each_other", &[("FAKE_CUDA_SEED", seed)], || {
+    for run in RUNS {
+        well_on_the_fake("decoders_of_several_threads_do_not_disturb_each_other", &run, || {
             let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
             std::thread::scope(|scope| {
                 for thread in 0..3 {
@@ -348,32 +363,44 @@ fn decoders_of_several_threads_do_not_disturb_each_other() {
     }
 }
 
+/// Kernels in the order of launch.
+const LAUNCHES: [(&str, &[&str]); 2] = [
+    (
+        "allen",
+        &[
+            "count_hits",
+            "prefix_sum_tiles",
+            "prefix_sum_offsets",
+            "cluster_and_predecode",
+            "prefix_sum_tiles",
+            "prefix_sum_offsets",
+            "compress_and_make_keys",
+            "find_permutation",
+            "decode_in_order",
+        ],
+    ),
+    ("fused", &["fused"]),
+];
+
 #[test]
 fn kernels_are_timed_in_the_order_of_launch() {
-    well_on_the_fake("kernels_are_timed_in_the_order_of_launch", &[], || {
-        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-        let mut decoder = cuda(&tables, options);
-        decoder.device().time_kernels(true);
-        compare(&mut decoder, &tables, options, allen_batch(&events(BankVersion::V5, 1, 1)).view());
-        let times = decoder.device().take_times().expect("they were recorded");
-        let names: Vec<_> = times.iter().map(|(kernel, _)| kernel.name()).collect();
-        assert_eq!(
-            names,
-            [
-                "count_hits",
-                "prefix_sum_tiles",
-                "prefix_sum_offsets",
-                "cluster_and_predecode",
-                "prefix_sum_tiles",
-                "prefix_sum_offsets",
-                "compress_and_make_keys",
-                "find_permutation",
-                "decode_in_order"
-            ]
-        );
-        assert!(times.iter().all(|(_, time)| *time > 0.0), "{times:?}");
-        assert!(decoder.device().take_times().expect("nothing is there").is_empty());
-    });
+    for (pipeline, launches) in LAUNCHES {
+        well_on_the_fake("kernels_are_timed_in_the_order_of_launch", &[(PIPELINE, pipeline)], || {
+            // A child process runs the test from its beginning.
+            let (_, launches) = *LAUNCHES
+                .iter()
+                .find(|(name, _)| std::env::var(PIPELINE).is_ok_and(|given| given == *name))
+                .unwrap_or(&(pipeline, launches));
+            let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+            let mut decoder = cuda(&tables, options);
+            decoder.device().time_kernels(true);
+            compare(&mut decoder, &tables, options, allen_batch(&events(BankVersion::V5, 1, 1)).view());
+            let times = decoder.device().take_times().expect("they were recorded");
+            assert_eq!(times.iter().map(|(kernel, _)| kernel.name()).collect::<Vec<_>>(), launches);
+            assert!(times.iter().all(|(_, time)| *time > 0.0), "{times:?}");
+            assert!(decoder.device().take_times().expect("nothing is there").is_empty());
+        });
+    }
 }
 
 #[test]

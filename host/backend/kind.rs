@@ -8,7 +8,7 @@ use super::cuda::{Cuda, CudaConfig, CudaDecoder, StartError, choose};
 use super::emulated::{EmulatedConfig, EmulatedDecoder};
 use super::knobs::Knobs;
 use super::reference::ReferenceDecoder;
-use super::{DecodeError, DecodeOptions, Decoder, Pipeline};
+use super::{DecodeError, DecodeOptions, Decoder};
 use crate::detector::DetectorTables;
 
 /// The backends.
@@ -85,10 +85,6 @@ impl Backend {
                 let Knobs { launch, pipeline, .. } = *knobs;
                 let config = EmulatedConfig { pipeline, launch, ..EmulatedConfig::default() };
                 Box::new(EmulatedDecoder::new(tables, options, config)?)
-            }
-            Self::Cuda if knobs.pipeline == Pipeline::Fused => {
-                let message = "it does not launch the fused pipeline yet: --pipeline allen".to_owned();
-                return Err(DecodeError::Device { backend: "cuda", message });
             }
             Self::Cuda => {
                 let config = CudaConfig::of(knobs);

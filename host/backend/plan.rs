@@ -213,6 +213,11 @@ impl Plan {
         self.shape_of(kernel, grid, block)
     }
 
+    /// Whether the one launch comes after one that counts.
+    pub const fn counts_first(&self) -> bool {
+        self.params.fused_count_first()
+    }
+
     /// How a prefix-sum kernel is launched over a count an event.
     pub const fn shape_over_events(&self, kernel: Kernel) -> Shape {
         let x = self.params.scan_block_x();

@@ -1,8 +1,7 @@
 //! The ladder of Allen merge request !1663: what each optimisation is worth, each on top of the one before.
 //!
-//! Beyond its last step, four more lead to the kernel that does everything in one launch. On a GPU the rungs of the
-//! merge request are timed in interleaved rounds. Without one the executor counts their work; the figures of the
-//! merge request stand beside it.
+//! Beyond its last step, four more lead to the kernel that does everything in one launch. On a GPU all rungs are timed
+//! in interleaved rounds. Without one the executor counts their work; the figures of the merge request stand beside it.
 
 use std::time::Duration;
 
@@ -22,6 +21,9 @@ use crate::backend::ptx::{Kernel, Unit};
 use crate::backend::{DecodeError, DecodeOptions, Pipeline};
 use crate::detector::{BankVersion, DetectorTables};
 use crate::input::Layout;
+
+/// How many rungs there are.
+pub const RUNGS: usize = 11;
 
 /// Passes over which the kernels are timed one by one.
 const KERNEL_PASSES: usize = 10;
@@ -220,8 +222,11 @@ impl Ladder<'_> {
         ]
     }
 
-    /// How many rungs are counted.
-    pub const COUNTED: usize = 11;
+    /// All rungs by name: those of the seven launches, then those that lead to the one.
+    fn names(&self) -> [&'static str; RUNGS] {
+        let (allen, fused) = (self.rungs(), self.fused_rungs());
+        std::array::from_fn(|i| if i < allen.len() { allen[i].0 } else { fused[i - allen.len()].0 })
+    }
 
     fn expected(&self) -> Result<Expected, AblationError> {
         Expected::of(self.sample, self.tables, self.options).map_err(AblationError::Reference)
@@ -278,14 +283,14 @@ impl Ladder<'_> {
     ) -> Result<Vec<Rung>, AblationError> {
         let expected = self.expected()?;
         let mut variants = Vec::new();
-        for (i, (rung, _)) in self.rungs().into_iter().enumerate() {
+        for (i, rung) in self.names().into_iter().enumerate() {
             let variant = variant(i, &expected)
                 .map_err(|source| AblationError::Decode { rung, source })?
                 .map_err(|difference| AblationError::Wrong { rung, difference })?;
             variants.push(variant);
         }
         let rates = measure(&mut variants, duration, tick).map_err(AblationError::Measure)?;
-        let of = |(i, (name, _)): (usize, (&'static str, Switches))| {
+        let of = |(i, name): (usize, &'static str)| {
             let change = |before: usize| Change::between(&rates[before], &rates[i]).filter(|_| i > 0);
             let measured = MeasuredRate {
                 events_per_second: Spread::of(&rates[i]),
@@ -293,9 +298,13 @@ impl Ladder<'_> {
                 change_to_first: change(0),
                 kernels: Vec::new(),
             };
-            rung(name, self.resources(i), None, Some(measured))
+            let resources = match i.checked_sub(self.rungs().len()) {
+                None => self.resources(i),
+                Some(fused) => self.fused_resources(self.fused_rungs()[fused].1),
+            };
+            rung(name, resources, None, Some(measured))
         };
-        Ok(self.rungs().into_iter().enumerate().map(of).collect())
+        Ok(self.names().into_iter().enumerate().map(of).collect())
     }
 
     /// Measures the kernels of every rung on a GPU, device-resident, on `streams` streams, for `duration` altogether;
@@ -313,9 +322,17 @@ impl Ladder<'_> {
         if !self.is_compiled() {
             return Err(AblationError::NotCompiled);
         }
-        let configs: Vec<CudaConfig> = (0..self.rungs().len())
-            .map(|i| CudaConfig { launch: self.launch, rung: Some(rung_variant(i)), ..CudaConfig::default() })
-            .collect();
+        let allen = (0..self.rungs().len()).map(|i| CudaConfig {
+            launch: self.launch,
+            rung: Some(rung_variant(i)),
+            ..CudaConfig::default()
+        });
+        let fused = self.fused_rungs().map(|(_, launch)| CudaConfig {
+            launch,
+            pipeline: Pipeline::Fused,
+            ..CudaConfig::default()
+        });
+        let configs: Vec<CudaConfig> = allen.chain(fused).collect();
         let gpu = |i: usize| OnGpu {
             sample: self.sample,
             tables: self.tables,
@@ -463,13 +480,13 @@ mod tests {
             Variant::checked(ladder.sample, &tables, 1, decoder, Some(expected))
         };
         let rungs = ladder.measure(&variant, Duration::ZERO, |_| ()).unwrap();
-        assert_eq!(*asked.borrow(), (0..7).collect::<Vec<_>>());
+        assert_eq!(*asked.borrow(), (0..RUNGS).collect::<Vec<_>>());
         for (i, rung) in rungs.iter().enumerate() {
             let measured = rung.measured.as_ref().unwrap();
             assert!(measured.events_per_second.median > 0.0 && rung.work.is_none());
             assert_eq!(measured.change.is_some(), i > 0);
             assert!(measured.change.as_ref().is_none_or(|change| change.blocks == 3));
-            assert_eq!(rung.resources.len(), 7);
+            assert!(!rung.resources.is_empty(), "{}", rung.rung);
         }
         let refuse =
             |_: usize, _: &Expected| Err(DecodeError::Device { backend: "cuda", message: "no GPU".to_owned() });

@@ -14,6 +14,7 @@ use ut_kernels::switches::BatchLayout;
 use super::batch::DeviceBatch;
 use super::buffer::Buffer;
 use super::device::{Argument, Device};
+use super::fused::RanksOnDevice;
 use super::output::{Output, WORD};
 use super::tables::TablesOnDevice;
 use crate::backend::DecodeError;
@@ -30,6 +31,8 @@ pub(super) struct Setup<D: Device> {
     pub(super) params: LaunchParams,
     /// A rung of the ladder in place of production, for v5 in Allen layout.
     pub(super) rung: Option<String>,
+    /// Where the one-launch pipeline runs.
+    pub(super) ranks: Option<RanksOnDevice<D>>,
 }
 
 impl<D: Device> Setup<D> {
@@ -48,7 +51,7 @@ impl<D: Device> Setup<D> {
 }
 
 /// The buffers between the kernels.
-pub(super) struct Work<D: Device> {
+pub(super) struct AllenWork<D: Device> {
     strip_counts: Buffer<D>,
     strip_offsets: Buffer<D>,
     cluster_counts: Buffer<D>,
@@ -63,7 +66,7 @@ pub(super) struct Work<D: Device> {
     strips: usize,
 }
 
-impl<D: Device> Work<D> {
+impl<D: Device> AllenWork<D> {
     pub(super) const fn new() -> Self {
         Self {
             strip_counts: Buffer::new(),
@@ -208,7 +211,7 @@ impl<D: Device> Work<D> {
 
 /// The launches of one batch.
 struct Run<'a, D: Device> {
-    work: &'a Work<D>,
+    work: &'a AllenWork<D>,
     device: &'a mut D,
     stream: &'a D::Stream,
     plan: &'a Plan,

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use super::allen::Setup;
 use super::batch::{DeviceBatch, Packing, PinnedBatch, ResidentBatch, Source};
 use super::device::Device;
+use super::fused::RanksOnDevice;
 use super::output::{DeviceHits, HostHits};
 use super::stream::{BatchStream, Moved, Want};
 use super::tables::{TablesOnDevice, write_all};
 use crate::backend::launch::LaunchParams;
 use crate::backend::plan::{DeviceTables, Plan, cluster_options};
-use crate::backend::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
+use crate::backend::rank_tables::RankTables;
+use crate::backend::{BatchReport, DecodeError, DecodeOptions, Decoder, Pipeline, UtHits};
 use crate::detector::DetectorTables;
 use crate::input::BatchView;
 
@@ -34,7 +36,10 @@ pub struct DeviceConfig {
     pub streams: usize,
     /// What is allocated at once, for each stream.
     pub capacity: Capacity,
-    /// A variant of [`Unit::LADDER`](crate::backend::ptx::Unit::LADDER) in place of production: for v5 in Allen layout.
+    /// Which kernels.
+    pub pipeline: Pipeline,
+    /// A variant of [`Unit::LADDER`](crate::backend::ptx::Unit::LADDER) in place of Allen's pipeline: for v5 in Allen
+    /// layout.
     pub rung: Option<String>,
 }
 
@@ -43,7 +48,13 @@ pub const DEFAULT_STREAMS: usize = 3;
 
 impl Default for DeviceConfig {
     fn default() -> Self {
-        Self { launch: LaunchParams::default(), streams: DEFAULT_STREAMS, capacity: Capacity::default(), rung: None }
+        Self {
+            launch: LaunchParams::default(),
+            streams: DEFAULT_STREAMS,
+            capacity: Capacity::default(),
+            pipeline: Pipeline::default(),
+            rung: None,
+        }
     }
 }
 
@@ -112,22 +123,30 @@ impl<D: Device> DeviceDecoder<D> {
         options: DecodeOptions,
         config: DeviceConfig,
     ) -> Result<Self, DecodeError> {
-        let DeviceConfig { launch, streams, capacity, rung } = config;
+        let DeviceConfig { launch, streams, capacity, pipeline, rung } = config;
         let failure = |message| DecodeError::Device { backend: name, message };
         launch.validate().map_err(|error| failure(error.to_string()))?;
+        let ranks = match (pipeline, &rung) {
+            (Pipeline::Fused, None) => Some(RankTables::new(name, tables, options)?),
+            _ => None,
+        };
         let tables = DeviceTables::new(name, tables)?;
         tables.check_size(name, capacity.events, capacity.bytes, 0)?;
         device.begin()?;
-        let streams: Vec<_> =
-            (0..streams.max(1)).map(|_| BatchStream::new(&mut device)).collect::<Result<_, DecodeError>>()?;
+        let streams: Vec<_> = (0..streams.max(1))
+            .map(|_| BatchStream::new(&mut device, ranks.is_some()))
+            .collect::<Result<_, DecodeError>>()?;
         let mut moved = Moved::default();
         let tables = TablesOnDevice::new(&mut device, streams[0].queue(), tables, &mut moved)?;
+        let put = |ranks| RanksOnDevice::new(&mut device, streams[0].queue(), ranks, &mut moved);
+        let ranks = ranks.map(put).transpose()?;
         let setup = Setup {
             tables,
             options: cluster_options(&options),
             flip_origin: options.flip.origin(),
             params: launch,
             rung,
+            ranks,
         };
         let mut decoder = Self { name, device, setup, streams, serial: 0, moved };
         if capacity != Capacity::default() {
@@ -160,7 +179,8 @@ impl<D: Device> DeviceDecoder<D> {
 
     /// Bytes of device memory that the decoder holds: tables, and the buffers of all streams.
     pub fn device_bytes(&self) -> usize {
-        self.setup.tables.bytes() + self.streams.iter().map(BatchStream::device_bytes).sum::<usize>()
+        let tables = self.setup.tables.bytes() + self.setup.ranks.as_ref().map_or(0, RanksOnDevice::bytes);
+        tables + self.streams.iter().map(BatchStream::device_bytes).sum::<usize>()
     }
 
     /// Bytes of pinned host memory that the decoder holds.

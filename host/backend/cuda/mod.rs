@@ -5,7 +5,7 @@
 //!
 //! - `device`: what is asked of a device; `gpu`, `modules`, `start`: a GPU that answers; `facts`, `identity`: what it is;
 //! - `buffer`, `tables`, `batch`, `output`: memory, and what lies in it;
-//! - `allen`: the launches of a batch, from buffers to buffers;
+//! - `allen`, `fused`: the launches of a batch, from buffers to buffers, by either pipeline; `work`: one of the two;
 //! - `stream`: a batch under way, copies included;
 //! - `decoder`: several of them; `passes`: many batches in turn; `resident`: batches that stay on the device.
 
@@ -17,6 +17,7 @@ mod cust;
 mod decoder;
 mod device;
 mod facts;
+mod fused;
 mod gpu;
 mod identity;
 mod modules;
@@ -25,6 +26,7 @@ mod passes;
 mod start;
 mod stream;
 mod tables;
+mod work;
 
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 pub use decoder::{Capacity, DEFAULT_STREAMS, DeviceConfig, DeviceDecoder, Ticket};
@@ -38,7 +40,7 @@ pub use stream::{Moved, Want};
 
 use super::knobs::Knobs;
 use super::launch::LaunchParams;
-use super::{DecodeError, DecodeOptions};
+use super::{DecodeError, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
 
 /// How a [`CudaDecoder`] works; nothing here changes its results.
@@ -54,21 +56,23 @@ pub struct CudaConfig {
     pub registers: u32,
     /// What is allocated at once, for each stream.
     pub capacity: Capacity,
-    /// A variant of [`Unit::LADDER`](super::ptx::Unit::LADDER) in place of production: for v5 in Allen layout.
+    /// Which kernels.
+    pub pipeline: Pipeline,
+    /// A variant of [`Unit::LADDER`](super::ptx::Unit::LADDER) in place of Allen's pipeline: for v5 in Allen layout.
     pub rung: Option<String>,
 }
 
 impl Default for CudaConfig {
     fn default() -> Self {
-        let DeviceConfig { launch, streams, capacity, rung } = DeviceConfig::default();
-        Self { ordinal: 0, launch, streams, registers: 0, capacity, rung }
+        let DeviceConfig { launch, streams, capacity, pipeline, rung } = DeviceConfig::default();
+        Self { ordinal: 0, launch, streams, registers: 0, capacity, pipeline, rung }
     }
 }
 
 impl CudaConfig {
     /// The defaults, with these knobs.
     pub fn of(knobs: &Knobs) -> Self {
-        Self { launch: knobs.launch, registers: knobs.registers, ..Self::default() }
+        Self { launch: knobs.launch, registers: knobs.registers, pipeline: knobs.pipeline, ..Self::default() }
     }
 }
 
@@ -82,8 +86,8 @@ impl CudaDecoder {
     /// When there is no GPU that can run the kernels (the message says why and what to do), the launch parameters
     /// contradict each other, or the buffers do not fit.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
-        let CudaConfig { ordinal, launch, streams, registers, capacity, rung } = config;
+        let CudaConfig { ordinal, launch, streams, registers, capacity, pipeline, rung } = config;
         let device = CudaDevice::new(ordinal, registers)?;
-        Self::on("cuda", device, tables, options, DeviceConfig { launch, streams, capacity, rung })
+        Self::on("cuda", device, tables, options, DeviceConfig { launch, streams, capacity, pipeline, rung })
     }
 }

@@ -9,15 +9,16 @@
 
 use std::sync::Arc;
 
-use super::allen::{Setup, Work};
+use super::allen::Setup;
 use super::batch::{DeviceBatch, Packing, PinnedBatch, ResidentBatch, Source};
 use super::buffer::{Buffer, HostBuffer, LINE};
 use super::device::{Device, Rows};
 use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
+use super::work::Work;
 use crate::backend::DecodeError;
 use crate::backend::plan::Plan;
 use crate::input::{BatchView, EventMeta};
-use ut_kernels::status;
+use ut_kernels::fused::look_back::LIMIT;
 
 /// The CPU copies a batch to pinned memory in pieces of so many bytes, and the device takes a piece while the next one is
 /// copied: large enough that a copy's own cost does not count, small enough that both overlap.
@@ -95,11 +96,11 @@ pub(super) struct BatchStream<D: Device> {
 }
 
 impl<D: Device> BatchStream<D> {
-    pub(super) fn new(device: &mut D) -> Result<Self, DecodeError> {
+    pub(super) fn new(device: &mut D, fused: bool) -> Result<Self, DecodeError> {
         Ok(Self {
             queue: device.stream()?,
             input: Buffer::new(),
-            work: Work::new(),
+            work: Work::new(fused),
             output: Output::new(),
             staging: HostBuffer::new(),
             results: HostBuffer::new(),
@@ -381,13 +382,18 @@ impl<D: Device> BatchStream<D> {
             // SAFETY: the stream was waited for.
             let words = unsafe { self.results.slice::<u32>(0, results.words()) };
             let (hits, found) = (words[results.total()], words[results.status()]);
-            if found & status::STRIPS_OVERFLOW == 0 {
+            if found & self.work.overflow() == 0 {
                 if found != 0 || hits as usize > self.output.stride() {
                     return failure(format!("the device reports status {found} with {hits} hits, which cannot be"));
                 }
                 break hits as usize;
             }
-            let strips = self.strips_found(device, &plan)?;
+            // The one launch has no room for strips, only for hits.
+            let strips = match self.work.strips_found(&plan) {
+                Some(place) => self.read_word(device, place)?,
+                None if hits >= LIMIT => u32::MAX,
+                None => hits,
+            };
             if strips == u32::MAX {
                 return failure("the batch has more strips than 32 bits can count".to_owned());
             }
@@ -412,12 +418,12 @@ impl<D: Device> BatchStream<D> {
         Ok(n)
     }
 
-    fn strips_found(&mut self, device: &mut D, plan: &Plan) -> Result<u32, DecodeError> {
+    fn read_word(&mut self, device: &mut D, place: u64) -> Result<u32, DecodeError> {
         self.moved.from_device += WORD as u64;
         // SAFETY: a word that the kernels have written, to a place that is reserved; the stream is waited for before
         // anybody looks there.
         unsafe {
-            device.read(&self.queue, self.work.strips_found(plan), self.results.start(), Rows::one(WORD))?;
+            device.read(&self.queue, place, self.results.start(), Rows::one(WORD))?;
             device.synchronize(&self.queue)?;
             Ok(self.results.slice::<u32>(0, 1)[0])
         }

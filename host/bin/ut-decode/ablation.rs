@@ -8,7 +8,7 @@ use serde_json::json;
 use ut_decoding::backend::Backend;
 use ut_decoding::backend::occupancy::Architecture;
 use ut_decoding::backend::ptx::Unit;
-use ut_decoding::bench::ablation::{Ladder, PUBLISHED, Rung};
+use ut_decoding::bench::ablation::{Ladder, PUBLISHED, RUNGS, Rung};
 use ut_decoding::bench::chip::Chip;
 use ut_decoding::bench::environment::Environment;
 use ut_decoding::bench::work::METRICS;
@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             environment.iter_mut().for_each(Environment::tick);
         })?
     } else {
-        let mut progress = Progress::new(Ladder::COUNTED as u64, "rung {pos} of {len} {wide_bar} {eta} left");
+        let mut progress = Progress::new(RUNGS as u64, "rung {pos} of {len} {wide_bar} {eta} left");
         ladder.count(|done| progress.set(done as u64))?
     };
     let machine = Machine::this();

@@ -210,7 +210,11 @@ fn asked(samples: &[Sample], detector: &Detector, settings: &Settings, expected:
     if samples[0].batches[0].layout != Layout::Allen {
         return None;
     }
-    let config = EmulatedConfig { launch: settings.knobs.launch, ..EmulatedConfig::default() };
+    let config = EmulatedConfig {
+        launch: settings.knobs.launch,
+        pipeline: settings.knobs.pipeline,
+        ..EmulatedConfig::default()
+    };
     let work = counted::Work::count(&few, &detector.tables, settings.options, config, expected).ok()?.ok()?;
     Some(32.0 * work.per_event(metric("global_sectors")?))
 }
