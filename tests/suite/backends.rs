@@ -56,9 +56,8 @@ pub fn backends() -> Vec<Backend> {
         backends.push(("cpu, AVX-512", |tables, options| cpu(tables, options, Simd::Avx512, 1)));
     }
     if NO_GPU.is_none() {
-        backends.push(("cuda", |tables, options| {
-            Box::new(CudaDecoder::new(tables, options, CudaConfig::default()).expect("the GPU can be used"))
-        }));
+        backends.push(("cuda", |tables, options| gpu(tables, options, Pipeline::Allen)));
+        backends.push(("cuda, one launch", |tables, options| gpu(tables, options, Pipeline::Fused)));
     }
     backends.retain(|(name, _)| WITHOUT.as_ref().is_none_or(|without| !name.starts_with(without.as_str())));
     backends
@@ -66,6 +65,11 @@ pub fn backends() -> Vec<Backend> {
 
 fn emulated(tables: &DetectorTables, options: DecodeOptions, config: EmulatedConfig) -> Box<dyn Decoder> {
     Box::new(EmulatedDecoder::new(tables, options, config).expect("good parameters"))
+}
+
+fn gpu(tables: &DetectorTables, options: DecodeOptions, pipeline: Pipeline) -> Box<dyn Decoder> {
+    let config = CudaConfig { pipeline, ..CudaConfig::default() };
+    Box::new(CudaDecoder::new(tables, options, config).expect("the GPU can be used"))
 }
 
 /// The one-launch pipeline with these launch parameters.
