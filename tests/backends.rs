@@ -249,9 +249,11 @@ fn the_largest_events_are_decoded() {
         for lane in [&ascending, &one_cluster] {
             compare(&tables, plain, allen_batch(&[event(lane)]).view()).unwrap();
         }
-        // The one that needs most work; the executor takes its time over it.
-        let options = DecodeOptions { clustering: false, ..plain };
-        compare(&tables, options, mep_batch(&[event(&descending)]).view()).unwrap();
+        // The one that needs most work; the executor takes its time over it, so in one grouping only.
+        if tables.grouping == Grouping::YRows {
+            let options = DecodeOptions { clustering: false, ..plain };
+            compare(&tables, options, mep_batch(&[event(&descending)]).view()).unwrap();
+        }
     }
 }
 
