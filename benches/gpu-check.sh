@@ -70,7 +70,7 @@ save() {
         echo "| step | result | s | command |"
         echo "|---|---|---|---|"
         tail -n +2 steps.tsv | awk -F'\t' '{ printf "| %s | %s | %s | %s |\n", $1, $2, $3, $4 ? "`" $4 "`" : "" }'
-        for table in throughput.log ablation.log; do
+        for table in throughput.log throughput-fused.log ablation.log; do
             [ -s "$table" ] && printf '\n```\n%s\n```\n' "$(cat "$table")"
         done
         if cat ./suite-*.log 2>/dev/null | grep -q SKIPPED; then
@@ -80,7 +80,7 @@ save() {
     } >summary.md
     tar -C "$work" -czf "$results/everything.tar.gz" gpu-check
     local file
-    for file in summary.md throughput.json batches.json ablation.json; do
+    for file in summary.md throughput.json throughput-fused.json batches.json batches-fused.json ablation.json; do
         [ -e "$file" ] && cp "$file" "$results/"
     done
     [ -e sweep-cluster/sweep.html ] && cp sweep-cluster/sweep.html "$results/sweep.html"
@@ -142,16 +142,18 @@ gpu=$(sed -n 's/^gpu  *//p' probe.log | head -n 1)
 log "GPU: $gpu"
 
 # ---- the same bits
-decode() { # NAME BACKEND FORMAT INPUT MORE...
+decode() { # NAME "BACKEND OPTIONS" FORMAT INPUT MORE...
     local name=$1 backend=$2 fixture=$bundle/fixtures/$3 input=$4
     shift 4
     step "$name" 300 "$@" "$tool" decode "$fixture/$input" --boards "$fixture/boards.bin" \
-        --geometry "$fixture/geometry.bin" --backend "$backend" --output "$name.csv"
+        --geometry "$fixture/geometry.bin" --backend $backend --untuned --output "$name.csv"
 }
 for format in v4 v5; do
     decode "reference-$format" reference $format events.mdf
-    decode "cuda-$format" cuda $format events.mdf
-    step "same-bits-$format" 60 cmp "reference-$format.csv" "cuda-$format.csv"
+    for pipeline in allen fused; do
+        decode "$pipeline-$format" "cuda --pipeline $pipeline" $format events.mdf
+        step "same-bits-$pipeline-$format" 60 cmp "reference-$format.csv" "$pipeline-$format.csv"
+    done
 done
 if part suite; then
     for suite in "$bundle"/tests/*; do
@@ -171,10 +173,13 @@ if part sanitizer; then
             skip $check "compute-sanitizer is not on this machine"
             continue
         fi
-        for format in v4 v5; do
-            decode "$check-$format" cuda $format events.mdf "$sanitizer" --tool $check --error-exitcode 9
+        for pipeline in allen fused; do
+            backend="cuda --pipeline $pipeline"
+            for format in v4 v5; do
+                decode "$check-$pipeline-$format" "$backend" $format events.mdf "$sanitizer" --tool $check --error-exitcode 9
+            done
+            decode "$check-$pipeline-troubles" "$backend" v5 troubles.mdf "$sanitizer" --tool $check --error-exitcode 9
         done
-        decode "$check-troubles" cuda v5 troubles.mdf "$sanitizer" --tool $check --error-exitcode 9
     done
 fi
 
@@ -191,8 +196,14 @@ if [ -n "$events" ]; then
     sample=(--events "$events" --profile pp-low) batch=$events batches=1,$events
 fi
 measured=("${sample[@]}" --backend cuda)
+# The one launch, beside Allen's pipeline, which is what is measured where nothing is said.
+fused=(--pipeline fused)
 if part throughput; then
     step throughput 300 "$tool" throughput "${measured[@]}" --batch "$batch" --duration $seconds --json throughput.json
+    step throughput-fused 300 "$tool" throughput "${measured[@]}" "${fused[@]}" --batch "$batch" --duration $seconds \
+        --json throughput-fused.json
+    step batches-fused 600 "$tool" throughput "${measured[@]}" "${fused[@]}" --batch $batches --duration $((2 * seconds)) \
+        --json batches-fused.json
     step batches 600 "$tool" throughput "${measured[@]}" --batch $batches --duration $((2 * seconds)) --json batches.json
     step throughput-mep 300 "$tool" throughput "${measured[@]}" --batch "$batch" --layout mep --duration $seconds \
         --json throughput-mep.json
@@ -217,6 +228,8 @@ if part sweep; then
         sweep sweep-cluster --axis cluster.block_x=32,64,128 --axis cluster.block_y=1,2,4,8
         sweep sweep-count --axis count.block_x=64,128,256 --axis count.bins=8,16
         sweep sweep-sort --axis sort.block_x=64,128,256 --axis sort.run=64,128,256
+        sweep sweep-fused "${fused[@]}" --axis fused.block_x=128,256,512 --axis fused.tile=2048,2560,3072 \
+            --axis fused.stage=18432,24576
         sweep sweep-streams --mode end-to-end --axis 'batch[pow2]=6:12:2' --axis streams=1,2,4,8
     fi
 fi
