@@ -314,27 +314,15 @@ impl Device for DecodeDevice<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample::synthetic;
     use super::*;
     use crate::detector::{BankVersion, Grouping};
-    use crate::input::{Bank, BatchBuilder, EventMeta, kind};
-    use crate::synth::{self, Generator, Profile};
+    use crate::synth::{self, Profile};
     use crate::tuning::online::{Options, Tuner, drive};
     use std::time::Duration;
 
     fn events(n: usize) -> EventBatch {
-        let mut builder = BatchBuilder::new();
-        for event in Generator::new(Profile::PpLow, BankVersion::V5, 1).take(n) {
-            let banks = event.banks.iter().map(|(source_id, payload)| Bank {
-                kind: kind::UT,
-                version: Some(BankVersion::V5.byte()),
-                source_id: u32::from(*source_id),
-                payload,
-            });
-            builder.push(EventMeta::default(), banks).unwrap();
-        }
-        let mut batch = EventBatch::default();
-        builder.finish(&mut batch);
-        batch
+        synthetic(Profile::PpLow, n)
     }
 
     fn tables() -> DetectorTables {

@@ -67,27 +67,15 @@ mod tests {
     use super::*;
     use crate::backend::reference::ReferenceDecoder;
     use crate::backend::{DecodeOptions, Decoder};
-    use crate::bench::Sample;
+    use crate::bench::sample::{Sample, synthetic};
     use crate::detector::{BankVersion, DetectorTables};
-    use crate::input::{Bank, BatchBuilder, EventBatch, EventMeta, kind};
-    use crate::synth::{self, Generator, Profile};
+    use crate::synth::{self, Profile};
 
     #[test]
     fn it_is_that_of_the_events_however_they_are_batched_and_sees_one_bit() {
         let (boards, geometry) = synth::detector(BankVersion::V5, 1);
         let tables = DetectorTables::new(boards, geometry, crate::Grouping::YRows).unwrap();
-        let mut builder = BatchBuilder::new();
-        for event in Generator::new(Profile::PpLow, BankVersion::V5, 1).take(6) {
-            let banks = event.banks.iter().map(|(source_id, payload)| Bank {
-                kind: kind::UT,
-                version: Some(BankVersion::V5.byte()),
-                source_id: u32::from(*source_id),
-                payload,
-            });
-            builder.push(EventMeta::default(), banks).unwrap();
-        }
-        let mut events = EventBatch::default();
-        builder.finish(&mut events);
+        let events = synthetic(Profile::PpLow, 6);
         let digest = |batch: usize, options: DecodeOptions, spoil: bool| {
             let mut decoder = ReferenceDecoder::new(&tables, options);
             let mut digest = Digest::default();

@@ -18,29 +18,16 @@ mod tests {
     use super::*;
     use crate::backend::reference::ReferenceDecoder;
     use crate::backend::{DecodeOptions, Decoder};
-    use crate::bench::Sample;
+    use crate::bench::sample::{Sample, synthetic};
     use crate::detector::{BankVersion, DetectorTables};
-    use crate::input::{Bank, BatchBuilder, EventBatch, EventMeta, kind};
-    use crate::synth::{self, Generator, Profile};
+    use crate::synth::{self, Profile};
 
     #[test]
     fn busier_events_look_busier_and_nothing_looks_like_nothing() {
         let (boards, geometry) = synth::detector(BankVersion::V5, 1);
         let tables = DetectorTables::new(boards, geometry, crate::Grouping::YRows).unwrap();
         let look = |profile| {
-            let mut builder = BatchBuilder::new();
-            for event in Generator::new(profile, BankVersion::V5, 1).take(5) {
-                let banks = event.banks.iter().map(|(source_id, payload)| Bank {
-                    kind: kind::UT,
-                    version: Some(BankVersion::V5.byte()),
-                    source_id: u32::from(*source_id),
-                    payload,
-                });
-                builder.push(EventMeta::default(), banks).unwrap();
-            }
-            let mut events = EventBatch::default();
-            builder.finish(&mut events);
-            let sample = Sample::of(&[events], 5, 5);
+            let sample = Sample::of(&[synthetic(profile, 5)], 5, 5);
             let view = sample.batches[0].view();
             let mut hits = UtHits::with_capacity(5, tables.n_groups, view.max_hits());
             let mut report = BatchReport::new();

@@ -177,6 +177,27 @@ fn same_hits((hits, event): (&UtHits, usize), (expected, place): (&UtHits, usize
     if same { Ok(()) } else { Err("hits other than the reference's") }
 }
 
+/// The first `n` synthetic v5 events of a profile, for tests.
+#[cfg(test)]
+pub(super) fn synthetic(profile: crate::synth::Profile, n: usize) -> EventBatch {
+    use crate::detector::BankVersion::V5;
+    use crate::input::{EventMeta, kind};
+
+    let mut builder = BatchBuilder::new();
+    for event in crate::synth::Generator::new(profile, V5, 1).take(n) {
+        let banks = event.banks.iter().map(|(source_id, payload)| Bank {
+            kind: kind::UT,
+            version: Some(V5.byte()),
+            source_id: u32::from(*source_id),
+            payload,
+        });
+        builder.push(EventMeta::default(), banks).expect("room for a few events");
+    }
+    let mut batch = EventBatch::default();
+    builder.finish(&mut batch);
+    batch
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
