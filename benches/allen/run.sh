@@ -14,7 +14,12 @@ usage() {
     sed -n '2,/^set/{/^#/p}' "$0" >&2
     exit 2
 }
-allen= duration=3 rounds=3 batch=256 data= json=
+allen=""
+duration=3
+rounds=3
+batch=256
+data=""
+json=""
 while [ $# -gt 0 ]; do
     [ $# -ge 2 ] || usage
     case $1 in
