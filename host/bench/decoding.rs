@@ -1,4 +1,4 @@
-//! A decoder as a device of the tuner: a launch is one pass over a sample.
+//! A decoder as a device of the tuner: a launch is one pass over a sample, on a GPU some, so that its streams are at work.
 //!
 //! ```no_run
 //! # use ut_decoding::{Backend, DecodeOptions, DetectorTables, EventBatch};
@@ -31,6 +31,10 @@ use crate::tuning::{Config, Device, Failure, FailureKind, Outcome, Value};
 
 /// Configurations that an on-line tuner may choose from, at the most, before it varies the knobs of one kernel at a time.
 const MOST_CHOICES: usize = 500;
+
+/// Batches that each stream of a GPU is given while a time is taken, at the least: with one a stream nothing overlaps, and
+/// what is measured is how long the host takes to begin and to end.
+const BATCHES_A_STREAM: usize = 4;
 
 /// What configurations differ from, and what is used where nothing is set: one decoder, on the CPU with a thread a core, on a
 /// GPU one a stream.
@@ -82,6 +86,11 @@ pub fn value(setting: &Setting, knob: &Knob) -> Value {
     word.map_or_else(|| Value::Int(i64::from(number)), |word| Value::Text((*word).to_owned()))
 }
 
+/// Whether a knob is of one of the two sets of kernels alone.
+pub(super) fn of_kernels(knob: &Knob) -> bool {
+    knob.name.contains('.') && !knob.name.starts_with("cuda.")
+}
+
 /// `setting` with the values that `config` gives `knobs`.
 ///
 /// # Errors
@@ -109,13 +118,13 @@ pub fn setting_of(
 
 /// Configurations worth trying from `default` on, which is among them: all combinations of the candidates, or, where those
 /// are too many, all of the knobs of one kernel at a time, or each of them alone where these are too many still. Layout,
-/// threads and streams are the caller's to choose, and stay; so do the knobs of the `pipeline` that does not run.
+/// threads, streams and kernels are the caller's to choose, and stay; so do the knobs of the `pipeline` that does not run.
 pub fn choices(backend: Backend, pipeline: Pipeline, default: &Config) -> Vec<Config> {
     let knobs = knobs(backend);
     let fused = pipeline == Pipeline::Fused;
     let looked_at =
-        |knob: &Knob| !backend.runs_kernels() || !knob.name.contains('.') || knob.name.starts_with("fused.") == fused;
-    let free = |knob: &Knob| looked_at(knob) && !matches!(knob.name, "layout" | "cpu.threads" | "streams");
+        |knob: &Knob| !backend.runs_kernels() || !of_kernels(knob) || knob.name.starts_with("fused.") == fused;
+    let free = |knob: &Knob| looked_at(knob) && !matches!(knob.name, "layout" | "cpu.threads" | "streams" | "pipeline");
     let place = |knob: &Knob| knob.name.split_once('.').map_or(knob.name, |(place, _)| place);
     let combinations = |of: &dyn Fn(&Knob) -> bool| {
         let mut all = vec![default.clone()];
@@ -172,7 +181,8 @@ pub struct DecodeDevice<'t> {
     knobs: Vec<&'static Knob>,
     setting: Setting,
     mode: Mode,
-    prepared: BTreeMap<String, Variant>,
+    /// What is measured of a configuration, and how many passes a time is of.
+    prepared: BTreeMap<String, (Variant, usize)>,
     /// The keys of `prepared`, the latest used last.
     recent: Vec<String>,
     most: usize,
@@ -253,7 +263,7 @@ impl<'t> DecodeDevice<'t> {
         Ok(())
     }
 
-    fn prepare(&mut self, config: &Config) -> Result<Variant, Failure> {
+    fn prepare(&mut self, config: &Config) -> Result<(Variant, usize), Failure> {
         let failure = |kind| move |message: String| Failure { kind, message };
         let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
         let setting = self.setting_of(config).map_err(|error| failure(FailureKind::Constraint)(error.to_string()))?;
@@ -277,7 +287,12 @@ impl<'t> DecodeDevice<'t> {
             }
             made => made,
         };
-        made.map_err(launch)?.map_err(failure(FailureKind::WrongResult))
+        let variant = made.map_err(launch)?.map_err(failure(FailureKind::WrongResult))?;
+        let passes = match self.backend {
+            Backend::Cuda => (BATCHES_A_STREAM * setting.threads).div_ceil(sample.batches.len().max(1)),
+            _ => 1,
+        };
+        Ok((variant, passes))
     }
 }
 
@@ -296,15 +311,15 @@ impl Device for DecodeDevice<'_> {
                 self.prepared.remove(&self.recent.remove(0));
             }
             match self.prepare(config) {
-                Ok(variant) => self.prepared.insert(key.clone(), variant),
+                Ok(prepared) => self.prepared.insert(key.clone(), prepared),
                 Err(failure) => return Outcome::Failed(failure),
             };
         }
         self.recent.push(key.clone());
-        let Some(variant) = self.prepared.get_mut(&key) else { return Outcome::Times(Vec::new()) };
+        let Some((variant, passes)) = self.prepared.get_mut(&key) else { return Outcome::Times(Vec::new()) };
         // Milliseconds for 1000 events: samples of different batch sizes may differ by a few events.
-        let events = variant.events().max(1) as f64;
-        let one = |_| Ok(variant.time(1)?.as_secs_f64() * 1e6 / events);
+        let events = (variant.events() * *passes).max(1) as f64;
+        let one = |_| Ok(variant.time(*passes)?.as_secs_f64() * 1e6 / events);
         match (0..launches).map(one).collect::<Result<Vec<f64>, DecodeError>>() {
             Ok(times) => Outcome::Times(times),
             Err(error) => Outcome::Failed(Failure { kind: FailureKind::Launch, message: error.to_string() }),

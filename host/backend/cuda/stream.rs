@@ -162,6 +162,20 @@ impl<D: Device> BatchStream<D> {
         batch: &DeviceBatch,
     ) -> Result<(), DecodeError> {
         // SAFETY: the buffers are as large as they have been then; the stream does one batch after the other.
+        device.together(&self.queue, &|device| unsafe { self.kernels(device, setup, plan, batch) })
+    }
+
+    /// # Safety
+    /// - `batch` can be read by the device until the stream was waited for.
+    /// - The buffers are reserved for the plan.
+    unsafe fn kernels(
+        &self,
+        device: &mut D,
+        setup: &Setup<D>,
+        plan: &Plan,
+        batch: &DeviceBatch,
+    ) -> Result<(), DecodeError> {
+        // SAFETY: the caller's word; the status word is 0 before the kernels, in the order of the stream.
         unsafe {
             device.zero(&self.queue, self.output.result(Results::of(plan).status()), 1)?;
             self.work.launch(device, &self.queue, setup, plan, batch, &self.output)
@@ -277,24 +291,19 @@ impl<D: Device> BatchStream<D> {
         plan: &Plan,
     ) -> Result<(), DecodeError> {
         let results = Results::of(plan);
-        // SAFETY: reserved for this plan; the stream does one batch after the other.
-        unsafe { device.zero(&self.queue, self.output.result(results.status()), 1) }?;
-        // SAFETY: the caller's word; the status word is 0 before the kernels, in the order of the stream.
-        unsafe { self.work.launch(device, &self.queue, setup, plan, &job.batch, &self.output) }?;
         let first = if job.want == Want::Hits { 0 } else { results.total() };
-        self.read_results(device, plan, first)?;
-        self.read_hits(device, 0, job.copied)
-    }
-
-    /// Copies the results from word `first` on, to where they are in all.
-    fn read_results(&mut self, device: &mut D, plan: &Plan, first: usize) -> Result<(), DecodeError> {
-        let bytes = (Results::of(plan).words() - first) * WORD;
+        let bytes = (results.words() - first) * WORD;
         self.moved.from_device += bytes as u64;
-        // SAFETY: both sides were reserved for the plan, and nobody looks there before the stream is done.
-        unsafe {
-            let to = self.results.start().add(first * WORD);
-            device.read(&self.queue, self.output.result(first), to, Rows::one(bytes))
-        }
+        device.together(&self.queue, &|device| {
+            // SAFETY: the caller's word; the stream does one batch after the other. Both sides of the results were reserved
+            // for the plan, and nobody looks there before the stream is done.
+            unsafe {
+                self.kernels(device, setup, plan, &job.batch)?;
+                let to = self.results.start().add(first * WORD);
+                device.read(&self.queue, self.output.result(first), to, Rows::one(bytes))
+            }
+        })?;
+        self.read_hits(device, 0, job.copied)
     }
 
     /// Copies hits `from` to `to` of each array.
