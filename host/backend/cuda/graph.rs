@@ -52,20 +52,20 @@ enum Call {
 /// Calls in order, and the arguments of their kernels in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls {
-    calls: Vec<Call>,
+    list: Vec<Call>,
     arguments: Vec<Range<usize>>,
     bytes: Vec<u8>,
 }
 
 impl Calls {
     fn clear(&mut self) {
-        self.calls.clear();
+        self.list.clear();
         self.arguments.clear();
         self.bytes.clear();
     }
 
     pub(super) fn launch(&mut self, function: sys::CUfunction, shape: Shape, arguments: &[Argument<'_>]) {
-        self.calls.push(Call::Launch { function, shape, arguments: arguments.len() });
+        self.list.push(Call::Launch { function, shape, arguments: arguments.len() });
         for argument in arguments {
             let start = self.bytes.len();
             // SAFETY: an argument is a value of so many bytes, which lives as long as it does; there is room for them.
@@ -82,22 +82,22 @@ impl Calls {
     }
 
     pub(super) fn zero(&mut self, at: u64, words: usize) {
-        self.calls.push(Call::Zero { at, words });
+        self.list.push(Call::Zero { at, words });
     }
 
     pub(super) fn read(&mut self, from: u64, to: *mut u8, rows: Rows) {
-        self.calls.push(Call::Read { from, to: to as usize, rows });
+        self.list.push(Call::Read { from, to: to as usize, rows });
     }
 
     /// Whether these are the same calls, whatever the kernels' arguments.
     fn are_like(&self, other: &Self) -> bool {
-        self.calls == other.calls && self.arguments == other.arguments
+        self.list == other.list && self.arguments == other.arguments
     }
 
     /// The kernels: function, shape, and which of the arguments are theirs.
     fn launches(&self) -> impl Iterator<Item = (sys::CUfunction, Shape, Range<usize>)> {
         let mut first = 0;
-        self.calls.iter().filter_map(move |call| {
+        self.list.iter().filter_map(move |call| {
             let Call::Launch { function, shape, arguments } = *call else { return None };
             first += arguments;
             Some((function, shape, first - arguments..first))
@@ -113,7 +113,7 @@ impl Calls {
 
 /// A graph that was made of some calls.
 struct Graph {
-    graph: sys::CUgraph,
+    made_of: sys::CUgraph,
     executable: sys::CUgraphExec,
     /// Of the kernels, in order.
     nodes: Vec<CUgraphNode>,
@@ -125,7 +125,7 @@ impl Drop for Graph {
         // SAFETY: made by this and given back only here; whoever drops it has waited for its stream.
         unsafe {
             let _ = result::graph::exec_destroy(self.executable);
-            let _ = result::graph::destroy(self.graph);
+            let _ = result::graph::destroy(self.made_of);
         }
     }
 }
@@ -353,7 +353,7 @@ fn instantiate(graph: sys::CUgraph, nodes: Vec<CUgraphNode>) -> Result<Graph, Dr
         let _ = unsafe { result::graph::destroy(graph) };
         return Err(error);
     }
-    Ok(Graph { graph, executable, nodes })
+    Ok(Graph { made_of: graph, executable, nodes })
 }
 
 /// Gives the kernels of a graph of the calls `from` the arguments of `to`, where they differ, and has `from` follow. How

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use ut_decoding::backend::Backend;
 use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Stage};
 use ut_decoding::backend::emulated::EmulatedConfig;
+use ut_decoding::backend::{Backend, Knobs};
 use ut_decoding::bench::decoding::{self, DecodeDevice};
 use ut_decoding::bench::environment::Environment;
 use ut_decoding::bench::throughput::{Settings, run as measure};
@@ -185,7 +185,8 @@ fn settings(args: &Args, tuned: Option<Setting>, duration: Duration) -> Settings
         duration,
     };
     if let Some(tuned) = tuned {
-        settings.knobs.launch = tuned.knobs.launch;
+        let Knobs { launch, registers, graph, .. } = tuned.knobs;
+        (settings.knobs.launch, settings.knobs.registers, settings.knobs.graph) = (launch, registers, graph);
         settings.knobs.cpu.chunk = tuned.knobs.cpu.chunk;
         // The threads of one decoder are as many decoders of one thread here; a GPU has streams.
         let threads = match backend {
