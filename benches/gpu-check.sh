@@ -77,7 +77,8 @@ save() {
         echo "|---|---|---|---|"
         tail -n +2 steps.tsv | awk -F'\t' '{ printf "| %s | %s | %s | %s |\n", $1, $2, $3, $4 ? "`" $4 "`" : "" }'
         local table
-        for table in throughput-fused throughput-allen pipelines-* graphs graphs-fused ablation; do
+        for table in throughput-fused throughput-allen latency-fused latency-allen pipelines-*.log graphs graphs-fused \
+            ablation; do
             table=${table%.log}
             [ -s "$table.log" ] && printf '\n%s\n\n```\n%s\n```\n' "$table" "$(cat "$table.log")"
         done
@@ -112,6 +113,8 @@ step() {
         save "not finished"
         return 1
     fi
+    # Where every event takes long, so does every step.
+    [ -z "$events" ] || limit=$((10 * limit))
     [ "$limit" -le $left ] || limit=$left
     start=$SECONDS
     timeout -k 5 "$limit" "$@" >"$name.log" 2>&1
@@ -196,19 +199,24 @@ if part suite; then
 fi
 
 # ---- the measurements
-seconds=30 rounds=6
+seconds=20 rounds=6
 [ $quick -eq 0 ] || seconds=3 rounds=2
-sample=() batch=1000 batches=1,10,100,1000,10000 small=1,10,100,1000 input=()
+# Large batches of so many events that they do not fit into the GPU's cache; small ones of the usual thousand.
+sample=() many=(--events 10000) batch=1000 large=1000,10000 small=1,10,100 input=()
 if [ -n "$events" ]; then
-    sample=(--events "$events" --profile pp-low) batch=$events batches=1,$events small=1,$events
+    sample=(--events "$events" --profile pp-low) many=("${sample[@]}") batch=$events large=$events small=1
     step generate 60 "$tool" generate --events "$events" --profile pp-low --output small
     input=(--input small/events.mdf --boards small/boards.bin --geometry small/geometry.bin)
 fi
 measured=("${sample[@]}" --backend cuda)
 if part throughput; then
     for pipeline in fused allen; do
-        step throughput-$pipeline 90 "$tool" throughput "${measured[@]}" --pipeline $pipeline --batch $batches \
+        step throughput-$pipeline 75 "$tool" throughput "${many[@]}" --backend cuda --pipeline $pipeline --batch $large \
             --duration $seconds --json throughput-$pipeline.json
+    done
+    for pipeline in fused allen; do
+        step latency-$pipeline 60 "$tool" throughput "${measured[@]}" --pipeline $pipeline --batch $small \
+            --duration $((seconds * 2 / 3)) --json latency-$pipeline.json
     done
     other=(--duration $((seconds / 3)))
     step throughput-fused-mep 45 "$tool" throughput "${measured[@]}" --pipeline fused --batch "$batch" --layout mep \
@@ -219,17 +227,17 @@ if part throughput; then
 fi
 # Both pipelines in one process, in turn: the change, with its interval. Whichever is faster, it is a result.
 if part pipelines; then
-    looks=10,20,40
-    [ $quick -eq 0 ] || looks=4
-    for size in ${batches//,/ }; do
+    looks=(--looks 10,20,40)
+    [ $quick -eq 0 ] || looks=(--looks 4 --rounds 2)
+    for size in ${small//,/ } ${large//,/ }; do
         fine="0 3 4" step "pipelines-$size" 30 "$tool" compare --backend cuda "pipeline=allen,batch=$size" \
-            "pipeline=fused,batch=$size" "${input[@]}" --looks $looks --json "pipelines-$size.json"
+            "pipeline=fused,batch=$size" "${input[@]}" "${looks[@]}" --json "pipelines-$size.json"
     done
-    # One file: by batch size, without the samples.
+    # One file, by batch size.
     {
         echo '{'
         comma=
-        for size in ${batches//,/ }; do
+        for size in ${small//,/ } ${large//,/ }; do
             [ -s "pipelines-$size.json" ] || continue
             printf '%s"%s": ' "$comma" "$size"
             cat "pipelines-$size.json"
@@ -246,12 +254,12 @@ sweep() {
 }
 # Launch by launch, and as graphs: where launches dominate.
 if part graphs; then
-    sweep graphs --axis pipeline=fused,allen --axis cuda.graph=0,1 --axis batch=$small
+    sweep graphs --axis pipeline=fused,allen --axis cuda.graph=0,1 --axis batch=$small,$batch
     step graphs-fused 60 "$tool" throughput "${measured[@]}" --pipeline fused --set cuda.graph=1 --batch $small \
-        --duration $((seconds / 3)) --json graphs-fused.json
+        --duration $((seconds * 2 / 3)) --json graphs-fused.json
 fi
 if part ablation; then
-    step ablation 90 "$tool" ablation "${measured[@]}" --batch "$batch" --duration $seconds --json ablation.json
+    step ablation 90 "$tool" ablation "${measured[@]}" --batch "$batch" --duration $((seconds * 3 / 2)) --json ablation.json
 fi
 if part sweep; then
     if [ -n "$events" ]; then
@@ -260,7 +268,7 @@ if part sweep; then
     else
         sweep sweep-fused --pipeline fused --axis fused.block_x=64,128,192,256,384,512 --axis fused.tile=2048,2560,3072 \
             --axis fused.stage=18432,24576
-        sweep sweep-streams --pipeline fused --mode end-to-end --axis 'batch[pow2]=8:14:2' --axis streams=1,2,4,8
+        sweep sweep-streams --pipeline fused --mode end-to-end --axis 'batch[pow2]=8:12:2' --axis streams=1,2,4,8
         sweep sweep-cluster --axis cluster.block_x=32,64,128 --axis cluster.block_y=1,2,4,8
         sweep sweep-sort --axis sort.block_x=64,128,256 --axis sort.run=64,128,256
     fi
