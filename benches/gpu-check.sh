@@ -209,6 +209,7 @@ if [ -n "$events" ]; then
     input=(--input small/events.mdf --boards small/boards.bin --geometry small/geometry.bin)
 fi
 measured=("${sample[@]}" --backend cuda)
+sizes=$(printf '%s\n' ${small//,/ } ${large//,/ } | sort -nu)
 if part throughput; then
     for pipeline in fused allen; do
         step throughput-$pipeline 75 "$tool" throughput "${many[@]}" --backend cuda --pipeline $pipeline --batch $large \
@@ -229,7 +230,7 @@ fi
 if part pipelines; then
     looks=(--looks 10,20,40)
     [ $quick -eq 0 ] || looks=(--looks 4 --rounds 2)
-    for size in ${small//,/ } ${large//,/ }; do
+    for size in $sizes; do
         fine="0 3 4" step "pipelines-$size" 30 "$tool" compare --backend cuda "pipeline=allen,batch=$size" \
             "pipeline=fused,batch=$size" "${input[@]}" "${looks[@]}" --json "pipelines-$size.json"
     done
@@ -237,7 +238,7 @@ if part pipelines; then
     {
         echo '{'
         comma=
-        for size in ${small//,/ } ${large//,/ }; do
+        for size in $sizes; do
             [ -s "pipelines-$size.json" ] || continue
             printf '%s"%s": ' "$comma" "$size"
             cat "pipelines-$size.json"

@@ -134,9 +134,7 @@ fn kernel_space(what: Subject) -> Result<Space, SpaceError> {
     let all_of_them = backend.knobs().iter().filter(|knob| looked_at(knob));
     let all = all_of_them.map(|knob| knob.candidates.len()).product::<usize>() <= MOST_COMBINATIONS;
     let worth = |knob: &Knob| {
-        let switch = knob.max == 1;
-        let near =
-            |value: u32| switch || value.is_power_of_two() && 2 * value >= knob.default && value <= 4 * knob.default;
+        let near = |value: u32| value.is_power_of_two() && 2 * value >= knob.default && value <= 4 * knob.default;
         let candidates = knob.candidates.iter().copied().filter(|&value| all || near(value));
         let mut values: Vec<u32> = candidates.chain([knob.default]).collect();
         values.sort_unstable();
