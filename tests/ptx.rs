@@ -113,8 +113,9 @@ fn in_source(kernel: Kernel, switches: Switches) -> Collectives {
                 + clusters_counted(switches)
                 + block_exclusive() + BARRIER // ranks placed
                 + look_back + BARRIER
-                + BARRIER // reversed ranks turned
-                + again + repair // a window
+                + repair // of an event that is kept
+                + BARRIER + BALLOT // reversed ranks turned; is a group too large?
+                + BALLOT + again + repair // a window
                 + again + 2 * BALLOT + WARP_BARRIER + WARP_BARRIER // groups looked at; sorted
         }
     }

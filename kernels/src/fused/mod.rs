@@ -265,7 +265,7 @@ pub fn fused<B: Block>(
     let room = shared.window_keys.len();
     // (The first barrier of the clustering is behind this and before a place is taken.)
     windows::begin(block, shared.places, tables);
-    if windows::largest_group(block, shared.group_starts) > room {
+    if windows::has_larger_group(block, shared.group_starts, room) {
         let scattered =
             ScatteredHits { version: switches.version, tables, flip_origin, shared, hits: &output.hits, base };
         lanes.cluster(block, options.cluster, n_listed, &scattered);

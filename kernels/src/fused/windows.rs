@@ -9,7 +9,7 @@ use super::kept::Kept;
 use super::lanes::{Found, Sink};
 use super::shared::FusedShared;
 use super::tables::LaneTables;
-use crate::block::{Block, Shared};
+use crate::block::{Block, FULL_MASK, Shared, WARP_SIZE};
 
 /// A run of groups, and so of ranks and of hits.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,8 @@ impl Window {
         Self { first_group: 0, end_group, first_rank: 0, end_rank, start: 0, end: n_hits }
     }
 
-    /// The window that begins with `first_group`: as many groups as have at most `room` hits; one at least.
+    /// The window that begins with `first_group`: as many groups as have at most `room` hits, which the first has. All
+    /// lanes of the warp call.
     #[inline(always)]
     pub fn from<B: Block>(
         block: &B,
@@ -41,16 +42,18 @@ impl Window {
         room: u32,
     ) -> Self {
         let start = block.shared_load(starts, first_group);
-        let mut end_group = first_group + 1;
-        let mut end = block.shared_load(starts, end_group);
-        while end_group < tables.n_groups() {
-            let next = block.shared_load(starts, end_group + 1);
-            if next - start > room {
+        let mut end_group = first_group;
+        loop {
+            let group = end_group + 1 + block.lane_id();
+            let fits = group < starts.len() && block.shared_load(starts, group) - start <= room;
+            // Starts ascend: those that fit come first.
+            let n = block.ballot_sync(FULL_MASK, fits).count_ones();
+            end_group += n;
+            if n < WARP_SIZE {
                 break;
             }
-            end_group += 1;
-            end = next;
         }
+        let end = block.shared_load(starts, end_group);
         let first_rank = block.load(tables.first_ranks, first_group);
         let end_rank = block.load(tables.first_ranks, end_group);
         Self { first_group, end_group, first_rank, end_rank, start, end }
@@ -89,16 +92,19 @@ pub(super) fn begin<B: Block>(block: &B, places: Shared<u32>, tables: &LaneTable
     }
 }
 
-/// Hits of the largest group: the same for all threads of the block.
+/// Whether a group has more hits than `room`. All lanes of the warp call.
 #[inline(always)]
-pub(super) fn largest_group<B: Block>(block: &B, starts: Shared<u32>) -> u32 {
-    let mut largest = 0;
-    let mut group = 0;
-    while group + 1 < starts.len() {
-        largest = largest.max(block.shared_load(starts, group + 1) - block.shared_load(starts, group));
-        group += 1;
+pub(super) fn has_larger_group<B: Block>(block: &B, starts: Shared<u32>, room: u32) -> bool {
+    let mut first = 0;
+    let mut larger = 0;
+    while first + 1 < starts.len() {
+        let group = first + block.lane_id();
+        let is_larger =
+            group + 1 < starts.len() && block.shared_load(starts, group + 1) - block.shared_load(starts, group) > room;
+        larger |= block.ballot_sync(FULL_MASK, is_larger);
+        first += WARP_SIZE;
     }
-    largest
+    larger != 0
 }
 
 /// Takes the rank's next place; from its end on backwards where x falls with the strip number.
