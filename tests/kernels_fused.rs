@@ -43,6 +43,32 @@ fn the_kernel_runs_clean_through_a_sound_door_however_many_blocks_there_are_at_a
 }
 
 #[test]
+fn fragments_are_staged_and_banks_gathered_in_mep_layout() {
+    // More events than a warp gathers at a time.
+    let mut setup = FusedSetup::mep(35);
+    let mut reference = ReferenceDecoder::new(&setup.tables, DecodeOptions::default());
+    let expected = decode(&mut reference, &setup.tables, setup.batch.view()).0;
+    for (seed, room) in [(0, ROOMY), (1, Room { tile: 1536, stage: 4096 })] {
+        setup.run(seed, Bug::None, room, expected.len()).unwrap();
+        assert_eq!((&setup.offsets[..], &setup.ids[..], setup.status), (expected.offsets(), expected.id(), 0));
+    }
+}
+
+#[test]
+fn removed_warp_barriers_of_gathering_and_staging_are_caught() {
+    let mut setup = FusedSetup::mep(2);
+    for seed in SEEDS {
+        for staging in [false, true] {
+            let run = if staging { FusedSetup::run } else { FusedSetup::run_after };
+            let violation = run(&mut setup, seed, Bug::NoWarpBarrier(0), ROOMY, 2 * EXPECTED.len());
+            let violation = violation.expect_err("lanes read what others write");
+            let is_caught = matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. });
+            assert!(is_caught, "{violation}");
+        }
+    }
+}
+
+#[test]
 fn hits_without_room_are_not_written_and_the_status_says_so() {
     let mut setup = FusedSetup::new(N_EVENTS);
     let second = EXPECTED.offsets()[2 * setup.tables.n_groups] as usize;

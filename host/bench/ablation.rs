@@ -369,7 +369,8 @@ impl Ladder<'_> {
     /// Registers and occupancy of a rung of the one launch.
     fn fused_resources(&self, launch: LaunchParams) -> Vec<KernelResources> {
         let mut kernels = self.filled(Unit::fused(self.tables.boards.version, self.layout()).name, launch);
-        kernels.retain(|of| launch.fused_count_first() || of.kernel == Kernel::Fused.name());
+        let always = [Kernel::GatherBanks.name(), Kernel::Fused.name()];
+        kernels.retain(|of| launch.fused_count_first() || always.contains(&of.kernel.as_str()));
         kernels
     }
 

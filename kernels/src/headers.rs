@@ -12,7 +12,7 @@
 
 use crate::bank::bytes::Bytes;
 use crate::bank::layout::{Bank, Banks, Batch};
-use crate::bank::{board_of, is_ut, v4, v5};
+use crate::bank::{is_ut, v4, v5};
 use crate::block::{Block, FULL_MASK, Global, Shared, SharedLayout, WARP_SIZE};
 use crate::detector::BankVersion;
 use crate::primitives::prefix_sum::block_exclusive;
@@ -148,15 +148,13 @@ impl<R> Headers<'_, R> {
             let is_ut_bank = bank.is_some_and(|bank| is_ut(bank.kind));
             let (before, in_chunk) = block_exclusive(block, self.counters.warp_totals, u32::from(is_ut_bank));
             let place = ut_banks + before;
+            let nearer = event.bring(block, bank.filter(|_| is_ut_bank && place < n_boards));
             let mut decoded = false;
-            if let Some(bank) = bank {
-                if !is_ut_bank {
-                    self.counters.report(block, Count::OtherTypes, 1);
-                } else if place >= n_boards {
-                    self.counters.report(block, Count::SurplusBanks, 1);
-                } else {
-                    decoded = self.note(block, place, &bank);
-                }
+            if let Some(bank) = nearer {
+                decoded = self.note(block, place, &bank);
+            } else if bank.is_some() {
+                let count = if is_ut_bank { Count::SurplusBanks } else { Count::OtherTypes };
+                self.counters.report(block, count, 1);
             }
             let decoded = block.ballot_sync(FULL_MASK, decoded);
             if block.lane_id() == 0 && decoded != 0 {
@@ -218,7 +216,7 @@ impl<R> Headers<'_, R> {
         if bank.version.is_some_and(|version| version != self.switches.version.byte()) {
             return Err(Count::WrongVersion);
         }
-        let board = board_of(bank.source_id).unwrap_or(u32::MAX);
+        let board = bank.board;
         if board >= self.strips_per_hybrid.len() || block.load(self.strips_per_hybrid, board) == 0 {
             return Err(Count::UnknownBoard);
         }

@@ -4,8 +4,9 @@
 //! `None`: the batch contradicts itself, and the event ends before this bank. Offsets are bytes from the start of `raw`,
 //! which is shorter than 4 GiB: a sum that does not fit u32 lies beyond it.
 
+use super::board_of;
 use super::bytes::Bytes;
-use crate::block::{Block, Global, Plain, Shared};
+use crate::block::{Block, FULL_MASK, Global, Plain, Shared};
 use crate::switches::BatchLayout;
 
 /// A batch in memory.
@@ -36,12 +37,25 @@ pub struct EventBanks {
     table: u32,
 }
 
-/// Where the sizes, types and versions of an event begin (Allen layout); [`NOWHERE`] where the batch does not say.
+/// Where the sizes, types and versions of an event (Allen layout) or a bank (MEP) begin; [`NOWHERE`] where the batch does
+/// not say.
 #[derive(Clone, Copy, Debug)]
-struct Rows {
+pub struct Rows {
     sizes: u32,
     types: u32,
     versions: u32,
+}
+
+impl Rows {
+    /// Those of lane `lane`. All lanes of the warp call.
+    #[inline(always)]
+    pub fn of_lane<B: Block>(self, block: &B, lane: u32) -> Self {
+        Self {
+            sizes: block.shuffle_idx_sync(FULL_MASK, self.sizes, lane),
+            types: block.shuffle_idx_sync(FULL_MASK, self.types, lane),
+            versions: block.shuffle_idx_sync(FULL_MASK, self.versions, lane),
+        }
+    }
 }
 
 /// No place: no view has an element of this number.
@@ -50,7 +64,8 @@ const NOWHERE: u32 = u32::MAX;
 /// An event whose banks one thread has found for all of its block, so that each word that leads there is read once.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundEvent {
-    banks: EventBanks,
+    /// Its banks.
+    pub banks: EventBanks,
     /// Allen.
     rows: Rows,
     /// As [`Batch::extent`].
@@ -110,6 +125,12 @@ pub trait Banks<B: Block>: Copy {
 
     /// Bank `bank` (below `n_banks`); `None` where the batch contradicts itself. `raw` has the bytes of the batch's `raw`.
     fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: BatchLayout, bank: u32) -> Option<Bank>;
+
+    /// Brings the bytes of each lane's bank nearer, and says where they are then. All lanes of the warp call.
+    #[inline(always)]
+    fn bring(self, _block: &B, bank: Option<Bank>) -> Option<Bank> {
+        bank
+    }
 }
 
 impl<B: Block> Banks<B> for EventBanks {
@@ -147,8 +168,8 @@ pub struct Bank {
     pub kind: u8,
     /// Version byte; `None` where the batch carries none.
     pub version: Option<u8>,
-    /// Which board sent it.
-    pub source_id: u32,
+    /// The board that its sourceID names; `u32::MAX`: none.
+    pub board: u32,
     /// Byte offset of the payload in `raw`.
     pub payload: u32,
     /// Bytes of the payload, all within `raw`.
@@ -186,6 +207,36 @@ impl Batch<'_> {
         // The table is there: n_banks + 1 words from `table` on.
         let end: u32 = block.load_bytes(self.raw, banks.table + 4 * banks.n_banks);
         (banks.table - 4, (banks.table + 4 * (banks.n_banks + 1)).saturating_add(end))
+    }
+
+    /// The rows of bank `bank` of all events in MEP layout.
+    #[inline(always)]
+    pub fn rows_of_bank<B: Block>(&self, block: &B, bank: Option<u32>) -> Rows {
+        let row = |words: Global<'_, u32>| load_if_there(block, words, bank).unwrap_or(NOWHERE);
+        let versions = if self.has_versions == 0 { NOWHERE } else { row(self.versions) };
+        Rows { sizes: row(self.sizes), types: row(self.types), versions }
+    }
+
+    /// Size, type and version in one column of rows; `None` where one is not there.
+    #[inline(always)]
+    pub fn entries<B: Block>(&self, block: &B, rows: Rows, column: u32) -> Option<(u16, u8, Option<u8>)> {
+        let size = load_if_there(block, self.sizes.as_u16(), rows.sizes.checked_add(column))?;
+        let kind = load_if_there(block, self.types.as_u8(), rows.types.checked_add(column))?;
+        let version = if self.has_versions == 0 {
+            None
+        } else {
+            Some(load_if_there(block, self.versions.as_u8(), rows.versions.checked_add(column))?)
+        };
+        Some((size, kind, version))
+    }
+
+    /// Number of a bank among those of all events in MEP layout, and the byte offset of its fragment; `None` where the
+    /// batch has none.
+    #[inline(always)]
+    pub fn fragment<B: Block>(&self, block: &B, banks: &EventBanks, bank: u32) -> Option<(u32, u32)> {
+        let number = banks.event.checked_mul(banks.n_banks)?.checked_add(bank)?;
+        let place = number.checked_add(banks.n_banks)?.checked_add(2);
+        Some((number, load_if_there(block, self.offsets, place)?))
     }
 
     /// As [`Banks::bank`]; `rows` are those of the event, if they are known.
@@ -235,7 +286,7 @@ impl Batch<'_> {
             let first = known(|rows| rows.versions);
             Some(entry(block, self.versions, self.versions.as_u8(), first, row, column)?)
         };
-        Some(Bank { kind, version, source_id, payload, size })
+        Some(Bank { kind, version, board: board_of(source_id).unwrap_or(u32::MAX), payload, size })
     }
 }
 

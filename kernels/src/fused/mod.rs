@@ -39,6 +39,7 @@
 //!
 //! Launch: as many blocks as events, `fused.block_x` threads, [`fused_shared_bytes`] of shared memory.
 
+pub mod gather;
 mod kept;
 mod lanes;
 pub mod look_back;
@@ -56,7 +57,7 @@ use lanes::Lanes;
 use look_back::{LIMIT, LookBack};
 use scattered::ScatteredHits;
 use shared::FusedShared;
-use stage::Staged;
+use stage::{Staged, StagedBanks};
 use tables::LaneTables;
 use windows::{Place, Window};
 
@@ -69,7 +70,7 @@ use crate::hit::HitArrays;
 use crate::primitives::prefix_sum::block_exclusive;
 use crate::report::N_COUNTS;
 use crate::status::HITS_OVERFLOW;
-use crate::switches::Switches;
+use crate::switches::{BatchLayout, Switches};
 
 /// Numbers of a launch.
 #[repr(C)]
@@ -81,6 +82,16 @@ pub struct FusedOptions {
     pub flip_origin: f32,
     /// How much is kept in shared memory; [`fused_shared_bytes`] follows from it.
     pub room: Room,
+}
+
+/// What the kernels read of a batch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FusedInput<'a> {
+    /// The batch.
+    pub batch: Batch<'a>,
+    /// MEP layout: what [`gather`] makes, as long as the batch's `offsets`. Allen layout: empty.
+    pub bank_words: Global<'a, u32>,
 }
 
 /// What the kernel writes, and where events begin.
@@ -114,12 +125,19 @@ fn count<'a, B: Block>(
     block: &B,
     switches: Switches,
     options: &FusedOptions,
-    batch: &'a Batch<'a>,
+    input: &'a FusedInput<'a>,
     tables: &'a LaneTables<'a>,
     shared: FusedShared,
 ) -> Counted<'a> {
+    let batch = &input.batch;
     let found = FoundEvent::told(block, switches.layout, shared.found);
-    let raw = Staged::fill(block, batch.raw, shared.stage, found.map_or((0, 0), |found| found.extent));
+    let raw = match switches.layout {
+        BatchLayout::Allen => {
+            let extent = found.map_or((0, 0), |found| found.extent);
+            Staged::fill(block, batch.raw, shared.stage, extent)
+        }
+        BatchLayout::Mep => Staged::fragments(batch.raw, shared.stage),
+    };
     // The bytes are there for all threads, and so are the counters' starts.
     block.sync_threads();
     let headers = Headers {
@@ -130,7 +148,14 @@ fn count<'a, B: Block>(
         counters: shared.counters,
         banks: shared.banks,
     };
-    let n_banks = headers.classify(block, found);
+    let banks = found.map(|found| StagedBanks {
+        switches,
+        found,
+        staged: raw,
+        bank_words: input.bank_words,
+        taken: shared.staged,
+    });
+    let n_banks = headers.classify(block, banks);
     // (The list's first barrier is behind this and before anyone looks at another thread's banks.)
     let lanes = Lanes { switches, raw, tables, shared, n_banks };
     let n_listed = lanes.list(block);
@@ -145,6 +170,7 @@ fn count<'a, B: Block>(
 fn clear<B: Block>(block: &B, shared: &FusedShared) {
     shared.counters.clear(block);
     crate::headers::clear(block, shared.n_clusters, 0);
+    crate::headers::clear(block, shared.staged, 0);
     crate::headers::clear(block, shared.places, 0);
 }
 
@@ -154,19 +180,19 @@ pub fn count_clusters<B: Block>(
     block: &B,
     switches: Switches,
     options: &FusedOptions,
-    batch: &Batch<'_>,
+    input: &FusedInput<'_>,
     tables: &LaneTables<'_>,
     counts: GlobalMut<'_, u32>,
 ) {
     let shared = FusedShared::of(switches.version, tables, options.room);
     let event = block.block_idx_x();
     if block.thread() == 0 {
-        FoundEvent::find(block, batch, switches.layout, event, shared.found);
+        FoundEvent::find(block, &input.batch, switches.layout, event, shared.found);
     }
     clear(block, &shared);
     // The event's banks are known to all threads.
     block.sync_threads();
-    let counted = count(block, switches, options, batch, tables, shared);
+    let counted = count(block, switches, options, input, tables, shared);
     if block.thread() == 0 {
         block.store(counts, event, counted.n_hits);
     }
@@ -178,7 +204,7 @@ pub fn fused<B: Block>(
     block: &B,
     switches: Switches,
     options: &FusedOptions,
-    batch: &Batch<'_>,
+    input: &FusedInput<'_>,
     tables: &LaneTables<'_>,
     output: &FusedOutput<'_>,
 ) {
@@ -188,13 +214,13 @@ pub fn fused<B: Block>(
     if block.thread() == 0 {
         let event = if waits { look_back.ticket(block) } else { block.block_idx_x() };
         block.shared_store(shared.event, 0, event);
-        FoundEvent::find(block, batch, switches.layout, event, shared.found);
+        FoundEvent::find(block, &input.batch, switches.layout, event, shared.found);
     }
     clear(block, &shared);
     // The event and its banks are known to all threads.
     block.sync_threads();
     let event = block.shared_load(shared.event, 0);
-    let Counted { lanes, n_listed, n_hits } = count(block, switches, options, batch, tables, shared);
+    let Counted { lanes, n_listed, n_hits } = count(block, switches, options, input, tables, shared);
     if waits && block.thread() == 0 {
         look_back.publish_own(block, event, n_hits);
     }

@@ -36,6 +36,8 @@ pub(super) struct FusedShared {
     pub base: Shared<u32>,
     pub next_item: Shared<u32>,
     pub n_clusters: Shared<u32>,
+    /// Words of the stage that fragments take (MEP layout).
+    pub staged: Shared<u32>,
     /// Where each group begins, counted from the event's first hit, and where the last ends.
     pub group_starts: Shared<u32>,
     /// Clusters of each rank; then where each begins, and where the last ends.
@@ -67,6 +69,7 @@ impl FusedShared {
         let base = layout.array(1);
         let next_item = layout.array(1);
         let n_clusters = layout.array(1);
+        let staged = layout.array(1);
         let counters = HeaderCounters::layout(&mut layout, n_boards);
         let group_starts = layout.array(n_groups + 1);
         let places = layout.array(n_boards * LANES_PER_BOARD as u32 + 1);
@@ -96,6 +99,7 @@ impl FusedShared {
             base,
             next_item,
             n_clusters,
+            staged,
             group_starts,
             places,
             clusters,
