@@ -8,7 +8,7 @@ use super::launch::{KNOBS, Knob, LaunchParamError, LaunchParams};
 use super::{Backend, Pipeline};
 
 /// Names of the values of `cpu.simd`, in the order of [`SIMD`].
-const SIMD_NAMES: [&str; 4] = ["auto", "scalar", "avx2", "avx512"];
+const SIMD_NAMES: [&str; 5] = ["auto", "scalar", "avx2", "avx512", "neon"];
 
 /// Names of the values of `layout`, which benches vary beside the knobs.
 const LAYOUT_NAMES: [&str; 2] = ["allen", "mep"];
@@ -16,7 +16,7 @@ const LAYOUT_NAMES: [&str; 2] = ["allen", "mep"];
 /// Names of the values of `pipeline`, which benches vary beside the knobs, in the order of [`Pipeline::ALL`].
 const PIPELINE_NAMES: [&str; 2] = [Pipeline::ALL[0].name(), Pipeline::ALL[1].name()];
 
-const SIMD: [Simd; 4] = [Simd::Auto, Simd::Scalar, Simd::Avx2, Simd::Avx512];
+const SIMD: [Simd; 5] = [Simd::Auto, Simd::Scalar, Simd::Avx2, Simd::Avx512, Simd::Neon];
 
 const CPU: [Knob; 3] = [
     Knob {
@@ -39,12 +39,12 @@ const CPU: [Knob; 3] = [
     },
     Knob {
         name: "cpu.simd",
-        about: "vector instructions: auto (the widest there are), scalar, avx2 or avx512",
+        about: "vector instructions: auto (the widest there are), scalar, avx2, avx512 or neon",
         min: 0,
-        max: 3,
+        max: 4,
         step: 1,
         default: 0,
-        candidates: &[0, 1, 2, 3],
+        candidates: &[0, 1, 2, 3, 4],
     },
 ];
 
@@ -297,7 +297,10 @@ mod tests {
         let mut knobs = Knobs::default();
         let mut refused = |backend, setting| knobs.set_from(backend, setting).unwrap_err().to_string();
         assert_eq!(refused(Backend::Cpu, "cpu.chunk=0"), "cpu.chunk = 0: must be from 1 to 1048576");
-        assert_eq!(refused(Backend::Cpu, "cpu.simd=mmx"), "cpu.simd = mmx: must be one of auto, scalar, avx2, avx512");
+        assert_eq!(
+            refused(Backend::Cpu, "cpu.simd=mmx"),
+            "cpu.simd = mmx: must be one of auto, scalar, avx2, avx512, neon"
+        );
         assert_eq!(refused(Backend::Cpu, "cpu.threads=-1"), "cpu.threads = -1: must be from 0 to 1024");
         let block = refused(Backend::Emulated, "count.block_x=33");
         assert_eq!(block, "count.block_x = 33: must be a multiple of 32 from 32 to 1024");

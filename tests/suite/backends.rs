@@ -57,6 +57,9 @@ pub fn backends() -> Vec<Backend> {
     if Simd::Avx512.resolve().is_some() {
         backends.push(("cpu, AVX-512", |tables, options| cpu(tables, options, Simd::Avx512, 1)));
     }
+    if Simd::Neon.resolve().is_some() {
+        backends.push(("cpu, NEON", |tables, options| cpu(tables, options, Simd::Neon, 1)));
+    }
     if NO_GPU.is_none() {
         backends.push(("cuda", |tables, options| gpu(tables, options, Pipeline::Allen, false)));
         backends.push(("cuda, one launch", |tables, options| gpu(tables, options, Pipeline::Fused, false)));

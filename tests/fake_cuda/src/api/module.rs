@@ -186,7 +186,7 @@ pub unsafe fn kernel(
     Ok(Op::Launch {
         program: Arc::clone(&module.program),
         entry: function.entry.clone(),
-        launch: Launch { grid: grid_x, block: (block_x, block_y), shared_bytes, turn: 0 },
+        launch: Launch { grid: grid_x, block: (block_x, block_y), shared_bytes, turn: 0, counts: false },
         arguments: sizes.iter().enumerate().map(argument).collect(),
     })
 }
