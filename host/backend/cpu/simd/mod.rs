@@ -4,7 +4,11 @@
 pub mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+pub mod neon;
 pub mod portable;
+#[cfg(test)]
+mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
