@@ -124,8 +124,8 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         n
     }
 
-    /// Of `n <= 32` v4 words, which read-out lane they name: byte i is how many name one of the lanes 0 to i. `None`: not in
-    /// the order of the lanes. Reads 66 bytes.
+    /// Of `n <= 32` v4 words, which read-out lane they name: byte i is how many name one of the lanes 0 to i, where
+    /// lanes 6 and 7, which do not exist, may count as one. `None`: not in the order of the lanes. Reads 66 bytes.
     #[inline(always)]
     unsafe fn lane_ends(words: *const u8, n: usize) -> Option<u64> {
         // SAFETY: the caller's.
