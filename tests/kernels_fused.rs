@@ -6,7 +6,7 @@ mod suite;
 use std::sync::LazyLock;
 
 use kernels_setup::Bug;
-use kernels_setup::fused::{FusedSetup, ROOMY, TIGHT};
+use kernels_setup::fused::{FusedSetup, ROOMY, TIGHT, WINDOWS};
 use suite::backends::decode;
 use ut_decoding::backend::emulated::{Executor, Fault, Violation};
 use ut_decoding::backend::reference::ReferenceDecoder;
@@ -34,7 +34,7 @@ fn is_right(setup: &FusedSetup) -> bool {
 fn the_kernel_runs_clean_through_a_sound_door_however_many_blocks_there_are_at_a_time() {
     let mut setup = FusedSetup::new(N_EVENTS);
     for seed in SEEDS {
-        for room in [ROOMY, TIGHT, Room { tile: 1024, stage: 4096 }] {
+        for room in [ROOMY, TIGHT, WINDOWS, Room { tile: 96, stage: 4096 }] {
             setup.resident = 1 + seed as u32;
             setup.run(seed, Bug::None, room, EXPECTED.len()).unwrap();
             assert!(is_right(&setup), "{room:?}, seed {seed}");
@@ -59,7 +59,7 @@ fn hits_without_room_are_not_written_and_the_status_says_so() {
 
 #[test]
 fn no_barrier_can_go() {
-    for room in [ROOMY, TIGHT] {
+    for room in [ROOMY, TIGHT, WINDOWS] {
         let mut setup = FusedSetup::new(1);
         let n_hits = EXPECTED.offsets()[setup.tables.n_groups] as usize;
         // Banks that are not all there, in the last and in the first chunk of 64: threads must learn of each other's.
@@ -86,7 +86,7 @@ fn no_barrier_can_go() {
 #[test]
 fn a_plain_add_instead_of_an_atomic_is_caught() {
     let mut setup = FusedSetup::new(1);
-    for room in [ROOMY, TIGHT] {
+    for room in [ROOMY, TIGHT, WINDOWS] {
         let violation = setup.run(0, Bug::PlainAdd, room, EXPECTED.len()).expect_err("lanes add at once");
         assert!(matches!(violation.fault, Fault::Race { memory: "shared byte", .. }), "{violation}");
     }

@@ -104,16 +104,18 @@ fn in_source(kernel: Kernel, switches: Switches) -> Collectives {
         }
         Kernel::FindPermutation => WARP_BARRIER + WARP_BARRIER, // runs sorted; a pass of merging
         Kernel::CompressAndMakeKeys | Kernel::DecodeInOrder => NONE,
-        Kernel::CountClusters => clusters_counted(switches),
+        Kernel::CountClusters => BARRIER + clusters_counted(switches), // the event is known
         Kernel::Fused => {
             let look_back = 2 * BALLOT + warp_inclusive(32) + SHUFFLE;
             let repair = BARRIER + 2 * BALLOT;
-            let again = BARRIER + cluster_loop() + BARRIER; // reversed ranks turned; clusters placed
+            let again = cluster_loop() + BARRIER; // clusters placed
             BARRIER // the event is known
                 + clusters_counted(switches)
                 + block_exclusive() + BARRIER // ranks placed
                 + look_back + BARRIER
-                + repair
+                + repair // of an event that is kept
+                + BARRIER + BALLOT // reversed ranks turned; is a group too large?
+                + BALLOT + again + repair // a window
                 + again + 2 * BALLOT + WARP_BARRIER + WARP_BARRIER // groups looked at; sorted
         }
     }

@@ -213,7 +213,7 @@ fn events_come_out_as_from_the_reference_whatever_is_kept() {
     let settings: [&[&str]; 3] = [
         &[],
         &["fused.block_x=64", "fused.tile=0", "fused.stage=0"],
-        &["fused.block_x=1024", "fused.tile=4096", "fused.stage=2048", "fused.count_first=1", "scan.block_x=32"],
+        &["fused.block_x=1024", "fused.tile=768", "fused.stage=2048", "fused.count_first=1", "scan.block_x=32"],
     ];
     for (tables, events) in detectors() {
         let events = &events[..3];

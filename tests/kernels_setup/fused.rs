@@ -18,6 +18,8 @@ use crate::suite::events::{Bank, allen_batch, v5_payload};
 /// Room for everything, and for nothing.
 pub const ROOMY: Room = Room { tile: 4096, stage: 32 << 10 };
 pub const TIGHT: Room = Room { tile: 0, stage: 512 };
+/// Events in several windows.
+pub const WINDOWS: Room = Room { tile: 1536, stage: 8 << 10 };
 
 /// Events on a synthetic detector, and what the kernel made of them.
 pub struct FusedSetup {

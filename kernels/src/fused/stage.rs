@@ -21,11 +21,10 @@ pub struct Staged<'a> {
 }
 
 impl<'a> Staged<'a> {
-    /// Copies the bytes of `extent`, as far as there are such and `words` has room; nothing without an extent. All
-    /// threads of the block call; a barrier must follow.
+    /// Copies the bytes from `begin` to `end`, as far as there are such and `words` has room. All threads of the block
+    /// call; a barrier must follow.
     #[inline(always)]
-    pub fn fill<B: Block>(block: &B, raw: Global<'a, u8>, words: Shared<u32>, extent: Option<(u32, u32)>) -> Self {
-        let (begin, end) = extent.unwrap_or((0, 0));
+    pub fn fill<B: Block>(block: &B, raw: Global<'a, u8>, words: Shared<u32>, (begin, end): (u32, u32)) -> Self {
         let first = begin / LINE * LINE;
         // Whole words only, of those that are there.
         let there = raw.len().saturating_sub(first) / 4;
