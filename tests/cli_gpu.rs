@@ -69,6 +69,25 @@ fn the_one_launch_is_measured_like_the_seven() {
     assert_eq!(result["digest"], allen["digest"], "the same bits");
     let asked = |of: &Value| of["sector_bytes_per_event"].as_f64().unwrap();
     assert!(asked(&result) < asked(&allen) / 2.0, "fewer sectors");
+    let moved = result["traffic_bytes_per_event"].as_f64().unwrap();
+    let least: f64 =
+        ["bytes_in_per_event", "bytes_out_per_event"].map(|name| result[name].as_f64().unwrap()).iter().sum();
+    assert!(0.9 * least < moved && moved < asked(&result), "{moved} of {least}");
+}
+
+#[test]
+fn graphs_are_used_where_they_are_wanted_and_a_driver_without_them_is_said() {
+    let args = ["throughput", "--batch", "1", "--threads", "1", "--duration", "0", "--pipeline", "fused"];
+    let (plain, text) = json(&args);
+    assert!(plain["graphs"].is_null() && !text.contains("graph"), "{text}");
+    let args = [&args[..], &["--set", "cuda.graph=1"]].concat();
+    let (graphs, text) = json(&args);
+    assert_eq!(graphs["digest"], plain["digest"], "the same bits");
+    assert!(graphs["graphs"]["launched"].as_u64().unwrap() > 0, "{graphs}");
+    assert!(text.contains("launched as a graph"), "{text}");
+    let few = ["--events", "1", "--profile", "pp-low", "--backend", "cuda"];
+    let (out, _) = run(0, &[("FAKE_CUDA_REFUSE", "cuStreamBeginCapture")], &[&args[..], &few].concat());
+    assert!(out.contains("no graphs, launches one by one") && out.contains("CUDA_ERROR_NOT_SUPPORTED"), "{out}");
 }
 
 #[test]
@@ -94,6 +113,8 @@ fn the_ladder_is_measured_rung_by_rung_and_kernel_by_kernel() {
         let resources = rung["resources"].as_array().unwrap();
         assert!(!resources.is_empty() && resources.iter().all(|of| of["occupancy"].as_f64().unwrap() > 0.0), "{rung}");
     }
+    let kernels = text.lines().find(|line| line.starts_with("rung") && line.contains("find_permutation"));
+    assert!(kernels.is_some_and(|head| head.contains("fused")), "the kernels of all rungs: {text}");
     assert_eq!(result["arch"], result["environment"]["gpu"]["name"], "the GPU at hand");
     assert!(text.contains("195834") && text.contains("nanoseconds an event by kernel"), "{text}");
 }
@@ -129,6 +150,23 @@ fn a_sweep_measures_points_on_the_gpu_and_skips_what_it_cannot_run() {
     // The journal of another mode is not gone on with.
     let (_, err) = run(1, &[], &[&few[..], &axes, &["--output", &output]].concat());
     assert!(err.contains("belongs to another sweep"), "{err}");
+}
+
+#[test]
+fn both_pipelines_are_compared_in_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("sweep").display().to_string();
+    let few = ["sweep", "--events", "1", "--batch", "1", "--profile", "pp-low", "--backend", "cuda", "--rounds", "1"];
+    run(
+        0,
+        &[],
+        &[&few[..], &["--axis", "pipeline=fused,allen", "--axis", "cuda.graph=0,1", "--output", &output]].concat(),
+    );
+    let report = std::fs::read_to_string(folder.path().join("sweep/sweep.json")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let points = report["points"].as_array().unwrap();
+    assert_eq!(points.len(), 4);
+    assert!(points.iter().all(|point| median(&point["measured"]) > 0.0), "{points:?}");
 }
 
 #[test]

@@ -117,3 +117,103 @@ fn a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver() {
         assert_eq!(tunable::tunable(Backend::Cuda).kernel_hash.len(), 16);
     });
 }
+
+/// What measures configurations of a decoder, but in batches of one event: the interpreter is slow, and the sizes that are
+/// tried on a GPU are large.
+#[cfg(target_os = "linux")]
+struct OneByOne<'t> {
+    device: ut_decoding::bench::decoding::DecodeDevice<'t>,
+    batch: usize,
+    seen: Vec<ut_decoding::tuning::Config>,
+}
+
+#[cfg(target_os = "linux")]
+impl ut_decoding::tuning::Device for OneByOne<'_> {
+    fn name(&self) -> String {
+        self.device.name()
+    }
+
+    fn measure(&mut self, config: &ut_decoding::tuning::Config, launches: usize) -> ut_decoding::tuning::Outcome {
+        let mut config = config.clone();
+        config.0[self.batch] = ut_decoding::tuning::Value::Int(1);
+        self.seen.push(config.clone());
+        self.device.measure(&config, launches)
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
+    use ut_decoding::bench::decoding::DecodeDevice;
+    use ut_decoding::bench::tunable::{self, Subject};
+    use ut_decoding::tuning::session::{Session, tune};
+    use ut_decoding::tuning::store::{Store, Task};
+    use ut_decoding::tuning::strategy::StrategyKind;
+    use ut_decoding::{Backend, DecodeOptions, DetectorTables, Grouping};
+
+    let name = "what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput";
+    fake_driver::well_on_the_fake(name, &[], || {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        on_the_fake(&["generate", "--events", "1", "--profile", "pp-low", "--output", &at("")]);
+        let [events, boards, geometry, file] = ["events.mdf", "boards.bin", "geometry.bin", "tune.sqlite"].map(at);
+
+        let what = Subject { backend: Backend::Cuda, pipeline: ut_decoding::backend::Pipeline::Fused };
+        let tables = ut_decoding::detector::Boards::read(&boards).unwrap();
+        let places = ut_decoding::detector::Geometry::read(&geometry).unwrap();
+        let tables = DetectorTables::new(tables, places, Grouping::default()).unwrap();
+        let options = DecodeOptions::default();
+        let mut sample = ut_decoding::EventBatch::default();
+        let mut batches = ut_decoding::input::Batches::new(ut_decoding::input::Events::new([&events]), 1, 1 << 20);
+        assert!(batches.next_into(&mut sample).unwrap());
+
+        let (device, tunable) = (tunable::device(what.backend).unwrap(), tunable::tunable(what));
+        let workload = tunable::workload(&tables, &options).unwrap();
+        let space = tunable::space(what, device.sm_count as usize).unwrap();
+        let names = space.names();
+        for knob in ["fused.block_x", "streams", "batch", "cuda.graph", "cuda.registers"] {
+            assert!(names.iter().any(|name| name == knob), "{knob} is not among {names:?}");
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let decoder = DecodeDevice::new(what.backend, &tables, options, vec![sample]);
+        let decoder = decoder.with_knobs(&names, tunable::base(what)).unwrap().keeping(2);
+        let batch = names.iter().position(|name| *name == "batch").unwrap();
+        let mut measured = OneByOne { device: decoder, batch, seen: Vec::new() };
+        let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
+        let session = Session {
+            launches: 1,
+            finalists: 0,
+            default: Some(tunable::default_config(what, &space).unwrap()),
+            ..Session::new(task, StrategyKind::Random, 1, "4".parse().unwrap())
+        };
+        let mut store = Store::open(file.as_ref()).unwrap();
+        let tuning = tune(&session, &mut measured, &mut store, &mut |_| true).unwrap();
+        let evidence = &tuning.evidence;
+        assert_eq!((evidence.tried, evidence.failed), (4, 0), "{evidence:?}");
+        assert!(measured.seen.len() >= 4);
+        let chosen = tunable::setting(what, &space, &evidence.chosen.config).unwrap();
+        drop((measured, store));
+
+        let detector = ["--boards", &boards, "--geometry", &geometry, "--tune-db", &file];
+        let kernels = ["--backend", "cuda", "--pipeline", "fused"];
+        let csv = |name: &str, more: &[&str]| {
+            let to = at(name);
+            let output = on_the_fake(&[&["decode", &events, "--output", &to], &detector[..], more].concat());
+            (std::fs::read(&to).unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+        };
+        let (expected, _) = csv("reference.csv", &["--backend", "reference"]);
+        let (hits, said) = csv("tuned.csv", &kernels);
+        let value = format!("fused.block_x={}", chosen.get("fused.block_x"));
+        assert!(hits == expected && said.contains("tuned values: ") && said.contains(&value), "{value}: {said}");
+        let (_, said) = csv("other.csv", &["--backend", "cuda", "--pipeline", "allen"]);
+        assert!(!said.contains("tuned values: "), "it is of other kernels: {said}");
+        let (_, said) = csv("untuned.csv", &[&kernels[..], &["--untuned"]].concat());
+        assert!(!said.contains("tuned values: "), "{said}");
+
+        let quick = ["--events", "1", "--duration", "0", "--json", "-"];
+        let output = on_the_fake(&[&["throughput", &events], &detector[..], &kernels, &quick].concat());
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!((&result["tuned"], &result["threads"]), (&true.into(), &chosen.threads.into()), "{result}");
+        assert_eq!(result["graphs"].is_null(), !chosen.knobs.graph, "{result}");
+    });
+}

@@ -3,6 +3,10 @@
 
 mod fake_driver;
 
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use cudarc::driver::sys::{CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode};
 use fake_driver::{complaints, on_the_fake, well_on_the_fake};
 use ut_decoding::backend::cuda::{Argument, Cuda, CudaDevice, CudaHost, Device, Rows, choose};
 use ut_decoding::backend::plan::Shape;
@@ -157,7 +161,7 @@ fn what_is_left_when_a_context_ends_is_noticed() {
         let mut device = gpu();
         let memory = device.allocate(8).unwrap();
         // The memory keeps the context: it is given up as well, as whoever forgets to give back would.
-        let context = std::sync::Arc::clone(device.context());
+        let context = Arc::clone(device.context());
         std::mem::forget(memory);
         drop(device);
         // SAFETY: held by `new`; nothing uses it any more.
@@ -179,5 +183,88 @@ fn arguments_that_are_not_the_kernels_are_refused_before_it_is_launched() {
             let error = refused.unwrap_err().to_string();
             assert!(error.contains("takes parameters of [4, 16, 16] bytes"), "{error}");
         }
+    });
+}
+
+const NO_FLAGS: CUgraphInstantiate_flags = CUgraphInstantiate_flags(0);
+
+const MODE: CUstreamCaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+
+#[test]
+fn a_graph_does_nothing_while_it_is_made_and_everything_each_time_it_is_launched() {
+    let name = "a_graph_does_nothing_while_it_is_made_and_everything_each_time_it_is_launched";
+    well_on_the_fake(name, &[], || {
+        let mut device = gpu();
+        let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
+        let (from, to) = (host(&mut device, [1; 8]), host(&mut device, [0; 8]));
+        let address = CudaDevice::address(&memory);
+        stream.begin_capture(MODE).unwrap();
+        // SAFETY: all live until the stream was waited for.
+        unsafe {
+            device.write(&stream, address, CudaDevice::start(&from), 8).unwrap();
+            device.read(&stream, address, CudaDevice::start(&to), Rows::one(8)).unwrap();
+        }
+        let graph = stream.end_capture(NO_FLAGS).unwrap().expect("a graph");
+        device.synchronize(&stream).unwrap();
+        assert_eq!(look_at(&to), [0; 8], "nothing was launched");
+        for value in [2, 3] {
+            fill(&from, [value; 8]);
+            graph.launch().unwrap();
+            device.synchronize(&stream).unwrap();
+            assert_eq!(look_at(&to), [value; 8]);
+        }
+    });
+}
+
+#[test]
+fn what_a_capture_forbids_is_noticed_and_there_is_no_graph() {
+    type Action = fn(&mut CudaDevice, &Arc<CudaStream>) -> bool;
+    let name = "what_a_capture_forbids_is_noticed_and_there_is_no_graph";
+    let cases: [(&str, &str, Action); 4] = [
+        ("0", "memory is allocated while a graph is made", |device, _| device.allocate(8).is_err()),
+        ("1", "memory is pinned while a graph is made", |device, _| device.allocate_host(8).is_err()),
+        ("2", "is waited for", |device, stream| device.synchronize(stream).is_err()),
+        ("3", "a graph of events", |device, stream| device.record(stream).is_err()),
+    ];
+    for (number, what, _) in cases {
+        complains(name, &[("UT_DECODE_TEST_CASE", number)], what, || {
+            let asked = std::env::var("UT_DECODE_TEST_CASE").unwrap_or_default();
+            let (_, _, action) = cases.iter().find(|(number, ..)| *number == asked).expect("one of them");
+            let mut device = gpu();
+            let stream = device.stream().unwrap();
+            stream.begin_capture(MODE).unwrap();
+            assert!(action(&mut device, &stream));
+            let error = stream.end_capture(NO_FLAGS).err().expect("no graph");
+            assert_eq!(error.0, CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+        });
+    }
+}
+
+#[test]
+fn what_others_do_while_a_graph_is_made_does_not_matter() {
+    well_on_the_fake("what_others_do_while_a_graph_is_made_does_not_matter", &[], || {
+        let mut device = gpu();
+        let stream = device.stream().unwrap();
+        stream.begin_capture(MODE).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(gpu().allocate(8).unwrap()));
+        });
+        assert!(stream.end_capture(NO_FLAGS).unwrap().is_some());
+    });
+}
+
+#[test]
+fn a_graph_that_is_left_when_a_context_ends_is_noticed() {
+    complains("a_graph_that_is_left_when_a_context_ends_is_noticed", &[], "ends with 1 executable graphs", || {
+        let mut device = gpu();
+        let stream = device.stream().unwrap();
+        stream.begin_capture(MODE).unwrap();
+        let graph = stream.end_capture(NO_FLAGS).unwrap().expect("a graph");
+        let context = Arc::clone(device.context());
+        std::mem::forget((graph, stream));
+        drop(device);
+        // SAFETY: held by `new`; nothing uses it any more.
+        unsafe { cudarc::driver::result::primary_ctx::release(context.cu_device()) }.unwrap();
+        std::mem::forget(context);
     });
 }

@@ -113,7 +113,8 @@ fn run(
     };
     let launch = |memory: &mut Memory, kernel: Kernel, over_events: bool, arguments: &[Vec<u8>]| {
         let shape = if over_events { plan.shape_over_events(kernel) } else { plan.shape(kernel) };
-        let launch = Launch { grid: shape.grid, block: shape.block, shared_bytes: shape.shared_bytes, turn };
+        let launch =
+            Launch { grid: shape.grid, block: shape.block, shared_bytes: shape.shared_bytes, turn, counts: false };
         program.launch(memory, &kernel.entry(unit.name), launch, arguments);
     };
     let mut bank_words = Global::from_slice(&[]);

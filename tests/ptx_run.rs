@@ -21,6 +21,8 @@ use suite::backends::decode;
 use suite::data::{Real, rows};
 use suite::events::{Bank, Event, allen_batch, fits_mep, mep_batch, v5_payload};
 use suite::nasty;
+use ut_decoding::backend::Pipeline;
+use ut_decoding::backend::cuda::DeviceConfig;
 use ut_decoding::backend::launch::LaunchParams;
 use ut_decoding::backend::ptx::Unit;
 use ut_decoding::backend::reference::ReferenceDecoder;
@@ -203,7 +205,7 @@ fn scan(change: impl Fn(&str) -> String) -> Vec<u32> {
         bytes_of(&offsets.global_mut::<u32>()),
         bytes_of(&totals.global_mut::<u32>()),
     ];
-    let launch = Launch { grid: 2, block: (64, 1), shared_bytes: 128, turn: 0 };
+    let launch = Launch { grid: 2, block: (64, 1), shared_bytes: 128, turn: 0, counts: false };
     Program::new(&text).launch(&mut memory, "prefix_sum_tiles__v4_allen", launch, &arguments);
     memory.get(offsets)
 }
@@ -275,4 +277,27 @@ fn a_read_only_load_of_what_the_launch_writes_is_noticed() {
 #[should_panic(expected = "outside of shared")]
 fn shared_memory_beyond_what_the_launch_gave_is_noticed() {
     scan(planted(", block_shared;", ", 128;"));
+}
+
+#[test]
+fn the_one_launch_issues_far_fewer_instructions_than_the_seven() {
+    let (tables, events) = match (Real::V5.tables(Grouping::YRows), Real::V5.events()) {
+        (Some(tables), Some(events)) => (tables, events),
+        _ => v5_detectors(Grouping::YRows).next().expect("there are made-up ones"),
+    };
+    let (options, events) = (DecodeOptions::default(), &events[..events.len().min(5)]);
+    let of = |pipeline| {
+        let config = DeviceConfig { pipeline, ..DeviceConfig::default() };
+        let (mut decoder, issued) = PtxDecoder::counting(&tables, options, config);
+        compare(&tables, options, allen_batch(events).view(), &mut decoder).unwrap();
+        let issued = issued.lock().expect("nobody panicked");
+        let an_event = |issued: u64| issued / events.len() as u64;
+        for (kernel, &issued) in issued.iter() {
+            println!("{kernel}: {} instructions of warps an event", an_event(issued));
+        }
+        an_event(issued.values().sum())
+    };
+    let (allen, fused) = (of(Pipeline::Allen), of(Pipeline::Fused));
+    println!("seven launches: {allen}, one launch: {fused}");
+    assert!(5 * fused < 3 * allen, "{fused} instead of {allen}");
 }

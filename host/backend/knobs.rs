@@ -8,12 +8,15 @@ use super::launch::{KNOBS, Knob, LaunchParamError, LaunchParams};
 use super::{Backend, Pipeline};
 
 /// Names of the values of `cpu.simd`, in the order of [`SIMD`].
-const SIMD_NAMES: [&str; 4] = ["auto", "scalar", "avx2", "avx512"];
+const SIMD_NAMES: [&str; 5] = ["auto", "scalar", "avx2", "avx512", "neon"];
 
 /// Names of the values of `layout`, which benches vary beside the knobs.
 const LAYOUT_NAMES: [&str; 2] = ["allen", "mep"];
 
-const SIMD: [Simd; 4] = [Simd::Auto, Simd::Scalar, Simd::Avx2, Simd::Avx512];
+/// Names of the values of `pipeline`, which benches vary beside the knobs, in the order of [`Pipeline::ALL`].
+const PIPELINE_NAMES: [&str; 2] = [Pipeline::ALL[0].name(), Pipeline::ALL[1].name()];
+
+const SIMD: [Simd; 5] = [Simd::Auto, Simd::Scalar, Simd::Avx2, Simd::Avx512, Simd::Neon];
 
 const CPU: [Knob; 3] = [
     Knob {
@@ -36,12 +39,12 @@ const CPU: [Knob; 3] = [
     },
     Knob {
         name: "cpu.simd",
-        about: "vector instructions: auto (the widest there are), scalar, avx2 or avx512",
+        about: "vector instructions: auto (the widest there are), scalar, avx2, avx512 or neon",
         min: 0,
-        max: 3,
+        max: 4,
         step: 1,
         default: 0,
-        candidates: &[0, 1, 2, 3],
+        candidates: &[0, 1, 2, 3, 4],
     },
 ];
 
@@ -56,8 +59,19 @@ const REGISTERS: Knob = Knob {
     candidates: &[0, 32, 40, 48, 64, 96],
 };
 
-const CUDA: [Knob; KNOBS.len() + 1] = {
-    let mut all = [REGISTERS; KNOBS.len() + 1];
+const GRAPH: Knob = Knob {
+    name: "cuda.graph",
+    about: "1: launch the kernels of a batch as a CUDA graph, where they are the same as before; 0: one by one",
+    min: 0,
+    max: 1,
+    step: 1,
+    default: 0,
+    candidates: &[0, 1],
+};
+
+const CUDA: [Knob; KNOBS.len() + 2] = {
+    let mut all = [REGISTERS; KNOBS.len() + 2];
+    all[KNOBS.len()] = GRAPH;
     let mut i = 0;
     while i < KNOBS.len() {
         all[i] = KNOBS[i];
@@ -77,6 +91,8 @@ pub struct Knobs {
     pub pipeline: Pipeline,
     /// Of a GPU: most registers of a thread, 0 for no limit.
     pub registers: u32,
+    /// Of a GPU: whether the kernels of a batch are launched as a graph.
+    pub graph: bool,
 }
 
 impl Default for Knobs {
@@ -87,6 +103,7 @@ impl Default for Knobs {
             launch: LaunchParams::default(),
             pipeline: Pipeline::default(),
             registers: REGISTERS.default,
+            graph: GRAPH.default != 0,
         }
     }
 }
@@ -135,6 +152,7 @@ pub fn words(name: &str) -> &'static [&'static str] {
     match name {
         "cpu.simd" => &SIMD_NAMES,
         "layout" => &LAYOUT_NAMES,
+        "pipeline" => &PIPELINE_NAMES,
         _ => &[],
     }
 }
@@ -202,6 +220,7 @@ impl Knobs {
             "cpu.chunk" => self.cpu.chunk = value as usize,
             "cpu.simd" => self.cpu.simd = SIMD[value as usize],
             "cuda.registers" => self.registers = value,
+            "cuda.graph" => self.graph = value != 0,
             _ => self.launch.set(name, value)?,
         }
         Ok(())
@@ -226,6 +245,7 @@ impl Knobs {
             "cpu.chunk" => u32::try_from(self.cpu.chunk).ok(),
             "cpu.simd" => SIMD.iter().position(|simd| *simd == self.cpu.simd).map(|place| place as u32),
             "cuda.registers" => Some(self.registers),
+            "cuda.graph" => Some(u32::from(self.graph)),
             _ => self.launch.get(name),
         }
     }
@@ -277,7 +297,10 @@ mod tests {
         let mut knobs = Knobs::default();
         let mut refused = |backend, setting| knobs.set_from(backend, setting).unwrap_err().to_string();
         assert_eq!(refused(Backend::Cpu, "cpu.chunk=0"), "cpu.chunk = 0: must be from 1 to 1048576");
-        assert_eq!(refused(Backend::Cpu, "cpu.simd=mmx"), "cpu.simd = mmx: must be one of auto, scalar, avx2, avx512");
+        assert_eq!(
+            refused(Backend::Cpu, "cpu.simd=mmx"),
+            "cpu.simd = mmx: must be one of auto, scalar, avx2, avx512, neon"
+        );
         assert_eq!(refused(Backend::Cpu, "cpu.threads=-1"), "cpu.threads = -1: must be from 0 to 1024");
         let block = refused(Backend::Emulated, "count.block_x=33");
         assert_eq!(block, "count.block_x = 33: must be a multiple of 32 from 32 to 1024");

@@ -1,4 +1,4 @@
-//! A decoder as a device of the tuner: a launch is one pass over a sample.
+//! A decoder as a device of the tuner: a launch is one pass over a sample, on a GPU some, so that its streams are at work.
 //!
 //! ```no_run
 //! # use ut_decoding::{Backend, DecodeOptions, DetectorTables, EventBatch};
@@ -16,151 +16,26 @@
 //! # }
 //! ```
 
+mod configs;
+
 use std::collections::BTreeMap;
 
 use super::contest::Variant;
 use super::modes::Mode;
 use super::sample::{Expected, Sample};
 use super::setting::{self, Setting, SettingError};
-use crate::backend::knobs::{parse_value, refused, words};
 use crate::backend::launch::Knob;
-use crate::backend::{Backend, DecodeError, DecodeOptions, Pipeline};
+use crate::backend::{Backend, DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
 use crate::input::{EventBatch, Layout};
-use crate::tuning::{Config, Device, Failure, FailureKind, Outcome, Value};
+use crate::tuning::{Config, Device, Failure, FailureKind, Outcome};
 
-/// Configurations that an on-line tuner may choose from, at the most, before it varies the knobs of one kernel at a time.
-const MOST_CHOICES: usize = 500;
+pub(super) use configs::of_kernels;
+pub use configs::{base, choices, knobs, name, parse, setting_of, value};
 
-/// What configurations differ from, and what is used where nothing is set: one decoder, on the CPU with a thread a core, on a
-/// GPU one a stream.
-pub fn base(backend: Backend) -> Setting {
-    let mut setting = Setting::default();
-    match backend {
-        Backend::Cpu => setting.knobs.cpu.threads = 0,
-        Backend::Cuda => setting.threads = setting::STREAMS.default as usize,
-        Backend::Reference | Backend::Emulated => (),
-    }
-    setting
-}
-
-/// The knobs of a [`Config`] that [`parse`] makes, in its order: all of the backend's, but that on the CPU one decoder is
-/// measured, whose threads are `cpu.threads`.
-pub fn knobs(backend: Backend) -> Vec<&'static Knob> {
-    setting::knobs(backend).filter(|knob| knob.name != setting::THREADS.name).collect()
-}
-
-/// The configuration that text like `batch=512,cpu.simd=scalar` means; what is not named has its default, so that the
-/// empty text is the default configuration.
-///
-/// # Errors
-/// Unknown names and values.
-pub fn parse(backend: Backend, text: &str) -> Result<Config, SettingError> {
-    let setting = read(backend, text)?;
-    Ok(Config(knobs(backend).into_iter().map(|knob| value(&setting, knob)).collect()))
-}
-
-/// [`base`] with what a text changes; `threads` is short for `cpu.threads` here.
-fn read(backend: Backend, text: &str) -> Result<Setting, SettingError> {
-    let whole = |setting: &str| match setting.split_once('=') {
-        Some((name, value)) if backend == Backend::Cpu && name.trim() == "threads" => format!("cpu.threads={value}"),
-        _ => setting.to_owned(),
-    };
-    base(backend).with(backend, &text.split(',').map(whole).collect::<Vec<_>>().join(","))
-}
-
-/// A configuration as [`parse`] reads it.
-pub fn name(backend: Backend, config: &Config) -> String {
-    let named = knobs(backend).into_iter().zip(&config.0).map(|(knob, value)| format!("{}={value}", knob.name));
-    named.collect::<Vec<_>>().join(",")
-}
-
-/// The value of a knob as a tuner has it: a word where the knob has words, else a number.
-pub fn value(setting: &Setting, knob: &Knob) -> Value {
-    let number = setting.get(knob.name);
-    let word = words(knob.name).get(number as usize);
-    word.map_or_else(|| Value::Int(i64::from(number)), |word| Value::Text((*word).to_owned()))
-}
-
-/// `setting` with the values that `config` gives `knobs`.
-///
-/// # Errors
-/// Values that cannot be, knobs that contradict each other.
-pub fn setting_of(
-    backend: Backend,
-    knobs: &[&'static Knob],
-    config: &Config,
-    mut setting: Setting,
-) -> Result<Setting, SettingError> {
-    if config.0.len() != knobs.len() {
-        return Err(SettingError::Form(format!("{:?}", config.0)));
-    }
-    for (knob, value) in knobs.iter().zip(&config.0) {
-        let number = match value {
-            Value::Int(number) => u32::try_from(*number).map_err(|_| refused(knob, number))?,
-            Value::Text(word) => parse_value(knob, word)?,
-            other => return Err(refused(knob, other).into()),
-        };
-        setting.set(backend, knob.name, number)?;
-    }
-    setting.knobs.validate()?;
-    Ok(setting)
-}
-
-/// Configurations worth trying from `default` on, which is among them: all combinations of the candidates, or, where those
-/// are too many, all of the knobs of one kernel at a time, or each of them alone where these are too many still. Layout,
-/// threads and streams are the caller's to choose, and stay; so do the knobs of the `pipeline` that does not run.
-pub fn choices(backend: Backend, pipeline: Pipeline, default: &Config) -> Vec<Config> {
-    let knobs = knobs(backend);
-    let fused = pipeline == Pipeline::Fused;
-    let looked_at =
-        |knob: &Knob| !backend.runs_kernels() || !knob.name.contains('.') || knob.name.starts_with("fused.") == fused;
-    let free = |knob: &Knob| looked_at(knob) && !matches!(knob.name, "layout" | "cpu.threads" | "streams");
-    let place = |knob: &Knob| knob.name.split_once('.').map_or(knob.name, |(place, _)| place);
-    let combinations = |of: &dyn Fn(&Knob) -> bool| {
-        let mut all = vec![default.clone()];
-        for (i, knob) in knobs.iter().enumerate().filter(|(_, knob)| free(knob) && of(knob)) {
-            let values = knob.candidates.iter().map(|&number| {
-                let mut setting = Setting::default();
-                setting.set(backend, knob.name, number).map(|()| value(&setting, knob))
-            });
-            let values: Vec<Value> = values.filter_map(Result::ok).collect();
-            let with = |config: &Config, value: &Value| {
-                let mut config = config.clone();
-                config.0[i] = value.clone();
-                config
-            };
-            all = all.iter().flat_map(|config| values.iter().map(move |value| with(config, value))).collect();
-        }
-        all
-    };
-    let number = |of: &dyn Fn(&Knob) -> bool| -> usize {
-        knobs.iter().filter(|knob| free(knob) && of(knob)).map(|knob| knob.candidates.len()).product()
-    };
-    let mut all = vec![default.clone()];
-    let mut places: Vec<&str> = knobs.iter().map(|knob| place(knob)).collect();
-    places.dedup();
-    let of_place = |wanted: &&str| {
-        let there = |knob: &Knob| place(knob) == *wanted;
-        if number(&there) <= MOST_CHOICES / 2 {
-            return combinations(&there);
-        }
-        let alone = |one: &&'static Knob| combinations(&|knob: &Knob| knob.name == one.name);
-        knobs.iter().filter(|knob| there(knob)).flat_map(alone).collect()
-    };
-    let candidates = if number(&|_| true) <= MOST_CHOICES {
-        combinations(&|_| true)
-    } else {
-        places.iter().flat_map(of_place).collect()
-    };
-    for config in candidates {
-        let can = |setting: Setting| backend != Backend::Cpu || setting.knobs.cpu.simd.resolve().is_some();
-        if setting_of(backend, &knobs, &config, base(backend)).is_ok_and(can) && !all.contains(&config) {
-            all.push(config);
-        }
-    }
-    all
-}
+/// Batches that each stream of a GPU is given while a time is taken, at the least: with one a stream nothing overlaps, and
+/// what is measured is how long the host takes to begin and to end.
+const BATCHES_A_STREAM: usize = 4;
 
 /// Measures configurations of a backend's decoder on a sample. Before its first launch each one is checked, hit by hit and
 /// bit by bit, against the reference decoder.
@@ -172,7 +47,8 @@ pub struct DecodeDevice<'t> {
     knobs: Vec<&'static Knob>,
     setting: Setting,
     mode: Mode,
-    prepared: BTreeMap<String, Variant>,
+    /// What is measured of a configuration, and how many passes a time is of.
+    prepared: BTreeMap<String, (Variant, usize)>,
     /// The keys of `prepared`, the latest used last.
     recent: Vec<String>,
     most: usize,
@@ -253,7 +129,7 @@ impl<'t> DecodeDevice<'t> {
         Ok(())
     }
 
-    fn prepare(&mut self, config: &Config) -> Result<Variant, Failure> {
+    fn prepare(&mut self, config: &Config) -> Result<(Variant, usize), Failure> {
         let failure = |kind| move |message: String| Failure { kind, message };
         let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
         let setting = self.setting_of(config).map_err(|error| failure(FailureKind::Constraint)(error.to_string()))?;
@@ -277,7 +153,12 @@ impl<'t> DecodeDevice<'t> {
             }
             made => made,
         };
-        made.map_err(launch)?.map_err(failure(FailureKind::WrongResult))
+        let variant = made.map_err(launch)?.map_err(failure(FailureKind::WrongResult))?;
+        let passes = match self.backend {
+            Backend::Cuda => (BATCHES_A_STREAM * setting.threads).div_ceil(sample.batches.len().max(1)),
+            _ => 1,
+        };
+        Ok((variant, passes))
     }
 }
 
@@ -296,15 +177,15 @@ impl Device for DecodeDevice<'_> {
                 self.prepared.remove(&self.recent.remove(0));
             }
             match self.prepare(config) {
-                Ok(variant) => self.prepared.insert(key.clone(), variant),
+                Ok(prepared) => self.prepared.insert(key.clone(), prepared),
                 Err(failure) => return Outcome::Failed(failure),
             };
         }
         self.recent.push(key.clone());
-        let Some(variant) = self.prepared.get_mut(&key) else { return Outcome::Times(Vec::new()) };
+        let Some((variant, passes)) = self.prepared.get_mut(&key) else { return Outcome::Times(Vec::new()) };
         // Milliseconds for 1000 events: samples of different batch sizes may differ by a few events.
-        let events = variant.events().max(1) as f64;
-        let one = |_| Ok(variant.time(1)?.as_secs_f64() * 1e6 / events);
+        let events = (variant.events() * *passes).max(1) as f64;
+        let one = |_| Ok(variant.time(*passes)?.as_secs_f64() * 1e6 / events);
         match (0..launches).map(one).collect::<Result<Vec<f64>, DecodeError>>() {
             Ok(times) => Outcome::Times(times),
             Err(error) => Outcome::Failed(Failure { kind: FailureKind::Launch, message: error.to_string() }),
@@ -316,8 +197,10 @@ impl Device for DecodeDevice<'_> {
 mod tests {
     use super::super::sample::synthetic;
     use super::*;
+    use crate::backend::Pipeline;
     use crate::detector::{BankVersion, Grouping};
     use crate::synth::{self, Profile};
+    use crate::tuning::Value;
     use crate::tuning::online::{Options, Tuner, drive};
     use std::time::Duration;
 
@@ -328,58 +211,6 @@ mod tests {
     fn tables() -> DetectorTables {
         let (boards, geometry) = synth::detector(BankVersion::V5, 1);
         DetectorTables::new(boards, geometry, Grouping::default()).unwrap()
-    }
-
-    #[test]
-    fn configurations_are_read_and_named() {
-        for backend in Backend::ALL {
-            let default = parse(backend, "").unwrap();
-            assert_eq!(parse(backend, &name(backend, &default)), Ok(default.clone()));
-            assert_eq!(setting_of(backend, &knobs(backend), &default, Setting::default()), Ok(base(backend)));
-        }
-        let cpu = |text| name(Backend::Cpu, &parse(Backend::Cpu, text).unwrap());
-        assert_eq!(cpu(""), "cpu.threads=0,cpu.chunk=16,cpu.simd=auto,batch=256,layout=allen");
-        assert_eq!(cpu("threads=2,simd=avx2"), "cpu.threads=2,cpu.chunk=16,cpu.simd=avx2,batch=256,layout=allen");
-        assert!(parse(Backend::Cpu, "batch=0").is_err());
-        let cuda = parse(Backend::Cuda, "").unwrap();
-        assert_eq!(cuda.0.len(), setting::names(Backend::Cuda).len());
-    }
-
-    #[test]
-    fn a_configuration_of_another_space_is_refused() {
-        let knobs = knobs(Backend::Cpu);
-        let of = |values: Vec<Value>| setting_of(Backend::Cpu, &knobs, &Config(values), Setting::default());
-        let good = parse(Backend::Cpu, "").unwrap().0;
-        assert!(of(good.clone()).is_ok());
-        assert!(of(good[1..].to_vec()).is_err());
-        for (place, value) in [(0, Value::Int(-1)), (2, Value::Text("mmx".to_owned())), (3, Value::Float(1.0))] {
-            let mut bad = good.clone();
-            bad[place] = value;
-            assert!(of(bad).is_err(), "{place}");
-        }
-    }
-
-    #[test]
-    fn the_choices_are_valid_hold_the_default_and_keep_what_is_the_callers() {
-        for backend in Backend::ALL {
-            let text = match backend {
-                Backend::Cpu => "threads=1,layout=mep,batch=77",
-                Backend::Cuda => "streams=2,layout=mep,cluster.block_x=96",
-                _ => "layout=mep",
-            };
-            let default = parse(backend, text).unwrap();
-            let all = Pipeline::ALL.map(|pipeline| choices(backend, pipeline, &default));
-            for (all, pipeline) in all.iter().zip(Pipeline::ALL) {
-                let fits = all.len() > 4 && all.len() <= MOST_CHOICES;
-                assert!(all[0] == default && fits, "{backend}, {pipeline}: {}", all.len());
-            }
-            for config in all.iter().flatten() {
-                let setting = setting_of(backend, &knobs(backend), config, base(backend)).unwrap();
-                let wanted = setting_of(backend, &knobs(backend), &default, base(backend)).unwrap();
-                assert_eq!((setting.layout, setting.threads), (wanted.layout, wanted.threads));
-                assert_eq!(setting.knobs.cpu.threads, wanted.knobs.cpu.threads);
-            }
-        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use nvml_wrapper::Nvml;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
-use crate::backend::cuda::Facts;
+use crate::backend::cuda::{CudaDevice, Facts};
 use crate::tuning::watch::cpu::{CpuWatch, System};
 use crate::tuning::watch::gpu::GpuWatch;
 use crate::tuning::watch::{Limits, NoWatch, State, Watch};
@@ -123,14 +123,17 @@ pub struct Environment {
     seen: Seen,
     gpu: Option<(GpuReport, Facts)>,
     nvml: Option<Nvml>,
+    /// Held, so that the decoders that come and go meanwhile find the GPU open: to open it takes longer than to decode.
+    _open: Option<CudaDevice>,
 }
 
 impl Environment {
     /// Of what `backend` runs on; for a GPU to be made when there is a decoder on it.
     pub fn of(backend: Backend) -> Self {
         let mut watch: Box<dyn Watch> = Box::new(NoWatch);
-        let (mut gpu, mut nvml) = (None, None);
+        let (mut gpu, mut nvml, mut open) = (None, None, None);
         if backend == Backend::Cuda {
+            open = CudaDevice::new(0, 0).ok();
             if let Ok(facts) = Facts::of(0) {
                 let mut report = GpuReport::of(&facts);
                 match GpuWatch::open(&facts.bus, Limits::default()) {
@@ -146,7 +149,7 @@ impl Environment {
         } else {
             watch = Box::new(CpuWatch::default());
         }
-        let mut environment = Self { watch, last: None, seen: Seen::default(), gpu, nvml };
+        let mut environment = Self { watch, last: None, seen: Seen::default(), gpu, nvml, _open: open };
         environment.look();
         environment
     }

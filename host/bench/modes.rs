@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Spread;
 use super::contest::{Contents, Job, Variant};
 use super::sample::{Expected, Sample};
-use crate::backend::cuda::{CudaConfig, CudaDecoder, CudaDevice, PinnedBatch, ResidentBatch};
+use crate::backend::cuda::{CudaConfig, CudaDecoder, CudaDevice, GraphUse, PinnedBatch, ResidentBatch};
 use crate::backend::ptx::Kernel;
 use crate::backend::{DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
@@ -20,9 +20,9 @@ use crate::input::EventBatch;
 pub enum Mode {
     /// Raw banks that lie on the device, hits that stay there: the kernels alone.
     DeviceResident,
-    /// Raw banks from the host's memory, hits that stay on the device, as in a sequence of a trigger.
+    /// Raw banks from pinned memory of the host, hits that stay on the device, as in a sequence of a trigger.
     HitsOnDevice,
-    /// Raw banks from the host's memory, hits and reports back to it.
+    /// Raw banks from pinned memory of the host, hits and reports back to it.
     EndToEnd,
 }
 
@@ -168,6 +168,20 @@ impl OnGpu<'_> {
         };
         let job = Streaming { decoder, way, hits: contents.hits as usize };
         Ok(Variant::of(vec![Box::new(job)], contents))
+    }
+
+    /// What comes of launching the kernels of the first batch as a graph, over some passes, where that is wanted.
+    ///
+    /// # Errors
+    /// When the GPU cannot decode the batch.
+    pub fn graph_use(&self) -> Result<Option<GraphUse>, DecodeError> {
+        const PASSES: usize = 4;
+        let Some(first) = self.sample.batches.first().filter(|_| self.config.graph) else { return Ok(None) };
+        let mut decoder =
+            CudaDecoder::new(self.tables, self.options, CudaConfig { streams: 1, ..self.config.clone() })?;
+        let batch = decoder.upload(first.view())?;
+        decoder.decode_all_and_leave((0..PASSES).map(|_| &batch), |_| Ok(()))?;
+        Ok(decoder.device().graph_use().cloned())
     }
 
     /// How long each kernel takes, by the device's own clock, over `passes` passes with one batch under way, after a first

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::backend::cuda::{CudaConfig, DEFAULT_STREAMS};
 use crate::backend::knobs::{KnobError, Knobs, parse_value, refused, value_text};
 use crate::backend::launch::Knob;
-use crate::backend::{Backend, DecodeError, DecodeOptions};
+use crate::backend::{Backend, DecodeError, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
 use crate::input::{EventBatch, Layout, to_mep};
 
@@ -33,6 +33,17 @@ pub const LAYOUT: Knob = Knob {
     max: 1,
     step: 1,
     default: 0,
+    candidates: &[0, 1],
+};
+
+/// Which kernels.
+pub const PIPELINE: Knob = Knob {
+    name: "pipeline",
+    about: "kernels: fused (one launch) or allen (seven)",
+    min: 0,
+    max: Pipeline::ALL.len() as u32 - 1,
+    step: 1,
+    default: 1,
     candidates: &[0, 1],
 };
 
@@ -65,7 +76,8 @@ pub fn knobs(backend: Backend) -> impl Iterator<Item = &'static Knob> {
         Backend::Cuda => Some(&STREAMS),
         Backend::Emulated => None,
     };
-    backend.knobs().iter().chain([&BATCH, &LAYOUT]).chain(decoders)
+    let kernels = backend.runs_kernels().then_some(&PIPELINE);
+    backend.knobs().iter().chain([&BATCH, &LAYOUT]).chain(decoders).chain(kernels)
 }
 
 /// The knob of this name. The place may be left out where one knob alone has the rest: `simd` is `cpu.simd`.
@@ -135,6 +147,7 @@ impl Setting {
             "batch" => u32::try_from(self.batch).ok(),
             "layout" => Some(u32::from(self.layout == Layout::Mep)),
             "threads" | "streams" => u32::try_from(self.threads).ok(),
+            "pipeline" => Pipeline::ALL.iter().position(|of| *of == self.knobs.pipeline).map(|place| place as u32),
             name => self.knobs.get(name),
         };
         value.unwrap_or_default()
@@ -153,6 +166,7 @@ impl Setting {
             "batch" => self.batch = value as usize,
             "layout" => self.layout = if value == 0 { Layout::Allen } else { Layout::Mep },
             "threads" | "streams" => self.threads = value as usize,
+            "pipeline" => self.knobs.pipeline = Pipeline::ALL[value as usize],
             name => self.knobs.set(backend, name, value)?,
         }
         Ok(())
@@ -242,6 +256,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_kernels_are_chosen_by_name_where_there_are_kernels() {
+        assert_eq!(Setting::default().get("pipeline"), PIPELINE.default);
+        for backend in [Backend::Emulated, Backend::Cuda] {
+            for pipeline in Pipeline::ALL {
+                let setting = Setting::default().with(backend, &format!("pipeline={pipeline}")).unwrap();
+                assert_eq!(setting.knobs.pipeline, pipeline);
+            }
+        }
+        let error = Setting::default().with(Backend::Cpu, "pipeline=fused").unwrap_err().to_string();
+        assert!(error.contains("no knob"), "{error}");
     }
 
     #[test]

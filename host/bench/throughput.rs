@@ -8,7 +8,7 @@ use super::Spread;
 use super::contest::{Contents, Variant, measure};
 use super::modes::{KernelTime, Mode, OnGpu};
 use super::sample::{Expected, Sample};
-use crate::backend::cuda::CudaConfig;
+use crate::backend::cuda::{CudaConfig, GraphUse};
 use crate::backend::{Backend, Count, DecodeError, DecodeOptions, Knobs};
 use crate::detector::DetectorTables;
 use crate::input::EventBatch;
@@ -25,7 +25,7 @@ pub struct Settings {
     pub options: DecodeOptions,
     /// Its knobs.
     pub knobs: Knobs,
-    /// Threads, on a GPU streams, each with a decoder of its own.
+    /// Threads, each with a decoder of its own; on a GPU streams of one decoder, each with a batch under way.
     pub threads: usize,
     /// How long, altogether.
     pub duration: Duration,
@@ -105,6 +105,9 @@ pub struct Throughput {
     /// On a GPU, the kernels by name, by the device's own clock, on one stream.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelTime>,
+    /// On a GPU, where the kernels of a batch are to be launched as a graph: what came of it over some passes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graphs: Option<GraphUse>,
     /// Digest of all hits and counters of a pass ([`Digest`](super::Digest)): the same wherever the same is decoded. Empty
     /// in results of versions that did not have it.
     #[serde(default)]
@@ -116,6 +119,7 @@ struct Contestant<'a> {
     sample: &'a Sample,
     modes: &'static [Mode],
     kernels: Vec<KernelTime>,
+    graphs: Option<GraphUse>,
 }
 
 impl Contestant<'_> {
@@ -163,6 +167,7 @@ impl Contestant<'_> {
             bytes_out_per_event: hits * 28.0 + ((tables.n_groups + Count::ALL.len()) * size_of::<u32>()) as f64,
             modes: modes.collect(),
             kernels: self.kernels,
+            graphs: self.graphs,
             digest: variant.contents.digest.to_string(),
         })
     }
@@ -198,11 +203,12 @@ pub fn run(
             for variant in gpu.modes(Some(expected))?.map_err(wrong)? {
                 variants.push(variant.warmed()?);
             }
-            contestants.push(Contestant { sample, modes: &Mode::ALL, kernels: gpu.kernel_times(KERNEL_PASSES)? });
+            let (kernels, graphs) = (gpu.kernel_times(KERNEL_PASSES)?, gpu.graph_use()?);
+            contestants.push(Contestant { sample, modes: &Mode::ALL, kernels, graphs });
         } else {
             let decoder = || backend.decoder_with(tables, options, &knobs);
             variants.push(Variant::checked(sample, tables, threads, decoder, Some(expected))?.map_err(wrong)?);
-            contestants.push(Contestant { sample, modes: &[], kernels: Vec::new() });
+            contestants.push(Contestant { sample, modes: &[], kernels: Vec::new(), graphs: None });
         }
     }
     let rates = measure(&mut variants, duration, tick)?;

@@ -4,7 +4,7 @@
 //! [`DecodeDevice`]: super::decoding::DecodeDevice
 
 use super::Machine;
-use super::decoding::{self, knobs, setting_of, value};
+use super::decoding::{self, knobs, of_kernels, setting_of, value};
 use super::setting::{self, Setting, SettingError};
 use crate::backend::cpu::Simd;
 use crate::backend::cuda::{Cuda, StartError, identify};
@@ -130,9 +130,9 @@ fn cpu_space(cores: usize) -> Result<Space, SpaceError> {
 fn kernel_space(what: Subject) -> Result<Space, SpaceError> {
     let Subject { backend, pipeline } = what;
     // The kernel of the one-launch pipeline is called after it; all others are of the other one.
-    let looked_at = |knob: &Knob| knob.name.starts_with("fused.") == (pipeline == Pipeline::Fused);
-    let of_kernels = backend.knobs().iter().filter(|knob| looked_at(knob));
-    let all = of_kernels.map(|knob| knob.candidates.len()).product::<usize>() <= MOST_COMBINATIONS;
+    let looked_at = |knob: &Knob| !of_kernels(knob) || knob.name.starts_with("fused.") == (pipeline == Pipeline::Fused);
+    let all_of_them = backend.knobs().iter().filter(|knob| looked_at(knob));
+    let all = all_of_them.map(|knob| knob.candidates.len()).product::<usize>() <= MOST_COMBINATIONS;
     let worth = |knob: &Knob| {
         let near = |value: u32| value.is_power_of_two() && 2 * value >= knob.default && value <= 4 * knob.default;
         let candidates = knob.candidates.iter().copied().filter(|&value| all || near(value));
@@ -148,6 +148,8 @@ fn kernel_space(what: Subject) -> Result<Space, SpaceError> {
             "batch" if backend == Backend::Cuda => builder.ints(knob.name, GPU_BATCHES),
             "batch" => builder.ints(knob.name, [i64::from(knob.default)]),
             "streams" => builder.ints(knob.name, GPU_STREAMS),
+            // What is tuned is one of the two.
+            "pipeline" => builder,
             _ if !looked_at(knob) => builder,
             _ => builder.ints(knob.name, worth(knob)),
         };

@@ -1,7 +1,8 @@
 //! The GPU decoder itself, with the machine in place of the GPU: its buffers, arguments and launches are what is tested.
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
 
 use ut_decoding::backend::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, Rows};
 use ut_decoding::backend::launch::LaunchParams;
@@ -18,7 +19,12 @@ pub struct Machine {
     memory: Memory,
     programs: HashMap<&'static str, Program>,
     turn: u32,
+    /// Where instructions are counted: how many each kernel issued.
+    issued: Option<Issued>,
 }
+
+/// Instructions that warps issued, kernel by kernel; shared with whoever reads them.
+pub type Issued = Arc<Mutex<BTreeMap<String, u64>>>;
 
 /// Memory of the host.
 pub struct Host(*mut u8, Layout);
@@ -102,11 +108,15 @@ impl Device for Machine {
     ) -> Result<(), DecodeError> {
         let Shape { grid, block, shared_bytes } = shape;
         let program = self.programs.entry(unit.name).or_insert_with(|| Program::new(unit.text));
-        let launch = Launch { grid, block, shared_bytes, turn: self.turn };
+        let launch = Launch { grid, block, shared_bytes, turn: self.turn, counts: self.issued.is_some() };
         // SAFETY: an argument points to a value of its size that lives as long as it does.
         let bytes = |a: &Argument<'_>| unsafe { copied(a.pointer.cast(), a.size) };
         let arguments: Vec<_> = arguments.iter().map(bytes).collect();
-        program.launch(&mut self.memory, &kernel.entry(variant), launch, &arguments);
+        let entry = kernel.entry(variant);
+        let issued = program.launch(&mut self.memory, &entry, launch, &arguments);
+        if let Some(all) = &self.issued {
+            *all.lock().expect("nobody panicked").entry(entry).or_default() += issued;
+        }
         Ok(())
     }
 
@@ -142,7 +152,17 @@ impl PtxDecoder {
     }
 
     fn on(tables: &DetectorTables, options: DecodeOptions, turn: u32, config: DeviceConfig) -> Self {
-        let machine = Machine { turn, ..Machine::default() };
+        Self::with(Machine { turn, ..Machine::default() }, tables, options, config)
+    }
+
+    /// Counts what each kernel issues.
+    pub fn counting(tables: &DetectorTables, options: DecodeOptions, config: DeviceConfig) -> (Self, Issued) {
+        let issued = Issued::default();
+        let machine = Machine { issued: Some(issued.clone()), ..Machine::default() };
+        (Self::with(machine, tables, options, config), issued)
+    }
+
+    fn with(machine: Machine, tables: &DetectorTables, options: DecodeOptions, config: DeviceConfig) -> Self {
         Self(DeviceDecoder::on("ptx", machine, tables, options, config).expect("the machine refuses nothing"))
     }
 }

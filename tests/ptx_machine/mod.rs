@@ -5,6 +5,9 @@
 //! by one, each until it comes to a barrier or collective; that one is done when all lanes of its mask wait there with
 //! the same mask, as independent thread scheduling allows. Anything that hardware leaves undefined, and any access outside
 //! an allocation or not aligned to its size, is a panic that quotes the line.
+//!
+//! On demand the instructions are counted that warps issue: between two collectives each instruction as often as the lane
+//! that does it most often. Lanes that diverge are taken to meet again at once, so the true number is not smaller.
 
 #![allow(dead_code)]
 
@@ -41,6 +44,8 @@ pub struct Launch {
     pub shared_bytes: u32,
     /// Turns the order in which blocks and lanes run.
     pub turn: u32,
+    /// Whether instructions are counted.
+    pub counts: bool,
 }
 
 impl Program {
@@ -53,14 +58,16 @@ impl Program {
         self.entries.get(name).map(|entry| entry.parameters.as_slice())
     }
 
-    /// Runs an entry to its end. `arguments` are the bytes of each parameter.
-    pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[Vec<u8>]) {
+    /// Runs an entry to its end. `arguments` are the bytes of each parameter. Gives how many instructions the warps issue,
+    /// if that is to be counted.
+    pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[Vec<u8>]) -> u64 {
         let entry = self.entries.get(name).unwrap_or_else(|| panic!("no entry {name}"));
         let sizes: Vec<_> = arguments.iter().map(Vec::len).collect();
         assert_eq!(sizes, entry.parameters, "sizes of the arguments of {name}");
         memory.begin_launch();
         let threads = launch.block.0 * launch.block.1;
         assert!(threads.is_multiple_of(32) && (32..=1024).contains(&threads), "{launch:?}");
+        let mut issued = 0;
         for i in 0..launch.grid {
             let index = (i + launch.turn) % launch.grid;
             Block {
@@ -72,10 +79,12 @@ impl Program {
                 index,
                 // Nothing may depend on what was there.
                 shared: vec![0xA5; launch.shared_bytes as usize],
-                lanes: (0..threads).map(|thread| Lane::new(entry, thread)).collect(),
+                lanes: (0..threads).map(|thread| Lane::new(entry, thread, launch.counts)).collect(),
+                issued: &mut issued,
             }
             .run();
         }
+        issued
     }
 }
 
@@ -88,6 +97,7 @@ struct Block<'a> {
     index: u32,
     shared: Vec<u8>,
     lanes: Vec<Lane>,
+    issued: &'a mut u64,
 }
 
 struct Lane {
@@ -95,6 +105,8 @@ struct Lane {
     pc: usize,
     state: State,
     registers: Vec<u64>,
+    /// How often it did each instruction since its warp's last collective; empty where that is not counted.
+    done: Vec<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -106,8 +118,9 @@ enum State {
 }
 
 impl Lane {
-    fn new(entry: &Entry, thread: u32) -> Self {
-        Self { thread, pc: 0, state: State::Running, registers: vec![0; entry.n_registers] }
+    fn new(entry: &Entry, thread: u32, counts: bool) -> Self {
+        let done = vec![0; if counts { entry.code.len() } else { 0 }];
+        Self { thread, pc: 0, state: State::Running, registers: vec![0; entry.n_registers], done }
     }
 }
 
@@ -122,6 +135,7 @@ impl Block<'_> {
                 }
             }
             if self.lanes.iter().all(|lane| lane.state == State::Done) {
+                (0..n / 32).for_each(|warp| self.count(warp));
                 return;
             }
             let collected = (0..n / 32).map(|warp| self.warp_collectives(warp)).fold(false, |any, did| any | did);
@@ -138,7 +152,11 @@ impl Block<'_> {
     fn advance(&mut self, lane: usize) {
         let entry = self.entry;
         for _ in 0..MAX_STEPS {
-            let instruction = &entry.code[self.lanes[lane].pc];
+            let pc = self.lanes[lane].pc;
+            if let Some(done) = self.lanes[lane].done.get_mut(pc) {
+                *done += 1;
+            }
+            let instruction = &entry.code[pc];
             let registers = &self.lanes[lane].registers;
             if instruction.guard.is_some_and(|(predicate, wanted)| (registers[predicate] != 0) != wanted) {
                 self.lanes[lane].pc += 1;
@@ -252,6 +270,15 @@ impl Block<'_> {
         }
     }
 
+    /// Adds what a warp's lanes did since the last time.
+    fn count(&mut self, warp: usize) {
+        let lanes = &mut self.lanes[32 * warp..32 * warp + 32];
+        for pc in 0..lanes[0].done.len() {
+            let most = lanes.iter_mut().map(|lane| std::mem::take(&mut lane.done[pc])).max();
+            *self.issued += u64::from(most.expect("32 lanes"));
+        }
+    }
+
     /// Lets the block's threads pass a barrier, if all of them are there.
     fn barrier(&mut self) -> bool {
         let pc = self.lanes[0].pc;
@@ -259,6 +286,7 @@ impl Block<'_> {
         if !matches!(self.entry.code[pc].kind, Kind::Barrier) || !self.lanes.iter().all(there) {
             return false;
         }
+        (0..self.lanes.len() / 32).for_each(|warp| self.count(warp));
         for lane in &mut self.lanes {
             lane.state = State::Running;
             lane.pc += 1;
@@ -286,7 +314,9 @@ impl Block<'_> {
             if !members.iter().all(is_there) {
                 continue;
             }
-            self.collective(instruction, &members, mask);
+            let entry = self.entry;
+            self.count(warp);
+            self.collective(&entry.code[pc], &members, mask);
             for &lane in &members {
                 self.lanes[lane].state = State::Running;
                 self.lanes[lane].pc += 1;

@@ -4,7 +4,7 @@ use super::data::rows;
 use std::sync::LazyLock;
 use ut_decoding::backend::Pipeline;
 use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Simd};
-use ut_decoding::backend::cuda::{self, Cuda, CudaConfig, CudaDecoder, StartError};
+use ut_decoding::backend::cuda::{self, Cuda, CudaConfig, CudaDecoder, CudaDevice, StartError};
 use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::backend::reference::ReferenceDecoder;
 use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, UtHits};
@@ -15,8 +15,10 @@ pub type Backend = (&'static str, fn(&DetectorTables, DecodeOptions) -> Box<dyn 
 /// Why there is no GPU to test on. Asked once, and said once.
 static NO_GPU: LazyLock<Option<StartError>> = LazyLock::new(|| {
     let reason = cuda::choose(&Cuda, 0).err();
-    if let Some(reason) = &reason {
-        eprintln!("SKIPPED on the cuda backend: {reason}");
+    match &reason {
+        Some(reason) => eprintln!("SKIPPED on the cuda backend: {reason}"),
+        // Kept open: to open it takes longer than to decode, and every test makes many decoders.
+        None => std::mem::forget(CudaDevice::new(0, 0)),
     }
     reason
 });
@@ -55,9 +57,14 @@ pub fn backends() -> Vec<Backend> {
     if Simd::Avx512.resolve().is_some() {
         backends.push(("cpu, AVX-512", |tables, options| cpu(tables, options, Simd::Avx512, 1)));
     }
+    if Simd::Neon.resolve().is_some() {
+        backends.push(("cpu, NEON", |tables, options| cpu(tables, options, Simd::Neon, 1)));
+    }
     if NO_GPU.is_none() {
-        backends.push(("cuda", |tables, options| gpu(tables, options, Pipeline::Allen)));
-        backends.push(("cuda, one launch", |tables, options| gpu(tables, options, Pipeline::Fused)));
+        backends.push(("cuda", |tables, options| gpu(tables, options, Pipeline::Allen, false)));
+        backends.push(("cuda, one launch", |tables, options| gpu(tables, options, Pipeline::Fused, false)));
+        backends.push(("cuda, graphs", |tables, options| gpu(tables, options, Pipeline::Allen, true)));
+        backends.push(("cuda, one launch, graphs", |tables, options| gpu(tables, options, Pipeline::Fused, true)));
     }
     backends.retain(|(name, _)| WITHOUT.as_ref().is_none_or(|without| !name.starts_with(without.as_str())));
     backends
@@ -67,8 +74,8 @@ fn emulated(tables: &DetectorTables, options: DecodeOptions, config: EmulatedCon
     Box::new(EmulatedDecoder::new(tables, options, config).expect("good parameters"))
 }
 
-fn gpu(tables: &DetectorTables, options: DecodeOptions, pipeline: Pipeline) -> Box<dyn Decoder> {
-    let config = CudaConfig { pipeline, ..CudaConfig::default() };
+fn gpu(tables: &DetectorTables, options: DecodeOptions, pipeline: Pipeline, graph: bool) -> Box<dyn Decoder> {
+    let config = CudaConfig { pipeline, graph, ..CudaConfig::default() };
     Box::new(CudaDecoder::new(tables, options, config).expect("the GPU can be used"))
 }
 

@@ -45,6 +45,8 @@ pub enum Simd {
     Avx2,
     /// AVX-512 F, BW, DQ, VL and VBMI2.
     Avx512,
+    /// NEON, of 64-bit ARM.
+    Neon,
 }
 
 impl Simd {
@@ -65,12 +67,16 @@ impl Simd {
         );
         #[cfg(not(target_arch = "x86_64"))]
         let (avx2, avx512) = (false, false);
+        // Part of every such CPU.
+        let neon = cfg!(all(target_arch = "aarch64", target_endian = "little"));
         match self {
             Self::Auto if avx2 && avx512 => Some(Self::Avx512),
             Self::Auto if avx2 => Some(Self::Avx2),
+            Self::Auto if neon => Some(Self::Neon),
             Self::Auto | Self::Scalar => Some(Self::Scalar),
             Self::Avx2 => avx2.then_some(self),
             Self::Avx512 => (avx2 && avx512).then_some(self),
+            Self::Neon => neon.then_some(self),
         }
     }
 }
@@ -81,6 +87,8 @@ fn level_of(simd: Simd) -> Level {
         Simd::Avx512 => simd::avx512::LEVEL,
         #[cfg(target_arch = "x86_64")]
         Simd::Avx2 => simd::avx2::LEVEL,
+        #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+        Simd::Neon => simd::neon::LEVEL,
         _ => simd::portable::LEVEL,
     }
 }

@@ -146,6 +146,23 @@ pub trait Device: Send {
         arguments: &[Argument<'_>],
     ) -> Result<(), DecodeError>;
 
+    /// Puts `work` on the stream, which is likely to be put there again: a device may make one launch of it. What it puts
+    /// there are launches, words set to 0, and copies from the device, on this stream alone; it may be called twice.
+    ///
+    /// # Errors
+    /// What the device said.
+    fn together(
+        &mut self,
+        stream: &Self::Stream,
+        work: &dyn Fn(&mut Self) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError>
+    where
+        Self: Sized,
+    {
+        let _ = stream;
+        work(self)
+    }
+
     /// Marks the place that the stream has come to.
     ///
     /// # Errors

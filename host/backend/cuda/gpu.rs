@@ -7,6 +7,7 @@ use cudarc::driver::sys::{CUevent_flags, CUmemorytype, CUresult};
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, result, sys};
 
 use super::device::{Argument, Device, Rows};
+use super::graph::{Calls, GraphUse, Graphs, Next};
 use super::modules::Modules;
 use super::start::{Cuda, Gpu, StartError, choose, words};
 use crate::backend::DecodeError;
@@ -21,6 +22,7 @@ pub struct CudaDevice {
     gpu: Gpu,
     // Fields are dropped in this order: the context last.
     timed: Option<Vec<(Kernel, CudaEvent, CudaEvent)>>,
+    graphs: Option<Graphs>,
     modules: Modules,
     context: Arc<CudaContext>,
 }
@@ -78,7 +80,7 @@ impl CudaDevice {
         let context = CudaContext::new(ordinal).map_err(to("open the GPU"))?;
         // SAFETY: the memory of this backend is not cudarc's, and everything is ordered by its own streams.
         unsafe { context.disable_event_tracking() };
-        Ok(Self { gpu, timed: None, modules: Modules::new(Arc::clone(&context), registers), context })
+        Ok(Self { gpu, timed: None, graphs: None, modules: Modules::new(Arc::clone(&context), registers), context })
     }
 
     /// Which GPU it is.
@@ -89,6 +91,22 @@ impl CudaDevice {
     /// The context, for asking the driver more.
     pub const fn context(&self) -> &Arc<CudaContext> {
         &self.context
+    }
+
+    /// Has what is put on a stream again and again launched as a CUDA graph, or ends that. Batches of decoders that use this
+    /// device must not be under way.
+    pub fn use_graphs(&mut self, on: bool) {
+        self.graphs = on.then(|| Graphs::new(Arc::clone(&self.context)));
+    }
+
+    /// How graphs were used so far, if they are.
+    pub fn graph_use(&self) -> Option<&GraphUse> {
+        self.graphs.as_ref().map(Graphs::used)
+    }
+
+    /// Where a call is to be noted, if it is not to be made.
+    fn noted(&mut self) -> Option<&mut Calls> {
+        self.graphs.as_mut().and_then(Graphs::noted)
     }
 
     /// Begins or ends timing each kernel, which costs a little itself. Kernels of several streams that run at the same
@@ -169,6 +187,10 @@ impl Device for CudaDevice {
     }
 
     unsafe fn zero(&mut self, stream: &Arc<CudaStream>, at: u64, words: usize) -> Result<(), DecodeError> {
+        if let Some(calls) = self.noted() {
+            calls.zero(at, words);
+            return Ok(());
+        }
         // SAFETY: the caller keeps the memory until the stream has done it.
         unsafe { sys::cuMemsetD32Async(at, 0, words, stream.cu_stream()) }.result().map_err(to("clear memory"))
     }
@@ -181,6 +203,10 @@ impl Device for CudaDevice {
         rows: Rows,
     ) -> Result<(), DecodeError> {
         if rows.bytes() == 0 {
+            return Ok(());
+        }
+        if let Some(calls) = self.noted() {
+            calls.read(from, to_host, rows);
             return Ok(());
         }
         let stream = stream.cu_stream();
@@ -229,6 +255,10 @@ impl Device for CudaDevice {
         arguments: &[Argument<'_>],
     ) -> Result<(), DecodeError> {
         let function = self.modules.function(unit, &kernel.entry(variant), arguments, shape.shared_bytes)?;
+        if let Some(calls) = self.noted() {
+            calls.launch(function, shape, arguments);
+            return Ok(());
+        }
         let start = self.timed.is_some().then(|| self.record(stream)).transpose()?;
         let mut pointers: Vec<*mut c_void> = arguments.iter().map(|argument| argument.pointer.cast_mut()).collect();
         let (grid, block) = ((shape.grid, 1, 1), (shape.block.0, shape.block.1, 1));
@@ -241,11 +271,45 @@ impl Device for CudaDevice {
                 let message = format!("{} of {shape:?}: {}", kernel.name(), words(error));
                 StartError::Driver { action: "launch a kernel", message }.into()
             })?;
+        if let Some(graphs) = &mut self.graphs {
+            graphs.launched().map_err(to("tell a kernel's place in a graph"))?;
+        }
         if let Some(start) = start {
             let end = self.record(stream)?;
             self.timed.get_or_insert_default().push((kernel, start, end));
         }
         Ok(())
+    }
+
+    fn together(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        work: &dyn Fn(&mut Self) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        // Events between the kernels, by which they are timed, cannot be in a graph.
+        let Some(graphs) = self.graphs.as_mut().filter(|graphs| graphs.are_made() && self.timed.is_none()) else {
+            return work(self);
+        };
+        graphs.note();
+        let noted = work(self);
+        let Some(graphs) = &mut self.graphs else { return noted };
+        graphs.note_no_more();
+        noted?;
+        // SAFETY: the calls are those of `work`, whose caller keeps what they need, as for the calls themselves.
+        let next = unsafe { graphs.replay(stream.cu_stream()) }.map_err(to("launch a graph"))?;
+        match next {
+            Next::Nothing => return Ok(()),
+            Next::Record if graphs.begin(stream.cu_stream()) => {
+                let made = work(self);
+                let Some(graphs) = &mut self.graphs else { return made };
+                // SAFETY: as above.
+                if unsafe { graphs.end(made) }.map_err(to("launch a graph"))? {
+                    return Ok(());
+                }
+            }
+            Next::Record | Next::Make => (),
+        }
+        work(self)
     }
 
     fn record(&mut self, stream: &Arc<CudaStream>) -> Result<CudaEvent, DecodeError> {

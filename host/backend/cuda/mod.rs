@@ -6,7 +6,7 @@
 //! - `device`: what is asked of a device; `gpu`, `modules`, `start`: a GPU that answers; `facts`, `identity`: what it is;
 //! - `buffer`, `tables`, `batch`, `output`: memory, and what lies in it;
 //! - `allen`, `fused`: the launches of a batch, from buffers to buffers, by either pipeline; `work`: one of the two;
-//! - `stream`: a batch under way, copies included;
+//! - `stream`: a batch under way, copies included; `graph`: its calls as one launch;
 //! - `decoder`: several of them; `passes`: many batches in turn; `resident`: batches that stay on the device.
 
 mod allen;
@@ -19,6 +19,7 @@ mod device;
 mod facts;
 mod fused;
 mod gpu;
+mod graph;
 mod identity;
 mod modules;
 mod output;
@@ -33,6 +34,7 @@ pub use decoder::{Capacity, DEFAULT_STREAMS, DeviceConfig, DeviceDecoder, Ticket
 pub use device::{Argument, Device, Rows};
 pub use facts::{Compiled, Facts};
 pub use gpu::{CudaDevice, CudaHost, CudaMemory};
+pub use graph::GraphUse;
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
 pub use start::{Cuda, Driver, Gpu, StartError, choose};
@@ -54,6 +56,9 @@ pub struct CudaConfig {
     pub streams: usize,
     /// Most registers that a thread may have; 0: as many as the driver's compiler likes.
     pub registers: u32,
+    /// Whether the kernels of a batch are launched as a CUDA graph, where they were before: for small batches, whose kernels
+    /// take less time than their launches. A driver that refuses is said by [`CudaDevice::graph_use`].
+    pub graph: bool,
     /// What is allocated at once, for each stream.
     pub capacity: Capacity,
     /// Which kernels.
@@ -65,14 +70,15 @@ pub struct CudaConfig {
 impl Default for CudaConfig {
     fn default() -> Self {
         let DeviceConfig { launch, streams, capacity, pipeline, rung } = DeviceConfig::default();
-        Self { ordinal: 0, launch, streams, registers: 0, capacity, pipeline, rung }
+        Self { ordinal: 0, launch, streams, registers: 0, graph: false, capacity, pipeline, rung }
     }
 }
 
 impl CudaConfig {
     /// The defaults, with these knobs.
     pub fn of(knobs: &Knobs) -> Self {
-        Self { launch: knobs.launch, registers: knobs.registers, pipeline: knobs.pipeline, ..Self::default() }
+        let Knobs { launch, registers, graph, pipeline, .. } = *knobs;
+        Self { launch, registers, graph, pipeline, ..Self::default() }
     }
 }
 
@@ -86,8 +92,9 @@ impl CudaDecoder {
     /// When there is no GPU that can run the kernels (the message says why and what to do), the launch parameters
     /// contradict each other, or the buffers do not fit.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
-        let CudaConfig { ordinal, launch, streams, registers, capacity, pipeline, rung } = config;
-        let device = CudaDevice::new(ordinal, registers)?;
+        let CudaConfig { ordinal, launch, streams, registers, graph, capacity, pipeline, rung } = config;
+        let mut device = CudaDevice::new(ordinal, registers)?;
+        device.use_graphs(graph);
         Self::on("cuda", device, tables, options, DeviceConfig { launch, streams, capacity, pipeline, rung })
     }
 }

@@ -7,22 +7,20 @@
 //! is done. What is missing is fetched afterwards; what was too much cost a 32nd of the link's time. The first batch has
 //! nothing to go by, and fetches all its hits afterwards.
 
+mod copies;
+
 use std::sync::Arc;
 
 use super::allen::Setup;
-use super::batch::{DeviceBatch, Packing, PinnedBatch, ResidentBatch, Source};
+use super::batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 use super::buffer::{Buffer, HostBuffer, LINE};
 use super::device::{Device, Rows};
 use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
 use super::work::Work;
 use crate::backend::DecodeError;
 use crate::backend::plan::Plan;
-use crate::input::{BatchView, EventMeta};
+use crate::input::EventMeta;
 use ut_kernels::fused::look_back::LIMIT;
-
-/// The CPU copies a batch to pinned memory in pieces of so many bytes, and the device takes a piece while the next one is
-/// copied: large enough that a copy's own cost does not count, small enough that both overlap.
-const PIECE: usize = 2 << 20;
 
 /// What is to be there when a batch is collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +160,20 @@ impl<D: Device> BatchStream<D> {
         batch: &DeviceBatch,
     ) -> Result<(), DecodeError> {
         // SAFETY: the buffers are as large as they have been then; the stream does one batch after the other.
+        device.together(&self.queue, &|device| unsafe { self.kernels(device, setup, plan, batch) })
+    }
+
+    /// # Safety
+    /// - `batch` can be read by the device until the stream was waited for.
+    /// - The buffers are reserved for the plan.
+    unsafe fn kernels(
+        &self,
+        device: &mut D,
+        setup: &Setup<D>,
+        plan: &Plan,
+        batch: &DeviceBatch,
+    ) -> Result<(), DecodeError> {
+        // SAFETY: the caller's word; the status word is 0 before the kernels, in the order of the stream.
         unsafe {
             device.zero(&self.queue, self.output.result(Results::of(plan).status()), 1)?;
             self.work.launch(device, &self.queue, setup, plan, batch, &self.output)
@@ -278,80 +290,19 @@ impl<D: Device> BatchStream<D> {
         plan: &Plan,
     ) -> Result<(), DecodeError> {
         let results = Results::of(plan);
-        // SAFETY: reserved for this plan; the stream does one batch after the other.
-        unsafe { device.zero(&self.queue, self.output.result(results.status()), 1) }?;
-        // SAFETY: the caller's word; the status word is 0 before the kernels, in the order of the stream.
-        unsafe { self.work.launch(device, &self.queue, setup, plan, &job.batch, &self.output) }?;
         let first = if job.want == Want::Hits { 0 } else { results.total() };
-        self.read_results(device, plan, first)?;
-        self.read_hits(device, 0, job.copied)
-    }
-
-    /// Copies the results from word `first` on, to where they are in all.
-    fn read_results(&mut self, device: &mut D, plan: &Plan, first: usize) -> Result<(), DecodeError> {
-        let bytes = (Results::of(plan).words() - first) * WORD;
+        let bytes = (results.words() - first) * WORD;
         self.moved.from_device += bytes as u64;
-        // SAFETY: both sides were reserved for the plan, and nobody looks there before the stream is done.
-        unsafe {
-            let to = self.results.start().add(first * WORD);
-            device.read(&self.queue, self.output.result(first), to, Rows::one(bytes))
-        }
-    }
-
-    /// Copies hits `from` to `to` of each array.
-    fn read_hits(&mut self, device: &mut D, from: usize, to: usize) -> Result<(), DecodeError> {
-        let (host, device_stride) = (self.stride * WORD, self.output.stride() * WORD);
-        let rows = Rows { n: N_ARRAYS, width: (to - from) * WORD, host, device: device_stride };
-        self.moved.from_device += rows.bytes() as u64;
-        // SAFETY: `to` is within both strides; nobody looks there before the stream is done.
-        unsafe {
-            let start = self.hits.start().add(from * WORD);
-            device.read(&self.queue, self.output.hit(from), start, rows)
-        }
-    }
-
-    /// Copies a batch from the host's memory, which is free again when this returns.
-    fn write_host(&mut self, device: &mut D, batch: &BatchView<'_>) -> Result<DeviceBatch, DecodeError> {
-        let packing = Packing::of(batch);
-        self.reserve_input(device, packing.bytes)?;
-        let mut written = 0;
-        for (at, part) in packing.parts(batch) {
-            for (i, piece) in part.chunks(PIECE).enumerate() {
-                let at = at + i * PIECE;
-                // SAFETY: the stream is free, and the pieces before end before this one.
-                unsafe { self.staging.put(at, piece) };
-                let end = at + piece.len();
-                if end - written >= PIECE {
-                    self.write(device, written, end)?;
-                    written = end;
-                }
+        device.together(&self.queue, &|device| {
+            // SAFETY: the caller's word; the stream does one batch after the other. Both sides of the results were reserved
+            // for the plan, and nobody looks there before the stream is done.
+            unsafe {
+                self.kernels(device, setup, plan, &job.batch)?;
+                let to = self.results.start().add(first * WORD);
+                device.read(&self.queue, self.output.result(first), to, Rows::one(bytes))
             }
-        }
-        self.write(device, written, packing.bytes)?;
-        Ok(packing.at(self.input.address()))
-    }
-
-    /// Copies bytes `from` to `to` of the staged batch.
-    fn write(&mut self, device: &mut D, from: usize, to: usize) -> Result<(), DecodeError> {
-        if from == to {
-            return Ok(());
-        }
-        self.moved.to_device += (to - from) as u64;
-        // SAFETY: both sides were reserved; the host writes there again only when the stream is free.
-        unsafe {
-            device.write(&self.queue, self.input.address() + from as u64, self.staging.start().add(from), to - from)
-        }
-    }
-
-    fn write_pinned(&mut self, device: &mut D, pinned: &PinnedBatch<D>) -> Result<DeviceBatch, DecodeError> {
-        let bytes = pinned.bytes();
-        self.input.reserve(device, bytes)?;
-        if bytes > 0 {
-            self.moved.to_device += bytes as u64;
-            // SAFETY: the job keeps the pinned batch, which nobody changes; there is room for it.
-            unsafe { device.write(&self.queue, self.input.address(), pinned.memory.start(), bytes) }?;
-        }
-        Ok(pinned.packing.at(self.input.address()))
+        })?;
+        self.read_hits(device, 0, job.copied)
     }
 
     /// Waits for the batch under way, and sees to what was too small for it. Gives the number of hits.
@@ -417,17 +368,6 @@ impl<D: Device> BatchStream<D> {
         self.hits_per_byte = n as f64 / job.batch.raw.1.max(1) as f64;
         self.done = Some((n, job.plan, job.source));
         Ok(n)
-    }
-
-    fn read_word(&mut self, device: &mut D, place: u64) -> Result<u32, DecodeError> {
-        self.moved.from_device += WORD as u64;
-        // SAFETY: a word that the kernels have written, to a place that is reserved; the stream is waited for before
-        // anybody looks there.
-        unsafe {
-            device.read(&self.queue, place, self.results.start(), Rows::one(WORD))?;
-            device.synchronize(&self.queue)?;
-            Ok(self.results.slice::<u32>(0, 1)[0])
-        }
     }
 
     /// What was collected last, where it lies on the device.

@@ -198,7 +198,12 @@ fn rate_table(rungs: &[Rung]) -> String {
 
 fn time_table(rungs: &[Rung]) -> String {
     let times = |rung: &Rung| rung.measured.as_ref().map_or_else(Vec::new, |measured| measured.kernels.clone());
-    let kernels: Vec<String> = rungs.first().map(times).unwrap_or_default().into_iter().map(|of| of.kernel).collect();
+    let mut kernels: Vec<String> = Vec::new();
+    for time in rungs.iter().flat_map(times) {
+        if !kernels.contains(&time.kernel) {
+            kernels.push(time.kernel);
+        }
+    }
     let mut rows = vec![[vec!["rung".to_owned()], kernels.clone()].concat()];
     for rung in rungs {
         let times = times(rung);

@@ -102,7 +102,7 @@ pub struct BackendArgs {
     pub layout: Layout,
     /// Vector instructions of the cpu backend: the best that this machine has, or a level by name. Short for
     /// --set cpu.simd=LEVEL.
-    #[arg(long, value_name = "LEVEL", value_parser = ["auto", "scalar", "avx2", "avx512"])]
+    #[arg(long, value_name = "LEVEL", value_parser = ["auto", "scalar", "avx2", "avx512", "neon"])]
     pub simd: Option<String>,
     /// Which kernels emulated and cuda run: one launch that keeps everything in shared memory, or seven as Allen has them.
     /// Results are the same.

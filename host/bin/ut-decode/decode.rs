@@ -79,8 +79,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let tuned =
         || args.tuned.setting((args.backend.backend, knobs.pipeline), &detector.tables, &args.clustering.options());
     let tuned = if by_hand { None } else { tuned() };
-    if let Some(Setting { knobs: Knobs { cpu, launch, registers, .. }, .. }) = tuned {
-        (knobs.launch, knobs.registers) = (launch, registers);
+    if let Some(Setting { knobs: Knobs { cpu, launch, registers, graph, .. }, .. }) = tuned {
+        (knobs.launch, knobs.registers, knobs.graph) = (launch, registers, graph);
         knobs.cpu.chunk = cpu.chunk;
         if args.backend.threads == 0 {
             knobs.cpu.threads = cpu.threads;

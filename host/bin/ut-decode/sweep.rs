@@ -147,6 +147,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "gpu": environment.facts().map(|facts| &facts.gpu.name),
         "axes": plan.axes,
         "default": plan.points[plan.default].values,
+        "pipeline": base.knobs.pipeline.name(),
         "set": args.backend.settings,
         "sample": about.sample,
         "events": about.events,

@@ -9,7 +9,7 @@ use cudarc::driver::sys::CUresult;
 use crate::host::{self, Pinned};
 use crate::ptx_machine::{Launch, Memory, Program};
 use crate::settings::Settings;
-use crate::stream::{Event, Op, Rows, Source, Stream};
+use crate::stream::{Event, Executable, Graph, Op, Rows, Source, Stream};
 
 /// What a call comes to.
 pub type Done<T = ()> = Result<T, CUresult>;
@@ -46,7 +46,8 @@ pub struct Driver {
     pub events: HashMap<usize, Event>,
     pub modules: HashMap<usize, Module>,
     pub functions: HashMap<usize, Function>,
-    pub graphs: HashMap<usize, Vec<Op>>,
+    pub graphs: HashMap<usize, Graph>,
+    pub executables: HashMap<usize, Executable>,
     next_handle: usize,
     /// Operations done.
     clock: u64,
@@ -65,6 +66,9 @@ pub fn complain(what: &str) {
 pub fn call(name: &str, action: impl FnOnce(&mut Driver) -> Done) -> CUresult {
     let mut shared = DRIVER.lock().unwrap_or_else(PoisonError::into_inner);
     let driver = shared.get_or_insert_with(|| Driver::new(Settings::of_environment()));
+    if driver.settings.refuse.as_deref() == Some(name) {
+        return CUresult::CUDA_ERROR_NOT_SUPPORTED;
+    }
     match catch_unwind(AssertUnwindSafe(|| action(driver))) {
         Ok(Ok(())) => CUresult::CUDA_SUCCESS,
         // These are answers, not mistakes. Who wants to know all parameters asks until there is none.
@@ -96,6 +100,7 @@ impl Driver {
             modules: HashMap::new(),
             functions: HashMap::new(),
             graphs: HashMap::new(),
+            executables: HashMap::new(),
             next_handle: 0x5000_0000,
             clock: 0,
         }
@@ -169,12 +174,47 @@ impl Driver {
     /// Puts something on a stream.
     pub fn enqueue(&mut self, stream: usize, op: Op) -> Done {
         self.run_ahead();
+        let node = self.handle();
         let stream = self.streams.get_mut(&stream).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
-        match &mut stream.capture {
-            Some(captured) => captured.push(op),
-            None => stream.queue.push_back(op),
+        let Some(capture) = &mut stream.capture else {
+            stream.queue.push_back(op);
+            return Ok(());
+        };
+        if capture.invalid {
+            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
         }
+        if matches!(op, Op::Record { .. } | Op::Wait { .. } | Op::CopyIn { from: Source::Staged(_), .. }) {
+            capture.invalid = true;
+            complain("a graph of events, or of copies that are not from pinned memory, is not played");
+            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        }
+        capture.ops.push(op);
+        capture.nodes.push(node);
         Ok(())
+    }
+
+    /// That a call which may not be captured, and may not be made beside a capture either, is not.
+    pub fn not_while_capturing(&mut self, what: &str) -> Done {
+        let captures = self.streams.values_mut().filter_map(|stream| stream.capture.as_mut());
+        let mut forbidden = Ok(());
+        for capture in captures.filter(|capture| capture.forbids()) {
+            capture.invalid = true;
+            complain(&format!("{what} while a graph is made"));
+            forbidden = Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        }
+        forbidden
+    }
+
+    /// That a stream of which a graph is made is not used in a way that cannot be captured.
+    pub fn not_captured(&mut self, stream: usize, what: &str) -> Done {
+        match self.streams.get_mut(&stream).and_then(|stream| stream.capture.as_mut()) {
+            None => Ok(()),
+            Some(capture) => {
+                capture.invalid = true;
+                complain(&format!("a stream of which a graph is made {what}"));
+                Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+            }
+        }
     }
 
     /// Goes on until `enough`.

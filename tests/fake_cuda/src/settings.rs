@@ -8,6 +8,7 @@ pub struct Settings {
     pub capability: (i32, i32),
     pub memory: usize,
     pub refuse_pageable: bool,
+    pub refuse: Option<String>,
 }
 
 impl Settings {
@@ -25,6 +26,7 @@ impl Settings {
             capability: (capability / 10, capability % 10),
             memory: number("FAKE_CUDA_MEMORY", 4 << 30) as usize,
             refuse_pageable: std::env::var("FAKE_CUDA_PAGEABLE").is_ok_and(|value| value == "refuse"),
+            refuse: std::env::var("FAKE_CUDA_REFUSE").ok(),
         }
     }
 }

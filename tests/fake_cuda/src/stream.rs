@@ -2,6 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::thread::{ThreadId, current};
+
+use cudarc::driver::sys::CUstreamCaptureMode;
 
 use crate::ptx_machine::{Launch, Program};
 
@@ -57,7 +60,55 @@ pub struct Stream {
     pub device: usize,
     pub queue: VecDeque<Op>,
     /// What was asked for while a graph is made of it.
-    pub capture: Option<Vec<Op>>,
+    pub capture: Option<Capture>,
+}
+
+/// A graph that is being made of what is asked of a stream.
+pub struct Capture {
+    pub ops: Vec<Op>,
+    /// Handles of the operations.
+    pub nodes: Vec<usize>,
+    /// Something was asked for that a capture forbids.
+    pub invalid: bool,
+    thread: ThreadId,
+    mode: CUstreamCaptureMode,
+}
+
+impl Capture {
+    pub fn new(mode: CUstreamCaptureMode) -> Self {
+        Self { ops: Vec::new(), nodes: Vec::new(), invalid: false, thread: current().id(), mode }
+    }
+
+    /// Whether the calling thread may end it.
+    pub fn may_be_ended_here(&self) -> bool {
+        self.mode == CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED || self.thread == current().id()
+    }
+
+    /// Whether it forbids the calling thread what may not be captured.
+    pub fn forbids(&self) -> bool {
+        match self.mode {
+            CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL => true,
+            CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL => self.thread == current().id(),
+            CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED => false,
+        }
+    }
+}
+
+/// A graph.
+pub struct Graph {
+    /// Number of the device.
+    pub device: usize,
+    pub ops: Vec<Op>,
+    pub nodes: Vec<usize>,
+}
+
+/// A graph that can be launched.
+pub struct Executable {
+    /// Number of the device.
+    pub device: usize,
+    /// What it was made of.
+    pub graph: usize,
+    pub ops: Vec<Op>,
 }
 
 /// An event.

@@ -1,20 +1,20 @@
 //! `ut-decode throughput`: events a second.
 
-use std::fmt::Write as _;
+mod text;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use ut_decoding::backend::Backend;
 use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Stage};
 use ut_decoding::backend::emulated::EmulatedConfig;
+use ut_decoding::backend::{Backend, Knobs};
 use ut_decoding::bench::decoding::{self, DecodeDevice};
-use ut_decoding::bench::environment::{Environment, GpuReport};
-use ut_decoding::bench::modes::{KernelTime, Mode};
-use ut_decoding::bench::throughput::{ModeResult, Settings, Throughput, run as measure};
+use ut_decoding::bench::environment::Environment;
+use ut_decoding::bench::throughput::{Settings, run as measure};
 use ut_decoding::bench::tunable::{self, Subject};
-use ut_decoding::bench::work::{self as counted, metric};
-use ut_decoding::bench::{ENOUGH_DISTINCT, Expected, Machine, Sample, Setting, Spread};
+use ut_decoding::bench::work::{self, metric};
+use ut_decoding::bench::{Expected, Machine, Sample, Setting};
 use ut_decoding::{BatchReport, Layout, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
@@ -23,9 +23,9 @@ use crate::online::{self, OnlineArgs, Work};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
 use crate::sample::{Loaded, SampleArgs};
-use crate::table::table;
 use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
+use text::{head, on_gpu, one, several, stages_text};
 
 /// Measure how many events a second are decoded.
 ///
@@ -75,6 +75,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
             _ => (),
         }
+        if let Some(pipeline) = args.backend.pipeline {
+            default.push(format!("pipeline={pipeline}"));
+        }
         default.extend(args.backend.settings.iter().cloned());
         let default = decoding::parse(backend, &default.join(",")).unwrap_or_else(|error| usage(&error.to_string()));
         let options = args.clustering.options();
@@ -112,8 +115,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let results = measure(&samples, &detector.tables, &expected, &settings, tick)?;
     drop(progress);
     let stages = if args.stages { Some(stage_times(&sample, &detector, &settings)?) } else { None };
-    let asked = if matches!(settings.backend, Backend::Emulated | Backend::Cuda) {
-        asked(&samples, &detector, &settings, &expected)
+    let counted = if matches!(settings.backend, Backend::Emulated | Backend::Cuda) {
+        Counted::of(&samples, &detector, &settings, &expected)
     } else {
         None
     };
@@ -138,7 +141,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 let micros = stages.iter().map(|(stage, time)| (stage.name().to_owned(), json!(time)));
                 map.insert("stages_us_per_event".to_owned(), micros.collect());
             }
-            map.insert("sector_bytes_per_event".to_owned(), json!(asked));
+            map.insert("sector_bytes_per_event".to_owned(), json!(counted.map(|counted| counted.sectors)));
+            map.insert("traffic_bytes_per_event".to_owned(), json!(counted.map(|counted| counted.traffic)));
             map.insert("environment".to_owned(), environment.json());
             map.insert("machine".to_owned(), json!(machine));
             map.insert("cpu".to_owned(), json!(machine.cpu));
@@ -153,14 +157,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let (_, gpu) = environment.seen();
     for result in results.iter().filter(|result| !result.modes.is_empty()) {
-        text += &on_gpu(result, gpu, asked);
+        text += &on_gpu(result, gpu, counted);
     }
     if let Some(stages) = &stages {
-        let total: f64 = stages.iter().map(|(_, time)| time).sum();
-        text += "\nstages, on one thread, the clock's own time included\n";
-        for (stage, time) in stages {
-            let _ = writeln!(text, "  {:<18}{time:7.2} us an event  {:5.1} %", stage.name(), 100.0 * time / total);
-        }
+        text += &stages_text(stages);
     }
     print_beside(args.json.as_deref(), &text)?;
     Ok(())
@@ -185,7 +185,8 @@ fn settings(args: &Args, tuned: Option<Setting>, duration: Duration) -> Settings
         duration,
     };
     if let Some(tuned) = tuned {
-        settings.knobs.launch = tuned.knobs.launch;
+        let Knobs { launch, registers, graph, .. } = tuned.knobs;
+        (settings.knobs.launch, settings.knobs.registers, settings.knobs.graph) = (launch, registers, graph);
         settings.knobs.cpu.chunk = tuned.knobs.cpu.chunk;
         // The threads of one decoder are as many decoders of one thread here; a GPU has streams.
         let threads = match backend {
@@ -203,20 +204,31 @@ fn settings(args: &Args, tuned: Option<Setting>, duration: Duration) -> Settings
 /// Events on which the executor counts the sectors that the kernels ask for.
 const COUNTED_EVENTS: usize = 20;
 
-/// Bytes an event of the 32-byte sectors that the kernels' warps ask of global memory, as the executor counts them on some
-/// of the events: what is moved, were there no caches. `None` where it cannot tell.
-fn asked(samples: &[Sample], detector: &Detector, settings: &Settings, expected: &Expected) -> Option<f64> {
-    let few = Sample::of(&samples.first()?.batches, COUNTED_EVENTS, COUNTED_EVENTS);
-    if samples[0].batches[0].layout != Layout::Allen {
-        return None;
+/// What the executor counts of the kernels on some of the events, bytes an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// The 32-byte sectors that warps ask of global memory: what is moved, were there no caches.
+    pub sectors: f64,
+    /// Those of them that are not of the tables that all events share: what is moved where the tables lie in caches.
+    pub traffic: f64,
+}
+
+impl Counted {
+    /// `None` where it cannot tell.
+    fn of(samples: &[Sample], detector: &Detector, settings: &Settings, expected: &Expected) -> Option<Self> {
+        let few = Sample::of(&samples.first()?.batches, COUNTED_EVENTS, COUNTED_EVENTS);
+        if samples[0].batches[0].layout != Layout::Allen {
+            return None;
+        }
+        let config = EmulatedConfig {
+            launch: settings.knobs.launch,
+            pipeline: settings.knobs.pipeline,
+            ..EmulatedConfig::default()
+        };
+        let work = work::Work::count(&few, &detector.tables, settings.options, config, expected).ok()?.ok()?;
+        let sectors = 32.0 * work.per_event(metric("global_sectors")?);
+        Some(Self { sectors, traffic: work.traffic() * work.of_event(work.bytes_in + work.bytes_out) })
     }
-    let config = EmulatedConfig {
-        launch: settings.knobs.launch,
-        pipeline: settings.knobs.pipeline,
-        ..EmulatedConfig::default()
-    };
-    let work = counted::Work::count(&few, &detector.tables, settings.options, config, expected).ok()?.ok()?;
-    Some(32.0 * work.per_event(metric("global_sectors")?))
 }
 
 /// Passes over the sample that the stages are timed on; of each stage the fastest pass counts.
@@ -244,133 +256,4 @@ fn stage_times(sample: &Sample, detector: &Detector, settings: &Settings) -> Res
         }
     }
     Ok(best.to_vec())
-}
-
-/// A name and a value.
-fn row(text: &mut String, name: &str, value: &str) {
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "{name:<20}{value}");
-}
-
-fn spread(s: &Spread, digits: usize) -> String {
-    format!(
-        "{:.digits$}   (half of them {:.digits$} to {:.digits$}; {:.digits$} to {:.digits$})",
-        s.median, s.q1, s.q3, s.min, s.max
-    )
-}
-
-/// What was measured, and on what.
-fn head(args: &Args, results: &[Throughput], machine: &Machine, source: &str, environment: &mut Environment) -> String {
-    let mut text = String::new();
-    let Some(result) = results.first() else { return text };
-    let mut row = |name: &str, value: String| row(&mut text, name, &value);
-    row("sample", source.to_owned());
-    let layout = layout_name(args.backend.layout);
-    for Throughput { events, distinct_events, batch, .. } in results {
-        row("events", format!("{events} in batches of {batch} ({layout} layout), {distinct_events} distinct"));
-    }
-    let [strips, hits, bytes] = [result.strips_per_event, result.hits_per_event, result.bytes_per_event];
-    row("an event", format!("{strips:.0} strips, {hits:.0} hits, {bytes:.0} bytes"));
-    let set = [String::new()].into_iter().chain(args.backend.settings.iter().cloned()).collect::<Vec<_>>().join(", ");
-    let threads = if args.backend.backend == Backend::Cuda { "streams" } else { "threads" };
-    row("backend", format!("{}, {} {threads}{set}", result.backend, result.threads));
-    row("cpu", format!("{}, {} cores", machine.cpu.as_deref().unwrap_or("unknown"), machine.cores));
-    for (name, value) in environment.in_words() {
-        row(name, value);
-    }
-    row("version", format!("{}, commit {}", machine.version, machine.commit.as_deref().unwrap_or("unknown")));
-    row("repetitions", result.repetitions.to_string());
-    let distinct = result.distinct_events;
-    if distinct < ENOUGH_DISTINCT {
-        row("note", format!("only {distinct} distinct events, repeated: that flatters branch predictors and caches"));
-    }
-    if result.events_with_trouble > 0 {
-        let n = result.events_with_trouble;
-        row("note", format!("{n} of the events have trouble (see decode): what is skipped takes no time"));
-    }
-    if !machine.optimised {
-        row("note", "built without optimisation: for numbers that count, cargo run --release".to_owned());
-    }
-    text
-}
-
-/// The result in batches of one size.
-fn one(result: &Throughput) -> String {
-    let mut text = String::new();
-    let mut row = |name: &str, value: String| row(&mut text, name, &value);
-    row("events/s", spread(&result.events_per_second, 0));
-    row("events/s a thread", format!("{:.0}", result.events_per_second_per_thread));
-    row("10^6 strips/s", spread(&result.strips_per_second.times(1e-6), 1));
-    row("GB/s of raw banks", spread(&result.gigabytes_per_second, 3));
-    row("a batch takes, us", spread(&result.latency.us, 1));
-    text
-}
-
-/// The results in batches of several sizes.
-fn several(results: &[Throughput]) -> String {
-    let head = ["batch", "events/s", "half of them", "a batch takes, us", "half of them", "99 % at most"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for result in results {
-        let (rate, latency) = (&result.events_per_second, &result.latency);
-        rows.push(vec![
-            result.batch.to_string(),
-            format!("{:.0}", rate.median),
-            format!("{:.0} to {:.0}", rate.q1, rate.q3),
-            format!("{:.1}", latency.us.median),
-            format!("{:.1} to {:.1}", latency.us.q1, latency.us.q3),
-            format!("{:.1}", latency.p99_us),
-        ]);
-    }
-    format!("\n{}\na batch alone, on one decoder; events/s of all decoders together\n", table(&rows))
-}
-
-/// The three modes and the kernels. `asked`: bytes an event of the sectors that the kernels ask for.
-fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, asked: Option<f64>) -> String {
-    let unknown = || "unknown".to_owned();
-    let share =
-        |bytes: f64, peak: Option<f64>| peak.map_or_else(unknown, |peak| format!("{:.1} %", 100.0 * bytes / peak));
-    let peak = gpu.and_then(|gpu| gpu.peak_bandwidth);
-    let link = gpu.and_then(|gpu| gpu.link?.peak_bandwidth());
-    let [read, written] = [result.bytes_in_per_event, result.bytes_out_per_event];
-    let head = [
-        "mode",
-        "events/s",
-        "half of them",
-        "a batch takes, us",
-        "GB/s read",
-        "GB/s written",
-        "of memory",
-        "asked of memory",
-        "of link in",
-        "of link out",
-    ];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for ModeResult { mode, events_per_second: rate, latency, .. } in &result.modes {
-        let (none, median) = (String::new(), rate.median);
-        rows.push(vec![
-            mode.name().to_owned(),
-            format!("{median:.0}"),
-            format!("{:.0} to {:.0}", rate.q1, rate.q3),
-            format!("{:.1}", latency.us.median),
-            format!("{:.3}", median * read * 1e-9),
-            format!("{:.3}", median * written * 1e-9),
-            share(median * (read + written), peak),
-            asked.map_or_else(unknown, |asked| share(median * asked, peak)),
-            if *mode == Mode::DeviceResident { none.clone() } else { share(median * read, link) },
-            if *mode == Mode::EndToEnd { share(median * written, link) } else { none },
-        ]);
-    }
-    let mut text = format!("\nbatches of {}\n{}", result.batch, table(&rows));
-    let asked = asked.map_or_else(unknown, |bytes| format!("{bytes:.0} bytes"));
-    let _ = writeln!(
-        text,
-        "an event: {read:.0} bytes read, {written:.0} written; its kernels ask for sectors of {asked} (counted, no caches)"
-    );
-    let mut rows = vec![["kernel", "ns an event", "half of them", "share"].map(str::to_owned).to_vec()];
-    for KernelTime { kernel, ns_per_event: time, share } in &result.kernels {
-        let half = format!("{:.1} to {:.1}", time.q1, time.q3);
-        rows.push(vec![kernel.clone(), format!("{:.1}", time.median), half, format!("{:.1} %", 100.0 * share)]);
-    }
-    let _ = write!(text, "\nby the device's clock, one batch at a time\n{}", table(&rows));
-    text
 }

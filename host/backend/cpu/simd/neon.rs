@@ -1,0 +1,312 @@
+//! Eight words a vector, two registers of four: NEON, which every CPU of this kind has.
+//!
+//! No hints for the cache: what they give was never measured on such a machine.
+
+#[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
+use std::arch::aarch64::*;
+
+use super::{HeadShuffle, Simd, copy_lane_by_hits, level};
+
+/// The NEON level.
+#[derive(Clone, Copy, Debug)]
+pub struct Neon;
+
+type U = [uint32x4_t; 2];
+type F = [float32x4_t; 2];
+
+/// The bit of each lane.
+static LANE_BITS: [u32; 8] = [1, 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7];
+
+/// The bit of each byte of eight, twice.
+static BYTE_BITS: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
+
+/// For each set of four bits the bytes of the words that it names, in order.
+static COMPRESS: [[u8; 16]; 16] = {
+    let mut table = [[0; 16]; 16];
+    let mut bits = 0;
+    while bits < 16 {
+        let (mut word, mut n) = (0, 0);
+        while word < 4 {
+            if bits >> word & 1 != 0 {
+                let mut byte = 0;
+                while byte < 4 {
+                    table[bits][4 * n + byte] = (4 * word + byte) as u8;
+                    byte += 1;
+                }
+                n += 1;
+            }
+            word += 1;
+        }
+        bits += 1;
+    }
+    table
+};
+
+#[expect(clippy::inline_always, reason = "see the trait")]
+// SAFETY of every block below: the caller's, as the trait says.
+#[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
+impl Simd for Neon {
+    const LANES: usize = 8;
+    const WINDOW: u32 = 16;
+    type U = U;
+    type F = F;
+
+    #[inline(always)]
+    unsafe fn splat(value: u32) -> U {
+        unsafe { [vdupq_n_u32(value); 2] }
+    }
+    #[inline(always)]
+    unsafe fn splat_f(value: f32) -> F {
+        unsafe { [vdupq_n_f32(value); 2] }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const u32) -> U {
+        unsafe { [vld1q_u32(from), vld1q_u32(from.add(4))] }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut u32, v: U) {
+        unsafe {
+            vst1q_u32(to, v[0]);
+            vst1q_u32(to.add(4), v[1]);
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_some(to: *mut u32, v: U, bits: u32) {
+        for (i, word) in unsafe { words(v) }.into_iter().enumerate() {
+            if bits >> i & 1 != 0 {
+                unsafe { to.add(i).write(word) };
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(a: U, b: U) -> U {
+        unsafe { [vaddq_u32(a[0], b[0]), vaddq_u32(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn sub(a: U, b: U) -> U {
+        unsafe { [vsubq_u32(a[0], b[0]), vsubq_u32(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn and(a: U, b: U) -> U {
+        unsafe { [vandq_u32(a[0], b[0]), vandq_u32(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn xor(a: U, b: U) -> U {
+        unsafe { [veorq_u32(a[0], b[0]), veorq_u32(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn min(a: U, b: U) -> U {
+        unsafe { [vminq_u32(a[0], b[0]), vminq_u32(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn shl<const N: u32>(a: U) -> U {
+        unsafe { a.map(|a| vshlq_u32(a, vdupq_n_s32(N as i32))) }
+    }
+    #[inline(always)]
+    unsafe fn shr<const N: u32>(a: U) -> U {
+        // To the left by less than nothing.
+        unsafe { a.map(|a| vshlq_u32(a, vdupq_n_s32(-(N as i32)))) }
+    }
+    #[inline(always)]
+    unsafe fn spread_sign(a: U) -> U {
+        unsafe { a.map(|a| vreinterpretq_u32_s32(vshrq_n_s32::<31>(vreinterpretq_s32_u32(a)))) }
+    }
+    #[inline(always)]
+    unsafe fn mul_small(a: U, b: U) -> U {
+        unsafe { [vmulq_u32(a[0], b[0]), vmulq_u32(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn eq(a: U, b: U) -> u32 {
+        unsafe { lane_bits([vceqq_u32(a[0], b[0]), vceqq_u32(a[1], b[1])]) }
+    }
+    #[inline(always)]
+    unsafe fn le(a: U, b: U) -> u32 {
+        unsafe { lane_bits([vcleq_u32(a[0], b[0]), vcleq_u32(a[1], b[1])]) }
+    }
+    #[inline(always)]
+    unsafe fn prefix_sum(a: U) -> U {
+        unsafe {
+            let zero = vdupq_n_u32(0);
+            let [low, high] = a.map(|a| {
+                let a = vaddq_u32(a, vextq_u32::<3>(zero, a));
+                vaddq_u32(a, vextq_u32::<2>(zero, a))
+            });
+            [low, vaddq_u32(high, vdupq_laneq_u32::<3>(low))]
+        }
+    }
+    #[inline(always)]
+    unsafe fn spread_last(a: U) -> U {
+        unsafe { [vdupq_laneq_u32::<3>(a[1]); 2] }
+    }
+    #[inline(always)]
+    unsafe fn compress_store(to: *mut u32, v: U, bits: u32) {
+        unsafe {
+            let [low, high] = [bits & 15, bits >> 4 & 15];
+            vst1q_u32(to, compress(v[0], low));
+            vst1q_u32(to.add(low.count_ones() as usize), compress(v[1], high));
+        }
+    }
+    #[inline(always)]
+    unsafe fn to_float(a: U) -> F {
+        unsafe { a.map(|a| vcvtq_f32_u32(a)) }
+    }
+    #[inline(always)]
+    unsafe fn truncate(a: F) -> U {
+        unsafe { a.map(|a| vcvtq_u32_f32(a)) }
+    }
+    #[inline(always)]
+    unsafe fn add_f(a: F, b: F) -> F {
+        unsafe { [vaddq_f32(a[0], b[0]), vaddq_f32(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn sub_f(a: F, b: F) -> F {
+        unsafe { [vsubq_f32(a[0], b[0]), vsubq_f32(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn mul_f(a: F, b: F) -> F {
+        unsafe { [vmulq_f32(a[0], b[0]), vmulq_f32(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn div_f(a: F, b: F) -> F {
+        unsafe { [vdivq_f32(a[0], b[0]), vdivq_f32(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn bits(a: F) -> U {
+        unsafe { a.map(|a| vreinterpretq_u32_f32(a)) }
+    }
+    #[inline(always)]
+    unsafe fn from_bits(a: U) -> F {
+        unsafe { a.map(|a| vreinterpretq_f32_u32(a)) }
+    }
+    #[inline(always)]
+    unsafe fn select_by_sign(sign: U, yes: F, no: F) -> F {
+        unsafe {
+            let sign = Self::spread_sign(sign);
+            [vbslq_f32(sign[0], yes[0], no[0]), vbslq_f32(sign[1], yes[1], no[1])]
+        }
+    }
+    #[inline(always)]
+    unsafe fn shift_in(before: U, v: U) -> U {
+        unsafe { [vextq_u32::<3>(before[1], v[0]), vextq_u32::<3>(v[0], v[1])] }
+    }
+    #[inline(always)]
+    unsafe fn keep(v: U, bits: u32) -> U {
+        unsafe {
+            let (all, bit) = (vdupq_n_u32(bits), Self::load(LANE_BITS.as_ptr()));
+            [vandq_u32(v[0], vtstq_u32(all, bit[0])), vandq_u32(v[1], vtstq_u32(all, bit[1]))]
+        }
+    }
+    #[inline(always)]
+    unsafe fn not_less(a: F, b: F) -> u32 {
+        unsafe { lane_bits([vcltq_f32(a[0], b[0]), vcltq_f32(a[1], b[1])]) ^ 0xFF }
+    }
+    #[inline(always)]
+    unsafe fn lookup_window(window: *const u32, index: U) -> U {
+        unsafe {
+            let [a, b, c, d] = [0, 4, 8, 12].map(|place| vreinterpretq_u8_u32(vld1q_u32(window.add(place))));
+            let table = uint8x16x4_t(a, b, c, d);
+            // The four bytes of a word: 4 * index, and so on; at most 63.
+            let first = vdupq_n_u32(0x0302_0100);
+            index.map(|index| {
+                let index = vandq_u32(index, vdupq_n_u32(Self::WINDOW - 1));
+                let bytes = vreinterpretq_u8_u32(vmlaq_n_u32(first, index, 0x0404_0404));
+                vreinterpretq_u32_u8(vqtbl4q_u8(table, bytes))
+            })
+        }
+    }
+    #[inline(always)]
+    unsafe fn lookup(table: *const u32, index: U) -> U {
+        unsafe {
+            let found = words(index).map(|i| *table.add(i as usize));
+            Self::load(found.as_ptr())
+        }
+    }
+    #[inline(always)]
+    fn prefetch(_: *const u8) {}
+    #[inline(always)]
+    fn prefetch_far(_: *const u8) {}
+    #[inline(always)]
+    unsafe fn count_bits(counts: *const u8) -> (u64, u64) {
+        unsafe {
+            let counts = [0, 16, 32, 48].map(|place| vld1q_u8(counts.add(place)));
+            let some = counts.map(|counts| vtstq_u8(counts, counts));
+            let more = counts.map(|counts| vcgtq_u8(counts, vdupq_n_u8(4)));
+            (byte_bits(some), byte_bits(more))
+        }
+    }
+    #[inline(always)]
+    unsafe fn copy_head<const STRIDE: usize>(
+        from: *const u8,
+        shuffle: &HeadShuffle,
+        mask: u32,
+        xor: u32,
+        to: *mut u32,
+    ) {
+        unsafe {
+            let pairs = [from, from.add(STRIDE)].map(|pair| u64::from(pair.cast::<u32>().read_unaligned()));
+            let v = vreinterpretq_u8_u64(vdupq_n_u64(pairs[0] | pairs[1] << 32));
+            // Bytes beyond 15 become 0.
+            let v = vreinterpretq_u32_u8(vqtbl1q_u8(v, vld1q_u8(shuffle.as_ptr())));
+            vst1q_u32(to, veorq_u32(vandq_u32(v, vdupq_n_u32(mask)), vdupq_n_u32(xor)));
+        }
+    }
+    #[inline(always)]
+    unsafe fn copy_lane<const STRIDE: usize>(
+        from: *const u8,
+        n: usize,
+        reversed: bool,
+        mask: u32,
+        xor: u32,
+        to: *mut u32,
+    ) {
+        unsafe { copy_lane_by_hits::<STRIDE>(from, n, reversed, mask, xor, to) }
+    }
+}
+
+/// The lanes as an array.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "as the trait's methods")]
+unsafe fn words(v: U) -> [u32; 8] {
+    let mut words = [0; 8];
+    // SAFETY: room for all lanes; the rest is the caller's.
+    unsafe { Neon::store(words.as_mut_ptr(), v) };
+    words
+}
+
+/// A bit a lane that is all ones; the others must be 0.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "as the trait's methods")]
+unsafe fn lane_bits(set: U) -> u32 {
+    // SAFETY: the caller's.
+    unsafe {
+        let bits = Neon::and(set, Neon::load(LANE_BITS.as_ptr()));
+        vaddvq_u32(vorrq_u32(bits[0], bits[1]))
+    }
+}
+
+/// A bit a byte that is all ones; the others must be 0.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "as the trait's methods")]
+unsafe fn byte_bits(set: [uint8x16_t; 4]) -> u64 {
+    // SAFETY: the caller's.
+    unsafe {
+        let bit = vld1q_u8(BYTE_BITS.as_ptr());
+        let [a, b, c, d] = set.map(|set| vandq_u8(set, bit));
+        // Each step adds neighbours: eight bits become a byte in three.
+        let sums = vpaddq_u8(vpaddq_u8(a, b), vpaddq_u8(c, d));
+        vgetq_lane_u64::<0>(vreinterpretq_u64_u8(vpaddq_u8(sums, sums)))
+    }
+}
+
+/// The words whose bit is set, back to back.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "as the trait's methods")]
+unsafe fn compress(v: uint32x4_t, bits: u32) -> uint32x4_t {
+    // SAFETY: there are 16 entries for bits below 16; the rest is the caller's.
+    unsafe {
+        let bytes = vld1q_u8(COMPRESS.get_unchecked(bits as usize & 15).as_ptr());
+        vreinterpretq_u32_u8(vqtbl1q_u8(vreinterpretq_u8_u32(v), bytes))
+    }
+}
+
+level!(Neon, "neon");

@@ -1,0 +1,285 @@
+//! The driver's functions, as far as they are used here.
+#![allow(non_snake_case, reason = "the driver's names")]
+
+mod graph;
+mod memory;
+mod module;
+mod stream;
+
+use std::cell::Cell;
+use std::ffi::{CString, c_char, c_int, c_uint};
+
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUevent, CUresult, CUstream};
+
+use crate::driver::{Done, Driver, NAME, call, complain};
+use crate::stream::Event;
+
+/// Contexts are numbered from here, by device.
+const CONTEXTS: usize = 0x4000_0000;
+
+/// Multiprocessors of the device that is played.
+const MULTIPROCESSORS: i32 = 2;
+
+/// Most dynamic shared memory that a block may ask for.
+const MAX_SHARED: i32 = 99 << 10;
+
+thread_local! {
+    /// The context that this thread uses.
+    static CURRENT: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+const BAD_VALUE: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
+const BAD_HANDLE: CUresult = CUresult::CUDA_ERROR_INVALID_HANDLE;
+
+/// Writes what a call gives.
+///
+/// # Safety
+/// - `to` is null, or can be written.
+unsafe fn give<T>(to: *mut T, value: T) -> Done {
+    if to.is_null() {
+        return Err(BAD_VALUE);
+    }
+    // SAFETY: the caller's word.
+    unsafe { to.write(value) };
+    Ok(())
+}
+
+/// Writes a string and its end.
+///
+/// # Safety
+/// - `to` has room for `len` characters.
+unsafe fn give_text(to: *mut c_char, len: c_int, text: &str) -> Done {
+    let len = usize::try_from(len).map_err(|_| BAD_VALUE)?;
+    let text = &text.as_bytes()[..text.len().min(len.checked_sub(1).ok_or(BAD_VALUE)?)];
+    // SAFETY: shorter than `len`, with the end.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr().cast(), to, text.len());
+        to.add(text.len()).write(0);
+    }
+    Ok(())
+}
+
+fn device_of(driver: &Driver, device: CUdevice) -> Done<usize> {
+    if !driver.initialised {
+        return Err(CUresult::CUDA_ERROR_NOT_INITIALIZED);
+    }
+    let number = usize::try_from(device).ok().filter(|&number| number < driver.contexts.len());
+    number.ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)
+}
+
+/// The device whose context this thread uses, if it still works.
+fn current(driver: &Driver) -> Done<usize> {
+    let Some(device) = CURRENT.get() else {
+        complain("this thread has no context");
+        return Err(CUresult::CUDA_ERROR_INVALID_CONTEXT);
+    };
+    driver.check(device)?;
+    Ok(device)
+}
+
+/// That something of one device is used with the context of that device.
+fn same(device: usize, other: usize, what: &str) -> Done {
+    if device == other {
+        return Ok(());
+    }
+    complain(&format!("{what} of device {other} used in the context of device {device}"));
+    Err(CUresult::CUDA_ERROR_INVALID_CONTEXT)
+}
+
+/// The stream of a handle, and its device. The default stream is not to be used: it waits for others.
+fn stream_of(driver: &Driver, stream: CUstream) -> Done<(usize, usize)> {
+    let device = current(driver)?;
+    if (stream as usize) < 16 {
+        complain("the default stream is used");
+        return Err(BAD_HANDLE);
+    }
+    let owner = driver.streams.get(&(stream as usize)).ok_or(BAD_HANDLE)?.device;
+    same(device, owner, "a stream")?;
+    Ok((stream as usize, device))
+}
+
+fn event_of(driver: &mut Driver, event: CUevent) -> Done<&mut Event> {
+    let device = current(driver)?;
+    let event = driver.events.get_mut(&(event as usize)).ok_or(BAD_HANDLE)?;
+    same(device, event.device, "an event")?;
+    Ok(event)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuInit(_flags: c_uint) -> CUresult {
+    call("cuInit", |driver| {
+        if driver.contexts.is_empty() {
+            return Err(CUresult::CUDA_ERROR_NO_DEVICE);
+        }
+        if !driver.initialised {
+            complain("this is no GPU: PTX is interpreted on the CPU, and no time means anything");
+        }
+        driver.initialised = true;
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> CUresult {
+    // SAFETY: the caller gives a place.
+    call("cuDriverGetVersion", |driver| unsafe { give(version, driver.settings.version) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuGetErrorName(error: CUresult, name: *mut *const c_char) -> CUresult {
+    // A few strings, for good: they must outlive the caller.
+    let text = CString::new(format!("{error:?}")).unwrap_or_default().into_raw();
+    // SAFETY: the caller gives a place.
+    call("cuGetErrorName", |_| unsafe { give(name, text.cast_const()) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuGetErrorString(_error: CUresult, text: *mut *const c_char) -> CUresult {
+    // SAFETY: the caller gives a place.
+    call("cuGetErrorString", |_| unsafe { give(text, c"said by the fake driver".as_ptr()) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> CUresult {
+    // SAFETY: the caller gives a place.
+    call("cuDeviceGetCount", |driver| unsafe { give(count, driver.contexts.len() as c_int) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> CUresult {
+    call("cuDeviceGet", |driver| {
+        device_of(driver, ordinal)?;
+        // SAFETY: the caller gives a place.
+        unsafe { give(device, ordinal) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice) -> CUresult {
+    call("cuDeviceGetName", |driver| {
+        device_of(driver, device)?;
+        // SAFETY: the caller gives room for so many.
+        unsafe { give_text(name, len, NAME) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: CUdevice) -> CUresult {
+    call("cuDeviceGetUuid", |driver| {
+        device_of(driver, device)?;
+        // SAFETY: the caller gives a place for 16 bytes.
+        unsafe { give(uuid, [0xfa; 16]) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: CUdevice) -> CUresult {
+    call("cuDeviceGetPCIBusId", |driver| {
+        device_of(driver, device)?;
+        // SAFETY: the caller gives room for so many.
+        unsafe { give_text(id, len, "FFFF:FF:FF.F") }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice) -> CUresult {
+    call("cuDeviceTotalMem", |driver| {
+        device_of(driver, device)?;
+        // SAFETY: the caller gives a place.
+        unsafe { give(bytes, driver.settings.memory) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetAttribute(
+    value: *mut c_int,
+    attribute: CUdevice_attribute,
+    device: CUdevice,
+) -> CUresult {
+    use CUdevice_attribute as A;
+    call("cuDeviceGetAttribute", |driver| {
+        device_of(driver, device)?;
+        let found = match attribute {
+            A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR => driver.settings.capability.0,
+            A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR => driver.settings.capability.1,
+            A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT => MULTIPROCESSORS,
+            A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK => 1024,
+            A::CU_DEVICE_ATTRIBUTE_WARP_SIZE => 32,
+            A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => MAX_SHARED,
+            // Of clocks, buses and caches a fake has none.
+            _ => 0,
+        };
+        // SAFETY: the caller gives a place.
+        unsafe { give(value, found) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) -> CUresult {
+    call("cuDevicePrimaryCtxRetain", |driver| {
+        let device = device_of(driver, device)?;
+        driver.contexts[device].0 += 1;
+        // SAFETY: the caller gives a place.
+        unsafe { give(context, (CONTEXTS + device) as CUcontext) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> CUresult {
+    call("cuDevicePrimaryCtxRelease", |driver| {
+        let device = device_of(driver, device)?;
+        let holders = &mut driver.contexts[device].0;
+        *holders = holders.checked_sub(1).ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?;
+        if *holders > 0 {
+            return Ok(());
+        }
+        driver.contexts[device].1 = None;
+        let of = |owner: usize| owner == device;
+        let left = [
+            ("allocations", driver.allocations.values().filter(|(owner, _)| of(*owner)).count()),
+            ("pieces of pinned memory", driver.pinned.live()),
+            ("streams", driver.streams.values().filter(|stream| of(stream.device)).count()),
+            ("events", driver.events.values().filter(|event| of(event.device)).count()),
+            ("modules", driver.modules.values().filter(|module| module.live && of(module.device)).count()),
+            ("operations under way", driver.under_way(device)),
+            ("graphs", driver.graphs.values().filter(|graph| of(graph.device)).count()),
+            ("executable graphs", driver.executables.values().filter(|graph| of(graph.device)).count()),
+        ];
+        for (what, n) in left.into_iter().filter(|(_, n)| *n > 0) {
+            complain(&format!("the context ends with {n} {what}"));
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxSetCurrent(context: CUcontext) -> CUresult {
+    call("cuCtxSetCurrent", |driver| {
+        let device = (context as usize).checked_sub(CONTEXTS).filter(|&device| device < driver.contexts.len());
+        if device.is_none() && !context.is_null() {
+            return Err(CUresult::CUDA_ERROR_INVALID_CONTEXT);
+        }
+        CURRENT.set(device);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxGetCurrent(context: *mut CUcontext) -> CUresult {
+    call("cuCtxGetCurrent", |_| {
+        let current = CURRENT.get().map_or(std::ptr::null_mut(), |device| (CONTEXTS + device) as CUcontext);
+        // SAFETY: the caller gives a place.
+        unsafe { give(context, current) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
+    call("cuCtxSynchronize", |driver| {
+        let device = current(driver)?;
+        driver.not_while_capturing("the context is waited for")?;
+        let streams: Vec<usize> =
+            driver.streams.iter().filter(|(_, s)| s.device == device).map(|(&id, _)| id).collect();
+        streams.into_iter().try_for_each(|stream| driver.finish(stream))
+    })
+}

@@ -1,0 +1,192 @@
+//! Modules, functions, launches.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult, CUstream};
+
+use super::{BAD_HANDLE, BAD_VALUE, MAX_SHARED, current, give, same, stream_of};
+use crate::driver::{Done, Driver, Function, Module, call, complain};
+use crate::ptx_machine::{Launch, Program};
+use crate::stream::Op;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
+    // SAFETY: the caller's word; no options.
+    unsafe { cuModuleLoadDataEx(module, image, 0, std::ptr::null_mut(), std::ptr::null_mut()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuModuleLoadDataEx(
+    module: *mut CUmodule,
+    image: *const c_void,
+    n_options: c_uint,
+    options: *mut CUjit_option,
+    values: *mut *mut c_void,
+) -> CUresult {
+    call("cuModuleLoadDataEx", |driver| {
+        let device = current(driver)?;
+        driver.not_while_capturing("a module is loaded")?;
+        for i in 0..n_options as usize {
+            // SAFETY: the caller gives so many options and values.
+            let (option, value) = unsafe { (*options.add(i), *values.add(i)) };
+            if option == CUjit_option::CU_JIT_MAX_REGISTERS {
+                complain(&format!("note: compiled for at most {} registers a thread", value as usize));
+            }
+        }
+        // SAFETY: the caller gives a text with its end.
+        let text = unsafe { CStr::from_ptr(image.cast()) };
+        let text = text.to_str().map_err(|_| CUresult::CUDA_ERROR_INVALID_IMAGE)?;
+        if !text.contains(".visible .entry ") {
+            return Err(CUresult::CUDA_ERROR_INVALID_PTX);
+        }
+        let program = std::panic::catch_unwind(|| Program::new(text)).map_err(|_| CUresult::CUDA_ERROR_INVALID_PTX)?;
+        let id = driver.handle();
+        driver.modules.insert(id, Module { device, program: Arc::new(program), live: true });
+        // SAFETY: the caller gives a place.
+        unsafe { give(module, id as CUmodule) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuModuleUnload(module: CUmodule) -> CUresult {
+    call("cuModuleUnload", |driver| {
+        current(driver)?;
+        driver.not_while_capturing("a module is unloaded")?;
+        let module = driver.modules.get_mut(&(module as usize)).filter(|module| module.live).ok_or(BAD_HANDLE)?;
+        module.live = false;
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char) -> CUresult {
+    call("cuModuleGetFunction", |driver| {
+        let module = module as usize;
+        let found = driver.modules.get(&module).filter(|module| module.live).ok_or(BAD_HANDLE)?;
+        // SAFETY: the caller gives a text with its end.
+        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+        if found.program.parameters(&name).is_none() {
+            return Err(CUresult::CUDA_ERROR_NOT_FOUND);
+        }
+        let id = driver.handle();
+        driver.functions.insert(id, Function { module, entry: name, max_shared: 48 << 10 });
+        // SAFETY: the caller gives a place.
+        unsafe { give(function, id as CUfunction) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuFuncGetAttribute(
+    value: *mut c_int,
+    attribute: CUfunction_attribute,
+    function: CUfunction,
+) -> CUresult {
+    call("cuFuncGetAttribute", |driver| {
+        let function = driver.functions.get(&(function as usize)).ok_or(BAD_HANDLE)?;
+        let found = match attribute {
+            CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK => 1024,
+            CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => function.max_shared as c_int,
+            // Nothing is assembled: there are no registers.
+            _ => 0,
+        };
+        // SAFETY: the caller gives a place.
+        unsafe { give(value, found) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuFuncSetAttribute(
+    function: CUfunction,
+    attribute: CUfunction_attribute,
+    value: c_int,
+) -> CUresult {
+    call("cuFuncSetAttribute", |driver| {
+        let function = driver.functions.get_mut(&(function as usize)).ok_or(BAD_HANDLE)?;
+        if attribute == CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES {
+            let bytes = u32::try_from(value).ok().filter(|_| value <= MAX_SHARED);
+            function.max_shared = bytes.ok_or(BAD_VALUE)?;
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuFuncGetParamInfo(
+    function: CUfunction,
+    index: usize,
+    offset: *mut usize,
+    size: *mut usize,
+) -> CUresult {
+    call("cuFuncGetParamInfo", |driver| {
+        let function = driver.functions.get(&(function as usize)).ok_or(BAD_HANDLE)?;
+        let program = &driver.modules[&function.module].program;
+        let sizes = program.parameters(&function.entry).ok_or(BAD_HANDLE)?;
+        let Some(&found) = sizes.get(index) else { return Err(BAD_VALUE) };
+        let before = sizes[..index].iter().map(|size| size.next_multiple_of(8)).sum();
+        // SAFETY: the caller gives places.
+        unsafe { give(offset, before).and_then(|()| give(size, found)) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuLaunchKernel(
+    function: CUfunction,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared_bytes: c_uint,
+    stream: CUstream,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> CUresult {
+    call("cuLaunchKernel", |driver| {
+        let (stream, device) = stream_of(driver, stream)?;
+        let shape = [grid_x, grid_y, grid_z, block_x, block_y, block_z];
+        // SAFETY: the caller's word.
+        let op = unsafe { kernel(driver, device, function, shape, shared_bytes, parameters, extra) }?;
+        driver.enqueue(stream, op)
+    })
+}
+
+/// A launch as it is put on a stream or into a graph; `shape` is the grid and the block.
+///
+/// # Safety
+/// - There are as many `parameters` as the kernel has, each a pointer to one.
+pub unsafe fn kernel(
+    driver: &Driver,
+    device: usize,
+    function: CUfunction,
+    shape: [c_uint; 6],
+    shared_bytes: c_uint,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Done<Op> {
+    let [grid_x, grid_y, grid_z, block_x, block_y, block_z] = shape;
+    let function = driver.functions.get(&(function as usize)).ok_or(BAD_HANDLE)?;
+    let module = driver.modules.get(&function.module).filter(|module| module.live).ok_or(BAD_HANDLE)?;
+    same(device, module.device, "a kernel")?;
+    let threads = u64::from(block_x) * u64::from(block_y) * u64::from(block_z);
+    if (grid_y, grid_z, block_z) != (1, 1, 1) || grid_x == 0 || threads == 0 || !extra.is_null() {
+        complain(&format!("{}: a launch of a kind that is not played", function.entry));
+        return Err(BAD_VALUE);
+    }
+    if threads > 1024 || shared_bytes > function.max_shared {
+        complain(&format!("{}: {threads} threads, {shared_bytes} bytes of shared memory", function.entry));
+        return Err(BAD_VALUE);
+    }
+    let sizes = module.program.parameters(&function.entry).ok_or(BAD_HANDLE)?;
+    let argument = |(i, &size): (usize, &usize)| {
+        // SAFETY: the caller's word.
+        unsafe { crate::host::read(*parameters.add(i) as usize, size) }
+    };
+    Ok(Op::Launch {
+        program: Arc::clone(&module.program),
+        entry: function.entry.clone(),
+        launch: Launch { grid: grid_x, block: (block_x, block_y), shared_bytes, turn: 0, counts: false },
+        arguments: sizes.iter().enumerate().map(argument).collect(),
+    })
+}
