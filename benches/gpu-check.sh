@@ -101,7 +101,7 @@ noted() { printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "${4//$bundle\//}" >>steps.ts
 
 # step NAME LIMIT COMMAND...: runs a command for LIMIT seconds at the most, its output into NAME.log. Exit codes in $fine
 # are well.
-fine=0
+fine=0 slow=1
 step() {
     local name=$1 limit=$2 start left status result
     shift 2
@@ -113,8 +113,7 @@ step() {
         save "not finished"
         return 1
     fi
-    # Where every event takes long, so does every step.
-    [ -z "$events" ] || limit=$((10 * limit))
+    limit=$((slow * limit))
     [ "$limit" -le $left ] || limit=$left
     start=$SECONDS
     timeout -k 5 "$limit" "$@" >"$name.log" 2>&1
@@ -204,6 +203,8 @@ seconds=20 rounds=6
 # Large batches of so many events that they do not fit into the GPU's cache; small ones of the usual thousand.
 sample=() many=(--events 10000) batch=1000 large=1000,10000 small=1,10,100 input=()
 if [ -n "$events" ]; then
+    # Where every event takes long, so does every step.
+    slow=10
     sample=(--events "$events" --profile pp-low) many=("${sample[@]}") batch=$events large=$events small=1
     step generate 60 "$tool" generate --events "$events" --profile pp-low --output small
     input=(--input small/events.mdf --boards small/boards.bin --geometry small/geometry.bin)

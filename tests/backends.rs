@@ -130,6 +130,42 @@ fn events_without_trouble_are_decoded_as_the_reference_does() {
 }
 
 #[test]
+fn sectors_that_all_differ_are_decoded_as_the_reference_does() {
+    for version in [BankVersion::V4, BankVersion::V5] {
+        let (boards, mut geometry) = ut_decoding::synth::detector(version, 1);
+        for (sector, place) in geometry.sectors.iter_mut().zip(0u8..=250) {
+            sector.dy += f32::from(place) / 64.0;
+            sector.pitch += f32::from(place) / 4096.0;
+        }
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+        check(&(nasty::good_events(&tables.boards, 1..4), nasty::options()), 10, |(events, options)| {
+            compare(&tables, options, allen_batch(&events).view())
+        });
+    }
+}
+
+#[test]
+fn clusters_of_any_length_and_charge_are_decoded_as_the_reference_does() {
+    let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
+    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    // Sums of up to 66 strips with full ADC, or of 128 in the mean case, are exact packed; beyond, other ways are taken.
+    let lane = |strips: u16, adc: u8| -> Vec<(u16, u8)> { (500 - strips..500).map(|strip| (strip, adc)).collect() };
+    let event = |strips: u16, adc: u8| -> Vec<Bank> {
+        let payload = v5_payload(&std::array::from_fn(|i| lane(strips - i as u16, adc)));
+        (0..20).map(|board| Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() }).collect()
+    };
+    for adc in [31, 16, 1] {
+        let events = [20, 70, 131, 254].map(|strips| event(strips, adc));
+        for max_size in [64, 128, 300] {
+            for position in [Position::Adc, Position::Geometric] {
+                let options = DecodeOptions { position, ..up_to(max_size) };
+                compare(&tables, options, allen_batch(&events).view()).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
 fn nasty_events_have_every_kind_of_trouble() {
     for tables in detectors() {
         let counts = std::cell::Cell::new(EventReport::default());

@@ -6,7 +6,7 @@ mod suite;
 use std::sync::LazyLock;
 
 use kernels_setup::Bug;
-use kernels_setup::fused::{FusedSetup, ROOMY, TIGHT};
+use kernels_setup::fused::{FusedSetup, ROOMY, TIGHT, WINDOWS};
 use suite::backends::decode;
 use ut_decoding::backend::emulated::{Executor, Fault, Violation};
 use ut_decoding::backend::reference::ReferenceDecoder;
@@ -34,10 +34,36 @@ fn is_right(setup: &FusedSetup) -> bool {
 fn the_kernel_runs_clean_through_a_sound_door_however_many_blocks_there_are_at_a_time() {
     let mut setup = FusedSetup::new(N_EVENTS);
     for seed in SEEDS {
-        for room in [ROOMY, TIGHT, Room { tile: 1024, stage: 4096 }] {
+        for room in [ROOMY, TIGHT, WINDOWS, Room { tile: 96, stage: 4096 }] {
             setup.resident = 1 + seed as u32;
             setup.run(seed, Bug::None, room, EXPECTED.len()).unwrap();
             assert!(is_right(&setup), "{room:?}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn fragments_are_staged_and_banks_gathered_in_mep_layout() {
+    // More events than a warp gathers at a time.
+    let mut setup = FusedSetup::mep(35);
+    let mut reference = ReferenceDecoder::new(&setup.tables, DecodeOptions::default());
+    let expected = decode(&mut reference, &setup.tables, setup.batch.view()).0;
+    for (seed, room) in [(0, ROOMY), (1, Room { tile: 1536, stage: 4096 })] {
+        setup.run(seed, Bug::None, room, expected.len()).unwrap();
+        assert_eq!((&setup.offsets[..], &setup.ids[..], setup.status), (expected.offsets(), expected.id(), 0));
+    }
+}
+
+#[test]
+fn removed_warp_barriers_of_gathering_and_staging_are_caught() {
+    let mut setup = FusedSetup::mep(2);
+    for seed in SEEDS {
+        for staging in [false, true] {
+            let run = if staging { FusedSetup::run } else { FusedSetup::run_after };
+            let violation = run(&mut setup, seed, Bug::NoWarpBarrier(0), ROOMY, 2 * EXPECTED.len());
+            let violation = violation.expect_err("lanes read what others write");
+            let is_caught = matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. });
+            assert!(is_caught, "{violation}");
         }
     }
 }
@@ -59,7 +85,7 @@ fn hits_without_room_are_not_written_and_the_status_says_so() {
 
 #[test]
 fn no_barrier_can_go() {
-    for room in [ROOMY, TIGHT] {
+    for room in [ROOMY, TIGHT, WINDOWS] {
         let mut setup = FusedSetup::new(1);
         let n_hits = EXPECTED.offsets()[setup.tables.n_groups] as usize;
         // Banks that are not all there, in the last and in the first chunk of 64: threads must learn of each other's.
@@ -86,7 +112,7 @@ fn no_barrier_can_go() {
 #[test]
 fn a_plain_add_instead_of_an_atomic_is_caught() {
     let mut setup = FusedSetup::new(1);
-    for room in [ROOMY, TIGHT] {
+    for room in [ROOMY, TIGHT, WINDOWS] {
         let violation = setup.run(0, Bug::PlainAdd, room, EXPECTED.len()).expect_err("lanes add at once");
         assert!(matches!(violation.fault, Fault::Race { memory: "shared byte", .. }), "{violation}");
     }

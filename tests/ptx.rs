@@ -104,16 +104,19 @@ fn in_source(kernel: Kernel, switches: Switches) -> Collectives {
         }
         Kernel::FindPermutation => WARP_BARRIER + WARP_BARRIER, // runs sorted; a pass of merging
         Kernel::CompressAndMakeKeys | Kernel::DecodeInOrder => NONE,
-        Kernel::CountClusters => clusters_counted(switches),
+        Kernel::GatherBanks => 4 * SHUFFLE + 2 * WARP_BARRIER, // rows and sourceID of a bank; turned round
+        Kernel::CountClusters => BARRIER + clusters_counted(switches), // the event is known
         Kernel::Fused => {
             let look_back = 2 * BALLOT + warp_inclusive(32) + SHUFFLE;
             let repair = BARRIER + 2 * BALLOT;
-            let again = BARRIER + cluster_loop() + BARRIER; // reversed ranks turned; clusters placed
+            let again = cluster_loop() + BARRIER; // clusters placed
             BARRIER // the event is known
                 + clusters_counted(switches)
                 + block_exclusive() + BARRIER // ranks placed
                 + look_back + BARRIER
-                + repair
+                + repair // of an event that is kept
+                + BARRIER + BALLOT // reversed ranks turned; is a group too large?
+                + BALLOT + again + repair // a window
                 + again + 2 * BALLOT + WARP_BARRIER + WARP_BARRIER // groups looked at; sorted
         }
     }
@@ -126,7 +129,9 @@ fn cluster_loop() -> Collectives {
 
 /// What both kernels of the one launch begin with.
 fn clusters_counted(switches: Switches) -> Collectives {
+    let fragments = warp_exclusive(32) + 2 * SHUFFLE + 3 * SHUFFLE + WARP_BARRIER; // room for them; copied by eight lanes each
     BARRIER // bytes staged
+        + if switches.layout == BatchLayout::Mep { fragments } else { NONE }
         + BARRIER + block_exclusive() + BALLOT // a chunk of banks
         + 3 * BARRIER + 2 * increment(switches) + warp_exclusive(16) // the list
         + cluster_loop() + BALLOT + SHUFFLE // kept in the order in which they come
@@ -153,7 +158,8 @@ fn shipped() -> Vec<(Unit, Kernel, String, Switches)> {
     all.push((Unit::LADDER, kernel, kernel.entry(Unit::WIDE), wide));
     for unit in Unit::FUSED {
         let switches = Switches::production(unit.version, unit.layout);
-        all.extend(Kernel::FUSED.map(|kernel| (unit, kernel, kernel.entry(unit.name), switches)));
+        let of = |&kernel: &Kernel| (unit, kernel, kernel.entry(unit.name), switches);
+        all.extend(unit.kernels().iter().map(of));
     }
     all
 }

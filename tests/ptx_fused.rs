@@ -26,7 +26,7 @@ use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping, Layout, Ut
 use ut_kernels::bank::layout::Batch;
 use ut_kernels::block::Global;
 use ut_kernels::fused::tables::LaneTables;
-use ut_kernels::fused::{FusedOptions, FusedOutput, Room};
+use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room};
 use ut_kernels::hit::HitArrays;
 use ut_kernels::report::N_COUNTS;
 use ut_kernels::switches::BatchLayout;
@@ -117,6 +117,14 @@ fn run(
             Launch { grid: shape.grid, block: shape.block, shared_bytes: shape.shared_bytes, turn, counts: false };
         program.launch(memory, &kernel.entry(unit.name), launch, arguments);
     };
+    let mut bank_words = Global::from_slice(&[]);
+    if layout == BatchLayout::Mep {
+        let words = m.put(&vec![u32::MAX; batch.offsets.len()], true);
+        let arguments = [bytes_of(&device_batch), bytes_of(&(n_events as u32)), bytes_of(&words.global_mut::<u32>())];
+        launch(m, Kernel::GatherBanks, false, &arguments);
+        bank_words = words.global();
+    }
+    let input = FusedInput { batch: device_batch, bank_words };
     let mut bases = Global::from_slice(&[]);
     if params.fused_count_first() {
         let counts = m.put(&vec![u32::MAX; n_events], true);
@@ -125,7 +133,7 @@ fn run(
         let room = Room { tile: 0, ..fused_options.room };
         let arguments = [
             bytes_of(&FusedOptions { room, ..fused_options }),
-            bytes_of(&device_batch),
+            bytes_of(&input),
             bytes_of(&lane_tables),
             bytes_of(&counts.global_mut::<u32>()),
         ];
@@ -152,7 +160,7 @@ fn run(
         look_back: look_back.global_mut(),
         bases,
     };
-    let arguments = [bytes_of(&fused_options), bytes_of(&device_batch), bytes_of(&lane_tables), bytes_of(&output)];
+    let arguments = [bytes_of(&fused_options), bytes_of(&input), bytes_of(&lane_tables), bytes_of(&output)];
     launch(m, Kernel::Fused, false, &arguments);
     let offsets: Vec<u32> = m.get(offsets);
     let arrays: Vec<Vec<u32>> = arrays.into_iter().map(|array| m.get(array)).collect();
@@ -213,7 +221,7 @@ fn events_come_out_as_from_the_reference_whatever_is_kept() {
     let settings: [&[&str]; 3] = [
         &[],
         &["fused.block_x=64", "fused.tile=0", "fused.stage=0"],
-        &["fused.block_x=1024", "fused.tile=4096", "fused.stage=2048", "fused.count_first=1", "scan.block_x=32"],
+        &["fused.block_x=1024", "fused.tile=768", "fused.stage=2048", "fused.count_first=1", "scan.block_x=32"],
     ];
     for (tables, events) in detectors() {
         let events = &events[..3];

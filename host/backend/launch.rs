@@ -96,12 +96,12 @@ pub const KNOBS: [Knob; N_KNOBS] = [
     block_x("fused.block_x", 256),
     Knob {
         name: "fused.tile",
-        about: "clusters of an event that are kept in shared memory; an event with more is clustered twice",
+        about: "clusters of an event that are kept in shared memory; an event with more is clustered a second time",
         min: 0,
         max: MAX_TILE,
         step: 64,
-        default: 2048,
-        candidates: &[0, 1024, 1536, 2048, 2560, 3072],
+        default: 1600,
+        candidates: &[0, 1024, 1280, 1600, 2048, 2560, 3072],
     },
     Knob {
         name: "fused.stage",
@@ -109,8 +109,8 @@ pub const KNOBS: [Knob; N_KNOBS] = [
         min: 0,
         max: 64 << 10,
         step: 512,
-        default: 18 << 10,
-        candidates: &[0, 12 << 10, 16 << 10, 18 << 10, 24 << 10, 32 << 10],
+        default: 24 << 10,
+        candidates: &[0, 12 << 10, 16 << 10, 20 << 10, 24 << 10, 28 << 10, 32 << 10],
     },
     Knob {
         name: "fused.count_first",

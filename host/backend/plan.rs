@@ -5,6 +5,7 @@ use ut_kernels::block::{Global, WARP_SIZE, blocks_of_warps};
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::count_hits::items_capacity;
 use ut_kernels::detector::{BankVersion, BoardLane, SectorConstants, Slot};
+use ut_kernels::fused::gather::{GATHER_THREADS, gather_blocks};
 use ut_kernels::prefix_sum::tiles;
 use ut_kernels::tables::Tables;
 
@@ -208,6 +209,7 @@ impl Plan {
                 (blocks_of_warps(self.counters, x), (x, 1))
             }
             Kernel::DecodeInOrder => (self.events, (params.decode_block_x(), 1)),
+            Kernel::GatherBanks => (gather_blocks(self.events), (GATHER_THREADS, 1)),
             Kernel::CountClusters | Kernel::Fused => (self.events, (params.fused_block_x(), 1)),
         };
         self.shape_of(kernel, grid, block)
@@ -241,7 +243,7 @@ mod tests {
     use ut_kernels::count_hits::CountOutput;
     use ut_kernels::decode_in_order::DecodeInput;
     use ut_kernels::fused::tables::LaneTables;
-    use ut_kernels::fused::{FusedOptions, FusedOutput};
+    use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput};
     use ut_kernels::hit::HitArrays;
 
     fn tables() -> DeviceTables {
@@ -267,6 +269,8 @@ mod tests {
             for kernel in a_block_an_event {
                 assert_eq!(plan.shape(kernel).grid as usize, n_events, "{kernel:?}");
             }
+            let Shape { grid, .. } = plan.shape(Kernel::GatherBanks);
+            assert!(grid as usize * 32 >= n_events && (grid as usize).is_multiple_of(n_events.div_ceil(32)));
             for kernel in [Kernel::PrefixSumTiles, Kernel::PrefixSumOffsets] {
                 let Shape { grid, block, .. } = plan.shape(kernel);
                 assert!((grid - 1) * block.0 < plan.counters && plan.counters <= grid * block.0, "{kernel:?}");
@@ -310,6 +314,6 @@ mod tests {
         assert_eq!((size_of::<GroupRanges<'_>>(), size_of::<DecodeInput<'_>>()), (3 * 16, 3 * 16));
         assert_eq!(size_of::<HitArrays<'_>>(), 7 * 16);
         assert_eq!((size_of::<FusedOptions>(), size_of::<LaneTables<'_>>()), (20, 10 * 16));
-        assert_eq!(size_of::<FusedOutput<'_>>(), 12 * 16);
+        assert_eq!((size_of::<FusedInput<'_>>(), size_of::<FusedOutput<'_>>()), (6 * 16 + 8, 12 * 16));
     }
 }

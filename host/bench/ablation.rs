@@ -108,6 +108,8 @@ pub struct CountedWork {
     /// Bytes that move between global memory and the multiprocessors, over the bytes in and out; without the tables that
     /// all events share.
     pub traffic: f64,
+    /// The same with each sector counted once a launch: see [`Work::distinct_traffic`].
+    pub distinct_traffic: f64,
     /// `per_event` kernel by kernel.
     pub kernels: Vec<(String, Vec<(String, f64)>)>,
 }
@@ -367,7 +369,8 @@ impl Ladder<'_> {
     /// Registers and occupancy of a rung of the one launch.
     fn fused_resources(&self, launch: LaunchParams) -> Vec<KernelResources> {
         let mut kernels = self.filled(Unit::fused(self.tables.boards.version, self.layout()).name, launch);
-        kernels.retain(|of| launch.fused_count_first() || of.kernel == Kernel::Fused.name());
+        let always = [Kernel::GatherBanks.name(), Kernel::Fused.name()];
+        kernels.retain(|of| launch.fused_count_first() || always.contains(&of.kernel.as_str()));
         kernels
     }
 
@@ -430,6 +433,7 @@ fn counted(work: &Work, plain: Option<&Work>, before: Option<&CountedWork>) -> C
         lanes_per_collective: ratio(work.total.collective_lanes as f64, work.total.collectives as f64),
         lanes_per_atomic: plain.map(|plain| ratio(atomics(plain), atomics(work))),
         traffic: work.traffic(),
+        distinct_traffic: work.distinct_traffic(),
         kernels: work.kernels.iter().map(kernel).collect(),
     }
 }

@@ -10,6 +10,9 @@ use crate::backend::emulated::{EmulatedConfig, EmulatedDecoder, LaunchStats};
 use crate::backend::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use crate::detector::DetectorTables;
 
+/// Bytes of a sector.
+const SECTOR: u64 = 32;
+
 /// One thing that is counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
@@ -22,7 +25,7 @@ pub struct Metric {
 }
 
 /// All of them; less is better.
-pub const METRICS: [Metric; 11] = [
+pub const METRICS: [Metric; 12] = [
     Metric {
         name: "global_sectors",
         about: "sectors of 32 bytes that warps' accesses to global memory touch",
@@ -53,6 +56,11 @@ pub const METRICS: [Metric; 11] = [
         name: "table_sectors",
         about: "sectors of tables that all events share, which a GPU has in its caches",
         of: |s| s.table_sectors,
+    },
+    Metric {
+        name: "distinct_sectors",
+        about: "different sectors that a launch reads, and that it writes, without those tables",
+        of: |s| s.distinct_sectors,
     },
 ];
 
@@ -119,9 +127,15 @@ impl Work {
     /// Bytes that move between global memory and the multiprocessors, over the bytes that have to: those in and out. The
     /// tables that all events share are not in it.
     pub fn traffic(&self) -> f64 {
-        const SECTOR: u64 = 32;
         let moved = SECTOR * self.total.global_sectors.saturating_sub(self.total.table_sectors);
         moved as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
+    }
+
+    /// As [`traffic`](Self::traffic), each sector counted once a launch, however often it is read or written there: what
+    /// moves between the device's memory and its caches, if these keep a sector until its last use. Never the stricter
+    /// count: blocks that run at about the same time share sectors only as far as the caches reach.
+    pub fn distinct_traffic(&self) -> f64 {
+        (SECTOR * self.total.distinct_sectors) as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
     }
 
     /// A count an event, in the mean.
@@ -156,10 +170,10 @@ mod tests {
 
     #[test]
     fn traffic_is_what_moves_over_what_has_to_without_the_tables() {
-        let total = LaunchStats { global_sectors: 10, table_sectors: 4, ..LaunchStats::default() };
+        let total = LaunchStats { global_sectors: 10, table_sectors: 4, distinct_sectors: 3, ..LaunchStats::default() };
         let work = Work { total, bytes_in: 64, bytes_out: 32, ..Work::default() };
-        assert_eq!(work.traffic(), 2.0);
-        assert_eq!(Work::default().traffic(), 0.0);
+        assert_eq!((work.traffic(), work.distinct_traffic()), (2.0, 1.0));
+        assert_eq!((Work::default().traffic(), Work::default().distinct_traffic()), (0.0, 0.0));
     }
 
     #[test]

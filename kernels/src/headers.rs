@@ -11,8 +11,8 @@
 //! lane in v5, and a whole bank in v4, whose words belong to any of the board's lanes.
 
 use crate::bank::bytes::Bytes;
-use crate::bank::layout::{Bank, Batch, EventBanks};
-use crate::bank::{board_of, is_ut, v4, v5};
+use crate::bank::layout::{Bank, Banks, Batch};
+use crate::bank::{is_ut, v4, v5};
 use crate::block::{Block, FULL_MASK, Global, Shared, SharedLayout, WARP_SIZE};
 use crate::detector::BankVersion;
 use crate::primitives::prefix_sum::block_exclusive;
@@ -119,7 +119,7 @@ impl<R> Headers<'_, R> {
     /// Looks at all banks of `event`; without one, the event is broken. All threads of the block call. Gives the number
     /// of UT banks that have items, decoded or not; a barrier must follow before anybody looks at them.
     #[inline(always)]
-    pub fn classify<B: Block>(&self, block: &B, event: Option<EventBanks>) -> u32
+    pub fn classify<B: Block>(&self, block: &B, event: Option<impl Banks<B>>) -> u32
     where
         R: Bytes<B>,
     {
@@ -129,44 +129,39 @@ impl<R> Headers<'_, R> {
             }
             return 0;
         };
-        let n_boards = self.strips_per_hybrid.len();
+        let (n_banks, n_boards) = (event.n_banks(), self.strips_per_hybrid.len());
         let first_broken = self.counters.first_broken;
         let mut chunk = 0;
         let mut ut_banks = 0;
         // `chunk` and everything else that the loop depends on is the same for all threads.
-        while chunk < event.n_banks {
+        while chunk < n_banks {
             let i = chunk + block.thread();
-            let bank = if i < event.n_banks {
-                self.batch.bank(block, self.raw, self.switches.layout, &event, i)
-            } else {
-                None
-            };
-            if i < event.n_banks && bank.is_none() {
+            let bank =
+                if i < n_banks { event.bank(block, self.batch, self.raw, self.switches.layout, i) } else { None };
+            if i < n_banks && bank.is_none() {
                 block.shared_atomic_min(first_broken, 0, i);
             }
             // Every bank of the chunk looked at before the first broken one is known.
             block.sync_threads();
-            let end = block.shared_load(first_broken, 0).min(event.n_banks);
+            let end = block.shared_load(first_broken, 0).min(n_banks);
             let bank = if i < end { bank } else { None };
             let is_ut_bank = bank.is_some_and(|bank| is_ut(bank.kind));
             let (before, in_chunk) = block_exclusive(block, self.counters.warp_totals, u32::from(is_ut_bank));
             let place = ut_banks + before;
+            let nearer = event.bring(block, bank.filter(|_| is_ut_bank && place < n_boards));
             let mut decoded = false;
-            if let Some(bank) = bank {
-                if !is_ut_bank {
-                    self.counters.report(block, Count::OtherTypes, 1);
-                } else if place >= n_boards {
-                    self.counters.report(block, Count::SurplusBanks, 1);
-                } else {
-                    decoded = self.note(block, place, &bank);
-                }
+            if let Some(bank) = nearer {
+                decoded = self.note(block, place, &bank);
+            } else if bank.is_some() {
+                let count = if is_ut_bank { Count::SurplusBanks } else { Count::OtherTypes };
+                self.counters.report(block, count, 1);
             }
             let decoded = block.ballot_sync(FULL_MASK, decoded);
             if block.lane_id() == 0 && decoded != 0 {
                 self.counters.report(block, Count::Banks, decoded.count_ones());
             }
             ut_banks = ut_banks.saturating_add(in_chunk);
-            if end < event.n_banks && end < chunk.saturating_add(block.threads()) {
+            if end < n_banks && end < chunk.saturating_add(block.threads()) {
                 if block.thread() == 0 {
                     self.counters.report(block, Count::BrokenEvent, 1);
                 }
@@ -221,7 +216,7 @@ impl<R> Headers<'_, R> {
         if bank.version.is_some_and(|version| version != self.switches.version.byte()) {
             return Err(Count::WrongVersion);
         }
-        let board = board_of(bank.source_id).unwrap_or(u32::MAX);
+        let board = bank.board;
         if board >= self.strips_per_hybrid.len() || block.load(self.strips_per_hybrid, board) == 0 {
             return Err(Count::UnknownBoard);
         }

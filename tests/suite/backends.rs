@@ -45,9 +45,9 @@ pub fn backends() -> Vec<Backend> {
         ("emulated, one launch", |tables, options| {
             emulated(tables, options, EmulatedConfig { pipeline: Pipeline::Fused, ..EmulatedConfig::default() })
         }),
-        // Nearly everything is read in place, and nothing is kept.
+        // Nearly everything is read in place, and little is kept: windows, and groups that are too large for one.
         ("emulated, one launch without room", |tables, options| {
-            let settings = ["fused.block_x=64", "fused.tile=0", "fused.stage=512", "fused.count_first=1"];
+            let settings = ["fused.block_x=64", "fused.tile=64", "fused.stage=512", "fused.count_first=1"];
             emulated(tables, options, fused(&settings))
         }),
     ];

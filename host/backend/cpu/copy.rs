@@ -105,11 +105,11 @@ impl Fast {
                 let to = stream.add(*starts.add(rank) as usize);
                 S::copy_lane::<STRIDE>(from, n, source.reversed != 0, mask, source.xor, to);
             }
-            stream.add(end as usize).write(END);
+            stream.add(end).copy_from_nonoverlapping(END.as_ptr(), END.len());
             // Behind the last lane with hits, as if there were another.
             scratch.listed[n_listed] = self.lanes.n_connected as u16;
-            starts.add(self.lanes.n_connected).write(end);
-            n_strips = end as usize;
+            starts.add(self.lanes.n_connected).write(end as u32);
+            n_strips = end;
         }
         if n_strips > MAX_STRIPS { Err(Unusual) } else { Ok(n_strips) }
     }
@@ -125,10 +125,10 @@ impl Fast {
         of_block: usize,
         n_listed: usize,
         ahead: Ahead<'_>,
-    ) -> u32 {
+    ) -> usize {
         let mask = self.strip_mask();
-        let mut end = 0u32;
-        // SAFETY: as there.
+        let mut end = 0;
+        // SAFETY: as there; `reversed` is 0 or 8, and there are 16 shuffles.
         unsafe {
             let counts = scratch.found[of_block].counts.as_ptr();
             let pointers = scratch.found[of_block].pointers.as_ptr();
@@ -141,10 +141,11 @@ impl Fast {
                 let n = *counts.add(rank);
                 let source = &*sources.add(rank);
                 let from = (*pointers.add(usize::from(source.pointer))).add(usize::from(source.place));
-                let shuffle = &HEAD_SHUFFLES[usize::from(n.min(4) + source.reversed) % HEAD_SHUFFLES.len()];
-                S::copy_head::<STRIDE>(from, shuffle, mask, source.xor, stream.add(end as usize));
-                starts.add(rank).write(end);
-                end += u32::from(n);
+                // Longer lanes come again, and whole.
+                let shuffle = HEAD_SHUFFLES.get_unchecked(usize::from(n & 7 | source.reversed));
+                S::copy_head::<STRIDE>(from, shuffle, mask, source.xor, stream.add(end));
+                starts.add(rank).write(end as u32);
+                end += usize::from(n);
             }
         }
         end

@@ -53,23 +53,31 @@
 //! A cluster's ΣADC is the prefix sum at its last strip less the prefix sum at the last strip of the cluster before.
 //! The sums of all strips are made in vectors, and only those at the ends of clusters are kept, packed by the
 //! instruction that does just that (`vpcompressd`). Nothing depends on how many strips a cluster has. The sums run over
-//! all events of a chunk, modulo 2³²; the differences are below 2^24 and exact.
+//! all events of a chunk, modulo 2³², and only their differences matter. ΣADC and Σ(ADC · strip) share a word: 12 and
+//! 20 bits hold them for all clusters that particles make. Whoever looks for those that do not fit (`cluster.rs`) never
+//! takes one for another.
 //!
 //! Clusters without charge and clusters above the maximum size, which are no hits, are taken out in a second pass, over
-//! clusters, that only events with such clusters need.
+//! clusters, that only events with such clusters need, and those with a cluster of more than 128 strips.
 //!
 //! Without clustering, and for v4 banks, stage 3 has nothing to do: the words of the stream are the hits.
 //!
 //! # Constants
 //!
-//! Ten constants turn a strip number into a hit. They lie in the order of the ranks, and 16 consecutive hits come from
-//! lanes that are close together: if their ranks are less than 32 apart, each constant of all 16 is two loads and a
-//! permutation. Else they are gathered.
+//! Ten constants turn a strip number into a hit. Four of them, the place of the strip and the `LHCbID`, belong to the
+//! lane. They lie in the order of the ranks, and 16 consecutive hits come from lanes that are close together: if their
+//! ranks are less than 32 apart, each constant of all 16 is two loads and a permutation; if less than 64, twice that.
+//! Else they are gathered. The other six belong to the *kind* of the sector, of which a detector has few: their tables
+//! are one window each, and the kind lies in bits of the `LHCbID` that the strip number fills. With tables for each lane
+//! all ten would not fit into the smallest cache. Where all sectors differ, every lane is a kind of its own.
+//!
+//! Vectors of hits are cut where the cache lines of the output are, not where the event begins: a store across two lines
+//! costs as much as two.
 //!
 //! # What is not done here
 //!
-//! An event with trouble (unknown boards, bad headers, unsorted lanes…), more than [`MAX_STRIPS`](super::scratch::MAX_STRIPS) strips, or two hits
-//! with equal keys takes the ordinary path, all of it.
+//! An event with trouble (unknown boards, bad headers, unsorted lanes…), more than [`MAX_STRIPS`](super::scratch::MAX_STRIPS) strips, a
+//! cluster too heavy for its sums, or two hits with equal keys takes the ordinary path, all of it.
 //!
 //! The stages are written once, over the trait [`Simd`](super::simd::Simd), and compiled for each level of vector
 //! instructions. Which one is used is decided when a decoder is made.

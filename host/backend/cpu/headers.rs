@@ -8,6 +8,7 @@ use super::fast::{Fast, Unusual};
 use super::lanes::BoardRanks;
 use super::ordinary::{HIT_BANKS, board_of};
 use super::scratch::{BLOCK, Lanes, READ_AHEAD, Scratch};
+use super::simd::{Simd, lane_ends_by_words};
 use crate::detector::{BankVersion, LANES_PER_BOARD};
 use crate::input::{BatchView, Layout};
 
@@ -27,8 +28,11 @@ fn row<T: bytemuck::AnyBitPattern>(words: &[u32], row: usize) -> Result<&[T], Un
 impl Fast {
     /// The stage: notes the lanes of events from `first` on. In Allen layout of this one; in MEP layout, where events
     /// lie side by side, of a block of events before `end`, board by board.
+    ///
+    /// # Safety
+    /// CPU as for [`Simd`].
     #[inline(always)]
-    pub fn find_lanes(&self, scratch: &mut Scratch, batch: BatchView<'_>, first: usize, end: usize) {
+    pub unsafe fn find_lanes<S: Simd>(&self, scratch: &mut Scratch, batch: BatchView<'_>, first: usize, end: usize) {
         let n_events = match batch.layout {
             Layout::Allen => 1,
             Layout::Mep => (end - first).min(BLOCK),
@@ -40,9 +44,11 @@ impl Fast {
             lanes.begin(n_ranks + 1, self.lanes.n_pointers());
         }
         match batch.layout {
-            Layout::Allen => found[0].n_banks = self.find_allen(&mut found[0], batch, first).ok(),
+            // SAFETY: the caller's.
+            Layout::Allen => found[0].n_banks = unsafe { self.find_allen::<S>(&mut found[0], batch, first).ok() },
             // Where the tables are too short, no event is found to be usual.
-            Layout::Mep => self.find_mep(found, batch, first).unwrap_or_default(),
+            // SAFETY: the caller's.
+            Layout::Mep => unsafe { self.find_mep::<S>(found, batch, first).unwrap_or_default() },
         }
         for lanes in found {
             // Hits of lanes that nothing is connected to; the last count is of v4 channels beyond the lanes.
@@ -52,8 +58,15 @@ impl Fast {
         }
     }
 
+    /// # Safety
+    /// CPU as for [`Simd`].
     #[inline(always)]
-    fn find_allen(&self, lanes: &mut Lanes, batch: BatchView<'_>, event: usize) -> Result<usize, Unusual> {
+    unsafe fn find_allen<S: Simd>(
+        &self,
+        lanes: &mut Lanes,
+        batch: BatchView<'_>,
+        event: usize,
+    ) -> Result<usize, Unusual> {
         let begin = *batch.offsets.get(event).ok_or(Unusual)? as usize;
         let block = batch.raw.get(begin..).ok_or(Unusual)?;
         let (n_banks, block) = block.split_first_chunk::<4>().ok_or(Unusual)?;
@@ -94,15 +107,18 @@ impl Fast {
                 return Err(Unusual);
             }
             // SAFETY: `size` bytes of payload are there.
-            unsafe { self.take_bank(lanes, board, ranks, payload, size, raw_end)? };
+            unsafe { self.take_bank::<S>(lanes, board, ranks, payload, size, raw_end)? };
         }
         Ok(n_banks)
     }
 
     /// All fragments of a board are read before those of the next, since they lie together: the fragments of one event
     /// lie on as many pages as there are boards.
+    ///
+    /// # Safety
+    /// CPU as for [`Simd`].
     #[inline(always)]
-    fn find_mep(&self, found: &mut [Lanes], batch: BatchView<'_>, first: usize) -> Result<(), Unusual> {
+    unsafe fn find_mep<S: Simd>(&self, found: &mut [Lanes], batch: BatchView<'_>, first: usize) -> Result<(), Unusual> {
         let n_events = found.len();
         let n_banks = *batch.offsets.first().ok_or(Unusual)? as usize;
         if n_banks > self.lanes.n_boards() {
@@ -139,8 +155,9 @@ impl Fast {
                     continue;
                 }
                 // SAFETY: `size` bytes of payload are there, as just checked.
-                bad[i] |=
-                    unsafe { self.take_bank(lanes, board, ranks, raw.as_ptr().add(begin), size, raw_end).is_err() };
+                bad[i] |= unsafe {
+                    self.take_bank::<S>(lanes, board, ranks, raw.as_ptr().add(begin), size, raw_end).is_err()
+                };
             }
         }
         for (lanes, bad) in found.iter_mut().zip(bad) {
@@ -167,9 +184,10 @@ impl Fast {
     ///
     /// # Safety
     /// - `size` bytes are at `payload`, as many as the smallest has;
-    /// - all up to `raw_end` can be read.
+    /// - all up to `raw_end` can be read;
+    /// - CPU as for [`Simd`].
     #[inline(always)]
-    unsafe fn take_bank(
+    unsafe fn take_bank<S: Simd>(
         &self,
         lanes: &mut Lanes,
         board: usize,
@@ -190,7 +208,7 @@ impl Fast {
         unsafe {
             match self.lanes.version {
                 BankVersion::V5 => take_v5(lanes, board, ranks, payload, size),
-                BankVersion::V4 => take_v4(lanes, board, ranks, payload, size),
+                BankVersion::V4 => take_v4::<S>(lanes, board, ranks, payload, size),
             }
         }
     }
@@ -230,10 +248,11 @@ unsafe fn take_v5(
 }
 
 /// # Safety
-/// - `size` bytes are at `payload`, 4 at least;
-/// - `lanes` has a pointer for each of the board's slots, and a count for each of the ranks.
+/// - `size` bytes are at `payload`, 4 at least, and READ_AHEAD more can be read;
+/// - `lanes` has a pointer for each of the board's slots, and a count for each of the ranks;
+/// - CPU as for [`Simd`].
 #[inline(always)]
-unsafe fn take_v4(
+unsafe fn take_v4<S: Simd>(
     lanes: &mut Lanes,
     board: usize,
     ranks: &BoardRanks,
@@ -249,22 +268,11 @@ unsafe fn take_v4(
             return Err(Unusual);
         }
         let words = payload.add(4);
-        // The lanes' counts, a byte each.
-        let mut counts = 0u64;
-        let mut before = 0;
-        let mut unsorted = false;
-        for i in 0..n_words {
-            // Eight times the lane.
-            let lane = u16::from_le_bytes(words.add(2 * i).cast::<[u8; 2]>().read()) >> 8 & 0x38;
-            unsorted |= lane < before;
-            before = lane;
-            counts += 1 << lane;
-        }
-        if unsorted {
-            return Err(Unusual);
-        }
         // Byte i: clusters of lanes 0 to i.
-        let ends = counts.wrapping_mul(0x0101_0101_0101_0101);
+        let ends = if n_words <= 32 { S::lane_ends(words, n_words) } else { lane_ends_by_words(words, n_words) };
+        let ends = ends.ok_or(Unusual)?;
+        // They do not fall: no byte borrows from the next.
+        let counts = ends - (ends << 8);
         for lane in 0..LANES_PER_BOARD {
             let count = (counts >> (8 * lane)) as u8;
             let end = (ends >> (8 * lane)) as u8;

@@ -20,7 +20,14 @@ pub const REVERSED: u32 = 1 << 31;
 /// Bit of [`LaneOrder::id`] that says that the sector is flipped.
 pub const FLIPPED: u32 = 1 << 30;
 
-/// Words after the last rank of each table: a window or a vector may begin at the last rank.
+/// Kinds that [`LaneOrder::id`] can name. Real detectors have 9: sectors of a kind have the same pitch, length, stereo
+/// angle and sense.
+const MAX_KINDS: usize = 16;
+
+/// Bits of [`LaneOrder::id`] for the kind of the sector.
+pub const KIND_MASK: u32 = MAX_KINDS as u32 - 1;
+
+/// Words after the last rank of each table: two windows of any level may begin at the last rank.
 const PADDING: usize = 64;
 
 /// A lane as the copying sees it.
@@ -60,8 +67,12 @@ pub struct LaneOrder {
     pub sources: Vec<LaneSource>,
     /// By group, and one after the last: its first rank.
     pub first_ranks: Vec<u16>,
-    /// By rank: the `LHCbID` of strip 0, with [`REVERSED`] and [`FLIPPED`].
+    /// By rank: the `LHCbID` of strip 0, with [`REVERSED`] and [`FLIPPED`], and with few kinds, the kind in
+    /// [`KIND_MASK`].
     pub id: Vec<u32>,
+    /// Whether the sectors are of so few kinds that `id` has room for theirs, and tables by kind are short enough for
+    /// one window of any level. Else every rank is a kind of its own: a table by kind is one by rank.
+    pub few_kinds: bool,
     /// By rank: v4: 1 - the sector's first strip.
     pub first: Vec<f32>,
     /// By rank, as in [`SectorConstants`].
@@ -70,17 +81,17 @@ pub struct LaneOrder {
     pub p0_y: Vec<f32>,
     /// By rank.
     pub p0_z: Vec<f32>,
-    /// By rank.
+    /// By kind.
     pub dp0di_x: Vec<f32>,
-    /// By rank.
+    /// By kind.
     pub dp0di_y: Vec<f32>,
-    /// By rank.
+    /// By kind.
     pub dp0di_z: Vec<f32>,
-    /// By rank.
+    /// By kind.
     pub dy: Vec<f32>,
-    /// By rank.
+    /// By kind.
     pub dx_dy: Vec<f32>,
-    /// By rank.
+    /// By kind.
     pub weight: Vec<f32>,
 }
 
@@ -139,11 +150,21 @@ impl LaneOrder {
         let first_ranks = (0..=tables.n_groups)
             .map(|group| groups.partition_point(|&of_rank| usize::from(of_rank) < group) as u16)
             .collect();
-        let column = |value: fn(&SectorConstants) -> f32| {
-            let mut column: Vec<f32> = connected.iter().map(|&slot| value(sector_of(&tables.slots[slot]))).collect();
+        let sectors: Vec<_> = connected.iter().map(|&slot| sector_of(&tables.slots[slot])).collect();
+        let column = |sectors: &[&SectorConstants], value: fn(&SectorConstants) -> f32| {
+            let mut column: Vec<f32> = sectors.iter().map(|sector| value(sector)).collect();
             column.resize(order.len() + PADDING, 0.0);
             column
         };
+        let by_rank = |value| column(&sectors, value);
+        let (of_rank, kinds) = kinds(&sectors);
+        let few_kinds = kinds.len() <= MAX_KINDS && id.iter().all(|id| id & KIND_MASK == 0);
+        if few_kinds {
+            for (id, kind) in id.iter_mut().zip(of_rank) {
+                *id |= kind as u32;
+            }
+        }
+        let by_kind = |value| column(if few_kinds { &kinds } else { &sectors }, value);
         Self {
             version,
             boards,
@@ -151,16 +172,17 @@ impl LaneOrder {
             sources,
             first_ranks,
             id,
-            first: column(|sector| 1.0 - sector.first_strip as f32),
-            p0_x: column(|sector| sector.p0_x),
-            p0_y: column(|sector| sector.p0_y),
-            p0_z: column(|sector| sector.p0_z),
-            dp0di_x: column(|sector| sector.dp0di_x),
-            dp0di_y: column(|sector| sector.dp0di_y),
-            dp0di_z: column(|sector| sector.dp0di_z),
-            dy: column(|sector| sector.dy),
-            dx_dy: column(|sector| sector.dx_dy),
-            weight: column(|sector| sector.weight),
+            few_kinds,
+            first: by_rank(|sector| 1.0 - sector.first_strip as f32),
+            p0_x: by_rank(|sector| sector.p0_x),
+            p0_y: by_rank(|sector| sector.p0_y),
+            p0_z: by_rank(|sector| sector.p0_z),
+            dp0di_x: by_kind(|sector| sector.dp0di_x),
+            dp0di_y: by_kind(|sector| sector.dp0di_y),
+            dp0di_z: by_kind(|sector| sector.dp0di_z),
+            dy: by_kind(|sector| sector.dy),
+            dx_dy: by_kind(|sector| sector.dx_dy),
+            weight: by_kind(|sector| sector.weight),
         }
     }
 
@@ -186,6 +208,22 @@ impl LaneOrder {
     pub fn n_ranks(&self) -> usize {
         self.sources.len()
     }
+}
+
+/// The kind of each of `sectors`, and a sector of each kind: those of a kind agree in all that is not their place.
+fn kinds<'a>(sectors: &[&'a SectorConstants]) -> (Vec<usize>, Vec<&'a SectorConstants>) {
+    let mut kinds: Vec<&SectorConstants> = Vec::new();
+    let key = |sector: &SectorConstants| {
+        let SectorConstants { dp0di_x, dp0di_y, dp0di_z, dy, dx_dy, weight, .. } = sector;
+        [dp0di_x, dp0di_y, dp0di_z, dy, dx_dy, weight].map(|value| value.to_bits())
+    };
+    let of_sector = sectors.iter().map(|sector| {
+        kinds.iter().position(|kind| key(kind) == key(sector)).unwrap_or_else(|| {
+            kinds.push(sector);
+            kinds.len() - 1
+        })
+    });
+    (of_sector.collect(), kinds)
 }
 
 const fn is_flipped(version: BankVersion, sector: &SectorConstants) -> bool {

@@ -1,8 +1,12 @@
 //! Stage 4: makes hits of the clusters, and sorts where the order of the lanes is not that of the hits.
 
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use super::cluster::{MAX_WEIGHT, WEIGHT_SHIFT};
 use super::fast::{Fast, Kind, Unusual};
 use super::hits::EventHits;
-use super::lanes::{FLIPPED, RANK_SHIFT, REVERSED};
+use super::lanes::{FLIPPED, KIND_MASK, RANK_SHIFT, REVERSED};
 use super::scratch::{Clusters, Scratch};
 use super::simd::Simd;
 
@@ -13,7 +17,7 @@ impl Fast {
     /// The stage: from the clusters `first` and following of the chunk to the hits of one event.
     ///
     /// # Errors
-    /// When two hits have equal keys; some of the hits are written then.
+    /// When two hits have equal keys, or a cluster is too heavy for packed sums; some of the hits are written then.
     ///
     /// # Safety
     /// The CPU has the instructions of `S`.
@@ -25,85 +29,109 @@ impl Fast {
         ends: &[u32],
         hits: &mut EventHits<'_>,
     ) -> Result<(), Unusual> {
-        // SAFETY: the caller's.
+        if hits.id.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the caller's; there are hits.
         unsafe {
-            match self.kind {
-                Kind::Clusters => self.make::<S, 0>(scratch, first, hits),
-                Kind::Strips => self.make::<S, 1>(scratch, first, hits),
-                Kind::Quarters => self.make::<S, 2>(scratch, first, hits),
-            }
+            match (self.kind, self.lanes.few_kinds) {
+                (Kind::Clusters, true) => self.make::<S, 0, true>(scratch, first, hits),
+                (Kind::Clusters, false) => self.make::<S, 0, false>(scratch, first, hits),
+                (Kind::Strips, true) => self.make::<S, 1, true>(scratch, first, hits),
+                (Kind::Strips, false) => self.make::<S, 1, false>(scratch, first, hits),
+                (Kind::Quarters, true) => self.make::<S, 2, true>(scratch, first, hits),
+                (Kind::Quarters, false) => self.make::<S, 2, false>(scratch, first, hits),
+            }?;
         }
         Self::repair::<S>(scratch, ends, hits)
     }
 
     #[inline(always)]
-    unsafe fn make<S: Simd, const KIND: u8>(&self, scratch: &mut Scratch, first: usize, hits: &mut EventHits<'_>) {
-        let n_hits = hits.id.len();
+    unsafe fn make<S: Simd, const KIND: u8, const FEW: bool>(
+        &self,
+        scratch: &mut Scratch,
+        first: usize,
+        hits: &mut EventHits<'_>,
+    ) -> Result<(), Unusual> {
+        let lead = lead::<S>(hits);
+        let end = lead + hits.id.len();
         // SAFETY:
-        // - the clusters `first` and following are there, as many as the event has hits, and a vector more of slack;
-        // - there is a word of inversions for each vector of the most strips that an event can have;
-        // - all lanes of a full vector hold clusters, whose ranks ascend: with a span below WINDOW they fit into one;
+        // - the clusters `first` and following are there, as many as the event has hits, which has some, and a vector
+        //   more before and behind;
+        // - there is a word of inversions for each vector of the most strips that an event can have, and one more;
+        // - ranks ascend: with a span below WINDOW all of them fit into one;
         // - the CPU has the instructions: the caller's.
         unsafe {
+            let inversions = scratch.inversions.as_mut_ptr();
             let mut x_before = S::splat_f(f32::NEG_INFINITY);
+            let mut heavy = 0;
             let mut i = 0;
-            while i < n_hits {
-                let n = (n_hits - i).min(S::LANES);
-                let last = scratch.clusters.last.as_ptr().add(first + i);
-                let first_rank = *last >> RANK_SHIFT;
-                let span = (*last.add(n - 1) >> RANK_SHIFT) - first_rank;
-                let inverted;
-                (x_before, inverted) = if n == S::LANES && span < S::WINDOW {
-                    self.vector_of_hits::<S, KIND, true>(&scratch.clusters, first, i, n, x_before, hits)
+            while i < end {
+                // Only the first and the last vector are not full.
+                let live = lead.saturating_sub(i)..(end - i).min(S::LANES);
+                let place = Place { cluster: first + i - lead, hit: i.wrapping_sub(lead), live: live.clone() };
+                let last = scratch.clusters.last.as_ptr().add(place.cluster);
+                let span = (*last.add(live.end - 1) >> RANK_SHIFT) - (*last.add(live.start) >> RANK_SHIFT);
+                let (inverted, too_heavy);
+                (x_before, inverted, too_heavy) = if live.len() < S::LANES || span >= 2 * S::WINDOW {
+                    self.vector_of_hits::<S, KIND, FEW, ANYWHERE>(&scratch.clusters, &place, x_before, hits)
+                } else if span >= S::WINDOW {
+                    self.vector_of_hits::<S, KIND, FEW, TWO_WINDOWS>(&scratch.clusters, &place, x_before, hits)
                 } else {
-                    self.vector_of_hits::<S, KIND, false>(&scratch.clusters, first, i, n, x_before, hits)
+                    self.vector_of_hits::<S, KIND, FEW, WINDOW>(&scratch.clusters, &place, x_before, hits)
                 };
-                scratch.inversions.as_mut_ptr().add(i / S::LANES).write(inverted);
+                inversions.add(i / S::LANES).write(inverted);
+                heavy |= too_heavy;
                 i += S::LANES;
             }
+            if heavy == 0 { Ok(()) } else { Err(Unusual) }
         }
     }
 
-    /// Makes hits `i` to `i + n` of the event. Gives their x, and a bit for each that is not above the x before it.
+    /// Makes a vector of hits. Gives their x, a bit for each that is not above the x before it, and one for each of a
+    /// cluster that packed sums are not exact for.
     ///
     /// # Safety
-    /// - cluster `first + i` and a vector from there on can be read, and `n` of them, at least one, are the event's;
-    /// - the event has `i + n` hits or more; with `WINDOW`, `n` is a whole vector and its ranks fit into a window;
+    /// - a vector of clusters can be read at the place, and the hits of the live lanes, one at least, are the event's;
+    /// - unless `REACH` is `ANYWHERE`, all lanes are live and their ranks fit into so many windows;
+    /// - `FEW` says whether the sectors are of few kinds;
     /// - CPU as for [`Simd`].
     #[inline(always)]
-    unsafe fn vector_of_hits<S: Simd, const KIND: u8, const WINDOW: bool>(
+    unsafe fn vector_of_hits<S: Simd, const KIND: u8, const FEW: bool, const REACH: u8>(
         &self,
         clusters: &Clusters,
-        first: usize,
-        i: usize,
-        n: usize,
+        place: &Place,
         x_before: S::F,
         hits: &mut EventHits<'_>,
-    ) -> (S::F, u32) {
+    ) -> (S::F, u32, u32) {
         // SAFETY:
         // - reads and writes: the caller's;
         // - lookups: ranks are those of connected lanes, or cut to the last of them;
         // - conversions: Σpos is at most 31·511·254 and ΣADC 31·254, both below 2^24.
         unsafe {
             let lanes = &self.lanes;
-            let all = ((1u64 << n) - 1) as u32;
+            let live = (((1u64 << place.live.end) - 1) as u32) >> place.live.start << place.live.start;
             let last_rank = S::splat(lanes.n_connected as u32 - 1);
-            let last = S::load(clusters.last.as_ptr().add(first + i));
+            let last = S::load(clusters.last.as_ptr().add(place.cluster));
             let ranks = S::shr::<RANK_SHIFT>(last);
-            let first_rank = (*clusters.last.as_ptr().add(first + i) >> RANK_SHIFT) as usize;
-            let here = Lookup::<S, WINDOW> {
-                first: first_rank,
-                // Behind the last hit there may be anything.
-                index: if WINDOW { S::sub(ranks, S::splat(first_rank as u32)) } else { S::min(ranks, last_rank) },
+            let first_rank = *clusters.last.as_ptr().add(place.cluster) >> RANK_SHIFT;
+            let mut here = Lookup::<S, FEW, REACH> {
+                first: first_rank as usize,
+                // Beside the event's hits there may be anything.
+                index: if REACH == ANYWHERE { S::min(ranks, last_rank) } else { S::sub(ranks, S::splat(first_rank)) },
+                kind: last_rank,
             };
             let id = here.words(&lanes.id);
+            here.kind = S::and(id, S::splat(KIND_MASK));
             let reversed = S::spread_sign(id);
+            let mut heavy = 0;
             let (coordinate, strip) = match KIND {
                 0 => {
-                    let weights = clusters.weight.as_ptr().add(first + i);
-                    let positions = clusters.position.as_ptr().add(first + i);
-                    let weight = S::sub(S::load(weights.add(1)), S::load(weights));
-                    let position = S::sub(S::load(positions.add(1)), S::load(positions));
+                    let sums = clusters.sum.as_ptr().add(place.cluster);
+                    let sum = S::sub(S::load(sums.add(1)), S::load(sums));
+                    let weight = S::shr::<WEIGHT_SHIFT>(sum);
+                    let position = S::and(sum, S::splat((1 << WEIGHT_SHIFT) - 1));
+                    heavy = !S::le(weight, S::splat(MAX_WEIGHT)) & live;
                     // Strips of a lane that is read backwards count from the other end: 511 W - Σpos.
                     let whole = S::and(S::sub(S::shl::<9>(weight), weight), reversed);
                     let position = S::add(S::sub(S::xor(position, reversed), reversed), whole);
@@ -131,42 +159,40 @@ impl Fast {
                 let origin = S::splat_f(self.options.flip.origin());
                 S::select_by_sign(S::shl::<1>(id), S::sub_f(origin, coordinate), coordinate)
             };
-            let id = S::add(S::and(id, S::splat(!(REVERSED | FLIPPED))), strip);
+            let id = S::add(S::and(id, S::splat(!(REVERSED | FLIPPED | if FEW { KIND_MASK } else { 0 }))), strip);
             let x = here.line(&lanes.p0_x, n_strips, &lanes.dp0di_x);
             let y_begin = here.line(&lanes.p0_y, n_strips, &lanes.dp0di_y);
-            let y_end = S::add_f(here.floats(&lanes.dy), y_begin);
+            let y_end = S::add_f(here.of_kind(&lanes.dy), y_begin);
             let z = here.line(&lanes.p0_z, n_strips, &lanes.dp0di_z);
-            Lookup::<S, WINDOW>::put(hits.y_begin, i, n, y_begin);
-            Lookup::<S, WINDOW>::put(hits.y_end, i, n, y_end);
-            Lookup::<S, WINDOW>::put(hits.z_at_y_eq0, i, n, z);
-            Lookup::<S, WINDOW>::put(hits.x_at_y_eq0, i, n, x);
-            Lookup::<S, WINDOW>::put(hits.dx_dy, i, n, here.floats(&lanes.dx_dy));
-            Lookup::<S, WINDOW>::put(hits.weight, i, n, here.floats(&lanes.weight));
-            Lookup::<S, WINDOW>::put_words(hits.id, i, n, id);
+            let to = Output::<S, REACH> { hit: place.hit, live, lanes: PhantomData };
+            to.floats(hits.y_begin, y_begin);
+            to.floats(hits.y_end, y_end);
+            to.floats(hits.z_at_y_eq0, z);
+            to.floats(hits.x_at_y_eq0, x);
+            to.floats(hits.dx_dy, here.of_kind(&lanes.dx_dy));
+            to.floats(hits.weight, here.of_kind(&lanes.weight));
+            to.words(hits.id, id);
             let before = S::from_bits(S::shift_in(S::bits(x_before), S::bits(x)));
-            (x, S::not_less(before, x) & all)
+            (x, S::not_less(before, x) & live, heavy)
         }
     }
 
     /// Sorts the groups in which the static order of the lanes is not the order of the hits.
     #[inline(always)]
     fn repair<S: Simd>(scratch: &mut Scratch, ends: &[u32], hits: &mut EventHits<'_>) -> Result<(), Unusual> {
-        let n_hits = hits.id.len();
-        let inversions = &mut scratch.inversions[..n_hits.div_ceil(S::LANES)];
+        let lead = lead::<S>(hits);
+        let inversions = &mut scratch.inversions[..(lead + hits.id.len()).div_ceil(S::LANES)];
         // Between groups x may fall.
-        if let Some(first) = inversions.first_mut() {
-            *first &= !1;
-        }
-        for &end in ends {
-            if let Some(bits) = inversions.get_mut(end as usize / S::LANES) {
-                *bits &= !(1 << (end as usize % S::LANES));
+        for end in std::iter::once(0).chain(ends.iter().map(|&end| end as usize)) {
+            if let Some(bits) = inversions.get_mut((lead + end) / S::LANES) {
+                *bits &= !(1 << ((lead + end) % S::LANES));
             }
         }
         let mut sorted_to = 0;
         for (vector, &inverted) in inversions.iter().enumerate() {
             let mut bits = inverted;
             while bits != 0 {
-                let place = vector * S::LANES + bits.trailing_zeros() as usize;
+                let place = vector * S::LANES + bits.trailing_zeros() as usize - lead;
                 bits &= bits - 1;
                 if place < sorted_to {
                     continue;
@@ -183,29 +209,58 @@ impl Fast {
     }
 }
 
+/// Lanes of the first vector before the event's first hit, so that no vector that is written lies across two cache
+/// lines.
+fn lead<S: Simd>(hits: &EventHits<'_>) -> usize {
+    hits.id.as_ptr().addr() / size_of::<u32>() % S::LANES
+}
+
+/// A vector of hits.
+struct Place {
+    /// The cluster of its first lane.
+    cluster: usize,
+    /// The place of its first lane among the hits of the event; before the first, modulo 2⁶⁴.
+    hit: usize,
+    /// The lanes that are hits of the event.
+    live: Range<usize>,
+}
+
+/// How far apart the ranks of a vector of hits may be: in a window, in two, or anywhere.
+const WINDOW: u8 = 1;
+const TWO_WINDOWS: u8 = 2;
+const ANYWHERE: u8 = 0;
+
 /// Looks up, for each hit of a vector, what belongs to its rank.
 ///
 /// Methods and not closures: a closure that is not inlined has not the level's instructions.
 #[derive(Clone, Copy)]
-struct Lookup<S: Simd, const WINDOW: bool> {
+struct Lookup<S: Simd, const FEW: bool, const REACH: u8> {
     /// Rank of the first hit.
     first: usize,
-    /// With `WINDOW`, the ranks counted from `first`; else the ranks.
+    /// The ranks counted from `first`; those themselves if they are `ANYWHERE`.
     index: S::U,
+    /// With `FEW` kinds, those.
+    kind: S::U,
 }
 
 #[expect(clippy::inline_always, reason = "see `Simd`")]
-impl<S: Simd, const WINDOW: bool> Lookup<S, WINDOW> {
+impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<S, FEW, REACH> {
     /// # Safety
     /// The table is one of [`LaneOrder`](super::lanes::LaneOrder); CPU as for [`Simd`].
     #[inline(always)]
     unsafe fn words(&self, table: &[u32]) -> S::U {
-        // SAFETY: tables have an entry for each rank, and a window of padding.
+        // SAFETY: tables have an entry for each rank, and two windows of padding.
         unsafe {
-            if WINDOW {
-                S::lookup_window(table.as_ptr().add(self.first), self.index)
-            } else {
-                S::lookup(table.as_ptr(), self.index)
+            let window = table.as_ptr().wrapping_add(self.first);
+            match REACH {
+                WINDOW => S::lookup_window(window, self.index),
+                TWO_WINDOWS => {
+                    let beyond = S::sub(self.index, S::splat(S::WINDOW));
+                    let low = S::from_bits(S::lookup_window(window, self.index));
+                    let high = S::from_bits(S::lookup_window(window.add(S::WINDOW as usize), beyond));
+                    S::bits(S::select_by_sign(beyond, low, high))
+                }
+                _ => S::lookup(table.as_ptr(), self.index),
             }
         }
     }
@@ -218,36 +273,57 @@ impl<S: Simd, const WINDOW: bool> Lookup<S, WINDOW> {
         unsafe { S::from_bits(self.words(bytemuck::cast_slice(table))) }
     }
 
-    /// `p0 + n * step`
+    /// # Safety
+    /// The table is one by kind; otherwise as [`words`](Self::words).
+    #[inline(always)]
+    unsafe fn of_kind(&self, table: &[f32]) -> S::F {
+        // SAFETY: few kinds fit into any window, which such a table has at least; without that, it is one by rank.
+        unsafe {
+            if FEW { S::from_bits(S::lookup_window(table.as_ptr().cast(), self.kind)) } else { self.floats(table) }
+        }
+    }
+
+    /// `p0 + n * step`, with a step by kind.
     ///
     /// # Safety
     /// As [`words`](Self::words).
     #[inline(always)]
     unsafe fn line(&self, p0: &[f32], n: S::F, step: &[f32]) -> S::F {
         // SAFETY: the caller's.
-        unsafe { S::add_f(self.floats(p0), S::mul_f(n, self.floats(step))) }
+        unsafe { S::add_f(self.floats(p0), S::mul_f(n, self.of_kind(step))) }
     }
+}
 
-    /// Writes the first `n` lanes to `to` from `at` on.
-    ///
+/// Where a vector of hits goes in each array.
+#[derive(Clone, Copy)]
+struct Output<S: Simd, const REACH: u8> {
+    /// As in [`Place`].
+    hit: usize,
+    /// The lanes that are written; unless they are `ANYWHERE`, all of them.
+    live: u32,
+    lanes: PhantomData<S>,
+}
+
+#[expect(clippy::inline_always, reason = "see `Simd`")]
+impl<S: Simd, const REACH: u8> Output<S, REACH> {
     /// # Safety
-    /// - `n` places are there; with `WINDOW`, `n` is all lanes;
+    /// - the places of the live lanes are in the array;
     /// - CPU as for [`Simd`].
     #[inline(always)]
-    unsafe fn put(to: &mut [f32], at: usize, n: usize, v: S::F) {
+    unsafe fn floats(self, to: &mut [f32], v: S::F) {
         // SAFETY: the caller's.
-        unsafe { Self::put_words(bytemuck::cast_slice_mut(to), at, n, S::bits(v)) }
+        unsafe { self.words(bytemuck::cast_slice_mut(to), S::bits(v)) }
     }
 
     /// # Safety
-    /// As [`put`](Self::put).
+    /// As [`floats`](Self::floats).
     #[inline(always)]
-    unsafe fn put_words(to: &mut [u32], at: usize, n: usize, v: S::U) {
+    unsafe fn words(self, to: &mut [u32], v: S::U) {
         // SAFETY: the caller's.
         unsafe {
-            let to = to.as_mut_ptr().add(at);
+            let to = to.as_mut_ptr().wrapping_add(self.hit);
             S::prefetch(to.wrapping_add(AHEAD).cast());
-            if WINDOW { S::store(to, v) } else { S::store_first(to, v, n) }
+            if REACH == ANYWHERE { S::store_some(to, v, self.live) } else { S::store(to, v) }
         }
     }
 }

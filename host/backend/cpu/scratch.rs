@@ -13,8 +13,16 @@ pub const MAX_RANKS: usize = (ut_kernels::detector::MAX_SLOTS + 1).next_multiple
 /// Words before the stream, so that a vector may begin before it: as many as the largest cluster has strips.
 pub const FRONT: usize = 256;
 
-/// The word behind the last strip, which follows none.
-pub const END: u32 = u32::MAX >> 1;
+/// The words behind the last strip: they ascend, and none follows the one before.
+pub const END: [u32; 2 * MAX_LANES] = {
+    let mut words = [0; 2 * MAX_LANES];
+    let mut i = 0;
+    while i < words.len() {
+        words[i] = (u32::MAX >> 1) - 64 * (words.len() - i) as u32;
+        i += 1;
+    }
+    words
+};
 
 /// Words after the last one that vectors may read and write.
 const SLACK: usize = 64;
@@ -32,8 +40,9 @@ const TAIL: usize = 1 << 13;
 /// Room for clusters of one chunk of events.
 const MAX_CLUSTERS: usize = 4 * MAX_STRIPS;
 
-/// Fewest words in a vector of any level.
+/// Fewest and most words in a vector of any level.
 const MIN_LANES: usize = 8;
+const MAX_LANES: usize = 16;
 
 /// Work space of a thread.
 #[derive(Debug)]
@@ -62,6 +71,9 @@ pub struct Scratch {
     pub inversions: Box<[u32]>,
     /// The last event had clusters without charge or above the maximum size.
     pub careful: bool,
+    /// Of such an event, word i + 1: Σ W up to and with cluster i; and Σ pos likewise.
+    pub weight: Box<[u32]>,
+    pub position: Box<[u32]>,
     /// Clusters of the chunk's events.
     pub clusters: Clusters,
 }
@@ -88,11 +100,9 @@ unsafe impl Send for Lanes {}
 pub struct Clusters {
     /// A stream word of each cluster: its rank matters, and for single strips all of it.
     pub last: Box<[u32]>,
-    /// Word i + 1: Σ W up to and with cluster i, modulo 2³².
-    pub weight: Box<[u32]>,
-    /// Word i + 1: Σ pos likewise.
-    pub position: Box<[u32]>,
-    /// How many clusters.
+    /// Word i + 1: Σ W and Σ pos up to and with cluster i, packed, modulo 2³².
+    pub sum: Box<[u32]>,
+    /// Where the next cluster goes. The first of a chunk has a vector of anything before it.
     pub len: usize,
 }
 
@@ -117,12 +127,13 @@ impl Scratch {
             stream,
             ends: zeros(MAX_STRIPS / MIN_LANES + 1),
             clusters_before: zeros(MAX_STRIPS / MIN_LANES + 1),
-            inversions: zeros(MAX_STRIPS / MIN_LANES + 1),
+            inversions: zeros(MAX_STRIPS / MIN_LANES + 2),
             careful: false,
+            weight: zeros(1 + MAX_STRIPS + SLACK),
+            position: zeros(1 + MAX_STRIPS + SLACK),
             clusters: Clusters {
-                last: zeros(MAX_CLUSTERS + SLACK),
-                weight: zeros(1 + MAX_CLUSTERS + SLACK),
-                position: zeros(1 + MAX_CLUSTERS + SLACK),
+                last: zeros(MAX_LANES + MAX_CLUSTERS + SLACK),
+                sum: zeros(MAX_LANES + 1 + MAX_CLUSTERS + SLACK),
                 len: 0,
             },
         }
@@ -136,28 +147,42 @@ impl Scratch {
     /// Begins a chunk of events.
     pub fn begin_chunk(&mut self) {
         let clusters = &mut self.clusters;
-        clusters.len = 0;
-        (clusters.weight[0], clusters.position[0]) = (0, 0);
+        clusters.len = MAX_LANES;
+        clusters.sum[MAX_LANES] = 0;
     }
 
     /// Whether the chunk has room for any event.
     pub fn has_room(&self) -> bool {
-        self.clusters.len <= MAX_CLUSTERS - MAX_STRIPS
+        self.clusters.len <= MAX_LANES + MAX_CLUSTERS - MAX_STRIPS
     }
 
     /// Bits of `ends` before bit `i` of them all: clusters that end before strip `i`.
+    ///
+    /// # Safety
+    /// Stage 3 has been through at least `i` strips.
     #[inline(always)]
-    pub fn ends_before<S: Simd>(&self, i: u32) -> u32 {
+    pub unsafe fn ends_before<S: Simd>(&self, i: u32) -> u32 {
         let (vector, lane) = (i as usize / S::LANES, i as usize % S::LANES);
-        self.clusters_before[vector] + (self.ends[vector] & ((1 << lane) - 1)).count_ones()
+        // SAFETY: it has written a word for each vector and one more.
+        unsafe {
+            self.clusters_before.get_unchecked(vector)
+                + (self.ends.get_unchecked(vector) & ((1 << lane) - 1)).count_ones()
+        }
     }
 
     /// Strips of the lanes before `rank`.
-    #[inline]
-    pub fn strips_before(&self, rank: u16) -> u32 {
+    ///
+    /// # Safety
+    /// Stage 2 has been through the event, and there is such a rank, or it is that after the last.
+    #[inline(always)]
+    pub unsafe fn strips_before(&self, rank: u16) -> u32 {
         let (word, bit) = (usize::from(rank) / 64, rank % 64);
-        let listed = self.listed_before[word] + (self.some[word] & ((1 << bit) - 1)).count_ones();
-        self.starts[usize::from(self.listed[listed as usize])]
+        // SAFETY: it has written a bit for each rank and an entry for each lane with hits, and one more each.
+        unsafe {
+            let before = (self.some.get_unchecked(word) & ((1 << bit) - 1)).count_ones();
+            let listed = (self.listed_before.get_unchecked(word) + before) as usize;
+            *self.starts.get_unchecked(usize::from(*self.listed.get_unchecked(listed)))
+        }
     }
 }
 

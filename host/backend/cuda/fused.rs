@@ -4,7 +4,7 @@
 
 use ut_kernels::block::Global;
 use ut_kernels::fused::tables::LaneTables;
-use ut_kernels::fused::{FusedOptions, FusedOutput, Room};
+use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room};
 use ut_kernels::switches::BatchLayout;
 
 use super::allen::Setup;
@@ -74,8 +74,10 @@ impl<D: Device> RanksOnDevice<D> {
     }
 }
 
-/// The buffers of a stream: the look-back states, and what a count launch before leaves.
+/// The buffers of a stream: the look-back states, what is gathered of the banks of a batch in MEP layout, and what a count
+/// launch before leaves.
 pub(super) struct FusedWork<D: Device> {
+    bank_words: Buffer<D>,
     look_back: Buffer<D>,
     counts: Buffer<D>,
     bases: Buffer<D>,
@@ -84,11 +86,18 @@ pub(super) struct FusedWork<D: Device> {
 
 impl<D: Device> FusedWork<D> {
     pub(super) const fn new() -> Self {
-        Self { look_back: Buffer::new(), counts: Buffer::new(), bases: Buffer::new(), tile_totals: Buffer::new() }
+        Self {
+            bank_words: Buffer::new(),
+            look_back: Buffer::new(),
+            counts: Buffer::new(),
+            bases: Buffer::new(),
+            tile_totals: Buffer::new(),
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        [&self.look_back, &self.counts, &self.bases, &self.tile_totals].map(Buffer::bytes).into_iter().sum()
+        let buffers = [&self.bank_words, &self.look_back, &self.counts, &self.bases, &self.tile_totals];
+        buffers.map(Buffer::bytes).into_iter().sum()
     }
 
     pub(super) fn reserve_events(&mut self, device: &mut D, plan: &Plan) -> Result<(), DecodeError> {
@@ -100,6 +109,11 @@ impl<D: Device> FusedWork<D> {
         self.counts.reserve(device, events * WORD)?;
         self.bases.reserve(device, (events + 1) * WORD)?;
         self.tile_totals.reserve(device, tiles(plan) * WORD)
+    }
+
+    /// Room for what is gathered of the batch's banks.
+    pub(super) fn reserve_banks(&mut self, device: &mut D, batch: &DeviceBatch) -> Result<(), DecodeError> {
+        self.bank_words.reserve(device, bank_words(batch) * WORD)
     }
 
     /// All launches, without waiting for any.
@@ -122,7 +136,8 @@ impl<D: Device> FusedWork<D> {
         };
         let unit = Unit::fused(setup.tables.host.version, layout);
         let events = plan.events as usize;
-        let (raw_batch, tables, room) = (batch.view(), ranks.view(), setup.params.fused_room());
+        let (batch_view, tables, room) = (batch.view(), ranks.view(), setup.params.fused_room());
+        let input = FusedInput { batch: batch_view, bank_words: self.bank_words.global(bank_words(batch)) };
         let of_room = |room| FusedOptions { cluster: setup.options, flip_origin: setup.flip_origin, room };
         let (options, counting) = (of_room(room), of_room(Room { tile: 0, ..room }));
 
@@ -132,12 +147,17 @@ impl<D: Device> FusedWork<D> {
             // SAFETY: the entry's arguments, as `ut_kernels::nvptx::entries` has them, on buffers of the plan's sizes.
             unsafe { device.launch(stream, unit, kernel, unit.name, shape, arguments) }
         };
+        if batch.layout == Layout::Mep {
+            let words = self.bank_words.global_mut::<u32>(bank_words(batch));
+            let arguments = [Argument::of(&batch_view), Argument::of(&plan.events), Argument::of(&words)];
+            launch(Kernel::GatherBanks, plan.shape(Kernel::GatherBanks), &arguments)?;
+        }
         let mut bases: Global<'_, u32> = self.bases.global(0);
         if plan.counts_first() {
             let kernel = Kernel::CountClusters;
             let counts = self.counts.global_mut::<u32>(events);
             let arguments =
-                [Argument::of(&counting), Argument::of(&raw_batch), Argument::of(&tables), Argument::of(&counts)];
+                [Argument::of(&counting), Argument::of(&input), Argument::of(&tables), Argument::of(&counts)];
             launch(kernel, plan.shape(kernel), &arguments)?;
             let (counts, sums) = (self.counts.global::<u32>(events), self.bases.global_mut::<u32>(events + 1));
             let totals = self.tile_totals.global_mut::<u32>(tiles(plan));
@@ -158,8 +178,16 @@ impl<D: Device> FusedWork<D> {
             look_back: self.look_back.global_mut(1 + events),
             bases,
         };
-        let arguments = [Argument::of(&options), Argument::of(&raw_batch), Argument::of(&tables), Argument::of(&to)];
+        let arguments = [Argument::of(&options), Argument::of(&input), Argument::of(&tables), Argument::of(&to)];
         launch(Kernel::Fused, plan.shape(Kernel::Fused), &arguments)
+    }
+}
+
+/// Words that are gathered of the banks of a batch: as many as there are offsets, whatever these say.
+const fn bank_words(batch: &DeviceBatch) -> usize {
+    match batch.layout {
+        Layout::Allen => 0,
+        Layout::Mep => batch.offsets.1,
     }
 }
 

@@ -73,7 +73,8 @@ impl Calls {
                 self.bytes.reserve(argument.size);
                 let to = self.bytes.as_mut_ptr().add(start);
                 std::ptr::copy_nonoverlapping(argument.pointer.cast::<u8>(), to, argument.size);
-                // Padding holds whatever it does: nothing may be concluded from its not being set.
+                // Padding holds whatever it does: nothing may be concluded from its not being set. Where it differs an
+                // argument counts as changed, which costs a call.
                 std::hint::black_box(to);
                 self.bytes.set_len(start + argument.size);
             }

@@ -255,6 +255,7 @@ impl<D: Device> BatchStream<D> {
         if let Some(plan) = &plan {
             // Two bytes a strip: enough for every batch that a reader makes.
             self.reserve(device, plan, batch.raw.1 / 2)?;
+            self.work.reserve_banks(device, &batch)?;
             let expected = (batch.raw.1 as f64 * self.hits_per_byte * (33.0 / 32.0)) as usize;
             job.copied = if want == Want::Hits { expected.min(self.output.stride()) } else { 0 };
             self.reserve_host(device, plan, job.copied)?;

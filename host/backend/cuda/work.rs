@@ -37,6 +37,14 @@ impl<D: Device> Work<D> {
         }
     }
 
+    pub(super) fn reserve_banks(&mut self, device: &mut D, batch: &DeviceBatch) -> Result<(), DecodeError> {
+        match self {
+            // It reads them where they are.
+            Self::Allen(_) => Ok(()),
+            Self::Fused(work) => work.reserve_banks(device, batch),
+        }
+    }
+
     pub(super) fn reserve_strips(&mut self, device: &mut D, strips: usize) -> Result<(), DecodeError> {
         match self {
             Self::Allen(work) => work.reserve_strips(device, strips),

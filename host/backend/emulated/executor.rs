@@ -147,6 +147,7 @@ impl Executor {
         books.shared_bytes = shared_bytes;
         books.oldest = self.next_serial;
         books.stats = LaunchStats { blocks: u64::from(grid), ..LaunchStats::default() };
+        books.touched.clear();
         books.violation = None;
 
         // Blocks in the order start, start + stride, …, for a stride that meets all of them.
@@ -196,7 +197,9 @@ impl Executor {
                 Turn::Waits => *in_vain = (self.books.borrow().writes == writes).then_some(writes),
             }
         }
-        Ok(self.books.get_mut().stats)
+        let Books { stats, touched, .. } = self.books.get_mut();
+        stats.distinct_sectors = touched.count();
+        Ok(*stats)
     }
 }
 

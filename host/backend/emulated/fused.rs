@@ -2,10 +2,11 @@
 
 use ut_kernels::block::Global;
 use ut_kernels::clustering::ClusterOptions;
-use ut_kernels::fused::{FusedOptions, FusedOutput, Room, count_clusters, fused, fused_shared_bytes};
+use ut_kernels::fused::gather::{GATHER_THREADS, gather_banks, gather_blocks, gather_shared_bytes};
+use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room, count_clusters, fused, fused_shared_bytes};
 use ut_kernels::hit::HitArrays;
 use ut_kernels::status;
-use ut_kernels::switches::Switches;
+use ut_kernels::switches::{BatchLayout, Switches};
 
 use super::decoder::{Launcher, device_batch, sized};
 use crate::backend::plan::too_many_hits;
@@ -17,6 +18,7 @@ use crate::input::BatchView;
 #[derive(Debug)]
 pub struct FusedWork {
     tables: RankTables,
+    bank_words: Vec<u32>,
     counts: Vec<u32>,
     bases: Vec<u32>,
     tile_totals: Vec<u32>,
@@ -28,6 +30,7 @@ impl FusedWork {
     pub const fn new(tables: RankTables) -> Self {
         Self {
             tables,
+            bank_words: Vec::new(),
             counts: Vec::new(),
             bases: Vec::new(),
             tile_totals: Vec::new(),
@@ -48,7 +51,7 @@ impl FusedWork {
         hits: &mut UtHitsMut<'_>,
         report: &mut [u32],
     ) -> Result<(), DecodeError> {
-        let Self { tables, counts, bases, tile_totals, look_back, status: status_word } = self;
+        let Self { tables, bank_words, counts, bases, tile_totals, look_back, status: status_word } = self;
         let tables = tables.view();
         let events = batch.n_events as u32;
         let device_batch = device_batch(batch);
@@ -67,13 +70,25 @@ impl FusedWork {
             tables.classes.as_ptr().addr(),
             tables.constants.as_ptr().addr(),
         ]);
+        match switches.layout {
+            BatchLayout::Allen => bank_words.clear(),
+            BatchLayout::Mep => {
+                sized(bank_words, batch.offsets.len())?;
+                let (grid, block) = (gather_blocks(events), (GATHER_THREADS, 1));
+                let view = launcher.executor.writable(bank_words);
+                launcher.launch("gather_banks", grid, block, gather_shared_bytes(), |block| {
+                    gather_banks(block, switches, &device_batch, events, view);
+                })?;
+            }
+        }
+        let input = FusedInput { batch: device_batch, bank_words: Global::from_slice(bank_words) };
         if params.fused_count_first() {
             let options = FusedOptions { cluster, flip_origin, room: Room { tile: 0, ..room } };
             sized(counts, batch.n_events)?;
             sized(bases, batch.n_events + 1)?;
             let view = launcher.executor.writable(counts);
             launcher.launch("count_clusters", events, block, shared(options.room), |block| {
-                count_clusters(block, switches, &options, &device_batch, &tables, view);
+                count_clusters(block, switches, &options, &input, &tables, view);
             })?;
             launcher.prefix_sum(counts, bases, tile_totals)?;
         } else {
@@ -101,7 +116,7 @@ impl FusedWork {
             bases: Global::from_slice(bases),
         };
         launcher.launch("fused", events, block, shared(room), |block| {
-            fused(block, switches, &options, &device_batch, &tables, &output);
+            fused(block, switches, &options, &input, &tables, &output);
         })?;
         if status_word[0] & status::HITS_OVERFLOW != 0 {
             return Err(too_many_hits(hits.offsets, tables.n_groups() as usize, hits.id.len()));

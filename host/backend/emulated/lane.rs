@@ -10,7 +10,7 @@ use corosensei::Yielder;
 use ut_kernels::block::{Block, Global, GlobalMut, Plain, Scalar, Shared};
 
 use super::shadow::{Shadow, Touch, Toucher};
-use super::stats::{Coalescer, LaunchStats};
+use super::stats::{Access, Coalescer, LaunchStats, Touched};
 use super::violation::{Fault, Violation, describe};
 
 /// Warp collectives.
@@ -155,6 +155,7 @@ impl BlockBooks {
 pub struct Books {
     pub block: BlockBooks,
     pub stats: LaunchStats,
+    pub touched: Touched,
     pub violation: Option<Violation>,
     /// Serial of the launch's first block.
     pub oldest: u32,
@@ -262,12 +263,13 @@ impl EmulatedBlock<'_> {
     fn count_global(&self, touch: Touch, location: &'static Location<'static>, base: usize, offset: u64, size: u64) {
         self.step(location);
         let mut books = self.state.books.borrow_mut();
-        let Books { stats, block: BlockBooks { coalescers, .. }, tables, .. } = &mut *books;
+        let Books { stats, touched, block: BlockBooks { coalescers, .. }, tables, .. } = &mut *books;
         stats.global_loads += u64::from(touch == Touch::Read);
         stats.global_stores += u64::from(touch == Touch::Write);
         stats.global_atomics += u64::from(touch == Touch::Atomic);
         let in_table = tables.contains(&base);
-        coalescers[(self.thread / 32) as usize].access(stats, self.thread % 32, location, base, offset, size, in_table);
+        let access = Access { touch, location, base, offset, size, in_table };
+        coalescers[(self.thread / 32) as usize].access(stats, touched, self.thread % 32, access);
     }
 
     fn touch_global<T: Plain>(

@@ -251,7 +251,7 @@ fn answer(state: &BlockState<'_>, warp: u32, order: &mut Order) -> bool {
         answered = true;
     }
     if answered || waiting == 0 {
-        books.block.coalescers[warp as usize].flush(&mut books.stats);
+        books.block.coalescers[warp as usize].flush(&mut books.stats, &mut books.touched);
     }
     drop(guard);
     if let Some((lane, location, fault)) = fault {
@@ -346,7 +346,7 @@ fn complete(lanes: &mut [Lane], request: &Request) -> Option<LaneFault> {
 /// is stuck.
 fn pass_barrier(state: &BlockState<'_>) -> Turn {
     let mut guard = state.books.borrow_mut();
-    let Books { block: books, stats, .. } = &mut *guard;
+    let Books { block: books, stats, touched, .. } = &mut *guard;
     if books.lanes.iter().all(|lane| lane.state == LaneState::Finished) {
         return Turn::Over;
     }
@@ -358,7 +358,7 @@ fn pass_barrier(state: &BlockState<'_>) -> Turn {
         books.epoch += 1;
         stats.barriers += 1;
         for coalescer in &mut books.coalescers {
-            coalescer.flush(stats);
+            coalescer.flush(stats, touched);
         }
         return Turn::Able;
     }

@@ -11,8 +11,9 @@
 use std::panic::Location;
 
 /// How an element is touched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Touch {
+    #[default]
     Read,
     Write,
     Atomic,

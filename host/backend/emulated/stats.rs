@@ -1,6 +1,9 @@
 //! What a launch cost, counted: for comparing variants of a kernel where there is no GPU.
 
+use std::collections::HashSet;
 use std::panic::Location;
+
+use super::shadow::Touch;
 
 /// Bytes of a memory sector, the unit in which a GPU moves global memory.
 const SECTOR: u64 = 32;
@@ -36,6 +39,9 @@ pub struct LaunchStats {
     pub global_sectors: u64,
     /// Those of them that are in tables which all events share (see `Executor::constant`).
     pub table_sectors: u64,
+    /// Different sectors that the launch reads, and different ones that it writes, without those tables: what would come
+    /// from and go to the device's memory if its caches kept each sector until its last use. Of several launches: the sum.
+    pub distinct_sectors: u64,
     /// Such steps of a warp.
     pub warp_steps: u64,
     /// Lanes that took part in them.
@@ -62,9 +68,54 @@ impl LaunchStats {
         self.global_atomics += other.global_atomics;
         self.global_sectors += other.global_sectors;
         self.table_sectors += other.table_sectors;
+        self.distinct_sectors += other.distinct_sectors;
         self.warp_steps += other.warp_steps;
         self.step_lanes += other.step_lanes;
     }
+}
+
+/// The sectors outside tables that a launch has touched so far.
+#[derive(Debug, Default)]
+pub struct Touched {
+    read: HashSet<u64>,
+    written: HashSet<u64>,
+}
+
+impl Touched {
+    pub fn clear(&mut self) {
+        self.read.clear();
+        self.written.clear();
+    }
+
+    /// How many: those that are read and written count twice.
+    pub fn count(&self) -> u64 {
+        (self.read.len() + self.written.len()) as u64
+    }
+
+    fn add(&mut self, sectors: impl IntoIterator<Item = u64>, touch: Touch) {
+        match touch {
+            Touch::Read => self.read.extend(sectors),
+            Touch::Write => self.written.extend(sectors),
+            Touch::Atomic => {
+                for sector in sectors {
+                    self.read.insert(sector);
+                    self.written.insert(sector);
+                }
+            }
+        }
+    }
+}
+
+/// An access to global memory: `size` bytes at byte `offset` of the memory at `base`.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    pub touch: Touch,
+    pub location: &'static Location<'static>,
+    pub base: usize,
+    pub offset: u64,
+    pub size: u64,
+    /// Whether it is in a table that all events share.
+    pub in_table: bool,
 }
 
 /// One instruction of a warp: who took part, and which sectors it touched.
@@ -74,6 +125,7 @@ struct Step {
     sectors: Vec<u64>,
     /// Whether they are in a table that all events share.
     in_table: bool,
+    touch: Touch,
 }
 
 /// One place in the source that accesses global memory.
@@ -94,19 +146,10 @@ pub struct Coalescer {
 }
 
 impl Coalescer {
-    #[expect(clippy::too_many_arguments, reason = "everything that an access is")]
-    /// Notes an access of `size` bytes at byte `offset` of the memory at `base`.
+    /// Notes an access of a lane.
     #[inline]
-    pub fn access(
-        &mut self,
-        stats: &mut LaunchStats,
-        lane: u32,
-        location: &'static Location<'static>,
-        base: usize,
-        offset: u64,
-        size: u64,
-        in_table: bool,
-    ) {
+    pub fn access(&mut self, stats: &mut LaunchStats, touched: &mut Touched, lane: u32, access: Access) {
+        let Access { touch, location, base, offset, size, in_table } = access;
         // Buffers on a device begin on a sector.
         let base = base as u64 / SECTOR * SECTOR;
         let (first, last) = ((base + offset) / SECTOR, (base + offset + size - 1) / SECTOR);
@@ -117,7 +160,11 @@ impl Coalescer {
             stats.warp_steps += 1;
             stats.step_lanes += 1;
             stats.global_sectors += last - first + 1;
-            stats.table_sectors += if in_table { last - first + 1 } else { 0 };
+            if in_table {
+                stats.table_sectors += last - first + 1;
+            } else {
+                touched.add(first..=last, touch);
+            }
             return;
         }
         if visit >= site.used {
@@ -128,7 +175,7 @@ impl Coalescer {
         }
         let step = &mut site.steps[visit];
         step.lanes |= 1 << lane;
-        step.in_table = in_table;
+        (step.in_table, step.touch) = (in_table, touch);
         for sector in first..=last {
             if step.sectors.last() != Some(&sector) && !step.sectors.contains(&sector) {
                 step.sectors.push(sector);
@@ -152,13 +199,17 @@ impl Coalescer {
     }
 
     /// The lanes of the warp are together: what they did before is counted.
-    pub fn flush(&mut self, stats: &mut LaunchStats) {
+    pub fn flush(&mut self, stats: &mut LaunchStats, touched: &mut Touched) {
         for site in &mut self.sites[..self.used] {
             for step in &mut site.steps[..site.used] {
                 stats.warp_steps += 1;
                 stats.step_lanes += u64::from(step.lanes.count_ones());
                 stats.global_sectors += step.sectors.len() as u64;
-                stats.table_sectors += if step.in_table { step.sectors.len() as u64 } else { 0 };
+                if step.in_table {
+                    stats.table_sectors += step.sectors.len() as u64;
+                } else {
+                    touched.add(step.sectors.iter().copied(), step.touch);
+                }
                 step.lanes = 0;
                 step.sectors.clear();
             }

@@ -11,6 +11,7 @@ pub use resources::{KernelUse, Resources, ResourcesError};
 use ut_kernels::cluster_and_predecode::cluster_and_predecode_shared_bytes;
 use ut_kernels::count_hits::count_hits_shared_bytes;
 use ut_kernels::detector::BankVersion;
+use ut_kernels::fused::gather::gather_shared_bytes;
 use ut_kernels::fused::{Room, fused_shared_bytes};
 use ut_kernels::prefix_sum::prefix_sum_shared_bytes;
 use ut_kernels::switches::BatchLayout;
@@ -75,7 +76,11 @@ impl Unit {
 
     /// The kernels that it has: of each variant, but for those with 8 size classes and with 32-bit sums.
     pub fn kernels(&self) -> &'static [Kernel] {
-        if Self::FUSED.contains(self) { &Kernel::FUSED } else { &Kernel::ALLEN }
+        match self.layout {
+            _ if !Self::FUSED.contains(self) => &Kernel::ALLEN,
+            BatchLayout::Allen => &Kernel::FUSED,
+            BatchLayout::Mep => &Kernel::FUSED_MEP,
+        }
     }
 
     /// The production module for a format and a layout.
@@ -115,6 +120,8 @@ pub enum Kernel {
     FindPermutation,
     /// Works out the hits.
     DecodeInOrder,
+    /// Gathers what the batch says of an event's banks (MEP layout).
+    GatherBanks,
     /// Counts the clusters of each event, where the one launch is to know where events begin.
     CountClusters,
     /// Everything.
@@ -122,11 +129,15 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// The kernels of the one-launch pipeline; without a launch that counts first, the last alone.
+    /// The kernels of the one-launch pipeline in Allen layout; without a launch that counts first, the last alone.
     pub const FUSED: [Self; 4] = [Self::CountClusters, Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused];
 
+    /// The same in MEP layout, where the banks are gathered first.
+    pub const FUSED_MEP: [Self; 5] =
+        [Self::GatherBanks, Self::CountClusters, Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused];
+
     /// All kernels.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::CountHits,
         Self::PrefixSumTiles,
         Self::PrefixSumOffsets,
@@ -134,6 +145,7 @@ impl Kernel {
         Self::CompressAndMakeKeys,
         Self::FindPermutation,
         Self::DecodeInOrder,
+        Self::GatherBanks,
         Self::CountClusters,
         Self::Fused,
     ];
@@ -159,6 +171,7 @@ impl Kernel {
             Self::CompressAndMakeKeys => "compress_and_make_keys",
             Self::FindPermutation => "find_permutation",
             Self::DecodeInOrder => "decode_in_order",
+            Self::GatherBanks => "gather_banks",
             Self::CountClusters => "count_clusters",
             Self::Fused => "fused",
         }
@@ -183,6 +196,7 @@ impl Kernel {
             Self::PrefixSumTiles | Self::PrefixSumOffsets => prefix_sum_shared_bytes(),
             Self::ClusterAndPredecode => cluster_and_predecode_shared_bytes(n_groups),
             Self::CompressAndMakeKeys | Self::FindPermutation | Self::DecodeInOrder => 0,
+            Self::GatherBanks => gather_shared_bytes(),
             // Counting keeps no cluster.
             Self::CountClusters => fused_shared_bytes(version, n_boards, n_groups, Room { tile: 0, ..room }),
             Self::Fused => fused_shared_bytes(version, n_boards, n_groups, room),

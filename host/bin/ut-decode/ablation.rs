@@ -26,7 +26,8 @@ const BEST_KNOWN: &str = "The published figures are of Allen's whole sequence tr
 RTX A5000,\nof which the UT decoding is a part: compare the order of the steps, not the sizes.";
 
 const TRAFFIC: &str =
-    "traffic: bytes of the sectors but for those of tables that all events share, over the bytes in and out";
+    "traffic: bytes of the sectors but for those of tables that all events share, over the bytes in and out
+distinct: the same, each sector counted once a launch, as if caches kept it until its last use";
 
 /// Climb the ladder of optimisations of Allen merge request !1663, each on top of the one before.
 ///
@@ -156,7 +157,7 @@ fn work_table(rungs: &[Rung]) -> String {
     for (_, short) in COLUMNS {
         head.extend([short.to_owned(), String::new()]);
     }
-    head.extend(["lanes/atomic", "lanes/coll.", "idle", "traffic"].map(str::to_owned));
+    head.extend(["lanes/atomic", "lanes/coll.", "idle", "traffic", "distinct"].map(str::to_owned));
     let mut rows = vec![head];
     for rung in rungs {
         let Some(work) = &rung.work else { continue };
@@ -171,6 +172,7 @@ fn work_table(rungs: &[Rung]) -> String {
         row.push(format!("{:.1}", work.lanes_per_collective));
         row.push(format!("{:.0} %", 100.0 * work.idle_share));
         row.push(format!("{:.2}", work.traffic));
+        row.push(format!("{:.2}", work.distinct_traffic));
         rows.push(row);
     }
     table(&rows)

@@ -4,8 +4,9 @@
 //! `None`: the batch contradicts itself, and the event ends before this bank. Offsets are bytes from the start of `raw`,
 //! which is shorter than 4 GiB: a sum that does not fit u32 lies beyond it.
 
+use super::board_of;
 use super::bytes::Bytes;
-use crate::block::{Block, Global};
+use crate::block::{Block, FULL_MASK, Global, Plain, Shared};
 use crate::switches::BatchLayout;
 
 /// A batch in memory.
@@ -36,6 +37,130 @@ pub struct EventBanks {
     table: u32,
 }
 
+/// Where the sizes, types and versions of an event (Allen layout) or a bank (MEP) begin; [`NOWHERE`] where the batch does
+/// not say.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows {
+    sizes: u32,
+    types: u32,
+    versions: u32,
+}
+
+impl Rows {
+    /// Those of lane `lane`. All lanes of the warp call.
+    #[inline(always)]
+    pub fn of_lane<B: Block>(self, block: &B, lane: u32) -> Self {
+        Self {
+            sizes: block.shuffle_idx_sync(FULL_MASK, self.sizes, lane),
+            types: block.shuffle_idx_sync(FULL_MASK, self.types, lane),
+            versions: block.shuffle_idx_sync(FULL_MASK, self.versions, lane),
+        }
+    }
+}
+
+/// No place: no view has an element of this number.
+const NOWHERE: u32 = u32::MAX;
+
+/// An event whose banks one thread has found for all of its block, so that each word that leads there is read once.
+#[derive(Clone, Copy, Debug)]
+pub struct FoundEvent {
+    /// Its banks.
+    pub banks: EventBanks,
+    /// Allen.
+    rows: Rows,
+    /// As [`Batch::extent`].
+    pub extent: (u32, u32),
+}
+
+impl FoundEvent {
+    /// Words in which it is told.
+    pub const WORDS: u32 = 8;
+
+    /// Finds event `event` and tells the block. One thread of the block calls; a barrier must follow.
+    #[inline(always)]
+    pub fn find<B: Block>(block: &B, batch: &Batch<'_>, layout: BatchLayout, event: u32, words: Shared<u32>) {
+        let Some(banks) = batch.event(block, layout, event) else {
+            // No event has as many banks.
+            block.shared_store(words, 1, NOWHERE);
+            return;
+        };
+        block.shared_store(words, 0, event);
+        block.shared_store(words, 1, banks.n_banks);
+        block.shared_store(words, 2, banks.table);
+        if matches!(layout, BatchLayout::Allen) {
+            let row = |words: Global<'_, u32>| load_if_there(block, words, Some(event)).unwrap_or(NOWHERE);
+            block.shared_store(words, 3, row(batch.sizes));
+            block.shared_store(words, 4, row(batch.types));
+            block.shared_store(words, 5, if batch.has_versions == 0 { NOWHERE } else { row(batch.versions) });
+            let (begin, end) = batch.extent(block, &banks);
+            block.shared_store(words, 6, begin);
+            block.shared_store(words, 7, end);
+        }
+    }
+
+    /// What was told; `None` where the event's table of banks is not there.
+    #[inline(always)]
+    pub fn told<B: Block>(block: &B, layout: BatchLayout, words: Shared<u32>) -> Option<Self> {
+        let n_banks = block.shared_load(words, 1);
+        if n_banks == NOWHERE {
+            return None;
+        }
+        let banks = EventBanks { event: block.shared_load(words, 0), n_banks, table: block.shared_load(words, 2) };
+        let (sizes, types, versions) = (NOWHERE, NOWHERE, NOWHERE);
+        let (mut rows, mut extent) = (Rows { sizes, types, versions }, (0, 0));
+        if matches!(layout, BatchLayout::Allen) {
+            rows.sizes = block.shared_load(words, 3);
+            rows.types = block.shared_load(words, 4);
+            rows.versions = block.shared_load(words, 5);
+            extent = (block.shared_load(words, 6), block.shared_load(words, 7));
+        }
+        Some(Self { banks, rows, extent })
+    }
+}
+
+/// The banks of an event, as the kernels look at them.
+pub trait Banks<B: Block>: Copy {
+    /// Banks that the event says it has.
+    fn n_banks(self) -> u32;
+
+    /// Bank `bank` (below `n_banks`); `None` where the batch contradicts itself. `raw` has the bytes of the batch's `raw`.
+    fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: BatchLayout, bank: u32) -> Option<Bank>;
+
+    /// Brings the bytes of each lane's bank nearer, and says where they are then. All lanes of the warp call.
+    #[inline(always)]
+    fn bring(self, _block: &B, bank: Option<Bank>) -> Option<Bank> {
+        bank
+    }
+}
+
+impl<B: Block> Banks<B> for EventBanks {
+    #[inline(always)]
+    fn n_banks(self) -> u32 {
+        self.n_banks
+    }
+
+    #[inline(always)]
+    fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: BatchLayout, bank: u32) -> Option<Bank> {
+        batch.bank(block, raw, layout, &self, None, bank)
+    }
+}
+
+impl<B: Block> Banks<B> for FoundEvent {
+    #[inline(always)]
+    fn n_banks(self) -> u32 {
+        self.banks.n_banks
+    }
+
+    #[inline(always)]
+    fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: BatchLayout, bank: u32) -> Option<Bank> {
+        let rows = match layout {
+            BatchLayout::Allen => Some(self.rows),
+            BatchLayout::Mep => None,
+        };
+        batch.bank(block, raw, layout, &self.banks, rows, bank)
+    }
+}
+
 /// One bank whose payload is there.
 #[derive(Clone, Copy, Debug)]
 pub struct Bank {
@@ -43,8 +168,8 @@ pub struct Bank {
     pub kind: u8,
     /// Version byte; `None` where the batch carries none.
     pub version: Option<u8>,
-    /// Which board sent it.
-    pub source_id: u32,
+    /// The board that its sourceID names; `u32::MAX`: none.
+    pub board: u32,
     /// Byte offset of the payload in `raw`.
     pub payload: u32,
     /// Bytes of the payload, all within `raw`.
@@ -75,36 +200,62 @@ impl Batch<'_> {
         }
     }
 
-    /// From where to where in `raw` the banks of an event say that they lie, table included; an end beyond `raw` is
-    /// possible. `None` in MEP layout, where they lie apart.
+    /// From where to where in `raw` the banks of an event in Allen layout say that they lie, table included; an end beyond
+    /// `raw` is possible.
     #[inline(always)]
-    pub fn extent<B: Block>(&self, block: &B, layout: BatchLayout, banks: &EventBanks) -> Option<(u32, u32)> {
-        match layout {
-            BatchLayout::Mep => None,
-            BatchLayout::Allen => {
-                // The table is there: n_banks + 1 words from `table` on.
-                let end: u32 = block.load_bytes(self.raw, banks.table + 4 * banks.n_banks);
-                Some((banks.table - 4, (banks.table + 4 * (banks.n_banks + 1)).saturating_add(end)))
-            }
-        }
+    fn extent<B: Block>(&self, block: &B, banks: &EventBanks) -> (u32, u32) {
+        // The table is there: n_banks + 1 words from `table` on.
+        let end: u32 = block.load_bytes(self.raw, banks.table + 4 * banks.n_banks);
+        (banks.table - 4, (banks.table + 4 * (banks.n_banks + 1)).saturating_add(end))
     }
 
-    /// Bank `bank` (below `n_banks`) of an event; `None` where the batch contradicts itself. `raw` has the bytes of the
-    /// batch's `raw`.
+    /// The rows of bank `bank` of all events in MEP layout.
     #[inline(always)]
-    pub fn bank<B: Block>(
+    pub fn rows_of_bank<B: Block>(&self, block: &B, bank: Option<u32>) -> Rows {
+        let row = |words: Global<'_, u32>| load_if_there(block, words, bank).unwrap_or(NOWHERE);
+        let versions = if self.has_versions == 0 { NOWHERE } else { row(self.versions) };
+        Rows { sizes: row(self.sizes), types: row(self.types), versions }
+    }
+
+    /// Size, type and version in one column of rows; `None` where one is not there.
+    #[inline(always)]
+    pub fn entries<B: Block>(&self, block: &B, rows: Rows, column: u32) -> Option<(u16, u8, Option<u8>)> {
+        let size = load_if_there(block, self.sizes.as_u16(), rows.sizes.checked_add(column))?;
+        let kind = load_if_there(block, self.types.as_u8(), rows.types.checked_add(column))?;
+        let version = if self.has_versions == 0 {
+            None
+        } else {
+            Some(load_if_there(block, self.versions.as_u8(), rows.versions.checked_add(column))?)
+        };
+        Some((size, kind, version))
+    }
+
+    /// Number of a bank among those of all events in MEP layout, and the byte offset of its fragment; `None` where the
+    /// batch has none.
+    #[inline(always)]
+    pub fn fragment<B: Block>(&self, block: &B, banks: &EventBanks, bank: u32) -> Option<(u32, u32)> {
+        let number = banks.event.checked_mul(banks.n_banks)?.checked_add(bank)?;
+        let place = number.checked_add(banks.n_banks)?.checked_add(2);
+        Some((number, load_if_there(block, self.offsets, place)?))
+    }
+
+    /// As [`Banks::bank`]; `rows` are those of the event, if they are known.
+    #[inline(always)]
+    fn bank<B: Block>(
         &self,
         block: &B,
         raw: impl Bytes<B>,
         layout: BatchLayout,
         banks: &EventBanks,
+        rows: Option<Rows>,
         bank: u32,
     ) -> Option<Bank> {
         let (row, column) = match layout {
             BatchLayout::Allen => (banks.event, bank),
             BatchLayout::Mep => (bank, banks.event),
         };
-        let size = u32::from(entry(block, self.sizes, self.sizes.as_u16(), row, column)?);
+        let known = |of: fn(Rows) -> u32| rows.map(of);
+        let size = u32::from(entry(block, self.sizes, self.sizes.as_u16(), known(|rows| rows.sizes), row, column)?);
         let (source_id, payload) = match layout {
             BatchLayout::Allen => {
                 // The table is there: n_banks + 1 words from `table` on.
@@ -128,32 +279,38 @@ impl Batch<'_> {
                 (block.load(self.offsets, 2 + bank), payload)
             }
         };
-        let kind = entry(block, self.types, self.types.as_u8(), row, column)?;
+        let kind = entry(block, self.types, self.types.as_u8(), known(|rows| rows.types), row, column)?;
         let version = if self.has_versions == 0 {
             None
         } else {
-            Some(entry(block, self.versions, self.versions.as_u8(), row, column)?)
+            let first = known(|rows| rows.versions);
+            Some(entry(block, self.versions, self.versions.as_u8(), first, row, column)?)
         };
-        Some(Bank { kind, version, source_id, payload, size })
+        Some(Bank { kind, version, board: board_of(source_id).unwrap_or(u32::MAX), payload, size })
     }
 }
 
-/// Entry `column` of row `row`: word `row` of `words` is the row's place in `entries`, which is the same memory.
+/// Entry `column` of row `row`: word `row` of `words` is the row's place in `entries`, which is the same memory; `first`, if
+/// that is known.
 #[inline(always)]
-fn entry<B: Block, T: crate::block::Plain>(
+fn entry<B: Block, T: Plain>(
     block: &B,
     words: Global<'_, u32>,
     entries: Global<'_, T>,
+    first: Option<u32>,
     row: u32,
     column: u32,
 ) -> Option<T> {
-    let first = load_if_there(block, words, Some(row))?;
+    let first = match first {
+        Some(first) => first,
+        None => load_if_there(block, words, Some(row))?,
+    };
     load_if_there(block, entries, first.checked_add(column))
 }
 
 #[inline(always)]
 #[track_caller]
-fn load_if_there<B: Block, T: crate::block::Plain>(block: &B, view: Global<'_, T>, i: Option<u32>) -> Option<T> {
+fn load_if_there<B: Block, T: Plain>(block: &B, view: Global<'_, T>, i: Option<u32>) -> Option<T> {
     let i = i?;
     if i < view.len() { Some(block.load(view, i)) } else { None }
 }

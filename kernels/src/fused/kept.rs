@@ -1,13 +1,14 @@
-//! Events whose clusters are kept in shared memory: the rule.
+//! Hits of clusters that are in shared memory: the rule.
 //!
 //! The clusters come in whatever order the lanes are clustered in, each with the number that it has among those of its
-//! rank. When all are counted, rank and number say where each belongs; hits are then worked out place by place, so that
-//! neighbouring threads write neighbouring places.
+//! rank. When all are counted, rank and number say where each belongs. Those of an event that is clustered again are put
+//! there at once. Hits are then worked out place by place, so that neighbouring threads write neighbouring places.
 
 use super::lanes::{Found, Sink};
 use super::repair::is_before;
 use super::shared::FusedShared;
 use super::tables::{LaneTables, REVERSED};
+use super::windows::Window;
 use crate::block::{Block, FULL_MASK, Shared, WARP_SIZE};
 use crate::detector::BankVersion;
 use crate::hit::{HitArrays, Strip, ordered};
@@ -15,15 +16,15 @@ use crate::primitives::aggregated_atomics;
 
 /// A cluster as it is kept: eight bytes. Position 22 bits, weight 13, rank 15 and its flag, number 13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kept {
-    found: Found,
-    /// How many of the same rank were found before.
-    number: u32,
+pub(super) struct Kept {
+    pub found: Found,
+    /// How many of the same rank were found before; of no meaning in a window.
+    pub number: u32,
 }
 
 impl Kept {
     #[inline(always)]
-    const fn to_bits(self) -> u64 {
+    pub const fn to_bits(self) -> u64 {
         let low = self.found.position as u64 | (self.found.weight as u64) << 22;
         low | (self.found.rank as u64) << 35 | (self.number as u64) << 51
     }
@@ -48,6 +49,11 @@ impl<B: Block> Sink<B> for Keep {
     const REPORTS: bool = true;
 
     #[inline(always)]
+    fn wants(&self, _rank: u32) -> bool {
+        true
+    }
+
+    #[inline(always)]
     fn take(&self, block: &B, found: Option<Found>) {
         let mask = block.ballot_sync(FULL_MASK, found.is_some());
         if let Some(found) = found {
@@ -60,16 +66,21 @@ impl<B: Block> Sink<B> for Keep {
     }
 }
 
-/// The hits of an event, all of whose clusters are kept.
+/// The hits of an event or of a window of it, whose clusters are kept.
+#[derive(Clone, Copy)]
 pub(super) struct KeptHits<'a> {
     pub version: BankVersion,
     pub tables: &'a LaneTables<'a>,
     pub flip_origin: f32,
     pub shared: FusedShared,
     pub hits: &'a HitArrays<'a>,
-    /// Where they begin.
+    /// Where the event's hits begin.
     pub base: u32,
-    pub n_hits: u32,
+    pub window: Window,
+    /// Whether the clusters are in the static order, as a window's are; else `order` says where each belongs.
+    pub is_in_order: bool,
+    /// The sort key of the hit at each place of the window: x.
+    pub keys: Shared<u32>,
 }
 
 impl KeptHits<'_> {
@@ -79,7 +90,7 @@ impl KeptHits<'_> {
     pub fn order<B: Block>(&self, block: &B) {
         let Self { shared, .. } = self;
         let mut i = block.thread();
-        while i < self.n_hits {
+        while i < self.window.n_hits() {
             let Kept { found, number } = Kept::from_bits(block.shared_load(shared.clusters, i));
             let place = if found.is_reversed() {
                 block.shared_load(shared.places, found.rank() + 1) - 1 - number
@@ -94,14 +105,15 @@ impl KeptHits<'_> {
     /// Writes every hit to its place, and notes its key. All threads of the block call; a barrier must follow.
     #[inline(always)]
     pub fn write<B: Block>(&self, block: &B) {
+        let (first, n_hits) = (self.base + self.window.start, self.window.n_hits());
         // Warps begin at multiples of their size, so that they write whole sectors.
-        let mut i = (block.thread()).wrapping_sub(self.base % WARP_SIZE);
+        let mut i = (block.thread()).wrapping_sub(first % WARP_SIZE);
         // Less than 0 at first.
-        while i.cast_signed() < self.n_hits.cast_signed() {
-            if i < self.n_hits {
+        while i.cast_signed() < n_hits.cast_signed() {
+            if i < n_hits {
                 let strip = self.strip(block, i);
-                strip.store(block, self.hits, self.base + i);
-                block.shared_store(self.shared.keys, i, strip.key());
+                strip.store(block, self.hits, first + i);
+                block.shared_store(self.keys, i, ordered(strip.x_at_y_eq0()));
             }
             i = i.wrapping_add(block.threads());
         }
@@ -110,14 +122,15 @@ impl KeptHits<'_> {
     /// Writes the hits of those groups again in which the keys do not ascend. A warp a group.
     #[inline(always)]
     pub fn repair<B: Block>(&self, block: &B) {
-        let starts: Shared<u32> = self.shared.group_starts;
-        let keys = self.shared.keys;
-        let mut group = block.warp_id();
-        while group + 1 < starts.len() {
-            let (start, end) = (block.shared_load(starts, group), block.shared_load(starts, group + 1));
+        let (starts, keys) = (self.shared.group_starts, self.keys);
+        let mut group = self.window.first_group + block.warp_id();
+        while group < self.window.end_group {
+            let start = block.shared_load(starts, group) - self.window.start;
+            let end = block.shared_load(starts, group + 1) - self.window.start;
             let mut inverted = 0;
             let mut i = start + 1 + block.lane_id();
             while block.ballot_sync(FULL_MASK, i < end) != 0 {
+                // (Two equal keys are looked at as if they fell.)
                 let falls = i < end && block.shared_load(keys, i - 1) >= block.shared_load(keys, i);
                 inverted |= block.ballot_sync(FULL_MASK, falls);
                 i += WARP_SIZE;
@@ -129,34 +142,36 @@ impl KeptHits<'_> {
         }
     }
 
-    /// Sorts by counting: a hit's place is the number of those before it. All lanes of the warp call.
+    /// Sorts by counting: a hit's place is the number of those before it. Those that are not where they belong are written
+    /// again. All lanes of the warp call.
     #[inline(always)]
     fn sort<B: Block>(&self, block: &B, start: u32, end: u32) {
         let mut i = start + block.lane_id();
         while i < end {
-            let key = block.shared_load(self.shared.keys, i);
-            let strip = self.strip(block, i);
+            let key = block.shared_load(self.keys, i);
             let mut place = start;
             let mut other = start;
             while other < end {
-                let before = is_before(block.shared_load(self.shared.keys, other), key, || {
+                let before = is_before(block.shared_load(self.keys, other), key, || {
+                    let (with, own) = (self.strip(block, other), self.strip(block, i));
                     // What is equal in n too is the same hit: any order will do.
-                    let n = ordered(self.strip(block, other).n);
-                    n < ordered(strip.n) || (n == ordered(strip.n) && other < i)
+                    (with.id, ordered(with.n), other) < (own.id, ordered(own.n), i)
                 });
                 place += u32::from(before);
                 other += 1;
             }
-            strip.store(block, self.hits, self.base + place);
+            if place != i {
+                self.strip(block, i).store(block, self.hits, self.base + self.window.start + place);
+            }
             i += WARP_SIZE;
         }
     }
 
-    /// The hit at a place of the static order.
+    /// The hit at a place of the window in the static order.
     #[inline(always)]
     #[track_caller]
     fn strip<B: Block>(&self, block: &B, place: u32) -> Strip {
-        let cluster = u32::from(block.shared_load(self.shared.order, place));
+        let cluster = if self.is_in_order { place } else { u32::from(block.shared_load(self.shared.order, place)) };
         let found = Kept::from_bits(block.shared_load(self.shared.clusters, cluster)).found;
         self.tables.strip(block, self.version, found.rank(), found.position, found.weight, self.flip_origin)
     }

@@ -29,6 +29,9 @@ pub(super) trait Sink<B: Block> {
     /// Whether this is the pass in which the report is made.
     const REPORTS: bool;
 
+    /// Whether it takes clusters of the lane of this rank.
+    fn wants(&self, rank: u32) -> bool;
+
     /// Takes the cluster of each lane that has one. All lanes of the warp call.
     fn take(&self, block: &B, found: Option<Found>);
 }
@@ -82,11 +85,7 @@ impl<R> Lanes<'_, R> {
             let n = if i < n_items { u32::from(block.shared_load(shared.banks.n_hits, i)) } else { 0 };
             let place = bins.place(block, n);
             if n > 0 {
-                let rank = match switches.version {
-                    BankVersion::V4 => 0,
-                    BankVersion::V5 => self.rank(block, i).unwrap_or(0),
-                };
-                block.shared_store(shared.items, place, i | u32::from(rank) << 16);
+                block.shared_store(shared.items, place, i as u16);
             }
             first += block.threads();
         }
@@ -125,7 +124,7 @@ impl<R> Lanes<'_, R> {
         // (The constructor's barrier is also the one between making the list and reading it.)
         let mut items = ItemLoop::opportunistic(block, self.shared.next_item, n_listed);
         while let Some(i) = items.fetch(block) {
-            let item = if i < n_listed { Some(block.shared_load(self.shared.items, i)) } else { None };
+            let item = (i < n_listed).then(|| u32::from(block.shared_load(self.shared.items, i)));
             match self.switches.version {
                 BankVersion::V4 => self.copy_bank(block, item, sink),
                 BankVersion::V5 => self.cluster_lane(block, options, item, sink),
@@ -141,10 +140,10 @@ impl<R> Lanes<'_, R> {
     {
         let counters = self.shared.counters;
         let mut lane = LaneClustering::<NarrowSums>::default();
-        let (mut rank, mut n_hits, mut first_hit) = (0, 0, 0);
-        if let Some(item) = item {
-            rank = (item >> 16) as u16;
-            let item = item & 0xFFFF;
+        let (mut n_hits, mut first_hit) = (0, 0);
+        // (Only lanes that something is connected to are listed.)
+        let rank = item.and_then(|item| self.rank(block, item)).filter(|rank| sink.wants(number(*rank)));
+        if let (Some(item), Some(_)) = (item, rank) {
             n_hits = u32::from(block.shared_load(self.shared.banks.n_hits, item));
             let payload = block.shared_load(self.shared.banks.payloads, item / v5::LANES);
             first_hit = payload + v5::lane_offset(item % v5::LANES);
@@ -152,13 +151,13 @@ impl<R> Lanes<'_, R> {
         let mut pair = 0u32;
         let mut i = 0;
         // A step a hit, and one for the end; those who emit are found by a vote in converged code.
-        while block.ballot_sync(FULL_MASK, item.is_some() && i <= n_hits) != 0 {
+        while block.ballot_sync(FULL_MASK, rank.is_some() && i <= n_hits) != 0 {
             let mut step = Step::default();
             if i < n_hits {
                 // Two hits of a lane lie side by side, and the place of the second is there even if it has none.
                 pair = if i % 2 == 0 { self.raw.load(block, first_hit + v5::hit_offset(i)) } else { pair >> 16 };
                 step = lane.hit(v5::strip(pair as u16), v5::adc(pair as u16), options);
-            } else if item.is_some() && i == n_hits {
+            } else if rank.is_some() && i == n_hits {
                 step = lane.end(options);
                 if S::REPORTS && lane.is_unsorted() {
                     counters.report(block, Count::UnsortedLanes, 1);
@@ -170,8 +169,8 @@ impl<R> Lanes<'_, R> {
             if S::REPORTS && step.oversized {
                 counters.report(block, Count::OversizedClusters, 1);
             }
-            let found = Found { position: step.position, weight: step.weight, rank };
-            sink.take(block, (step.weight > 0).then_some(found));
+            let found = rank.map(|rank| Found { position: step.position, weight: step.weight, rank });
+            sink.take(block, found.filter(|found| found.weight > 0));
             i += 1;
         }
     }
@@ -201,7 +200,8 @@ impl<R> Lanes<'_, R> {
                 let rank = if index < v5::LANES { self.tables.rank(block, board * v5::LANES + index) } else { None };
                 strips += u32::from(rank.is_some());
                 unconnected += u32::from(rank.is_none());
-                found = rank.map(|rank| Found { position: u32::from(word), weight: 0, rank });
+                let wanted = rank.filter(|rank| sink.wants(number(*rank)));
+                found = wanted.map(|rank| Found { position: u32::from(word), weight: 0, rank });
             }
             sink.take(block, found);
             i += 1;
@@ -212,11 +212,17 @@ impl<R> Lanes<'_, R> {
     }
 }
 
+/// A rank without its flag.
+#[inline(always)]
+pub(super) const fn number(rank: u16) -> u32 {
+    (rank & !REVERSED) as u32
+}
+
 impl Found {
     /// Rank of the lane.
     #[inline(always)]
     pub const fn rank(self) -> u32 {
-        (self.rank & !REVERSED) as u32
+        number(self.rank)
     }
 
     /// Whether x falls with the strip number.

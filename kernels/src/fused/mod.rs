@@ -17,7 +17,9 @@
 //!     7 write          place by place: the hit of the cluster that belongs there              kept.rs
 //!     8 repair         groups whose keys do not ascend: sorted, written again
 //!
-//!     instead of 7 and 8, where the clusters are too many to be kept:
+//!     where the clusters are too many to be kept, for each run of groups that fits:
+//!                      cluster its lanes again, each cluster to its place; 7 and 8             windows.rs
+//!     where a group does not fit alone:
 //!                      cluster again, into the output; sort and work out there                scattered.rs
 //! ```
 //!
@@ -37,6 +39,7 @@
 //!
 //! Launch: as many blocks as events, `fused.block_x` threads, [`fused_shared_bytes`] of shared memory.
 
+pub mod gather;
 mod kept;
 mod lanes;
 pub mod look_back;
@@ -45,6 +48,7 @@ mod scattered;
 mod shared;
 mod stage;
 pub mod tables;
+mod windows;
 
 pub use shared::{MAX_TILE, Room, fused_shared_bytes};
 
@@ -53,10 +57,11 @@ use lanes::Lanes;
 use look_back::{LIMIT, LookBack};
 use scattered::ScatteredHits;
 use shared::FusedShared;
-use stage::Staged;
+use stage::{Staged, StagedBanks};
 use tables::LaneTables;
+use windows::{Place, Window};
 
-use crate::bank::layout::Batch;
+use crate::bank::layout::{Batch, FoundEvent};
 use crate::block::{Block, Global, GlobalMut};
 use crate::clustering::ClusterOptions;
 use crate::count_hits::copy_out;
@@ -65,7 +70,7 @@ use crate::hit::HitArrays;
 use crate::primitives::prefix_sum::block_exclusive;
 use crate::report::N_COUNTS;
 use crate::status::HITS_OVERFLOW;
-use crate::switches::Switches;
+use crate::switches::{BatchLayout, Switches};
 
 /// Numbers of a launch.
 #[repr(C)]
@@ -77,6 +82,16 @@ pub struct FusedOptions {
     pub flip_origin: f32,
     /// How much is kept in shared memory; [`fused_shared_bytes`] follows from it.
     pub room: Room,
+}
+
+/// What the kernels read of a batch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FusedInput<'a> {
+    /// The batch.
+    pub batch: Batch<'a>,
+    /// MEP layout: what [`gather`] makes, as long as the batch's `offsets`. Allen layout: empty.
+    pub bank_words: Global<'a, u32>,
 }
 
 /// What the kernel writes, and where events begin.
@@ -104,20 +119,25 @@ struct Counted<'a> {
     n_hits: u32,
 }
 
-/// Steps 1 to 4. All threads of the block call; ends with a barrier.
+/// Steps 1 to 4. All threads of the block call, after a barrier since the event was found; ends with a barrier.
 #[inline(always)]
 fn count<'a, B: Block>(
     block: &B,
     switches: Switches,
     options: &FusedOptions,
-    batch: &'a Batch<'a>,
+    input: &'a FusedInput<'a>,
     tables: &'a LaneTables<'a>,
     shared: FusedShared,
-    event: u32,
 ) -> Counted<'a> {
-    let banks = batch.event(block, switches.layout, event);
-    let extent = banks.and_then(|banks| batch.extent(block, switches.layout, &banks));
-    let raw = Staged::fill(block, batch.raw, shared.stage, extent);
+    let batch = &input.batch;
+    let found = FoundEvent::told(block, switches.layout, shared.found);
+    let raw = match switches.layout {
+        BatchLayout::Allen => {
+            let extent = found.map_or((0, 0), |found| found.extent);
+            Staged::fill(block, batch.raw, shared.stage, extent)
+        }
+        BatchLayout::Mep => Staged::fragments(batch.raw, shared.stage),
+    };
     // The bytes are there for all threads, and so are the counters' starts.
     block.sync_threads();
     let headers = Headers {
@@ -128,6 +148,13 @@ fn count<'a, B: Block>(
         counters: shared.counters,
         banks: shared.banks,
     };
+    let banks = found.map(|found| StagedBanks {
+        switches,
+        found,
+        staged: raw,
+        bank_words: input.bank_words,
+        taken: shared.staged,
+    });
     let n_banks = headers.classify(block, banks);
     // (The list's first barrier is behind this and before anyone looks at another thread's banks.)
     let lanes = Lanes { switches, raw, tables, shared, n_banks };
@@ -143,6 +170,7 @@ fn count<'a, B: Block>(
 fn clear<B: Block>(block: &B, shared: &FusedShared) {
     shared.counters.clear(block);
     crate::headers::clear(block, shared.n_clusters, 0);
+    crate::headers::clear(block, shared.staged, 0);
     crate::headers::clear(block, shared.places, 0);
 }
 
@@ -152,14 +180,19 @@ pub fn count_clusters<B: Block>(
     block: &B,
     switches: Switches,
     options: &FusedOptions,
-    batch: &Batch<'_>,
+    input: &FusedInput<'_>,
     tables: &LaneTables<'_>,
     counts: GlobalMut<'_, u32>,
 ) {
     let shared = FusedShared::of(switches.version, tables, options.room);
-    clear(block, &shared);
     let event = block.block_idx_x();
-    let counted = count(block, switches, options, batch, tables, shared, event);
+    if block.thread() == 0 {
+        FoundEvent::find(block, &input.batch, switches.layout, event, shared.found);
+    }
+    clear(block, &shared);
+    // The event's banks are known to all threads.
+    block.sync_threads();
+    let counted = count(block, switches, options, input, tables, shared);
     if block.thread() == 0 {
         block.store(counts, event, counted.n_hits);
     }
@@ -171,7 +204,7 @@ pub fn fused<B: Block>(
     block: &B,
     switches: Switches,
     options: &FusedOptions,
-    batch: &Batch<'_>,
+    input: &FusedInput<'_>,
     tables: &LaneTables<'_>,
     output: &FusedOutput<'_>,
 ) {
@@ -181,12 +214,13 @@ pub fn fused<B: Block>(
     if block.thread() == 0 {
         let event = if waits { look_back.ticket(block) } else { block.block_idx_x() };
         block.shared_store(shared.event, 0, event);
+        FoundEvent::find(block, &input.batch, switches.layout, event, shared.found);
     }
     clear(block, &shared);
-    // The event is known to all threads.
+    // The event and its banks are known to all threads.
     block.sync_threads();
     let event = block.shared_load(shared.event, 0);
-    let Counted { lanes, n_listed, n_hits } = count(block, switches, options, batch, tables, shared, event);
+    let Counted { lanes, n_listed, n_hits } = count(block, switches, options, input, tables, shared);
     if waits && block.thread() == 0 {
         look_back.publish_own(block, event, n_hits);
     }
@@ -201,8 +235,17 @@ pub fn fused<B: Block>(
     }
     let flip_origin = options.flip_origin;
     let is_kept = n_hits <= options.room.tile;
-    let mut kept =
-        KeptHits { version: switches.version, tables, flip_origin, shared, hits: &output.hits, base: 0, n_hits };
+    let mut kept = KeptHits {
+        version: switches.version,
+        tables,
+        flip_origin,
+        shared,
+        hits: &output.hits,
+        base: 0,
+        window: Window::all(tables, n_hits),
+        is_in_order: false,
+        keys: shared.keys,
+    };
     if is_kept {
         kept.order(block);
     }
@@ -243,15 +286,35 @@ pub fn fused<B: Block>(
         // All keys are there before they are compared, and all hits before some are written again.
         block.sync_threads();
         kept.repair(block);
-    } else {
+        return;
+    }
+    let room = shared.window_keys.len();
+    // (The first barrier of the clustering is behind this and before a place is taken.)
+    windows::begin(block, shared.places, tables);
+    if windows::has_larger_group(block, shared.group_starts, room) {
         let scattered =
             ScatteredHits { version: switches.version, tables, flip_origin, shared, hits: &output.hits, base };
-        scattered.begin(block);
-        // (The first barrier of the clustering is behind this and before a place is taken.)
         lanes.cluster(block, options.cluster, n_listed, &scattered);
         // All clusters are at their places.
         block.sync_threads();
         scattered.write(block);
+        return;
+    }
+    let mut first_group = 0;
+    // The same for all threads of the block.
+    while first_group < n_groups {
+        let window = Window::from(block, tables, shared.group_starts, first_group, room);
+        lanes.cluster(block, options.cluster, n_listed, &Place { shared, window });
+        // All clusters are at their places.
+        block.sync_threads();
+        // (Read again: so the loop needs a register less.)
+        let base = block.shared_load(shared.base, 0);
+        let in_window = KeptHits { base, window, is_in_order: true, keys: shared.window_keys, ..kept };
+        in_window.write(block);
+        // As above. (The next window's first barrier is behind this and before its clusters come.)
+        block.sync_threads();
+        in_window.repair(block);
+        first_group = window.end_group;
     }
 }
 

@@ -1,13 +1,14 @@
-//! Events with more clusters than are kept: clustered a second time, into the output.
+//! Events with a group that no window is large enough for: clustered into the output.
 //!
-//! The event's own places in the output are its scratch: each cluster is put where its hit belongs by the static order,
-//! two words in two of the seven arrays. Groups in which the order is another one are sorted there, in place; then each
+//! The event's own places in the output are its scratch: each cluster is put where its hit belongs by the static order, two
+//! words in two of the seven arrays. Groups in which the order is another one are sorted there, in place; then each
 //! place's hit is worked out and overwrites it. Nothing else is allocated, however busy the event is.
 
 use super::lanes::{Found, Sink};
 use super::repair::{is_before, warp_sort_in_place};
 use super::shared::FusedShared;
 use super::tables::LaneTables;
+use super::windows::next_place;
 use crate::block::{Block, FULL_MASK, WARP_SIZE};
 use crate::detector::BankVersion;
 use crate::hit::{HitArrays, Strip, ordered};
@@ -19,49 +20,27 @@ pub(super) struct ScatteredHits<'a> {
     pub flip_origin: f32,
     pub shared: FusedShared,
     pub hits: &'a HitArrays<'a>,
-    /// Where they begin.
+    /// Where the event's hits begin.
     pub base: u32,
 }
 
 impl<B: Block> Sink<B> for ScatteredHits<'_> {
     const REPORTS: bool = false;
 
-    /// Takes the rank's next place; from its end on backwards where x falls with the strip number.
+    #[inline(always)]
+    fn wants(&self, _rank: u32) -> bool {
+        true
+    }
+
     #[inline(always)]
     fn take(&self, block: &B, found: Option<Found>) {
         if let Some(found) = found {
-            let next = self.shared.places;
-            let place = if found.is_reversed() {
-                block.shared_atomic_add(next, found.rank(), u32::MAX) - 1
-            } else {
-                block.shared_atomic_add(next, found.rank(), 1)
-            };
-            self.store(block, place, found);
+            self.store(block, next_place(block, self.shared.places, found), found);
         }
     }
 }
 
 impl ScatteredHits<'_> {
-    /// Turns the places where ranks begin into the next places of the ranks: where the reversed ones end. All threads of
-    /// the block call, with barriers before and after.
-    #[inline(always)]
-    pub fn begin<B: Block>(&self, block: &B) {
-        let (places, n_ranks) = (self.shared.places, self.tables.n_ranks());
-        let mut chunk = 0;
-        while chunk < n_ranks {
-            let rank = chunk + block.thread();
-            let reversed = rank < n_ranks && self.tables.is_reversed(block, rank);
-            let end = if reversed { block.shared_load(places, rank + 1) } else { 0 };
-            // The ends are read before they are overwritten, as the next places of the ranks after.
-            block.sync_threads();
-            if reversed {
-                block.shared_store(places, rank, end);
-            }
-            // The next chunk looks at none of these: no barrier.
-            chunk += block.threads();
-        }
-    }
-
     /// Puts the groups in order and writes the hits. All warps of the block call, with a barrier since the clusters were
     /// placed; a warp a group.
     #[inline(always)]

@@ -1,9 +1,11 @@
 //! The kernel's shared memory.
 //!
-//! Two parts are used twice: where the lists of banks and lanes were, the order of the clusters is put; where the
-//! event's bytes were, the sort keys of its hits.
+//! Some parts are used twice. Where the lists of banks and lanes were, the order of the clusters is put; where the
+//! event's bytes were, the sort keys of its hits. An event that is clustered again needs lists and bytes to the end: its
+//! windows of hits have their keys beside them, in the place of the clusters.
 
 use super::tables::LaneTables;
+use crate::bank::layout::FoundEvent;
 use crate::block::{Shared, SharedLayout};
 use crate::detector::{BankVersion, LANES_PER_BOARD};
 use crate::headers::{HeaderCounters, UtBanks, items_capacity};
@@ -13,9 +15,9 @@ use crate::primitives::size_binning::SizeBins;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Clusters, at most [`MAX_TILE`]. An event with more is clustered a second time, into the output.
+    /// Clusters, at most [`MAX_TILE`]. An event with more is clustered a second time, window by window.
     pub tile: u32,
-    /// Bytes of the event (Allen layout), a multiple of 4. What is beyond is read in place.
+    /// Bytes of the event, a multiple of 4. What is beyond is read in place.
     pub stage: u32,
 }
 
@@ -28,24 +30,32 @@ pub(super) struct FusedShared {
     pub bins: Shared<u32>,
     /// The block's event.
     pub event: Shared<u32>,
+    /// Where its banks are.
+    pub found: Shared<u32>,
     /// Where the event's hits begin.
     pub base: Shared<u32>,
     pub next_item: Shared<u32>,
     pub n_clusters: Shared<u32>,
+    /// Words of the stage that fragments take (MEP layout).
+    pub staged: Shared<u32>,
     /// Where each group begins, counted from the event's first hit, and where the last ends.
     pub group_starts: Shared<u32>,
     /// Clusters of each rank; then where each begins, and where the last ends.
     pub places: Shared<u32>,
     /// The clusters, in any order.
     pub clusters: Shared<u64>,
+    /// In their place: the clusters of a window, in the static order, …
+    pub window_clusters: Shared<u64>,
+    /// … and the sort keys of their hits.
+    pub window_keys: Shared<u32>,
     pub banks: UtBanks,
-    /// The lanes (v5) or banks (v4) that have hits: item, and above it the rank with its flag (v5).
-    pub items: Shared<u32>,
+    /// The lanes (v5) or banks (v4) that have hits.
+    pub items: Shared<u16>,
     /// In place of the two: which cluster comes at each place.
     pub order: Shared<u16>,
     pub stage: Shared<u32>,
     /// In place of the stage: the sort key of the hit at each place.
-    pub keys: Shared<u64>,
+    pub keys: Shared<u32>,
 }
 
 impl FusedShared {
@@ -55,13 +65,22 @@ impl FusedShared {
         // What has a fixed size comes first: its places are constants.
         let bins = layout.array(SizeBins::COUNTERS);
         let event = layout.array(1);
+        let found = layout.array(FoundEvent::WORDS);
         let base = layout.array(1);
         let next_item = layout.array(1);
         let n_clusters = layout.array(1);
+        let staged = layout.array(1);
         let counters = HeaderCounters::layout(&mut layout, n_boards);
         let group_starts = layout.array(n_groups + 1);
         let places = layout.array(n_boards * LANES_PER_BOARD as u32 + 1);
+
+        let mut later = layout;
         let clusters = layout.array(room.tile);
+        // Twelve bytes a hit, where eight were.
+        let window = room.tile / 3 * 2;
+        let window_clusters = later.array(window);
+        let window_keys = later.array(window);
+        let mut layout = layout.or(later);
 
         let mut later = layout;
         let banks = UtBanks::layout(&mut layout, version, n_boards);
@@ -76,12 +95,16 @@ impl FusedShared {
             counters,
             bins,
             event,
+            found,
             base,
             next_item,
             n_clusters,
+            staged,
             group_starts,
             places,
             clusters,
+            window_clusters,
+            window_keys,
             banks,
             items,
             order,

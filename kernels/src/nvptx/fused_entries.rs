@@ -6,11 +6,12 @@
 //! - the views that it passes are of device memory and keep the promises of `Global::new` and `GlobalMut::new`;
 //! - grid, block and shared memory are as the kernel's module says ("Launch").
 
+#[cfg(any(ptx_unit = "v4_mep_fused", ptx_unit = "v5_mep_fused"))]
 use crate::bank::layout::Batch;
 use crate::block::{Global, GlobalMut};
 use crate::detector::BankVersion;
 use crate::fused::tables::LaneTables;
-use crate::fused::{FusedOptions, FusedOutput};
+use crate::fused::{FusedInput, FusedOptions, FusedOutput};
 use crate::nvptx::Hardware;
 use crate::switches::{BatchLayout, Switches};
 
@@ -23,21 +24,31 @@ macro_rules! fused {
         #[unsafe(export_name = concat!("count_clusters__", $variant))]
         unsafe extern "ptx-kernel" fn count_clusters(
             options: FusedOptions,
-            batch: Batch<'_>,
+            input: FusedInput<'_>,
             tables: LaneTables<'_>,
             counts: GlobalMut<'_, u32>,
         ) {
-            crate::fused::count_clusters(&Hardware, SWITCHES, &options, &batch, &tables, counts);
+            crate::fused::count_clusters(&Hardware, SWITCHES, &options, &input, &tables, counts);
         }
 
         #[unsafe(export_name = concat!("fused__", $variant))]
         unsafe extern "ptx-kernel" fn fused(
             options: FusedOptions,
-            batch: Batch<'_>,
+            input: FusedInput<'_>,
             tables: LaneTables<'_>,
             output: FusedOutput<'_>,
         ) {
-            crate::fused::fused(&Hardware, SWITCHES, &options, &batch, &tables, &output);
+            crate::fused::fused(&Hardware, SWITCHES, &options, &input, &tables, &output);
+        }
+    };
+}
+
+#[cfg(any(ptx_unit = "v4_mep_fused", ptx_unit = "v5_mep_fused"))]
+macro_rules! gather {
+    ($variant:literal) => {
+        #[unsafe(export_name = concat!("gather_banks__", $variant))]
+        unsafe extern "ptx-kernel" fn gather_banks(batch: Batch<'_>, n_events: u32, words: GlobalMut<'_, u32>) {
+            crate::fused::gather::gather_banks(&Hardware, SWITCHES, &batch, n_events, words);
         }
     };
 }
@@ -46,7 +57,11 @@ macro_rules! fused {
 fused!("v4_allen_fused", V4, Allen);
 #[cfg(ptx_unit = "v4_mep_fused")]
 fused!("v4_mep_fused", V4, Mep);
+#[cfg(ptx_unit = "v4_mep_fused")]
+gather!("v4_mep_fused");
 #[cfg(ptx_unit = "v5_allen_fused")]
 fused!("v5_allen_fused", V5, Allen);
 #[cfg(ptx_unit = "v5_mep_fused")]
 fused!("v5_mep_fused", V5, Mep);
+#[cfg(ptx_unit = "v5_mep_fused")]
+gather!("v5_mep_fused");

@@ -3,7 +3,7 @@
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::x86_64::*;
 
-use super::{HeadShuffle, Simd, copy_lane_by_hits, level, x86};
+use super::{HeadShuffle, LANE_BITS, Simd, copy_lane_by_hits, level, x86};
 
 /// The AVX2 level.
 #[derive(Clone, Copy, Debug)]
@@ -53,11 +53,8 @@ impl Simd for Avx2 {
         unsafe { _mm256_storeu_si256(to.cast(), v) }
     }
     #[inline(always)]
-    unsafe fn store_first(to: *mut u32, v: Self::U, n: usize) {
-        unsafe {
-            let iota = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
-            _mm256_maskstore_epi32(to.cast(), _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), iota), v);
-        }
+    unsafe fn store_some(to: *mut u32, v: Self::U, bits: u32) {
+        unsafe { _mm256_maskstore_epi32(to.cast(), lanes_of(bits), v) }
     }
     #[inline(always)]
     unsafe fn add(a: Self::U, b: Self::U) -> Self::U {
@@ -168,11 +165,7 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn keep(v: Self::U, bits: u32) -> Self::U {
-        unsafe {
-            let bit = _mm256_set_epi32(1 << 7, 1 << 6, 1 << 5, 1 << 4, 1 << 3, 1 << 2, 1 << 1, 1);
-            let set = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(bits as i32), bit), bit);
-            _mm256_and_si256(v, set)
-        }
+        unsafe { _mm256_and_si256(v, lanes_of(bits)) }
     }
     #[inline(always)]
     unsafe fn not_less(a: Self::F, b: Self::F) -> u32 {
@@ -213,6 +206,22 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
+    unsafe fn lane_ends(words: *const u8, n: usize) -> Option<u64> {
+        unsafe {
+            let (lanes, next) = (lanes_as_bytes(words), lanes_as_bytes(words.add(2)));
+            let live = ((1u64 << n) - 1) as u32;
+            if _mm256_movemask_epi8(_mm256_cmpgt_epi8(lanes, next)) as u32 & live >> 1 != 0 {
+                return None;
+            }
+            let mut ends = (n as u64) << 48 | (n as u64) << 56;
+            for lane in 0..6 {
+                let beyond = _mm256_movemask_epi8(_mm256_cmpgt_epi8(lanes, _mm256_set1_epi8(lane))) as u32;
+                ends |= u64::from((!beyond & live).count_ones()) << (8 * lane);
+            }
+            Some(ends)
+        }
+    }
+    #[inline(always)]
     unsafe fn copy_head<const STRIDE: usize>(
         from: *const u8,
         shuffle: &HeadShuffle,
@@ -241,6 +250,30 @@ impl Simd for Avx2 {
 unsafe fn sign_bits(a: __m256i) -> u32 {
     // SAFETY: the caller's.
     unsafe { _mm256_movemask_ps(_mm256_castsi256_ps(a)) as u32 }
+}
+
+/// The read-out lanes that 32 v4 words name, a byte each.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "as the trait's methods")]
+unsafe fn lanes_as_bytes(words: *const u8) -> __m256i {
+    // SAFETY: the caller's.
+    unsafe {
+        let bits = _mm256_set1_epi16(LANE_BITS as i16);
+        let low = _mm256_srli_epi16::<11>(_mm256_and_si256(_mm256_loadu_si256(words.cast()), bits));
+        let high = _mm256_srli_epi16::<11>(_mm256_and_si256(_mm256_loadu_si256(words.add(32).cast()), bits));
+        _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi16(low, high))
+    }
+}
+
+/// All ones in the lanes whose bit is set.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "as the trait's methods")]
+unsafe fn lanes_of(bits: u32) -> __m256i {
+    // SAFETY: the caller's.
+    unsafe {
+        let bit = _mm256_set_epi32(1 << 7, 1 << 6, 1 << 5, 1 << 4, 1 << 3, 1 << 2, 1 << 1, 1);
+        _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(bits as i32), bit), bit)
+    }
 }
 
 level!(Avx2, "avx2,bmi1,bmi2,lzcnt,popcnt");

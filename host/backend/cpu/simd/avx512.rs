@@ -3,7 +3,7 @@
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::x86_64::*;
 
-use super::{HeadShuffle, Simd, level, x86};
+use super::{HeadShuffle, LANE_BITS, Simd, level, x86};
 
 /// The AVX-512 level.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +35,8 @@ impl Simd for Avx512 {
         unsafe { _mm512_storeu_si512(to.cast(), v) }
     }
     #[inline(always)]
-    unsafe fn store_first(to: *mut u32, v: Self::U, n: usize) {
-        unsafe { _mm512_mask_storeu_epi32(to.cast(), first(n), v) }
+    unsafe fn store_some(to: *mut u32, v: Self::U, bits: u32) {
+        unsafe { _mm512_mask_storeu_epi32(to.cast(), bits as u16, v) }
     }
     #[inline(always)]
     unsafe fn add(a: Self::U, b: Self::U) -> Self::U {
@@ -186,6 +186,24 @@ impl Simd for Avx512 {
             let n_low = (bits as u32).count_ones() as usize;
             _mm512_storeu_si512(to.add(n_low).cast(), _mm512_maskz_compress_epi16((bits >> 32) as u32, high));
             bits.count_ones() as usize
+        }
+    }
+    #[inline(always)]
+    unsafe fn lane_ends(words: *const u8, n: usize) -> Option<u64> {
+        unsafe {
+            let bits = _mm512_set1_epi16(LANE_BITS as i16);
+            let lanes = _mm512_and_si512(_mm512_loadu_si512(words.cast()), bits);
+            let next = _mm512_and_si512(_mm512_loadu_si512(words.add(2).cast()), bits);
+            let live = ((1u64 << n) - 1) as u32;
+            if _mm512_mask_cmpgt_epu16_mask(live >> 1, lanes, next) != 0 {
+                return None;
+            }
+            let mut ends = (n as u64) << 48 | (n as u64) << 56;
+            for lane in 0..6 {
+                let up_to = _mm512_mask_cmple_epu16_mask(live, lanes, _mm512_set1_epi16(lane << 11));
+                ends |= u64::from(up_to.count_ones()) << (8 * lane);
+            }
+            Some(ends)
         }
     }
     #[inline(always)]

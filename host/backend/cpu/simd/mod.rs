@@ -29,7 +29,7 @@ use crate::input::BatchView;
 pub trait Simd: Copy + std::fmt::Debug + 'static {
     /// Words in a vector: 8 or 16.
     const LANES: usize;
-    /// Entries that [`lookup_window`](Self::lookup_window) can choose from.
+    /// Entries that [`lookup_window`](Self::lookup_window) can choose from; a power of 2. Up to 32, or all there can be.
     const WINDOW: u32;
     /// `LANES` unsigned words. Additions wrap.
     type U: Copy;
@@ -44,8 +44,8 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     unsafe fn load(from: *const u32) -> Self::U;
     /// `LANES` words to `to`.
     unsafe fn store(to: *mut u32, v: Self::U);
-    /// The first `n <= LANES` words to `to`.
-    unsafe fn store_first(to: *mut u32, v: Self::U, n: usize);
+    /// The lanes whose bit is set to their places from `to` on; only those need to be there.
+    unsafe fn store_some(to: *mut u32, v: Self::U, bits: u32);
     /// a + b
     unsafe fn add(a: Self::U, b: Self::U) -> Self::U;
     /// a - b
@@ -54,7 +54,7 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     unsafe fn and(a: Self::U, b: Self::U) -> Self::U;
     /// a ^ b
     unsafe fn xor(a: Self::U, b: Self::U) -> Self::U;
-    /// The smaller of a and b, both below 2^31.
+    /// The smaller of a and b.
     unsafe fn min(a: Self::U, b: Self::U) -> Self::U;
     /// a << N
     unsafe fn shl<const N: u32>(a: Self::U) -> Self::U;
@@ -98,7 +98,7 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     unsafe fn keep(v: Self::U, bits: u32) -> Self::U;
     /// A bit a lane: not a < b.
     unsafe fn not_less(a: Self::F, b: Self::F) -> u32;
-    /// `window[index]`, each index below `WINDOW`, where `WINDOW` words are.
+    /// `window[index % WINDOW]`, where `WINDOW` words are, or with more than 32, those that are named.
     unsafe fn lookup_window(window: *const u32, index: Self::U) -> Self::U;
     /// `table[index]`
     unsafe fn lookup(table: *const u32, index: Self::U) -> Self::U;
@@ -124,6 +124,14 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         n
     }
 
+    /// Of `n <= 32` v4 words, which read-out lane they name: byte i is how many name one of the lanes 0 to i, where
+    /// lanes 6 and 7, which do not exist, may count as one. `None`: not in the order of the lanes. Reads 66 bytes.
+    #[inline(always)]
+    unsafe fn lane_ends(words: *const u8, n: usize) -> Option<u64> {
+        // SAFETY: the caller's.
+        unsafe { lane_ends_by_words(words, n) }
+    }
+
     /// Writes up to four hit words of a lane as stream words to `to`, where four words are: see
     /// [`HeadShuffle`]. Reads `from` and `from + STRIDE`, four bytes each.
     unsafe fn copy_head<const STRIDE: usize>(from: *const u8, shuffle: &HeadShuffle, mask: u32, xor: u32, to: *mut u32);
@@ -144,14 +152,14 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
 pub type HeadShuffle = [u8; 16];
 
 /// The shuffles for lanes of 0 to 4 hits, read forwards, then backwards from index 8 on: hit i of n hits is word i, or
-/// word n - 1 - i. Words from n on are of no meaning.
+/// word n - 1 - i. Words from n on are of no meaning, nor are the shuffles for more than 4.
 pub static HEAD_SHUFFLES: [HeadShuffle; 16] = {
     let mut table = [[0x80; 16]; 16];
     let mut n = 0;
-    while n <= 4 {
+    while n < 8 {
         let mut i = 0;
         while i < 4 {
-            let backwards = if i < n { n - 1 - i } else { 0 };
+            let backwards = if i < n && n <= 4 { n - 1 - i } else { 0 };
             table[n][4 * i] = 2 * i as u8;
             table[n][4 * i + 1] = 2 * i as u8 + 1;
             table[8 + n][4 * i] = 2 * backwards as u8;
@@ -162,6 +170,28 @@ pub static HEAD_SHUFFLES: [HeadShuffle; 16] = {
     }
     table
 };
+
+/// The bits of a v4 word that name the lane.
+const LANE_BITS: u16 = 0x3800;
+
+/// [`Simd::lane_ends`], word by word, for up to 255.
+///
+/// # Safety
+/// `n` words are there.
+#[inline(always)]
+pub unsafe fn lane_ends_by_words(words: *const u8, n: usize) -> Option<u64> {
+    let (mut counts, mut before, mut unsorted) = (0u64, 0, false);
+    for i in 0..n {
+        // SAFETY: the caller's.
+        let word = u16::from_le_bytes(unsafe { words.add(2 * i).cast::<[u8; 2]>().read() });
+        // Eight times the lane.
+        let lane = (word & LANE_BITS) >> 8;
+        unsorted |= lane < before;
+        before = lane;
+        counts += 1 << lane;
+    }
+    (!unsorted).then_some(counts.wrapping_mul(0x0101_0101_0101_0101))
+}
 
 /// [`Simd::copy_lane`], hit by hit.
 ///
@@ -216,7 +246,8 @@ macro_rules! level {
 
         $(#[target_feature(enable = $features)])?
         unsafe fn find_lanes(fast: &Fast, scratch: &mut Scratch, batch: BatchView<'_>, first: usize, end: usize) {
-            fast.find_lanes(scratch, batch, first, end);
+            // SAFETY: the CPU has the instructions.
+            unsafe { fast.find_lanes::<$simd>(scratch, batch, first, end) }
         }
 
         $(#[target_feature(enable = $features)])?

@@ -71,8 +71,12 @@ impl Simd for Neon {
         }
     }
     #[inline(always)]
-    unsafe fn store_first(to: *mut u32, v: U, n: usize) {
-        unsafe { to.copy_from_nonoverlapping(words(v).as_ptr(), n) }
+    unsafe fn store_some(to: *mut u32, v: U, bits: u32) {
+        for (i, word) in unsafe { words(v) }.into_iter().enumerate() {
+            if bits >> i & 1 != 0 {
+                unsafe { to.add(i).write(word) };
+            }
+        }
     }
     #[inline(always)]
     unsafe fn add(a: U, b: U) -> U {
@@ -204,6 +208,7 @@ impl Simd for Neon {
             // The four bytes of a word: 4 * index, and so on; at most 63.
             let first = vdupq_n_u32(0x0302_0100);
             index.map(|index| {
+                let index = vandq_u32(index, vdupq_n_u32(Self::WINDOW - 1));
                 let bytes = vreinterpretq_u8_u32(vmlaq_n_u32(first, index, 0x0404_0404));
                 vreinterpretq_u32_u8(vqtbl4q_u8(table, bytes))
             })

@@ -18,7 +18,7 @@ fn bits_where(lane: impl Fn(usize) -> bool) -> u32 {
 #[expect(clippy::inline_always, reason = "see the trait")]
 impl Simd for Portable {
     const LANES: usize = N;
-    const WINDOW: u32 = u32::MAX;
+    const WINDOW: u32 = 1 << 16;
     type U = [u32; N];
     type F = [f32; N];
 
@@ -41,9 +41,13 @@ impl Simd for Portable {
         unsafe { to.cast::<Self::U>().write_unaligned(v) }
     }
     #[inline(always)]
-    unsafe fn store_first(to: *mut u32, v: Self::U, n: usize) {
-        // SAFETY: the caller's.
-        unsafe { to.copy_from_nonoverlapping(v.as_ptr(), n) }
+    unsafe fn store_some(to: *mut u32, v: Self::U, bits: u32) {
+        for (i, word) in v.into_iter().enumerate() {
+            if bits >> i & 1 != 0 {
+                // SAFETY: the caller's.
+                unsafe { to.add(i).write(word) };
+            }
+        }
     }
     #[inline(always)]
     unsafe fn add(a: Self::U, b: Self::U) -> Self::U {
@@ -162,7 +166,7 @@ impl Simd for Portable {
     #[inline(always)]
     unsafe fn lookup_window(window: *const u32, index: Self::U) -> Self::U {
         // SAFETY: the caller's.
-        unsafe { Self::lookup(window, index) }
+        index.map(|i| unsafe { *window.add((i % Self::WINDOW) as usize) })
     }
     #[inline(always)]
     unsafe fn lookup(table: *const u32, index: Self::U) -> Self::U {

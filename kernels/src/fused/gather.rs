@@ -1,0 +1,189 @@
+//! MEP layout: what the batch says of an event's banks, gathered beforehand into a word a bank.
+//!
+//! There the sizes, types and versions of a bank lie side by side for all events: an event that looked up its own would
+//! read three sectors of 32 bytes for four bytes of each bank, more than its fragments have. Events side by side share
+//! these sectors, but their blocks do not. So a launch before turns them round.
+//!
+//! ```text
+//! sizes, types, versions       words
+//! bank 0   e0 e1 e2 … e31      e0    b0 b1 … b7 │ b8 …        a warp: 32 events of eight banks, read along the events,
+//! bank 1   e0 e1 e2 … e31      e1    b0 b1 … b7 │ b8 …        turned in shared memory, written along the banks
+//! ```
+//!
+//! Launch: [`gather_blocks`] blocks of [`GATHER_THREADS`] threads, [`gather_shared_bytes`] of shared memory.
+
+use crate::bank::layout::Batch;
+use crate::bank::{board_of, is_ut};
+use crate::block::{Block, FULL_MASK, GlobalMut, Shared, SharedLayout, WARP_SIZE};
+use crate::switches::Switches;
+
+/// Threads of a block.
+pub const GATHER_THREADS: u32 = 256;
+
+/// Banks that a warp takes at a time: their words fill a sector.
+const BANKS: u32 = 8;
+
+/// Words from one event to the next in shared memory: one more, so that lanes do not wait for each other.
+const STRIDE: u32 = BANKS + 1;
+
+/// Blocks that share the banks of the same 32 events.
+const SLICES: u32 = 4;
+
+/// Blocks to launch for so many events.
+pub const fn gather_blocks(n_events: u32) -> u32 {
+    n_events.div_ceil(WARP_SIZE) * SLICES
+}
+
+/// Bytes of shared memory a block needs.
+pub const fn gather_shared_bytes() -> u32 {
+    layout().1
+}
+
+#[inline(always)]
+const fn layout() -> (Shared<u32>, u32) {
+    let mut layout = SharedLayout::new();
+    let tile = layout.array(GATHER_THREADS * STRIDE);
+    (tile, layout.bytes())
+}
+
+/// A bank in a word: size 16 bits, board 14 (all set: none), state 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BankWord(pub u32);
+
+/// What a batch says of a bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Its size, type or version is not there.
+    Missing,
+    /// It is of a type that is not decoded.
+    OtherType,
+    /// Its version byte is not that of the kernel.
+    WrongVersion,
+    /// Neither.
+    Good,
+}
+
+/// More than any board: detectors have at most 65535 lane slots.
+const NO_BOARD: u32 = (1 << 14) - 1;
+
+impl BankWord {
+    #[inline(always)]
+    const fn new(state: State, size: u16, board: u32) -> Self {
+        let state = match state {
+            State::Missing => 0,
+            State::OtherType => 1,
+            State::WrongVersion => 2,
+            State::Good => 3,
+        };
+        let board = if board < NO_BOARD { board } else { NO_BOARD };
+        Self(size as u32 | board << 16 | state << 30)
+    }
+
+    /// Bytes of the payload.
+    #[inline(always)]
+    pub const fn size(self) -> u32 {
+        self.0 & 0xFFFF
+    }
+
+    /// The board; one that no table has, where the sourceID names none.
+    #[inline(always)]
+    pub const fn board(self) -> u32 {
+        self.0 >> 16 & NO_BOARD
+    }
+
+    /// The rest.
+    #[inline(always)]
+    pub const fn state(self) -> State {
+        match self.0 >> 30 {
+            0 => State::Missing,
+            1 => State::OtherType,
+            2 => State::WrongVersion,
+            _ => State::Good,
+        }
+    }
+}
+
+/// The kernel: word `event * n_banks + bank` of `words` is the bank's, as far as there are so many.
+#[inline(always)]
+pub fn gather_banks<B: Block>(
+    block: &B,
+    switches: Switches,
+    batch: &Batch<'_>,
+    n_events: u32,
+    words: GlobalMut<'_, u32>,
+) {
+    // The same for all events of the batch.
+    let Some(banks) = batch.event(block, switches.layout, 0) else { return };
+    let n_banks = banks.n_banks;
+    let (tile, _) = layout();
+    let (lane, mine) = (block.lane_id(), block.warp_id() * WARP_SIZE * STRIDE);
+    let first_event = block.block_idx_x() / SLICES * WARP_SIZE;
+    let event = first_event + lane;
+    let mut first_bank = (block.block_idx_x() % SLICES * block.warps() + block.warp_id()) * BANKS;
+    while first_bank < n_banks {
+        // What is the same for all events is read once, side by side.
+        let bank = first_bank + lane;
+        let is_one = lane < BANKS && bank < n_banks;
+        let rows = batch.rows_of_bank(block, is_one.then_some(bank));
+        let source_id = if is_one { block.load(batch.offsets, 2 + bank) } else { 0 };
+        let mut i = 0;
+        while i < BANKS {
+            let rows = rows.of_lane(block, i);
+            let board = board_of(block.shuffle_idx_sync(FULL_MASK, source_id, i)).unwrap_or(NO_BOARD);
+            let word = if event < n_events {
+                match batch.entries(block, rows, event) {
+                    None => BankWord::new(State::Missing, 0, NO_BOARD),
+                    Some((size, kind, version)) => {
+                        let state = if !is_ut(kind) {
+                            State::OtherType
+                        } else if version.is_some_and(|version| version != switches.version.byte()) {
+                            State::WrongVersion
+                        } else {
+                            State::Good
+                        };
+                        BankWord::new(state, size, board)
+                    }
+                }
+            } else {
+                BankWord(0)
+            };
+            block.shared_store(tile, mine + lane * STRIDE + i, word.0);
+            i += 1;
+        }
+        // All words are there before they are written by other lanes.
+        block.sync_warp(FULL_MASK);
+        let bank = lane % BANKS;
+        let mut i = lane / BANKS;
+        while i < WARP_SIZE {
+            let word = block.shared_load(tile, mine + i * STRIDE + bank);
+            let place = (first_event + i).checked_mul(n_banks).and_then(|place| place.checked_add(first_bank + bank));
+            if let Some(place) = place
+                && first_event + i < n_events
+                && first_bank + bank < n_banks
+                && place < words.len()
+            {
+                block.store(words, place, word);
+            }
+            i += WARP_SIZE / BANKS;
+        }
+        // All are written before the next ones come.
+        block.sync_warp(FULL_MASK);
+        first_bank += SLICES * block.warps() * BANKS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bank_survives_its_word() {
+        for state in [State::Missing, State::OtherType, State::WrongVersion, State::Good] {
+            for (size, board) in [(0, 0), (u16::MAX, 215), (8, NO_BOARD - 1)] {
+                let word = BankWord::new(state, size, board);
+                assert_eq!((word.state(), word.size(), word.board()), (state, u32::from(size), board));
+            }
+        }
+        assert_eq!(BankWord::new(State::Good, 1, u32::MAX).board(), NO_BOARD);
+    }
+}
