@@ -105,7 +105,7 @@ pub const KNOBS: [Knob; N_KNOBS] = [
     },
     Knob {
         name: "fused.stage",
-        about: "bytes of an event that are staged in shared memory (Allen layout); what is beyond is read in place",
+        about: "bytes of an event that are staged in shared memory; what is beyond is read in place",
         min: 0,
         max: 64 << 10,
         step: 512,
