@@ -49,6 +49,7 @@ pub struct Rows {
 impl Rows {
     /// Those of lane `lane`. All lanes of the warp call.
     #[inline(always)]
+    #[must_use]
     pub fn of_lane<B: Block>(self, block: &B, lane: u32) -> Self {
         Self {
             sizes: block.shuffle_idx_sync(FULL_MASK, self.sizes, lane),
