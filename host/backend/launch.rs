@@ -101,7 +101,7 @@ pub const KNOBS: [Knob; N_KNOBS] = [
         max: MAX_TILE,
         step: 64,
         default: 1600,
-        candidates: &[0, 1024, 1280, 1600, 2048, 2560, 3072],
+        candidates: &[0, 1280, 1600, 2048, 2560, 3072],
     },
     Knob {
         name: "fused.stage",
@@ -110,7 +110,7 @@ pub const KNOBS: [Knob; N_KNOBS] = [
         max: 64 << 10,
         step: 512,
         default: 24 << 10,
-        candidates: &[0, 12 << 10, 16 << 10, 20 << 10, 24 << 10, 28 << 10, 32 << 10],
+        candidates: &[0, 16 << 10, 20 << 10, 24 << 10, 28 << 10, 32 << 10],
     },
     Knob {
         name: "fused.count_first",
