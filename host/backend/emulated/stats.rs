@@ -150,8 +150,8 @@ impl Coalescer {
     #[inline]
     pub fn access(&mut self, stats: &mut LaunchStats, touched: &mut Touched, lane: u32, access: Access) {
         let Access { touch, location, base, offset, size, in_table } = access;
-        // Buffers on a device begin on a sector.
-        let base = base as u64 / SECTOR * SECTOR;
+        // Buffers on a device begin on a sector, and no two share one, wherever the host has put them.
+        let base = base as u64 * (2 * SECTOR);
         let (first, last) = ((base + offset) / SECTOR, (base + offset + size - 1) / SECTOR);
         let site = self.site(location);
         let visit = site.visits[lane as usize];
