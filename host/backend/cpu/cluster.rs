@@ -77,14 +77,18 @@ impl Fast {
         // SAFETY: the caller's.
         unsafe {
             if !scratch.careful {
-                let (n, special) = self.cluster::<S, GEOMETRIC, false>(scratch, n_strips)?;
+                let (n, special) = if u32::from(scratch.longest) <= self.options.max_cluster_size.get().min(MAX_PACKED_SIZE) {
+                    self.cluster::<S, GEOMETRIC, false, false>(scratch, n_strips)?
+                } else {
+                    self.cluster::<S, GEOMETRIC, true, false>(scratch, n_strips)?
+                };
                 if !special {
                     Self::group_ends::<S>(&self.lanes.first_ranks[1..], scratch, ends);
                     scratch.clusters.len += n;
                     return Ok((0, 0));
                 }
             }
-            let (n, special) = self.cluster::<S, GEOMETRIC, true>(scratch, n_strips)?;
+            let (n, special) = self.cluster::<S, GEOMETRIC, true, true>(scratch, n_strips)?;
             // Options and data decide about this: the next event will be like this one.
             scratch.careful = special;
             Self::group_ends::<S>(&self.lanes.first_ranks[1..], scratch, ends);
@@ -98,12 +102,13 @@ impl Fast {
 
     /// Clusters the stream: the clusters stand behind those of the chunk, but are not counted as such. Gives their
     /// number, and whether anything is there that only `CAREFUL` sees to, with [`select`](Self::select): strips without
-    /// charge, clusters above the maximum size or that of packed sums.
+    /// charge, clusters above the maximum size or that of packed sums. These sizes are looked at with `SIZES` only; where
+    /// all lanes have fewer hits, they need not be.
     ///
     /// # Safety
     /// As [`find_clusters`](Self::find_clusters).
     #[inline(always)]
-    unsafe fn cluster<S: Simd, const GEOMETRIC: bool, const CAREFUL: bool>(
+    unsafe fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const CAREFUL: bool>(
         &self,
         scratch: &mut Scratch,
         n_strips: usize,
@@ -147,9 +152,11 @@ impl Fast {
                 let step = S::sub(strip, S::shr::<5>(S::load(stream.add(i + 1))));
                 ends = S::eq(step, follows) ^ all_lanes::<S>();
                 least_step = S::min(least_step, step);
-                let before = S::shr::<5>(S::load(stream.add(i).sub(max_size as usize)));
-                let back = S::sub(strip, before);
-                least_size = S::min(least_size, back);
+                let mut back = zero;
+                if SIZES {
+                    back = S::sub(strip, S::shr::<5>(S::load(stream.add(i).sub(max_size as usize))));
+                    least_size = S::min(least_size, back);
+                }
                 let mut adc = S::and(v, S::splat(31));
                 least_adc = S::min(least_adc, adc);
                 let mut place = S::and(strip, S::splat(0x1FF));

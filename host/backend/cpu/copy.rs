@@ -3,51 +3,69 @@
 use std::ops::Range;
 
 use super::fast::{Fast, Unusual};
+use super::lanes::{HEADS_PER_BOARD, LaneSource};
 use super::scratch::{BLOCK, END, FRONT, MAX_STRIPS, Scratch};
-use super::simd::{HEAD_SHUFFLES, Simd};
+use super::simd::Simd;
 use crate::detector::BankVersion;
 use crate::input::{BatchView, Layout};
 
 /// Where the banks of the events to come are, to have them in the cache in time. Only hints: nothing is read.
+///
+/// A line that comes from the memory takes as long as a bank or several lanes, and only so many can be under way. So they are
+/// asked for one by one, all along stages 1 and 2, and not at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead<'a> {
     raw: *const u8,
     /// MEP: places of the fragments that begin the next block, for a share of the boards.
     fragments: Option<&'a [u32]>,
-    /// Allen: where the next event's block is.
+    /// Allen: place of the first line that is still to be asked for, in the next event's block.
     next: usize,
+    /// Lines to ask for.
+    n_lines: usize,
 }
+
+/// Bytes of a cache line.
+pub const LINE: usize = 64;
 
 /// Lines of a board's fragments in a block that are asked for: two an event.
 const LINES: usize = 2 * BLOCK;
 
+/// Lanes between two times that lines are asked for.
+const LANES_AT_ONCE: usize = 8;
+
 impl<'a> Ahead<'a> {
-    /// What comes after the events `block`, as far as it is asked for while one of them, `event`, is copied.
-    pub fn new(batch: BatchView<'a>, event: usize, block: &Range<usize>) -> Self {
+    /// What comes after the events `block`, as far as it is asked for while the lanes of one of them, `event`, are copied.
+    /// It has `n_banks` banks.
+    pub fn new(batch: BatchView<'a>, event: usize, n_banks: usize, block: &Range<usize>) -> Self {
         let raw = batch.raw.as_ptr();
         match batch.layout {
             Layout::Allen => {
-                let next = batch.offsets.get(event + 1).map_or(0, |&begin| begin as usize);
-                Self { raw, fragments: None, next }
+                let place = |event: usize| batch.offsets.get(event).map_or(0, |&begin| begin as usize);
+                let (next, end) = (place(event + 1) + LINE * n_banks, place(event + 2));
+                Self { raw, fragments: None, next, n_lines: end.saturating_sub(next).div_ceil(LINE) }
             }
             Layout::Mep => {
-                let n_banks = batch.offsets.first().map_or(0, |&n_banks| n_banks as usize);
                 let row = n_banks.saturating_mul(block.end.saturating_add(1)).saturating_add(2);
                 let rows = batch.offsets.get(row..).map(|rows| &rows[..n_banks.min(rows.len())]);
                 let share = n_banks.div_ceil(block.len()).max(1);
-                let fragments = rows.and_then(|rows| rows.chunks(share).nth(event - block.start));
-                Self { raw, fragments: Some(fragments.unwrap_or_default()), next: 0 }
+                let fragments = rows.and_then(|rows| rows.chunks(share).nth(event - block.start)).unwrap_or_default();
+                Self { raw, fragments: Some(fragments), next: 0, n_lines: LINES * fragments.len() }
             }
         }
     }
 
-    /// The i-th part: a line of the next event, or with `MEP`, of a board's fragments.
+    /// Allen: where the first line of the next event is. Stage 1 asks for as many from there on as it finds banks.
+    pub fn next_event(batch: BatchView<'_>, event: usize) -> *const u8 {
+        batch.raw.as_ptr().wrapping_add(batch.offsets.get(event + 1).map_or(0, |&begin| begin as usize))
+    }
+
+    /// Line `i < n_lines`: of the next event, or with `MEP`, of a board's fragments.
     #[inline(always)]
     fn prefetch<S: Simd, const MEP: bool>(&self, i: usize) {
         if !MEP {
-            S::prefetch(self.raw.wrapping_add(self.next).wrapping_add(64 * i));
+            S::prefetch_far(self.raw.wrapping_add(self.next + LINE * i));
         } else if let Some(&begin) = self.fragments.unwrap_or_default().get(i / LINES) {
-            S::prefetch_far(self.raw.wrapping_add(begin as usize).wrapping_add(64 * (i % LINES)));
+            S::prefetch_far(self.raw.wrapping_add(begin as usize + LINE * (i % LINES)));
         }
     }
 }
@@ -71,13 +89,15 @@ impl Fast {
         let len = self.lanes.n_connected.next_multiple_of(64);
         let n_strips;
         // SAFETY:
-        // - counts, ranks, pointers and sources are all there for each rank;
-        // - a lane with a count above 0 has a pointer, behind which its hits lie (stage 1 checked the counts against
-        //   the payload), and READ_AHEAD bytes more can be read;
+        // - counts, ranks, heads and sources are all there for each rank;
+        // - a lane with a count above 0 has a payload, in which its hits lie (stage 1 checked the counts against its
+        //   size), and READ_AHEAD bytes more can be read;
         // - the stream has room for 255 hits of every rank, and slack for the four words of the last head;
         // - the CPU has the instructions: the caller's.
         unsafe {
-            let counts = scratch.found[of_block].counts.as_ptr();
+            let counts = &scratch.found[of_block].counts[..len];
+            scratch.longest = counts.iter().fold(0, |most, &count| most.max(count));
+            let counts = counts.as_ptr();
             let (mut n_listed, mut n_long) = (0, 0);
             for block in 0..len / 64 {
                 let (some, long) = S::count_bits(counts.add(64 * block));
@@ -90,20 +110,28 @@ impl Fast {
             scratch.some[len / 64] = 0;
             scratch.listed_before[len / 64] = n_listed as u32;
             let end = match ahead.fragments {
-                None => self.copy_heads::<S, STRIDE, false>(scratch, of_block, n_listed, ahead),
-                Some(_) => self.copy_heads::<S, STRIDE, true>(scratch, of_block, n_listed, ahead),
+                None => self.copy_heads::<S, false>(scratch, of_block, n_listed, ahead),
+                Some(_) => self.copy_heads::<S, true>(scratch, of_block, n_listed, ahead),
             };
             let sources = self.lanes.sources.as_ptr();
-            let pointers = scratch.found[of_block].pointers.as_ptr();
+            let lanes = &scratch.found[of_block];
             let stream = scratch.stream.as_mut_ptr().add(FRONT);
             let starts = scratch.starts.as_mut_ptr();
             for &rank in scratch.long.get_unchecked(..n_long) {
                 let rank = usize::from(rank);
                 let n = usize::from(*counts.add(rank));
                 let source = &*sources.add(rank);
-                let from = (*pointers.add(usize::from(source.pointer))).add(usize::from(source.place));
+                let board = usize::from(source.head) / HEADS_PER_BOARD;
+                let place = match self.lanes.version {
+                    BankVersion::V5 => usize::from(source.place),
+                    BankVersion::V4 => {
+                        let begin = (lanes.begins.get_unchecked(board) >> (8 * source.place)) as u8;
+                        4 + 2 * usize::from(begin)
+                    }
+                };
+                let from = lanes.payloads.get_unchecked(board).add(place);
                 let to = stream.add(*starts.add(rank) as usize);
-                S::copy_lane::<STRIDE>(from, n, source.reversed != 0, mask, source.xor, to);
+                S::copy_lane::<STRIDE>(from, n, source.backwards, mask, source.xor, to);
             }
             stream.add(end).copy_from_nonoverlapping(END.as_ptr(), END.len());
             // Behind the last lane with hits, as if there were another.
@@ -114,45 +142,85 @@ impl Fast {
         if n_strips > MAX_STRIPS { Err(Unusual) } else { Ok(n_strips) }
     }
 
-    /// Copies four hits of each of the lanes that are listed. Gives the number of strips.
+    /// Copies the heads of the lanes that are listed. Gives the number of strips.
     ///
     /// # Safety
     /// As [`copy_lanes`](Self::copy_lanes); `n_listed` lanes with hits are listed.
     #[inline(always)]
-    unsafe fn copy_heads<S: Simd, const STRIDE: usize, const MEP: bool>(
+    unsafe fn copy_heads<S: Simd, const MEP: bool>(
         &self,
         scratch: &mut Scratch,
         of_block: usize,
         n_listed: usize,
         ahead: Ahead<'_>,
     ) -> usize {
-        let mask = self.strip_mask();
-        let mut end = 0;
-        // SAFETY: as there; `reversed` is 0 or 8, and there are 16 shuffles.
+        // SAFETY: the caller's.
         unsafe {
-            let counts = scratch.found[of_block].counts.as_ptr();
-            let pointers = scratch.found[of_block].pointers.as_ptr();
-            let sources = self.lanes.sources.as_ptr();
-            let stream = scratch.stream.as_mut_ptr().add(FRONT);
-            let starts = scratch.starts.as_mut_ptr();
-            for (i, &rank) in scratch.listed.get_unchecked(..n_listed).iter().enumerate() {
-                ahead.prefetch::<S, MEP>(i);
-                let rank = usize::from(rank);
-                let n = *counts.add(rank);
-                let source = &*sources.add(rank);
-                let from = (*pointers.add(usize::from(source.pointer))).add(usize::from(source.place));
-                // Longer lanes come again, and whole.
-                let shuffle = HEAD_SHUFFLES.get_unchecked(usize::from(n & 7 | source.reversed));
-                S::copy_head::<STRIDE>(from, shuffle, mask, source.xor, stream.add(end));
-                starts.add(rank).write(end as u32);
-                end += usize::from(n);
+            let lanes = &scratch.found[of_block];
+            let mut heads = Heads {
+                counts: lanes.counts.as_ptr(),
+                hits: lanes.heads.as_ptr().cast(),
+                sources: self.lanes.sources.as_ptr(),
+                mask: self.strip_mask(),
+                stream: scratch.stream.as_mut_ptr().add(FRONT),
+                starts: scratch.starts.as_mut_ptr(),
+                end: 0,
+            };
+            let listed = scratch.listed.get_unchecked(..n_listed);
+            let (by_eight, others) = listed.as_chunks::<LANES_AT_ONCE>();
+            let n_lines = ahead.n_lines.div_ceil(by_eight.len().max(1));
+            for (i, ranks) in by_eight.iter().enumerate() {
+                for line in n_lines * i..n_lines * (i + 1) {
+                    ahead.prefetch::<S, MEP>(line);
+                }
+                for &rank in ranks {
+                    heads.copy::<S>(rank);
+                }
             }
+            for &rank in others {
+                heads.copy::<S>(rank);
+            }
+            heads.end
         }
-        end
     }
 
     /// The bits of a hit word that go into the stream.
     fn strip_mask(&self) -> u32 {
         if self.lanes.version == BankVersion::V4 { 0x7FF } else { 0x3FFF }
+    }
+}
+
+/// Lays heads of lanes out in the stream.
+struct Heads {
+    counts: *const u8,
+    /// By place of the head.
+    hits: *const u64,
+    sources: *const LaneSource,
+    mask: u32,
+    stream: *mut u32,
+    starts: *mut u32,
+    /// Strips so far.
+    end: usize,
+}
+
+#[expect(clippy::inline_always, reason = "see `Simd`")]
+impl Heads {
+    /// Appends the head of a lane; the next lane overwrites the words that are too many.
+    ///
+    /// # Safety
+    /// - counts, sources and places of starts are there for the rank, a head for its lane, and four words for the stream;
+    /// - CPU as for [`Simd`].
+    #[inline(always)]
+    unsafe fn copy<S: Simd>(&mut self, rank: u16) {
+        // SAFETY: the caller's.
+        unsafe {
+            let rank = usize::from(rank);
+            let source = &*self.sources.add(rank);
+            let head = self.hits.add(usize::from(source.head));
+            S::copy_head(head, self.mask, source.xor, self.stream.add(self.end));
+            self.starts.add(rank).write(self.end as u32);
+            // Longer lanes come again, and whole.
+            self.end += usize::from(*self.counts.add(rank));
+        }
     }
 }

@@ -158,7 +158,7 @@ impl Fast {
             clock.lap(Stage::FindLanes);
             let of_block = event - scratch.block.start;
             let n_banks = scratch.found[of_block].n_banks.ok_or(Unusual)?;
-            let ahead = Ahead::new(batch, event, &scratch.block);
+            let ahead = Ahead::new(batch, event, n_banks, &scratch.block);
             let n_strips = (self.level.copy_lanes)(self, scratch, of_block, ahead)?;
             clock.lap(Stage::CopyLanes);
             let lost = (self.level.find_clusters)(self, scratch, n_strips, ends)?;

@@ -4,9 +4,10 @@
 //! does every byte that is not there: this is the only stage that looks at the batch's tables, in safe code but for the
 //! reads from places that it has checked itself.
 
+use super::bank_order::{BankBoard, BankOrder};
+use super::copy::{Ahead, LINE};
 use super::fast::{Fast, Unusual};
-use super::lanes::BoardRanks;
-use super::ordinary::{HIT_BANKS, board_of};
+use super::ordinary::HIT_BANKS;
 use super::scratch::{BLOCK, Lanes, READ_AHEAD, Scratch};
 use super::simd::{Simd, lane_ends_by_words};
 use crate::detector::{BankVersion, LANES_PER_BOARD};
@@ -40,19 +41,21 @@ impl Fast {
         scratch.block = first..first + n_events;
         let n_ranks = self.lanes.n_ranks();
         let found = &mut scratch.found[..n_events];
+        let order = &mut scratch.bank_order;
         for lanes in &mut *found {
-            lanes.begin(n_ranks + 1, self.lanes.n_pointers());
+            lanes.begin(n_ranks);
         }
-        match batch.layout {
-            // SAFETY: the caller's.
-            Layout::Allen => found[0].n_banks = unsafe { self.find_allen::<S>(&mut found[0], batch, first).ok() },
-            // Where the tables are too short, no event is found to be usual.
-            // SAFETY: the caller's.
-            Layout::Mep => unsafe { self.find_mep::<S>(found, batch, first).unwrap_or_default() },
+        // SAFETY: the caller's.
+        unsafe {
+            match batch.layout {
+                Layout::Allen => found[0].n_banks = self.find_allen::<S>(&mut found[0], order, batch, first).ok(),
+                // Where the tables are too short, no event is found to be usual.
+                Layout::Mep => self.find_mep::<S>(found, order, batch, first).unwrap_or_default(),
+            }
         }
         for lanes in found {
-            // Hits of lanes that nothing is connected to; the last count is of v4 channels beyond the lanes.
-            if lanes.counts[self.lanes.n_connected..=n_ranks].iter().fold(0, |any, count| any | count) != 0 {
+            // Hits of lanes that nothing is connected to.
+            if lanes.counts[self.lanes.n_connected..n_ranks].iter().fold(0, |any, count| any | count) != 0 {
                 lanes.n_banks = None;
             }
         }
@@ -64,6 +67,7 @@ impl Fast {
     unsafe fn find_allen<S: Simd>(
         &self,
         lanes: &mut Lanes,
+        order: &mut BankOrder,
         batch: BatchView<'_>,
         event: usize,
     ) -> Result<usize, Unusual> {
@@ -86,30 +90,45 @@ impl Fast {
         }
         // Each fragment has room for its sourceID and its payload, and begins where or after the one before ends.
         let end = u32::from_le_bytes(table[n_banks]) as usize;
+        let smallest = self.smallest();
         for (pair, &size) in table.array_windows().zip(sizes) {
             let [begin, end] = pair.map(u32::from_le_bytes);
-            bad |= (end < begin) | (end.wrapping_sub(begin) < u32::from(size) + 4);
+            bad |= (end < begin) | (end.wrapping_sub(begin) < u32::from(size) + 4) | (size < smallest);
         }
         let fragments = fragments.get(..end).ok_or(Unusual)?;
         if bad {
             return Err(Unusual);
         }
-        let raw_end = batch.raw.as_ptr_range().end as usize;
-        for (begin, &size) in table.iter().zip(sizes) {
-            // SAFETY: the fragments ascend and the last one ends within the batch, as checked above.
-            let (source_id, payload) = unsafe {
-                let fragment = fragments.as_ptr().add(u32::from_le_bytes(*begin) as usize);
-                (u32::from_le_bytes(fragment.cast::<[u8; 4]>().read()), fragment.add(4))
-            };
-            let (board, ranks) = self.board(source_id)?;
-            let size = usize::from(size);
-            if size < self.smallest() {
-                return Err(Unusual);
+        let to_raw_end = batch.raw.as_ptr_range().end as usize - fragments.as_ptr_range().end as usize;
+        let raw_end = (to_raw_end < READ_AHEAD).then_some(batch.raw.as_ptr_range().end as usize);
+        // SAFETY: the fragments ascend and the last one ends within the batch, as checked above; each has four bytes before
+        // its payload.
+        let fragment = |begin: &[u8; 4]| unsafe {
+            let fragment = fragments.as_ptr().add(u32::from_le_bytes(*begin) as usize);
+            (u32::from_le_bytes(fragment.cast::<[u8; 4]>().read()), fragment.add(4))
+        };
+        loop {
+            let (source_ids, banks) = order.banks();
+            if banks.len() == n_banks {
+                let mut different = 0;
+                let of_banks = table.iter().zip(sizes).zip(source_ids).zip(banks);
+                let mut ahead = Ahead::next_event(batch, event);
+                for (((begin, &size), expected), bank) in of_banks {
+                    S::prefetch_far(ahead);
+                    ahead = ahead.wrapping_add(LINE);
+                    let (source_id, payload) = fragment(begin);
+                    different |= source_id ^ expected;
+                    // SAFETY: `size` bytes of payload are there, at least as many as the smallest has.
+                    bad |= unsafe { self.take_bank::<S>(lanes, bank, payload, size, raw_end) };
+                }
+                if different == 0 {
+                    return if bad { Err(Unusual) } else { Ok(n_banks) };
+                }
             }
-            // SAFETY: `size` bytes of payload are there.
-            unsafe { self.take_bank::<S>(lanes, board, ranks, payload, size, raw_end)? };
+            order.look_up(&self.lanes.boards, table[..n_banks].iter().map(|begin| fragment(begin).0))?;
+            lanes.begin(self.lanes.n_ranks());
+            bad = false;
         }
-        Ok(n_banks)
     }
 
     /// All fragments of a board are read before those of the next, since they lie together: the fragments of one event
@@ -118,7 +137,13 @@ impl Fast {
     /// # Safety
     /// CPU as for [`Simd`].
     #[inline(always)]
-    unsafe fn find_mep<S: Simd>(&self, found: &mut [Lanes], batch: BatchView<'_>, first: usize) -> Result<(), Unusual> {
+    unsafe fn find_mep<S: Simd>(
+        &self,
+        found: &mut [Lanes],
+        order: &mut BankOrder,
+        batch: BatchView<'_>,
+        first: usize,
+    ) -> Result<(), Unusual> {
         let n_events = found.len();
         let n_banks = *batch.offsets.first().ok_or(Unusual)? as usize;
         if n_banks > self.lanes.n_boards() {
@@ -129,9 +154,12 @@ impl Fast {
         let begins = batch.offsets.get(begins..).and_then(|rows| rows.get(..n_banks * n_events)).ok_or(Unusual)?;
         let version = self.lanes.version.byte();
         let (raw, raw_end) = (batch.raw, batch.raw.as_ptr_range().end as usize);
+        let smallest = self.smallest();
+        if order.banks().0 != source_ids {
+            order.look_up(&self.lanes.boards, source_ids.iter().copied())?;
+        }
         let mut bad = [false; BLOCK];
-        for bank in 0..n_banks {
-            let (board, ranks) = self.board(source_ids[bank])?;
+        for (bank, board) in order.banks().1.iter().enumerate() {
             let sizes = part::<u16>(batch.sizes, bank, first, n_events)?;
             let kinds = part::<u8>(batch.types, bank, first, n_events)?;
             if kinds.first_chunk() != Some(&[HIT_BANKS[0]; BLOCK]) {
@@ -148,16 +176,14 @@ impl Fast {
                 }
             }
             for (i, lanes) in found.iter_mut().enumerate() {
-                let size = usize::from(sizes[i]);
+                let size = sizes[i];
                 let begin = begins[i * n_banks + bank] as usize;
-                if begin > raw.len() || raw.len() - begin < size || size < self.smallest() {
+                if begin > raw.len() || raw.len() - begin < usize::from(size) || size < smallest {
                     bad[i] = true;
                     continue;
                 }
                 // SAFETY: `size` bytes of payload are there, as just checked.
-                bad[i] |= unsafe {
-                    self.take_bank::<S>(lanes, board, ranks, raw.as_ptr().add(begin), size, raw_end).is_err()
-                };
+                bad[i] |= unsafe { self.take_bank::<S>(lanes, board, raw.as_ptr().add(begin), size, Some(raw_end)) };
             }
         }
         for (lanes, bad) in found.iter_mut().zip(bad) {
@@ -166,122 +192,106 @@ impl Fast {
         Ok(())
     }
 
-    /// The board that a sourceID names, and its lanes.
-    #[inline(always)]
-    fn board(&self, source_id: u32) -> Result<(usize, &BoardRanks), Unusual> {
-        let board = board_of(source_id).ok_or(Unusual)? as usize;
-        let ranks = self.lanes.boards.get(board).ok_or(Unusual)?;
-        if ranks.in_use { Ok((board, ranks)) } else { Err(Unusual) }
-    }
-
     /// Bytes of the smallest payload that has a header.
     #[inline(always)]
-    fn smallest(&self) -> usize {
+    fn smallest(&self) -> u16 {
         if self.lanes.version == BankVersion::V5 { 8 } else { 4 }
     }
 
-    /// Notes the lanes of one bank.
+    /// Notes the lanes of one bank. Whether it has trouble.
     ///
     /// # Safety
     /// - `size` bytes are at `payload`, as many as the smallest has;
-    /// - all up to `raw_end` can be read;
+    /// - all up to `raw_end` can be read; `None`: READ_AHEAD bytes behind them can;
     /// - CPU as for [`Simd`].
     #[inline(always)]
     unsafe fn take_bank<S: Simd>(
         &self,
         lanes: &mut Lanes,
-        board: usize,
-        ranks: &BoardRanks,
-        payload: *const u8,
-        size: usize,
-        raw_end: usize,
-    ) -> Result<(), Unusual> {
-        let payload = if raw_end - payload as usize >= size + READ_AHEAD {
-            payload
-        } else {
+        bank: &BankBoard,
+        mut payload: *const u8,
+        size: u16,
+        raw_end: Option<usize>,
+    ) -> bool {
+        if let Some(raw_end) = raw_end
+            && raw_end - (payload as usize) < usize::from(size) + READ_AHEAD
+        {
             // SAFETY: the caller's.
-            lanes.copy_tail(unsafe { std::slice::from_raw_parts(payload, size) }).ok_or(Unusual)?
-        };
+            let bytes = unsafe { std::slice::from_raw_parts(payload, usize::from(size)) };
+            let Some(copy) = lanes.copy_tail(bytes) else { return true };
+            payload = copy;
+        }
         // SAFETY:
-        // - as many bytes are there as a header has: the caller's;
-        // - there are as many pointers as boards, or slots, and as many counts as ranks.
+        // - as many bytes are there as a header has: the caller's; and READ_AHEAD more can be read;
+        // - there are as many payloads, begins and heads as boards can be, and as many counts as ranks.
         unsafe {
             match self.lanes.version {
-                BankVersion::V5 => take_v5(lanes, board, ranks, payload, size),
-                BankVersion::V4 => take_v4::<S>(lanes, board, ranks, payload, size),
+                BankVersion::V5 => take_v5::<S>(lanes, bank, payload, size),
+                BankVersion::V4 => take_v4::<S>(lanes, bank, payload, size),
             }
         }
     }
 }
 
 /// # Safety
-/// - `size` bytes are at `payload`, 8 at least;
-/// - `lanes` has a pointer for the board, and a count for each of the ranks.
+/// - `size` bytes are at `payload`, 8 at least, and READ_AHEAD more can be read;
+/// - `lanes` has a place for the board, and a count for each of the ranks;
+/// - CPU as for [`Simd`].
 #[inline(always)]
-unsafe fn take_v5(
-    lanes: &mut Lanes,
-    board: usize,
-    ranks: &BoardRanks,
-    payload: *const u8,
-    size: usize,
-) -> Result<(), Unusual> {
+unsafe fn take_v5<S: Simd>(lanes: &mut Lanes, bank: &BankBoard, payload: *const u8, size: u16) -> bool {
+    // Every other byte of a header that is a count, and one more byte.
+    const COUNTS: u64 = 0x00FF_00FF_0000_00FF;
+    const EACH: u64 = 0x0001_0001_0001_0001;
     // SAFETY: the caller's.
     unsafe {
-        let pointer = lanes.pointers.get_unchecked_mut(board);
-        if !pointer.is_null() {
-            return Err(Unusual);
-        }
-        *pointer = payload;
+        let board = usize::from(bank.board);
+        *lanes.payloads.get_unchecked_mut(board) = payload;
+        S::v5_heads(payload, bank.reversed, lanes.heads.get_unchecked_mut(board).0.as_mut_ptr());
         let header = payload.cast::<[u8; 8]>().read();
-        let counts = [header[4], header[5], header[6], header[7], header[0], header[1]];
-        // Two hits of a lane take 32 bytes; a count of 255 is trouble.
-        let most = (size / 32 * 2).min(254) as u8;
-        if counts.into_iter().fold(false, |bad, count| bad | (count > most)) {
-            return Err(Unusual);
-        }
         let by_rank = lanes.counts.as_mut_ptr();
-        for (lane, count) in counts.into_iter().enumerate() {
-            by_rank.add(usize::from(ranks.ranks[lane])).write(count);
+        for (lane, byte) in [4, 5, 6, 7, 0, 1].into_iter().enumerate() {
+            by_rank.add(usize::from(bank.ranks[lane])).write(header[byte]);
         }
+        // Two hits of a lane take 32 bytes; a count of 255 is trouble. Counts above the most leave a sign.
+        let most = u64::from((size / 32 * 2).min(254)) * EACH;
+        let counts = u64::from_le_bytes(header);
+        let above = most.wrapping_sub(counts & COUNTS) | most.wrapping_sub(counts >> 8 & COUNTS);
+        above & EACH << 15 != 0
     }
-    Ok(())
 }
 
 /// # Safety
 /// - `size` bytes are at `payload`, 4 at least, and READ_AHEAD more can be read;
-/// - `lanes` has a pointer for each of the board's slots, and a count for each of the ranks;
+/// - `lanes` has a place for the board, and a count for each of the ranks;
 /// - CPU as for [`Simd`].
 #[inline(always)]
-unsafe fn take_v4<S: Simd>(
-    lanes: &mut Lanes,
-    board: usize,
-    ranks: &BoardRanks,
-    payload: *const u8,
-    size: usize,
-) -> Result<(), Unusual> {
+unsafe fn take_v4<S: Simd>(lanes: &mut Lanes, bank: &BankBoard, payload: *const u8, size: u16) -> bool {
     // SAFETY: the caller's; the words are within the payload, as checked before they are read.
     unsafe {
-        let n_words = usize::from(u16::from_le_bytes(payload.cast::<[u8; 2]>().read()));
-        let first_slot = board * LANES_PER_BOARD;
+        let n_words = u16::from_le_bytes(payload.cast::<[u8; 2]>().read());
         // What counts in bytes holds.
-        if n_words > 254 || size < 4 + 2 * n_words || !lanes.pointers.get_unchecked(first_slot).is_null() {
-            return Err(Unusual);
+        if n_words > 254 || size < 4 + 2 * n_words {
+            return true;
         }
+        let n_words = usize::from(n_words);
         let words = payload.add(4);
         // Byte i: clusters of lanes 0 to i.
         let ends = if n_words <= 32 { S::lane_ends(words, n_words) } else { lane_ends_by_words(words, n_words) };
-        let ends = ends.ok_or(Unusual)?;
+        let Some(ends) = ends else { return true };
+        let begins = ends << 8;
         // They do not fall: no byte borrows from the next.
-        let counts = ends - (ends << 8);
+        let counts = ends - begins;
+        let by_rank = lanes.counts.as_mut_ptr();
         for lane in 0..LANES_PER_BOARD {
-            let count = (counts >> (8 * lane)) as u8;
-            let end = (ends >> (8 * lane)) as u8;
-            *lanes.counts.get_unchecked_mut(usize::from(ranks.ranks[lane])) = count;
-            *lanes.pointers.get_unchecked_mut(first_slot + lane) = words.add(2 * usize::from(end - count));
+            by_rank.add(usize::from(bank.ranks[lane])).write((counts >> (8 * lane)) as u8);
         }
-        *lanes.counts.get_unchecked_mut(usize::from(ranks.ranks[6])) |= (counts >> 48) as u8 | (counts >> 56) as u8;
+        let board = usize::from(bank.board);
+        *lanes.payloads.get_unchecked_mut(board) = payload;
+        *lanes.begins.get_unchecked_mut(board) = begins;
+        S::v4_heads(words, n_words, ends, bank.reversed, lanes.heads.get_unchecked_mut(board).0.as_mut_ptr());
+        // A word can name the lanes 6 and 7, which no board has.
+        counts >> (8 * LANES_PER_BOARD) != 0
     }
-    Ok(())
 }
 
 /// Whether a bank of this type holds no hits.

@@ -36,20 +36,28 @@ pub struct LaneSource {
     /// What the masked hit words are combined with: the rank, and where the lane is read backwards, [`BACKWARDS`] and all
     /// strip bits set, so that strips ascend in the stream.
     pub xor: u32,
-    /// Which of the scratch's pointers the lane hangs on: v5: the board's; v4: the slot's.
-    pub pointer: u16,
-    /// Place of the lane's first hit, counted from that pointer.
+    /// Place of the lane's head: [`HEADS_PER_BOARD`] times its board, and the lane's place among the board's heads.
+    pub head: u16,
+    /// v5: place of the lane's first hit in the payload. v4: its number.
     pub place: u8,
-    /// 8 where the lane is read backwards, else 0.
-    pub reversed: u8,
+    /// -1 where the lane is read backwards, else 0.
+    pub backwards: i8,
 }
+
+/// Heads that a board has room for.
+pub const HEADS_PER_BOARD: usize = 8;
+
+/// By lane, the place of its head among those of the board, for v5: where two shuffles of the first two rows leave it.
+/// For v4 that is its number.
+pub const V5_HEADS: [u8; LANES_PER_BOARD] = [7, 6, 3, 2, 5, 4];
 
 /// The lanes of a board.
 #[derive(Clone, Copy, Debug)]
 pub struct BoardRanks {
-    /// Rank of each lane. Two more stand for the lanes 6 and 7, which a v4 channel can name and no board has: the rank
-    /// after the last.
-    pub ranks: [u16; 8],
+    /// Rank of each lane.
+    pub ranks: [u16; LANES_PER_BOARD],
+    /// A bit for the head of each lane: it is read backwards.
+    pub reversed: u8,
     /// Whether there is such a board.
     pub in_use: bool,
 }
@@ -115,7 +123,7 @@ impl LaneOrder {
         let strips_per_hybrid = &tables.boards.strips_per_hybrid;
         let mut boards: Vec<_> = strips_per_hybrid
             .iter()
-            .map(|&strips| BoardRanks { ranks: [order.len() as u16; 8], in_use: strips == STRIPS_PER_SECTOR })
+            .map(|&strips| BoardRanks { ranks: [0; LANES_PER_BOARD], reversed: 0, in_use: strips == STRIPS_PER_SECTOR })
             .collect();
         let mut sources = Vec::with_capacity(order.len());
         let mut id = Vec::with_capacity(order.len() + PADDING);
@@ -124,16 +132,17 @@ impl LaneOrder {
             boards[board].ranks[lane] = rank as u16;
             let this = &tables.slots[slot];
             let sector = sector_of(this);
-            let (strip_bits, pointer, place) = match version {
-                BankVersion::V4 => (BACKWARDS | 0x7FF, slot, 0),
-                BankVersion::V5 => (BACKWARDS | 0x1FF << 5, board, 8 + 4 * (5 - lane)),
+            let (strip_bits, head, place) = match version {
+                BankVersion::V4 => (BACKWARDS | 0x7FF, lane, lane),
+                BankVersion::V5 => (BACKWARDS | 0x1FF << 5, usize::from(V5_HEADS[lane]), 8 + 4 * (5 - lane)),
             };
             let reversed = this.is_connected() && is_reversed(version, sector);
+            boards[board].reversed |= u8::from(reversed) << head;
             sources.push(LaneSource {
                 xor: (rank as u32) << RANK_SHIFT | if reversed { strip_bits } else { 0 },
-                pointer: pointer as u16,
+                head: (HEADS_PER_BOARD * board + head) as u16,
                 place: place as u8,
-                reversed: if reversed { 8 } else { 0 },
+                backwards: -i8::from(reversed),
             });
             let first = match version {
                 BankVersion::V4 => this.chan_id,
@@ -194,14 +203,6 @@ impl LaneOrder {
     /// Boards of the table.
     pub fn n_boards(&self) -> usize {
         self.boards.len()
-    }
-
-    /// Pointers that lanes hang on.
-    pub fn n_pointers(&self) -> usize {
-        match self.version {
-            BankVersion::V4 => self.n_ranks(),
-            BankVersion::V5 => self.n_boards(),
-        }
     }
 
     /// Slots, connected or not.

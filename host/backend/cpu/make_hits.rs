@@ -122,7 +122,7 @@ impl Fast {
                 kind: last_rank,
             };
             let id = here.words(&lanes.id);
-            here.kind = S::and(id, S::splat(KIND_MASK));
+            here.kind = id;
             let reversed = S::spread_sign(id);
             let mut heavy = 0;
             let (coordinate, strip) = match KIND {
@@ -239,7 +239,7 @@ struct Lookup<S: Simd, const FEW: bool, const REACH: u8> {
     first: usize,
     /// The ranks counted from `first`; those themselves if they are `ANYWHERE`.
     index: S::U,
-    /// With `FEW` kinds, those.
+    /// With `FEW` kinds, words whose lowest bits are those.
     kind: S::U,
 }
 
@@ -277,9 +277,9 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<S, FEW, REACH> {
     /// The table is one by kind; otherwise as [`words`](Self::words).
     #[inline(always)]
     unsafe fn of_kind(&self, table: &[f32]) -> S::F {
-        // SAFETY: few kinds fit into any window, which such a table has at least; without that, it is one by rank.
+        // SAFETY: few kinds fit into 16 entries, and the table has two windows; without that, it is one by rank.
         unsafe {
-            if FEW { S::from_bits(S::lookup_window(table.as_ptr().cast(), self.kind)) } else { self.floats(table) }
+            if FEW { S::from_bits(S::lookup_16(table.as_ptr().cast(), self.kind)) } else { self.floats(table) }
         }
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::inline_always, reason = "what is not inlined has not the instructions of its level: see `simd`")]
 #![allow(clippy::needless_bitwise_bool, reason = "checks are collected without branches, and decided once")]
 
+mod bank_order;
 mod banks;
 mod cluster;
 mod copy;

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
+use super::bank_order::BankOrder;
+use super::lanes::HEADS_PER_BOARD;
 use super::simd::Simd;
+use crate::detector::MAX_BOARDS;
 
 /// Strips that an event on the fast path may have; a mean event has 1700.
 pub const MAX_STRIPS: usize = 1 << 16;
@@ -51,10 +54,14 @@ pub struct Scratch {
     pub found: [Lanes; BLOCK],
     /// Events of the batch that `found` is about.
     pub block: Range<usize>,
+    /// The boards of the last event's banks.
+    pub bank_order: BankOrder,
     /// Ranks of the lanes with hits, and one word behind the last.
     pub listed: Box<[u16]>,
     /// Ranks of the lanes with more than four hits.
     pub long: Box<[u16]>,
+    /// Hits of the lane that has the most.
+    pub longest: u8,
     /// By rank: where the lane begins in the stream. Only listed lanes.
     pub starts: Box<[u32]>,
     /// A bit a rank: the lane has hits.
@@ -83,13 +90,23 @@ pub struct Scratch {
 pub struct Lanes {
     /// By rank: hits of the lane.
     pub counts: Box<[u8]>,
-    /// By board: its payload (v5), or by slot: its first cluster word (v4). Null: no such bank in the event.
-    pub pointers: Box<[*const u8]>,
+    /// By place of the head, see [`LaneSource`](super::lanes::LaneSource): the lane's first four hits, in the direction in
+    /// which x rises. Of shorter lanes, words of no meaning follow; of longer ones, all are of none.
+    pub heads: Box<[BoardHeads]>,
+    /// By board: its payload. Of boards that the event has a bank of.
+    pub payloads: Box<[*const u8]>,
+    /// By board, v4: byte i is the place of the first word of lane i.
+    pub begins: Box<[u64]>,
     /// Banks of the event; `None`: something is unusual, and the rest is of no meaning.
     pub n_banks: Option<usize>,
     tail: Box<[u8]>,
     copied: usize,
 }
+
+/// The heads of a board, in one cache line: they are written at once.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+pub struct BoardHeads(pub [u64; HEADS_PER_BOARD]);
 
 // SAFETY: the pointers are used only while the batch that they point into is borrowed, and only by the thread that has
 // the scratch.
@@ -119,8 +136,10 @@ impl Scratch {
         Self {
             found: std::array::from_fn(|_| Lanes::new()),
             block: 0..0,
+            bank_order: BankOrder::new(),
             listed: zeros(MAX_RANKS + SLACK),
             long: zeros(MAX_RANKS + SLACK),
+            longest: 0,
             starts: zeros(MAX_RANKS + 1),
             some: zeros(MAX_RANKS / 64 + 1),
             listed_before: zeros(MAX_RANKS / 64 + 1),
@@ -190,7 +209,9 @@ impl Lanes {
     fn new() -> Self {
         Self {
             counts: zeros(MAX_RANKS),
-            pointers: vec![std::ptr::null(); MAX_RANKS].into_boxed_slice(),
+            heads: zeros(MAX_BOARDS),
+            payloads: vec![std::ptr::null(); MAX_BOARDS].into_boxed_slice(),
+            begins: zeros(MAX_BOARDS),
             n_banks: None,
             tail: zeros(TAIL + READ_AHEAD),
             copied: 0,
@@ -199,9 +220,8 @@ impl Lanes {
 
     /// Begins an event.
     #[inline(always)]
-    pub fn begin(&mut self, n_ranks: usize, n_pointers: usize) {
+    pub fn begin(&mut self, n_ranks: usize) {
         self.counts[..n_ranks].fill(0);
-        self.pointers[..n_pointers].fill(std::ptr::null());
         self.n_banks = None;
         self.copied = 0;
     }

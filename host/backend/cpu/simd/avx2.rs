@@ -3,7 +3,7 @@
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::x86_64::*;
 
-use super::{HeadShuffle, LANE_BITS, Simd, copy_lane_by_hits, level, x86};
+use super::{LANE_BITS, Simd, copy_lane_by_hits, level, x86};
 
 /// The AVX2 level.
 #[derive(Clone, Copy, Debug)]
@@ -222,25 +222,38 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
-    unsafe fn copy_head<const STRIDE: usize>(
-        from: *const u8,
-        shuffle: &HeadShuffle,
-        mask: u32,
-        xor: u32,
-        to: *mut u32,
-    ) {
-        unsafe { x86::copy_head::<STRIDE>(from, shuffle, mask, xor, to) }
+    unsafe fn v5_heads(payload: *const u8, reversed: u8, to: *mut u64) {
+        unsafe {
+            let (first, second) = (_mm256_loadu_si256(payload.cast()), _mm256_loadu_si256(payload.add(32).cast()));
+            // Of each lane, a pair of each of the two rows.
+            let heads = [_mm256_unpacklo_epi32(first, second), _mm256_unpackhi_epi32(first, second)];
+            let header = _mm256_set1_epi64x(payload.cast::<i64>().read_unaligned());
+            let reversed = _mm256_set1_epi64x(i64::from(reversed));
+            for (half, heads) in heads.into_iter().enumerate() {
+                let of_half = |all: &[u64; 8]| _mm256_loadu_si256(all.as_ptr().add(4 * half).cast());
+                let counts = _mm256_shuffle_epi8(header, of_half(&x86::COUNTS_OF_V5_HEADS));
+                let backwards = _mm256_add_epi8(_mm256_add_epi8(counts, counts), of_half(&x86::FROM_THE_LAST));
+                let bits = of_half(&[1, 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7]);
+                let reversed = _mm256_cmpeq_epi64(_mm256_and_si256(reversed, bits), bits);
+                let places = _mm256_blendv_epi8(of_half(&x86::FROM_THE_FIRST), backwards, reversed);
+                _mm256_storeu_si256(to.add(4 * half).cast(), _mm256_shuffle_epi8(heads, places));
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn copy_head(head: *const u64, mask: u32, xor: u32, to: *mut u32) {
+        unsafe { x86::copy_head(head, mask, xor, to) }
     }
     #[inline(always)]
     unsafe fn copy_lane<const STRIDE: usize>(
         from: *const u8,
         n: usize,
-        reversed: bool,
+        backwards: i8,
         mask: u32,
         xor: u32,
         to: *mut u32,
     ) {
-        unsafe { copy_lane_by_hits::<STRIDE>(from, n, reversed, mask, xor, to) }
+        unsafe { copy_lane_by_hits::<STRIDE>(from, n, backwards, mask, xor, to) }
     }
 }
 

@@ -3,7 +3,7 @@
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::x86_64::*;
 
-use super::{HeadShuffle, LANE_BITS, Simd, level, x86};
+use super::{LANE_BITS, Simd, level, v4_heads_by_lanes, x86};
 
 /// The AVX-512 level.
 #[derive(Clone, Copy, Debug)]
@@ -155,6 +155,10 @@ impl Simd for Avx512 {
         unsafe { _mm512_permutex2var_epi32(Self::load(window), index, Self::load(window.add(16))) }
     }
     #[inline(always)]
+    unsafe fn lookup_16(table: *const u32, index: Self::U) -> Self::U {
+        unsafe { _mm512_permutexvar_epi32(index, Self::load(table)) }
+    }
+    #[inline(always)]
     unsafe fn lookup(table: *const u32, index: Self::U) -> Self::U {
         unsafe { _mm512_i32gather_epi32::<4>(index, table.cast()) }
     }
@@ -207,54 +211,98 @@ impl Simd for Avx512 {
         }
     }
     #[inline(always)]
-    unsafe fn copy_head<const STRIDE: usize>(
-        from: *const u8,
-        shuffle: &HeadShuffle,
-        mask: u32,
-        xor: u32,
-        to: *mut u32,
-    ) {
-        unsafe { x86::copy_head::<STRIDE>(from, shuffle, mask, xor, to) }
+    unsafe fn v5_heads(payload: *const u8, reversed: u8, to: *mut u64) {
+        unsafe {
+            // Of each lane, a pair of each of the two rows.
+            let pairs = _mm512_set_epi32(15, 7, 14, 6, 11, 3, 10, 2, 13, 5, 12, 4, 9, 1, 8, 0);
+            let heads = _mm512_permutexvar_epi32(pairs, _mm512_loadu_si512(payload.cast()));
+            let header = _mm512_set1_epi64(payload.cast::<i64>().read_unaligned());
+            let counts = _mm512_shuffle_epi8(header, eight(&x86::COUNTS_OF_V5_HEADS));
+            let backwards = _mm512_add_epi8(_mm512_add_epi8(counts, counts), eight(&x86::FROM_THE_LAST));
+            let places = _mm512_mask_blend_epi64(reversed, eight(&x86::FROM_THE_FIRST), backwards);
+            _mm512_storeu_si512(to.cast(), _mm512_shuffle_epi8(heads, places));
+        }
+    }
+    #[inline(always)]
+    unsafe fn v4_heads(words: *const u8, n: usize, ends: u64, reversed: u8, to: *mut u64) {
+        unsafe {
+            if n > 32 {
+                return v4_heads_by_lanes(words, ends, reversed, to);
+            }
+            // Byte i of `ends` to the four words of head i + 1, and to those of head i.
+            let to_next = _mm512_set_epi64(of(6), of(5), of(4), of(3), of(2), of(1), of(0), -1);
+            let to_same = _mm512_set_epi64(of(7), of(6), of(5), of(4), of(3), of(2), of(1), of(0));
+            let ends = _mm512_set1_epi64(ends as i64);
+            let begins = _mm512_shuffle_epi8(ends, to_next);
+            let ends = _mm512_shuffle_epi8(ends, to_same);
+            let forwards = _mm512_add_epi16(begins, _mm512_set1_epi64(0x0003_0002_0001_0000));
+            let backwards = _mm512_sub_epi16(ends, _mm512_set1_epi64(0x0004_0003_0002_0001));
+            let places = _mm512_mask_blend_epi64(reversed, forwards, backwards);
+            let heads = _mm512_permutexvar_epi16(places, _mm512_loadu_si512(words.cast()));
+            _mm512_storeu_si512(to.cast(), heads);
+        }
+    }
+    #[inline(always)]
+    unsafe fn copy_head(head: *const u64, mask: u32, xor: u32, to: *mut u32) {
+        unsafe { x86::copy_head(head, mask, xor, to) }
     }
     #[inline(always)]
     unsafe fn copy_lane<const STRIDE: usize>(
         mut from: *const u8,
         n: usize,
-        reversed: bool,
+        backwards: i8,
         mask: u32,
         xor: u32,
         to: *mut u32,
     ) {
         unsafe {
             let iota = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+            let (mask, xor) = (_mm512_set1_epi32(mask as i32), _mm512_set1_epi32(xor as i32));
+            // Word i comes from place i, or from ~i + now.
+            let flip = _mm512_set1_epi32(i32::from(backwards));
+            let backwards = backwards as usize;
             let mut done = 0;
             while done < n {
                 let now = (n - done).min(16);
-                let low = _mm_set_epi32(
-                    from.add(3 * STRIDE).cast::<i32>().read_unaligned(),
-                    from.add(2 * STRIDE).cast::<i32>().read_unaligned(),
-                    from.add(STRIDE).cast::<i32>().read_unaligned(),
-                    from.cast::<i32>().read_unaligned(),
-                );
-                let high = _mm_set_epi32(
-                    from.add(7 * STRIDE).cast::<i32>().read_unaligned(),
-                    from.add(6 * STRIDE).cast::<i32>().read_unaligned(),
-                    from.add(5 * STRIDE).cast::<i32>().read_unaligned(),
-                    from.add(4 * STRIDE).cast::<i32>().read_unaligned(),
-                );
-                let pairs = _mm256_set_m128i(high, low);
-                let mut v = _mm512_cvtepu16_epi32(pairs);
-                v = _mm512_ternarylogic_epi32::<0x78>(_mm512_set1_epi32(xor as i32), v, _mm512_set1_epi32(mask as i32));
-                let mut place = done;
-                if reversed {
-                    v = _mm512_permutexvar_epi32(_mm512_sub_epi32(_mm512_set1_epi32(now as i32 - 1), iota), v);
-                    place = n - done - now;
-                }
+                let pairs = _mm256_set_m128i(four_pairs::<STRIDE>(from.add(4 * STRIDE)), four_pairs::<STRIDE>(from));
+                let v = _mm512_cvtepu16_epi32(pairs);
+                let v = _mm512_ternarylogic_epi32::<0x78>(xor, v, mask);
+                let last = _mm512_and_si512(flip, _mm512_set1_epi32(now as i32));
+                let v = _mm512_permutexvar_epi32(_mm512_add_epi32(_mm512_xor_si512(iota, flip), last), v);
+                let place = done.wrapping_add(backwards & n.wrapping_sub(2 * done + now));
                 _mm512_mask_storeu_epi32(to.add(place).cast(), first(now), v);
                 done += 16;
                 from = from.add(8 * STRIDE);
             }
         }
+    }
+}
+
+/// Of a shuffle: byte i as each of four words.
+const fn of(i: i64) -> i64 {
+    (0x8000_8000_8000_8000u64 as i64) + i * 0x0001_0001_0001_0001
+}
+
+/// A shuffle of eight heads.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "as the trait's methods")]
+unsafe fn eight(of_heads: &[u64; 8]) -> __m512i {
+    // SAFETY: the caller's.
+    unsafe { _mm512_loadu_si512(of_heads.as_ptr().cast()) }
+}
+
+/// The pairs of four rows.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "as the trait's methods")]
+unsafe fn four_pairs<const STRIDE: usize>(from: *const u8) -> __m128i {
+    // SAFETY: the caller's.
+    unsafe {
+        _mm_set_epi32(
+            from.add(3 * STRIDE).cast::<i32>().read_unaligned(),
+            from.add(2 * STRIDE).cast::<i32>().read_unaligned(),
+            from.add(STRIDE).cast::<i32>().read_unaligned(),
+            from.cast::<i32>().read_unaligned(),
+        )
     }
 }
 

@@ -15,7 +15,9 @@ mod x86;
 use super::copy::Ahead;
 use super::fast::{Fast, Unusual};
 use super::hits::EventHits;
+use super::lanes::V5_HEADS;
 use super::scratch::Scratch;
+use crate::detector::LANES_PER_BOARD;
 use crate::input::BatchView;
 
 /// Vectors of `LANES` 32-bit words.
@@ -100,6 +102,12 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     unsafe fn not_less(a: Self::F, b: Self::F) -> u32;
     /// `window[index % WINDOW]`, where `WINDOW` words are, or with more than 32, those that are named.
     unsafe fn lookup_window(window: *const u32, index: Self::U) -> Self::U;
+    /// `table[index % 16]`, where two windows are.
+    #[inline(always)]
+    unsafe fn lookup_16(table: *const u32, index: Self::U) -> Self::U {
+        // SAFETY: the caller's; a window has 16 entries at least.
+        unsafe { Self::lookup_window(table, Self::and(index, Self::splat(15))) }
+    }
     /// `table[index]`
     unsafe fn lookup(table: *const u32, index: Self::U) -> Self::U;
 
@@ -132,44 +140,83 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         unsafe { lane_ends_by_words(words, n) }
     }
 
-    /// Writes up to four hit words of a lane as stream words to `to`, where four words are: see
-    /// [`HeadShuffle`]. Reads `from` and `from + STRIDE`, four bytes each.
-    unsafe fn copy_head<const STRIDE: usize>(from: *const u8, shuffle: &HeadShuffle, mask: u32, xor: u32, to: *mut u32);
+    /// The heads of the lanes of a v5 bank, to where eight are, each to its place in [`V5_HEADS`]: the lane's hits if there are
+    /// no more than four, from the first on, or, where the head's bit of `reversed` is set, from the last on. Words that
+    /// are too many are of no meaning, and so are heads of longer lanes. Reads 64 bytes.
+    #[inline(always)]
+    unsafe fn v5_heads(payload: *const u8, reversed: u8, to: *mut u64) {
+        // SAFETY: the caller's.
+        unsafe {
+            let bytes = &*payload.cast::<[u8; 64]>();
+            for (lane, byte) in [4, 5, 6, 7, 0, 1].into_iter().enumerate() {
+                let place = 8 + 4 * (LANES_PER_BOARD - 1 - lane);
+                let pair =
+                    |at: usize| u64::from(u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
+                let head = pair(place) | pair(32 + place) << 32;
+                let at = usize::from(V5_HEADS[lane]);
+                to.add(at).write(directed(head, bytes[byte], reversed >> at & 1 != 0));
+            }
+        }
+    }
 
-    /// Writes all `n` hit words of a lane as stream words to `to`, backwards if `reversed`, and nothing beyond them. Reads
+    /// The same of the `n` words of a v4 bank, of which byte i of `ends` says where those of lane i end. The head of lane i is
+    /// the i-th. Reads 64 bytes, and two for each word, and six more.
+    #[inline(always)]
+    unsafe fn v4_heads(words: *const u8, _n: usize, ends: u64, reversed: u8, to: *mut u64) {
+        // SAFETY: the caller's.
+        unsafe { v4_heads_by_lanes(words, ends, reversed, to) }
+    }
+
+    /// Writes the four hit words of a head as stream words to `to`, where four words are.
+    #[inline(always)]
+    unsafe fn copy_head(head: *const u64, mask: u32, xor: u32, to: *mut u32) {
+        // SAFETY: the caller's.
+        unsafe {
+            let head = head.read();
+            for i in 0..4 {
+                to.add(i).write((u32::from((head >> (16 * i)) as u16) & mask) ^ xor);
+            }
+        }
+    }
+
+    /// Writes all `n` hit words of a lane as stream words to `to`, backwards if `backwards` is -1 and not 0, and nothing beyond
+    /// them. What it is cannot be foreseen, and of a `bool` the compiler makes a branch. Reads
     /// up to `7 * STRIDE + 4` bytes from the place of any pair with a hit.
     unsafe fn copy_lane<const STRIDE: usize>(
         from: *const u8,
         n: usize,
-        reversed: bool,
+        backwards: i8,
         mask: u32,
         xor: u32,
         to: *mut u32,
     );
 }
 
-/// Byte shuffle that makes four u16 into four u32, in order or backwards.
-pub type HeadShuffle = [u8; 16];
+/// A head of `n <= 4` hits in the direction in which they are wanted; of more, anything.
+#[inline(always)]
+fn directed(head: u64, n: u8, reversed: bool) -> u64 {
+    let swapped = head.swap_bytes();
+    let swapped = swapped >> 8 & 0x00FF_00FF_00FF_00FF | (swapped & 0x00FF_00FF_00FF_00FF) << 8;
+    if reversed { swapped.wrapping_shr(64 - 16 * u32::from(n & 3)) } else { head }
+}
 
-/// The shuffles for lanes of 0 to 4 hits, read forwards, then backwards from index 8 on: hit i of n hits is word i, or
-/// word n - 1 - i. Words from n on are of no meaning, nor are the shuffles for more than 4.
-pub static HEAD_SHUFFLES: [HeadShuffle; 16] = {
-    let mut table = [[0x80; 16]; 16];
-    let mut n = 0;
-    while n < 8 {
-        let mut i = 0;
-        while i < 4 {
-            let backwards = if i < n && n <= 4 { n - 1 - i } else { 0 };
-            table[n][4 * i] = 2 * i as u8;
-            table[n][4 * i + 1] = 2 * i as u8 + 1;
-            table[8 + n][4 * i] = 2 * backwards as u8;
-            table[8 + n][4 * i + 1] = 2 * backwards as u8 + 1;
-            i += 1;
+/// [`Simd::v4_heads`], lane by lane.
+///
+/// # Safety
+/// As the method.
+#[inline(always)]
+pub unsafe fn v4_heads_by_lanes(words: *const u8, ends: u64, reversed: u8, to: *mut u64) {
+    let mut begin = 0;
+    for lane in 0..LANES_PER_BOARD {
+        let end = (ends >> (8 * lane)) as u8;
+        // SAFETY: the caller's: words are there up to `begin`, and three more can be read.
+        unsafe {
+            let head = u64::from_le_bytes(words.add(2 * usize::from(begin)).cast::<[u8; 8]>().read());
+            to.add(lane).write(directed(head, end - begin, reversed >> lane & 1 != 0));
         }
-        n += 1;
+        begin = end;
     }
-    table
-};
+}
 
 /// The bits of a v4 word that name the lane.
 const LANE_BITS: u16 = 0x3800;
@@ -201,7 +248,7 @@ pub unsafe fn lane_ends_by_words(words: *const u8, n: usize) -> Option<u64> {
 pub unsafe fn copy_lane_by_hits<const STRIDE: usize>(
     from: *const u8,
     n: usize,
-    reversed: bool,
+    backwards: i8,
     mask: u32,
     xor: u32,
     to: *mut u32,
@@ -210,7 +257,7 @@ pub unsafe fn copy_lane_by_hits<const STRIDE: usize>(
         // SAFETY: the caller gives n hits to read and room for n words.
         unsafe {
             let word = from.add(STRIDE * (i / 2) + 2 * (i % 2)).cast::<u16>().read_unaligned();
-            to.add(if reversed { n - 1 - i } else { i }).write((u32::from(u16::from_le(word)) & mask) ^ xor);
+            to.add(if backwards == 0 { i } else { n - 1 - i }).write((u32::from(u16::from_le(word)) & mask) ^ xor);
         }
     }
 }

@@ -5,7 +5,7 @@
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::aarch64::*;
 
-use super::{HeadShuffle, Simd, copy_lane_by_hits, level};
+use super::{Simd, copy_lane_by_hits, level};
 
 /// The NEON level.
 #[derive(Clone, Copy, Debug)]
@@ -235,18 +235,9 @@ impl Simd for Neon {
         }
     }
     #[inline(always)]
-    unsafe fn copy_head<const STRIDE: usize>(
-        from: *const u8,
-        shuffle: &HeadShuffle,
-        mask: u32,
-        xor: u32,
-        to: *mut u32,
-    ) {
+    unsafe fn copy_head(head: *const u64, mask: u32, xor: u32, to: *mut u32) {
         unsafe {
-            let pairs = [from, from.add(STRIDE)].map(|pair| u64::from(pair.cast::<u32>().read_unaligned()));
-            let v = vreinterpretq_u8_u64(vdupq_n_u64(pairs[0] | pairs[1] << 32));
-            // Bytes beyond 15 become 0.
-            let v = vreinterpretq_u32_u8(vqtbl1q_u8(v, vld1q_u8(shuffle.as_ptr())));
+            let v = vmovl_u16(vld1_u16(head.cast()));
             vst1q_u32(to, veorq_u32(vandq_u32(v, vdupq_n_u32(mask)), vdupq_n_u32(xor)));
         }
     }
@@ -254,12 +245,12 @@ impl Simd for Neon {
     unsafe fn copy_lane<const STRIDE: usize>(
         from: *const u8,
         n: usize,
-        reversed: bool,
+        backwards: i8,
         mask: u32,
         xor: u32,
         to: *mut u32,
     ) {
-        unsafe { copy_lane_by_hits::<STRIDE>(from, n, reversed, mask, xor, to) }
+        unsafe { copy_lane_by_hits::<STRIDE>(from, n, backwards, mask, xor, to) }
     }
 }
 

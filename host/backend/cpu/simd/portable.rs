@@ -2,7 +2,7 @@
 
 use std::array::from_fn;
 
-use super::{HeadShuffle, Simd, copy_lane_by_hits, level};
+use super::{Simd, copy_lane_by_hits, level};
 
 /// The portable level.
 #[derive(Clone, Copy, Debug)]
@@ -189,36 +189,16 @@ impl Simd for Portable {
         (some, more)
     }
     #[inline(always)]
-    unsafe fn copy_head<const STRIDE: usize>(
-        from: *const u8,
-        shuffle: &HeadShuffle,
-        mask: u32,
-        xor: u32,
-        to: *mut u32,
-    ) {
-        // SAFETY: the caller's.
-        unsafe {
-            let pairs =
-                [from, from.add(STRIDE)].map(|pair| u64::from(u32::from_le(pair.cast::<u32>().read_unaligned())));
-            let words = pairs[0] | pairs[1] << 32;
-            for i in 0..4 {
-                // The byte of the table is twice the number of the hit.
-                let word = (words >> (8 * shuffle[4 * i])) as u16;
-                to.add(i).write((u32::from(word) & mask) ^ xor);
-            }
-        }
-    }
-    #[inline(always)]
     unsafe fn copy_lane<const STRIDE: usize>(
         from: *const u8,
         n: usize,
-        reversed: bool,
+        backwards: i8,
         mask: u32,
         xor: u32,
         to: *mut u32,
     ) {
         // SAFETY: the caller's.
-        unsafe { copy_lane_by_hits::<STRIDE>(from, n, reversed, mask, xor, to) }
+        unsafe { copy_lane_by_hits::<STRIDE>(from, n, backwards, mask, xor, to) }
     }
 }
 

@@ -4,8 +4,10 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::portable::Portable;
-use super::{HEAD_SHUFFLES, LANE_BITS, Simd, lane_ends_by_words};
+use super::{LANE_BITS, Simd, lane_ends_by_words};
 use crate::backend::cpu::Simd as Asked;
+use crate::backend::cpu::lanes::{HEADS_PER_BOARD, V5_HEADS};
+use crate::detector::LANES_PER_BOARD;
 
 /// Rounds of random lanes.
 const ROUNDS: usize = 200;
@@ -169,16 +171,71 @@ fn lanes_of_banks<S: Simd>(random: &mut ChaCha8Rng) {
             let expected = lane_ends_by_words(bytes.as_ptr(), n);
             assert_eq!(existing(S::lane_ends(bytes.as_ptr(), n)), existing(expected), "{words:x?}");
         }
-        for (n, reversed) in (0..=32).flat_map(|n| [(n, false), (n, true)]) {
+        for (n, backwards) in (0..=32).flat_map(|n| [(n, 0), (n, -1)]) {
             let (mut made, mut expected) = ([7; 64], [7; 64]);
-            S::copy_lane::<32>(hits.as_ptr(), n, reversed, mask, xor, made.as_mut_ptr());
-            Portable::copy_lane::<32>(hits.as_ptr(), n, reversed, mask, xor, expected.as_mut_ptr());
-            assert_eq!(made, expected, "{n} hits, reversed: {reversed}");
-            if n <= 4 {
-                let shuffle = &HEAD_SHUFFLES[8 * usize::from(reversed) + n];
-                S::copy_head::<32>(hits.as_ptr(), shuffle, mask, xor, made.as_mut_ptr());
-                assert_eq!(made[..n], expected[..n], "{n} hits, reversed: {reversed}");
+            S::copy_lane::<32>(hits.as_ptr(), n, backwards, mask, xor, made.as_mut_ptr());
+            Portable::copy_lane::<32>(hits.as_ptr(), n, backwards, mask, xor, expected.as_mut_ptr());
+            assert_eq!(made, expected, "{n} hits, backwards: {backwards}");
+        }
+        heads::<S>(random);
+    }
+}
+
+/// The hits of a lane in the direction in which they are wanted, as a head holds them.
+fn head(hits: &[u16], reversed: bool) -> Vec<u16> {
+    if reversed { hits.iter().rev().copied().collect() } else { hits.to_vec() }
+}
+
+fn heads<S: Simd>(random: &mut ChaCha8Rng) {
+    let reversed: u8 = random.random();
+    let mut made = [0u64; HEADS_PER_BOARD];
+    let hits_of = |head: u64, n: usize| (0..n).map(|i| (head >> (16 * i)) as u16).collect::<Vec<_>>();
+    let (mask, xor) = (random.next_u32(), random.next_u32());
+
+    let mut payload: [u8; 64] = std::array::from_fn(|_| random.random());
+    for byte in [4, 5, 6, 7, 0, 1] {
+        payload[byte] = random.random_range(0..6);
+    }
+    // SAFETY: 64 bytes; eight heads; four words.
+    unsafe {
+        S::v5_heads(payload.as_ptr(), reversed, made.as_mut_ptr());
+        for (lane, byte) in [4, 5, 6, 7, 0, 1].into_iter().enumerate() {
+            let n = usize::from(payload[byte]);
+            if n > 4 {
+                continue;
             }
+            let place = |hit: usize| 32 * (hit / 2) + 8 + 4 * (LANES_PER_BOARD - 1 - lane) + 2 * (hit % 2);
+            let hits: Vec<u16> =
+                (0..n).map(|hit| u16::from_le_bytes([payload[place(hit)], payload[place(hit) + 1]])).collect();
+            let at = usize::from(V5_HEADS[lane]);
+            assert_eq!(hits_of(made[at], n), head(&hits, reversed >> at & 1 != 0), "lane {lane}, {n} hits");
+            let mut words = [7; 4];
+            S::copy_head(&raw const made[at], mask, xor, words.as_mut_ptr());
+            let expected: Vec<u32> = hits_of(made[at], 4).iter().map(|&hit| u32::from(hit) & mask ^ xor).collect();
+            assert_eq!(words, *expected);
+        }
+    }
+
+    let counts: [u8; LANES_PER_BOARD] = std::array::from_fn(|_| random.random_range(0..=9));
+    let words: [u16; 64] = std::array::from_fn(|_| random.random());
+    let (mut n, mut ends) = (0, 0);
+    for (lane, &count) in counts.iter().enumerate() {
+        n += usize::from(count);
+        ends |= (n as u64) << (8 * lane);
+    }
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    // SAFETY: 64 words, of which no more than 54 are named.
+    unsafe { S::v4_heads(bytes.as_ptr(), n, ends | (n as u64) << 48 | (n as u64) << 56, reversed, made.as_mut_ptr()) };
+    let mut begin = 0;
+    for (lane, &count) in counts.iter().enumerate() {
+        let hits = &words[begin..begin + usize::from(count)];
+        begin += hits.len();
+        if hits.len() <= 4 {
+            assert_eq!(
+                hits_of(made[lane], hits.len()),
+                head(hits, reversed >> lane & 1 != 0),
+                "lane {lane} of {counts:?}"
+            );
         }
     }
 }

@@ -1,0 +1,65 @@
+//! Which board each bank of an event comes from. Event after event these are the same boards in the same order, so that
+//! they are looked up once, and from then on only compared.
+
+use super::fast::Unusual;
+use super::lanes::BoardRanks;
+use super::ordinary::board_of;
+use crate::detector::{LANES_PER_BOARD, MAX_BOARDS};
+
+/// The board of a bank.
+#[derive(Clone, Copy, Debug)]
+pub struct BankBoard {
+    /// Its number.
+    pub board: u16,
+    /// Rank of each lane.
+    pub ranks: [u16; LANES_PER_BOARD],
+    /// A bit for the head of each lane: it is read backwards.
+    pub reversed: u8,
+}
+
+/// The boards of the banks of the last event: all there, and none twice.
+#[derive(Debug)]
+pub struct BankOrder {
+    source_ids: Vec<u32>,
+    banks: Vec<BankBoard>,
+}
+
+impl BankOrder {
+    /// That of an event without banks.
+    pub fn new() -> Self {
+        Self { source_ids: Vec::with_capacity(MAX_BOARDS), banks: Vec::with_capacity(MAX_BOARDS) }
+    }
+
+    /// By bank: its sourceID, and its board.
+    pub fn banks(&self) -> (&[u32], &[BankBoard]) {
+        (&self.source_ids, &self.banks)
+    }
+
+    /// Looks the boards up, of as many banks as there are boards at most. Afterwards [`banks`](Self::banks) has those of
+    /// `source_ids`, or after an error, none.
+    #[cold]
+    pub fn look_up(&mut self, boards: &[BoardRanks], source_ids: impl Iterator<Item = u32>) -> Result<(), Unusual> {
+        self.source_ids.clear();
+        self.banks.clear();
+        let found = self.find(boards, source_ids);
+        if found.is_err() {
+            self.source_ids.clear();
+            self.banks.clear();
+        }
+        found
+    }
+
+    fn find(&mut self, boards: &[BoardRanks], source_ids: impl Iterator<Item = u32>) -> Result<(), Unusual> {
+        let mut seen = [false; MAX_BOARDS];
+        for source_id in source_ids {
+            let board = board_of(source_id).ok_or(Unusual)? as usize;
+            let BoardRanks { ranks, reversed, in_use } = *boards.get(board).ok_or(Unusual)?;
+            if !in_use || std::mem::replace(&mut seen[board], true) {
+                return Err(Unusual);
+            }
+            self.source_ids.push(source_id);
+            self.banks.push(BankBoard { board: board as u16, ranks, reversed });
+        }
+        Ok(())
+    }
+}
