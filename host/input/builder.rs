@@ -1,6 +1,7 @@
 //! Collects events into a batch in Allen layout.
 
 use super::event::kind;
+use super::room::make_room;
 use super::{Bank, EventBatch, EventMeta, Layout};
 
 /// Why an event does not go into a batch.
@@ -89,6 +90,7 @@ impl BatchBuilder {
         if self.raw.len() as u64 + bytes > u64::from(u32::MAX) || too_many_banks {
             return Err(BuildError::Full);
         }
+        make_room(&mut self.raw, bytes as usize);
         self.offsets.push(self.raw.len() as u32);
         self.first.push(self.sizes.len() as u32);
         self.meta.push(meta);

@@ -6,6 +6,7 @@
 //! decoders then count on the copy what they would have counted on the original.
 
 use super::builder::table;
+use super::room::make_room;
 use super::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Layout};
 
 /// Collects the banks of event `e` into `banks`; false when the event is broken, with what came before the break.
@@ -111,6 +112,7 @@ fn mep_batch(rows: &[Vec<Bank<'_>>], meta: Vec<EventMeta>, versioned: bool) -> R
     offsets.extend(rows.first().into_iter().flatten().map(|bank| bank.source_id));
     offsets.resize(2 + n_banks * (1 + n_events), 0);
     let mut raw = Vec::new();
+    make_room(&mut raw, rows.iter().flatten().map(|bank| bank.payload.len().next_multiple_of(4)).sum());
     let (mut sizes, mut types, mut versions) = (Vec::new(), Vec::new(), Vec::new());
     for b in 0..n_banks {
         for (e, row) in rows.iter().enumerate() {

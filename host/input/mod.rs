@@ -11,6 +11,7 @@ mod event;
 mod mdf;
 mod mdf_writer;
 mod mep;
+mod room;
 mod source;
 
 pub use allen_dump::{AllenDumpReader, write_allen_dump};

@@ -77,11 +77,12 @@ impl Fast {
         // SAFETY: the caller's.
         unsafe {
             if !scratch.careful {
-                let (n, special) = if u32::from(scratch.longest) <= self.options.max_cluster_size.get().min(MAX_PACKED_SIZE) {
-                    self.cluster::<S, GEOMETRIC, false, false>(scratch, n_strips)?
-                } else {
-                    self.cluster::<S, GEOMETRIC, true, false>(scratch, n_strips)?
-                };
+                let (n, special) =
+                    if u32::from(scratch.longest) <= self.options.max_cluster_size.get().min(MAX_PACKED_SIZE) {
+                        self.cluster::<S, GEOMETRIC, false, false>(scratch, n_strips)?
+                    } else {
+                        self.cluster::<S, GEOMETRIC, true, false>(scratch, n_strips)?
+                    };
                 if !special {
                     Self::group_ends::<S>(&self.lanes.first_ranks[1..], scratch, ends);
                     scratch.clusters.len += n;

@@ -278,9 +278,7 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<S, FEW, REACH> {
     #[inline(always)]
     unsafe fn of_kind(&self, table: &[f32]) -> S::F {
         // SAFETY: few kinds fit into 16 entries, and the table has two windows; without that, it is one by rank.
-        unsafe {
-            if FEW { S::from_bits(S::lookup_16(table.as_ptr().cast(), self.kind)) } else { self.floats(table) }
-        }
+        unsafe { if FEW { S::from_bits(S::lookup_16(table.as_ptr().cast(), self.kind)) } else { self.floats(table) } }
     }
 
     /// `p0 + n * step`, with a step by kind.

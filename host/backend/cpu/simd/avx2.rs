@@ -3,7 +3,7 @@
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::x86_64::*;
 
-use super::{LANE_BITS, Simd, copy_lane_by_hits, level, x86};
+use super::{LANE_BITS, Simd, level, x86};
 
 /// The AVX2 level.
 #[derive(Clone, Copy, Debug)]
@@ -246,14 +246,35 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn copy_lane<const STRIDE: usize>(
-        from: *const u8,
+        mut from: *const u8,
         n: usize,
         backwards: i8,
         mask: u32,
         xor: u32,
         to: *mut u32,
     ) {
-        unsafe { copy_lane_by_hits::<STRIDE>(from, n, backwards, mask, xor, to) }
+        unsafe {
+            let iota = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+            let (mask, xor) = (_mm256_set1_epi32(mask as i32), _mm256_set1_epi32(xor as i32));
+            // Word i comes from place i, or from ~i + now.
+            let flip = _mm256_set1_epi32(i32::from(backwards));
+            let backwards = backwards as usize;
+            let mut done = 0;
+            while done < n {
+                let now = (n - done).min(8);
+                let of_now = _mm256_set1_epi32(now as i32);
+                let v = _mm256_cvtepu16_epi32(x86::four_pairs::<STRIDE>(from));
+                let v = _mm256_xor_si256(_mm256_and_si256(v, mask), xor);
+                let from_place = _mm256_add_epi32(_mm256_xor_si256(iota, flip), _mm256_and_si256(flip, of_now));
+                let v = _mm256_permutevar8x32_epi32(v, from_place);
+                let to = to.add(done.wrapping_add(backwards & n.wrapping_sub(2 * done + now))).cast();
+                // What lies behind is written as it was: some CPUs take very long for masked stores.
+                let live = _mm256_cmpgt_epi32(of_now, iota);
+                _mm256_storeu_si256(to, _mm256_blendv_epi8(_mm256_loadu_si256(to), v, live));
+                done += 8;
+                from = from.add(4 * STRIDE);
+            }
+        }
     }
 }
 

@@ -264,7 +264,8 @@ impl Simd for Avx512 {
             let mut done = 0;
             while done < n {
                 let now = (n - done).min(16);
-                let pairs = _mm256_set_m128i(four_pairs::<STRIDE>(from.add(4 * STRIDE)), four_pairs::<STRIDE>(from));
+                let pairs =
+                    _mm256_set_m128i(x86::four_pairs::<STRIDE>(from.add(4 * STRIDE)), x86::four_pairs::<STRIDE>(from));
                 let v = _mm512_cvtepu16_epi32(pairs);
                 let v = _mm512_ternarylogic_epi32::<0x78>(xor, v, mask);
                 let last = _mm512_and_si512(flip, _mm512_set1_epi32(now as i32));
@@ -289,21 +290,6 @@ const fn of(i: i64) -> i64 {
 unsafe fn eight(of_heads: &[u64; 8]) -> __m512i {
     // SAFETY: the caller's.
     unsafe { _mm512_loadu_si512(of_heads.as_ptr().cast()) }
-}
-
-/// The pairs of four rows.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "as the trait's methods")]
-unsafe fn four_pairs<const STRIDE: usize>(from: *const u8) -> __m128i {
-    // SAFETY: the caller's.
-    unsafe {
-        _mm_set_epi32(
-            from.add(3 * STRIDE).cast::<i32>().read_unaligned(),
-            from.add(2 * STRIDE).cast::<i32>().read_unaligned(),
-            from.add(STRIDE).cast::<i32>().read_unaligned(),
-            from.cast::<i32>().read_unaligned(),
-        )
-    }
 }
 
 /// The first `n <= 16` bits.

@@ -179,7 +179,7 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         }
     }
 
-    /// Writes all `n` hit words of a lane as stream words to `to`, backwards if `backwards` is -1 and not 0, and nothing beyond
+    /// Writes all `n` hit words of a lane as stream words to `to`, backwards if `backwards` is -1 and not 0, and changes nothing beyond
     /// them. What it is cannot be foreseen, and of a `bool` the compiler makes a branch. Reads
     /// up to `7 * STRIDE + 4` bytes from the place of any pair with a hit.
     unsafe fn copy_lane<const STRIDE: usize>(

@@ -3,8 +3,8 @@
 
 use crate::backend::cpu::lanes::V5_HEADS;
 use std::arch::x86_64::{
-    _MM_HINT_T0, _MM_HINT_T1, _mm_and_si128, _mm_cvtepu16_epi32, _mm_loadl_epi64, _mm_prefetch, _mm_set1_epi32,
-    _mm_storeu_si128, _mm_xor_si128,
+    __m128i, _MM_HINT_T0, _MM_HINT_T1, _mm_and_si128, _mm_cvtepu16_epi32, _mm_loadl_epi64, _mm_prefetch, _mm_set_epi32,
+    _mm_set1_epi32, _mm_storeu_si128, _mm_xor_si128,
 };
 
 /// [`Simd::prefetch`](super::Simd::prefetch).
@@ -58,5 +58,22 @@ pub unsafe fn copy_head(head: *const u64, mask: u32, xor: u32, to: *mut u32) {
         // With AVX-512, the compiler makes one instruction of the two.
         let v = _mm_and_si128(v, _mm_set1_epi32(mask as i32));
         _mm_storeu_si128(to.cast(), _mm_xor_si128(v, _mm_set1_epi32(xor as i32)));
+    }
+}
+
+/// The pairs of hits of four rows.
+///
+/// # Safety
+/// `from` and three places after it, `STRIDE` bytes apart, have four bytes each.
+#[inline(always)]
+pub unsafe fn four_pairs<const STRIDE: usize>(from: *const u8) -> __m128i {
+    // SAFETY: the caller's.
+    unsafe {
+        _mm_set_epi32(
+            from.add(3 * STRIDE).cast::<i32>().read_unaligned(),
+            from.add(2 * STRIDE).cast::<i32>().read_unaligned(),
+            from.add(STRIDE).cast::<i32>().read_unaligned(),
+            from.cast::<i32>().read_unaligned(),
+        )
     }
 }
