@@ -4,6 +4,8 @@
 //! table of banks. *MEP*: bank-major, as the event builder delivers it. Both are plain words and bytes, so that a batch
 //! that already lies in memory, on the host or on the device, is decoded where it is.
 
+use super::room::make_room;
+
 /// How the banks of a batch lie in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layout {
@@ -58,7 +60,7 @@ pub struct BatchView<'a> {
 }
 
 /// An owned batch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct EventBatch {
     /// Which of the two layouts.
     pub layout: Layout,
@@ -76,6 +78,26 @@ pub struct EventBatch {
     pub versions: Option<Vec<u32>>,
     /// As [`BatchView::meta`].
     pub meta: Vec<EventMeta>,
+}
+
+impl Clone for EventBatch {
+    fn clone(&self) -> Self {
+        let Self { layout, n_events, raw: bytes, offsets, sizes, types, versions, meta } = self;
+        // The bytes lie as well as those of a batch that was collected.
+        let mut raw = Vec::new();
+        make_room(&mut raw, bytes.len());
+        raw.extend_from_slice(bytes);
+        Self {
+            layout: *layout,
+            n_events: *n_events,
+            raw,
+            offsets: offsets.clone(),
+            sizes: sizes.clone(),
+            types: types.clone(),
+            versions: versions.clone(),
+            meta: meta.clone(),
+        }
+    }
 }
 
 impl EventBatch {
