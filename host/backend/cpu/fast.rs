@@ -7,10 +7,11 @@
 //!     rank the lanes by (sector group, x); note for each whether x falls with the strip number
 //!
 //! for each event:
-//!     1 find lanes      for each bank: count[rank of its lanes] = hits; pointer[board] = payload
+//!     1 find lanes      for each bank: count[rank of its lanes] = hits;
+//!                       head[its lanes] = the first four hits, backwards where x falls with the strip number
 //!                       anything unusual: to the ordinary path
-//!     2 copy lanes      for each rank with hits, in order: append its hits to the stream,
-//!                       backwards where x falls with the strip number
+//!     2 copy lanes      for each rank with hits, in order: append its head to the stream
+//!                       for each with more than four hits: all of them, instead
 //!     3 find clusters   16 strips at a time: a cluster ends where the next word does not follow;
 //!                       prefix sums of ADC and of ADC * strip, kept where a cluster ends
 //!     4 make hits       16 clusters at a time: differences of the kept sums, one division,
@@ -44,9 +45,12 @@
 //! (511 - strip), so that there, too, the words rise; stage 4 takes that back with Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A word that is not
 //! above the one before is an unsorted lane, and trouble.
 //!
-//! To fill the stream, four hits are copied of every lane that has any, in one go: two loads, a byte shuffle that brings
-//! them into order, an `and` and a `xor` with the lane's word, one store of four words, of which the next lane
-//! overwrites those that were too many. The one lane in six with more hits is copied again in a second loop, whole.
+//! To fill the stream, four hits are copied of every lane that has any, whether it has four or not: the next lane overwrites
+//! those that were too many. The bank has them in two rows of eight lanes each. While stage 1 is at the bank, two
+//! shuffles turn the rows into eight *heads*, four hits of each lane, and a third brings those backwards that are read
+//! backwards. What is left for stage 2, which goes from bank to bank in the order of the ranks, is to load a head, to widen
+//! its hits to words, to put in the rank, and to store. The one lane in six with more hits is copied again in a second
+//! loop, whole. Nothing in these loops branches on what a lane holds: it could not be foreseen.
 //!
 //! # Sums without loops
 //!

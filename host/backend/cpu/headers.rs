@@ -1,4 +1,8 @@
-//! Stage 1: reads the headers of an event's banks: how many hits each lane has, and where they are.
+//! Stage 1: reads the headers of an event's banks: how many hits each lane has, and where they are; and lays the first four
+//! hits of each lane out for stage 2.
+//!
+//! The banks of an event come from the same boards in the same order as those of the event before, nearly always. Which
+//! lanes they have is looked up once, and from then on it is only made sure that they are the same.
 //!
 //! Whatever the policy of spec section 6 counts as trouble ends this stage, and with it the fast path for the event. So
 //! does every byte that is not there: this is the only stage that looks at the batch's tables, in safe code but for the
