@@ -27,6 +27,9 @@ pub struct Ahead<'a> {
 /// Bytes of a cache line.
 pub const LINE: usize = 64;
 
+/// Lines that are asked for at most, whatever a batch says where its events are; a mean event has 280.
+const MOST_LINES: usize = 1024;
+
 /// Lines of a board's fragments in a block that are asked for: two an event.
 const LINES: usize = 2 * BLOCK;
 
@@ -42,7 +45,7 @@ impl<'a> Ahead<'a> {
             Layout::Allen => {
                 let place = |event: usize| batch.offsets.get(event).map_or(0, |&begin| begin as usize);
                 let (next, end) = (place(event + 1) + LINE * n_banks, place(event + 2));
-                Self { raw, fragments: None, next, n_lines: end.saturating_sub(next).div_ceil(LINE) }
+                Self { raw, fragments: None, next, n_lines: end.saturating_sub(next).div_ceil(LINE).min(MOST_LINES) }
             }
             Layout::Mep => {
                 let row = n_banks.saturating_mul(block.end.saturating_add(1)).saturating_add(2);
