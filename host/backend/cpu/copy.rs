@@ -1,25 +1,20 @@
 //! Stage 2: lays the strips of an event out in one stream, in the order of the lanes' ranks.
 
-use std::ops::Range;
-
 use super::fast::{Fast, Unusual};
 use super::lanes::{HEADS_PER_BOARD, LaneSource};
-use super::scratch::{BLOCK, END, FRONT, MAX_STRIPS, Scratch};
+use super::scratch::{END, FRONT, MAX_STRIPS, Scratch};
 use super::simd::Simd;
 use crate::detector::BankVersion;
 use crate::input::{BatchView, Layout};
 
-/// Where the banks of the events to come are, to have them in the cache in time. Only hints: nothing is read.
+/// Where the next event is, to have it in the cache in time. Only hints: nothing is read.
 ///
 /// A line that comes from the memory takes as long as a bank or several lanes, and only so many can be under way. So they are
-/// asked for one by one, all along stages 1 and 2, and not at once.
+/// asked for one by one, all along stages 1 and 2, and not at once. In MEP layout stage 1 asks for all of them.
 #[derive(Clone, Copy, Debug)]
-pub struct Ahead<'a> {
-    raw: *const u8,
-    /// MEP: places of the fragments that begin the next block, for a share of the boards.
-    fragments: Option<&'a [u32]>,
-    /// Allen: place of the first line that is still to be asked for, in the next event's block.
-    next: usize,
+pub struct Ahead {
+    /// The first line that stage 1 did not ask for.
+    from: *const u8,
     /// Lines to ask for.
     n_lines: usize,
 }
@@ -30,46 +25,24 @@ pub const LINE: usize = 64;
 /// Lines that are asked for at most, whatever a batch says where its events are; a mean event has 280.
 const MOST_LINES: usize = 1024;
 
-/// Lines of a board's fragments in a block that are asked for: two an event.
-const LINES: usize = 2 * BLOCK;
-
 /// Lanes between two times that lines are asked for.
 const LANES_AT_ONCE: usize = 8;
 
-impl<'a> Ahead<'a> {
-    /// What comes after the events `block`, as far as it is asked for while the lanes of one of them, `event`, are copied.
-    /// It has `n_banks` banks.
-    pub fn new(batch: BatchView<'a>, event: usize, n_banks: usize, block: &Range<usize>) -> Self {
-        let raw = batch.raw.as_ptr();
-        match batch.layout {
-            Layout::Allen => {
-                let place = |event: usize| batch.offsets.get(event).map_or(0, |&begin| begin as usize);
-                let (next, end) = (place(event + 1) + LINE * n_banks, place(event + 2));
-                Self { raw, fragments: None, next, n_lines: end.saturating_sub(next).div_ceil(LINE).min(MOST_LINES) }
-            }
-            Layout::Mep => {
-                let row = n_banks.saturating_mul(block.end.saturating_add(1)).saturating_add(2);
-                let rows = batch.offsets.get(row..).map(|rows| &rows[..n_banks.min(rows.len())]);
-                let share = n_banks.div_ceil(block.len()).max(1);
-                let fragments = rows.and_then(|rows| rows.chunks(share).nth(event - block.start)).unwrap_or_default();
-                Self { raw, fragments: Some(fragments), next: 0, n_lines: LINES * fragments.len() }
-            }
-        }
+impl Ahead {
+    /// What comes after `event`, which has `n_banks` banks.
+    pub fn new(batch: BatchView<'_>, event: usize, n_banks: usize) -> Self {
+        let place = |event: usize| batch.offsets.get(event).map_or(0, |&begin| begin as usize);
+        let (next, end) = match batch.layout {
+            Layout::Allen => (place(event + 1) + LINE * n_banks, place(event + 2)),
+            Layout::Mep => (0, 0),
+        };
+        let n_lines = end.saturating_sub(next).div_ceil(LINE).min(MOST_LINES);
+        Self { from: batch.raw.as_ptr().wrapping_add(next), n_lines }
     }
 
     /// Allen: where the first line of the next event is. Stage 1 asks for as many from there on as it finds banks.
     pub fn next_event(batch: BatchView<'_>, event: usize) -> *const u8 {
         batch.raw.as_ptr().wrapping_add(batch.offsets.get(event + 1).map_or(0, |&begin| begin as usize))
-    }
-
-    /// Line `i < n_lines`: of the next event, or with `MEP`, of a board's fragments.
-    #[inline(always)]
-    fn prefetch<S: Simd, const MEP: bool>(&self, i: usize) {
-        if !MEP {
-            S::prefetch_far(self.raw.wrapping_add(self.next + LINE * i));
-        } else if let Some(&begin) = self.fragments.unwrap_or_default().get(i / LINES) {
-            S::prefetch_far(self.raw.wrapping_add(begin as usize + LINE * (i % LINES)));
-        }
     }
 }
 
@@ -85,8 +58,7 @@ impl Fast {
     pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
         &self,
         scratch: &mut Scratch,
-        of_block: usize,
-        ahead: Ahead<'_>,
+        ahead: Ahead,
     ) -> Result<usize, Unusual> {
         let mask = self.strip_mask();
         let len = self.lanes.n_connected.next_multiple_of(64);
@@ -98,7 +70,7 @@ impl Fast {
         // - the stream has room for 255 hits of every rank, and slack for the four words of the last head;
         // - the CPU has the instructions: the caller's.
         unsafe {
-            let counts = &scratch.found[of_block].counts[..len];
+            let counts = &scratch.found.counts[..len];
             scratch.longest = counts.iter().fold(0, |most, &count| most.max(count));
             let counts = counts.as_ptr();
             let (mut n_listed, mut n_long) = (0, 0);
@@ -112,12 +84,9 @@ impl Fast {
             }
             scratch.some[len / 64] = 0;
             scratch.listed_before[len / 64] = n_listed as u32;
-            let end = match ahead.fragments {
-                None => self.copy_heads::<S, false>(scratch, of_block, n_listed, ahead),
-                Some(_) => self.copy_heads::<S, true>(scratch, of_block, n_listed, ahead),
-            };
+            let end = self.copy_heads::<S>(scratch, n_listed, ahead);
             let sources = self.lanes.sources.as_ptr();
-            let lanes = &scratch.found[of_block];
+            let lanes = &scratch.found;
             let stream = scratch.stream.as_mut_ptr().add(FRONT);
             let starts = scratch.starts.as_mut_ptr();
             for &rank in scratch.long.get_unchecked(..n_long) {
@@ -150,16 +119,10 @@ impl Fast {
     /// # Safety
     /// As [`copy_lanes`](Self::copy_lanes); `n_listed` lanes with hits are listed.
     #[inline(always)]
-    unsafe fn copy_heads<S: Simd, const MEP: bool>(
-        &self,
-        scratch: &mut Scratch,
-        of_block: usize,
-        n_listed: usize,
-        ahead: Ahead<'_>,
-    ) -> usize {
+    unsafe fn copy_heads<S: Simd>(&self, scratch: &mut Scratch, n_listed: usize, ahead: Ahead) -> usize {
         // SAFETY: the caller's.
         unsafe {
-            let lanes = &scratch.found[of_block];
+            let lanes = &scratch.found;
             let mut heads = Heads {
                 counts: lanes.counts.as_ptr(),
                 hits: lanes.heads.as_ptr().cast(),
@@ -174,7 +137,7 @@ impl Fast {
             let n_lines = ahead.n_lines.div_ceil(by_eight.len().max(1));
             for (i, ranks) in by_eight.iter().enumerate() {
                 for line in n_lines * i..n_lines * (i + 1) {
-                    ahead.prefetch::<S, MEP>(line);
+                    S::prefetch_far(ahead.from.wrapping_add(LINE * line));
                 }
                 for &rank in ranks {
                     heads.copy::<S>(rank);

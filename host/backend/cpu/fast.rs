@@ -156,14 +156,10 @@ impl Fast {
         }
         // SAFETY: whoever made this knows that the CPU has the level.
         let (n_banks, n_strips, (zero_charge, oversized)) = unsafe {
-            if !scratch.block.contains(&event) {
-                (self.level.find_lanes)(self, scratch, batch, event, end);
-            }
+            (self.level.find_lanes)(self, scratch, batch, event, end);
             clock.lap(Stage::FindLanes);
-            let of_block = event - scratch.block.start;
-            let n_banks = scratch.found[of_block].n_banks.ok_or(Unusual)?;
-            let ahead = Ahead::new(batch, event, n_banks, &scratch.block);
-            let n_strips = (self.level.copy_lanes)(self, scratch, of_block, ahead)?;
+            let n_banks = scratch.found.n_banks.ok_or(Unusual)?;
+            let n_strips = (self.level.copy_lanes)(self, scratch, Ahead::new(batch, event, n_banks))?;
             clock.lap(Stage::CopyLanes);
             let lost = (self.level.find_clusters)(self, scratch, n_strips, ends)?;
             clock.lap(Stage::FindClusters);

@@ -12,9 +12,9 @@ use super::bank_order::{BankBoard, BankOrder};
 use super::copy::{Ahead, LINE};
 use super::fast::{Fast, Unusual};
 use super::ordinary::HIT_BANKS;
-use super::scratch::{BLOCK, Lanes, READ_AHEAD, Scratch};
+use super::scratch::{BLOCK, Block, Lanes, READ_AHEAD, Scratch};
 use super::simd::{Simd, lane_ends_by_words};
-use crate::detector::{BankVersion, LANES_PER_BOARD};
+use crate::detector::{BankVersion, LANES_PER_BOARD, MAX_BOARDS};
 use crate::input::{BatchView, Layout};
 
 /// The `n` entries from `column` on of row `row`.
@@ -31,38 +31,25 @@ fn row<T: bytemuck::AnyBitPattern>(words: &[u32], row: usize) -> Result<&[T], Un
 }
 
 impl Fast {
-    /// The stage: notes the lanes of events from `first` on. In Allen layout of this one; in MEP layout, where events
-    /// lie side by side, of a block of events before `end`, board by board.
+    /// The stage: notes the lanes of an event. The events up to `end` will be next.
     ///
     /// # Safety
     /// CPU as for [`Simd`].
     #[inline(always)]
-    pub unsafe fn find_lanes<S: Simd>(&self, scratch: &mut Scratch, batch: BatchView<'_>, first: usize, end: usize) {
-        let n_events = match batch.layout {
-            Layout::Allen => 1,
-            Layout::Mep => (end - first).min(BLOCK),
-        };
-        scratch.block = first..first + n_events;
+    pub unsafe fn find_lanes<S: Simd>(&self, scratch: &mut Scratch, batch: BatchView<'_>, event: usize, end: usize) {
         let n_ranks = self.lanes.n_ranks();
-        let found = &mut scratch.found[..n_events];
-        let order = &mut scratch.bank_order;
-        for lanes in &mut *found {
-            lanes.begin(n_ranks);
-        }
+        let Scratch { found: lanes, bank_order: order, block, .. } = scratch;
+        lanes.begin(n_ranks);
         // SAFETY: the caller's.
-        unsafe {
+        let n_banks = unsafe {
             match batch.layout {
-                Layout::Allen => found[0].n_banks = self.find_allen::<S>(&mut found[0], order, batch, first).ok(),
-                // Where the tables are too short, no event is found to be usual.
-                Layout::Mep => self.find_mep::<S>(found, order, batch, first).unwrap_or_default(),
+                Layout::Allen => self.find_allen::<S>(lanes, order, batch, event),
+                Layout::Mep => self.find_mep::<S>(lanes, order, block, batch, (event, end)),
             }
-        }
-        for lanes in found {
-            // Hits of lanes that nothing is connected to.
-            if lanes.counts[self.lanes.n_connected..n_ranks].iter().fold(0, |any, count| any | count) != 0 {
-                lanes.n_banks = None;
-            }
-        }
+        };
+        // Hits of lanes that nothing is connected to.
+        let beyond = lanes.counts[self.lanes.n_connected..n_ranks].iter().fold(0, |any, count| any | count);
+        lanes.n_banks = n_banks.ok().filter(|_| beyond == 0);
     }
 
     /// # Safety
@@ -135,63 +122,93 @@ impl Fast {
         }
     }
 
-    /// All fragments of a board are read before those of the next, since they lie together: the fragments of one event
-    /// lie on as many pages as there are boards.
-    ///
     /// # Safety
     /// CPU as for [`Simd`].
     #[inline(always)]
     unsafe fn find_mep<S: Simd>(
         &self,
-        found: &mut [Lanes],
+        lanes: &mut Lanes,
         order: &mut BankOrder,
+        block: &mut Block,
         batch: BatchView<'_>,
-        first: usize,
-    ) -> Result<(), Unusual> {
-        let n_events = found.len();
+        (event, end): (usize, usize),
+    ) -> Result<usize, Unusual> {
+        if !block.events.contains(&event) {
+            block.events = event..end.min(event + BLOCK);
+            block.unusual.fill(false);
+            if self.look_at_tables(order, block, batch).is_err() {
+                block.unusual.fill(true);
+            }
+        }
+        let of_block = event - block.events.start;
+        if block.unusual[of_block] {
+            return Err(Unusual);
+        }
+        let (_, banks) = order.banks();
+        let n_banks = banks.len();
+        let row = |event: usize| {
+            let begin = n_banks.checked_mul(event)?.checked_add(2 + n_banks)?;
+            batch.offsets.get(begin..)?.get(..n_banks)
+        };
+        let begins = row(event).ok_or(Unusual)?;
+        let ahead = row(event + 1).unwrap_or(begins);
+        let (raw, smallest) = (batch.raw, self.smallest());
+        let sizes = &block.sizes[of_block * MAX_BOARDS..][..n_banks];
+        let mut bad = false;
+        for (((&begin, &size), bank), &ahead) in begins.iter().zip(sizes).zip(banks).zip(ahead) {
+            // The fragment of the next event, and what is read beyond it.
+            for line in 0..=READ_AHEAD / LINE {
+                S::prefetch_far(raw.as_ptr().wrapping_add(ahead as usize + LINE * line));
+            }
+            let Some(there) = raw.len().checked_sub(begin as usize) else {
+                bad = true;
+                continue;
+            };
+            let mut raw_end = None;
+            if there < usize::from(u16::MAX) + READ_AHEAD {
+                raw_end = Some(raw.as_ptr_range().end as usize);
+                bad |= there < usize::from(size);
+            }
+            if bad | (size < smallest) {
+                return Err(Unusual);
+            }
+            // SAFETY: `size` bytes of payload are there, as just checked.
+            bad |= unsafe { self.take_bank::<S>(lanes, bank, raw.as_ptr().add(begin as usize), size, raw_end) };
+        }
+        if bad { Err(Unusual) } else { Ok(n_banks) }
+    }
+
+    /// Goes through the tables of a MEP batch for the events of a block, which lie side by side there, board by board.
+    #[inline(always)]
+    fn look_at_tables(&self, order: &mut BankOrder, block: &mut Block, batch: BatchView<'_>) -> Result<(), Unusual> {
+        let (first, n_events) = (block.events.start, block.events.len());
         let n_banks = *batch.offsets.first().ok_or(Unusual)? as usize;
         if n_banks > self.lanes.n_boards() {
             return Err(Unusual);
         }
         let source_ids = batch.offsets.get(2..2 + n_banks).ok_or(Unusual)?;
-        let begins = n_banks.checked_mul(first).ok_or(Unusual)?.checked_add(2 + n_banks).ok_or(Unusual)?;
-        let begins = batch.offsets.get(begins..).and_then(|rows| rows.get(..n_banks * n_events)).ok_or(Unusual)?;
-        let version = self.lanes.version.byte();
-        let (raw, raw_end) = (batch.raw, batch.raw.as_ptr_range().end as usize);
-        let smallest = self.smallest();
         if order.banks().0 != source_ids {
             order.look_up(&self.lanes.boards, source_ids.iter().copied())?;
         }
-        let mut bad = [false; BLOCK];
-        for (bank, board) in order.banks().1.iter().enumerate() {
-            let sizes = part::<u16>(batch.sizes, bank, first, n_events)?;
+        let version = self.lanes.version.byte();
+        for bank in 0..n_banks {
+            for (i, &size) in part::<u16>(batch.sizes, bank, first, n_events)?.iter().enumerate() {
+                block.sizes[i * MAX_BOARDS + bank] = size;
+            }
             let kinds = part::<u8>(batch.types, bank, first, n_events)?;
             if kinds.first_chunk() != Some(&[HIT_BANKS[0]; BLOCK]) {
-                for (bad, &kind) in bad.iter_mut().zip(kinds) {
-                    *bad |= is_other(kind);
+                for (unusual, &kind) in block.unusual.iter_mut().zip(kinds) {
+                    *unusual |= is_other(kind);
                 }
             }
             if let Some(versions) = batch.versions {
                 let versions = part::<u8>(versions, bank, first, n_events)?;
                 if versions.first_chunk() != Some(&[version; BLOCK]) {
-                    for (bad, &byte) in bad.iter_mut().zip(versions) {
-                        *bad |= byte != version;
+                    for (unusual, &byte) in block.unusual.iter_mut().zip(versions) {
+                        *unusual |= byte != version;
                     }
                 }
             }
-            for (i, lanes) in found.iter_mut().enumerate() {
-                let size = sizes[i];
-                let begin = begins[i * n_banks + bank] as usize;
-                if begin > raw.len() || raw.len() - begin < usize::from(size) || size < smallest {
-                    bad[i] = true;
-                    continue;
-                }
-                // SAFETY: `size` bytes of payload are there, as just checked.
-                bad[i] |= unsafe { self.take_bank::<S>(lanes, board, raw.as_ptr().add(begin), size, Some(raw_end)) };
-            }
-        }
-        for (lanes, bad) in found.iter_mut().zip(bad) {
-            lanes.n_banks = (!bad).then_some(n_banks);
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ const SLACK: usize = 64;
 /// Bytes that the copying of lanes may read beyond the end of a payload: eight rows of 32.
 pub const READ_AHEAD: usize = 256;
 
-/// Events whose banks are looked up together in MEP layout.
+/// Events whose banks are looked up together in the tables of MEP layout, where they lie side by side.
 pub const BLOCK: usize = 8;
 
 /// Room for the payloads that end so close to the end of the batch that reading ahead would leave it: two of the
@@ -50,10 +50,10 @@ const MAX_LANES: usize = 16;
 /// Work space of a thread.
 #[derive(Debug)]
 pub struct Scratch {
-    /// What stage 1 found: the lanes of the events `block`, in order.
-    pub found: [Lanes; BLOCK],
-    /// Events of the batch that `found` is about.
-    pub block: Range<usize>,
+    /// What stage 1 found of the event.
+    pub found: Lanes,
+    /// MEP: what the batch's tables say of the events around it.
+    pub block: Block,
     /// The boards of the last event's banks.
     pub bank_order: BankOrder,
     /// Ranks of the lanes with hits, and one word behind the last.
@@ -83,6 +83,17 @@ pub struct Scratch {
     pub position: Box<[u32]>,
     /// Clusters of the chunk's events.
     pub clusters: Clusters,
+}
+
+/// What the tables of a MEP batch say of some events.
+#[derive(Debug)]
+pub struct Block {
+    /// Which ones.
+    pub events: Range<usize>,
+    /// By event, [`MAX_BOARDS`] each: sizes of its banks.
+    pub sizes: Box<[u16]>,
+    /// By event: a bank of another type or format, or a table that is too short.
+    pub unusual: [bool; BLOCK],
 }
 
 /// The lanes of one event.
@@ -134,8 +145,8 @@ impl Scratch {
         // No strip is a cluster's length behind these.
         stream[..FRONT].fill(u32::MAX);
         Self {
-            found: std::array::from_fn(|_| Lanes::new()),
-            block: 0..0,
+            found: Lanes::new(),
+            block: Block { events: 0..0, sizes: zeros(BLOCK * MAX_BOARDS), unusual: [false; BLOCK] },
             bank_order: BankOrder::new(),
             listed: zeros(MAX_RANKS + SLACK),
             long: zeros(MAX_RANKS + SLACK),
@@ -160,7 +171,7 @@ impl Scratch {
 
     /// Begins a batch.
     pub fn begin_batch(&mut self) {
-        self.block = 0..0;
+        self.block.events = 0..0;
     }
 
     /// Begins a chunk of events.

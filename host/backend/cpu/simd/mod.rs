@@ -269,7 +269,7 @@ pub struct Level {
     /// [`Fast::find_lanes`].
     pub find_lanes: unsafe fn(&Fast, &mut Scratch, BatchView<'_>, usize, usize),
     /// [`Fast::copy_lanes`].
-    pub copy_lanes: unsafe fn(&Fast, &mut Scratch, usize, Ahead<'_>) -> Result<usize, Unusual>,
+    pub copy_lanes: unsafe fn(&Fast, &mut Scratch, Ahead) -> Result<usize, Unusual>,
     /// [`Fast::find_clusters`].
     pub find_clusters: unsafe fn(&Fast, &mut Scratch, usize, &mut [u32]) -> Result<(u32, u32), Unusual>,
     /// [`Fast::make_hits`].
@@ -292,23 +292,22 @@ macro_rules! level {
         pub const LEVEL: Level = Level { find_lanes, copy_lanes, find_clusters, make_hits };
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn find_lanes(fast: &Fast, scratch: &mut Scratch, batch: BatchView<'_>, first: usize, end: usize) {
+        unsafe fn find_lanes(fast: &Fast, scratch: &mut Scratch, batch: BatchView<'_>, event: usize, end: usize) {
             // SAFETY: the CPU has the instructions.
-            unsafe { fast.find_lanes::<$simd>(scratch, batch, first, end) }
+            unsafe { fast.find_lanes::<$simd>(scratch, batch, event, end) }
         }
 
         $(#[target_feature(enable = $features)])?
         unsafe fn copy_lanes(
             fast: &Fast,
             scratch: &mut Scratch,
-            of_block: usize,
-            ahead: Ahead<'_>,
+            ahead: Ahead,
         ) -> Result<usize, Unusual> {
             // SAFETY: the CPU has the instructions.
             unsafe {
                 match fast.lanes.version {
-                    BankVersion::V4 => fast.copy_lanes::<$simd, 4>(scratch, of_block, ahead),
-                    BankVersion::V5 => fast.copy_lanes::<$simd, 32>(scratch, of_block, ahead),
+                    BankVersion::V4 => fast.copy_lanes::<$simd, 4>(scratch, ahead),
+                    BankVersion::V5 => fast.copy_lanes::<$simd, 32>(scratch, ahead),
                 }
             }
         }
