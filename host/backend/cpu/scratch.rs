@@ -139,7 +139,7 @@ fn zeros<T: Clone + Default>(len: usize) -> Box<[T]> {
 }
 
 impl Scratch {
-    /// The work space; all that a thread ever takes, about 4 MB.
+    /// The work space; all that a thread ever takes, about 5 MB.
     pub fn new() -> Self {
         let mut stream = zeros(FRONT + MAX_RANKS * 255 + FRONT + SLACK);
         // No strip is a cluster's length behind these.
