@@ -11,6 +11,7 @@
 use super::bank_order::{BankBoard, BankOrder};
 use super::copy::{Ahead, LINE};
 use super::fast::{Fast, Unusual};
+use super::lanes::V5_COUNTS;
 use super::ordinary::HIT_BANKS;
 use super::scratch::{BLOCK, Block, Lanes, READ_AHEAD, Scratch};
 use super::simd::{Simd, lane_ends_by_words};
@@ -160,18 +161,12 @@ impl Fast {
             for line in 0..=READ_AHEAD / LINE {
                 S::prefetch_far(raw.as_ptr().wrapping_add(ahead as usize + LINE * line));
             }
-            let Some(there) = raw.len().checked_sub(begin as usize) else {
-                bad = true;
-                continue;
-            };
-            let mut raw_end = None;
-            if there < usize::from(u16::MAX) + READ_AHEAD {
-                raw_end = Some(raw.as_ptr_range().end as usize);
-                bad |= there < usize::from(size);
-            }
-            if bad | (size < smallest) {
+            let there = raw.len().checked_sub(begin as usize).ok_or(Unusual)?;
+            if there < usize::from(size) || size < smallest {
                 return Err(Unusual);
             }
+            let near = there < usize::from(u16::MAX) + READ_AHEAD;
+            let raw_end = near.then_some(raw.as_ptr_range().end as usize);
             // SAFETY: `size` bytes of payload are there, as just checked.
             bad |= unsafe { self.take_bank::<S>(lanes, bank, raw.as_ptr().add(begin as usize), size, raw_end) };
         }
@@ -260,7 +255,7 @@ impl Fast {
 /// - CPU as for [`Simd`].
 #[inline(always)]
 unsafe fn take_v5<S: Simd>(lanes: &mut Lanes, bank: &BankBoard, payload: *const u8, size: u16) -> bool {
-    // Every other byte of a header that is a count, and one more byte.
+    // Of the counts in a header, every other one: in twice the room, none borrows from another.
     const COUNTS: u64 = 0x00FF_00FF_0000_00FF;
     const EACH: u64 = 0x0001_0001_0001_0001;
     // SAFETY: the caller's.
@@ -270,7 +265,7 @@ unsafe fn take_v5<S: Simd>(lanes: &mut Lanes, bank: &BankBoard, payload: *const 
         S::v5_heads(payload, bank.reversed, lanes.heads.get_unchecked_mut(board).0.as_mut_ptr());
         let header = payload.cast::<[u8; 8]>().read();
         let by_rank = lanes.counts.as_mut_ptr();
-        for (lane, byte) in [4, 5, 6, 7, 0, 1].into_iter().enumerate() {
+        for (lane, byte) in V5_COUNTS.into_iter().enumerate() {
             by_rank.add(usize::from(bank.ranks[lane])).write(header[byte]);
         }
         // Two hits of a lane take 32 bytes; a count of 255 is trouble. Counts above the most leave a sign.

@@ -47,6 +47,9 @@ pub struct LaneSource {
 /// Heads that a board has room for.
 pub const HEADS_PER_BOARD: usize = 8;
 
+/// By lane, the byte of a v5 bank's header that says how many hits it has.
+pub const V5_COUNTS: [usize; LANES_PER_BOARD] = [4, 5, 6, 7, 0, 1];
+
 /// By lane, the place of its head among those of the board, for v5: where two shuffles of the first two rows leave it.
 /// For v4 that is its number.
 pub const V5_HEADS: [u8; LANES_PER_BOARD] = [7, 6, 3, 2, 5, 4];

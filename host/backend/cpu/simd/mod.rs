@@ -15,7 +15,7 @@ mod x86;
 use super::copy::Ahead;
 use super::fast::{Fast, Unusual};
 use super::hits::EventHits;
-use super::lanes::V5_HEADS;
+use super::lanes::{V5_COUNTS, V5_HEADS};
 use super::scratch::Scratch;
 use crate::detector::LANES_PER_BOARD;
 use crate::input::BatchView;
@@ -148,7 +148,7 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         // SAFETY: the caller's.
         unsafe {
             let bytes = &*payload.cast::<[u8; 64]>();
-            for (lane, byte) in [4, 5, 6, 7, 0, 1].into_iter().enumerate() {
+            for (lane, byte) in V5_COUNTS.into_iter().enumerate() {
                 let place = 8 + 4 * (LANES_PER_BOARD - 1 - lane);
                 let pair =
                     |at: usize| u64::from(u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));

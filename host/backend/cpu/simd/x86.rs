@@ -1,7 +1,7 @@
 //! What the levels of x86-64 do alike.
 #![allow(clippy::inline_always, reason = "as the trait's methods")]
 
-use crate::backend::cpu::lanes::V5_HEADS;
+use crate::backend::cpu::lanes::{V5_COUNTS, V5_HEADS};
 use std::arch::x86_64::{
     __m128i, _MM_HINT_T0, _MM_HINT_T1, _mm_and_si128, _mm_cvtepu16_epi32, _mm_loadl_epi64, _mm_prefetch, _mm_set_epi32,
     _mm_set1_epi32, _mm_storeu_si128, _mm_xor_si128,
@@ -25,10 +25,9 @@ pub fn prefetch_far(at: *const u8) {
 /// are no heads.
 pub static COUNTS_OF_V5_HEADS: [u64; 8] = {
     let mut shuffle = [u64::MAX; 8];
-    let bytes = [4, 5, 6, 7, 0, 1];
     let mut lane = 0;
-    while lane < bytes.len() {
-        shuffle[V5_HEADS[lane] as usize] = bytes[lane] * 0x0101_0101_0101_0101;
+    while lane < V5_COUNTS.len() {
+        shuffle[V5_HEADS[lane] as usize] = V5_COUNTS[lane] as u64 * 0x0101_0101_0101_0101;
         lane += 1;
     }
     shuffle
