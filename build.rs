@@ -3,7 +3,7 @@
 
 #[path = "kernels/build_ptx.rs"]
 mod build_ptx;
-#[path = "host/backend/ptx/ptxas.rs"]
+#[path = "host/decoder/ptx/ptxas.rs"]
 #[allow(dead_code)]
 mod ptxas;
 
@@ -13,7 +13,7 @@ use std::{env, fs};
 use build_ptx::{Compiler, UNITS, header_field, source_hash};
 
 fn main() {
-    for path in ["build.rs", "kernels/build_ptx.rs", "kernels/src", "kernels/ptx", "host/backend/ptx/ptxas.rs"] {
+    for path in ["build.rs", "kernels/build_ptx.rs", "kernels/src", "kernels/ptx", "host/decoder/ptx/ptxas.rs"] {
         println!("cargo:rerun-if-changed={path}");
     }
     for name in ["UT_DECODE_BUILD_PTX", "UT_DECODE_PTX_RUSTC", "UT_DECODE_PTXAS"] {

@@ -6,8 +6,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Simd, Stage};
-use ut_decoding::backend::reference::ReferenceDecoder;
+use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder, Simd, Stage};
+use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Bank, BatchBuilder, to_mep};
 use ut_decoding::synth::{Generator, Profile};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use ut_decoding::backend::emulated::{EmulatedBlock, Executor};
+use ut_decoding::decoder::emulated::{EmulatedBlock, Executor};
 use ut_kernels::block::{Block, FULL_MASK, Global, SharedLayout};
 use ut_kernels::prefix_sum::{prefix_sum_shared_bytes, prefix_sum_tiles, tiles};
 use ut_kernels::primitives::aggregated_atomics;

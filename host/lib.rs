@@ -4,8 +4,8 @@
 //! [`DetectorTables`] turns the batch into [`UtHits`] and a [`BatchReport`]; [`output`] writes them to a file, or the
 //! next stage of a trigger sequence takes them.
 
-pub mod backend;
 pub mod bench;
+pub mod decoder;
 pub mod detector;
 pub mod input;
 pub mod output;
@@ -13,7 +13,7 @@ pub mod synth;
 #[cfg(feature = "tuning")]
 pub mod tuning;
 
-pub use backend::{Backend, BatchReport, DecodeError, DecodeOptions, Decoder, Flip, Position, UtHits};
+pub use decoder::{Backend, BatchReport, DecodeError, DecodeOptions, Decoder, Flip, Position, UtHits};
 pub use detector::{DetectorTables, Grouping};
 pub use input::{BatchView, EventBatch, EventMeta, Layout};
 

@@ -11,8 +11,8 @@ use suite::backends::{backends, compare, decode};
 use suite::data::{Real, expected, rows};
 use suite::events::{Bank, allen_batch, fits_mep, mep_batch, v5_payload};
 use suite::nasty;
-use ut_decoding::backend::reference::ReferenceDecoder;
-use ut_decoding::backend::{Count, EventReport, Kind};
+use ut_decoding::decoder::reference::ReferenceDecoder;
+use ut_decoding::decoder::{Count, EventReport, Kind};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchReport, DecodeError, DecodeOptions, DetectorTables, Flip, Grouping, Position, UtHits};
 

@@ -183,7 +183,7 @@ fn the_kernels_are_tuned_and_decode_uses_what_was_found() {
 
 #[test]
 fn without_a_gpu_the_kernels_cannot_be_tuned_on_one_and_it_says_why() {
-    use ut_decoding::backend::cuda::{Cuda, choose};
+    use ut_decoding::decoder::cuda::{Cuda, choose};
 
     let Err(reason) = choose(&Cuda, 0) else {
         eprintln!("SKIPPED: there is a GPU");

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder};
+use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Bank, BatchBuilder};
 use ut_decoding::{

@@ -8,7 +8,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
-use ut_decoding::backend::cuda::{Cuda, choose};
+use ut_decoding::decoder::cuda::{Cuda, choose};
 
 /// `decode` of a small file with this backend, hits to standard output.
 fn decode(backend: &str) -> Command {
@@ -158,7 +158,7 @@ fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
         on_the_fake(&["generate", "--events", "1", "--profile", "pp-low", "--output", &at("")]);
         let [events, boards, geometry, file] = ["events.mdf", "boards.bin", "geometry.bin", "tune.sqlite"].map(at);
 
-        let what = Subject { backend: Backend::Cuda, pipeline: ut_decoding::backend::Pipeline::Fused };
+        let what = Subject { backend: Backend::Cuda, pipeline: ut_decoding::decoder::Pipeline::Fused };
         let tables = ut_decoding::detector::Boards::read(&boards).unwrap();
         let places = ut_decoding::detector::Geometry::read(&geometry).unwrap();
         let tables = DetectorTables::new(tables, places, Grouping::default()).unwrap();

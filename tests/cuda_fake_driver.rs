@@ -8,9 +8,9 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode};
 use fake_driver::{complaints, on_the_fake, well_on_the_fake};
-use ut_decoding::backend::cuda::{Argument, Cuda, CudaDevice, CudaHost, Device, Rows, choose};
-use ut_decoding::backend::plan::Shape;
-use ut_decoding::backend::ptx::{Kernel, Unit};
+use ut_decoding::decoder::cuda::{Argument, Cuda, CudaDevice, CudaHost, Device, Rows, choose};
+use ut_decoding::decoder::plan::Shape;
+use ut_decoding::decoder::ptx::{Kernel, Unit};
 
 /// Runs `body` on the fake, which must complain of `what`.
 fn complains(name: &str, settings: &[(&str, &str)], what: &str, body: impl Fn()) {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use ut_decoding::backend::cuda::{self, Cuda};
-use ut_decoding::backend::{Backend, BatchReport, Count, Kind};
+use ut_decoding::decoder::cuda::{self, Cuda};
+use ut_decoding::decoder::{Backend, BatchReport, Count, Kind};
 use ut_decoding::detector::{Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD};
 use ut_decoding::input::{Bank, Batches, EventBatch, EventHeader, Events, MdfWriter, kind, to_mep};
 use ut_decoding::output::CsvWriter;

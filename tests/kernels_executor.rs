@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use ut_decoding::backend::emulated::{EmulatedBlock, Executor, Fault, LaunchStats, Violation};
+use ut_decoding::decoder::emulated::{EmulatedBlock, Executor, Fault, LaunchStats, Violation};
 use ut_kernels::block::{Block, FULL_MASK, Global, GlobalMut, Shared, SharedLayout};
 use ut_kernels::primitives::prefix_sum::block_exclusive;
 

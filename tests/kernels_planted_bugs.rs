@@ -9,7 +9,7 @@ mod suite;
 use std::panic::Location;
 
 use kernels_setup::{Bug, Faulty, Setup};
-use ut_decoding::backend::emulated::{Executor, Fault, Violation};
+use ut_decoding::decoder::emulated::{Executor, Fault, Violation};
 use ut_kernels::block::{Block, FULL_MASK, Global, SharedLayout};
 use ut_kernels::count_hits::Item;
 use ut_kernels::primitives::opportunistic_loop::ItemLoop;

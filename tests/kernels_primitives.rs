@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, proptest};
 use proptest::sample::select;
 use proptest::test_runner::Config;
-use ut_decoding::backend::emulated::Executor;
+use ut_decoding::decoder::emulated::Executor;
 use ut_kernels::block::{Block, FULL_MASK, Global, SharedLayout};
 use ut_kernels::prefix_sum::{prefix_sum_offsets, prefix_sum_shared_bytes, prefix_sum_tiles, tiles};
 use ut_kernels::primitives::aggregated_atomics::{add, append, increment};

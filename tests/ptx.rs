@@ -12,8 +12,8 @@ use std::ops::{Add, Mul};
 use std::path::Path;
 
 use build_ptx::{Compiler, TARGET, UNITS, header_field};
-use ut_decoding::backend::ptx::ptxas::{ARCHS, Ptxas};
-use ut_decoding::backend::ptx::{Kernel, Resources, Unit};
+use ut_decoding::decoder::ptx::ptxas::{ARCHS, Ptxas};
+use ut_decoding::decoder::ptx::{Kernel, Resources, Unit};
 use ut_kernels::detector::BankVersion;
 use ut_kernels::switches::{BatchLayout, Switches};
 
@@ -402,8 +402,8 @@ fn the_assembler_says_what_is_committed() {
 #[cfg(feature = "cli")]
 mod command {
     use serde_json::Value;
-    use ut_decoding::backend::launch::LaunchParams;
-    use ut_decoding::backend::ptx::{Kernel, Resources};
+    use ut_decoding::decoder::launch::LaunchParams;
+    use ut_decoding::decoder::ptx::{Kernel, Resources};
 
     fn ut_decode() -> assert_cmd::Command {
         assert_cmd::Command::new(env!("CARGO_BIN_EXE_ut-decode"))

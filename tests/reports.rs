@@ -3,8 +3,6 @@
 
 use std::path::Path;
 
-use ut_decoding::backend::Backend;
-use ut_decoding::backend::occupancy::Architecture;
 use ut_decoding::bench::chip::Chip;
 use ut_decoding::bench::sweep::axis::parse_all;
 use ut_decoding::bench::sweep::journal::{Outcome, Record};
@@ -12,6 +10,8 @@ use ut_decoding::bench::sweep::plan::{Limits, Plan, Setting};
 use ut_decoding::bench::sweep::report::{About, Report};
 use ut_decoding::bench::work::METRICS;
 use ut_decoding::bench::{Change, Machine, Spread};
+use ut_decoding::decoder::Backend;
+use ut_decoding::decoder::occupancy::Architecture;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DetectorTables, Grouping};
 

@@ -8,8 +8,8 @@ use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
-use ut_decoding::backend::Count;
-use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder};
+use ut_decoding::decoder::Count;
+use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
 use ut_decoding::detector::{Boards, Geometry};
 use ut_decoding::{
     BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, Flip, Grouping, Layout, Position, UtHits,

@@ -14,11 +14,11 @@ use super::modes::{KernelTime, Mode, OnGpu};
 use super::sample::{Expected, Sample};
 use super::work::{METRICS, Work};
 use super::{Change, Spread};
-use crate::backend::cuda::CudaConfig;
-use crate::backend::emulated::EmulatedConfig;
-use crate::backend::launch::LaunchParams;
-use crate::backend::ptx::{Kernel, Unit};
-use crate::backend::{DecodeError, DecodeOptions, Pipeline};
+use crate::decoder::cuda::CudaConfig;
+use crate::decoder::emulated::EmulatedConfig;
+use crate::decoder::launch::LaunchParams;
+use crate::decoder::ptx::{Kernel, Unit};
+use crate::decoder::{DecodeError, DecodeOptions, Pipeline};
 use crate::detector::{BankVersion, DetectorTables};
 use crate::input::Layout;
 
@@ -405,7 +405,7 @@ fn rung(
     }
 }
 
-/// The variant of [`Unit::LADDER`](crate::backend::ptx::Unit::LADDER) that is rung `i`.
+/// The variant of [`Unit::LADDER`](crate::decoder::ptx::Unit::LADDER) that is rung `i`.
 pub fn rung_variant(i: usize) -> String {
     format!("v5_allen__rung{i}")
 }
@@ -441,7 +441,7 @@ fn counted(work: &Work, plain: Option<&Work>, before: Option<&CountedWork>) -> C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::occupancy::Architecture;
+    use crate::decoder::occupancy::Architecture;
 
     #[test]
     fn every_rung_has_its_published_step_and_the_steps_are_in_its_order() {

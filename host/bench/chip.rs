@@ -1,10 +1,10 @@
 //! What the kernels use of a multiprocessor, and how much of it they fill: of an architecture, or of the GPU at hand.
 
-use crate::backend::cuda::{Compiled, Facts};
-use crate::backend::launch::LaunchParams;
-use crate::backend::occupancy::{Architecture, Launch, Occupancy};
-use crate::backend::plan::{DeviceTables, Plan};
-use crate::backend::ptx::{Kernel, KernelUse, Resources, Unit};
+use crate::decoder::cuda::{Compiled, Facts};
+use crate::decoder::launch::LaunchParams;
+use crate::decoder::occupancy::{Architecture, Launch, Occupancy};
+use crate::decoder::plan::{DeviceTables, Plan};
+use crate::decoder::ptx::{Kernel, KernelUse, Resources, Unit};
 use crate::detector::DetectorTables;
 
 /// A kind of multiprocessor, and what each compiled kernel uses of it.
@@ -91,7 +91,7 @@ impl Chip {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cuda::Gpu;
+    use crate::decoder::cuda::Gpu;
     use crate::detector::{BankVersion, Grouping};
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::Digest;
 use super::sample::{Expected, Sample};
-use crate::backend::{BatchReport, Count, DecodeError, Decoder, UtHits};
+use crate::decoder::{BatchReport, Count, DecodeError, Decoder, UtHits};
 use crate::detector::DetectorTables;
 use crate::input::EventBatch;
 

@@ -24,8 +24,8 @@ use super::contest::Variant;
 use super::modes::Mode;
 use super::sample::{Expected, Sample};
 use super::setting::{self, Setting, SettingError};
-use crate::backend::launch::Knob;
-use crate::backend::{Backend, DecodeError, DecodeOptions};
+use crate::decoder::launch::Knob;
+use crate::decoder::{Backend, DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
 use crate::input::{EventBatch, Layout};
 use crate::tuning::{Config, Device, Failure, FailureKind, Outcome};
@@ -164,7 +164,7 @@ impl<'t> DecodeDevice<'t> {
 
 impl Device for DecodeDevice<'_> {
     fn name(&self) -> String {
-        let of_gpu = || crate::backend::cuda::choose(&crate::backend::cuda::Cuda, 0).ok().map(|gpu| gpu.name);
+        let of_gpu = || crate::decoder::cuda::choose(&crate::decoder::cuda::Cuda, 0).ok().map(|gpu| gpu.name);
         let name = if self.backend == Backend::Cuda { of_gpu() } else { super::Machine::this().cpu };
         name.unwrap_or_else(|| format!("unknown {}", self.backend))
     }
@@ -197,7 +197,7 @@ impl Device for DecodeDevice<'_> {
 mod tests {
     use super::super::sample::synthetic;
     use super::*;
-    use crate::backend::Pipeline;
+    use crate::decoder::Pipeline;
     use crate::detector::{BankVersion, Grouping};
     use crate::synth::{self, Profile};
     use crate::tuning::Value;

@@ -1,6 +1,6 @@
 //! A number for everything that was decoded, so that two programs can be held against each other.
 
-use crate::backend::{BatchReport, Count, UtHits};
+use crate::decoder::{BatchReport, Count, UtHits};
 
 /// A running digest of hits and reports, event by event: every bit of every hit, the sizes of the groups, and all
 /// counters that are not zero. It does not depend on how events are put into batches, and is the same on every machine
@@ -65,9 +65,9 @@ impl std::fmt::Display for Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::reference::ReferenceDecoder;
-    use crate::backend::{DecodeOptions, Decoder};
     use crate::bench::sample::{Sample, synthetic};
+    use crate::decoder::reference::ReferenceDecoder;
+    use crate::decoder::{DecodeOptions, Decoder};
     use crate::detector::{BankVersion, DetectorTables};
     use crate::synth::{self, Profile};
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use nvml_wrapper::Nvml;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Backend;
-use crate::backend::cuda::{CudaDevice, Facts};
+use crate::decoder::Backend;
+use crate::decoder::cuda::{CudaDevice, Facts};
 use crate::tuning::watch::cpu::{CpuWatch, System};
 use crate::tuning::watch::gpu::GpuWatch;
 use crate::tuning::watch::{Limits, NoWatch, State, Watch};

@@ -1,6 +1,6 @@
 //! What a batch looks like, for the rule that picks a parameter set.
 
-use crate::backend::{BatchReport, Count, UtHits};
+use crate::decoder::{BatchReport, Count, UtHits};
 use crate::detector::LANES_PER_BOARD;
 use crate::tuning::workloads::Features;
 
@@ -16,9 +16,9 @@ pub fn features(hits: &UtHits, report: &BatchReport) -> Features {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::reference::ReferenceDecoder;
-    use crate::backend::{DecodeOptions, Decoder};
     use crate::bench::sample::{Sample, synthetic};
+    use crate::decoder::reference::ReferenceDecoder;
+    use crate::decoder::{DecodeOptions, Decoder};
     use crate::detector::{BankVersion, DetectorTables};
     use crate::synth::{self, Profile};
 

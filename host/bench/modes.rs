@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::Spread;
 use super::contest::{Contents, Job, Variant};
 use super::sample::{Expected, Sample};
-use crate::backend::cuda::{CudaConfig, CudaDecoder, CudaDevice, GraphUse, PinnedBatch, ResidentBatch};
-use crate::backend::ptx::Kernel;
-use crate::backend::{DecodeError, DecodeOptions};
+use crate::decoder::cuda::{CudaConfig, CudaDecoder, CudaDevice, GraphUse, PinnedBatch, ResidentBatch};
+use crate::decoder::ptx::Kernel;
+use crate::decoder::{DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
 use crate::input::EventBatch;
 

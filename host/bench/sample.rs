@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-use crate::backend::reference::ReferenceDecoder;
-use crate::backend::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
+use crate::decoder::reference::ReferenceDecoder;
+use crate::decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use crate::detector::DetectorTables;
 use crate::input::{Bank, BatchBuilder, BatchView, EventBatch, banks_of};
 
@@ -243,7 +243,7 @@ mod tests {
         ReferenceDecoder::new(&tables, options).decode(sample.batches[0].view(), &mut hits, &mut report).unwrap();
         assert_eq!(expected.check(0..3, &hits, &report), Ok(()));
         let mut other = report.clone();
-        other.events[2].add(crate::backend::Count::Banks, 1);
+        other.events[2].add(crate::decoder::Count::Banks, 1);
         assert_eq!(expected.check(0..3, &hits, &other), Err("event 2: counts other than the reference's".to_owned()));
         let fewer = UtHits::with_capacity(3, tables.n_groups, 10_000);
         assert!(expected.check(0..3, &fewer, &report).unwrap_err().contains("of 3 events"));

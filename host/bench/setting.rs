@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use crate::backend::cuda::{CudaConfig, DEFAULT_STREAMS};
-use crate::backend::knobs::{KnobError, Knobs, parse_value, refused, value_text};
-use crate::backend::launch::Knob;
-use crate::backend::{Backend, DecodeError, DecodeOptions, Pipeline};
+use crate::decoder::cuda::{CudaConfig, DEFAULT_STREAMS};
+use crate::decoder::knobs::{KnobError, Knobs, parse_value, refused, value_text};
+use crate::decoder::launch::Knob;
+use crate::decoder::{Backend, DecodeError, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
 use crate::input::{EventBatch, Layout, to_mep};
 

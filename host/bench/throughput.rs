@@ -8,8 +8,8 @@ use super::Spread;
 use super::contest::{Contents, Variant, measure};
 use super::modes::{KernelTime, Mode, OnGpu};
 use super::sample::{Expected, Sample};
-use crate::backend::cuda::{CudaConfig, GraphUse};
-use crate::backend::{Backend, Count, DecodeError, DecodeOptions, Knobs};
+use crate::decoder::cuda::{CudaConfig, GraphUse};
+use crate::decoder::{Backend, Count, DecodeError, DecodeOptions, Knobs};
 use crate::detector::DetectorTables;
 use crate::input::EventBatch;
 

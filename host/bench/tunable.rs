@@ -6,11 +6,11 @@
 use super::Machine;
 use super::decoding::{self, knobs, of_kernels, setting_of, value};
 use super::setting::{self, Setting, SettingError};
-use crate::backend::cpu::Simd;
-use crate::backend::cuda::{Cuda, StartError, identify};
-use crate::backend::launch::Knob;
-use crate::backend::ptx::Unit;
-use crate::backend::{Backend, DecodeOptions, Pipeline};
+use crate::decoder::cpu::Simd;
+use crate::decoder::cuda::{Cuda, StartError, identify};
+use crate::decoder::launch::Knob;
+use crate::decoder::ptx::Unit;
+use crate::decoder::{Backend, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
 use crate::tuning::space::{Space, SpaceError};
 use crate::tuning::store::{DeviceIdentity, Layers, StoreError, Task, TunableIdentity, Workload};

@@ -6,8 +6,8 @@
 use ut_kernels::report::N_COUNTS;
 
 use super::sample::{Expected, Sample};
-use crate::backend::emulated::{EmulatedConfig, EmulatedDecoder, LaunchStats};
-use crate::backend::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
+use crate::decoder::emulated::{EmulatedConfig, EmulatedDecoder, LaunchStats};
+use crate::decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use crate::detector::DetectorTables;
 
 /// Bytes of a sector.

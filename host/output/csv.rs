@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use crate::backend::UtHits;
+use crate::decoder::UtHits;
 
 /// The first row.
 const COLUMNS: &str = "event,group,lhcb_id,x_at_y_eq0,z_at_y_eq0,y_begin,y_end,dx_dy,weight\n";

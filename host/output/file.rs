@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::{CsvWriter, ParquetWriter};
 
-use crate::backend::UtHits;
+use crate::decoder::UtHits;
 use crate::input::EventMeta;
 
 /// Where hits come from: what a file of hits says of itself, as far as its format can.

@@ -12,7 +12,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::Provenance;
-use crate::backend::UtHits;
+use crate::decoder::UtHits;
 use crate::input::EventMeta;
 
 /// The columns of the CSV output with `run` and `event_number` behind `event`; null where the input does not tell them.

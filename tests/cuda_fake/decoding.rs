@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU32;
 
-use ut_decoding::backend::Pipeline;
-use ut_decoding::backend::cuda::{CudaConfig, CudaDecoder, Want};
-use ut_decoding::backend::launch::LaunchParams;
-use ut_decoding::backend::reference::ReferenceDecoder;
+use ut_decoding::decoder::Pipeline;
+use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, Want};
+use ut_decoding::decoder::launch::LaunchParams;
+use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DecodeOptions, Grouping, Position};
 

@@ -1,6 +1,6 @@
 //! What a device tells, and what becomes of one that fails.
 
-use ut_decoding::backend::cuda::Want;
+use ut_decoding::decoder::cuda::Want;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchReport, DecodeOptions, Decoder, Grouping, UtHits};
 

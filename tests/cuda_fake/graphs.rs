@@ -1,6 +1,6 @@
 //! Batches whose kernels are launched as CUDA graphs. That they give the same hits is tested with everything else.
 
-use ut_decoding::backend::cuda::{CudaDecoder, GraphUse, Want};
+use ut_decoding::decoder::cuda::{CudaDecoder, GraphUse, Want};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping};
 

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use ut_decoding::backend::cuda::{DeviceHits, HostHits, Want};
-use ut_decoding::backend::reference::ReferenceDecoder;
+use ut_decoding::decoder::cuda::{DeviceHits, HostHits, Want};
+use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchReport, DecodeError, DecodeOptions, EventBatch, Grouping, UtHits};
 

@@ -1,7 +1,7 @@
 //! A few events and the one-launch kernel on them, through a door that may have a fault.
 
-use ut_decoding::backend::emulated::{Executor, LaunchStats, Violation};
-use ut_decoding::backend::rank_tables::RankTables;
+use ut_decoding::decoder::emulated::{Executor, LaunchStats, Violation};
+use ut_decoding::decoder::rank_tables::RankTables;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping};
 use ut_kernels::bank::layout::Batch;

@@ -6,7 +6,7 @@ pub mod fused;
 
 pub use door::{Bug, Faulty};
 
-use ut_decoding::backend::emulated::{Executor, Violation};
+use ut_decoding::decoder::emulated::{Executor, Violation};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DetectorTables, EventBatch, Grouping};
 use ut_kernels::bank::layout::Batch;

@@ -4,10 +4,10 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use ut_decoding::backend::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, Rows};
-use ut_decoding::backend::launch::LaunchParams;
-use ut_decoding::backend::plan::Shape;
-use ut_decoding::backend::ptx::{Kernel, Unit};
+use ut_decoding::decoder::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, Rows};
+use ut_decoding::decoder::launch::LaunchParams;
+use ut_decoding::decoder::plan::Shape;
+use ut_decoding::decoder::ptx::{Kernel, Unit};
 use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits};
 
 use crate::ptx_bytes::copied;

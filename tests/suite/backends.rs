@@ -2,11 +2,11 @@
 
 use super::data::rows;
 use std::sync::LazyLock;
-use ut_decoding::backend::Pipeline;
-use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Simd};
-use ut_decoding::backend::cuda::{self, Cuda, CudaConfig, CudaDecoder, CudaDevice, StartError};
-use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
-use ut_decoding::backend::reference::ReferenceDecoder;
+use ut_decoding::decoder::Pipeline;
+use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder, Simd};
+use ut_decoding::decoder::cuda::{self, Cuda, CudaConfig, CudaDecoder, CudaDevice, StartError};
+use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
+use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, UtHits};
 
 /// A backend of the list: what it is called here, and how it is made.

@@ -1,9 +1,9 @@
 //! The knobs of a decoder as configurations of a tuner.
 
 use super::super::setting::{self, Setting, SettingError};
-use crate::backend::knobs::{parse_value, refused, words};
-use crate::backend::launch::Knob;
-use crate::backend::{Backend, Pipeline};
+use crate::decoder::knobs::{parse_value, refused, words};
+use crate::decoder::launch::Knob;
+use crate::decoder::{Backend, Pipeline};
 use crate::tuning::{Config, Value};
 
 /// Configurations that an on-line tuner may choose from, at the most, before it varies the knobs of one kernel at a time.

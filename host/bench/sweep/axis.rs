@@ -10,10 +10,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Backend;
-use crate::backend::knobs::{KnobError, parse_value, value_text};
-use crate::backend::launch::Knob;
 use crate::bench::setting::{knob, names};
+use crate::decoder::Backend;
+use crate::decoder::knobs::{KnobError, parse_value, value_text};
+use crate::decoder::launch::Knob;
 
 /// Values of an axis, at the most.
 const MAX_VALUES: usize = 10_000;

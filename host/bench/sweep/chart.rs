@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::report::{Report, number};
-use crate::backend::knobs::value_text;
 use crate::bench::Spread;
+use crate::decoder::knobs::value_text;
 
 /// Width of a line chart, and height of its plot.
 const WIDTH: f64 = 720.0;

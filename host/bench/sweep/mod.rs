@@ -26,8 +26,8 @@ use super::modes::Mode;
 use super::sample::{Expected, Sample};
 use super::setting::Setting;
 use super::work::{METRICS, Work};
-use crate::backend::emulated::EmulatedConfig;
-use crate::backend::{Backend, DecodeError, DecodeOptions, Knobs};
+use crate::decoder::emulated::EmulatedConfig;
+use crate::decoder::{Backend, DecodeError, DecodeOptions, Knobs};
 use crate::detector::DetectorTables;
 use crate::input::Layout;
 
@@ -199,8 +199,8 @@ mod tests {
     use super::plan::Limits;
     use super::*;
     use crate::Grouping;
-    use crate::backend::occupancy::Architecture;
     use crate::bench::chip::Chip;
+    use crate::decoder::occupancy::Architecture;
     use crate::detector::BankVersion;
     use crate::input::{Bank, BatchBuilder, EventBatch, EventMeta};
     use crate::synth::{Generator, Profile};

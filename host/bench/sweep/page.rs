@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::chart::{charts, escaped};
 use super::report::{Report, number};
-use crate::backend::knobs::value_text;
 use crate::bench::Change;
+use crate::decoder::knobs::value_text;
 
 const STYLE: &str = "\
 body{font:15px/1.5 system-ui,sans-serif;color:#1f2933;background:#fff;max-width:1100px;margin:2rem auto;padding:0 1rem}

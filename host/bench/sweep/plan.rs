@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 use ut_kernels::switches::BatchLayout;
 
 use super::axis::Axis;
-use crate::backend::knobs::value_text;
-use crate::backend::ptx::Unit;
-use crate::backend::{Backend, Knobs, Pipeline};
 pub use crate::bench::Setting;
 use crate::bench::chip::{Chip, Filled};
+use crate::decoder::knobs::value_text;
+use crate::decoder::ptx::Unit;
+use crate::decoder::{Backend, Knobs, Pipeline};
 use crate::detector::DetectorTables;
 use crate::input::Layout;
 
@@ -179,7 +179,7 @@ mod tests {
     use super::super::axis::parse_all;
     use super::*;
     use crate::Grouping;
-    use crate::backend::occupancy::Architecture;
+    use crate::decoder::occupancy::Architecture;
     use crate::detector::BankVersion;
 
     fn plan(backend: Backend, axes: &[&str]) -> Result<Plan, PlanError> {

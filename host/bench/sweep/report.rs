@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::axis::Axis;
 use super::journal::{Outcome, Record};
 use super::plan::{Plan, Skipped};
-use crate::backend::knobs::value_text;
 use crate::bench::work::METRICS;
 use crate::bench::{Change, Machine, Spread};
+use crate::decoder::knobs::value_text;
 
 /// What was measured, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

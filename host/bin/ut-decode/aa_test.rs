@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
-use ut_decoding::backend::Backend;
 use ut_decoding::bench::Machine;
 use ut_decoding::bench::decoding::{name, parse};
+use ut_decoding::decoder::Backend;
 use ut_decoding::tuning::aa::aa_test;
 
 use crate::args::one_of;

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
-use ut_decoding::backend::Backend;
-use ut_decoding::backend::occupancy::Architecture;
-use ut_decoding::backend::ptx::Unit;
 use ut_decoding::bench::ablation::{Ladder, PUBLISHED, RUNGS, Rung};
 use ut_decoding::bench::chip::Chip;
 use ut_decoding::bench::environment::Environment;
 use ut_decoding::bench::work::METRICS;
 use ut_decoding::bench::{Change, Machine, Spread};
+use ut_decoding::decoder::Backend;
+use ut_decoding::decoder::occupancy::Architecture;
+use ut_decoding::decoder::ptx::Unit;
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
 use crate::output::{print_beside, write_json};

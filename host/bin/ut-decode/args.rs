@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ut_decoding::backend::{Backend, Knobs, Pipeline};
 use ut_decoding::bench::setting::STREAMS;
+use ut_decoding::decoder::{Backend, Knobs, Pipeline};
 use ut_decoding::detector::{BankVersion, Grouping};
 use ut_decoding::{DecodeOptions, Flip, Layout, Position};
 

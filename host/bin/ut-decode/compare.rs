@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use serde_json::json;
-use ut_decoding::backend::Backend;
 use ut_decoding::bench::Machine;
 use ut_decoding::bench::decoding::{name, parse};
+use ut_decoding::decoder::Backend;
 use ut_decoding::tuning::compare::{Comparison, Plan, compare};
 use ut_decoding::tuning::store::layers::DB_VARIABLE;
 use ut_decoding::tuning::verdict::{Side, Verdict, judge_apart};

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use ut_decoding::backend::emulated::{EmulatedConfig, EmulatedDecoder};
-use ut_decoding::backend::{Backend, DecodeError, Decoder, Knobs};
 use ut_decoding::bench::{Machine, Setting};
+use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
+use ut_decoding::decoder::{Backend, DecodeError, Decoder, Knobs};
 use ut_decoding::input::{Batches, EventBatch, Events, to_mep};
 use ut_decoding::output::{HitFile, Provenance};
 use ut_decoding::{BatchReport, BatchView, DetectorTables, Layout, UtHits};

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
-use ut_decoding::backend::launch::LaunchParams;
-use ut_decoding::backend::occupancy::Architecture;
-use ut_decoding::backend::ptx::{Kernel, KernelUse, Resources, Unit};
+use ut_decoding::decoder::launch::LaunchParams;
+use ut_decoding::decoder::occupancy::Architecture;
+use ut_decoding::decoder::ptx::{Kernel, KernelUse, Resources, Unit};
 use ut_decoding::detector::BankVersion;
 
 use crate::Failure;

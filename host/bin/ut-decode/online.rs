@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
-use ut_decoding::backend::Backend;
 use ut_decoding::bench::decoding::{self, DecodeDevice};
 use ut_decoding::bench::environment::watch;
 use ut_decoding::bench::tunable::Subject;
 use ut_decoding::bench::{Machine, tunable};
+use ut_decoding::decoder::Backend;
 use ut_decoding::tuning::compare::{Plan, compare};
 use ut_decoding::tuning::online::{OnlineError, Options, Recalled, Tuner, drive};
 use ut_decoding::tuning::store::{Locations, StoreMemory, Task, Workload};

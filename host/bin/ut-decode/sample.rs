@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use ut_decoding::backend::Backend;
 use ut_decoding::bench::setting::BATCH;
 use ut_decoding::bench::{ENOUGH_DISTINCT, Expected, Sample, Setting};
+use ut_decoding::decoder::Backend;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind};
 use ut_decoding::synth::{Generator, Profile};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use ut_decoding::backend::{Count, Kind};
+use ut_decoding::decoder::{Count, Kind};
 use ut_decoding::detector::{N_LAYERS, layer_of};
 use ut_decoding::{BatchReport, DetectorTables, UtHits};
 

@@ -4,10 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
-use ut_decoding::backend::Backend;
-use ut_decoding::backend::launch::Knob;
-use ut_decoding::backend::occupancy::Architecture;
-use ut_decoding::backend::ptx::Unit;
 use ut_decoding::bench::chip::Chip;
 use ut_decoding::bench::environment::Environment;
 use ut_decoding::bench::modes::Mode;
@@ -19,6 +15,10 @@ use ut_decoding::bench::sweep::report::{About, Report};
 use ut_decoding::bench::sweep::{Sweep, SweepError};
 use ut_decoding::bench::work::METRICS;
 use ut_decoding::bench::{Machine, Sample, Setting};
+use ut_decoding::decoder::Backend;
+use ut_decoding::decoder::launch::Knob;
+use ut_decoding::decoder::occupancy::Architecture;
+use ut_decoding::decoder::ptx::Unit;
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
 use crate::output::{cannot_write, print, say, write_json};
@@ -236,7 +236,7 @@ fn text(report: &Report, folder: &Path) -> String {
 
 fn list(backend: Backend) -> String {
     let mut rows = vec![["knob", "default", "valid", "about"].map(str::to_owned).to_vec()];
-    let text = ut_decoding::backend::knobs::value_text;
+    let text = ut_decoding::decoder::knobs::value_text;
     for Knob { name, about, min, max, step, default, .. } in knobs(backend) {
         let step = if *step == 1 { String::new() } else { format!(", by {step}") };
         rows.push(vec![(*name).to_owned(), text(name, *default), format!("{min} to {max}{step}"), (*about).to_owned()]);
@@ -248,7 +248,7 @@ fn dry_run(plan: &Plan) -> String {
     let names: Vec<String> = plan.axes.iter().map(|axis| axis.name.clone()).collect();
     let mut rows = vec![[names, vec![String::new()]].concat()];
     let texts = |values: &[u32]| -> Vec<String> {
-        let text = ut_decoding::backend::knobs::value_text;
+        let text = ut_decoding::decoder::knobs::value_text;
         plan.axes.iter().zip(values).map(|(axis, &value)| text(&axis.name, value)).collect()
     };
     for (i, point) in plan.points.iter().enumerate() {

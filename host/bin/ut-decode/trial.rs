@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use ut_decoding::backend::Backend;
 use ut_decoding::bench::ENOUGH_DISTINCT;
 use ut_decoding::bench::decoding::DecodeDevice;
 use ut_decoding::bench::environment::watch;
+use ut_decoding::decoder::Backend;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::EventBatch;
 use ut_decoding::synth::Profile;

@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder, Stage};
-use ut_decoding::backend::emulated::EmulatedConfig;
-use ut_decoding::backend::{Backend, Knobs};
 use ut_decoding::bench::decoding::{self, DecodeDevice};
 use ut_decoding::bench::environment::Environment;
 use ut_decoding::bench::throughput::{Settings, run as measure};
 use ut_decoding::bench::tunable::{self, Subject};
 use ut_decoding::bench::work::{self, metric};
 use ut_decoding::bench::{Expected, Machine, Sample, Setting};
+use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder, Stage};
+use ut_decoding::decoder::emulated::EmulatedConfig;
+use ut_decoding::decoder::{Backend, Knobs};
 use ut_decoding::{BatchReport, Layout, UtHits};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use ut_decoding::backend::Backend;
-use ut_decoding::backend::cpu::Stage;
 use ut_decoding::bench::environment::{Environment, GpuReport};
 use ut_decoding::bench::modes::{KernelTime, Mode};
 use ut_decoding::bench::throughput::{ModeResult, Throughput};
 use ut_decoding::bench::{ENOUGH_DISTINCT, Machine, Spread};
+use ut_decoding::decoder::Backend;
+use ut_decoding::decoder::cpu::Stage;
 
 use super::{Args, Counted};
 use crate::args::layout_name;

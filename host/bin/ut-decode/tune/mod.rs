@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
-use ut_decoding::backend::Pipeline;
+use ut_decoding::decoder::Pipeline;
 use ut_decoding::tuning::Config;
 use ut_decoding::tuning::budget::Budget;
 use ut_decoding::tuning::report::{Evaluation, Report};

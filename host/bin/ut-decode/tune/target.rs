@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ut_decoding::Layout;
-use ut_decoding::backend::Backend;
 use ut_decoding::bench::tunable::{self, Subject};
+use ut_decoding::decoder::Backend;
 use ut_decoding::tuning::interchange::read_recording;
 use ut_decoding::tuning::process::{ProcessDevice, refuse, serve_standard_streams};
 use ut_decoding::tuning::store::{DeviceIdentity, TunableIdentity, Workload};

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
-use ut_decoding::backend::cpu::{CpuConfig, CpuDecoder};
-use ut_decoding::backend::{Backend, BatchReport, Decoder as _, UtHits};
 use ut_decoding::bench::decoding::{DecodeDevice, base};
 use ut_decoding::bench::{Machine, Sample, features, tunable};
+use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
+use ut_decoding::decoder::{Backend, BatchReport, Decoder as _, UtHits};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::EventBatch;
 use ut_decoding::synth::Profile;

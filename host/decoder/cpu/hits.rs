@@ -1,0 +1,56 @@
+//! The part of the output that one event's hits go to.
+
+use super::fast::Unusual;
+
+/// Where the hits of one event go: arrays with as many places as the event has hits.
+#[derive(Debug)]
+pub struct EventHits<'a> {
+    /// As in [`UtHitsMut`](crate::decoder::UtHitsMut).
+    pub y_begin: &'a mut [f32],
+    /// As in [`UtHitsMut`](crate::decoder::UtHitsMut).
+    pub y_end: &'a mut [f32],
+    /// As in [`UtHitsMut`](crate::decoder::UtHitsMut).
+    pub z_at_y_eq0: &'a mut [f32],
+    /// As in [`UtHitsMut`](crate::decoder::UtHitsMut).
+    pub x_at_y_eq0: &'a mut [f32],
+    /// As in [`UtHitsMut`](crate::decoder::UtHitsMut).
+    pub dx_dy: &'a mut [f32],
+    /// As in [`UtHitsMut`](crate::decoder::UtHitsMut).
+    pub weight: &'a mut [f32],
+    /// As in [`UtHitsMut`](crate::decoder::UtHitsMut).
+    pub id: &'a mut [u32],
+}
+
+impl EventHits<'_> {
+    /// Moves hit `place` down to where it belongs among the sorted hits from `begin` on.
+    pub fn move_down(&mut self, begin: usize, place: usize) -> Result<(), Unusual> {
+        let key = |hits: &Self, i: usize| {
+            let bits = hits.x_at_y_eq0[i].to_bits();
+            let order = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
+            u64::from(order) << 32 | u64::from(hits.id[i])
+        };
+        let this = key(self, place);
+        let mut to = place;
+        while to > begin && key(self, to - 1) > this {
+            to -= 1;
+        }
+        if to > begin && key(self, to - 1) == this {
+            return Err(Unusual);
+        }
+        if to == place {
+            return Ok(());
+        }
+        for array in [
+            &mut *self.y_begin,
+            &mut *self.y_end,
+            &mut *self.z_at_y_eq0,
+            &mut *self.x_at_y_eq0,
+            &mut *self.dx_dy,
+            &mut *self.weight,
+        ] {
+            array[to..=place].rotate_right(1);
+        }
+        self.id[to..=place].rotate_right(1);
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! Memory that is used again from batch to batch, and only grows.
+
+use ut_kernels::block::{Global, GlobalMut, Plain};
+
+use super::device::Device;
+use crate::decoder::DecodeError;
+
+/// Alignment of what lies in one piece of memory, bytes: a line of the device's cache.
+pub(super) const LINE: usize = 128;
+
+/// Device memory.
+pub(super) struct Buffer<D: Device> {
+    memory: Option<D::Memory>,
+    bytes: usize,
+}
+
+impl<D: Device> Buffer<D> {
+    pub(super) const fn new() -> Self {
+        Self { memory: None, bytes: 0 }
+    }
+
+    /// Makes it hold `bytes` at least; what it held is lost when it grows. Nothing on the device uses it any more.
+    pub(super) fn reserve(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
+        let bytes = bytes.max(1).next_multiple_of(256);
+        if bytes > self.bytes {
+            // First given back: both need not fit.
+            self.memory = None;
+            self.bytes = 0;
+            self.memory = Some(device.allocate(bytes)?);
+            self.bytes = bytes;
+        }
+        Ok(())
+    }
+
+    /// What it takes on the device.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn address(&self) -> u64 {
+        self.memory.as_ref().map_or(0, D::address)
+    }
+
+    /// `len` elements from byte `at` on, for kernels; the host never follows it.
+    pub(super) fn view<T: Plain>(&self, at: usize, len: usize) -> Global<'static, T> {
+        debug_assert!(at + len * size_of::<T>() <= self.bytes);
+        // SAFETY: device memory of at least this length, which `reserve` saw to; kernels that read through this view do
+        // not write there.
+        unsafe { Global::new((self.address() as usize + at) as *const T, len as u32) }
+    }
+
+    /// As [`view`](Self::view), for writing.
+    pub(super) fn view_mut<T: Plain>(&self, at: usize, len: usize) -> GlobalMut<'static, T> {
+        debug_assert!(at + len * size_of::<T>() <= self.bytes);
+        // SAFETY: as for `view`; all accesses of a launch are the kernels'.
+        unsafe { GlobalMut::new((self.address() as usize + at) as *mut T, len as u32, 0) }
+    }
+
+    pub(super) fn global<T: Plain>(&self, len: usize) -> Global<'static, T> {
+        self.view(0, len)
+    }
+
+    pub(super) fn global_mut<T: Plain>(&self, len: usize) -> GlobalMut<'static, T> {
+        self.view_mut(0, len)
+    }
+}
+
+/// Pinned memory of the host.
+pub(super) struct HostBuffer<D: Device> {
+    memory: Option<D::Host>,
+    bytes: usize,
+}
+
+impl<D: Device> HostBuffer<D> {
+    pub(super) const fn new() -> Self {
+        Self { memory: None, bytes: 0 }
+    }
+
+    /// As [`Buffer::reserve`].
+    pub(super) fn reserve(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
+        let bytes = bytes.max(1).next_multiple_of(4096);
+        if bytes > self.bytes {
+            self.memory = None;
+            self.bytes = 0;
+            self.memory = Some(device.allocate_host(bytes)?);
+            self.bytes = bytes;
+        }
+        Ok(())
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn start(&self) -> *mut u8 {
+        self.memory.as_ref().map_or(std::ptr::dangling_mut::<u64>().cast(), D::start)
+    }
+
+    /// Writes `data` from byte `at` on.
+    ///
+    /// # Safety
+    /// - Nothing that is under way on the device reads these bytes.
+    pub(super) unsafe fn put(&mut self, at: usize, data: &[u8]) {
+        assert!(at + data.len() <= self.bytes);
+        // SAFETY: in bounds, checked above; owned by this alone, as the caller says.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.start().add(at), data.len()) };
+    }
+
+    /// `len` elements from byte `at` on, a multiple of their alignment.
+    ///
+    /// # Safety
+    /// - Nothing that is under way on the device writes these bytes.
+    pub(super) unsafe fn slice<T: bytemuck::AnyBitPattern>(&self, at: usize, len: usize) -> &[T] {
+        assert!(at + len * size_of::<T>() <= self.bytes && at.is_multiple_of(align_of::<T>()));
+        // SAFETY: in bounds and aligned, checked above; pinned memory is made some bytes when it is allocated.
+        unsafe { std::slice::from_raw_parts(self.start().add(at).cast(), len) }
+    }
+}

@@ -1,0 +1,346 @@
+//! The decoder: tables on the device, some streams, and batches that are put on them and collected.
+
+use std::sync::Arc;
+
+use super::allen::Setup;
+use super::batch::{DeviceBatch, Packing, PinnedBatch, ResidentBatch, Source};
+use super::device::Device;
+use super::fused::RanksOnDevice;
+use super::output::{DeviceHits, HostHits};
+use super::stream::{BatchStream, Moved, Want};
+use super::tables::{TablesOnDevice, write_all};
+use crate::decoder::launch::LaunchParams;
+use crate::decoder::plan::{DeviceTables, Plan, cluster_options};
+use crate::decoder::rank_tables::RankTables;
+use crate::decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, Pipeline, UtHits};
+use crate::detector::DetectorTables;
+use crate::input::BatchView;
+
+/// How much is made room for before the first batch. What is not enough is grown when a batch needs more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    /// Events of a batch.
+    pub events: usize,
+    /// Bytes of a batch's `raw`.
+    pub bytes: usize,
+    /// Strips, and so hits, of a batch.
+    pub hits: usize,
+}
+
+/// How a decoder works on whatever device; nothing here changes its results.
+#[derive(Clone, Debug)]
+pub struct DeviceConfig {
+    /// Block shapes and the like.
+    pub launch: LaunchParams,
+    /// Batches that can be under way; at least 1.
+    pub streams: usize,
+    /// What is allocated at once, for each stream.
+    pub capacity: Capacity,
+    /// Which kernels.
+    pub pipeline: Pipeline,
+    /// A variant of [`Unit::LADDER`](crate::decoder::ptx::Unit::LADDER) in place of Allen's pipeline: for v5 in Allen
+    /// layout.
+    pub rung: Option<String>,
+}
+
+/// Three: while one batch is copied in, one is decoded, and one is copied out.
+pub const DEFAULT_STREAMS: usize = 3;
+
+impl Default for DeviceConfig {
+    fn default() -> Self {
+        Self {
+            launch: LaunchParams::default(),
+            streams: DEFAULT_STREAMS,
+            capacity: Capacity::default(),
+            pipeline: Pipeline::default(),
+            rung: None,
+        }
+    }
+}
+
+/// A batch that was submitted, and is to be collected.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a batch that is not collected keeps its stream"]
+pub struct Ticket {
+    stream: usize,
+    serial: u64,
+    want: Want,
+}
+
+/// Decodes on a device.
+///
+/// [`decode`](Decoder::decode) is one batch at a time. To keep the device at work, submit the next batches before the
+/// first one is collected; as many may be under way as there are streams. [`decode_all`](Self::decode_all) does it so:
+///
+/// ```no_run
+/// # use ut_decoding::{EventBatch, DecodeError};
+/// # use ut_decoding::decoder::cuda::{CudaDecoder, Want};
+/// # fn all(decoder: &mut CudaDecoder, batches: &[EventBatch]) -> Result<(), DecodeError> {
+/// let mut under_way = std::collections::VecDeque::new();
+/// for batch in batches {
+///     if under_way.len() == decoder.streams() {
+///         let hits = decoder.collect(under_way.pop_front().expect("some are"))?;
+///         println!("{} hits", hits.len());
+///     }
+///     under_way.push_back(decoder.submit(batch.view(), Want::Hits)?);
+/// }
+/// for ticket in under_way {
+///     println!("{} hits", decoder.collect(ticket)?.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct DeviceDecoder<D: Device> {
+    pub(super) name: &'static str,
+    pub(super) device: D,
+    pub(super) setup: Setup<D>,
+    pub(super) streams: Vec<BatchStream<D>>,
+    serial: u64,
+    /// What was moved without a stream of its own: tables, and batches that stay.
+    moved: Moved,
+}
+
+impl<D: Device> Drop for DeviceDecoder<D> {
+    fn drop(&mut self) {
+        // Batches that nobody collected: their buffers must not go before they are done.
+        if self.device.begin().is_ok() {
+            for stream in &self.streams {
+                let _ = self.device.synchronize(stream.queue());
+            }
+        }
+    }
+}
+
+impl<D: Device> DeviceDecoder<D> {
+    /// A decoder on `device`, called `name`.
+    ///
+    /// # Errors
+    /// When the launch parameters contradict each other, the tables are too large, or the device refuses.
+    pub fn on(
+        name: &'static str,
+        mut device: D,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        config: DeviceConfig,
+    ) -> Result<Self, DecodeError> {
+        let DeviceConfig { launch, streams, capacity, pipeline, rung } = config;
+        let failure = |message| DecodeError::Device { backend: name, message };
+        launch.validate().map_err(|error| failure(error.to_string()))?;
+        let ranks = match (pipeline, &rung) {
+            (Pipeline::Fused, None) => Some(RankTables::new(name, tables, options)?),
+            _ => None,
+        };
+        let tables = DeviceTables::new(name, tables)?;
+        tables.check_size(name, capacity.events, capacity.bytes, 0)?;
+        device.begin()?;
+        let streams: Vec<_> = (0..streams.max(1))
+            .map(|_| BatchStream::new(&mut device, ranks.is_some()))
+            .collect::<Result<_, DecodeError>>()?;
+        let mut moved = Moved::default();
+        let tables = TablesOnDevice::new(&mut device, streams[0].queue(), tables, &mut moved)?;
+        let put = |ranks| RanksOnDevice::new(&mut device, streams[0].queue(), ranks, &mut moved);
+        let ranks = ranks.map(put).transpose()?;
+        let setup = Setup {
+            tables,
+            options: cluster_options(&options),
+            flip_origin: options.flip.origin(),
+            params: launch,
+            rung,
+            ranks,
+        };
+        let mut decoder = Self { name, device, setup, streams, serial: 0, moved };
+        if capacity != Capacity::default() {
+            let plan = Plan::new(&decoder.setup.tables.host, launch, capacity.events.max(1));
+            for stream in &mut decoder.streams {
+                stream.reserve(&mut decoder.device, &plan, capacity.hits)?;
+                stream.reserve_input(&mut decoder.device, capacity.bytes)?;
+            }
+        }
+        Ok(decoder)
+    }
+
+    /// The device.
+    pub const fn device(&mut self) -> &mut D {
+        &mut self.device
+    }
+
+    /// Batches that can be under way.
+    pub const fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// What has gone over the link between host and device since the decoder was made: batches, results, tables.
+    pub fn moved(&self) -> Moved {
+        self.streams.iter().map(BatchStream::moved).fold(self.moved, |sum, moved| Moved {
+            to_device: sum.to_device + moved.to_device,
+            from_device: sum.from_device + moved.from_device,
+        })
+    }
+
+    /// Bytes of device memory that the decoder holds: tables, and the buffers of all streams.
+    pub fn device_bytes(&self) -> usize {
+        let tables = self.setup.tables.bytes() + self.setup.ranks.as_ref().map_or(0, RanksOnDevice::bytes);
+        tables + self.streams.iter().map(BatchStream::device_bytes).sum::<usize>()
+    }
+
+    /// Bytes of pinned host memory that the decoder holds.
+    pub fn pinned_bytes(&self) -> usize {
+        self.streams.iter().map(BatchStream::pinned_bytes).sum()
+    }
+
+    const fn tables(&self) -> &DeviceTables {
+        &self.setup.tables.host
+    }
+
+    pub(super) fn failure(&self, message: &str) -> DecodeError {
+        DecodeError::Device { backend: self.name, message: message.to_owned() }
+    }
+
+    /// The launches of a batch, if it has an event at all.
+    fn plan(&self, n_events: usize, raw_bytes: usize, most_words: usize) -> Result<Option<Plan>, DecodeError> {
+        self.tables().check_size(self.name, n_events, raw_bytes, most_words)?;
+        Ok((n_events > 0).then(|| Plan::new(self.tables(), self.setup.params, n_events)))
+    }
+
+    fn plan_of(&self, batch: &BatchView<'_>) -> Result<Option<Plan>, DecodeError> {
+        let words = [batch.offsets, batch.sizes, batch.types, batch.versions.unwrap_or(&[])];
+        let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);
+        self.plan(batch.n_events, batch.raw.len(), most_words)
+    }
+
+    pub(super) fn plan_at(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
+        self.plan(batch.n_events, batch.raw.1, batch.most_words())
+    }
+
+    /// A copy of a batch in pinned memory, to be submitted as often as one likes.
+    ///
+    /// # Errors
+    /// When it is too large, or what the device said.
+    pub fn pin(&mut self, batch: BatchView<'_>) -> Result<Arc<PinnedBatch<D>>, DecodeError> {
+        self.plan_of(&batch)?;
+        self.device.begin()?;
+        Ok(Arc::new(PinnedBatch::new(&mut self.device, &batch)?))
+    }
+
+    /// A copy of a batch on the device, to be submitted as often as one likes. Returns when it is there.
+    ///
+    /// # Errors
+    /// When it is too large, or what the device said.
+    pub fn upload(&mut self, batch: BatchView<'_>) -> Result<Arc<ResidentBatch<D>>, DecodeError> {
+        self.plan_of(&batch)?;
+        self.device.begin()?;
+        let packing = Packing::of(&batch);
+        let memory = write_all(&mut self.device, self.streams[0].queue(), &packing.parts(&batch), &mut self.moved)?;
+        let batch_there = packing.at(memory.address());
+        Ok(Arc::new(ResidentBatch { memory, batch: batch_there, meta: batch.meta.to_vec() }))
+    }
+
+    /// A stream with nothing under way, and a ticket for it.
+    fn free(&mut self, want: Want) -> Result<Ticket, DecodeError> {
+        let stream = self.streams.iter().position(BatchStream::is_free);
+        let stream = stream.ok_or_else(|| self.failure("all streams have a batch: collect one before the next"))?;
+        self.serial += 1;
+        Ok(Ticket { stream, serial: self.serial, want })
+    }
+
+    /// Begins to decode a batch: [`BatchView`], `&Arc<PinnedBatch>` or `&Arc<ResidentBatch>`. Returns as soon as all is
+    /// put on a stream; the host's batch is free again then.
+    ///
+    /// # Errors
+    /// When all streams have a batch, the batch is too large, or what the device said.
+    pub fn submit<'a>(&mut self, batch: impl Into<Source<'a, D>>, want: Want) -> Result<Ticket, DecodeError> {
+        let source = batch.into();
+        let plan = match &source {
+            Source::Host(view) => self.plan_of(view)?,
+            // Checked when they were made.
+            Source::Pinned(pinned) => self.plan(pinned.n_events(), 0, 0)?,
+            Source::Resident(resident) => self.plan_at(&resident.batch)?,
+        };
+        let ticket = self.free(want)?;
+        self.device.begin()?;
+        let stream = &mut self.streams[ticket.stream];
+        stream.submit(&mut self.device, &self.setup, source, plan, want, ticket.serial)?;
+        Ok(ticket)
+    }
+
+    /// As [`submit`](Self::submit), for a batch by device pointers.
+    ///
+    /// # Safety
+    /// - The addresses of `batch` are of this device's memory, and readable for as many elements as it says, until it is
+    ///   collected.
+    /// - Nobody writes there meanwhile.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub unsafe fn submit_resident(&mut self, batch: &DeviceBatch, want: Want) -> Result<Ticket, DecodeError> {
+        let plan = self.plan_at(batch)?;
+        let ticket = self.free(want)?;
+        self.device.begin()?;
+        let stream = &mut self.streams[ticket.stream];
+        // SAFETY: the caller's word.
+        unsafe { stream.submit_resident(&mut self.device, &self.setup, *batch, plan, want, ticket.serial) }?;
+        Ok(ticket)
+    }
+
+    /// Waits for a batch; gives its stream, and what was wanted.
+    #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one time")]
+    fn finish(&mut self, ticket: Ticket) -> Result<(&BatchStream<D>, Want), DecodeError> {
+        let Ticket { stream, serial, want } = ticket;
+        if !self.streams.get(stream).is_some_and(|stream| stream.has(serial)) {
+            return Err(self.failure("the ticket is of another decoder"));
+        }
+        self.device.begin()?;
+        self.streams[stream].collect(&mut self.device, &self.setup, self.name)?;
+        Ok((&self.streams[stream], want))
+    }
+
+    /// Waits for a batch that was submitted with [`Want::Hits`]; its hits lie in pinned memory.
+    ///
+    /// # Errors
+    /// What went wrong with the batch; its stream is free again all the same.
+    pub fn collect(&mut self, ticket: Ticket) -> Result<HostHits<'_>, DecodeError> {
+        let (name, n_groups) = (self.name, self.tables().n_groups as usize);
+        match self.finish(ticket)? {
+            (stream, Want::Hits) => Ok(stream.on_host(n_groups)),
+            (_, Want::Nothing) => {
+                let message = "the hits of this batch were to stay on the device".to_owned();
+                Err(DecodeError::Device { backend: name, message })
+            }
+        }
+    }
+
+    /// Waits for a batch; its hits lie on the device, whether or not they were brought to the host, until the next batch
+    /// is submitted.
+    ///
+    /// # Errors
+    /// As [`collect`](Self::collect).
+    pub fn collect_resident(&mut self, ticket: Ticket) -> Result<DeviceHits, DecodeError> {
+        Ok(self.finish(ticket)?.0.on_device())
+    }
+
+    /// Decodes a batch that lies on the device, and leaves the hits there.
+    ///
+    /// # Safety
+    /// - As [`submit_resident`](Self::submit_resident), until this returns.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub unsafe fn decode_resident(&mut self, batch: &DeviceBatch) -> Result<DeviceHits, DecodeError> {
+        // SAFETY: the caller's word.
+        let ticket = unsafe { self.submit_resident(batch, Want::Nothing) }?;
+        self.collect_resident(ticket)
+    }
+}
+
+impl<D: Device> Decoder for DeviceDecoder<D> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+        // What cannot be taken is refused before it is worked for.
+        hits.begin(batch.n_events, self.tables().n_groups as usize)?;
+        let ticket = self.submit(batch, Want::Hits)?;
+        self.collect(ticket)?.copy_to(hits, report)
+    }
+}

@@ -1,0 +1,189 @@
+//! What the decoder asks of a device. It is a trait so that the decoder is tested without a GPU, on an interpreter of the
+//! committed PTX.
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+
+use crate::decoder::DecodeError;
+use crate::decoder::plan::Shape;
+use crate::decoder::ptx::{Kernel, Unit};
+
+/// An argument of a kernel: a value that is copied when the kernel is launched.
+#[derive(Clone, Copy, Debug)]
+pub struct Argument<'a> {
+    /// Where it is.
+    pub pointer: *const c_void,
+    /// Its bytes, padding included.
+    pub size: usize,
+    value: PhantomData<&'a ()>,
+}
+
+impl<'a> Argument<'a> {
+    /// This value.
+    pub const fn of<T: Copy>(value: &'a T) -> Self {
+        Self { pointer: std::ptr::from_ref(value).cast(), size: size_of::<T>(), value: PhantomData }
+    }
+}
+
+/// Rows of a copy: `n` of `width` bytes each, which begin `host` bytes apart in the host's memory and `device` bytes
+/// apart in the device's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// How many.
+    pub n: usize,
+    /// Bytes of each.
+    pub width: usize,
+    /// From one to the next in the host's memory; at least `width`.
+    pub host: usize,
+    /// From one to the next in the device's memory; at least `width`.
+    pub device: usize,
+}
+
+impl Rows {
+    /// One row of `bytes` bytes.
+    pub const fn one(bytes: usize) -> Self {
+        Self { n: 1, width: bytes, host: bytes, device: bytes }
+    }
+
+    /// All bytes.
+    pub const fn bytes(self) -> usize {
+        self.n * self.width
+    }
+}
+
+/// A device with memory of its own. What is put on one of its streams is done in order; different streams are not
+/// ordered, but for [`wait`](Self::wait).
+pub trait Device: Send {
+    /// A piece of its memory, aligned to 256 bytes, given back when dropped.
+    type Memory: Send + Sync;
+    /// A piece of the host's memory that the device can reach, aligned to 256 bytes, given back when dropped. It is not
+    /// write-combined: the host reads it as fast as any other.
+    type Host: Send + Sync;
+    /// A stream.
+    type Stream: Send;
+    /// A place in a stream, with the time when it was passed.
+    type Event: Send;
+
+    /// Prepares for calls from this thread.
+    ///
+    /// # Errors
+    /// What the device said.
+    fn begin(&mut self) -> Result<(), DecodeError>;
+
+    /// A new stream.
+    ///
+    /// # Errors
+    /// What the device said.
+    fn stream(&mut self) -> Result<Self::Stream, DecodeError>;
+
+    /// Some memory; what it holds is not defined. At least one byte.
+    ///
+    /// # Errors
+    /// When there is not enough.
+    fn allocate(&mut self, bytes: usize) -> Result<Self::Memory, DecodeError>;
+
+    /// Some of the host's memory; what it holds is some bytes. At least one byte.
+    ///
+    /// # Errors
+    /// When there is not enough.
+    fn allocate_host(&mut self, bytes: usize) -> Result<Self::Host, DecodeError>;
+
+    /// Where it is on the device.
+    fn address(memory: &Self::Memory) -> u64;
+
+    /// Where it is in the host's memory.
+    fn start(host: &Self::Host) -> *mut u8;
+
+    /// Copies `bytes` bytes to the device.
+    ///
+    /// # Safety
+    /// - They are of one [`Host`](Self::Host), which lives and which nobody changes until the stream has done this.
+    /// - `to` has room for them, on this device, until then.
+    ///
+    /// # Errors
+    /// What the device said.
+    unsafe fn write(
+        &mut self,
+        stream: &Self::Stream,
+        to: u64,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), DecodeError>;
+
+    /// Sets words of the device to 0.
+    ///
+    /// # Safety
+    /// - `at` is a multiple of 4, and has room for them, on this device, until the stream has done this.
+    ///
+    /// # Errors
+    /// What the device said.
+    unsafe fn zero(&mut self, stream: &Self::Stream, at: u64, words: usize) -> Result<(), DecodeError>;
+
+    /// Copies from the device.
+    ///
+    /// # Safety
+    /// - The rows are all there, on this device, until the stream has done this.
+    /// - There is room for them in one [`Host`](Self::Host), which lives and at which nobody looks until then.
+    ///
+    /// # Errors
+    /// What the device said.
+    unsafe fn read(&mut self, stream: &Self::Stream, from: u64, to: *mut u8, rows: Rows) -> Result<(), DecodeError>;
+
+    /// Launches an entry of a unit.
+    ///
+    /// # Safety
+    /// - The arguments are those of the entry, and keep what `ut_kernels` asks of a launch until the stream has done this.
+    ///
+    /// # Errors
+    /// What the device said.
+    unsafe fn launch(
+        &mut self,
+        stream: &Self::Stream,
+        unit: Unit,
+        kernel: Kernel,
+        variant: &str,
+        shape: Shape,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), DecodeError>;
+
+    /// Puts `work` on the stream, which is likely to be put there again: a device may make one launch of it. What it puts
+    /// there are launches, words set to 0, and copies from the device, on this stream alone; it may be called twice.
+    ///
+    /// # Errors
+    /// What the device said.
+    fn together(
+        &mut self,
+        stream: &Self::Stream,
+        work: &dyn Fn(&mut Self) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError>
+    where
+        Self: Sized,
+    {
+        let _ = stream;
+        work(self)
+    }
+
+    /// Marks the place that the stream has come to.
+    ///
+    /// # Errors
+    /// What the device said.
+    fn record(&mut self, stream: &Self::Stream) -> Result<Self::Event, DecodeError>;
+
+    /// What is put on `stream` from now on waits for `event`.
+    ///
+    /// # Errors
+    /// What the device said.
+    fn wait(&mut self, stream: &Self::Stream, event: &Self::Event) -> Result<(), DecodeError>;
+
+    /// Milliseconds between two events that were both passed, by the device's clock.
+    ///
+    /// # Errors
+    /// What the device said.
+    fn elapsed_ms(&mut self, start: &Self::Event, end: &Self::Event) -> Result<f32, DecodeError>;
+
+    /// Waits until everything on a stream is done.
+    ///
+    /// # Errors
+    /// What went wrong since the last time.
+    fn synchronize(&mut self, stream: &Self::Stream) -> Result<(), DecodeError>;
+}

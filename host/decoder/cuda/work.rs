@@ -1,0 +1,96 @@
+//! The launches of a batch and the buffers between them, by either pipeline.
+
+use ut_kernels::status;
+
+use super::allen::{AllenWork, Setup};
+use super::batch::DeviceBatch;
+use super::device::Device;
+use super::fused::FusedWork;
+use super::output::Output;
+use crate::decoder::DecodeError;
+use crate::decoder::plan::Plan;
+
+/// The buffers of a stream, but for what comes out.
+pub(super) enum Work<D: Device> {
+    /// Kernels one after the other.
+    Allen(AllenWork<D>),
+    /// One launch.
+    Fused(FusedWork<D>),
+}
+
+impl<D: Device> Work<D> {
+    pub(super) const fn new(fused: bool) -> Self {
+        if fused { Self::Fused(FusedWork::new()) } else { Self::Allen(AllenWork::new()) }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Allen(work) => work.bytes(),
+            Self::Fused(work) => work.bytes(),
+        }
+    }
+
+    pub(super) fn reserve_events(&mut self, device: &mut D, plan: &Plan) -> Result<(), DecodeError> {
+        match self {
+            Self::Allen(work) => work.reserve_events(device, plan),
+            Self::Fused(work) => work.reserve_events(device, plan),
+        }
+    }
+
+    pub(super) fn reserve_banks(&mut self, device: &mut D, batch: &DeviceBatch) -> Result<(), DecodeError> {
+        match self {
+            // It reads them where they are.
+            Self::Allen(_) => Ok(()),
+            Self::Fused(work) => work.reserve_banks(device, batch),
+        }
+    }
+
+    pub(super) fn reserve_strips(&mut self, device: &mut D, strips: usize) -> Result<(), DecodeError> {
+        match self {
+            Self::Allen(work) => work.reserve_strips(device, strips),
+            // Its clusters never leave a block, but to become hits.
+            Self::Fused(_) => Ok(()),
+        }
+    }
+
+    /// The bit of the status word that asks for more room.
+    pub(super) const fn overflow(&self) -> u32 {
+        match self {
+            Self::Allen(_) => status::STRIPS_OVERFLOW,
+            Self::Fused(_) => status::HITS_OVERFLOW,
+        }
+    }
+
+    /// Where the number of strips of the batch is, once the kernels have run, if there is room for strips at all.
+    pub(super) fn strips_found(&self, plan: &Plan) -> Option<u64> {
+        match self {
+            Self::Allen(work) => Some(work.strips_found(plan)),
+            Self::Fused(_) => None,
+        }
+    }
+
+    /// All kernels, without waiting for any.
+    ///
+    /// # Safety
+    /// - `batch` can be read by the device, for as many elements as it says, until the stream has done this.
+    /// - The buffers are reserved for the plan, here and in `output`, and its status word is 0 by then.
+    pub(super) unsafe fn launch(
+        &self,
+        device: &mut D,
+        stream: &D::Stream,
+        setup: &Setup<D>,
+        plan: &Plan,
+        batch: &DeviceBatch,
+        output: &Output<D>,
+    ) -> Result<(), DecodeError> {
+        match (self, &setup.ranks) {
+            // SAFETY: the caller's word.
+            (Self::Allen(work), _) => unsafe { work.launch(device, stream, setup, plan, batch, output) },
+            (Self::Fused(work), Some(ranks)) => {
+                // SAFETY: the caller's word.
+                unsafe { work.launch(device, stream, (setup, ranks), plan, batch, output) }
+            }
+            (Self::Fused(_), None) => unreachable!("a stream is made for the pipeline of the setup"),
+        }
+    }
+}
