@@ -4,6 +4,7 @@
 //! [`DetectorTables`] turns the batch into [`UtHits`] and a [`BatchReport`]; [`output`] writes them to a file, or the
 //! next stage of a trigger sequence takes them.
 
+#[cfg(feature = "cli")]
 pub mod bench;
 pub mod decoder;
 pub mod detector;
