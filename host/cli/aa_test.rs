@@ -4,17 +4,17 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::bench::Machine;
+use crate::bench::decoding::{name, parse};
+use crate::decoder::Backend;
+use crate::tuning::aa::aa_test;
 use serde_json::json;
-use ut_decoding::bench::Machine;
-use ut_decoding::bench::decoding::{name, parse};
-use ut_decoding::decoder::Backend;
-use ut_decoding::tuning::aa::aa_test;
 
-use crate::args::one_of;
-use crate::output::{print_beside, write_json};
-use crate::progress::Progress;
-use crate::trial::{RuleArgs, SampleArgs, evidence, trouble};
-use crate::{Failure, usage};
+use crate::cli::args::one_of;
+use crate::cli::output::{print_beside, write_json};
+use crate::cli::progress::Progress;
+use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
+use crate::cli::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// Compare a configuration with itself: can differences be trusted on this machine, now?

@@ -4,22 +4,22 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::bench::ablation::{Ladder, PUBLISHED, RUNGS, Rung};
+use crate::bench::chip::Chip;
+use crate::bench::environment::Environment;
+use crate::bench::work::METRICS;
+use crate::bench::{Change, Machine, Spread};
+use crate::decoder::Backend;
+use crate::decoder::occupancy::Architecture;
+use crate::decoder::ptx::Unit;
 use serde_json::json;
-use ut_decoding::bench::ablation::{Ladder, PUBLISHED, RUNGS, Rung};
-use ut_decoding::bench::chip::Chip;
-use ut_decoding::bench::environment::Environment;
-use ut_decoding::bench::work::METRICS;
-use ut_decoding::bench::{Change, Machine, Spread};
-use ut_decoding::decoder::Backend;
-use ut_decoding::decoder::occupancy::Architecture;
-use ut_decoding::decoder::ptx::Unit;
 
-use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
-use crate::output::{print_beside, write_json};
-use crate::progress::Progress;
-use crate::sample::{Loaded, SampleArgs};
-use crate::table::table;
-use crate::{Failure, usage};
+use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
+use crate::cli::output::{print_beside, write_json};
+use crate::cli::progress::Progress;
+use crate::cli::sample::{Loaded, SampleArgs};
+use crate::cli::table::table;
+use crate::cli::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 const BEST_KNOWN: &str = "The published figures are of Allen's whole sequence trackmatching_veloscifi_and_utdecoding on an \

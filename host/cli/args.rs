@@ -3,13 +3,13 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use crate::bench::setting::STREAMS;
+use crate::decoder::{Backend, Knobs, Pipeline};
+use crate::detector::{BankVersion, Grouping};
+use crate::{DecodeOptions, Flip, Layout, Position};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ut_decoding::bench::setting::STREAMS;
-use ut_decoding::decoder::{Backend, Knobs, Pipeline};
-use ut_decoding::detector::{BankVersion, Grouping};
-use ut_decoding::{DecodeOptions, Flip, Layout, Position};
 
-use crate::usage;
+use crate::cli::usage;
 
 /// A parser for an option that has one of several names.
 macro_rules! one_of {

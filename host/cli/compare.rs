@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use crate::bench::Machine;
+use crate::bench::decoding::{name, parse};
+use crate::decoder::Backend;
+use crate::tuning::compare::{Comparison, Plan, compare};
+use crate::tuning::store::layers::DB_VARIABLE;
+use crate::tuning::verdict::{Side, Verdict, judge_apart};
+use crate::tuning::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
 use serde_json::json;
-use ut_decoding::bench::Machine;
-use ut_decoding::bench::decoding::{name, parse};
-use ut_decoding::decoder::Backend;
-use ut_decoding::tuning::compare::{Comparison, Plan, compare};
-use ut_decoding::tuning::store::layers::DB_VARIABLE;
-use ut_decoding::tuning::verdict::{Side, Verdict, judge_apart};
-use ut_decoding::tuning::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
 
-use crate::args::one_of;
-use crate::output::{print_beside, say, write_json};
-use crate::trial::{RuleArgs, SampleArgs, evidence, trouble};
-use crate::{Failure, usage};
+use crate::cli::args::one_of;
+use crate::cli::output::{print_beside, say, write_json};
+use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
+use crate::cli::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 const CODES: &str = "\

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use ut_decoding::detector::BankVersion;
-use ut_decoding::input::{Bank, EventHeader, Events, Format, MdfWriter, RawEvent, kind, write_allen_dump};
+use crate::detector::BankVersion;
+use crate::input::{Bank, EventHeader, Events, Format, MdfWriter, RawEvent, kind, write_allen_dump};
 
-use crate::args::bank_format;
-use crate::output::{NewFile, cannot_write, print};
-use crate::progress::Progress;
-use crate::{Failure, usage};
+use crate::cli::args::bank_format;
+use crate::cli::output::{NewFile, cannot_write, print};
+use crate::cli::progress::Progress;
+use crate::cli::{Failure, usage};
 
 /// Convert MDF files into Allen-layout dumps, or dumps into an MDF file.
 ///

@@ -3,21 +3,21 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::bench::{Machine, Setting};
+use crate::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
+use crate::decoder::{Backend, DecodeError, Decoder, Knobs};
+use crate::input::{Batches, EventBatch, Events, to_mep};
+use crate::output::{HitFile, Provenance};
+use crate::{BatchReport, BatchView, DetectorTables, Layout, UtHits};
 use serde_json::{Map, Value, json};
-use ut_decoding::bench::{Machine, Setting};
-use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
-use ut_decoding::decoder::{Backend, DecodeError, Decoder, Knobs};
-use ut_decoding::input::{Batches, EventBatch, Events, to_mep};
-use ut_decoding::output::{HitFile, Provenance};
-use ut_decoding::{BatchReport, BatchView, DetectorTables, Layout, UtHits};
 
-use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
-use crate::detector::{Detector, SYNTHETIC, version_in_words};
-use crate::output::{print_beside, say, with_causes, write_json};
-use crate::progress::Progress;
-use crate::summary::Totals;
-use crate::tuned::TunedArgs;
-use crate::{Failure, usage};
+use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
+use crate::cli::detector::{Detector, SYNTHETIC, version_in_words};
+use crate::cli::output::{print_beside, say, with_causes, write_json};
+use crate::cli::progress::Progress;
+use crate::cli::summary::Totals;
+use crate::cli::tuned::TunedArgs;
+use crate::cli::{Failure, usage};
 
 /// Raw banks of a batch, at the most; the work buffers are a few times as large.
 const BATCH_BYTES: usize = 16 << 20;

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use ut_decoding::DetectorTables;
-use ut_decoding::detector::{BankVersion, Boards, Geometry};
-use ut_decoding::input::{Events, FileVersions, Seen, kind};
-use ut_decoding::synth;
+use crate::DetectorTables;
+use crate::detector::{BankVersion, Boards, Geometry};
+use crate::input::{Events, FileVersions, Seen, kind};
+use crate::synth;
 
-use crate::Failure;
-use crate::args::DetectorArgs;
+use crate::cli::Failure;
+use crate::cli::args::DetectorArgs;
 
 /// The file version of the embedded geometry: with dxDy a sector.
 const GEOMETRY_VERSION: u16 = 1;

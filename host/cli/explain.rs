@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use ut_decoding::tuning::Outcome;
-use ut_decoding::tuning::compare::{Decision, Fate};
-use ut_decoding::tuning::report::{Evaluation, Importance, Report};
-use ut_decoding::tuning::store::contents::RunRecord;
-use ut_decoding::tuning::store::{Contender, Details, Evidence, Store};
-use ut_decoding::tuning::verdict::{Judgement, Side, Verdict};
+use crate::tuning::Outcome;
+use crate::tuning::compare::{Decision, Fate};
+use crate::tuning::report::{Evaluation, Importance, Report};
+use crate::tuning::store::contents::RunRecord;
+use crate::tuning::store::{Contender, Details, Evidence, Store};
+use crate::tuning::verdict::{Judgement, Side, Verdict};
 
 use serde_json::json;
 
-use crate::Failure;
-use crate::output::{print_beside, write_json};
-use crate::store::{StoreArgs, in_words, milliseconds, tried, word};
-use crate::trial::percent;
+use crate::cli::Failure;
+use crate::cli::output::{print_beside, write_json};
+use crate::cli::store::{StoreArgs, in_words, milliseconds, tried, word};
+use crate::cli::trial::percent;
 
 /// Values of a parameter whose times are listed.
 const VALUES: usize = 12;
@@ -163,7 +163,7 @@ fn judged(judgement: &Judgement) -> String {
 /// What the parameters do, over all configurations that were tried.
 fn importance(record: &RunRecord) -> Vec<Importance> {
     let evaluations = tried(&record.measurements).into_iter().filter(|tried| tried.failure.is_none());
-    let evaluation = |tried: crate::store::Tried<'_>| Evaluation {
+    let evaluation = |tried: crate::cli::store::Tried<'_>| Evaluation {
         config: tried.config.clone(),
         outcome: Outcome::Times(tried.times),
     };

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
+use crate::detector::BankVersion;
+use crate::input::{Bank, EventHeader, MdfWriter, kind};
+use crate::synth::{self, Generator, Profile};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ut_decoding::detector::BankVersion;
-use ut_decoding::input::{Bank, EventHeader, MdfWriter, kind};
-use ut_decoding::synth::{self, Generator, Profile};
 
-use crate::Failure;
-use crate::args::{bank_format, one_of};
-use crate::output::{NewFile, cannot_write, print};
-use crate::progress::Progress;
+use crate::cli::Failure;
+use crate::cli::args::{bank_format, one_of};
+use crate::cli::output::{NewFile, cannot_write, print};
+use crate::cli::progress::Progress;
 
 /// Make synthetic events: an MDF file and the tables of the detector that it belongs to.
 ///

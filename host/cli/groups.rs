@@ -3,26 +3,26 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use crate::bench::{Machine, tunable};
+use crate::input::EventBatch;
+use crate::tuning::budget::Budget;
+use crate::tuning::chain::{ChainFile, DeviceChain, Kernel, default_of};
+use crate::tuning::groups::{self, Group};
+use crate::tuning::interchange::read_recording;
+use crate::tuning::session::{Session, TuneError, tune};
+use crate::tuning::store::{DeviceIdentity, Evidence, Finding, Plan, Store, Task, TunableIdentity, Workload};
+use crate::tuning::strategy::StrategyKind;
+use crate::tuning::synthetic::Synthetic;
+use crate::tuning::watch::{NoWatch, Watch};
+use crate::tuning::{Config, Device, Noise, Replay, Space, Value};
 use serde_json::json;
-use ut_decoding::bench::{Machine, tunable};
-use ut_decoding::input::EventBatch;
-use ut_decoding::tuning::budget::Budget;
-use ut_decoding::tuning::chain::{ChainFile, DeviceChain, Kernel, default_of};
-use ut_decoding::tuning::groups::{self, Group};
-use ut_decoding::tuning::interchange::read_recording;
-use ut_decoding::tuning::session::{Session, TuneError, tune};
-use ut_decoding::tuning::store::{DeviceIdentity, Evidence, Finding, Plan, Store, Task, TunableIdentity, Workload};
-use ut_decoding::tuning::strategy::StrategyKind;
-use ut_decoding::tuning::synthetic::Synthetic;
-use ut_decoding::tuning::watch::{NoWatch, Watch};
-use ut_decoding::tuning::{Config, Device, Noise, Replay, Space, Value};
 
-use crate::Failure;
-use crate::detector::Detector;
-use crate::output::{print_beside, say, write_json};
-use crate::store::{StoreArgs, in_words};
-use crate::trial::{RuleArgs, SampleArgs, evidence, trouble};
-use crate::tune::DeviceSpec;
+use crate::cli::Failure;
+use crate::cli::detector::Detector;
+use crate::cli::output::{print_beside, say, write_json};
+use crate::cli::store::{StoreArgs, in_words};
+use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
+use crate::cli::tune::DeviceSpec;
 
 const FILE: &str = "\
 FILE is TOML. Of one device the groups are made of its parameters; `cluster` means all that begin with `cluster.`:

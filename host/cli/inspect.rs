@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::detector::{BankVersion, LANES_PER_BOARD};
+use crate::input::{Bank, BankEntry, Events, Format, RawEvent, kind};
 use serde_json::{Value, json};
-use ut_decoding::detector::{BankVersion, LANES_PER_BOARD};
-use ut_decoding::input::{Bank, BankEntry, Events, Format, RawEvent, kind};
 
-use crate::Failure;
-use crate::args::bank_format;
-use crate::output::{print, print_beside, write_json};
-use crate::progress::Progress;
-use crate::words::{Words, board_of, hex, source_in_words};
+use crate::cli::Failure;
+use crate::cli::args::bank_format;
+use crate::cli::output::{print, print_beside, write_json};
+use crate::cli::progress::Progress;
+use crate::cli::words::{Words, board_of, hex, source_in_words};
 
 /// Events that the overview lists; of those after them, only the damaged.
 const LISTED: u64 = 20;

@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use crate::decoder::launch::LaunchParams;
+use crate::decoder::occupancy::Architecture;
+use crate::decoder::ptx::{Kernel, KernelUse, Resources, Unit};
+use crate::detector::BankVersion;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
-use ut_decoding::decoder::launch::LaunchParams;
-use ut_decoding::decoder::occupancy::Architecture;
-use ut_decoding::decoder::ptx::{Kernel, KernelUse, Resources, Unit};
-use ut_decoding::detector::BankVersion;
 
-use crate::Failure;
-use crate::output::{print_beside, write_json};
+use crate::cli::Failure;
+use crate::cli::output::{print_beside, write_json};
 
 /// Block sizes of the table.
 const BLOCKS: [u32; 8] = [32, 64, 96, 128, 192, 256, 512, 1024];

@@ -1,4 +1,4 @@
-//! `ut-decode`: the command-line tool of `ut-decoding`.
+//! `ut-decode`, the command-line tool: [`main`] is all of it, so that a Python package can install it too.
 //!
 //! One file a subcommand, thin: the work is done in the library. Exit codes: 0 done, 1 failed, 2 usage.
 
@@ -30,7 +30,9 @@ mod tuned;
 mod words;
 mod workloads;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -109,8 +111,33 @@ enum Command {
     },
 }
 
-fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+/// How this process was started.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    /// Program and first arguments that start the tool again, as `tune` does to measure in a process of its own.
+    pub again: Vec<OsString>,
+    /// Arguments after those.
+    pub args: Vec<OsString>,
+}
+
+impl Invocation {
+    /// Of a program that is the tool and nothing else.
+    pub fn of_this_program() -> Self {
+        let mut args = std::env::args_os();
+        let name = args.next();
+        let again = std::env::current_exe().map(OsString::from).ok().or(name).into_iter().collect();
+        Self { again, args: args.collect() }
+    }
+}
+
+/// How this process was started; [`main`] sets it.
+static INVOCATION: OnceLock<Invocation> = OnceLock::new();
+
+/// Runs the tool. To be called once in a process: a command may end it.
+pub fn main(invocation: &Invocation) -> ExitCode {
+    let invocation = INVOCATION.get_or_init(|| invocation.clone());
+    let args = std::iter::once(OsString::from("ut-decode")).chain(invocation.args.iter().cloned());
+    let result = match Cli::parse_from(args).command {
         Command::Decode(args) => decode::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Generate(args) => generate::run(&args),

@@ -4,23 +4,23 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::bench::decoding::{self, DecodeDevice};
+use crate::bench::environment::watch;
+use crate::bench::tunable::Subject;
+use crate::bench::{Machine, tunable};
+use crate::decoder::Backend;
+use crate::tuning::compare::{Plan, compare};
+use crate::tuning::online::{OnlineError, Options, Recalled, Tuner, drive};
+use crate::tuning::store::{Locations, StoreMemory, Task, Workload};
+use crate::tuning::watch::Limits;
+use crate::tuning::{Config, Space};
 use serde_json::json;
-use ut_decoding::bench::decoding::{self, DecodeDevice};
-use ut_decoding::bench::environment::watch;
-use ut_decoding::bench::tunable::Subject;
-use ut_decoding::bench::{Machine, tunable};
-use ut_decoding::decoder::Backend;
-use ut_decoding::tuning::compare::{Plan, compare};
-use ut_decoding::tuning::online::{OnlineError, Options, Recalled, Tuner, drive};
-use ut_decoding::tuning::store::{Locations, StoreMemory, Task, Workload};
-use ut_decoding::tuning::watch::Limits;
-use ut_decoding::tuning::{Config, Space};
 
-use crate::Failure;
-use crate::output::{print_beside, say, write_json};
-use crate::progress::Progress;
-use crate::trial::evidence;
-use crate::tuned::TunedArgs;
+use crate::cli::Failure;
+use crate::cli::output::{print_beside, say, write_json};
+use crate::cli::progress::Progress;
+use crate::cli::trial::evidence;
+use crate::cli::tuned::TunedArgs;
 
 /// Whether and how the on-line tuner works.
 #[derive(Debug, clap::Args)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::Failure;
+use crate::cli::Failure;
 
 /// Prints to standard output. A reader that has gone (`| head`) is no error.
 pub fn print(text: &str) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
-use crate::output::say;
+use crate::cli::output::say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Before this, nobody needs to be told.

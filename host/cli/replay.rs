@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::tuning::interchange::read_recording;
+use crate::tuning::racing_score::{race_table, score_racing};
+use crate::tuning::score::{score, table};
+use crate::tuning::strategy::StrategyKind;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ut_decoding::tuning::interchange::read_recording;
-use ut_decoding::tuning::racing_score::{race_table, score_racing};
-use ut_decoding::tuning::score::{score, table};
-use ut_decoding::tuning::strategy::StrategyKind;
 
-use crate::args::one_of;
-use crate::output::{print, say};
-use crate::{Failure, usage};
+use crate::cli::args::one_of;
+use crate::cli::output::{print, say};
+use crate::cli::{Failure, usage};
 
 /// Replay recorded search spaces, to judge how the tuner searches (--score) and how it races (--race).
 ///
@@ -46,8 +46,8 @@ pub struct Args {
 
 #[derive(serde::Serialize)]
 struct Report {
-    scores: Vec<ut_decoding::tuning::score::ScoreRow>,
-    races: Vec<ut_decoding::tuning::racing_score::RaceRow>,
+    scores: Vec<crate::tuning::score::ScoreRow>,
+    races: Vec<crate::tuning::racing_score::RaceRow>,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {

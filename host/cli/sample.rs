@@ -2,18 +2,18 @@
 
 use std::path::PathBuf;
 
-use ut_decoding::bench::setting::BATCH;
-use ut_decoding::bench::{ENOUGH_DISTINCT, Expected, Sample, Setting};
-use ut_decoding::decoder::Backend;
-use ut_decoding::detector::BankVersion;
-use ut_decoding::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind};
-use ut_decoding::synth::{Generator, Profile};
-use ut_decoding::{DecodeOptions, Layout};
+use crate::bench::setting::BATCH;
+use crate::bench::{ENOUGH_DISTINCT, Expected, Sample, Setting};
+use crate::decoder::Backend;
+use crate::detector::BankVersion;
+use crate::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind};
+use crate::synth::{Generator, Profile};
+use crate::{DecodeOptions, Layout};
 
-use crate::args::{BackendArgs, DetectorArgs, bank_format, one_of};
-use crate::detector::{Detector, SYNTHETIC};
-use crate::output::say;
-use crate::{Failure, usage};
+use crate::cli::args::{BackendArgs, DetectorArgs, bank_format, one_of};
+use crate::cli::detector::{Detector, SYNTHETIC};
+use crate::cli::output::say;
+use crate::cli::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// Seed of the embedded sample.

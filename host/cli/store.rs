@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::tuning::interchange::constants::{self, Constants};
+use crate::tuning::interchange::{kernel_tuner, read_import, store_json, t4};
+use crate::tuning::store::contents::{Prune, RunRecord, RunSummary};
+use crate::tuning::store::{Locations, Matching, Observation, Store};
+use crate::tuning::{Config, FailureKind, Outcome, Value};
 use serde_json::json;
-use ut_decoding::tuning::interchange::constants::{self, Constants};
-use ut_decoding::tuning::interchange::{kernel_tuner, read_import, store_json, t4};
-use ut_decoding::tuning::store::contents::{Prune, RunRecord, RunSummary};
-use ut_decoding::tuning::store::{Locations, Matching, Observation, Store};
-use ut_decoding::tuning::{Config, FailureKind, Outcome, Value};
 
-use crate::Failure;
-use crate::output::{print, print_beside, write_json};
+use crate::cli::Failure;
+use crate::cli::output::{print, print_beside, write_json};
 
 /// Which store.
 #[derive(Debug, clap::Args)]
@@ -144,7 +144,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 tunable: tunable.clone(),
             };
             if prune == Prune::default() {
-                crate::usage("say which runs: by number, --retired, --unfinished, --older-than or --tunable");
+                crate::cli::usage("say which runs: by number, --retired, --unfinished, --older-than or --tunable");
             }
             let removed = args.store.write()?.prune(&prune)?;
             let numbers: Vec<String> = removed.iter().map(ToString::to_string).collect();

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::decoder::{Count, Kind};
+use crate::detector::{N_LAYERS, layer_of};
+use crate::{BatchReport, DetectorTables, UtHits};
 use serde_json::{Map, Value, json};
-use ut_decoding::decoder::{Count, Kind};
-use ut_decoding::detector::{N_LAYERS, layer_of};
-use ut_decoding::{BatchReport, DetectorTables, UtHits};
 
 /// The layers, in the order in which particles cross them.
 const LAYERS: [&str; N_LAYERS] = ["aX", "aU", "bV", "bX"];

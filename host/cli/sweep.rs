@@ -3,29 +3,29 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::bench::chip::Chip;
+use crate::bench::environment::Environment;
+use crate::bench::modes::Mode;
+use crate::bench::setting::knobs;
+use crate::bench::sweep::axis::parse_all;
+use crate::bench::sweep::journal::Journal;
+use crate::bench::sweep::plan::{Limits, Plan};
+use crate::bench::sweep::report::{About, Report};
+use crate::bench::sweep::{Sweep, SweepError};
+use crate::bench::work::METRICS;
+use crate::bench::{Machine, Sample, Setting};
+use crate::decoder::Backend;
+use crate::decoder::launch::Knob;
+use crate::decoder::occupancy::Architecture;
+use crate::decoder::ptx::Unit;
 use serde_json::json;
-use ut_decoding::bench::chip::Chip;
-use ut_decoding::bench::environment::Environment;
-use ut_decoding::bench::modes::Mode;
-use ut_decoding::bench::setting::knobs;
-use ut_decoding::bench::sweep::axis::parse_all;
-use ut_decoding::bench::sweep::journal::Journal;
-use ut_decoding::bench::sweep::plan::{Limits, Plan};
-use ut_decoding::bench::sweep::report::{About, Report};
-use ut_decoding::bench::sweep::{Sweep, SweepError};
-use ut_decoding::bench::work::METRICS;
-use ut_decoding::bench::{Machine, Sample, Setting};
-use ut_decoding::decoder::Backend;
-use ut_decoding::decoder::launch::Knob;
-use ut_decoding::decoder::occupancy::Architecture;
-use ut_decoding::decoder::ptx::Unit;
 
-use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
-use crate::output::{cannot_write, print, say, write_json};
-use crate::progress::Progress;
-use crate::sample::{Loaded, SampleArgs};
-use crate::table::table;
-use crate::{Failure, usage};
+use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
+use crate::cli::output::{cannot_write, print, say, write_json};
+use crate::cli::progress::Progress;
+use crate::cli::sample::{Loaded, SampleArgs};
+use crate::cli::table::table;
+use crate::cli::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// Memory that the batches of a point may take.
@@ -174,7 +174,7 @@ fn measure(
     sweep: &Sweep<'_>,
     header: &serde_json::Value,
     environment: &mut Environment,
-) -> Result<Vec<ut_decoding::bench::sweep::journal::Record>, Failure> {
+) -> Result<Vec<crate::bench::sweep::journal::Record>, Failure> {
     let folder = |error| format!("cannot make the folder {}: {error}", args.output.display());
     std::fs::create_dir_all(&args.output).map_err(folder)?;
     let path = args.output.join("journal.jsonl");
@@ -236,7 +236,7 @@ fn text(report: &Report, folder: &Path) -> String {
 
 fn list(backend: Backend) -> String {
     let mut rows = vec![["knob", "default", "valid", "about"].map(str::to_owned).to_vec()];
-    let text = ut_decoding::decoder::knobs::value_text;
+    let text = crate::decoder::knobs::value_text;
     for Knob { name, about, min, max, step, default, .. } in knobs(backend) {
         let step = if *step == 1 { String::new() } else { format!(", by {step}") };
         rows.push(vec![(*name).to_owned(), text(name, *default), format!("{min} to {max}{step}"), (*about).to_owned()]);
@@ -248,7 +248,7 @@ fn dry_run(plan: &Plan) -> String {
     let names: Vec<String> = plan.axes.iter().map(|axis| axis.name.clone()).collect();
     let mut rows = vec![[names, vec![String::new()]].concat()];
     let texts = |values: &[u32]| -> Vec<String> {
-        let text = ut_decoding::decoder::knobs::value_text;
+        let text = crate::decoder::knobs::value_text;
         plan.axes.iter().zip(values).map(|(axis, &value)| text(&axis.name, value)).collect()
     };
     for (i, point) in plan.points.iter().enumerate() {

@@ -2,21 +2,21 @@
 
 use std::path::PathBuf;
 
-use ut_decoding::bench::ENOUGH_DISTINCT;
-use ut_decoding::bench::decoding::DecodeDevice;
-use ut_decoding::bench::environment::watch;
-use ut_decoding::decoder::Backend;
-use ut_decoding::detector::BankVersion;
-use ut_decoding::input::EventBatch;
-use ut_decoding::synth::Profile;
-use ut_decoding::tuning::compare::{Order, Plan};
-use ut_decoding::tuning::verdict::{Judgement, Method, Rules};
-use ut_decoding::tuning::watch::{Limits, Watch};
+use crate::bench::ENOUGH_DISTINCT;
+use crate::bench::decoding::DecodeDevice;
+use crate::bench::environment::watch;
+use crate::decoder::Backend;
+use crate::detector::BankVersion;
+use crate::input::EventBatch;
+use crate::synth::Profile;
+use crate::tuning::compare::{Order, Plan};
+use crate::tuning::verdict::{Judgement, Method, Rules};
+use crate::tuning::watch::{Limits, Watch};
 
-use crate::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
-use crate::detector::Detector;
-use crate::sample::{MAX_EVENTS, embedded, read};
-use crate::{Failure, usage};
+use crate::cli::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
+use crate::cli::detector::Detector;
+use crate::cli::sample::{MAX_EVENTS, embedded, read};
+use crate::cli::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// What is decoded.

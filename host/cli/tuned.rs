@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use ut_decoding::DecodeOptions;
-use ut_decoding::bench::Setting;
-use ut_decoding::bench::tunable::{self, Subject, TunedSetting};
-use ut_decoding::detector::DetectorTables;
-use ut_decoding::tuning::store::{Layers, Locations, StoreError, Workload};
+use crate::DecodeOptions;
+use crate::bench::Setting;
+use crate::bench::tunable::{self, Subject, TunedSetting};
+use crate::detector::DetectorTables;
+use crate::tuning::store::{Layers, Locations, StoreError, Workload};
 
-use crate::output::say;
+use crate::cli::output::say;
 
 /// Whether tuned values are used.
 #[derive(Debug, clap::Args)]

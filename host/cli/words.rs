@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use ut_decoding::detector::{BankVersion, LANES_PER_BOARD};
+use crate::detector::{BankVersion, LANES_PER_BOARD};
 
 /// Bytes of a v5 header that count the hits of lanes 0…5.
 const COUNT_BYTES: [usize; LANES_PER_BOARD] = [4, 5, 6, 7, 0, 1];

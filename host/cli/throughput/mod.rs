@@ -5,26 +5,26 @@ mod text;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::bench::decoding::{self, DecodeDevice};
+use crate::bench::environment::Environment;
+use crate::bench::throughput::{Settings, run as measure};
+use crate::bench::tunable::{self, Subject};
+use crate::bench::work::{self, metric};
+use crate::bench::{Expected, Machine, Sample, Setting};
+use crate::decoder::cpu::{CpuConfig, CpuDecoder, Stage};
+use crate::decoder::emulated::EmulatedConfig;
+use crate::decoder::{Backend, Knobs};
+use crate::{BatchReport, Layout, UtHits};
 use serde_json::{Value, json};
-use ut_decoding::bench::decoding::{self, DecodeDevice};
-use ut_decoding::bench::environment::Environment;
-use ut_decoding::bench::throughput::{Settings, run as measure};
-use ut_decoding::bench::tunable::{self, Subject};
-use ut_decoding::bench::work::{self, metric};
-use ut_decoding::bench::{Expected, Machine, Sample, Setting};
-use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder, Stage};
-use ut_decoding::decoder::emulated::EmulatedConfig;
-use ut_decoding::decoder::{Backend, Knobs};
-use ut_decoding::{BatchReport, Layout, UtHits};
 
-use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
-use crate::detector::Detector;
-use crate::online::{self, OnlineArgs, Work};
-use crate::output::{print_beside, write_json};
-use crate::progress::Progress;
-use crate::sample::{Loaded, SampleArgs};
-use crate::tuned::TunedArgs;
-use crate::{Failure, usage};
+use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
+use crate::cli::detector::Detector;
+use crate::cli::online::{self, OnlineArgs, Work};
+use crate::cli::output::{print_beside, write_json};
+use crate::cli::progress::Progress;
+use crate::cli::sample::{Loaded, SampleArgs};
+use crate::cli::tuned::TunedArgs;
+use crate::cli::{Failure, usage};
 use text::{head, on_gpu, one, several, stages_text};
 
 /// Measure how many events a second are decoded.

@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
-use ut_decoding::bench::environment::{Environment, GpuReport};
-use ut_decoding::bench::modes::{KernelTime, Mode};
-use ut_decoding::bench::throughput::{ModeResult, Throughput};
-use ut_decoding::bench::{ENOUGH_DISTINCT, Machine, Spread};
-use ut_decoding::decoder::Backend;
-use ut_decoding::decoder::cpu::Stage;
+use crate::bench::environment::{Environment, GpuReport};
+use crate::bench::modes::{KernelTime, Mode};
+use crate::bench::throughput::{ModeResult, Throughput};
+use crate::bench::{ENOUGH_DISTINCT, Machine, Spread};
+use crate::decoder::Backend;
+use crate::decoder::cpu::Stage;
 
 use super::{Args, Counted};
-use crate::args::layout_name;
-use crate::table::table;
+use crate::cli::args::layout_name;
+use crate::cli::table::table;
 
 /// A name and a value.
 fn row(text: &mut String, name: &str, value: &str) {

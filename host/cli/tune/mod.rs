@@ -5,22 +5,22 @@ mod watcher;
 
 use std::path::PathBuf;
 
+use crate::decoder::Pipeline;
+use crate::tuning::Config;
+use crate::tuning::budget::Budget;
+use crate::tuning::report::{Evaluation, Report};
+use crate::tuning::session::{Session, tune};
+use crate::tuning::store::contents::RunRecord;
+use crate::tuning::store::{Evidence, Layers, Locations, Observation, Seeds, Store, Task};
+use crate::tuning::strategy::StrategyKind;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
-use ut_decoding::decoder::Pipeline;
-use ut_decoding::tuning::Config;
-use ut_decoding::tuning::budget::Budget;
-use ut_decoding::tuning::report::{Evaluation, Report};
-use ut_decoding::tuning::session::{Session, tune};
-use ut_decoding::tuning::store::contents::RunRecord;
-use ut_decoding::tuning::store::{Evidence, Layers, Locations, Observation, Seeds, Store, Task};
-use ut_decoding::tuning::strategy::StrategyKind;
 
-use crate::args::one_of;
-use crate::output::{print_beside, say, write_json};
-use crate::store::{StoreArgs, in_words, milliseconds};
-use crate::trial::SampleArgs;
-use crate::{Failure, explain, usage};
+use crate::cli::args::one_of;
+use crate::cli::output::{print_beside, say, write_json};
+use crate::cli::store::{StoreArgs, in_words, milliseconds};
+use crate::cli::trial::SampleArgs;
+use crate::cli::{Failure, explain, usage};
 use target::Target;
 use watcher::Watcher;
 

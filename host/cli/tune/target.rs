@@ -5,18 +5,18 @@ use std::process::Command;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ut_decoding::Layout;
-use ut_decoding::bench::tunable::{self, Subject};
-use ut_decoding::decoder::Backend;
-use ut_decoding::tuning::interchange::read_recording;
-use ut_decoding::tuning::process::{ProcessDevice, refuse, serve_standard_streams};
-use ut_decoding::tuning::store::{DeviceIdentity, TunableIdentity, Workload};
-use ut_decoding::tuning::synthetic::{Faults, Synthetic};
-use ut_decoding::tuning::{Config, Device, Noise, Replay, Space};
+use crate::Layout;
+use crate::bench::tunable::{self, Subject};
+use crate::decoder::Backend;
+use crate::tuning::interchange::read_recording;
+use crate::tuning::process::{ProcessDevice, refuse, serve_standard_streams};
+use crate::tuning::store::{DeviceIdentity, TunableIdentity, Workload};
+use crate::tuning::synthetic::{Faults, Synthetic};
+use crate::tuning::{Config, Device, Noise, Replay, Space};
 
 use super::Args;
-use crate::output::with_causes;
-use crate::{Failure, usage};
+use crate::cli::output::with_causes;
+use crate::cli::{Failure, INVOCATION, usage};
 
 /// The budget of a search where none is given.
 const BUDGET: &str = "evaluations=220,no-gain=50+gain=0.001";
@@ -118,9 +118,11 @@ impl Target {
         let Ok(time_out) = Duration::try_from_secs_f64(args.time_out) else {
             usage("--time-out must be a number of seconds, not negative");
         };
-        let mut command = Command::new(std::env::current_exe()?);
+        let invocation = INVOCATION.get().ok_or("how this program was started is not known")?;
+        let (program, first) = invocation.again.split_first().ok_or("how to start this program again is not known")?;
+        let mut command = Command::new(program);
         // `measure` takes what `tune` takes, and makes the same device of it.
-        command.arg("measure").args(std::env::args_os().skip(2));
+        command.args(first).arg("measure").args(invocation.args.iter().skip(1));
         let mut device = ProcessDevice::new(self.device.name.as_str(), command, time_out);
         if matches!(args.device, DeviceSpec::Decoder(Backend::Cuda)) {
             device = device.fresh_after_failures();

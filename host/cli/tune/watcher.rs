@@ -1,10 +1,10 @@
 //! How a tuning is getting on, on standard error.
 
-use ut_decoding::tuning::Config;
-use ut_decoding::tuning::session::{Phase, Progress as Step};
+use crate::tuning::Config;
+use crate::tuning::session::{Phase, Progress as Step};
 
-use crate::progress::Progress;
-use crate::store::milliseconds;
+use crate::cli::progress::Progress;
+use crate::cli::store::milliseconds;
 
 /// Shows how the session is getting on.
 pub struct Watcher {

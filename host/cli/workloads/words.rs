@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use ut_decoding::tuning::Config;
-use ut_decoding::tuning::cost::Costs;
-use ut_decoding::tuning::store::Evidence;
-use ut_decoding::tuning::workloads::Features;
+use crate::tuning::Config;
+use crate::tuning::cost::Costs;
+use crate::tuning::store::Evidence;
+use crate::tuning::workloads::Features;
 
 use super::{Chosen, Load, RuleTrial};
-use crate::Failure;
-use crate::table::table;
+use crate::cli::Failure;
+use crate::cli::table::table;
 
 /// All that was found.
 pub struct Found<'a> {
