@@ -23,7 +23,7 @@ pub struct Words {
     pub text: String,
 }
 
-/// The board that a sourceID names (spec section 1), if it names one.
+/// The board that a sourceID names (`docs/format.md`), if it names one.
 pub const fn board_of(source_id: u32) -> Option<u32> {
     if source_id >> 11 == 0 {
         return Some(source_id);
