@@ -28,7 +28,7 @@ pub const RUNGS: usize = 11;
 /// Passes over which the kernels are timed one by one.
 const KERNEL_PASSES: usize = 10;
 
-/// A step of the merge request's table (spec section 5): events a second of Allen's sequence
+/// A step of the table in Allen merge request !1663: events a second of Allen's sequence
 /// `trackmatching_veloscifi_and_utdecoding` on an RTX A5000, of which the decoding is a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Published {
@@ -105,8 +105,8 @@ pub struct CountedWork {
     /// Lanes that an atomic served, in the mean: the atomics that the same rung needs when each lane has its own, over
     /// those that it needs. `None` for the one launch, which cannot do without.
     pub lanes_per_atomic: Option<f64>,
-    /// Bytes that move between global memory and the multiprocessors, over the bytes in and out; without the tables that
-    /// all events share.
+    /// Bytes that move between global memory and the multiprocessors, over the bytes in and out; without the tables
+    /// that all events share.
     pub traffic: f64,
     /// The same with each sector counted once a launch: see [`Work::distinct_traffic`].
     pub distinct_traffic: f64,
@@ -189,8 +189,8 @@ pub enum AblationError {
     Measure(#[source] DecodeError),
 }
 
-/// Makes what is measured of a rung, by its number, and holds its hits against what is expected: the inner error says what
-/// differs.
+/// Makes what is measured of a rung, by its number, and holds its hits against what is expected: the inner error says
+/// what differs.
 pub type RungVariant<'a> = dyn Fn(usize, &Expected) -> Result<Result<Variant, String>, DecodeError> + 'a;
 
 impl Ladder<'_> {

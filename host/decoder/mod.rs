@@ -1,6 +1,7 @@
 //! Decoders: one trait, several backends, the same bits from each of them.
 
 pub mod cpu;
+#[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod emulated;
 mod hits;
@@ -36,7 +37,7 @@ pub trait Decoder: Send {
 
     /// Decodes every event of `batch`, replacing what `hits` and `report` held.
     ///
-    /// Hits come out as spec section 4 orders them: by event, then by sector group, and inside a group ascending by
+    /// Hits come out in the order of `docs/format.md`: by event, then by sector group, and inside a group ascending by
     /// x and `LHCbID`. Bad banks cost only themselves and are counted in `report`.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What a user can choose about clustering (spec section 3).
+//! Clustering options (`docs/format.md`).
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! Sector groups: hits are output per group and sorted inside it (spec section 2).
+//! Sector groups: hits are output per group and sorted inside it (`docs/format.md`, "Sector groups").
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,7 +1,7 @@
 //! The detector: which sensor hangs on which lane of which board, where it is, and how sensors form groups.
 //!
-//! [`Boards`] and [`Geometry`] are the contents of the two files of spec section 2; [`DetectorTables`] is what they and
-//! a [`Grouping`] make together, flattened to what a hot loop reads.
+//! [`Boards`] and [`Geometry`] are the contents of the two tables files of `docs/format.md`; [`DetectorTables`] is what
+//! they and a [`Grouping`] make together, flattened to what a hot loop reads.
 
 mod boards;
 mod error;

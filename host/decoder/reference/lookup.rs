@@ -37,7 +37,7 @@ impl Lookup {
         self.n_groups
     }
 
-    /// Spec section 1, "sourceID → board"; `None` for boards that are not there or not in use.
+    /// `docs/format.md`, "From sourceID to board"; `None` for boards that are not there or not in use.
     pub fn board(&self, source_id: u32) -> Option<usize> {
         let board = if source_id >> 11 != 0 {
             let tell40 = source_id & 0xFF;
@@ -84,7 +84,7 @@ impl Lookup {
     }
 }
 
-/// Spec section 2, "sector id". Signed, as the terms of the formula may go below 0 before they are added up.
+/// `docs/format.md`, "Sector ids". Signed, as the terms of the formula may go below 0 before they are added up.
 fn sector_id(lane: &Lane) -> usize {
     let [sector, module, face, stave, layer, side] =
         [lane.sector, lane.module, lane.face, lane.stave, lane.layer, lane.side].map(i64::from);
