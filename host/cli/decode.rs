@@ -90,8 +90,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut run = Run {
         decoder: decoder(args, &detector.tables, &knobs)?,
         layout: args.backend.layout,
-        n_boards: detector.tables.boards.n_boards(),
-        hits: UtHits::with_capacity(0, detector.tables.n_groups, 0),
+        n_boards: detector.tables.boards().n_boards(),
+        hits: UtHits::with_capacity(0, detector.tables.n_groups(), 0),
         report: BatchReport::new(),
         totals: Totals::new(&detector.tables),
         file: args.output.as_ref().map(HitFile::create).transpose()?,
@@ -235,11 +235,11 @@ fn entries(args: &Args, detector: &Detector, synthetic: bool) -> Vec<(String, St
         ("max_cluster_size", options.max_cluster_size.to_string()),
         ("save_above_max", options.save_above_max.to_string()),
         ("flip", flip_name(options.flip).to_owned()),
-        ("grouping", detector.tables.grouping.name().to_owned()),
+        ("grouping", detector.tables.grouping().name().to_owned()),
         ("boards", table(&detector.boards)),
         ("geometry", table(&detector.geometry)),
-        ("bank_version", version_in_words(detector.tables.boards.version.byte())),
-        ("geometry_version", detector.tables.geometry.version.to_string()),
+        ("bank_version", version_in_words(detector.tables.boards().version.byte())),
+        ("geometry_version", detector.tables.geometry().version.to_string()),
         ("inputs", inputs.join("\n")),
     ];
     if synthetic {

@@ -51,7 +51,7 @@ impl Detector {
 
     /// Checks that no file that was read has UT banks of which none has the board table's version.
     pub fn check_versions(&self, seen: &Seen) -> Result<(), Failure> {
-        let version = self.tables.boards.version;
+        let version = self.tables.boards().version;
         match seen.files.iter().find_map(|file| wrong_version(file, version)) {
             Some(message) => Err(message.into()),
             None => Ok(()),

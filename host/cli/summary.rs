@@ -35,8 +35,8 @@ pub struct Totals {
 impl Totals {
     /// Nothing summed yet.
     pub fn new(tables: &DetectorTables) -> Self {
-        let mut layer_of_group = vec![0; tables.n_groups];
-        for (sector, &group) in tables.groups.iter().enumerate() {
+        let mut layer_of_group = vec![0; tables.n_groups()];
+        for (sector, &group) in tables.groups().iter().enumerate() {
             layer_of_group[usize::from(group)] = layer_of(sector);
         }
         let decoding = Duration::ZERO;

@@ -154,7 +154,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "batch": base.batch,
         "threads": base.threads,
         "layout": layout_name(args.backend.layout),
-        "grouping": detector.tables.grouping.name(),
+        "grouping": detector.tables.grouping().name(),
         "boards": detector.boards,
         "geometry": detector.geometry,
         "options": options,

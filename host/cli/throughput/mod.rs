@@ -132,8 +132,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             map.insert("repeated_events".to_owned(), results.iter().any(|r| r.distinct_events < r.events).into());
             map.insert("layout".to_owned(), layout_name(args.backend.layout).into());
             map.insert("embedded_detector".to_owned(), detector.is_embedded().into());
-            map.insert("grouping".to_owned(), detector.tables.grouping.name().into());
-            map.insert("bank_version".to_owned(), detector.tables.boards.version.byte().into());
+            map.insert("grouping".to_owned(), detector.tables.grouping().name().into());
+            map.insert("bank_version".to_owned(), detector.tables.boards().version.byte().into());
             map.insert("options".to_owned(), json!(settings.options));
             map.insert("set".to_owned(), json!(args.backend.settings));
             map.insert("tuned".to_owned(), tuned.is_some().into());
@@ -240,7 +240,7 @@ fn stage_times(sample: &Sample, detector: &Detector, settings: &Settings) -> Res
     let mut decoder = CpuDecoder::new(&detector.tables, settings.options, config)?;
     let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
     let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
-    let mut hits = UtHits::with_capacity(max_events, detector.tables.n_groups, max_hits);
+    let mut hits = UtHits::with_capacity(max_events, detector.tables.n_groups(), max_hits);
     let mut report = BatchReport::new();
     let mut best = Stage::ALL.map(|stage| (stage, f64::INFINITY));
     for _ in 0..STAGE_PASSES {

@@ -155,7 +155,7 @@ fn looks(args: &Args, detector: &Detector, events: &[EventBatch]) -> Result<Vec<
     let sample = Sample::of(events, RULE_BATCH, n_events.min(STRETCH * RULE_BATCH));
     let mut decoder = CpuDecoder::new(&detector.tables, args.clustering.options(), CpuConfig::default())?;
     let most = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
-    let mut hits = UtHits::with_capacity(RULE_BATCH, detector.tables.n_groups, most);
+    let mut hits = UtHits::with_capacity(RULE_BATCH, detector.tables.n_groups(), most);
     let mut report = BatchReport::new();
     let mut looks = Vec::new();
     for batch in &sample.batches {
