@@ -69,7 +69,7 @@ fn kernels_are_timed_in_the_order_of_launch() {
 fn what_keeps_a_gpu_from_being_used_is_said() {
     let cases: [(&[(&str, &str)], &str); 4] = [
         (&[("FAKE_CUDA_DEVICES", "0")], "finds no GPU"),
-        (&[("FAKE_CUDA_VERSION", "12040")], "it knows CUDA 12.4, needed is 12.8"),
+        (&[("FAKE_CUDA_VERSION", "12030")], "it knows CUDA 12.3, needed is 12.4"),
         (&[("FAKE_CUDA_CAPABILITY", "75")], "is of compute capability 7.5"),
         (&[("FAKE_CUDA_MEMORY", "1000")], "do not fit"),
     ];

@@ -36,6 +36,11 @@ impl CudaStream {
         Ok(Self { handle, context: Arc::clone(context) })
     }
 
+    /// The driver's handle, a `CUstream`, for calls of the driver beside this library. It is valid as long as `self` lives.
+    pub const fn raw(&self) -> *mut c_void {
+        self.handle.cast()
+    }
+
     pub(super) const fn handle(&self) -> sys::CUstream {
         self.handle
     }
