@@ -171,7 +171,7 @@ fn hits_that_do_not_fit_are_an_error() {
         let mut decoder = cuda(&tables, OPTIONS());
         let mut hits = UtHits::with_capacity(1, tables.n_groups(), 3);
         let error = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new()).unwrap_err().to_string();
-        assert!(error.contains("were made for 3"), "{error}");
+        assert!(error.contains("were made for"), "{error}");
         compare(&mut decoder, &tables, OPTIONS(), batch.view());
     });
 }
