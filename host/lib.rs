@@ -8,6 +8,7 @@ pub mod bench;
 pub mod decoder;
 pub mod detector;
 pub mod input;
+pub mod memory;
 pub mod output;
 pub mod synth;
 #[cfg(feature = "tuning")]

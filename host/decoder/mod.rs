@@ -16,7 +16,7 @@ pub mod rank_tables;
 pub mod reference;
 mod report;
 
-pub use hits::{UtHits, UtHitsMut};
+pub use hits::{CapacityError, UtHits, UtHitsMut};
 pub use kind::{Backend, UnknownBackend};
 pub use knobs::{KnobError, Knobs};
 pub use options::{DecodeOptions, Flip, Position};

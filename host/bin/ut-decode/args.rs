@@ -9,6 +9,7 @@ use ut_decoding::decoder::{Backend, Knobs, Pipeline};
 use ut_decoding::detector::{BankVersion, Grouping};
 use ut_decoding::{DecodeOptions, Flip, Layout, Position};
 
+use crate::output::say;
 use crate::usage;
 
 /// A parser for an option that has one of several names.
@@ -78,7 +79,7 @@ fn backend() -> impl TypedValueParser<Value = Backend> {
         name.parse().unwrap_or_else(|_| {
             let (backend, reason) = Backend::best();
             if let Some(reason) = reason {
-                eprintln!("--backend auto: taking {backend}, because {reason}");
+                say(&format!("--backend auto: taking {backend}, because {reason}"));
             }
             backend
         })

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use ut_decoding::bench::{Machine, Setting};
+use ut_decoding::decoder::cpu::memory_of_threads;
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::decoder::{Backend, DecodeError, Decoder, Knobs};
 use ut_decoding::input::{Batches, EventBatch, Events, to_mep};
 use ut_decoding::output::{HitFile, Provenance};
-use ut_decoding::{BatchReport, BatchView, DetectorTables, Layout, UtHits};
+use ut_decoding::{BatchReport, BatchView, DetectorTables, Layout, UtHits, memory};
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
 use crate::detector::{Detector, SYNTHETIC, version_in_words};
@@ -85,6 +86,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if args.backend.threads == 0 {
             knobs.cpu.threads = cpu.threads;
         }
+    }
+    if args.backend.backend == Backend::Cpu {
+        memory::check(format!("decoding with {} threads", knobs.cpu.threads), memory_of_threads(knobs.cpu.threads))?;
     }
     let batch_size = args.batch_size.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch));
     let mut run = Run {

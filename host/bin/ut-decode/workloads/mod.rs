@@ -26,7 +26,7 @@ use ut_decoding::tuning::{Config, Device, Space, Value};
 
 use crate::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
 use crate::detector::Detector;
-use crate::output::{cannot_write, print_beside, say, write_json};
+use crate::output::{print_beside, say, write_file, write_json};
 use crate::progress::Progress;
 use crate::sample::{MAX_EVENTS, embedded, read};
 use crate::store::StoreArgs;
@@ -242,7 +242,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     };
     if let Some(path) = &args.csv {
-        std::fs::write(path, costs.matrix.csv()).map_err(|error| cannot_write(path, &error))?;
+        write_file(path, costs.matrix.csv())?;
     }
     if let Some(path) = &args.json {
         let looks: Vec<_> =
