@@ -149,7 +149,7 @@ fn make(
     memory::check(format!("{threads} threads"), memory_of_threads(threads)).map_err(|e| e.to_string())?;
     let report_bytes = (max_events as u64).saturating_mul(size_of::<EventReport>() as u64);
     memory::check(format!("the report of {max_events} events"), report_bytes).map_err(|e| e.to_string())?;
-    let hits = UtHits::try_with_capacity(max_events, tables.n_groups, max_hits).map_err(|e| e.to_string())?;
+    let hits = UtHits::try_with_capacity(max_events, tables.n_groups(), max_hits).map_err(|e| e.to_string())?;
     let config = CpuConfig { threads, ..CpuConfig::default() };
     Ok(UtDecoder {
         decoder: CpuDecoder::new(&tables, options.options(), config).map_err(|e| e.to_string())?,
