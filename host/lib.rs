@@ -10,8 +10,6 @@ pub mod detector;
 pub mod input;
 pub mod output;
 pub mod synth;
-#[cfg(feature = "tuning")]
-pub mod tuning;
 
 pub use decoder::{Backend, BatchReport, DecodeError, DecodeOptions, Decoder, Flip, Position, UtHits};
 pub use detector::{DetectorTables, Grouping};

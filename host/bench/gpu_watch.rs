@@ -1,11 +1,11 @@
 //! Looks at a GPU through NVML, the library that nvidia-smi uses. It is opened at run time: without a driver, opening
 //! fails and nothing else does.
 
-use super::{Limits, State, Watch};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
+use tuner::watch::{Limits, State, Watch};
 
 /// Watches one GPU: clock of the multiprocessors, temperature, throttling, other processes.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ fn words(reasons: ThrottleReasons) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tuning::watch::Trouble;
+    use tuner::watch::Trouble;
 
     #[test]
     fn idle_and_chosen_clocks_are_no_trouble_and_heat_is() {

@@ -10,6 +10,8 @@ mod digest;
 pub mod environment;
 #[cfg(feature = "tuning")]
 mod features;
+#[cfg(feature = "tuning")]
+mod gpu_watch;
 mod machine;
 pub mod modes;
 mod sample;
@@ -23,7 +25,7 @@ pub mod work;
 
 pub use digest::Digest;
 #[cfg(feature = "tuning")]
-pub use features::features;
+pub use features::{HITS_PER_EVENT, MEAN_LANE_LENGTH, features};
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
 pub use setting::Setting;

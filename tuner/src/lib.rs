@@ -1,7 +1,7 @@
 //! Finding good launch parameters, and keeping them.
 //!
-//! Nothing here knows of the UT: whatever has a space of parameters and a way to measure one configuration can be
-//! tuned: a kernel, the CPU decoder, a replayed recording, a synthetic device.
+//! Whatever has a space of parameters and a way to measure one configuration can be tuned: a kernel, a program, a
+//! replayed recording, a synthetic device.
 
 mod decide;
 mod device;
@@ -21,6 +21,7 @@ use std::fmt;
 pub use decide::{aa, chain, compare, cost, drift, groups, samples, statistics, verdict, workloads};
 pub use device::replay::{Noise, Recording, Replay};
 pub use device::{process, replay, synthetic};
+pub use search::tune::tune;
 pub use search::{budget, racing, racing_score, score, session};
 pub use space::builder::{DeviceLimits, Footprint, SpaceBuilder};
 pub use space::file::{parse_toml, read_toml};

@@ -6,12 +6,12 @@
 //! on the nearest other device, and keeps the result; else the default is used. Whichever it is, [`Tuned`] says so.
 //!
 //! ```
-//! use ut_decoding::tuning::budget::Budget;
-//! use ut_decoding::tuning::session::Session;
-//! use ut_decoding::tuning::store::{DeviceIdentity, Layers, Locations, Matching, Task, TunableIdentity, Workload};
-//! use ut_decoding::tuning::strategy::StrategyKind;
-//! use ut_decoding::tuning::tuned::{Request, Source, stub, tuned};
-//! use ut_decoding::tuning::{Config, Device, Outcome, SpaceBuilder, Value};
+//! use tuner::budget::Budget;
+//! use tuner::session::Session;
+//! use tuner::store::{DeviceIdentity, Layers, Locations, Matching, Task, TunableIdentity, Workload};
+//! use tuner::strategy::StrategyKind;
+//! use tuner::tuned::{Request, Source, stub, tuned};
+//! use tuner::{Config, Device, Outcome, SpaceBuilder, Value};
 //!
 //! /// Anything that can be measured: here, a kernel that is fastest with blocks of 128 threads.
 //! struct Kernel;
@@ -40,7 +40,7 @@
 //!     ..Session::new(task, StrategyKind::Exhaustive, 1, Budget::evaluations(50))
 //! };
 //! let request = Request::new(session);
-//! // Or Locations::choose(None, None): the user's store, by the environment.
+//! // Or Locations::choose(Application("my-tool"), None, None): the user's store, by the environment.
 //! let mut stores = Layers::open(Locations { user: file, shipped: None, matching: Matching::Nearest })?;
 //! let mut make = || Ok(Box::new(Kernel) as Box<dyn Device>);
 //!
@@ -68,9 +68,10 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::session::{Progress, Session, TuneError, tune};
+use super::session::{Progress, Session, TuneError};
 use super::store::{Found, Layers, StoreError, Task};
 use super::strategy::search_time;
+use super::tune;
 use super::{Config, Device};
 
 /// A relaxed match may be slower than the default by this share and still count as no slower.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
+use tuner::aa::aa_test;
 use ut_decoding::bench::Machine;
 use ut_decoding::bench::decoding::{name, parse};
 use ut_decoding::decoder::Backend;
-use ut_decoding::tuning::aa::aa_test;
 
 use crate::args::one_of;
 use crate::output::{print_beside, write_json};

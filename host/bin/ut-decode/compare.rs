@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use serde_json::json;
+use tuner::compare::{Comparison, Plan, compare};
+use tuner::verdict::{Side, Verdict, judge_apart};
+use tuner::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
 use ut_decoding::bench::Machine;
 use ut_decoding::bench::decoding::{name, parse};
 use ut_decoding::decoder::Backend;
-use ut_decoding::tuning::compare::{Comparison, Plan, compare};
-use ut_decoding::tuning::store::layers::DB_VARIABLE;
-use ut_decoding::tuning::verdict::{Side, Verdict, judge_apart};
-use ut_decoding::tuning::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
 
 use crate::args::one_of;
 use crate::output::{print_beside, say, write_json};
+use crate::store::APPLICATION;
 use crate::trial::{RuleArgs, SampleArgs, evidence, trouble};
 use crate::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -213,7 +213,11 @@ impl Builds {
         // Each with its defaults: what was tuned for one of them is not for the other.
         let no_store = std::env::temp_dir().join("ut-decode-compare").join("no-store.sqlite");
         let mut command = Command::new(path);
-        command.args(&self.arguments).env(DB_VARIABLE, no_store).stdin(Stdio::null()).stderr(Stdio::piped());
+        command
+            .args(&self.arguments)
+            .env(APPLICATION.db_variable(), no_store)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped());
         let run = command.output();
         let run = run.map_err(|error| launch(error.to_string()))?;
         if !run.status.success() {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use ut_decoding::tuning::Outcome;
-use ut_decoding::tuning::compare::{Decision, Fate};
-use ut_decoding::tuning::report::{Evaluation, Importance, Report};
-use ut_decoding::tuning::store::contents::RunRecord;
-use ut_decoding::tuning::store::{Contender, Details, Evidence, Store};
-use ut_decoding::tuning::verdict::{Judgement, Side, Verdict};
+use tuner::Outcome;
+use tuner::compare::{Decision, Fate};
+use tuner::report::{Evaluation, Importance, Report};
+use tuner::store::contents::RunRecord;
+use tuner::store::{Contender, Details, Evidence, Store};
+use tuner::verdict::{Judgement, Side, Verdict};
 
 use serde_json::json;
 

@@ -5,16 +5,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
+use tuner::compare::{Plan, compare};
+use tuner::online::{OnlineError, Options, Recalled, Tuner, drive};
+use tuner::store::{Locations, StoreMemory, Task, Workload};
+use tuner::watch::Limits;
+use tuner::{Config, Space};
 use ut_decoding::bench::decoding::{self, DecodeDevice};
 use ut_decoding::bench::environment::watch;
 use ut_decoding::bench::tunable::Subject;
 use ut_decoding::bench::{Machine, tunable};
 use ut_decoding::decoder::Backend;
-use ut_decoding::tuning::compare::{Plan, compare};
-use ut_decoding::tuning::online::{OnlineError, Options, Recalled, Tuner, drive};
-use ut_decoding::tuning::store::{Locations, StoreMemory, Task, Workload};
-use ut_decoding::tuning::watch::Limits;
-use ut_decoding::tuning::{Config, Space};
 
 use crate::Failure;
 use crate::output::{print_beside, say, write_json};
@@ -56,7 +56,11 @@ pub fn run(tuned: &TunedArgs, work: Work<'_, '_>, json: Option<&Path>) -> Result
     let first = configs.iter().position(|config| *config == default).unwrap_or(0);
     let configurations = configs.len();
     let tuner = Tuner::new(configs, first, Options::default())?;
-    let mut memory = StoreMemory::new(Locations::choose(tuned.tune_db.clone(), None)?, task, default.clone());
+    let mut memory = StoreMemory::new(
+        Locations::choose(crate::store::APPLICATION, tuned.tune_db.clone(), None)?,
+        task,
+        default.clone(),
+    );
     let started = if tuned.untuned { "the default, as asked".to_owned() } else { start(backend, &tuner, &mut memory) };
 
     let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");

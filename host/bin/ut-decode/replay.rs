@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ut_decoding::tuning::interchange::read_recording;
-use ut_decoding::tuning::racing_score::{race_table, score_racing};
-use ut_decoding::tuning::score::{score, table};
-use ut_decoding::tuning::strategy::StrategyKind;
+use tuner::interchange::read_recording;
+use tuner::racing_score::{race_table, score_racing};
+use tuner::score::{score, table};
+use tuner::strategy::StrategyKind;
 
 use crate::args::one_of;
 use crate::output::{print, say};
@@ -46,8 +46,8 @@ pub struct Args {
 
 #[derive(serde::Serialize)]
 struct Report {
-    scores: Vec<ut_decoding::tuning::score::ScoreRow>,
-    races: Vec<ut_decoding::tuning::racing_score::RaceRow>,
+    scores: Vec<tuner::score::ScoreRow>,
+    races: Vec<tuner::racing_score::RaceRow>,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use tuner::compare::{Order, Plan};
+use tuner::verdict::{Judgement, Method, Rules};
+use tuner::watch::{Limits, Watch};
 use ut_decoding::bench::ENOUGH_DISTINCT;
 use ut_decoding::bench::decoding::DecodeDevice;
 use ut_decoding::bench::environment::watch;
@@ -9,9 +12,6 @@ use ut_decoding::decoder::Backend;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::EventBatch;
 use ut_decoding::synth::Profile;
-use ut_decoding::tuning::compare::{Order, Plan};
-use ut_decoding::tuning::verdict::{Judgement, Method, Rules};
-use ut_decoding::tuning::watch::{Limits, Watch};
 
 use crate::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
 use crate::detector::Detector;

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use tuner::store::{Layers, Locations, StoreError, Workload};
 use ut_decoding::DecodeOptions;
 use ut_decoding::bench::Setting;
 use ut_decoding::bench::tunable::{self, Subject, TunedSetting};
 use ut_decoding::detector::DetectorTables;
-use ut_decoding::tuning::store::{Layers, Locations, StoreError, Workload};
 
 use crate::output::say;
 
@@ -49,7 +49,7 @@ impl TunedArgs {
         if self.untuned {
             return None;
         }
-        let stores = Locations::choose(self.tune_db.clone(), None).and_then(Layers::open);
+        let stores = Locations::choose(crate::store::APPLICATION, self.tune_db.clone(), None).and_then(Layers::open);
         let workload = self.tuned_for(tables, options);
         match stores.and_then(|stores| tunable::look_up(&stores, what, &workload?)) {
             Ok(Some(TunedSetting { setting, values, origin })) => {

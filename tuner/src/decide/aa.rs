@@ -3,11 +3,11 @@
 //! It answers two questions before anybody believes a comparison made here: how often does this machine, now, call equals
 //! different; and how small a difference could it show in a given time.
 
-use crate::tuning::compare::{Dropped, Plan, measure_block, warm_up};
-use crate::tuning::statistics::{effective_count, mean, student_critical, variance};
-use crate::tuning::verdict::{Block, Judgement, Method, Rules, Verdict, judge};
-use crate::tuning::watch::Watch;
-use crate::tuning::{Config, Device, Failure};
+use crate::compare::{Dropped, Plan, measure_block, warm_up};
+use crate::statistics::{effective_count, mean, student_critical, variance};
+use crate::verdict::{Block, Judgement, Method, Rules, Verdict, judge};
+use crate::watch::Watch;
+use crate::{Config, Device, Failure};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};

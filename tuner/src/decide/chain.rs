@@ -24,8 +24,8 @@
 //! What no group names is tuned by itself.
 
 use super::groups::{Chain, Group, Span};
-use crate::tuning::space::file::read_limited;
-use crate::tuning::{Config, Device, Failure, FailureKind, Outcome, Space, SpaceError, Value};
+use crate::space::file::read_limited;
+use crate::{Config, Device, Failure, FailureKind, Outcome, Space, SpaceError, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -4,9 +4,9 @@
 //! meets all of them alike; the order of the turns is drawn by lot, so that whatever changes with the position in the
 //! block cannot favour one. [`verdict`](super::verdict) weighs the blocks.
 
-use crate::tuning::verdict::{Block, Judgement, Rules, Side, Verdict, judge};
-use crate::tuning::watch::{State, Watch};
-use crate::tuning::{Config, Device, Failure, FailureKind, Outcome};
+use crate::verdict::{Block, Judgement, Rules, Side, Verdict, judge};
+use crate::watch::{State, Watch};
+use crate::{Config, Device, Failure, FailureKind, Outcome};
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ pub struct Dropped {
 }
 
 /// One block of all `configs`: their times by configuration.
-pub(in crate::tuning) struct Measured {
+pub(crate) struct Measured {
     times: Vec<Vec<f64>>,
     discarded: usize,
     states: Vec<State>,
@@ -89,7 +89,7 @@ impl From<Measured> for Block {
     }
 }
 
-pub(in crate::tuning) fn measure_block(
+pub(crate) fn measure_block(
     device: &mut dyn Device,
     configs: &[&Config],
     plan: &Plan,
@@ -133,7 +133,7 @@ fn one_time(device: &mut dyn Device, config: &Config) -> Result<f64, Failure> {
     }
 }
 
-pub(in crate::tuning) fn warm_up(device: &mut dyn Device, config: &Config, launches: usize) -> Result<(), Failure> {
+pub(crate) fn warm_up(device: &mut dyn Device, config: &Config, launches: usize) -> Result<(), Failure> {
     (0..launches).try_for_each(|_| one_time(device, config).map(|_| ()))
 }
 

@@ -1,9 +1,9 @@
 //! Measures what parameter sets cost on workloads.
 
 use super::workloads::{Matrix, MatrixError};
-use crate::tuning::compare::{Order, turns};
-use crate::tuning::statistics::{median, robust_spread};
-use crate::tuning::{Config, Device, Failure, Outcome};
+use crate::compare::{Order, turns};
+use crate::statistics::{median, robust_spread};
+use crate::{Config, Device, Failure, Outcome};
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
@@ -117,7 +117,7 @@ impl Device for Mix<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tuning::{FailureKind, Value};
+    use crate::{FailureKind, Value};
 
     /// A set runs in `base` ms times its distance from `best`, plus 1; set 9 fails.
     struct Line {

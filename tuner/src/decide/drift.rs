@@ -5,7 +5,7 @@
 //! stray while nothing happens, and calls it drift only when three windows in a row lie on the same side, well beyond
 //! anything that it has seen.
 
-use crate::tuning::statistics::{median, quantile, robust_spread};
+use crate::statistics::{median, quantile, robust_spread};
 use std::collections::VecDeque;
 
 /// How the detector judges.

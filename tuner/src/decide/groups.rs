@@ -5,10 +5,10 @@
 //! separately. In the end the whole chain is measured with everything that was chosen against all defaults, and only
 //! that verdict counts: what looked good apart may cost in the chain, through caches, clocks and memory.
 
-use crate::tuning::compare::{Comparison, Dropped, Plan, compare};
-use crate::tuning::verdict::{Side, Verdict};
-use crate::tuning::watch::Watch;
-use crate::tuning::{Config, Device, Failure, Outcome};
+use crate::compare::{Comparison, Dropped, Plan, compare};
+use crate::verdict::{Side, Verdict};
+use crate::watch::Watch;
+use crate::{Config, Device, Failure, Outcome};
 use serde::{Deserialize, Serialize};
 
 /// What is timed when a chain runs.
@@ -122,7 +122,7 @@ impl Device for Part<'_> {
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
         if !self.put(config) {
             let message = format!("{} values do not fit the kernels", config.0.len());
-            return Outcome::Failed(Failure { kind: crate::tuning::FailureKind::Constraint, message });
+            return Outcome::Failed(Failure { kind: crate::FailureKind::Constraint, message });
         }
         self.chain.measure(&self.configs, self.span, launches)
     }
@@ -195,8 +195,8 @@ pub fn tune(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tuning::watch::NoWatch;
-    use crate::tuning::{FailureKind, Value};
+    use crate::watch::NoWatch;
+    use crate::{FailureKind, Value};
 
     /// Three kernels with a width each (1 to 4). 0 and 1 run at once and share eight units; 2 runs alone, and when it is
     /// wide the chain as a whole is slower (say, the cache).

@@ -14,10 +14,10 @@
 //! Bonferroni's division is used for both the family and the looks: it holds whatever the dependence between
 //! candidates that share the default's blocks, and its cost in power is small beside the noise of a real machine.
 
-use crate::tuning::statistics::{
+use crate::statistics::{
     effective_count, mean, sign_flip, smallest_sign_flip, student_critical, student_two_sided, variance,
 };
-use crate::tuning::watch::State;
+use crate::watch::State;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
@@ -185,7 +185,7 @@ pub struct Judgement {
 }
 
 /// JSON has no infinity and no NaN: serde_json writes them as null, and null is read as NaN.
-pub(in crate::tuning) fn or_nan<'d, D: Deserializer<'d>>(from: D) -> Result<f64, D::Error> {
+pub(crate) fn or_nan<'d, D: Deserializer<'d>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
 }
 

@@ -3,7 +3,9 @@
 //! A trigger sees pp at low and high rate and PbPb; what is best for one costs on another. Everything here works on a
 //! [`Matrix`] of what each set costs on each workload, measured by whoever can.
 
-use crate::tuning::Config;
+use std::collections::BTreeMap;
+
+use crate::Config;
 use serde::{Deserialize, Serialize};
 
 /// Times of parameter sets on workloads.
@@ -218,20 +220,38 @@ fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-/// What a batch looks like, as far as a rule may use it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Features {
-    /// Mean number of strips in a lane.
-    pub mean_lane_length: f64,
-    /// Hits an event (of the batch before, where this one's are not known yet).
-    pub hits_per_event: f64,
-}
+/// What a batch of work looks like, as far as a rule may use it: named quantities, none of them negative, that the
+/// application chooses (a mean length, results an item). Every look at one kind of work has the same names.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Features(pub BTreeMap<String, f64>);
 
 impl Features {
-    /// Distance between two looks: the larger of the two ratios, as a logarithm.
-    fn distance(self, other: Self) -> f64 {
+    /// The quantity called `name`; 0 where there is none.
+    pub fn get(&self, name: &str) -> f64 {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+
+    /// The mean of several looks, quantity by quantity.
+    pub fn mean(looks: &[Self]) -> Self {
+        let mut mean: BTreeMap<String, f64> = BTreeMap::new();
+        for (name, value) in looks.iter().flat_map(|look| &look.0) {
+            *mean.entry(name.clone()).or_default() += value / looks.len() as f64;
+        }
+        Self(mean)
+    }
+
+    /// Distance between two looks: the largest of the ratios, as a logarithm. What is not a number counts as 0.
+    fn distance(&self, other: &Self) -> f64 {
         let ratio = |a: f64, b: f64| ((a.max(0.0) + 0.1) / (b.max(0.0) + 0.1)).ln().abs();
-        ratio(self.mean_lane_length, other.mean_lane_length).max(ratio(self.hits_per_event, other.hits_per_event))
+        let names = self.0.keys().chain(other.0.keys().filter(|name| !self.0.contains_key(*name)));
+        names.map(|name| ratio(self.get(name), other.get(name))).fold(0.0, f64::max)
+    }
+}
+
+impl<const N: usize> From<[(&str, f64); N]> for Features {
+    fn from(quantities: [(&str, f64); N]) -> Self {
+        Self(quantities.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 }
 
@@ -314,7 +334,7 @@ impl Picker {
     }
 
     /// The set for a batch that looks like `features`.
-    pub fn pick(&mut self, features: Features) -> Pick<'_> {
+    pub fn pick(&mut self, features: &Features) -> Pick<'_> {
         let distances: Vec<f64> = self.sets.iter().map(|set| set.features.distance(features)).collect();
         let nearest = (0..distances.len()).min_by(|a, b| distances[*a].total_cmp(&distances[*b])).unwrap_or(0);
         let clearly = distances[nearest] + self.margin < distances[self.current];
@@ -333,7 +353,7 @@ impl Picker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tuning::Value;
+    use crate::Value;
 
     fn matrix(times: &[&[Option<f64>]]) -> Matrix {
         Matrix {
@@ -381,7 +401,7 @@ mod tests {
             config: Config(vec![Value::Text(workload.into())]),
             device: "here".into(),
             workload: workload.into(),
-            features: Features { mean_lane_length: lane, hits_per_event: hits },
+            features: [("length", lane), ("results", hits)].into(),
         }
     }
 
@@ -389,23 +409,23 @@ mod tests {
     fn the_picker_changes_only_when_several_batches_clearly_say_so() {
         let sets = vec![tuned("pp", 2.0, 500.0), tuned("pbpb", 20.0, 10_000.0)];
         let mut picker = Picker::new(sets, "here").unwrap();
-        let pp = Features { mean_lane_length: 2.1, hits_per_event: 480.0 };
-        let pbpb = Features { mean_lane_length: 18.0, hits_per_event: 11_000.0 };
-        let mut workload = |features| {
+        let look = |length, results| Features::from([("length", length), ("results", results)]);
+        let (pp, pbpb) = (look(2.1, 480.0), look(18.0, 11_000.0));
+        let mut workload = |features: &Features| {
             let pick = picker.pick(features);
             (pick.set.workload.clone(), pick.changed)
         };
-        assert_eq!(workload(pbpb), ("pp".into(), false));
-        assert_eq!(workload(pp), ("pp".into(), false));
-        assert_eq!(workload(pbpb), ("pp".into(), false));
-        assert_eq!(workload(pbpb), ("pp".into(), false));
-        assert_eq!(workload(pbpb), ("pbpb".into(), true));
-        assert_eq!(workload(pbpb), ("pbpb".into(), false));
+        assert_eq!(workload(&pbpb), ("pp".into(), false));
+        assert_eq!(workload(&pp), ("pp".into(), false));
+        assert_eq!(workload(&pbpb), ("pp".into(), false));
+        assert_eq!(workload(&pbpb), ("pp".into(), false));
+        assert_eq!(workload(&pbpb), ("pbpb".into(), true));
+        assert_eq!(workload(&pbpb), ("pbpb".into(), false));
         // Halfway between the two nothing flutters.
-        let between = Features { mean_lane_length: 6.5, hits_per_event: 2_300.0 };
-        assert!((0..20).all(|_| workload(between) == ("pbpb".into(), false)));
-        assert!(picker.pick(Features { mean_lane_length: f64::NAN, hits_per_event: 1e9 }).strange);
-        assert!(!picker.pick(pp).strange);
+        let between = look(6.5, 2_300.0);
+        assert!((0..20).all(|_| workload(&between) == ("pbpb".into(), false)));
+        assert!(picker.pick(&look(f64::NAN, 1e9)).strange);
+        assert!(!picker.pick(&pp).strange);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use crate::tuning::{Config, Device, Failure, FailureKind, Outcome};
+use crate::{Config, Device, Failure, FailureKind, Outcome};
 
 /// How long a child may take to make its device ready: to read its input, to start a driver.
 const READY: Duration = Duration::from_mins(5);
@@ -235,7 +235,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::tuning::Value;
+    use crate::Value;
 
     fn device(script: &str, time_out_ms: u64) -> ProcessDevice {
         let mut command = Command::new("sh");
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn the_served_side_answers_each_line_and_refuses_what_is_no_request() {
-        let mut synthetic = crate::tuning::synthetic::Synthetic::new("seed=1".parse().unwrap());
+        let mut synthetic = crate::synthetic::Synthetic::new("seed=1".parse().unwrap());
         let request = serde_json::to_string(&Request { config: synthetic.space().config(7), launches: 2 }).unwrap();
         let mut answers = Vec::new();
         serve(&mut synthetic, [Ok(request.clone()), Ok(request)], &mut answers).unwrap();

@@ -1,9 +1,9 @@
 //! A recorded space as a device: the tuner runs against what a real GPU once did, so that all of it can be tested
 //! without one.
 
-use crate::tuning::space::{ConfigIndex, Space};
-use crate::tuning::strategy::draw::mix;
-use crate::tuning::{Config, Device, Failure, FailureKind, Outcome, Value};
+use crate::space::{ConfigIndex, Space};
+use crate::strategy::draw::mix;
+use crate::{Config, Device, Failure, FailureKind, Outcome, Value};
 
 pub use super::replay_csv::{parse_csv, read_csv};
 

@@ -7,9 +7,9 @@
 use std::io::Read;
 use std::path::Path;
 
-use crate::tuning::replay::{Measured, Record, Recording, Summary};
-use crate::tuning::space::{Space, SpaceError};
-use crate::tuning::{Failure, FailureKind, Value};
+use crate::replay::{Measured, Record, Recording, Summary};
+use crate::space::{Space, SpaceError};
+use crate::{Failure, FailureKind, Value};
 
 /// Larger files are refused: a recorded space has some MB.
 const LARGEST: u64 = 1 << 30;

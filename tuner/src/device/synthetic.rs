@@ -13,9 +13,9 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::tuning::space::Space;
-use crate::tuning::strategy::draw::mix;
-use crate::tuning::{Config, Device, Failure, FailureKind, Outcome, Value};
+use crate::space::Space;
+use crate::strategy::draw::mix;
+use crate::{Config, Device, Failure, FailureKind, Outcome, Value};
 
 /// What is wrong with a synthetic device. All zero: nothing.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,12 +1,12 @@
 //! The values of a parameter as T1 files write them: a list, or an expression that makes one.
 
-use crate::tuning::Value;
-use crate::tuning::expression::number::Fault;
-use crate::tuning::expression::program::Program;
-use crate::tuning::expression::{Binary, Expr, ExpressionError, Function};
+use crate::Value;
+use crate::expression::number::Fault;
+use crate::expression::program::Program;
+use crate::expression::{Binary, Expr, ExpressionError, Function};
 
 /// Longer lists are refused.
-pub(in crate::tuning) const LONGEST: usize = 1 << 20;
+pub(crate) const LONGEST: usize = 1 << 20;
 /// More steps are refused: comprehensions within comprehensions multiply.
 const MOST_STEPS: usize = 1 << 22;
 

@@ -4,13 +4,13 @@
 //! `a if c else b`; `abs int max min`; and for lists of values `[…]`, `+`, `range`, `list` and comprehensions. This file
 //! parses; `program` compiles what has one value, and `list` evaluates what is a list.
 
-pub(in crate::tuning) mod list;
+pub(crate) mod list;
 pub mod number;
-pub(in crate::tuning) mod program;
+pub(crate) mod program;
 
-use crate::tuning::Value;
+use crate::Value;
 
-pub use crate::tuning::expression::program::Program;
+pub use crate::expression::program::Program;
 
 /// Longer expressions are refused.
 const LONGEST: usize = 1 << 16;

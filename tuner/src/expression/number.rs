@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use crate::tuning::expression::{Binary, Comparison};
+use crate::expression::{Binary, Comparison};
 
 /// Why an expression has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -27,7 +27,7 @@ pub enum Fault {
 
 /// A value while it is computed.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::tuning) enum Number {
+pub(crate) enum Number {
     Int(i64),
     Real(f64),
     Bool(bool),
@@ -78,7 +78,7 @@ fn real(value: f64) -> Number {
 impl Number {
     /// Truth as `if` sees it.
     #[inline]
-    pub(in crate::tuning) fn truth(self) -> Result<bool, Fault> {
+    pub(crate) fn truth(self) -> Result<bool, Fault> {
         match self {
             Bool(value) => Ok(value),
             Int(value) => Ok(value != 0),
@@ -98,11 +98,11 @@ impl Number {
     }
 
     #[inline]
-    pub(in crate::tuning) fn not(self) -> Self {
+    pub(crate) fn not(self) -> Self {
         self.truth().map_or_else(Bad, |truth| Bool(!truth))
     }
 
-    pub(in crate::tuning) fn minus(self) -> Self {
+    pub(crate) fn minus(self) -> Self {
         match self.plain() {
             Int(value) => or_overflow(value.checked_neg()),
             Real(value) => Real(-value),
@@ -111,14 +111,14 @@ impl Number {
         }
     }
 
-    pub(in crate::tuning) fn plus(self) -> Self {
+    pub(crate) fn plus(self) -> Self {
         match self.plain() {
             Text(_) => Bad(Fault::Type),
             other => other,
         }
     }
 
-    pub(in crate::tuning) fn abs(self) -> Self {
+    pub(crate) fn abs(self) -> Self {
         match self.plain() {
             Int(value) => or_overflow(value.checked_abs()),
             Real(value) => Real(value.abs()),
@@ -128,7 +128,7 @@ impl Number {
     }
 
     /// `int(x)`: towards zero.
-    pub(in crate::tuning) fn int(self) -> Self {
+    pub(crate) fn int(self) -> Self {
         match self.plain() {
             // 2^63 itself is out of range; both bounds are exact doubles.
             Real(value) if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) => {
@@ -141,7 +141,7 @@ impl Number {
     }
 
     /// The smaller (`least`) or the larger one; of equals the first.
-    pub(in crate::tuning) fn extreme(self, other: Self, least: bool) -> Self {
+    pub(crate) fn extreme(self, other: Self, least: bool) -> Self {
         let comparison = if least { Comparison::Less } else { Comparison::Greater };
         match compare(comparison, other, self) {
             Bool(true) => other,
@@ -153,7 +153,7 @@ impl Number {
 
 /// `a operator b`. `and` and `or` give one of their operands, as in Python.
 #[inline]
-pub(in crate::tuning) fn binary(operator: Binary, a: Number, b: Number) -> Number {
+pub(crate) fn binary(operator: Binary, a: Number, b: Number) -> Number {
     match operator {
         Binary::And => match a.truth() {
             Ok(true) => return b,
@@ -265,7 +265,7 @@ fn floor_rest(a: f64, b: f64) -> f64 {
 
 /// `a comparison b`; `in` is resolved before.
 #[inline]
-pub(in crate::tuning) fn compare(comparison: Comparison, a: Number, b: Number) -> Number {
+pub(crate) fn compare(comparison: Comparison, a: Number, b: Number) -> Number {
     let order = match (a, b) {
         (Int(a), Int(b)) => a.cmp(&b),
         (Bad(fault), _) | (_, Bad(fault)) => return Bad(fault),

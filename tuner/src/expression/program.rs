@@ -6,17 +6,16 @@
 
 use std::collections::HashMap;
 
-use crate::tuning::Value;
-use crate::tuning::expression::number::{Fault, Number, binary, compare};
-use crate::tuning::expression::{Binary, Comparison, Expr, ExpressionError, Function, Unary};
-use crate::tuning::space::enumerate::Rule;
+use crate::Value;
+use crate::expression::number::{Fault, Number, binary, compare};
+use crate::expression::{Binary, Comparison, Expr, ExpressionError, Function, Unary};
 
 /// The place of a node in its graph.
-pub(in crate::tuning) type NodeId = u32;
+pub(crate) type NodeId = u32;
 
 /// What a node computes from earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::tuning) enum Node {
+pub(crate) enum Node {
     Constant(Number),
     /// The value of a parameter, by its place in the space.
     Parameter(u32),
@@ -34,7 +33,7 @@ pub(in crate::tuning) enum Node {
 }
 
 impl Node {
-    pub(in crate::tuning) fn operands(self) -> impl Iterator<Item = NodeId> {
+    pub(crate) fn operands(self) -> impl Iterator<Item = NodeId> {
         let operands = match self {
             Self::Constant(_) | Self::Parameter(_) => [None; 3],
             Self::Minus(a) | Self::Plus(a) | Self::Not(a) | Self::Abs(a) | Self::Int(a) => [Some(a), None, None],
@@ -48,7 +47,7 @@ impl Node {
 
     /// Its value, where `value` gives those of its operands. A parameter's is not known here.
     #[inline]
-    pub(in crate::tuning) fn compute(self, value: impl Fn(NodeId) -> Number) -> Number {
+    pub(crate) fn compute(self, value: impl Fn(NodeId) -> Number) -> Number {
         match self {
             Self::Constant(number) => number,
             Self::Parameter(_) => Number::Bad(Fault::Type),
@@ -72,8 +71,8 @@ impl Node {
 
 /// The nodes of expressions over the same parameters.
 #[derive(Clone, Debug)]
-pub(in crate::tuning) struct Graph {
-    pub(in crate::tuning) nodes: Vec<Node>,
+pub(crate) struct Graph {
+    pub(crate) nodes: Vec<Node>,
     known: HashMap<Node, NodeId>,
     texts: Vec<String>,
     /// What a name stands for.
@@ -82,7 +81,7 @@ pub(in crate::tuning) struct Graph {
 
 impl Graph {
     /// A graph whose nodes `0..parameters` are the parameters.
-    pub(in crate::tuning) fn new(parameters: &[String]) -> Self {
+    pub(crate) fn new(parameters: &[String]) -> Self {
         let mut graph =
             Self { nodes: Vec::new(), known: HashMap::new(), texts: vec![String::new()], names: HashMap::new() };
         for (place, name) in parameters.iter().enumerate() {
@@ -93,19 +92,19 @@ impl Graph {
     }
 
     /// Lets `name` stand for `node` from here on.
-    pub(in crate::tuning) fn define(&mut self, name: &str, node: NodeId) {
+    pub(crate) fn define(&mut self, name: &str, node: NodeId) {
         self.names.insert(name.to_owned(), node);
     }
 
     /// Lets `name` stand for `value`.
-    pub(in crate::tuning) fn constant(&mut self, name: &str, value: &Value) {
+    pub(crate) fn constant(&mut self, name: &str, value: &Value) {
         let number = self.number(value);
         let node = self.add(Node::Constant(number));
         self.define(name, node);
     }
 
     /// `value` as the graph computes with it.
-    pub(in crate::tuning) fn number(&mut self, value: &Value) -> Number {
+    pub(crate) fn number(&mut self, value: &Value) -> Number {
         match value {
             Value::Bool(value) => Number::Bool(*value),
             Value::Int(value) => Number::Int(*value),
@@ -157,7 +156,7 @@ impl Graph {
     ///
     /// # Errors
     /// A name that is not defined; a list where one value is wanted.
-    pub(in crate::tuning) fn compile(&mut self, expr: &Expr) -> Result<NodeId, ExpressionError> {
+    pub(crate) fn compile(&mut self, expr: &Expr) -> Result<NodeId, ExpressionError> {
         let node = match expr {
             Expr::Literal(value) => Node::Constant(self.number(value)),
             Expr::Name(name) => {
@@ -253,26 +252,21 @@ impl Graph {
         }
     }
 
-    /// The parameters that a rule asks for, by their places, in ascending order.
-    pub(in crate::tuning) fn parameters_of(&self, rule: &Rule) -> Vec<usize> {
-        let mut places: Vec<usize> = match rule {
-            Rule::Closure(places, _) => places.clone(),
-            Rule::Node(root) => {
-                let mut needed = vec![false; self.nodes.len()];
-                needed[*root as usize] = true;
-                // Operands stand before their nodes.
-                for at in (0..needed.len()).rev() {
-                    if needed[at] {
-                        self.nodes[at].operands().for_each(|operand| needed[operand as usize] = true);
-                    }
-                }
-                let place = |(node, &needed): (&Node, &bool)| match node {
-                    Node::Parameter(place) if needed => Some(*place as usize),
-                    _ => None,
-                };
-                self.nodes.iter().zip(&needed).filter_map(place).collect()
+    /// The parameters that a node depends on, by their places, in ascending order.
+    pub(crate) fn parameters_of(&self, root: NodeId) -> Vec<usize> {
+        let mut needed = vec![false; self.nodes.len()];
+        needed[root as usize] = true;
+        // Operands stand before their nodes.
+        for at in (0..needed.len()).rev() {
+            if needed[at] {
+                self.nodes[at].operands().for_each(|operand| needed[operand as usize] = true);
             }
+        }
+        let place = |(node, &needed): (&Node, &bool)| match node {
+            Node::Parameter(place) if needed => Some(*place as usize),
+            _ => None,
         };
+        let mut places: Vec<usize> = self.nodes.iter().zip(&needed).filter_map(place).collect();
         places.sort_unstable();
         places.dedup();
         places
@@ -287,7 +281,7 @@ pub struct Program {
 }
 
 impl Program {
-    pub(in crate::tuning) fn new(graph: Graph, root: NodeId) -> Self {
+    pub(crate) fn new(graph: Graph, root: NodeId) -> Self {
         Self { graph, root }
     }
 

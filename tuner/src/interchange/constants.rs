@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use crate::tuning::store::{DeviceIdentity, TunableIdentity, Workload};
-use crate::tuning::{Config, Value};
+use crate::store::{DeviceIdentity, TunableIdentity, Workload};
+use crate::{Config, Value};
 
 /// One chosen configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,11 +23,9 @@ pub struct Constants {
     pub origin: String,
 }
 
-/// A Rust module for each configuration.
-pub fn rust(constants: &[Constants]) -> String {
-    let mut text = String::from(
-        "// Launch parameters chosen by ut-decode's tuner. Generated: tune and export again instead of editing.\n",
-    );
+/// A Rust module for each configuration. `program` is what wrote it.
+pub fn rust(program: &str, constants: &[Constants]) -> String {
+    let mut text = format!("// {}\n", headline(program));
     for (module, entry) in named(constants, str::to_ascii_lowercase) {
         let about = entry.about();
         // Writing to a string does not fail.
@@ -47,12 +45,10 @@ pub fn rust(constants: &[Constants]) -> String {
     text
 }
 
-/// A C header with a macro for each parameter of each configuration.
-pub fn c_header(constants: &[Constants]) -> String {
-    let mut text = String::from(
-        "/* Launch parameters chosen by ut-decode's tuner. Generated: tune and export again instead of editing. */\n\
-         #ifndef UT_DECODE_TUNED_H\n#define UT_DECODE_TUNED_H\n",
-    );
+/// A C header with a macro for each parameter of each configuration. `program` is what wrote it, and names the guard.
+pub fn c_header(program: &str, constants: &[Constants]) -> String {
+    let guard = program.replace(|c: char| !c.is_ascii_alphanumeric(), "_").to_ascii_uppercase();
+    let mut text = format!("/* {} */\n#ifndef {guard}_TUNED_H\n#define {guard}_TUNED_H\n", headline(program));
     for (prefix, entry) in named(constants, str::to_ascii_uppercase) {
         let _ = writeln!(text, "\n/* {} */", entry.about());
         for (name, value) in entry.named_values() {
@@ -69,6 +65,11 @@ pub fn c_header(constants: &[Constants]) -> String {
     }
     text.push_str("\n#endif\n");
     text
+}
+
+fn headline(program: &str) -> String {
+    let program = plain(program);
+    format!("Launch parameters chosen by {program}'s tuner. Generated: tune and export again instead of editing.")
 }
 
 impl Constants {

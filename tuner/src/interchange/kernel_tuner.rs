@@ -18,9 +18,9 @@ use std::io::{self, Write};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Ordered, assemble, failed, key_of, mean_only, samples, time_of, value_of};
-use crate::tuning::replay::{Measured, Record, Recording, Summary};
-use crate::tuning::space::Parameter;
-use crate::tuning::{Failure, FailureKind, Value};
+use crate::replay::{Measured, Record, Recording, Summary};
+use crate::space::Parameter;
+use crate::{Failure, FailureKind, Value};
 
 /// Old versions wrote this as the time of what has none.
 const NO_TIME: f64 = 1e20;

@@ -7,13 +7,16 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use super::{InterchangeError, assemble, failed, key_of, samples};
-use crate::tuning::replay::{Measured, Record, Recording};
-use crate::tuning::store::contents::{PinRecord, RunRecord, SpaceRecord};
-use crate::tuning::store::{DeviceIdentity, Observation, Plan, Store, StoreError, TunableIdentity, Workload};
-use crate::tuning::{FailureKind, Outcome};
+use crate::replay::{Measured, Record, Recording};
+use crate::store::contents::{PinRecord, RunRecord, SpaceRecord};
+use crate::store::{DeviceIdentity, Observation, Plan, Store, StoreError, TunableIdentity, Workload};
+use crate::{FailureKind, Outcome};
 
 /// What `format` says.
-pub const FORMAT: &str = "ut-decode tuning store";
+pub const FORMAT: &str = "tuning store";
+
+/// What it said before the tuner was a package of its own.
+const FORMER_FORMAT: &str = "ut-decode tuning store";
 
 /// The version of the form.
 pub const VERSION: u32 = 1;
@@ -75,7 +78,7 @@ pub fn parse(text: &str) -> Result<Export, String> {
         version: u32,
     }
     let head: Head = serde_json::from_str(text).map_err(|error| format!("store export: {error}"))?;
-    if head.format != FORMAT {
+    if ![FORMAT, FORMER_FORMAT].contains(&head.format.as_str()) {
         return Err(format!("the format {:?} is not {FORMAT:?}", head.format));
     }
     if head.version != VERSION {

@@ -10,9 +10,9 @@ use std::io::{self, Write};
 use serde_json::{Value as Json, json};
 
 use super::{Ordered, assemble, failed, key_of, mean_only, samples, time_of, value_of};
-use crate::tuning::replay::{Measured, Record, Recording};
-use crate::tuning::space::Parameter;
-use crate::tuning::{Failure, FailureKind, Value};
+use crate::replay::{Measured, Record, Recording};
+use crate::space::Parameter;
+use crate::{Failure, FailureKind, Value};
 
 #[derive(serde::Deserialize)]
 struct File {

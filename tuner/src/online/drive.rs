@@ -1,7 +1,7 @@
 //! Real work with an on-line tuner, where the work is a [`Device`].
 
 use super::{Counters, Elapsed, OnlineError, Tuner};
-use crate::tuning::{Config, Device, Outcome};
+use crate::{Config, Device, Outcome};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 

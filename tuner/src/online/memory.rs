@@ -1,7 +1,7 @@
 //! Where an on-line tuner starts from and reports to: the store, or anything like it.
 
 use super::{OnlineError, Report, Tuner};
-use crate::tuning::Config;
+use crate::Config;
 
 /// What a memory holds for this kernel, device and workload.
 #[derive(Clone, Debug, PartialEq)]

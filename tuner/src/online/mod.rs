@@ -3,7 +3,7 @@
 //! A [`Tuner`] for each kernel, a [`Worker`] for each thread that launches it:
 //!
 //! ```
-//! # use ut_decoding::tuning::{Config, Value, online::{Elapsed, Options, Tuner, grid}};
+//! # use tuner::{Config, Value, online::{Elapsed, Options, Tuner, grid}};
 //! let configs = grid(&[("block", vec![Value::Int(64), Value::Int(128), Value::Int(256)])], |_| true)?;
 //! let tuner = Tuner::new(configs, 0, Options::default())?;
 //! let mut worker = tuner.worker::<Elapsed>();
@@ -14,7 +14,7 @@
 //!     worker.end(Elapsed(time));
 //! }
 //! assert_eq!(tuner.best(), Config(vec![Value::Int(128)]));
-//! # Ok::<(), ut_decoding::tuning::online::OnlineError>(())
+//! # Ok::<(), tuner::online::OnlineError>(())
 //! ```
 //!
 //! The hot path takes no lock that another worker holds and waits for no event: a worker that comes at a bad moment

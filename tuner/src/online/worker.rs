@@ -2,7 +2,7 @@
 
 use super::scan::{Scan, Ticket};
 use super::{Shared, Tuner};
-use crate::tuning::{Config, Failure};
+use crate::{Config, Failure};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, TryLockError};

@@ -1,10 +1,10 @@
 //! The numbers behind the pictures.
 
 use super::Report;
-use crate::tuning::compare::Fate;
-use crate::tuning::statistics::{mean, median, quantile, variance};
-use crate::tuning::verdict::Judgement;
-use crate::tuning::{Config, Failure, Outcome, Value};
+use crate::compare::Fate;
+use crate::statistics::{mean, median, quantile, variance};
+use crate::verdict::Judgement;
+use crate::{Config, Failure, Outcome, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -3,8 +3,8 @@
 use super::numbers::{Summary, noise, time, values, word};
 use super::svg::{Picture, Scale, colour, escape, short};
 use super::{Config, Outcome, Report, Value};
-use crate::tuning::compare::{Decision, Fate, Ruling};
-use crate::tuning::verdict::Judgement;
+use crate::compare::{Decision, Fate, Ruling};
+use crate::verdict::Judgement;
 use std::fmt::Write as _;
 
 /// Heat maps on a page, those of the most important parameters first.

@@ -1,18 +1,13 @@
 //! How a session ends: the best of the search are raced, the best of the race and the default held against each other.
 
+use super::bench::Bench;
 use super::racing::{RaceRules, race as run_race};
-use super::session::{Bench, Phase, Progress, Session, TuneError, of_samples};
-use crate::tuning::compare::{self, Decision, Ruling};
-use crate::tuning::space::ConfigIndex;
-use crate::tuning::store::{Contender, RaceDetails};
-use crate::tuning::watch::NoWatch;
-use crate::tuning::{Config, Device, Failure, FailureKind, Outcome};
-
-/// Launches of a race, at the most: those of a few candidates on a noisy device.
-const RACE: usize = 120;
-
-/// Launches of a racer, in the mean: as many as [`RaceRules`] gives.
-const OF_A_RACER: usize = 5;
+use super::session::{Phase, Progress, Session, TuneError};
+use crate::compare::{self, Decision, Ruling};
+use crate::space::ConfigIndex;
+use crate::store::{Contender, RaceDetails};
+use crate::watch::NoWatch;
+use crate::{Config, Device, Failure, FailureKind, Outcome};
 
 /// The configurations that worked, the fastest first; the default is not among them.
 fn ranked(bench: &Bench<'_, '_>, default: Option<ConfigIndex>) -> Vec<ConfigIndex> {
@@ -27,19 +22,6 @@ fn default_of(bench: &Bench<'_, '_>) -> Option<ConfigIndex> {
     default.filter(|&default| bench.seen.iter().any(|seen| seen.index == default))
 }
 
-/// Configurations that would be raced if the search ended now; 0 where there is nothing to race for.
-fn racers(bench: &Bench<'_, '_>) -> usize {
-    let session = bench.session;
-    let allowed = (bench.spent.launches / 3).min(RACE) / OF_A_RACER;
-    let racers = bench.seen.len().min(session.racers).min(allowed);
-    if session.finalists == 0 || racers <= session.finalists { 0 } else { racers }
-}
-
-/// Launches that the race may take if the search ends now.
-pub(super) fn race_launches(bench: &Bench<'_, '_>) -> usize {
-    if racers(bench) == 0 { 0 } else { (bench.spent.launches / 3).min(RACE) }
-}
-
 /// Races the best of the search, if there is something to race for. What the final rounds are to be held between: the
 /// default first if it worked, else the fastest; then the fastest others.
 pub(super) fn race(
@@ -48,7 +30,7 @@ pub(super) fn race(
 ) -> Result<(Option<RaceDetails>, Vec<Config>), TuneError> {
     let default = default_of(bench);
     let mut order = ranked(bench, default);
-    let (racers, launches_of_few) = (racers(bench).min(order.len()), race_launches(bench));
+    let (racers, launches_of_few) = (bench.racers().min(order.len()), bench.race_launches());
     let space = bench.session.task.space;
     let most = bench.session.finalists.max(usize::from(default.is_none()));
     let mut details = None;
@@ -104,7 +86,7 @@ pub(super) fn end(
         return end(bench, candidates, decisions, tell);
     }
     let contender = |config: &Config| match times.iter().find(|(other, _)| other == config) {
-        Some((_, times)) if !times.is_empty() => of_samples(config, times),
+        Some((_, times)) if !times.is_empty() => Contender::of_samples(config, times),
         _ => bench.searched(config),
     };
     let chosen = decision.as_ref().map_or(stays, |decision| &decision.chosen);

@@ -12,7 +12,7 @@
 //! be estimated from so few launches and would be mistaken for a property of the candidate; and the first launch where it
 //! was the slowest, which pays for caches and clocks.
 
-use crate::tuning::{Failure, FailureKind, Outcome};
+use crate::{Failure, FailureKind, Outcome};
 
 /// How a race is run.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,11 +2,11 @@
 
 use rayon::prelude::*;
 
-use crate::tuning::Outcome;
-use crate::tuning::racing::{RaceRules, race};
-use crate::tuning::replay::{Measured, Noise, Record, Recording, Replay};
-use crate::tuning::score::Estimate;
-use crate::tuning::strategy::draw::Draw;
+use crate::Outcome;
+use crate::racing::{RaceRules, race};
+use crate::replay::{Measured, Noise, Record, Recording, Replay};
+use crate::score::Estimate;
+use crate::strategy::draw::Draw;
 
 /// How racing did on one space.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -72,8 +72,8 @@ pub fn score_racing(
         let smallest = |of: fn(&[f64]) -> f64| {
             (0..candidates).filter(|&at| !times[at].is_empty()).min_by(|&a, &b| of(&times[a]).total_cmp(&of(&times[b])))
         };
-        let mean = smallest(crate::tuning::statistics::mean);
-        let median = smallest(crate::tuning::statistics::median);
+        let mean = smallest(crate::statistics::mean);
+        let median = smallest(crate::statistics::median);
         [(regret(raced.best), raced.launches), (regret(mean), plain * candidates), (regret(median), plain * candidates)]
     };
     let all: Vec<[(f64, usize); 3]> = (0..races).into_par_iter().map(one).collect();

@@ -7,10 +7,10 @@
 
 use rayon::prelude::*;
 
-use crate::tuning::Outcome;
-use crate::tuning::replay::{Noise, Recording, Replay};
-use crate::tuning::statistics::student_critical;
-use crate::tuning::strategy::StrategyKind;
+use crate::Outcome;
+use crate::replay::{Noise, Recording, Replay};
+use crate::statistics::student_critical;
+use crate::strategy::StrategyKind;
 
 /// The first evaluation that counts for the score.
 const FIRST: usize = 20;
@@ -129,7 +129,7 @@ fn expected_best(sorted: &[f64], most: usize) -> Vec<f64> {
 
 /// Runs `strategy` over a recorded space, once for each of the seeds `0..seeds`. `None` if nothing in it is valid.
 pub fn score(name: &str, recording: &Recording, strategy: StrategyKind, seeds: u64, budget: usize) -> Option<ScoreRow> {
-    let mut times: Vec<f64> = recording.records.iter().filter_map(crate::tuning::replay::Record::mean_ms).collect();
+    let mut times: Vec<f64> = recording.records.iter().filter_map(crate::replay::Record::mean_ms).collect();
     times.sort_by(f64::total_cmp);
     let (&optimum, &slowest) = (times.first()?, times.last()?);
     times.resize(recording.records.len(), slowest);

@@ -1,31 +1,13 @@
-//! One tuning from beginning to end: search, final rounds, decision; everything kept in the store as it happens.
-//!
-//! The default configuration is measured first, then seeds (configurations that were good elsewhere), then what the
-//! strategy proposes, until the budget ends. A search ranks by few samples and has looked at many, so its winner is lucky:
-//! the best of the search are raced on fresh samples ([`racing`](super::racing)), the fastest of the race and the default
-//! are measured once more, and only these last samples decide ([`compare::decide`]). The default is replaced only by what
-//! is shown to be faster, twice.
-//!
-//! The race may take a third as many launches as the search, and the budget is for both: a search whose launches or time
-//! are limited ends early enough for the race. The final rounds are not part of the budget.
-//!
-//! Nothing here looks at a clock, at the state of the machine or at chance beyond the seed: what happens is a function of
-//! the samples, so a killed session that is begun again repeats itself from the store's record and goes on.
+//! A tuning session: what is asked for, how it is getting on, what it found.
 
 use std::fmt::Write as _;
 
-use super::ending;
-use crate::tuning::budget::{Budget, Spent};
-use crate::tuning::compare;
-use crate::tuning::space::ConfigIndex;
-use crate::tuning::statistics;
-use crate::tuning::store::{Contender, Details, Evidence, Plan, Recorder, Store, StoreError, Task};
-use crate::tuning::strategy::{StrategyKind, search_time};
-use crate::tuning::verdict::Rules;
-use crate::tuning::{Config, Device, Failure, FailureKind, Outcome};
-
-/// A strategy is asked what is still to be gained every so many evaluations.
-const ASK_EVERY: usize = 8;
+use crate::budget::{Budget, Spent};
+use crate::compare;
+use crate::store::{Evidence, Plan, StoreError, Task};
+use crate::strategy::StrategyKind;
+use crate::verdict::Rules;
+use crate::{Config, Failure};
 
 /// How to tune.
 #[derive(Clone, Debug)]
@@ -77,7 +59,7 @@ impl<'a> Session<'a> {
     }
 
     /// The plan: all of what determines the proposals.
-    fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> Plan {
         let looks: Vec<String> = self.rounds.rules.looks.iter().map(ToString::to_string).collect();
         let mut strategy = format!("{}, {} launches, {} finalists", self.strategy, self.launches, self.finalists);
         if self.finalists > 0 {
@@ -162,201 +144,4 @@ pub enum TuneError {
         /// The run.
         run: i64,
     },
-}
-
-/// A configuration that worked, and what the search measured of it.
-pub(super) struct Seen {
-    pub index: ConfigIndex,
-    pub time_ms: f64,
-    samples: usize,
-}
-
-/// What a session does while it runs.
-pub(super) struct Bench<'s, 'a> {
-    pub session: &'s Session<'a>,
-    pub recorder: Recorder<'s>,
-    pub spent: Spent,
-    pub seen: Vec<Seen>,
-    measured: std::collections::HashSet<ConfigIndex>,
-    failed: usize,
-    last_failure: Option<Failure>,
-}
-
-impl Bench<'_, '_> {
-    pub fn measure(&mut self, config: &Config, launches: usize) -> Result<Outcome, TuneError> {
-        let outcome = self.recorder.measure(config, launches);
-        if let Some(error) = self.recorder.take_error() {
-            return Err(error.into());
-        }
-        self.spent.ms = self.recorder.spent_ms();
-        if let Outcome::Times(times) = &outcome {
-            self.spent.launches += times.len();
-        }
-        Ok(outcome)
-    }
-
-    /// Measures a configuration for the search.
-    fn evaluate(&mut self, index: ConfigIndex) -> Result<Outcome, TuneError> {
-        let outcome = self.measure(&self.session.task.space.config(index), self.session.launches)?;
-        self.measured.insert(index);
-        self.spent.evaluations += 1;
-        self.spent.without_gain += 1;
-        match (&outcome, search_time(&outcome)) {
-            (Outcome::Times(times), Some(time_ms)) => {
-                if self.seen.iter().all(|seen| time_ms < seen.time_ms) {
-                    self.spent.without_gain = 0;
-                }
-                self.seen.push(Seen { index, time_ms, samples: times.len() });
-            }
-            (Outcome::Failed(failure), _) => {
-                self.failed += 1;
-                self.last_failure = Some(failure.clone());
-            }
-            (Outcome::Times(_), None) => {
-                self.failed += 1;
-                let message = "it ran and gave no time".to_owned();
-                self.last_failure = Some(Failure { kind: FailureKind::Launch, message });
-            }
-        }
-        Ok(outcome)
-    }
-
-    /// What the search alone knows of a configuration.
-    pub fn searched(&self, config: &Config) -> Contender {
-        let index = self.session.task.space.index_of(config);
-        let seen = self.seen.iter().find(|seen| Some(seen.index) == index);
-        let (time_ms, samples) = seen.map_or((f64::MAX, 0), |seen| (seen.time_ms, seen.samples));
-        Contender { config: config.clone(), time_ms, interval_ms: None, samples }
-    }
-
-    /// What will be spent once the race is over, if the search ends now.
-    fn with_race(&self) -> Spent {
-        let race = ending::race_launches(self);
-        let ms = self.spent.ms * (1.0 + race as f64 / self.spent.launches.max(1) as f64);
-        Spent { launches: self.spent.launches + race, ms, ..self.spent }
-    }
-
-    fn best(&self) -> Option<&Seen> {
-        self.seen.iter().min_by(|a, b| a.time_ms.total_cmp(&b.time_ms))
-    }
-
-    pub fn tell(&self, phase: Phase, tell: &mut dyn FnMut(&Progress<'_>) -> bool) -> Result<(), TuneError> {
-        let best = self.best().map(|seen| (self.session.task.space.config(seen.index), seen.time_ms));
-        let progress = Progress {
-            spent: self.spent,
-            best: best.as_ref().map(|(config, time)| (config, *time)),
-            left_ms: self.session.budget.left_ms(&self.with_race()).filter(|_| phase == Phase::Searching),
-            phase,
-            replayed: !self.recorder.is_live(),
-            run: self.recorder.run(),
-        };
-        if tell(&progress) { Ok(()) } else { Err(TuneError::Interrupted { run: self.recorder.run() }) }
-    }
-}
-
-/// Tunes. `tell` is told after every measurement, and ends the session by answering `false`.
-///
-/// # Errors
-/// [`TuneError`]; whatever it is, the measurements that were completed are in the store.
-pub fn tune(
-    session: &Session<'_>,
-    device: &mut dyn Device,
-    store: &mut Store,
-    tell: &mut dyn FnMut(&Progress<'_>) -> bool,
-) -> Result<Tuning, TuneError> {
-    let space = session.task.space;
-    if space.is_empty() {
-        return Err(TuneError::EmptySpace);
-    }
-    let recorder = Recorder::start(device, store, &session.task, &session.plan(), session.fresh)?;
-    let resumed = recorder.resumed();
-    let mut bench = Bench {
-        session,
-        recorder,
-        spent: Spent::default(),
-        seen: Vec::new(),
-        measured: std::collections::HashSet::new(),
-        failed: 0,
-        last_failure: None,
-    };
-    let (stopped, expected_gain) = search(&mut bench, tell)?;
-    let search_launches = bench.spent.launches;
-    let (race, finalists) = ending::race(&mut bench, tell)?;
-    let raced = bench.spent.launches;
-    if finalists.is_empty() {
-        let tried = bench.spent.evaluations;
-        let nothing = Failure { kind: FailureKind::Declined, message: "nothing was tried".to_owned() };
-        let last = bench.last_failure.take().unwrap_or(nothing);
-        bench.recorder.finish(None)?;
-        return Err(TuneError::AllFailed { tried, last });
-    }
-    let mut decisions = Vec::new();
-    let ending = ending::end(&mut bench, &finalists, &mut decisions, tell)?;
-    let evidence = Evidence {
-        chosen: ending.chosen,
-        default: ending.default,
-        runner_up: ending.runner_up,
-        tried: bench.spent.evaluations,
-        failed: bench.failed,
-        valid: space.len(),
-        launches: bench.spent.launches,
-        stopped,
-        expected_gain,
-        verdict: ending.verdict,
-        details: Some(Box::new(Details {
-            search_launches,
-            race,
-            final_launches: bench.spent.launches - raced,
-            decisions,
-        })),
-    };
-    let run = bench.recorder.finish(Some(&evidence))?;
-    Ok(Tuning { run, evidence, resumed })
-}
-
-/// The search: default, seeds, and what the strategy proposes. Returns why it ended, and what was still to be gained.
-fn search(
-    bench: &mut Bench<'_, '_>,
-    tell: &mut dyn FnMut(&Progress<'_>) -> bool,
-) -> Result<(String, Option<f64>), TuneError> {
-    let session = bench.session;
-    let space = session.task.space;
-    let mut strategy = session.strategy.start(space, session.seed);
-    let mut first: Vec<ConfigIndex> = Vec::new();
-    for index in session.default.iter().chain(&session.seeds).filter_map(|config| space.index_of(config)) {
-        if !first.contains(&index) {
-            first.push(index);
-        }
-    }
-    let mut first = first.into_iter();
-    loop {
-        if let Some(stopped) = session.budget.reached(&bench.with_race()) {
-            return Ok((format!("the budget was spent ({stopped})"), strategy.remaining_gain()));
-        }
-        let Some(index) = first.next().or_else(|| strategy.propose()) else {
-            return Ok(("everything was tried".to_owned(), Some(0.0)));
-        };
-        if bench.measured.contains(&index) {
-            return Ok(("the strategy has nothing new to propose".to_owned(), strategy.remaining_gain()));
-        }
-        let outcome = bench.evaluate(index)?;
-        strategy.observe(index, &outcome);
-        if session.budget.asks_for_gain() && bench.spent.evaluations.is_multiple_of(ASK_EVERY) {
-            bench.spent.remaining_gain = strategy.remaining_gain();
-        }
-        bench.tell(Phase::Searching, tell)?;
-    }
-}
-
-/// The median of samples, and an interval of their mean's width about it.
-pub(in crate::tuning) fn of_samples(config: &Config, times: &[f64]) -> Contender {
-    let time_ms = statistics::median(times);
-    let count = statistics::effective_count(times);
-    let interval_ms = (times.len() >= 5 && count > 2.0).then(|| {
-        // A mean's standard error from the robust spread, times what a median loses against a mean on normal noise.
-        let error = 1.2533 * statistics::robust_spread(times) / count.sqrt();
-        let half = statistics::student_critical(0.05, count - 1.0) * error;
-        (time_ms - half, time_ms + half)
-    });
-    Contender { config: config.clone(), time_ms, interval_ms, samples: times.len() }
 }

@@ -1,7 +1,7 @@
 //! Declaring a space: parameters, constants, derived values, constraints, and what the device allows.
 //!
 //! ```
-//! use ut_decoding::tuning::{DeviceLimits, Footprint, SpaceBuilder};
+//! use tuner::{DeviceLimits, Footprint, SpaceBuilder};
 //!
 //! let space = SpaceBuilder::new()
 //!     .constant("sms", 108)
@@ -17,17 +17,17 @@
 //!     )
 //!     .build()?;
 //! assert!(space.len() < 6 * 32 * 2);
-//! # Ok::<(), ut_decoding::tuning::SpaceError>(())
+//! # Ok::<(), tuner::SpaceError>(())
 //! ```
 
 use std::sync::Arc;
 
-use crate::tuning::Value;
-use crate::tuning::expression::list::LONGEST;
-use crate::tuning::expression::program::{Graph, Program};
-use crate::tuning::expression::{Expr, ExpressionError};
-use crate::tuning::space::enumerate::{Problem, Rule};
-use crate::tuning::space::{Parameter, Space, SpaceError, SpaceReport, unique};
+use crate::Value;
+use crate::expression::list::LONGEST;
+use crate::expression::program::{Graph, Program};
+use crate::expression::{Expr, ExpressionError};
+use crate::space::enumerate::{Problem, Rule};
+use crate::space::{Parameter, Space, SpaceError, SpaceReport, unique};
 
 /// More parameters are refused.
 const MOST_PARAMETERS: usize = 256;
@@ -47,7 +47,7 @@ pub struct SpaceBuilder {
 #[derive(Clone)]
 enum Constraint {
     Expression(String),
-    Closure(Vec<String>, crate::tuning::space::enumerate::Predicate),
+    Closure(Vec<String>, crate::space::enumerate::Predicate),
 }
 
 /// What a device allows one block to use.
@@ -138,7 +138,7 @@ impl SpaceBuilder {
         self
     }
 
-    /// A condition on parameters, constants and derived values, in [Python's words](crate::tuning::expression).
+    /// A condition on parameters, constants and derived values, in [Python's words](crate::expression).
     pub fn constraint(self, expression: &str) -> Self {
         self.named_constraint(expression, expression)
     }
@@ -200,7 +200,7 @@ impl SpaceBuilder {
         let (parameters, graph, _) = self.compile()?;
         for (number, constraint) in report.constraints.iter_mut().enumerate() {
             let (graph, rules) = self.rules(graph.clone(), &[number])?;
-            let used = rules.first().map(|(_, rule)| graph.parameters_of(rule)).unwrap_or_default();
+            let used = rules.first().map(|(_, rule)| rule.parameters(&graph)).unwrap_or_default();
             let own: u64 = used.iter().map(|&place| parameters[place].values().len() as u64).product();
             if own > MOST_ALONE || report.combinations == 0 {
                 continue;

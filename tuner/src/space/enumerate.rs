@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use crate::tuning::Value;
-use crate::tuning::expression::number::{Fault, Number};
-use crate::tuning::expression::program::{Graph, Node, NodeId};
-use crate::tuning::space::{ConstraintReport, Parameter, SpaceError, SpaceReport, strides};
+use crate::Value;
+use crate::expression::number::{Fault, Number};
+use crate::expression::program::{Graph, Node, NodeId};
+use crate::space::{ConstraintReport, Parameter, SpaceError, SpaceReport, strides};
 
 /// Values tried in all before the enumeration is given up.
 const MOST_STEPS: u64 = 2_000_000_000;
@@ -17,30 +17,45 @@ const MOST_STEPS: u64 = 2_000_000_000;
 const MOST_VALID: usize = 1 << 27;
 
 /// What a closure decides on: one value of each parameter that it asked for, in its order.
-pub(in crate::tuning) type Predicate = Arc<dyn Fn(&[&Value]) -> bool + Send + Sync>;
+pub(crate) type Predicate = Arc<dyn Fn(&[&Value]) -> bool + Send + Sync>;
 
 /// What decides whether a combination is valid.
 #[derive(Clone)]
-pub(in crate::tuning) enum Rule {
+pub(crate) enum Rule {
     /// An expression, by its node.
     Node(NodeId),
     /// A closure over these parameters, by their places.
     Closure(Vec<usize>, Predicate),
 }
 
+impl Rule {
+    /// The parameters that it asks for, by their places, in ascending order.
+    pub(crate) fn parameters(&self, graph: &Graph) -> Vec<usize> {
+        match self {
+            Self::Node(root) => graph.parameters_of(*root),
+            Self::Closure(places, _) => {
+                let mut places = places.clone();
+                places.sort_unstable();
+                places.dedup();
+                places
+            }
+        }
+    }
+}
+
 /// Constraints over parameters, ready to be enumerated.
-pub(in crate::tuning) struct Problem<'a> {
-    pub(in crate::tuning) parameters: &'a [Parameter],
-    pub(in crate::tuning) graph: Graph,
+pub(crate) struct Problem<'a> {
+    pub(crate) parameters: &'a [Parameter],
+    pub(crate) graph: Graph,
     /// Names and rules.
-    pub(in crate::tuning) constraints: Vec<(String, Rule)>,
+    pub(crate) constraints: Vec<(String, Rule)>,
 }
 
 /// The sorted keys of the valid combinations, with the strides, and the report.
-pub(in crate::tuning) struct Enumerated {
-    pub(in crate::tuning) keys: Vec<u64>,
-    pub(in crate::tuning) strides: Vec<u64>,
-    pub(in crate::tuning) report: SpaceReport,
+pub(crate) struct Enumerated {
+    pub(crate) keys: Vec<u64>,
+    pub(crate) strides: Vec<u64>,
+    pub(crate) report: SpaceReport,
 }
 
 /// What is done once a level's value is set.
@@ -79,7 +94,7 @@ impl Problem<'_> {
     ///
     /// # Errors
     /// More combinations than 2^64, or so many to visit that it is given up.
-    pub(in crate::tuning) fn enumerate(mut self) -> Result<Enumerated, SpaceError> {
+    pub(crate) fn enumerate(mut self) -> Result<Enumerated, SpaceError> {
         let (strides, combinations) = strides(self.parameters.iter().map(|parameter| parameter.values().len()))?;
         let uses = self.uses();
         let order = self.order(&uses);

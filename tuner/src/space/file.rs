@@ -31,9 +31,9 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use crate::tuning::Value;
-use crate::tuning::space::SpaceError;
-use crate::tuning::space::builder::{DeviceLimits, Footprint, SpaceBuilder};
+use crate::Value;
+use crate::space::SpaceError;
+use crate::space::builder::{DeviceLimits, Footprint, SpaceBuilder};
 
 /// Larger files are refused: a space is declared in some KB.
 const LARGEST: u64 = 1 << 24;
@@ -142,7 +142,7 @@ pub fn parse_toml(text: &str) -> Result<SpaceBuilder, String> {
 }
 
 /// The text of a file that declares a space.
-pub(in crate::tuning) fn read_limited(path: &Path) -> Result<String, String> {
+pub(crate) fn read_limited(path: &Path) -> Result<String, String> {
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
     file.take(LARGEST + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;

@@ -7,13 +7,13 @@
 //! Spaces come from three places: declared and enumerated (`SpaceBuilder`), read
 //! from a T1 or a TOML file, or recorded ([`Space::recorded`]), where the rows themselves say what is valid.
 
-pub(in crate::tuning) mod builder;
-pub(in crate::tuning) mod enumerate;
-pub(in crate::tuning) mod file;
-pub(in crate::tuning) mod t1;
+pub(crate) mod builder;
+pub(crate) mod enumerate;
+pub(crate) mod file;
+pub(crate) mod t1;
 
-use crate::tuning::expression::Program;
-use crate::tuning::{Config, Value};
+use crate::expression::Program;
+use crate::{Config, Value};
 
 /// The place of a configuration in the list of the valid ones of its space: `0..space.len()`.
 pub type ConfigIndex = usize;
@@ -54,7 +54,7 @@ pub enum SpaceError {
         /// Whose expression it is.
         what: String,
         /// What is wrong with it.
-        source: crate::tuning::expression::ExpressionError,
+        source: crate::expression::ExpressionError,
     },
     /// A closure that asks for a parameter that is not there.
     #[error("constraint {constraint:?} asks for {name:?}, which is no parameter")]
@@ -196,9 +196,7 @@ impl std::fmt::Display for SpaceReport {
 }
 
 /// The strides of the keys, and the number of combinations.
-pub(in crate::tuning) fn strides(
-    sizes: impl DoubleEndedIterator<Item = usize> + Clone,
-) -> Result<(Vec<u64>, u64), SpaceError> {
+pub(crate) fn strides(sizes: impl DoubleEndedIterator<Item = usize> + Clone) -> Result<(Vec<u64>, u64), SpaceError> {
     if sizes.clone().any(|size| size == 0) {
         return Ok((sizes.map(|_| 0).collect(), 0));
     }
@@ -216,7 +214,7 @@ pub(in crate::tuning) fn strides(
 
 impl Space {
     /// A space whose valid keys are known.
-    pub(in crate::tuning) fn from_keys(
+    pub(crate) fn from_keys(
         parameters: Vec<Parameter>,
         strides: Vec<u64>,
         mut keys: Vec<u64>,
@@ -357,7 +355,7 @@ impl Space {
 }
 
 /// That no name is there twice.
-pub(in crate::tuning) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), SpaceError> {
+pub(crate) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), SpaceError> {
     let mut seen = std::collections::HashSet::new();
     for name in names {
         if !seen.insert(name) {

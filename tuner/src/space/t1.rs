@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::tuning::Value;
-use crate::tuning::expression::list::values;
-use crate::tuning::space::SpaceError;
-use crate::tuning::space::builder::SpaceBuilder;
-use crate::tuning::space::file::read_limited;
+use crate::Value;
+use crate::expression::list::values;
+use crate::space::SpaceError;
+use crate::space::builder::SpaceBuilder;
+use crate::space::file::read_limited;
 
 #[derive(serde::Deserialize)]
 struct Document {

@@ -10,8 +10,8 @@ use super::rows::{
     word_of, workload_row,
 };
 use super::{DeviceIdentity, Evidence, Observation, Plan, Store, StoreError, TunableIdentity, Workload};
-use crate::tuning::space::Space;
-use crate::tuning::{Config, Outcome};
+use crate::space::Space;
+use crate::{Config, Outcome};
 
 /// A space as the store keeps it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -144,7 +144,7 @@ fn json<T: serde::de::DeserializeOwned>(row: &rusqlite::Row<'_>, at: usize) -> r
 }
 
 fn workload_of(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Workload> {
-    let keys: std::collections::BTreeMap<String, crate::tuning::Value> = json(row, at)?;
+    let keys: std::collections::BTreeMap<String, crate::Value> = json(row, at)?;
     let place: String = row.get(at + 1)?;
     let workload = keys.into_iter().try_fold(Workload::new(), |workload, (name, value)| workload.with(name, value));
     workload.map(|workload| workload.at(place)).map_err(|error| {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Not an SQLite file, or an SQLite file of another program.
-    #[error("{}: {what}; it is left alone, name another file with UT_DECODE_TUNE_DB or --db", file.display())]
+    #[error("{}: {what}; it is left alone: name another file", file.display())]
     Foreign {
         /// The file.
         file: PathBuf,
@@ -14,7 +14,7 @@ pub enum StoreError {
         what: String,
     },
     /// Written by a newer version of this program.
-    #[error("{}: its schema is version {found}, this program knows up to {known}; use a newer ut-decode", file.display())]
+    #[error("{}: its schema is version {found}, this program knows up to {known}; use a newer version of it", file.display())]
     Newer {
         /// The file.
         file: PathBuf,

@@ -5,10 +5,9 @@
 //! keeps its samples and decides nothing.
 
 use super::{Contender, Evidence, Observation, Plan, Store, StoreError, Task};
-use crate::tuning::compare::Comparison;
-use crate::tuning::session::of_samples;
-use crate::tuning::verdict::{Judgement, Rules, Side, Verdict, judge_apart};
-use crate::tuning::{Config, Failure, Outcome};
+use crate::compare::Comparison;
+use crate::verdict::{Judgement, Rules, Side, Verdict, judge_apart};
+use crate::{Config, Failure, Outcome};
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +107,7 @@ impl Finding {
         if samples.is_empty() {
             samples.extend(self.samples.iter().filter(|(other, _)| other == config).flat_map(|(_, samples)| samples));
         }
-        (!samples.is_empty()).then(|| of_samples(config, &samples))
+        (!samples.is_empty()).then(|| Contender::of_samples(config, &samples))
     }
 
     fn evidence(&self, decided: &Config, verdict: &str, valid: usize) -> Option<Evidence> {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::Location;
 
 use super::StoreError;
-use crate::tuning::Value;
+use crate::Value;
 
 /// A device, and the software that drives it.
 ///

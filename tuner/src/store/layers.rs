@@ -6,11 +6,27 @@ use etcetera::BaseStrategy;
 
 use super::{Found, Matching, Store, StoreError, Task};
 
-/// Environment variable: the user's store.
-pub const DB_VARIABLE: &str = "UT_DECODE_TUNE_DB";
+/// The program that a store belongs to. Its name is that of the folders, and of the environment variables that say where
+/// the store is: for `my-tool` they are `MY_TOOL_TUNE_DB` (a file) and `MY_TOOL_TUNE_MATCH` (`exact` or `nearest`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Application<'a>(pub &'a str);
 
-/// Environment variable: `exact` or `nearest`.
-pub const MATCH_VARIABLE: &str = "UT_DECODE_TUNE_MATCH";
+impl Application<'_> {
+    /// Environment variable: the user's store.
+    pub fn db_variable(self) -> String {
+        self.variable("TUNE_DB")
+    }
+
+    /// Environment variable: `exact` or `nearest`.
+    pub fn match_variable(self) -> String {
+        self.variable("TUNE_MATCH")
+    }
+
+    fn variable(self, end: &str) -> String {
+        let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        self.0.chars().map(upper).chain(['_']).chain(end.chars()).collect()
+    }
+}
 
 /// Where the stores are, and how they are searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,29 +40,34 @@ pub struct Locations {
 }
 
 impl Locations {
-    /// What the options on the command line say, else the environment, else the default: `ut-decode/tune.sqlite` in the
-    /// user's cache folder, matching `nearest`. The shipped store is `../share/ut-decode/tune.sqlite` as seen from the
+    /// What the options on the command line say, else the environment, else the default: `NAME/tune.sqlite` in the
+    /// user's cache folder, matching `nearest`. The shipped store is `../share/NAME/tune.sqlite` as seen from the
     /// program's folder, if it is there.
     ///
     /// # Errors
-    /// A word in `UT_DECODE_TUNE_MATCH` that is none; a user without a home folder and no other file named.
-    pub fn choose(user: Option<PathBuf>, matching: Option<Matching>) -> Result<Self, StoreError> {
+    /// An unknown word in the variable for matching; a user without a home folder and no other file named.
+    pub fn choose(
+        application: Application<'_>,
+        user: Option<PathBuf>,
+        matching: Option<Matching>,
+    ) -> Result<Self, StoreError> {
         let bad = |what: &str, why: String| StoreError::BadKey { what: what.to_owned(), why };
-        let named = user.or_else(|| std::env::var_os(DB_VARIABLE).filter(|text| !text.is_empty()).map(PathBuf::from));
+        let (db_variable, match_variable) = (application.db_variable(), application.match_variable());
+        let named = user.or_else(|| std::env::var_os(&db_variable).filter(|text| !text.is_empty()).map(PathBuf::from));
         let user = if let Some(user) = named {
             user
         } else {
             let folders = etcetera::choose_base_strategy()
-                .map_err(|error| bad("the default store", format!("{error}; set {DB_VARIABLE}")))?;
-            folders.cache_dir().join("ut-decode").join("tune.sqlite")
+                .map_err(|error| bad("the default store", format!("{error}; set {db_variable}")))?;
+            folders.cache_dir().join(application.0).join("tune.sqlite")
         };
-        let matching = match (matching, std::env::var(MATCH_VARIABLE)) {
+        let matching = match (matching, std::env::var(&match_variable)) {
             (Some(matching), _) => matching,
-            (None, Ok(word)) if !word.is_empty() => word.parse().map_err(|error| bad(MATCH_VARIABLE, error))?,
+            (None, Ok(word)) if !word.is_empty() => word.parse().map_err(|error| bad(&match_variable, error))?,
             (None, _) => Matching::default(),
         };
         let shipped = std::env::current_exe().ok().and_then(|program| {
-            let file = program.parent()?.parent()?.join("share/ut-decode/tune.sqlite");
+            let file = program.parent()?.parent()?.join("share").join(application.0).join("tune.sqlite");
             file.is_file().then_some(file)
         });
         Ok(Self { user, shipped, matching })
@@ -111,5 +132,16 @@ impl Layers {
             _ => Store::open(&self.locations.user)?,
         };
         Ok(self.user.insert(store))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variables_carry_the_name_of_the_program() {
+        assert_eq!(Application("my-tool").db_variable(), "MY_TOOL_TUNE_DB");
+        assert_eq!(Application("my-tool").match_variable(), "MY_TOOL_TUNE_MATCH");
     }
 }

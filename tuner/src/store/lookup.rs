@@ -23,8 +23,8 @@ use rusqlite::params;
 
 use super::rows::{ParameterRow, json_of};
 use super::{DeviceIdentity, Evidence, Store, StoreError, Task};
-use crate::tuning::space::Space;
-use crate::tuning::{Config, Value};
+use crate::space::Space;
+use crate::{Config, Value};
 
 /// How alike a stored result must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

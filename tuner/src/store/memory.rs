@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::finding::{Finding, Kept};
 use super::{Found, Layers, Locations, Origin, Plan, Store, Task};
-use crate::tuning::Config;
-use crate::tuning::compare::Comparison;
-use crate::tuning::online::{Memory, Recalled, Report};
+use crate::Config;
+use crate::compare::Comparison;
+use crate::online::{Memory, Recalled, Report};
 
 /// How long another process' lock is waited for: real work has been done and must not wait long to end.
 const PATIENCE: Duration = Duration::from_secs(2);

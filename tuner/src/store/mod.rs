@@ -34,7 +34,7 @@ use rusqlite::{Connection, TransactionBehavior};
 pub use error::StoreError;
 pub use finding::{Finding, Kept};
 pub use identity::{DeviceIdentity, TunableIdentity, Workload};
-pub use layers::{Layers, Locations};
+pub use layers::{Application, Layers, Locations};
 pub use lookup::{Found, Matching, Origin, Relaxed};
 pub use memory::StoreMemory;
 pub use recorder::Recorder;

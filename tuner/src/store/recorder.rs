@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use super::{Evidence, Observation, Plan, Run, Store, StoreError, Task};
-use crate::tuning::{Config, Device, Failure, FailureKind, Outcome};
+use crate::{Config, Device, Failure, FailureKind, Outcome};
 
 /// A device, and the run that its measurements go into.
 pub struct Recorder<'a> {

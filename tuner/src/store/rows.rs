@@ -3,8 +3,8 @@
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::{DeviceIdentity, TunableIdentity, Workload};
-use crate::tuning::space::Space;
-use crate::tuning::{Config, FailureKind, Value};
+use crate::space::Space;
+use crate::{Config, FailureKind, Value};
 
 /// The time that goes into rows: UTC with milliseconds.
 pub(super) const NOW: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";

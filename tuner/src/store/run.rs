@@ -15,9 +15,10 @@ use super::rows::{
     tunable_row, word_of, workload_row,
 };
 use super::{DeviceIdentity, Store, StoreError, TunableIdentity, Workload};
-use crate::tuning::compare::Decision;
-use crate::tuning::space::Space;
-use crate::tuning::{Config, Failure, Outcome};
+use crate::compare::Decision;
+use crate::space::Space;
+use crate::statistics;
+use crate::{Config, Failure, Outcome};
 
 /// What is tuned.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +68,21 @@ pub struct Contender {
     pub interval_ms: Option<(f64, f64)>,
     /// Samples behind it.
     pub samples: usize,
+}
+
+impl Contender {
+    /// The median of samples, and an interval of their mean's width about it.
+    pub(crate) fn of_samples(config: &Config, times: &[f64]) -> Self {
+        let time_ms = statistics::median(times);
+        let count = statistics::effective_count(times);
+        let interval_ms = (times.len() >= 5 && count > 2.0).then(|| {
+            // A mean's standard error from the robust spread, times what a median loses against a mean on normal noise.
+            let error = 1.2533 * statistics::robust_spread(times) / count.sqrt();
+            let half = statistics::student_critical(0.05, count - 1.0) * error;
+            (time_ms - half, time_ms + half)
+        });
+        Self { config: config.clone(), time_ms, interval_ms, samples: times.len() }
+    }
 }
 
 /// Why a configuration was chosen.
@@ -368,7 +384,7 @@ impl Store {
              WHERE failure = ?2 AND runs.device_id = this.device_id AND runs.tunable_id = this.tunable_id
              AND runs.workload_id = this.workload_id AND configurations.space_id = this.space_id
              ORDER BY run_id, sequence",
-            &[&run.id, &word_of(crate::tuning::FailureKind::TimeOut)],
+            &[&run.id, &word_of(crate::FailureKind::TimeOut)],
         )?;
         let hang = |observation: Observation| match observation.outcome {
             Outcome::Failed(failure) => Some((observation.config, failure)),
@@ -425,7 +441,7 @@ pub(super) fn check(observation: &Observation) -> Result<(), StoreError> {
         Err(StoreError::BadKey { what: format!("{what} of {:?}", observation.config), why: format!("{number}") })
     };
     for value in &observation.config.0 {
-        if let crate::tuning::Value::Float(number) = value
+        if let crate::Value::Float(number) = value
             && !number.is_finite()
         {
             return bad("a parameter", *number);

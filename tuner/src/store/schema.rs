@@ -141,8 +141,8 @@ mod tests {
     use super::super::{Contender, Evidence, Matching, Plan, Store, StoreError, Task, TunableIdentity, Workload};
     use super::super::{DeviceIdentity, rows};
     use super::*;
-    use crate::tuning::space::Space;
-    use crate::tuning::{Config, Outcome, Value};
+    use crate::space::Space;
+    use crate::{Config, Outcome, Value};
 
     /// What version 1 held of an unfinished run: written as that version wrote it.
     fn old_file(file: &std::path::Path, version: usize, space: &Space) {

@@ -6,8 +6,8 @@
 
 use super::lookup::{Found, Origin, in_space};
 use super::{Layers, Matching, Store, StoreError, Task};
-use crate::tuning::strategy::search_time;
-use crate::tuning::{Config, Outcome};
+use crate::strategy::search_time;
+use crate::{Config, Outcome};
 
 /// Configurations that are enough to begin with.
 const SEEDS: usize = 5;

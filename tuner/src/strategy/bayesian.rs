@@ -15,10 +15,10 @@
 
 use super::draw::Draw;
 use super::{Strategy, search_time};
-use crate::tuning::space::{ConfigIndex, Space};
-use crate::tuning::strategy::gp::{Candidates, Point, Prior, Process};
-use crate::tuning::strategy::gp_learn::Learner;
-use crate::tuning::{Outcome, Parameter, Value};
+use crate::space::{ConfigIndex, Space};
+use crate::strategy::gp::{Candidates, Point, Prior, Process};
+use crate::strategy::gp_learn::Learner;
+use crate::{Outcome, Parameter, Value};
 
 /// Configurations that the model covers at most.
 const POOL: usize = 20_000;

@@ -1,8 +1,8 @@
 //! All configurations, in the order of the space: for spaces that are small enough.
 
 use super::Strategy;
-use crate::tuning::Outcome;
-use crate::tuning::space::{ConfigIndex, Space};
+use crate::Outcome;
+use crate::space::{ConfigIndex, Space};
 
 /// Proposes every configuration once, in the order of the space.
 #[derive(Debug)]

@@ -10,21 +10,21 @@
 //! variance are not given: they take their maximum-likelihood values.
 
 /// A point as the kernel sees it: one number a column.
-pub(in crate::tuning) type Point = Vec<f32>;
+pub(crate) type Point = Vec<f32>;
 
 /// The candidates, by columns.
 #[derive(Clone, Debug, Default)]
-pub(in crate::tuning) struct Candidates {
+pub(crate) struct Candidates {
     /// Whether two different values of a column are 1 apart, whatever they are.
-    pub(in crate::tuning) categories: Vec<bool>,
+    pub(crate) categories: Vec<bool>,
     /// One value a candidate, by column.
-    pub(in crate::tuning) columns: Vec<Vec<f32>>,
-    pub(in crate::tuning) count: usize,
+    pub(crate) columns: Vec<Vec<f32>>,
+    pub(crate) count: usize,
 }
 
 impl Candidates {
     /// The candidates `points`, whose columns are categories or not.
-    pub(in crate::tuning) fn new(categories: Vec<bool>, points: impl Iterator<Item = Point>) -> Self {
+    pub(crate) fn new(categories: Vec<bool>, points: impl Iterator<Item = Point>) -> Self {
         let mut columns = vec![Vec::new(); categories.len()];
         let mut count = 0;
         for point in points {
@@ -37,18 +37,18 @@ impl Candidates {
 
 /// The square distance of two values of a column.
 #[inline]
-pub(in crate::tuning) fn square(category: bool, a: f32, b: f32) -> f64 {
+pub(crate) fn square(category: bool, a: f32, b: f32) -> f64 {
     let apart = f64::from(a - b);
     if category { f64::from(u8::from(apart != 0.0)) } else { apart * apart }
 }
 
 /// What is learned about a process.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::tuning) struct Hyper {
+pub(crate) struct Hyper {
     /// ln(1 / length-scale²), a column.
-    pub(in crate::tuning) log_weights: Vec<f64>,
+    pub(crate) log_weights: Vec<f64>,
     /// ln of the noise's variance over the process's.
-    pub(in crate::tuning) log_noise: f64,
+    pub(crate) log_noise: f64,
 }
 
 /// √5 r of the kernel, from the weighted square distance.
@@ -59,14 +59,14 @@ fn stretch(square: f64) -> f64 {
 
 /// Matérn 5/2 of a weighted square distance.
 #[inline]
-pub(in crate::tuning) fn kernel(square: f64) -> f64 {
+pub(crate) fn kernel(square: f64) -> f64 {
     let s = stretch(square);
     (1.0 + s + s * s / 3.0) * (-s).exp()
 }
 
 /// Its derivative by the weighted square distance.
 #[inline]
-pub(in crate::tuning) fn kernel_slope(square: f64) -> f64 {
+pub(crate) fn kernel_slope(square: f64) -> f64 {
     let s = stretch(square);
     -5.0 / 6.0 * (1.0 + s) * (-s).exp()
 }
@@ -99,7 +99,7 @@ fn exp_minus(s: f32) -> f32 {
 
 /// Lower triangular factor of a covariance that grows by rows.
 #[derive(Clone, Debug, Default)]
-pub(in crate::tuning) struct Factor {
+pub(crate) struct Factor {
     /// Row i has i + 1 entries.
     rows: Vec<Vec<f64>>,
 }
@@ -107,7 +107,7 @@ pub(in crate::tuning) struct Factor {
 impl Factor {
     /// Appends the row of a new point: its covariances with the earlier ones, then its variance. A variance that rounding
     /// has used up is replaced by a small one.
-    pub(in crate::tuning) fn push(&mut self, mut row: Vec<f64>) {
+    pub(crate) fn push(&mut self, mut row: Vec<f64>) {
         let size = self.rows.len();
         for i in 0..size {
             let earlier = &self.rows[i];
@@ -120,7 +120,7 @@ impl Factor {
     }
 
     /// Solves L x = b in place.
-    pub(in crate::tuning) fn solve_lower(&self, b: &mut [f64]) {
+    pub(crate) fn solve_lower(&self, b: &mut [f64]) {
         for i in 0..b.len() {
             let dot: f64 = self.rows[i][..i].iter().zip(&b[..i]).map(|(a, b)| a * b).sum();
             b[i] = (b[i] - dot) / self.rows[i][i];
@@ -128,7 +128,7 @@ impl Factor {
     }
 
     /// Solves Lᵀ x = b in place.
-    pub(in crate::tuning) fn solve_upper(&self, b: &mut [f64]) {
+    pub(crate) fn solve_upper(&self, b: &mut [f64]) {
         for i in (0..b.len()).rev() {
             b[i] /= self.rows[i][i];
             let (head, tail) = b.split_at_mut(i);
@@ -141,7 +141,7 @@ impl Factor {
 
 /// The posterior of all candidates.
 #[derive(Clone, Debug)]
-pub(in crate::tuning) struct Process {
+pub(crate) struct Process {
     hyper: Hyper,
     categories: Vec<bool>,
     /// The points observed, in the order of the observations.
@@ -160,7 +160,7 @@ pub(in crate::tuning) struct Process {
 
 /// The prior that the observations make most likely.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::tuning) struct Prior {
+pub(crate) struct Prior {
     mean: f64,
     scale: f64,
     /// The precision of the mean.
@@ -169,7 +169,7 @@ pub(in crate::tuning) struct Prior {
 
 impl Process {
     /// Without observations.
-    pub(in crate::tuning) fn new(candidates: &Candidates, hyper: Hyper) -> Self {
+    pub(crate) fn new(candidates: &Candidates, hyper: Hyper) -> Self {
         Self {
             hyper,
             categories: candidates.categories.clone(),
@@ -185,12 +185,12 @@ impl Process {
     }
 
     /// Observations so far.
-    pub(in crate::tuning) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.observed.len()
     }
 
     /// The products that the next observation takes, a candidate.
-    pub(in crate::tuning) fn cost_of_next(&self) -> usize {
+    pub(crate) fn cost_of_next(&self) -> usize {
         self.len() + 4 * self.categories.len() + 16
     }
 
@@ -207,7 +207,7 @@ impl Process {
     }
 
     /// Adds the observation of `value` at `point`.
-    pub(in crate::tuning) fn push(&mut self, candidates: &Candidates, point: Point, value: f64) {
+    pub(crate) fn push(&mut self, candidates: &Candidates, point: Point, value: f64) {
         let before = self.whitened(&point);
         let noise = self.hyper.log_noise.exp();
         let rest = 1.0 + noise - before.iter().map(|entry| entry * entry).sum::<f64>();
@@ -275,7 +275,7 @@ impl Process {
     }
 
     /// The prior that the observations make most likely; there is at least one.
-    pub(in crate::tuning) fn prior(&self) -> Prior {
+    pub(crate) fn prior(&self) -> Prior {
         let precision: f64 = self.ones.iter().map(|one| one * one).sum();
         let mean = self.z.iter().zip(&self.ones).map(|(z, one)| z * one).sum::<f64>() / precision;
         let squares = self.z.iter().zip(&self.ones).map(|(z, one)| (z - mean * one).powi(2)).sum::<f64>();
@@ -284,13 +284,13 @@ impl Process {
 
     /// Posterior mean and standard deviation (without the noise) of a candidate.
     #[inline]
-    pub(in crate::tuning) fn posterior(&self, prior: &Prior, candidate: usize) -> (f64, f64) {
+    pub(crate) fn posterior(&self, prior: &Prior, candidate: usize) -> (f64, f64) {
         let (explained, with_ones) = (f64::from(self.explained[candidate]), f64::from(self.with_ones[candidate]));
         finish(prior, explained, with_ones, f64::from(self.with_z[candidate]))
     }
 
     /// The same of any point.
-    pub(in crate::tuning) fn posterior_at(&self, prior: &Prior, point: &[f32]) -> (f64, f64) {
+    pub(crate) fn posterior_at(&self, prior: &Prior, point: &[f32]) -> (f64, f64) {
         let v = self.whitened(point);
         let dot = |with: &[f64]| v.iter().zip(with).map(|(a, b)| a * b).sum::<f64>();
         finish(prior, dot(&v), dot(&self.ones), dot(&self.z))

@@ -5,7 +5,7 @@
 //! the slope keeps its sign and shrinks when it turns. It needs no line search, hardly minds that the function changes a
 //! little with each new observation, and can stop after any number of steps.
 
-use crate::tuning::strategy::gp::{Factor, Hyper, Point, kernel, kernel_slope, square};
+use crate::strategy::gp::{Factor, Hyper, Point, kernel, kernel_slope, square};
 
 /// ln(1 / length-scale²) lies in here: length-scales from 1/20 to 50 times the range of a column.
 const WEIGHTS: (f64, f64) = (-7.8, 6.0);
@@ -22,8 +22,8 @@ const NOISE_VARIANCE: f64 = 2.25;
 
 /// Improves hyper-parameters step by step.
 #[derive(Clone, Debug)]
-pub(in crate::tuning) struct Learner {
-    pub(in crate::tuning) hyper: Hyper,
+pub(crate) struct Learner {
+    pub(crate) hyper: Hyper,
     steps: Vec<f64>,
     slopes: Vec<f64>,
     prior_weight: f64,
@@ -32,7 +32,7 @@ pub(in crate::tuning) struct Learner {
 
 impl Learner {
     /// For points of these columns.
-    pub(in crate::tuning) fn new(categories: &[bool]) -> Self {
+    pub(crate) fn new(categories: &[bool]) -> Self {
         let columns = categories.len();
         // Length-scales grow with the root of the number of columns, so that the typical distance stays where the kernel
         // still sees a difference.
@@ -48,7 +48,7 @@ impl Learner {
     }
 
     /// Takes one step, for `values` at `points`. Does nothing with fewer than three.
-    pub(in crate::tuning) fn step(&mut self, points: &[&Point], values: &[f64]) {
+    pub(crate) fn step(&mut self, points: &[&Point], values: &[f64]) {
         if points.len() < 3 {
             return;
         }

@@ -4,8 +4,8 @@
 
 use super::draw::Draw;
 use super::{Strategy, search_time};
-use crate::tuning::Outcome;
-use crate::tuning::space::{ConfigIndex, Space};
+use crate::Outcome;
+use crate::space::{ConfigIndex, Space};
 
 /// Goes to faster neighbours, from random starts.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use super::Strategy;
 use super::draw::Draw;
-use crate::tuning::Outcome;
-use crate::tuning::space::{ConfigIndex, Space};
+use crate::Outcome;
+use crate::space::{ConfigIndex, Space};
 
 /// Proposes every configuration once, in a random order.
 #[derive(Debug)]

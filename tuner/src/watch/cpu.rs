@@ -158,7 +158,7 @@ fn ranges(text: &str) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tuning::watch::Trouble;
+    use crate::watch::Trouble;
     use std::cell::RefCell;
     use std::collections::HashMap;
     use std::rc::Rc;

@@ -5,7 +5,6 @@
 //! result can be looked into afterwards.
 
 pub mod cpu;
-pub mod gpu;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,32 +1,27 @@
 //! The decisions, on recorded noise and on synthetic devices.
 //!
 //! The rates that the recorded series give are printed (`-- --nocapture`): they are the tables of the documentation.
-//! UT_DECODE_TRIALS=N makes N times as many trials.
+//! TUNER_TRIALS=N makes N times as many trials.
 
 use flate2::read::GzDecoder;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Normal};
-use std::path::PathBuf;
-use ut_decoding::tuning::compare::{Decision, Fate, Order, Plan, Ruling, compare, decide, turns};
-use ut_decoding::tuning::verdict::{Block, Judgement, Method, Reason, Rules, Side, Verdict, judge, judge_apart};
-use ut_decoding::tuning::watch::{NoWatch, State, Watch};
-use ut_decoding::tuning::{Config, Device, Failure, FailureKind, Outcome, Value};
+use tuner::compare::{Decision, Fate, Order, Plan, Ruling, compare, decide, turns};
+use tuner::verdict::{Block, Judgement, Method, Reason, Rules, Side, Verdict, judge, judge_apart};
+use tuner::watch::{NoWatch, State, Watch};
+use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
+
+use crate::recordings::recorded;
 
 // The three recorded series: 1000 runs of 30 or 32 launches of one configuration.
 const LOCKED: &str = "gemm_A4000_1000reps_locked_clock.json.gz";
 const OBSERVED: &str = "conv_A4000_1000reps_observers_cupy11.2.json.gz";
 const FREE: &str = "conv_A4000_1000reps_variable_clock_cupy12.3.json.gz";
 
-/// The runs of a series in the order of their recording, or `None` where the data is not at hand.
-fn series(name: &str) -> Option<Vec<Vec<f64>>> {
-    let data = std::env::var_os("UT_DECODE_DATA")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
-    let path = data.join("tuning/noise").join(name);
-    let Ok(file) = std::fs::File::open(&path) else {
-        eprintln!("skipped: {} is not there", path.display());
-        return None;
-    };
+/// The runs of a series in the order of their recording.
+fn series(name: &str) -> Vec<Vec<f64>> {
+    let file = std::fs::File::open(recorded(&format!("noise/{name}"))).unwrap();
     let recording: serde_json::Value = serde_json::from_reader(GzDecoder::new(file)).unwrap();
     let mut runs: Vec<(i64, Vec<f64>)> = recording["cache"]
         .as_object()
@@ -39,7 +34,7 @@ fn series(name: &str) -> Option<Vec<Vec<f64>>> {
         .collect();
     runs.sort_by_key(|run| run.0);
     assert_eq!(runs.len(), 1000);
-    Some(runs.into_iter().map(|run| run.1).collect())
+    runs.into_iter().map(|run| run.1).collect()
 }
 
 /// One recorded run as a block: A and B take turns in it, B's times are stretched by `factor`.
@@ -76,7 +71,7 @@ fn in_looks(blocks: &[Block], rules: &Rules) -> Judgement {
 
 /// `count`, or as many times more as the environment asks for.
 fn trials(count: usize) -> usize {
-    let times = std::env::var("UT_DECODE_TRIALS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let times = std::env::var("TUNER_TRIALS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     count * times
 }
 
@@ -89,10 +84,11 @@ fn is_better(judgement: &Judgement) -> bool {
 }
 
 #[test]
+#[ignore = "needs the recorded noise"]
 fn identical_configurations_are_rarely_called_different_on_recorded_noise() {
     let all_trials = trials(400);
     for name in [LOCKED, OBSERVED, FREE] {
-        let Some(runs) = series(name) else { return };
+        let runs = series(name);
         let mut lot = ChaCha8Rng::seed_from_u64(11);
         // Without the zone of indifference, too: the interval itself must hold.
         for (zone, most) in [(0.002, 0.05), (0.0, 0.08)] {
@@ -118,10 +114,11 @@ fn identical_configurations_are_rarely_called_different_on_recorded_noise() {
 }
 
 #[test]
+#[ignore = "needs the recorded noise"]
 fn a_family_of_a_hundred_equal_candidates_stays_within_the_error_of_one() {
     let families = trials(60);
     for name in [LOCKED, OBSERVED, FREE] {
-        let Some(runs) = series(name) else { return };
+        let runs = series(name);
         for zone in [0.002, 0.0] {
             let rules = Rules { indifference: zone, looks: vec![10], ..Rules::default() }.of_family(100);
             let mut lot = ChaCha8Rng::seed_from_u64(12);
@@ -137,6 +134,7 @@ fn a_family_of_a_hundred_equal_candidates_stays_within_the_error_of_one() {
 }
 
 #[test]
+#[ignore = "needs the recorded noise"]
 fn small_true_differences_are_found_in_few_blocks() {
     let all_trials = trials(200);
     for (name, factor, looks, least) in [
@@ -146,7 +144,7 @@ fn small_true_differences_are_found_in_few_blocks() {
         (FREE, 1.01, vec![40], 0.8),
         (FREE, 1.01, vec![10, 20, 40], 0.8),
     ] {
-        let Some(runs) = series(name) else { return };
+        let runs = series(name);
         let rules = Rules { looks, ..Rules::default() };
         let side = if factor > 1.0 { Side::A } else { Side::B };
         let mut lot = ChaCha8Rng::seed_from_u64(13);
@@ -164,10 +162,11 @@ fn small_true_differences_are_found_in_few_blocks() {
 
 /// Whole runs of A against whole runs of B: what the rule does when the launches could not be interleaved more finely.
 #[test]
+#[ignore = "needs the recorded noise"]
 fn whole_runs_in_an_order_drawn_by_lot_keep_the_rates() {
     let all_trials = trials(300);
     for (name, factor, blocks, least) in [(LOCKED, 1.0025, 10, 0.9), (OBSERVED, 1.01, 10, 0.9), (FREE, 1.01, 40, 0.8)] {
-        let Some(runs) = series(name) else { return };
+        let runs = series(name);
         let rules = Rules::default().fixed(blocks);
         let mut lot = ChaCha8Rng::seed_from_u64(14);
         let mut pairs = |factor: f64| -> Judgement {
@@ -194,8 +193,9 @@ fn whole_runs_in_an_order_drawn_by_lot_keep_the_rates() {
 }
 
 #[test]
+#[ignore = "needs the recorded noise"]
 fn alices_rule_is_there_by_name_and_alarms_more_often_on_free_clocks() {
-    let Some(runs) = series(FREE) else { return };
+    let runs = series(FREE);
     let alice = Rules { method: Method::Alice, ..Rules::default() };
     let mut lot = ChaCha8Rng::seed_from_u64(15);
     let (mut theirs, mut ours) = (0, 0);
@@ -248,11 +248,12 @@ impl Device for Replay {
 }
 
 #[test]
+#[ignore = "needs the recorded noise"]
 fn slower_candidates_are_not_promoted_and_a_faster_one_is() {
     let all_trials = trials(40) as u64;
     let (mut wrong, mut all) = (0, 0);
     for (name, gain) in [(LOCKED, 0.005), (OBSERVED, 0.01), (FREE, 0.03)] {
-        let Some(runs) = series(name) else { return };
+        let runs = series(name);
         let mut lot = ChaCha8Rng::seed_from_u64(16);
         let mut promoted = 0;
         for seed in 0..all_trials {
@@ -277,9 +278,10 @@ fn slower_candidates_are_not_promoted_and_a_faster_one_is() {
 }
 
 #[test]
+#[ignore = "needs the recorded noise"]
 fn equal_candidates_leave_the_default_in_place() {
     for name in [LOCKED, OBSERVED, FREE] {
-        let Some(runs) = series(name) else { return };
+        let runs = series(name);
         let mut lot = ChaCha8Rng::seed_from_u64(17);
         let promoted = (0..20)
             .filter(|seed| {

@@ -1,23 +1,12 @@
 //! Recorded spaces in other programs' forms: what real files do, and what comes out again of what was written.
-#![cfg(feature = "tuning")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use ut_decoding::tuning::interchange::{kernel_tuner, read_recording, t4};
-use ut_decoding::tuning::replay::{Measured, Recording, Summary};
-use ut_decoding::tuning::{Config, FailureKind, Value};
+use tuner::interchange::{kernel_tuner, read_recording, t4};
+use tuner::replay::{Measured, Recording, Summary};
+use tuner::{Config, FailureKind, Value};
 
-/// The shared recordings, or nothing and a word about it.
-fn shared(name: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("UT_DECODE_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
-    let path = folder.join("tuning").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: {} is not there", path.display());
-    None
-}
+use crate::recordings::{find, recorded};
 
 fn counts(recording: &Recording) -> [usize; 3] {
     let kind = |kind| {
@@ -45,13 +34,14 @@ fn written(recording: &Recording, write: impl Fn(&Recording, &mut Vec<u8>) -> st
 }
 
 #[test]
+#[ignore = "needs the recorded spaces"]
 fn a_cache_gives_every_configuration_with_all_its_samples() {
     for (name, device, counted, per_config) in [
         ("convolution_milo_A100", "NVIDIA A100-PCIE-40GB", [4201, 6, 155], 32),
         ("convolution_RTX_3090", "NVIDIA GeForce RTX 3090", [5220, 1426, 122], 10),
         ("dedispersion_milo_A6000", "NVIDIA RTX A6000", [11130, 0, 0], 32),
     ] {
-        let Some(path) = shared(&format!("raw/{name}.json.gz")) else { return };
+        let path = recorded(&format!("raw/{name}.json.gz"));
         let recording = read_recording(&path).unwrap();
         assert_eq!(recording.device, device);
         assert_eq!(counts(&recording), counted);
@@ -64,9 +54,10 @@ fn a_cache_gives_every_configuration_with_all_its_samples() {
 }
 
 #[test]
+#[ignore = "needs the recorded spaces"]
 fn a_cache_and_its_compact_form_agree() {
-    let Some(raw) = shared("raw/convolution_milo_A100.json.gz") else { return };
-    let Some(compact) = shared("compact/convolution_milo_A100.csv.gz") else { return };
+    let raw = recorded("raw/convolution_milo_A100.json.gz");
+    let compact = recorded("compact/convolution_milo_A100.csv.gz");
     let (raw, compact) = (read_recording(&raw).unwrap(), read_recording(&compact).unwrap());
     assert_eq!((&raw.device, &raw.kernel, &raw.problem), (&compact.device, &compact.kernel, &compact.problem));
     for index in 0..compact.space.len() {
@@ -81,15 +72,17 @@ fn a_cache_and_its_compact_form_agree() {
 }
 
 #[test]
+#[ignore = "needs the recorded spaces"]
 fn a_t4_file_and_the_cache_it_was_made_of_agree() {
-    let Some(cache) = shared("raw/convolution_milo_A100.json.gz") else { return };
-    let Some(t4) = shared("raw/convolution_milo_A100_T4.json.gz") else { return };
+    let cache = recorded("raw/convolution_milo_A100.json.gz");
+    let t4 = recorded("raw/convolution_milo_A100_T4.json.gz");
     assert_same(&read_recording(&cache).unwrap(), &read_recording(&t4).unwrap());
 }
 
 #[test]
+#[ignore = "needs the recorded spaces"]
 fn a_cache_that_a_kill_left_unclosed_is_read_up_to_the_last_entry() {
-    let Some(path) = shared("raw/expdist_A4000_partial_2885_of_which_1380_failed.json.gz") else { return };
+    let path = recorded("raw/expdist_A4000_partial_2885_of_which_1380_failed.json.gz");
     let recording = read_recording(&path).unwrap();
     assert_eq!(counts(&recording), [1505, 1380, 0]);
     assert_eq!(recording.problem, "callable");
@@ -192,7 +185,7 @@ fn t4_times_are_taken_in_their_unit_and_repeated_configurations_are_joined() {
 fn a_written_cache_and_a_written_t4_file_read_back_the_same() {
     let mut recordings = vec![parsed(CACHE).unwrap()];
     for name in ["raw/convolution_milo_A100.json.gz", "compact/pnpoly_RTX_3090.csv.gz"] {
-        recordings.extend(shared(name).map(|path| read_recording(&path).unwrap()));
+        recordings.extend(find(name).map(|path| read_recording(&path).unwrap()));
     }
     for recording in recordings {
         let cache = kernel_tuner::parse(&written(&recording, kernel_tuner::write)).unwrap();
@@ -240,11 +233,12 @@ fn violations(schema: &serde_json::Value, value: &serde_json::Value, at: &str, f
 }
 
 #[test]
+#[ignore = "needs the recorded spaces"]
 fn a_written_t4_file_is_valid_by_the_schema() {
-    let Some(schema) = shared("t1/T4-results-schema-1.0.0.json") else { return };
+    let schema = recorded("t1/T4-results-schema-1.0.0.json");
     let schema: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
     let mut recordings = vec![parsed(CACHE).unwrap()];
-    recordings.extend(shared("raw/convolution_RTX_3090.json.gz").map(|path| read_recording(&path).unwrap()));
+    recordings.extend(find("raw/convolution_RTX_3090.json.gz").map(|path| read_recording(&path).unwrap()));
     for recording in recordings {
         let text = written(&recording, t4::write);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -264,13 +258,13 @@ fn a_written_t4_file_is_valid_by_the_schema() {
 // ---- the store's own form ----
 
 use proptest::prelude::*;
-use ut_decoding::tuning::interchange::{constants, store_json};
-use ut_decoding::tuning::space::Space;
-use ut_decoding::tuning::store::contents::{PinRecord, RunRecord, SpaceRecord};
-use ut_decoding::tuning::store::{
+use tuner::interchange::{constants, store_json};
+use tuner::space::Space;
+use tuner::store::contents::{PinRecord, RunRecord, SpaceRecord};
+use tuner::store::{
     Contender, DeviceIdentity, Evidence, Observation, Plan, Store, StoreError, Task, TunableIdentity, Workload,
 };
-use ut_decoding::tuning::{Failure, Outcome};
+use tuner::{Failure, Outcome};
 
 fn value() -> impl Strategy<Value = Value> {
     prop_oneof![
@@ -491,10 +485,11 @@ fn generated_constants_compile_whatever_the_names_are() {
         entry("decode", &["block"], vec![Value::Int(i64::MIN)]),
         entry("fn", &["", "7"], vec![Value::from("a\"b\\c\n??/é"), Value::Float(1e300)]),
     ];
-    let rust = constants::rust(&all);
+    let rust = constants::rust("my-tool", &all);
     assert!(rust.contains("pub mod decode {") && rust.contains("pub mod decode_2 {") && rust.contains("pub mod fn_ {"));
     assert!(rust.contains("pub const BLOCK: i64 = 128;") && rust.contains("pub const X_Y_2: i64 = 3;"), "{rust}");
-    let header = constants::c_header(&all);
+    let header = constants::c_header("my-tool", &all);
+    assert!(header.contains("chosen by my-tool's tuner") && header.contains("#ifndef MY_TOOL_TUNED_H\n"), "{header}");
     assert!(header.contains("#define DECODE_BLOCK 128\n") && header.contains("#define DECODE_IS_FAST 1\n"), "{header}");
     let folder = tempfile::tempdir().unwrap();
     let compile = |program: &str, source: &str, text: &str, arguments: &[&str]| {

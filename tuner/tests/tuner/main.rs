@@ -1,5 +1,14 @@
-//! Search spaces, the strategies that walk them, and races between candidates.
+//! The tuner from outside: spaces, strategies, races, decisions, whole sessions, the store, the forms of other programs.
 
+mod decide;
+mod interchange;
+mod memory;
+mod online;
 mod racing;
+mod recordings;
+mod replay;
+mod report;
+mod session;
 mod spaces;
+mod store;
 mod strategies;

@@ -1,15 +1,14 @@
 //! The on-line tuner with the store as its memory.
-#![cfg(feature = "tuning")]
 
 use std::path::Path;
 use std::time::Duration;
 
-use ut_decoding::tuning::compare::{Plan as Comparing, compare};
-use ut_decoding::tuning::online::{Driven, OnlineError, Options, Recalled, Tuner, drive, grid};
-use ut_decoding::tuning::store::{DeviceIdentity, Layers, Locations, Matching, Store, StoreMemory, Task};
-use ut_decoding::tuning::store::{TunableIdentity, Workload};
-use ut_decoding::tuning::watch::NoWatch;
-use ut_decoding::tuning::{Config, Device, Failure, FailureKind, Outcome, Space, Value};
+use tuner::compare::{Plan as Comparing, compare};
+use tuner::online::{Driven, OnlineError, Options, Recalled, Tuner, drive, grid};
+use tuner::store::{DeviceIdentity, Layers, Locations, Matching, Store, StoreMemory, Task};
+use tuner::store::{TunableIdentity, Workload};
+use tuner::watch::NoWatch;
+use tuner::{Config, Device, Failure, FailureKind, Outcome, Space, Value};
 
 /// Sixteen configurations, of which `best` is the fastest; times wobble by a fixed 1 %.
 struct Bowl {
@@ -194,8 +193,7 @@ fn without_evidence_nothing_is_decided_and_the_samples_stay() {
     let mut bowl = Bowl { best: 9, launches: 0, used: Vec::new() };
     let (default, chosen) = (&place.configs[0], &place.configs[9]);
     let mut comparison = compare(&mut bowl, default, chosen, &Comparing::default(), &mut NoWatch).unwrap();
-    comparison.judgement.verdict =
-        ut_decoding::tuning::verdict::Verdict::CannotTell(ut_decoding::tuning::verdict::Reason::Throttled);
+    comparison.judgement.verdict = tuner::verdict::Verdict::CannotTell(tuner::verdict::Reason::Throttled);
     memory.confirm(comparison);
     tuner.report_to(&mut memory).unwrap();
     let kept = memory.kept().unwrap();

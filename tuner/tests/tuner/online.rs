@@ -7,10 +7,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, StandardNormal};
 use std::cell::Cell;
 use std::rc::Rc;
-use ut_decoding::tuning::online::{
+use tuner::online::{
     Elapsed, Event, Memory, OnlineError, Options, Progress, Recalled, Report, Statistic, Tuner, Worker, grid,
 };
-use ut_decoding::tuning::{Config, Failure, FailureKind, Value};
+use tuner::{Config, Failure, FailureKind, Value};
 
 #[derive(Clone, Copy, Debug)]
 enum Noise {
@@ -86,9 +86,9 @@ fn eight_by_eight() -> Vec<Config> {
     grid(&[("block", axis()), ("items", axis())], |_| true).unwrap()
 }
 
-/// Seeds of each noise; UT_DECODE_SEEDS asks for more.
+/// Seeds of each noise; TUNER_SEEDS asks for more.
 fn seeds() -> u64 {
-    std::env::var("UT_DECODE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
+    std::env::var("TUNER_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
 }
 
 /// Launches until the tuner says it is complete; the number of launches.

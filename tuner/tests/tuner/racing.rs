@@ -1,7 +1,7 @@
 //! Races: the fastest of many candidates, with few launches.
 
-use ut_decoding::tuning::racing::{RaceRules, race, race_estimate};
-use ut_decoding::tuning::{Failure, FailureKind, Outcome};
+use tuner::racing::{RaceRules, race, race_estimate};
+use tuner::{Failure, FailureKind, Outcome};
 
 /// Numbers in 0 … 1 that look random.
 struct Chance(u64);

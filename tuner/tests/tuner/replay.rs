@@ -1,24 +1,9 @@
 //! Recorded spaces as devices.
 
-use std::path::PathBuf;
+use tuner::replay::{Measured, Noise, Record, Recording, Replay, parse_csv, read_csv};
+use tuner::{Config, Device, FailureKind, Outcome, Value};
 
-use assert_cmd::Command;
-use predicates::prelude::*;
-
-use ut_decoding::tuning::replay::{Measured, Noise, Record, Recording, Replay, parse_csv, read_csv};
-use ut_decoding::tuning::{Config, Device, FailureKind, Outcome, Value};
-
-/// The shared recordings; `None`, with a word, where they are not.
-fn data() -> Option<PathBuf> {
-    let top = std::env::var_os("UT_DECODE_DATA")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
-    let folder = top.join("tuning");
-    if !folder.is_dir() {
-        eprintln!("skipped: no {}", folder.display());
-        return None;
-    }
-    Some(folder)
-}
+use crate::recordings::recorded;
 
 const SMALL: &str = "# device=Some GPU; kernel=k; problem_size=[10, 20]; fixed={\"f\": 3}; time_unit=ms\n\
     block,mode,status,mean_ms,median_ms,min_ms,sd_ms,n,compile_ms\n\
@@ -122,8 +107,8 @@ fn an_empty_recording_has_no_configuration() {
 }
 
 #[test]
+#[ignore = "needs the recorded spaces"]
 fn the_shared_recordings_are_read() {
-    let Some(data) = data() else { return };
     let counts = [
         ("convolution_RTX_3090", 6768, 5220),
         ("convolution_milo_A100", 4362, 4201),
@@ -136,60 +121,9 @@ fn the_shared_recordings_are_read() {
         ("pnpoly_RTX_3090", 4092, 3774),
     ];
     for (name, rows, valid) in counts {
-        let path = data.join("compact").join(format!("{name}.csv.gz"));
+        let path = recorded(&format!("compact/{name}.csv.gz"));
         let recording = read_csv(&path).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(recording.space.len(), rows, "{name}");
         assert_eq!(recording.records.iter().filter_map(Record::mean_ms).count(), valid, "{name}");
     }
-}
-
-/// A folder with one recorded space of 200 configurations, as CSV.
-fn folder() -> tempfile::TempDir {
-    let row = |x: i32, y: i32| match (x * y) % 11 {
-        10 => format!("{x},{y},runtime,\n"),
-        _ => format!("{x},{y},ok,{}\n", 1.0 + f64::from((x - 13) * (x - 13) + (y - 4) * (y - 4)) / 100.0),
-    };
-    let rows: String = (0..200).map(|at| row(at / 10, at % 10)).collect();
-    let text = format!("x,y,status,mean_ms\n{rows}");
-    let folder = tempfile::tempdir().expect("there is room");
-    std::fs::write(folder.path().join("bowl.csv"), text).expect("there is room");
-    folder
-}
-
-fn tool() -> Command {
-    let mut command = Command::cargo_bin("ut-decode").expect("the tool is built");
-    command.arg("replay");
-    command
-}
-
-#[test]
-fn the_tool_scores_strategies_over_a_folder() {
-    let folder = folder();
-    let json = folder.path().join("report.txt");
-    let strategies = ["--strategy", "random,bayesian", "--seeds", "3", "--budget", "60", "--json"];
-    let run = tool().arg("--score").arg(folder.path()).args(strategies).arg(&json).assert().success();
-    run.stdout(
-        predicate::str::contains("bowl")
-            .and(predicate::str::contains("bayesian"))
-            .and(predicate::str::contains("mean")),
-    );
-    let report: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(&json).expect("it was written")).expect("it is JSON");
-    assert_eq!(report["scores"].as_array().map(Vec::len), Some(2));
-    let runs = &report["scores"][1]["runs"];
-    assert_eq!(runs.as_array().map(Vec::len), Some(3));
-    assert!(runs[0]["score"].as_f64().is_some_and(|score| score > 0.3), "{runs}");
-}
-
-#[test]
-fn the_tool_says_what_it_cannot_replay() {
-    let folder = folder();
-    let file = folder.path().join("bowl.csv");
-    // Summaries cannot be raced.
-    tool().arg("--race").arg(&file).assert().code(2).stderr(predicate::str::contains("bowl.csv"));
-    tool().assert().code(2);
-    tool().args(["--score", "nowhere.csv"]).assert().code(1).stderr(predicate::str::contains("nowhere.csv"));
-    tool().arg("--score").arg(&file).args(["--budget", "19"]).assert().code(2);
-    std::fs::write(&file, "x,status,mean_ms\n1,ok,nothing\n").expect("there is room");
-    tool().arg("--score").arg(&file).assert().code(1).stderr(predicate::str::contains("line 2"));
 }

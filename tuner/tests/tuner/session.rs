@@ -1,15 +1,15 @@
 //! Whole tunings: what is found, what is kept, what an interruption changes (nothing), and asking for a configuration.
-#![cfg(feature = "tuning")]
 
 use std::path::Path;
 
-use ut_decoding::tuning::budget::Budget;
-use ut_decoding::tuning::session::{Phase, Session, TuneError, Tuning, tune};
-use ut_decoding::tuning::store::{DeviceIdentity, Layers, Locations, Matching, Store, Task, TunableIdentity, Workload};
-use ut_decoding::tuning::strategy::StrategyKind;
-use ut_decoding::tuning::synthetic::Synthetic;
-use ut_decoding::tuning::tuned::{Request, Source, stub, tuned};
-use ut_decoding::tuning::{Config, Device, FailureKind, Outcome, Value};
+use tuner::budget::Budget;
+use tuner::session::{Phase, Session, TuneError, Tuning};
+use tuner::store::{DeviceIdentity, Layers, Locations, Matching, Store, Task, TunableIdentity, Workload};
+use tuner::strategy::StrategyKind;
+use tuner::synthetic::Synthetic;
+use tuner::tune;
+use tuner::tuned::{Request, Source, stub, tuned};
+use tuner::{Config, Device, FailureKind, Outcome, Value};
 
 struct Place {
     device: DeviceIdentity,
@@ -208,7 +208,7 @@ fn a_race_corrects_the_luck_of_a_search() {
             Outcome::Times((0..launches).map(time).collect())
         }
     }
-    let space = ut_decoding::tuning::SpaceBuilder::new().range("x", 0, 59, 1).build().unwrap();
+    let space = tuner::SpaceBuilder::new().range("x", 0, 59, 1).build().unwrap();
     let place = Place::new("");
     let found = |racers: usize| {
         let right = (0..40).filter(|&seed| {
@@ -319,7 +319,7 @@ fn a_default_that_is_best_stays_and_one_that_fails_does_not() {
 fn a_space_without_a_configuration_is_an_error() {
     let place = Place::new("");
     let folder = tempfile::tempdir().unwrap();
-    let empty = ut_decoding::tuning::Space::default();
+    let empty = tuner::Space::default();
     let mut session = place.session(StrategyKind::Random, "10");
     session.task.space = &empty;
     assert!(matches!(place.run(&session, &store_in(&folder)), Err(TuneError::EmptySpace)));

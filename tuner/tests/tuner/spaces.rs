@@ -1,26 +1,14 @@
 //! Search spaces: their files, expressions and constraints.
 
-use std::path::PathBuf;
-
 use proptest::prelude::*;
-use ut_decoding::tuning::expression::{Expr, Program};
-use ut_decoding::tuning::{Config, SpaceBuilder, SpaceError, Value, parse_t1, parse_toml, read_t1};
+use tuner::expression::{Expr, Program};
+use tuner::{Config, SpaceBuilder, SpaceError, Value, parse_t1, parse_toml, read_t1};
 
-/// The shared recordings; `None`, with a word, where they are not.
-fn data() -> Option<PathBuf> {
-    let top = std::env::var_os("UT_DECODE_DATA")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
-    let folder = top.join("tuning");
-    if !folder.is_dir() {
-        eprintln!("skipped: no {}", folder.display());
-        return None;
-    }
-    Some(folder)
-}
+use crate::recordings::recorded;
 
 #[test]
+#[ignore = "needs the recorded spaces"]
 fn t1_spaces_enumerate_to_the_published_counts() {
-    let Some(data) = data() else { return };
     let counts = [
         ("convolution_milo", 10240, 4362),
         ("dedispersion_milo", 22272, 11130),
@@ -30,7 +18,7 @@ fn t1_spaces_enumerate_to_the_published_counts() {
         ("pnpoly_rtx", 4092, 4092),
     ];
     for (name, combinations, valid) in counts {
-        let builder = read_t1(&data.join(format!("t1/{name}.T1.json"))).unwrap_or_else(|error| panic!("{error}"));
+        let builder = read_t1(&recorded(&format!("t1/{name}.T1.json"))).unwrap_or_else(|error| panic!("{error}"));
         let start = std::time::Instant::now();
         let space = builder.build().unwrap_or_else(|error| panic!("{error}"));
         eprintln!("{name}: {:?}\n{}", start.elapsed(), builder.report().expect("it was built"));
@@ -336,13 +324,13 @@ proptest! {
         let rows: Vec<Vec<Value>> = rows.into_iter().rev()
             .map(|(a, b, c)| vec![Value::Int(a), Value::Text(format!("n{b}")), Value::Bool(c)])
             .collect();
-        let (space, indices) = ut_decoding::tuning::Space::recorded(&names, &rows).expect("the rows differ");
+        let (space, indices) = tuner::Space::recorded(&names, &rows).expect("the rows differ");
         prop_assert_eq!(space.len(), rows.len());
         for (row, index) in rows.iter().zip(indices) {
             prop_assert_eq!(&space.config(index).0, row);
             prop_assert_eq!(space.index_of(&Config(row.clone())), Some(index));
         }
         let twice: Vec<Vec<Value>> = rows.iter().chain(rows.first()).cloned().collect();
-        prop_assert_eq!(ut_decoding::tuning::Space::recorded(&names, &twice).is_err(), !rows.is_empty());
+        prop_assert_eq!(tuner::Space::recorded(&names, &twice).is_err(), !rows.is_empty());
     }
 }

@@ -1,9 +1,9 @@
 //! Strategies: what they propose, and how well they do.
 
-use ut_decoding::tuning::replay::{Measured, Noise, Record, Recording, Replay};
-use ut_decoding::tuning::score::{Estimate, score, table};
-use ut_decoding::tuning::strategy::{Bayesian, Strategy, StrategyKind, search_time};
-use ut_decoding::tuning::{Failure, FailureKind, Outcome, Space, SpaceBuilder, Value};
+use tuner::replay::{Measured, Noise, Record, Recording, Replay};
+use tuner::score::{Estimate, score, table};
+use tuner::strategy::{Bayesian, Strategy, StrategyKind, search_time};
+use tuner::{Failure, FailureKind, Outcome, Space, SpaceBuilder, Value};
 
 fn failed() -> Outcome {
     Outcome::Failed(Failure { kind: FailureKind::Launch, message: "on purpose".to_owned() })

@@ -7,14 +7,15 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
+use tuner::Config;
+use tuner::budget::Budget;
+use tuner::report::{Evaluation, Report};
+use tuner::session::Session;
+use tuner::store::contents::RunRecord;
+use tuner::store::{Evidence, Layers, Locations, Observation, Seeds, Store, Task};
+use tuner::strategy::StrategyKind;
+use tuner::tune;
 use ut_decoding::decoder::Pipeline;
-use ut_decoding::tuning::Config;
-use ut_decoding::tuning::budget::Budget;
-use ut_decoding::tuning::report::{Evaluation, Report};
-use ut_decoding::tuning::session::{Session, tune};
-use ut_decoding::tuning::store::contents::RunRecord;
-use ut_decoding::tuning::store::{Evidence, Layers, Locations, Observation, Seeds, Store, Task};
-use ut_decoding::tuning::strategy::StrategyKind;
 
 use crate::args::one_of;
 use crate::output::{print_beside, say, write_json};

@@ -5,14 +5,14 @@ use std::process::Command;
 use std::str::FromStr;
 use std::time::Duration;
 
+use tuner::interchange::read_recording;
+use tuner::process::{ProcessDevice, refuse, serve_standard_streams};
+use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
+use tuner::synthetic::{Faults, Synthetic};
+use tuner::{Config, Device, Noise, Replay, Space};
 use ut_decoding::Layout;
 use ut_decoding::bench::tunable::{self, Subject};
 use ut_decoding::decoder::Backend;
-use ut_decoding::tuning::interchange::read_recording;
-use ut_decoding::tuning::process::{ProcessDevice, refuse, serve_standard_streams};
-use ut_decoding::tuning::store::{DeviceIdentity, TunableIdentity, Workload};
-use ut_decoding::tuning::synthetic::{Faults, Synthetic};
-use ut_decoding::tuning::{Config, Device, Noise, Replay, Space};
 
 use super::Args;
 use crate::output::with_causes;

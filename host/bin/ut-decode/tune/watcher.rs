@@ -1,7 +1,7 @@
 //! How a tuning is getting on, on standard error.
 
-use ut_decoding::tuning::Config;
-use ut_decoding::tuning::session::{Phase, Progress as Step};
+use tuner::Config;
+use tuner::session::{Phase, Progress as Step};
 
 use crate::progress::Progress;
 use crate::store::milliseconds;

@@ -6,6 +6,17 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
+use tuner::budget::Budget;
+use tuner::compare::{Plan, compare};
+use tuner::cost::{Mix, measure};
+use tuner::session::Session;
+use tuner::store::{Evidence, Finding, Plan as StorePlan, Store, Task};
+use tuner::strategy::StrategyKind;
+use tuner::tune;
+use tuner::verdict::Rules;
+use tuner::watch::cpu::CpuWatch;
+use tuner::workloads::{Features, Matrix, Picker, Tuned};
+use tuner::{Config, Device, Space, Value};
 use ut_decoding::bench::decoding::{DecodeDevice, base};
 use ut_decoding::bench::{Machine, Sample, features, tunable};
 use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
@@ -13,16 +24,6 @@ use ut_decoding::decoder::{Backend, BatchReport, Decoder as _, UtHits};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::EventBatch;
 use ut_decoding::synth::Profile;
-use ut_decoding::tuning::budget::Budget;
-use ut_decoding::tuning::compare::{Plan, compare};
-use ut_decoding::tuning::cost::{Mix, measure};
-use ut_decoding::tuning::session::{Session, tune};
-use ut_decoding::tuning::store::{Evidence, Finding, Plan as StorePlan, Store, Task};
-use ut_decoding::tuning::strategy::StrategyKind;
-use ut_decoding::tuning::verdict::Rules;
-use ut_decoding::tuning::watch::cpu::CpuWatch;
-use ut_decoding::tuning::workloads::{Features, Matrix, Picker, Tuned};
-use ut_decoding::tuning::{Config, Device, Space, Value};
 
 use crate::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
 use crate::detector::Detector;
@@ -108,11 +109,7 @@ struct Load {
 impl Load {
     /// What its batches look like in the mean.
     fn features(&self) -> Features {
-        let n = self.looks.len().max(1) as f64;
-        Features {
-            mean_lane_length: self.looks.iter().map(|look| look.mean_lane_length).sum::<f64>() / n,
-            hits_per_event: self.looks.iter().map(|look| look.hits_per_event).sum::<f64>() / n,
-        }
+        Features::mean(&self.looks)
     }
 }
 
@@ -305,7 +302,7 @@ fn try_rule(loads: &[Load], matrix: &Matrix, chosen: &Chosen, here: &str) -> Res
     let mut picker = Picker::new(tuned, here)?;
     let mut trial = RuleTrial { batches: 0, right: 0, changes: 0 };
     let mut last = matrix.sets[chosen.of_workload[0]].clone();
-    let mut seen: Option<Features> = None;
+    let mut seen: Option<&Features> = None;
     for (load, set) in loads.iter().zip(&chosen.of_workload).cycle().take(3 * loads.len()) {
         for look in load.looks.iter().cycle().take(STRETCH) {
             if let Some(seen) = seen {
@@ -315,7 +312,7 @@ fn try_rule(loads: &[Load], matrix: &Matrix, chosen: &Chosen, here: &str) -> Res
             }
             trial.batches += 1;
             trial.right += usize::from(last == matrix.sets[*set]);
-            seen = Some(*look);
+            seen = Some(look);
         }
     }
     Ok(trial)

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use ut_decoding::tuning::Config;
-use ut_decoding::tuning::cost::Costs;
-use ut_decoding::tuning::store::Evidence;
-use ut_decoding::tuning::workloads::Features;
+use tuner::Config;
+use tuner::cost::Costs;
+use tuner::store::Evidence;
+use ut_decoding::bench::{HITS_PER_EVENT, MEAN_LANE_LENGTH};
 
 use super::{Chosen, Load, RuleTrial};
 use crate::Failure;
@@ -39,7 +39,8 @@ pub fn text(found: &Found<'_>) -> Result<String, Failure> {
     let percent = |share: f64| if share.is_finite() { format!("{:.1} %", 100.0 * share) } else { "fails".to_owned() };
     let mut text = String::from("Each workload by itself\n");
     for (load, evidence) in loads.iter().zip(decided) {
-        let Features { mean_lane_length, hits_per_event } = load.features();
+        let look = load.features();
+        let (mean_lane_length, hits_per_event) = (look.get(MEAN_LANE_LENGTH), look.get(HITS_PER_EVENT));
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,

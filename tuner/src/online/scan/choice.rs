@@ -1,8 +1,8 @@
 //! What the samples of a scan say: who may be the fastest, who only seems slow, who is.
 
 use super::Scan;
-use crate::tuning::online::Statistic;
-use crate::tuning::statistics::{mean, median, quantile};
+use crate::online::Statistic;
+use crate::statistics::{mean, median, quantile};
 
 /// A relative gain that is not worth more samples in a run-off.
 const TOLERANCE: f64 = 0.005;

@@ -14,9 +14,9 @@
 mod choice;
 
 use super::{Cause, Counters, Options};
-use crate::tuning::drift::Detector;
-use crate::tuning::statistics::median;
-use crate::tuning::{Failure, FailureKind};
+use crate::drift::Detector;
+use crate::statistics::median;
+use crate::{Failure, FailureKind};
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;

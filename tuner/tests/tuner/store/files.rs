@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use ut_decoding::tuning::store::{Matching, Store, StoreError};
+use tuner::store::{Matching, Store, StoreError};
 
-use crate::{Folder, Key, plan};
+use super::{Folder, Key, plan};
 
 /// All errors of opening, and that they leave the file as it was.
 fn refused(file: &Path) -> [StoreError; 2] {

@@ -1,13 +1,13 @@
 //! What is kept, and what is found.
 
 use rusqlite::Connection;
-use ut_decoding::tuning::space::Space;
-use ut_decoding::tuning::store::contents::Prune;
-use ut_decoding::tuning::store::layers::{Layers, Locations};
-use ut_decoding::tuning::store::{DeviceIdentity, Matching, Observation, Origin, Store, StoreError, Workload};
-use ut_decoding::tuning::{Config, Failure, FailureKind, Outcome, Value};
+use tuner::space::Space;
+use tuner::store::contents::Prune;
+use tuner::store::layers::{Layers, Locations};
+use tuner::store::{DeviceIdentity, Matching, Observation, Origin, Store, StoreError, Workload};
+use tuner::{Config, Failure, FailureKind, Outcome, Value};
 
-use crate::{Folder, Key, config, evidence, plan, times};
+use super::{Folder, Key, config, evidence, plan, times};
 
 type Change = fn(&mut DeviceIdentity);
 
@@ -167,7 +167,7 @@ fn keys_are_numbers_strings_enums_and_the_place_of_the_call() {
     // The order in which keys are given does not matter.
     let turned = Workload::new().with("x", 0.5).unwrap().with("n", 5).unwrap();
     assert!(with(turned).found(&store, Matching::Exact).is_some());
-    assert!(workloads[6].place().starts_with("tests/tuning_store/lookup.rs:"), "{}", workloads[6].place());
+    assert!(workloads[6].place().contains("tests/tuner/store/lookup.rs:"), "{}", workloads[6].place());
     assert!(Workload::new().with("x", f64::NAN).is_err());
     assert!(Workload::new().with_enum("x", &vec![1]).is_err());
 }

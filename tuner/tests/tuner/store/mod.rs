@@ -1,5 +1,4 @@
 //! The store: what is found again, by whom, and what becomes of a file that is killed, shared, old, damaged or foreign.
-#![cfg(feature = "tuning")]
 
 mod files;
 mod lookup;
@@ -7,11 +6,11 @@ mod processes;
 
 use std::path::PathBuf;
 
-use ut_decoding::tuning::space::Space;
-use ut_decoding::tuning::store::{
+use tuner::space::Space;
+use tuner::store::{
     Contender, DeviceIdentity, Evidence, Matching, Observation, Plan, Relaxed, Store, Task, TunableIdentity, Workload,
 };
-use ut_decoding::tuning::{Config, Outcome, Value};
+use tuner::{Config, Outcome, Value};
 
 struct Folder {
     folder: tempfile::TempDir,

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use ut_decoding::tuning::store::{Observation, Plan, Recorder, Store};
-use ut_decoding::tuning::synthetic::Synthetic;
-use ut_decoding::tuning::{Config, Device, Failure, FailureKind, Outcome, Value};
+use tuner::store::{Observation, Plan, Recorder, Store};
+use tuner::synthetic::Synthetic;
+use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 
-use crate::{Folder, Key, config, evidence, plan, times};
+use super::{Folder, Key, config, evidence, plan, times};
 
 /// This test program again, as another process that runs one of the helpers below.
 fn helper(name: &str, file: &Path, extra: &[(&str, String)]) -> Child {
@@ -101,7 +101,7 @@ fn killed_at_random_moments_no_completed_measurement_is_lost_and_it_goes_on_as_i
         let folder = Folder::new();
         let mut done = 0;
         loop {
-            let mut child = helper("processes::helper_that_tunes", &folder.file(), &[]);
+            let mut child = helper("store::processes::helper_that_tunes", &folder.file(), &[]);
             let output = BufReader::new(child.stdout.take().unwrap());
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let microseconds = (random >> 33) % 30_000;
@@ -165,7 +165,7 @@ fn eight_processes_write_one_new_store_at_once() {
     }
     let folder = Folder::new();
     let start = |number: i64| {
-        helper("processes::helper_that_writes", &folder.file(), &[("TUNING_STORE_NUMBER", number.to_string())])
+        helper("store::processes::helper_that_writes", &folder.file(), &[("TUNING_STORE_NUMBER", number.to_string())])
     };
     let children: Vec<Child> = (0..8).map(start).collect();
     for child in children {
