@@ -353,7 +353,7 @@ fn what_cannot_be_meant_is_refused() {
     std::fs::write(place.path("tune.sqlite"), "my notes").unwrap();
     for arguments in [&["store", "list"][..], &["explain"], &["tune", "--device", "synthetic"]] {
         let error = place.fails(arguments);
-        assert!(error.contains("not an SQLite file") && error.contains("--db"), "{error}");
+        assert!(error.contains("not an SQLite file") && error.contains("name another store"), "{error}");
     }
     assert_eq!(std::fs::read_to_string(place.path("tune.sqlite")).unwrap(), "my notes");
 }

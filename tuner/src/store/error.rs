@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Not an SQLite file, or an SQLite file of another program.
-    #[error("{}: {what}; it is left alone: name another file", file.display())]
+    #[error("{}: {what}; it is left alone: name another store", file.display())]
     Foreign {
         /// The file.
         file: PathBuf,
