@@ -35,7 +35,7 @@ mod tests {
         let look = |profile| {
             let sample = Sample::of(&[synthetic(profile, 5)], 5, 5);
             let view = sample.batches[0].view();
-            let mut hits = UtHits::with_capacity(5, tables.n_groups, view.max_hits());
+            let mut hits = UtHits::with_capacity(5, tables.n_groups(), view.max_hits());
             let mut report = BatchReport::new();
             ReferenceDecoder::new(&tables, DecodeOptions::default()).decode(view, &mut hits, &mut report).unwrap();
             features(&hits, &report)
@@ -44,7 +44,7 @@ mod tests {
         for name in [MEAN_LANE_LENGTH, HITS_PER_EVENT] {
             assert!(high.get(name) > 2.0 * low.get(name), "{name}");
         }
-        let nothing = features(&UtHits::with_capacity(1, tables.n_groups, 1), &BatchReport::new());
+        let nothing = features(&UtHits::with_capacity(1, tables.n_groups(), 1), &BatchReport::new());
         assert_eq!((nothing.get(MEAN_LANE_LENGTH), nothing.get(HITS_PER_EVENT)), (0.0, 0.0));
     }
 }
