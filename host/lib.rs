@@ -17,9 +17,6 @@ pub mod memory;
 pub mod output;
 #[cfg(feature = "synth")]
 pub mod synth;
-#[cfg(feature = "tuning")]
-#[doc(hidden)]
-pub mod tuning;
 
 #[cfg(feature = "device")]
 pub use decoder::Backend;
