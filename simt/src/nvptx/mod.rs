@@ -1,58 +1,63 @@
-//! The door on real hardware: [`Block`] by NVIDIA's own instructions, and the entry points.
+//! [`Block`] on NVIDIA hardware.
 //!
-//! Nothing else in the crate is target-specific, and this module exists for `nvptx64` only. It needs a compiler that
-//! takes unstable features; `docs/ptx.md` says which, and what to look out for.
+//! This is the only target-specific module; it exists for `nvptx64` and needs a compiler with unstable features (see the
+//! module `ptx`). [`Hardware`] has no state, everything is a special register, so it costs nothing to pass around. Every
+//! method is `inline(always)`: a kernel becomes one entry point without calls.
 //!
-//! A thread's view of its block has no state: everything is a special register, so a [`Hardware`] costs nothing to pass
-//! around. Every method is `inline(always)`, so that a kernel becomes one entry without calls.
+//! # Example
+//! An entry point names its arguments and calls the kernel:
+//! ```ignore
+//! #[unsafe(no_mangle)]
+//! unsafe extern "ptx-kernel" fn double(numbers: GlobalMut<'_, u32>) {
+//!     // SAFETY: the host launches `double` with full warps, no shared memory, which the kernel does not use, and a view
+//!     // of device memory of this device; each thread touches an element of its own.
+//!     let block = unsafe { Hardware::new() };
+//!     kernels::double(&block, numbers);
+//! }
+//! ```
 
-/// Both prefix-sum kernels, under a variant's name.
-macro_rules! prefix_sum {
-    ($variant:expr) => {
-        #[unsafe(export_name = concat!("prefix_sum_tiles__", $variant))]
-        unsafe extern "ptx-kernel" fn prefix_sum_tiles(
-            counts: Global<'_, u32>,
-            offsets: GlobalMut<'_, u32>,
-            totals: GlobalMut<'_, u32>,
-        ) {
-            crate::prefix_sum::prefix_sum_tiles(&Hardware, counts, offsets, totals);
-        }
-
-        #[unsafe(export_name = concat!("prefix_sum_offsets__", $variant))]
-        unsafe extern "ptx-kernel" fn prefix_sum_offsets(
-            n_counts: u32,
-            totals: Global<'_, u32>,
-            offsets: GlobalMut<'_, u32>,
-        ) {
-            crate::prefix_sum::prefix_sum_offsets(&Hardware, n_counts, totals, offsets);
-        }
-    };
-}
-
-macro_rules! one_of_the_entries {
-    ($($unit:literal)*) => {
-        #[cfg(not(any($(ptx_unit = $unit),*)))]
-        mod entries;
-        #[cfg(any($(ptx_unit = $unit),*))]
-        mod fused_entries;
-    };
-}
-one_of_the_entries!("v4_allen_fused" "v4_mep_fused" "v5_allen_fused" "v5_mep_fused");
 mod intrinsics;
+
+/// Declares the block's dynamic shared memory, as long as the launch says. Each crate of kernels needs it once, beside its
+/// entry points: assembly in a dependency does not reach the PTX.
+#[macro_export]
+macro_rules! declare_shared_memory {
+    () => {
+        core::arch::global_asm!(".extern .shared .align 16 .b8 block_shared[];");
+    };
+}
 
 use core::mem::MaybeUninit;
 
-use crate::block::{Block, Global, GlobalMut, Plain, Scalar, Shared};
+use crate::block::Block;
+use crate::memory::{Global, GlobalMut, Plain, Scalar, Shared};
 
-/// A panic that the compiler could not rule out stops the launch; with `panic=immediate-abort` this is never called.
+/// With `panic=immediate-abort` a panic is a trap, which ends the launch; this is never called.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
 
 /// The calling thread's block.
-#[derive(Clone, Copy)]
-pub(crate) struct Hardware;
+#[derive(Clone, Copy, Debug)]
+pub struct Hardware(());
+
+impl Hardware {
+    /// The calling thread's block, for an entry point to pass to its kernel.
+    ///
+    /// # Safety
+    /// For every launch of the entry point, whatever its arguments:
+    /// - The block has full warps: `x * y` threads, a multiple of 32, at most 1024; the grid is one-dimensional.
+    /// - The launch gives as many bytes of dynamic shared memory as the kernel's `SharedLayout` cuts up.
+    /// - Views are of memory of the device that runs the launch and keep the promises of `Global::new` and
+    ///   `GlobalMut::new`.
+    /// - The kernel is free of data races, and its collectives are reached by all warp lanes of their masks. The executor
+    ///   checks both.
+    #[inline(always)]
+    pub const unsafe fn new() -> Self {
+        Self(())
+    }
+}
 
 /// Clamp operand of shuffles that may reach up to lane 31; the one of `up` is 0.
 const LAST_LANE: u32 = 31;
@@ -138,8 +143,8 @@ impl Block for Hardware {
             return T::default();
         }
         // SAFETY:
-        // - `i` is inside the view, whose maker promised `len` readable, aligned elements.
-        // - The view's maker promised that nobody writes there during the launch.
+        // - Aligned and readable: `i` is below the view's length, and `Global::new` requires `len` such elements.
+        // - Not written during the launch: `Global::new` requires it.
         unsafe { load::<T, true>(view.as_ptr().add(i as usize)) }
     }
 
@@ -149,18 +154,21 @@ impl Block for Hardware {
         if size > view.len() || at > view.len() - size {
             return T::default();
         }
-        // SAFETY: `at` and the `size - 1` bytes after it are inside the view, by the check above.
+        // SAFETY: byte `at` is inside the view, by the check above, so the offset stays inside its memory.
         let pointer = unsafe { view.as_ptr().add(at as usize) };
         if pointer.addr().is_multiple_of(size as usize) {
             // SAFETY:
-            // - Aligned by the check above, and inside the view.
-            // - The view's maker promised that nobody writes there during the launch.
+            // - Aligned: checked just above; a scalar's alignment is at most its size.
+            // - Readable: `at + size` is within the view, whose bytes `Global::new` requires to be readable.
+            // - Not written during the launch: `Global::new` requires it.
             return unsafe { load::<T, true>(pointer.cast()) };
         }
         let mut bits = 0;
         let mut byte = 0;
         while byte < size {
-            // SAFETY: inside the view, as above; a byte is always aligned.
+            // SAFETY:
+            // - Readable: `at + byte` is below `at + size`, which is within the view; a byte is always aligned.
+            // - Not written during the launch: `Global::new` requires it.
             bits |= u64::from(unsafe { intrinsics::load_nc_u8(pointer.add(byte as usize)) }) << (8 * byte);
             byte += 1;
         }
@@ -173,15 +181,17 @@ impl Block for Hardware {
             return T::default();
         }
         // SAFETY:
-        // - `i` is inside the view, whose maker promised `len` aligned elements that are good for reads and writes.
-        // - No other thread writes the element between two barriers: the executor checks that of every kernel.
+        // - Aligned and readable: `i` is below the view's length, and `GlobalMut::new` requires `len` such elements.
+        // - No other thread writes the element between the barriers around: `Hardware::new` requires race-free kernels.
         unsafe { load::<T, false>(view.as_ptr().add(i as usize)) }
     }
 
     #[inline(always)]
     fn store<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32, value: T) {
         if i < view.len() {
-            // SAFETY: as for `load_mut`; no other thread touches the element between two barriers.
+            // SAFETY:
+            // - Aligned and writable: `i` is below the view's length, and `GlobalMut::new` requires `len` such elements.
+            // - No other thread touches the element between the barriers around: `Hardware::new` requires race-free kernels.
             unsafe { store(view.as_ptr().add(i as usize), value) };
         }
     }
@@ -191,7 +201,9 @@ impl Block for Hardware {
         if i >= view.len() {
             return 0;
         }
-        // SAFETY: `i` is inside the view, whose maker promised aligned elements that are good for reads and writes.
+        // SAFETY:
+        // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
+        // - Only atomics change the word during the launch: `Hardware::new` requires race-free kernels.
         unsafe { intrinsics::atomic_add(view.as_ptr().add(i as usize), value) }
     }
 
@@ -200,7 +212,9 @@ impl Block for Hardware {
         if i >= view.len() {
             return 0;
         }
-        // SAFETY: as for `atomic_add`.
+        // SAFETY:
+        // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
+        // - Only atomics change the word during the launch: `Hardware::new` requires race-free kernels.
         unsafe { intrinsics::atomic_or(view.as_ptr().add(i as usize), value) }
     }
 
@@ -209,14 +223,18 @@ impl Block for Hardware {
         if i >= view.len() {
             return 0;
         }
-        // SAFETY: as for `atomic_add`.
+        // SAFETY:
+        // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
+        // - Only atomics change the word during the launch: `Hardware::new` requires race-free kernels.
         unsafe { intrinsics::atomic_load(view.as_ptr().add(i as usize)) }
     }
 
     #[inline(always)]
     fn atomic_store(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) {
         if i < view.len() {
-            // SAFETY: as for `atomic_add`.
+            // SAFETY:
+            // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
+            // - Only atomics change the word during the launch: `Hardware::new` requires race-free kernels.
             unsafe { intrinsics::atomic_store(view.as_ptr().add(i as usize), value) };
         }
     }
@@ -232,8 +250,8 @@ impl Block for Hardware {
             return T::default();
         }
         let offset = element(array, i);
-        // SAFETY: `i` is inside the array, and the array inside what the launch gave, by the launch conventions of
-        // `Block`; arrays are aligned to their element's size.
+        // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
+        // which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
         unsafe {
             T::from_bits(match size_of::<T>() {
                 1 => u64::from(intrinsics::load_shared_u8(offset)),
@@ -250,7 +268,8 @@ impl Block for Hardware {
             return;
         }
         let (offset, bits) = (element(array, i), value.to_bits());
-        // SAFETY: as for `shared_load`.
+        // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
+        // which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
         unsafe {
             match size_of::<T>() {
                 1 => intrinsics::store_shared_u8(offset, bits as u16),
@@ -266,7 +285,8 @@ impl Block for Hardware {
         if i >= array.len() {
             return 0;
         }
-        // SAFETY: as for `shared_load`.
+        // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
+        // which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
         unsafe { intrinsics::shared_atomic_add(element(array, i), value) }
     }
 
@@ -275,7 +295,8 @@ impl Block for Hardware {
         if i >= array.len() {
             return 0;
         }
-        // SAFETY: as for `shared_load`.
+        // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
+        // which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
         unsafe { intrinsics::shared_atomic_min(element(array, i), value) }
     }
 
@@ -284,7 +305,8 @@ impl Block for Hardware {
         if i >= array.len() {
             return 0;
         }
-        // SAFETY: as for `shared_load`.
+        // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
+        // which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
         unsafe { intrinsics::shared_atomic_or(element(array, i), value) }
     }
 }
@@ -300,7 +322,7 @@ fn element<T: Scalar>(array: Shared<T>, i: u32) -> u32 {
 ///
 /// # Safety
 /// - `pointer` is aligned for `T` and readable.
-/// - Nobody writes there: with `READ_ONLY` during the launch, else between the two barriers around.
+/// - Nothing writes there: with `READ_ONLY` during the launch, else between the two barriers around.
 #[inline(always)]
 unsafe fn load<T: Plain, const READ_ONLY: bool>(pointer: *const T) -> T {
     let mut value = MaybeUninit::<T>::uninit();
@@ -308,9 +330,9 @@ unsafe fn load<T: Plain, const READ_ONLY: bool>(pointer: *const T) -> T {
     let mut at = 0;
     while at < size_of::<T>() {
         // SAFETY:
-        // - A size is a multiple of its alignment: the pieces cover `T` without rest.
-        // - Each piece is aligned, readable and not written, by the caller's promise; the target is our own.
-        // - `Plain` says that every bit pattern is a value and that there is no padding.
+        // - A piece is as long as the alignment of `T`, which is at most 8 for views, and a size is a multiple of the
+        //   alignment: the pieces cover `T` without a rest, each aligned, inside `pointer`'s element and inside `value`.
+        // - The element is readable and not written: required of `pointer`.
         unsafe {
             let (from, to) = (pointer.cast::<u8>().add(at), to.add(at));
             match (align_of::<T>(), READ_ONLY) {
@@ -326,7 +348,7 @@ unsafe fn load<T: Plain, const READ_ONLY: bool>(pointer: *const T) -> T {
         }
         at += align_of::<T>();
     }
-    // SAFETY: all pieces were written above.
+    // SAFETY: the loop wrote every byte, and `Plain` makes any bytes a value.
     unsafe { value.assume_init() }
 }
 
@@ -340,7 +362,10 @@ unsafe fn store<T: Plain>(pointer: *mut T, value: T) {
     let from = (&raw const value).cast::<u8>();
     let mut at = 0;
     while at < size_of::<T>() {
-        // SAFETY: as for `load`, the other way round.
+        // SAFETY:
+        // - A piece is as long as the alignment of `T`, which is at most 8 for views, and a size is a multiple of the
+        //   alignment: each piece is aligned, inside `value` and inside `pointer`'s element. `Plain`: no padding is read.
+        // - The element is writable and no other thread touches it: required of `pointer`.
         unsafe {
             let (from, to) = (from.add(at), pointer.cast::<u8>().add(at));
             match align_of::<T>() {

@@ -1,44 +1,11 @@
-//! Prefix sums over 8, 16 or 32 lanes of a warp, over a block, and over the elements of an array in global memory.
+//! Prefix sum over the threads of a block.
 //!
-//! All sums saturate at 2³² − 1, which keeps them associative: a total that does not fit shows as that number and can be
-//! refused, and never wraps to something that looks right.
+//! Sums saturate, as in [`warp_scan`](super::warp_scan).
 //!
-//! ```text
-//! lane                 0  1  2  3  4  5  6  7 │ 8  9 …
-//! value                3  1  0  2  1  1  0  4 │ 5  1 …
-//! inclusive, WIDTH 8   3  4  4  6  7  8  8 12 │ 5  6 …
-//! exclusive, WIDTH 8   0  3  4  4  6  7  8  8 │ 0  5 …
-//! ```
-//!
-//! Cost: a warp of width 8, 16, 32 takes 3, 4, 5 shuffles (exclusive one more). A block takes two of them, one barrier,
-//! and a shared store and a shared load a warp and a thread.
+//! Cost: two warp scans, three more shuffles, one barrier, and per warp a shared store, per thread a shared load.
 
-use crate::block::{Block, FULL_MASK, Shared, WARP_SIZE};
-
-/// Inclusive sum over the aligned segment of `WIDTH` lanes (8, 16 or 32) that the lane is in. All lanes call.
-#[inline(always)]
-pub fn warp_inclusive<const WIDTH: u32, B: Block>(block: &B, value: u32) -> u32 {
-    const { assert!(WIDTH.is_power_of_two() && WIDTH <= WARP_SIZE) };
-    let place = block.lane_id() % WIDTH;
-    let mut sum = value;
-    let mut delta = 1;
-    while delta < WIDTH {
-        let below = block.shuffle_up_sync(FULL_MASK, sum, delta);
-        if place >= delta {
-            sum = sum.saturating_add(below);
-        }
-        delta *= 2;
-    }
-    sum
-}
-
-/// Exclusive sum over the aligned segment of `WIDTH` lanes that the lane is in. All lanes call.
-#[inline(always)]
-pub fn warp_exclusive<const WIDTH: u32, B: Block>(block: &B, value: u32) -> u32 {
-    let inclusive = warp_inclusive::<WIDTH, B>(block, value);
-    let below = block.shuffle_up_sync(FULL_MASK, inclusive, 1);
-    if block.lane_id().is_multiple_of(WIDTH) { 0 } else { below }
-}
+use super::warp_scan::warp_inclusive;
+use crate::{Block, FULL_MASK, Shared, WARP_SIZE};
 
 /// Exclusive sum over the threads of a block, and the total. All threads call; `warp_totals` has an element a warp.
 ///

@@ -1,7 +1,8 @@
-//! Building blocks for kernels of any detector, one file each, generic over [`Block`](crate::block::Block).
+//! Algorithms of a warp or a block, one file each, generic over [`Block`](crate::Block). The name says the scope first.
 
-pub mod aggregated_atomics;
-pub mod opportunistic_loop;
-pub mod prefix_sum;
-pub mod segmented_sort;
-pub mod size_binning;
+pub mod block_opportunistic_loop;
+pub mod block_scan;
+pub mod block_size_binning;
+pub mod warp_aggregated_atomics;
+pub mod warp_scan;
+pub mod warp_sort;

@@ -1,0 +1,46 @@
+//! The entry points of the kernels, for `nvptx64` only: every kernel, for every variant that is shipped.
+
+/// Both prefix-sum kernels, under a variant's name.
+macro_rules! prefix_sum {
+    ($variant:expr) => {
+        #[unsafe(export_name = concat!("prefix_sum_tiles__", $variant))]
+        unsafe extern "ptx-kernel" fn prefix_sum_tiles(
+            counts: Global<'_, u32>,
+            offsets: GlobalMut<'_, u32>,
+            totals: GlobalMut<'_, u32>,
+        ) {
+            crate::prefix_sum::prefix_sum_tiles(&hardware!(), counts, offsets, totals);
+        }
+
+        #[unsafe(export_name = concat!("prefix_sum_offsets__", $variant))]
+        unsafe extern "ptx-kernel" fn prefix_sum_offsets(
+            n_counts: u32,
+            totals: Global<'_, u32>,
+            offsets: GlobalMut<'_, u32>,
+        ) {
+            crate::prefix_sum::prefix_sum_offsets(&hardware!(), n_counts, totals, offsets);
+        }
+    };
+}
+
+/// The calling thread's block.
+macro_rules! hardware {
+    () => {
+        // SAFETY: the host launches every entry point of this crate
+        // - with the grid, the block and the shared memory that the kernel's module says ("Launch");
+        // - with views of memory of the device, made by the backend's checked buffers;
+        // and the executor's tests find the kernels free of races and divergent collectives.
+        unsafe { simt::nvptx::Hardware::new() }
+    };
+}
+
+macro_rules! one_of_the_entries {
+    ($($unit:literal)*) => {
+        #[cfg(not(any($(ptx_unit = $unit),*)))]
+        mod entries;
+        #[cfg(any($(ptx_unit = $unit),*))]
+        mod fused_entries;
+    };
+}
+simt::declare_shared_memory!();
+one_of_the_entries!("v4_allen_fused" "v4_mep_fused" "v5_allen_fused" "v5_mep_fused");
