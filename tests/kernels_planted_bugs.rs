@@ -103,7 +103,7 @@ fn a_removed_barrier_of_or_between_block_scans_is_caught() {
                     block_exclusive(&door, totals, before);
                 })
                 .expect_err("a barrier is missing");
-            assert!(file_of(&violation).ends_with("primitives/prefix_sum.rs"), "{violation}");
+            assert!(file_of(&violation).ends_with("primitives/block_scan.rs"), "{violation}");
             assert!(matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. }), "{violation}");
         }
     }
