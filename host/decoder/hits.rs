@@ -15,7 +15,7 @@ const N_ARRAYS: usize = 7;
 /// The hits of sector group `g` of event `e` are `offsets[e * n_groups + g] .. offsets[e * n_groups + g + 1]`.
 /// The capacity is declared once; decoding into a `UtHits` allocates nothing.
 ///
-/// Source: spec section 4.
+/// Source: `docs/format.md`.
 #[derive(Clone, Debug)]
 pub struct UtHits {
     block: Block,

@@ -1,4 +1,4 @@
-//! Allen-layout dumps: one event a file, and nothing in it but the block of spec section 1, "Inputs in memory".
+//! Allen-layout dumps: one event a file, and nothing in it but its block in Allen layout (`docs/format.md`).
 //!
 //! A dump holds sourceIDs and payloads. Sizes follow from the table of banks, so they are multiples of 4; all banks are
 //! of type UT and of the board table's version; run and event number are in the file's name, `<run>_<event>.bin`.

@@ -7,8 +7,8 @@
 //! - Student's interval of the mean log ratio over blocks leaves out 0, at a level divided by the number of
 //!   comparisons in the family and of looks at the growing data, with fewer effective blocks where they are correlated;
 //! - the same samples with signs drawn by lot hardly ever give as much: of whole blocks, and of the pairs of rounds in
-//!   them, whose order was drawn by lot when they were measured. The latter is exact under any noise, which Student's t is
-//!   not so far out in the tails as a family of many candidates needs it;
+//!   them, whose order was drawn by lot when they were measured. The latter is exact under any noise, which Student's t
+//!   is not so far out in the tails as a family of many candidates needs it;
 //! - the difference is larger than the zone of indifference, within which nobody should care.
 //!
 //! Bonferroni's division is used for both the family and the looks: it holds whatever the dependence between
@@ -79,8 +79,8 @@ pub enum Method {
     #[default]
     Blocks,
     /// ALICE's rule: the 95 % interval of the difference of the means of all samples, as if they were independent,
-    /// leaves out 0. On machines with free clocks it calls equals different in 7 to 11 of 100 comparisons (spec, tuning,
-    /// "What none of them has"); it is here to compare with, and knows neither family, looks nor zone.
+    /// leaves out 0. On machines with free clocks it calls equals different in 7 to 11 of 100 comparisons; it is here
+    /// to compare with, and knows neither family, looks nor zone.
     Alice,
 }
 
@@ -192,8 +192,8 @@ pub(in crate::tuning) fn or_nan<'d, D: Deserializer<'d>>(from: D) -> Result<f64,
 /// Fewer blocks than this give no verdict, whatever they look like.
 const FEWEST_BLOCKS: usize = 4;
 
-/// Weighs blocks in which A and B were interleaved. Blocks with an empty side or a time that is no positive number count
-/// as discarded.
+/// Weighs blocks in which A and B were interleaved. Blocks with an empty side or a time that is no positive number
+/// count as discarded.
 pub fn judge(blocks: &[Block], rules: &Rules) -> Judgement {
     let usable: Vec<&Block> = blocks.iter().filter(|b| usable(&b.a) && usable(&b.b)).collect();
     let kept = usable.iter().map(|b| b.a.len() + b.b.len()).sum();

@@ -1,4 +1,4 @@
-//! Tuning during real work, after HOOMD-blue's autotuner (spec, tuning, row A).
+//! Tuning during real work, after HOOMD-blue's autotuner.
 //!
 //! A [`Tuner`] for each kernel, a [`Worker`] for each thread that launches it:
 //!
