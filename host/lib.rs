@@ -4,13 +4,19 @@
 //! [`DetectorTables`] turns the batch into [`UtHits`] and a [`BatchReport`]; [`output`] writes them to a file, or the
 //! next stage of a trigger sequence takes them.
 
+#[cfg(feature = "cli")]
+#[doc(hidden)]
 pub mod bench;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
 pub mod decoder;
 pub mod detector;
 pub mod input;
 pub mod output;
 pub mod synth;
 #[cfg(feature = "tuning")]
+#[doc(hidden)]
 pub mod tuning;
 
 pub use decoder::{Backend, BatchReport, DecodeError, DecodeOptions, Decoder, Flip, Position, UtHits};

@@ -72,7 +72,7 @@ fn decode(file: &str, backend: Backend, mep: bool) -> Expected {
         expected.report.clear();
         for part in &parts {
             let view = part.view();
-            let mut hits = UtHits::with_capacity(view.n_events, tables.n_groups, view.max_hits());
+            let mut hits = UtHits::with_capacity(view.n_events, tables.n_groups(), view.max_hits());
             let mut report = BatchReport::new();
             decoder.decode(view, &mut hits, &mut report).unwrap();
             csv.write(events, &hits).unwrap();
@@ -157,7 +157,7 @@ struct Owned {
 /// The v5 events, with every row of the policy table in them.
 fn make_troubles() {
     let tables = tables("v5/events.mdf", Grouping::YRows);
-    let unconnected = tables.slots.iter().position(|slot| !slot.is_connected()).unwrap();
+    let unconnected = tables.slots().iter().position(|slot| !slot.is_connected()).unwrap();
     let mut writer = MdfWriter::new(Vec::new());
     let mut last = 0;
     let mut events = Events::new([fixture("v5/events.mdf")]);

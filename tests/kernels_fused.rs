@@ -71,7 +71,7 @@ fn removed_warp_barriers_of_gathering_and_staging_are_caught() {
 #[test]
 fn hits_without_room_are_not_written_and_the_status_says_so() {
     let mut setup = FusedSetup::new(N_EVENTS);
-    let second = EXPECTED.offsets()[2 * setup.tables.n_groups] as usize;
+    let second = EXPECTED.offsets()[2 * setup.tables.n_groups()] as usize;
     for room in [ROOMY, TIGHT] {
         setup.run(1, Bug::None, room, EXPECTED.len() - 1).unwrap();
         assert_eq!((setup.status, &setup.offsets[..]), (HITS_OVERFLOW, EXPECTED.offsets()));
@@ -87,7 +87,7 @@ fn hits_without_room_are_not_written_and_the_status_says_so() {
 fn no_barrier_can_go() {
     for room in [ROOMY, TIGHT, WINDOWS] {
         let mut setup = FusedSetup::new(1);
-        let n_hits = EXPECTED.offsets()[setup.tables.n_groups] as usize;
+        let n_hits = EXPECTED.offsets()[setup.tables.n_groups()] as usize;
         // Banks that are not all there, in the last and in the first chunk of 64: threads must learn of each other's.
         let (mut late, mut early) = (FusedSetup::new(1), FusedSetup::new(1));
         late.batch.raw.pop();

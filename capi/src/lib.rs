@@ -138,7 +138,7 @@ fn make(
     let config = CpuConfig { threads: options.threads as usize, ..CpuConfig::default() };
     Ok(UtDecoder {
         decoder: CpuDecoder::new(&tables, options.options(), config).map_err(|e| e.to_string())?,
-        hits: UtHits::with_capacity(max_events, tables.n_groups, max_hits),
+        hits: UtHits::with_capacity(max_events, tables.n_groups(), max_hits),
         report: BatchReport::new(),
     })
 }

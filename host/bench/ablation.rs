@@ -202,7 +202,7 @@ impl Ladder<'_> {
     }
 
     fn rungs(&self) -> [(&'static str, Switches); 7] {
-        Switches::ladder(self.tables.boards.version, self.layout())
+        Switches::ladder(self.tables.boards().version, self.layout())
     }
 
     /// The steps from the last rung of the seven launches to the one: what is kept in shared memory, and whether the
@@ -355,7 +355,7 @@ impl Ladder<'_> {
 
     /// Whether there are kernels of the rungs for this sample.
     pub fn is_compiled(&self) -> bool {
-        self.tables.boards.version == BankVersion::V5 && self.layout() == BatchLayout::Allen
+        self.tables.boards().version == BankVersion::V5 && self.layout() == BatchLayout::Allen
     }
 
     /// Registers and occupancy of a rung; only v5 in Allen layout was compiled rung by rung.
@@ -368,7 +368,7 @@ impl Ladder<'_> {
 
     /// Registers and occupancy of a rung of the one launch.
     fn fused_resources(&self, launch: LaunchParams) -> Vec<KernelResources> {
-        let mut kernels = self.filled(Unit::fused(self.tables.boards.version, self.layout()).name, launch);
+        let mut kernels = self.filled(Unit::fused(self.tables.boards().version, self.layout()).name, launch);
         let always = [Kernel::GatherBanks.name(), Kernel::Fused.name()];
         kernels.retain(|of| launch.fused_count_first() || always.contains(&of.kernel.as_str()));
         kernels

@@ -29,14 +29,14 @@ mod tests {
         let look = |profile| {
             let sample = Sample::of(&[synthetic(profile, 5)], 5, 5);
             let view = sample.batches[0].view();
-            let mut hits = UtHits::with_capacity(5, tables.n_groups, view.max_hits());
+            let mut hits = UtHits::with_capacity(5, tables.n_groups(), view.max_hits());
             let mut report = BatchReport::new();
             ReferenceDecoder::new(&tables, DecodeOptions::default()).decode(view, &mut hits, &mut report).unwrap();
             features(&hits, &report)
         };
         let (low, high) = (look(Profile::PpLow), look(Profile::PpHigh));
         assert!(high.mean_lane_length > 2.0 * low.mean_lane_length && high.hits_per_event > 2.0 * low.hits_per_event);
-        let nothing = features(&UtHits::with_capacity(1, tables.n_groups, 1), &BatchReport::new());
+        let nothing = features(&UtHits::with_capacity(1, tables.n_groups(), 1), &BatchReport::new());
         assert_eq!((nothing.mean_lane_length, nothing.hits_per_event), (0.0, 0.0));
     }
 }

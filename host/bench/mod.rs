@@ -3,12 +3,9 @@
 pub mod ablation;
 pub mod chip;
 pub mod contest;
-#[cfg(feature = "tuning")]
 pub mod decoding;
 mod digest;
-#[cfg(feature = "tuning")]
 pub mod environment;
-#[cfg(feature = "tuning")]
 mod features;
 mod machine;
 pub mod modes;
@@ -17,12 +14,10 @@ pub mod setting;
 mod statistics;
 pub mod sweep;
 pub mod throughput;
-#[cfg(feature = "tuning")]
 pub mod tunable;
 pub mod work;
 
 pub use digest::Digest;
-#[cfg(feature = "tuning")]
 pub use features::features;
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};

@@ -227,8 +227,8 @@ pub fn tunable(what: impl Into<Subject>) -> TunableIdentity {
 /// None that these keys could have.
 pub fn workload(tables: &DetectorTables, options: &DecodeOptions) -> Result<Workload, StoreError> {
     Workload::new()
-        .with("banks", tables.boards.version.name())?
-        .with("grouping", tables.grouping.name())?
+        .with("banks", tables.boards().version.name())?
+        .with("grouping", tables.grouping().name())?
         .with("clustering", options.clustering)
 }
 

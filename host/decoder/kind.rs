@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::cpu::CpuDecoder;
-use super::cuda::{Cuda, CudaConfig, CudaDecoder, StartError, choose};
+#[cfg(feature = "cuda")]
+use super::cuda::{Cuda, CudaConfig, CudaDecoder, choose};
 use super::emulated::{EmulatedConfig, EmulatedDecoder};
 use super::knobs::Knobs;
 use super::reference::ReferenceDecoder;
@@ -41,8 +42,12 @@ impl Backend {
     }
 
     /// The fastest backend that this machine can run, and why it is not `cuda` where it is not.
-    pub fn best() -> (Self, Option<StartError>) {
-        match choose(&Cuda, 0) {
+    pub fn best() -> (Self, Option<DecodeError>) {
+        #[cfg(feature = "cuda")]
+        let gpu = choose(&Cuda, 0).map_err(DecodeError::from);
+        #[cfg(not(feature = "cuda"))]
+        let gpu: Result<(), _> = Err(without_cuda());
+        match gpu {
             Ok(_) => (Self::Cuda, None),
             Err(error) => (Self::Cpu, Some(error)),
         }
@@ -86,12 +91,21 @@ impl Backend {
                 let config = EmulatedConfig { pipeline, launch, ..EmulatedConfig::default() };
                 Box::new(EmulatedDecoder::new(tables, options, config)?)
             }
+            #[cfg(not(feature = "cuda"))]
+            Self::Cuda => return Err(without_cuda()),
+            #[cfg(feature = "cuda")]
             Self::Cuda => {
                 let config = CudaConfig::of(knobs);
                 Box::new(CudaDecoder::new(tables, options, config)?)
             }
         })
     }
+}
+
+#[cfg(not(feature = "cuda"))]
+fn without_cuda() -> DecodeError {
+    let message = "this program was built without the feature `cuda`".to_owned();
+    DecodeError::Device { backend: "cuda", message }
 }
 
 impl fmt::Display for Backend {

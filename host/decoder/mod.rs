@@ -1,6 +1,7 @@
 //! Decoders: one trait, several backends, the same bits from each of them.
 
 pub mod cpu;
+#[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod emulated;
 mod hits;

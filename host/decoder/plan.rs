@@ -48,11 +48,11 @@ impl DeviceTables {
     /// # Errors
     /// When there are more lane slots than 16 bits can count.
     pub fn new(backend: &'static str, tables: &DetectorTables) -> Result<Self, DecodeError> {
-        if tables.slots.len() > usize::from(u16::MAX) {
+        if tables.slots().len() > usize::from(u16::MAX) {
             let message = "the board table has more lane slots than 16 bits can count".to_owned();
             return Err(DecodeError::Device { backend, message });
         }
-        let board_lanes = tables.boards.lanes.iter().map(|lane| BoardLane {
+        let board_lanes = tables.boards().lanes.iter().map(|lane| BoardLane {
             sector: lane.sector,
             module: lane.module,
             face: lane.face,
@@ -63,17 +63,17 @@ impl DeviceTables {
             chan_id: lane.chan_id,
         });
         let first_group = |layer: usize| {
-            let sectors = &tables.groups[LAYER_SECTORS[layer]..LAYER_SECTORS[layer + 1]];
+            let sectors = &tables.groups()[LAYER_SECTORS[layer]..LAYER_SECTORS[layer + 1]];
             u32::from(sectors.iter().copied().min().unwrap_or(0))
         };
-        let n_groups = tables.n_groups as u32;
+        let n_groups = tables.n_groups() as u32;
         Ok(Self {
-            version: tables.boards.version,
-            slots: tables.slots.clone(),
+            version: tables.boards().version,
+            slots: tables.slots().to_vec(),
             board_lanes: board_lanes.collect(),
-            groups: tables.groups.clone(),
-            sectors: tables.sectors.clone(),
-            strips_per_hybrid: tables.boards.strips_per_hybrid.clone(),
+            groups: tables.groups().to_vec(),
+            sectors: tables.sectors().to_vec(),
+            strips_per_hybrid: tables.boards().strips_per_hybrid.clone(),
             layer_groups: (0..N_LAYERS).map(first_group).chain([n_groups]).collect(),
             n_groups,
         })

@@ -91,7 +91,7 @@ fn a_device_whose_memory_is_used_up_says_so_and_the_decoder_recovers() {
         let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
         let mut decoder = cuda(&tables, options);
         let large = allen_batch(&events(BankVersion::V5, 1, 60));
-        let mut hits = UtHits::with_capacity(60, tables.n_groups, large.view().max_hits());
+        let mut hits = UtHits::with_capacity(60, tables.n_groups(), large.view().max_hits());
         let error = decoder.decode(large.view(), &mut hits, &mut BatchReport::new()).unwrap_err();
         assert!(error.to_string().contains("do not fit"), "{error}");
         compare(&mut decoder, &tables, options, allen_batch(&events(BankVersion::V5, 1, 1)).view());

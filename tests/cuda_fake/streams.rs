@@ -118,7 +118,7 @@ fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_under_way() {
                     .collect();
                 let mut found = Vec::new();
                 let each = |hits: HostHits<'_>| {
-                    let mut copy = UtHits::with_capacity(1, tables.n_groups, hits.len());
+                    let mut copy = UtHits::with_capacity(1, tables.n_groups(), hits.len());
                     hits.copy_to(&mut copy, &mut BatchReport::new())?;
                     found.push(copy);
                     Ok(())

@@ -79,13 +79,13 @@ impl Ordinary {
     /// The path for one detector and one set of options.
     pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
         Self {
-            version: tables.boards.version,
-            board_in_use: tables.boards.strips_per_hybrid.iter().map(|&strips| strips != 0).collect(),
-            slots: tables.slots.clone(),
-            sectors: tables.sectors.as_slice().into(),
+            version: tables.boards().version,
+            board_in_use: tables.boards().strips_per_hybrid.iter().map(|&strips| strips != 0).collect(),
+            slots: tables.slots().to_vec(),
+            sectors: tables.sectors().into(),
             options,
-            seen: vec![false; tables.boards.strips_per_hybrid.len()],
-            next: Vec::with_capacity(tables.n_groups + 1),
+            seen: vec![false; tables.boards().strips_per_hybrid.len()],
+            next: Vec::with_capacity(tables.n_groups() + 1),
             found: Vec::new(),
         }
     }

@@ -354,3 +354,37 @@ impl From<Violation> for DecodeError {
         failure(&violation.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detector::Grouping;
+    use crate::input::{Bank, BatchBuilder, EventBatch, EventMeta};
+    use crate::synth::{self, Generator, Profile};
+
+    #[test]
+    fn a_violation_in_a_kernel_is_an_error_of_the_decoder() {
+        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("the synthetic detector is sound");
+        let config = EmulatedConfig { pipeline: Pipeline::Allen, ..EmulatedConfig::default() };
+        let mut decoder = EmulatedDecoder::new(&tables, DecodeOptions::default(), config).expect("valid parameters");
+        // Tables that lie: most sectors are not there.
+        decoder.detector.sectors.truncate(3);
+        let event = Generator::new(Profile::PpNominal, BankVersion::V5, 1).event(0);
+        let banks = event.banks.iter().map(|(board, payload)| Bank {
+            kind: 66,
+            version: None,
+            source_id: u32::from(*board),
+            payload,
+        });
+        let mut builder = BatchBuilder::new();
+        builder.push(EventMeta::default(), banks).expect("it fits");
+        let mut batch = EventBatch::default();
+        builder.finish(&mut batch);
+        let mut hits = UtHits::with_capacity(1, tables.n_groups(), batch.view().max_hits());
+        let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
+        let Err(DecodeError::Device { backend: "emulated", message }) = result else { panic!("{result:?}") };
+        assert!(message.starts_with("kernel compress_and_make_keys, block "), "{message}");
+        assert!(message.contains("hit.rs:") && message.ends_with("of 3"), "{message}");
+    }
+}

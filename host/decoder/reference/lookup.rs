@@ -15,10 +15,10 @@ impl Lookup {
     /// Copies the file contents and the grouping out of the tables, and nothing that was derived from them.
     pub fn new(tables: &DetectorTables) -> Self {
         Self {
-            boards: tables.boards.clone(),
-            geometry: tables.geometry.clone(),
-            groups: tables.groups.clone(),
-            n_groups: tables.n_groups,
+            boards: tables.boards().clone(),
+            geometry: tables.geometry().clone(),
+            groups: tables.groups().to_vec(),
+            n_groups: tables.n_groups(),
         }
     }
 
