@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::detector::BankVersion;
-use crate::input::{Bank, EventHeader, MdfWriter, kind};
+use crate::input::{Bank, EventHeader, GENERATED_MASK, MdfWriter, kind};
 use crate::synth::{self, Generator, Profile};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
@@ -53,7 +53,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for index in 0..args.events {
         progress.set(index);
         let event = generator.event(index);
-        let header = EventHeader { trigger_mask: synth::MARK, run: event.run, number: Some(event.event) };
+        let header = EventHeader { trigger_mask: GENERATED_MASK, run: event.run, number: Some(event.event) };
         let banks = event.banks.iter().map(|(source_id, payload)| Bank {
             kind: kind::UT,
             version: Some(args.format.byte()),
