@@ -108,7 +108,7 @@ impl Functions {
 struct Decoder {
     name: &'static str,
     functions: Functions,
-    decoder: NonNull<UtDecoder>,
+    handle: NonNull<UtDecoder>,
 }
 
 impl Decoder {
@@ -144,7 +144,7 @@ impl Decoder {
             )
         };
         match NonNull::new(decoder) {
-            Some(decoder) => Ok(Self { name, functions, decoder }),
+            Some(handle) => Ok(Self { name, functions, handle }),
             None => Err(format!("{name}: {}", text(&mut error))),
         }
     }
@@ -175,7 +175,7 @@ impl Decoder {
         // - the hits and the buffer are writable.
         let status = unsafe {
             (self.functions.decode)(
-                self.decoder.as_ptr(),
+                self.handle.as_ptr(),
                 &raw const input,
                 &raw mut hits,
                 error.as_mut_ptr(),
@@ -207,7 +207,7 @@ impl Decoder {
 impl Drop for Decoder {
     fn drop(&mut self) {
         // SAFETY: the decoder came from the `ut_decoder_new` of the same library, and is freed only here.
-        unsafe { (self.functions.free)(self.decoder.as_ptr()) };
+        unsafe { (self.functions.free)(self.handle.as_ptr()) };
     }
 }
 
