@@ -14,12 +14,11 @@ pub fn prepare() {
     // Without the thread a signal still ends the program, and leaves a temporary file.
     let Ok(mut signals) = Signals::new(wanted) else { return };
     let wait = move || {
-        for signal in signals.forever() {
-            crate::output::remove_unfinished();
-            // It ends the program with the status that a shell expects; if it cannot, the next line does.
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
-            std::process::exit(1);
-        }
+        let Some(signal) = signals.forever().next() else { return };
+        crate::output::remove_unfinished();
+        // It ends the program with the status that a shell expects; if it cannot, the next line does.
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
+        std::process::exit(1);
     };
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
 }
