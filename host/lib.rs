@@ -13,12 +13,10 @@ pub mod cli;
 pub mod decoder;
 pub mod detector;
 pub mod input;
+pub mod memory;
 pub mod output;
 #[cfg(feature = "synth")]
 pub mod synth;
-#[cfg(feature = "tuning")]
-#[doc(hidden)]
-pub mod tuning;
 
 #[cfg(feature = "device")]
 pub use decoder::Backend;

@@ -1,6 +1,6 @@
 //! Memory that is used again from batch to batch, and only grows.
 
-use ut_kernels::block::{Global, GlobalMut, Plain};
+use simt::{Global, GlobalMut, Plain};
 
 use super::device::Device;
 use crate::decoder::DecodeError;
@@ -67,7 +67,7 @@ impl<D: Device> Buffer<D> {
         //   multiple of a word or of a line.
         // - The host never follows the address. Kernels do, launched by an unsafe call that asks for the buffer to live and
         //   for no other use of it meanwhile.
-        unsafe { GlobalMut::new((self.address() as usize + at) as *mut T, len as u32, 0) }
+        unsafe { GlobalMut::new((self.address() as usize + at) as *mut T, len as u32) }
     }
 
     pub(super) fn global<T: Plain>(&self, len: usize) -> Global<'static, T> {
