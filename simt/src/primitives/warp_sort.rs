@@ -1,8 +1,8 @@
 //! Segmented sort: a warp sorts one segment of 64-bit keys, short or long.
 //!
 //! A segment up to a given length is sorted by counting: a key's place is the number of keys before it. That is
-//! quadratic, but without a collective, and all lanes read the same key at a time, which is one access; for the segments
-//! that are the rule (1–79 keys) nothing is faster or simpler. In longer segments, runs of 32 are sorted like that, and
+//! quadratic, but needs no collective, and the whole warp reads the same key at a time, which is one access. For short
+//! segments (up to about 80 keys) nothing is faster or simpler. In longer segments, runs of 32 are sorted like that, and
 //! then merged, twice as long with each pass: an element's place in the merged run is its place in its own plus the
 //! number of elements of the other before it, found by bisection. So n keys cost about n·log²n reads, whatever they are.
 //!
@@ -18,7 +18,7 @@
 //! longer one: for each key its index and log₂ of the run's length times an index and a key read, one index written; one
 //! warp barrier.
 
-use crate::block::{Block, FULL_MASK, Global, GlobalMut, WARP_SIZE};
+use crate::{Block, FULL_MASK, Global, GlobalMut, WARP_SIZE};
 
 /// The keys to sort.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +32,8 @@ pub struct Segment<'a> {
 }
 
 /// Sorts a segment, by counting if it is not longer than `run`. Elements `start .. start + len` of `a` and `b` are the
-/// warp's to use; gives the one of them that holds the sorted indices (0 … `len` − 1) afterwards. All lanes of the warp
-/// call, with the same arguments.
+/// warp's to use; gives the one of them that holds the sorted indices (0 … `len` − 1) afterwards. The whole
+/// warp calls, with the same arguments.
 #[inline(always)]
 pub fn warp_sort<'a, B: Block>(
     block: &B,
@@ -71,7 +71,7 @@ pub fn warp_sort<'a, B: Block>(
         block.store(a, segment.start + place, i);
         i += WARP_SIZE;
     }
-    // The runs are there for all lanes.
+    // Every lane sees the runs.
     block.sync_warp(FULL_MASK);
 
     let (mut from, mut to) = (a, b);
@@ -101,7 +101,7 @@ pub fn warp_sort<'a, B: Block>(
             block.store(to, segment.start + merged + (place - first) + (low - other), index);
             place += WARP_SIZE;
         }
-        // The merged runs are there, and `from` is read by nobody any more.
+        // Every lane sees the merged runs, and none reads `from` any more.
         block.sync_warp(FULL_MASK);
         (from, to) = (to, from);
         // Never 0; to say so spares the device a trap.

@@ -1,29 +1,30 @@
-//! Who runs when in a block: its lanes, warp by warp and lane by lane, in an order drawn from a seed; answers their
-//! collectives.
+//! The schedule of a block: which thread runs when, in an order drawn from a seed, and the answers to collectives.
 //!
-//! A lane runs until it parks. When all lanes of a warp are parked, those collectives are answered of whose mask every
-//! lane waits at the same one, at the same place in the source. When no warp can go on, all threads must be at the same
-//! barrier; else the block waits for another one, or is stuck, and the first lane that waits in vain is named. At a barrier
-//! another block may get its turn.
+//! A thread runs until it parks. Once all threads of a warp are parked, each collective is answered at which all warp
+//! lanes of its mask wait, at the same place in the source. When no warp can go on, all threads must be at the same
+//! barrier; otherwise the block waits for another one, or is stuck, and the first thread that can never go on is reported.
+//! At a barrier another block may get its turn.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 
-use super::lane::{BlockBooks, BlockState, Books, EmulatedBlock, Lane, LaneState, Operation, Request};
+use super::block::{BlockContext, BlockState, EmulatedBlock, LaunchState, Operation, Request, Status, ThreadState};
 use super::violation::{Fault, Violation};
 
-/// Bytes of a lane's stack. Touched pages only cost memory; a panic's message needs some.
+/// Bytes of a thread's stack. Only touched pages cost memory; formatting a panic message needs some. A guard page ends
+/// the process on overflow.
 const STACK: usize = 256 * 1024;
 
-/// Rounds that a warp runs at a time, at the most.
+/// Most rounds that a warp runs at a time.
 const MOST_ROUNDS: u32 = 4;
 
-/// Barriers that a block passes before another gets its turn, in the mean.
+/// Barriers that a block passes before another gets its turn, on average.
 const BARRIERS_A_TURN: u32 = 4;
 
-/// The order in which things happen: SplitMix64, small and fast; nothing but schedules comes of it.
+/// The order in which things happen: SplitMix64, small and fast; it decides schedules and nothing else.
 #[derive(Clone, Debug)]
 pub struct Order(u64);
 
@@ -46,9 +47,9 @@ impl Order {
     }
 }
 
-type LaneRoutine = Coroutine<(), (), (), DefaultStack>;
+type ThreadRoutine = Coroutine<(), (), (), DefaultStack>;
 
-/// Stacks for the lanes, kept between blocks.
+/// Stacks of threads, kept between blocks.
 #[derive(Default)]
 pub struct Stacks(Vec<DefaultStack>);
 
@@ -58,10 +59,10 @@ impl std::fmt::Debug for Stacks {
     }
 }
 
-/// Where a block stands when it gives the turn back. What went wrong is in the launch's books.
+/// Where a block stands when it gives the turn back. What went wrong is in the launch's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// All lanes have left the kernel, or a rule was broken.
+    /// All threads have left the kernel, or a rule was broken.
     Over,
     /// It can go on.
     Able,
@@ -71,54 +72,52 @@ pub enum Turn {
 
 /// A block that has begun.
 pub struct RunningBlock<'a> {
-    /// First, since what is dropped first is what borrows from the others.
-    routines: Vec<LaneRoutine>,
-    state: Box<BlockState<'a>>,
-    /// Its books, while another block runs.
-    books: BlockBooks,
+    /// Dropped before `context` and before what `'a` borrows: see `begin`.
+    routines: Vec<ThreadRoutine>,
+    context: Rc<BlockContext<'a>>,
+    /// The block's state, while another block runs.
+    state: BlockState,
 }
 
 impl<'a> RunningBlock<'a> {
-    /// Begins a block, whose books are `books`.
+    /// Begins a block, with the state `state`.
     pub fn begin(
-        state: BlockState<'a>,
+        context: BlockContext<'a>,
         kernel: &'a impl Fn(&EmulatedBlock<'_>),
-        books: BlockBooks,
+        state: BlockState,
         stacks: &mut Stacks,
     ) -> Self {
-        let threads = state.block_dim.0 * state.block_dim.1;
-        let state = Box::new(state);
-        let of_lanes = std::ptr::from_ref(&*state);
+        let threads = context.block_dim.0 * context.block_dim.1;
+        let context = Rc::new(context);
         let routine = |thread| {
-            let stack = stacks.0.pop().unwrap_or_else(|| DefaultStack::new(STACK).expect("memory for a lane's stack"));
+            let stack = stacks.0.pop().unwrap_or_else(|| DefaultStack::new(STACK).expect("memory for a stack"));
+            let context = Rc::clone(&context);
             let body = move |yielder: &corosensei::Yielder<(), ()>, ()| {
-                // SAFETY: the box stays where it is until after the coroutine is gone, and is never borrowed mutably.
-                let state = unsafe { &*of_lanes };
-                kernel(&EmulatedBlock { state, yielder, thread });
+                kernel(&EmulatedBlock { context: &context, yielder, thread });
             };
-            // SAFETY:
-            // - The closure borrows `kernel`, for `'a`, and points to `state`.
-            // - The coroutine is driven to completion or dropped (which unwinds it) before either is gone: it never
-            //   leaves `routines`, except when it is done; and `routines` are dropped before `state`.
-            unsafe { LaneRoutine::with_stack_unchecked(stack, body) }
+            // SAFETY: the coroutine must not outlive what its closure borrows, which is borrowed for `'a`.
+            // - `RunningBlock<'a>` owns the coroutine and hands it out only in `end`, which either drops it or takes the
+            //   stack of a finished one.
+            // - Dropping an unfinished coroutine unwinds it, so that nothing of the closure is left.
+            unsafe { ThreadRoutine::with_stack_unchecked(stack, body) }
         };
         let routines = (0..threads).map(routine).collect();
-        Self { routines, state, books }
+        Self { routines, context, state }
     }
 
     /// Lets it run for a while. `others`: whether another block could have the turn.
     pub fn run(&mut self, others: bool, order: &mut Order) -> Turn {
-        std::mem::swap(&mut self.books, &mut self.state.books.borrow_mut().block);
+        std::mem::swap(&mut self.state, &mut self.context.launch.borrow_mut().block);
         let turn = self.go_on(others, order);
-        std::mem::swap(&mut self.books, &mut self.state.books.borrow_mut().block);
+        std::mem::swap(&mut self.state, &mut self.context.launch.borrow_mut().block);
         turn
     }
 
     fn go_on(&mut self, others: bool, order: &mut Order) -> Turn {
-        let Self { routines, state, .. } = self;
-        for lane in &mut state.books.borrow_mut().block.lanes {
-            if matches!(lane.state, LaneState::Paused(_)) {
-                lane.state = LaneState::Runnable;
+        let Self { routines, context, .. } = self;
+        for thread in &mut context.launch.borrow_mut().block.threads {
+            if matches!(thread.status, Status::Paused(_)) {
+                thread.status = Status::Runnable;
             }
         }
         let n_warps = routines.len() as u32 / 32;
@@ -130,11 +129,11 @@ impl<'a> RunningBlock<'a> {
                 let rounds = 1 + order.below(MOST_ROUNDS);
                 let mut goes_on = true;
                 for _ in 0..rounds {
-                    if !run_warp(state, routines, warp, order) {
+                    if !run_warp(context, routines, warp, order) {
                         return Turn::Over;
                     }
-                    goes_on = answer(state, warp, order);
-                    if state.books.borrow().violation.is_some() {
+                    goes_on = answer(context, warp, order);
+                    if context.launch.borrow().violation.is_some() {
                         return Turn::Over;
                     }
                     if !goes_on {
@@ -145,7 +144,7 @@ impl<'a> RunningBlock<'a> {
                     able.swap_remove(pick);
                 }
             }
-            match pass_barrier(state) {
+            match pass_barrier(context) {
                 Turn::Able if others && order.below(BARRIERS_A_TURN) == 0 => return Turn::Able,
                 Turn::Able => able.extend(0..n_warps),
                 turn => return turn,
@@ -155,50 +154,50 @@ impl<'a> RunningBlock<'a> {
 
     /// Where the block waits for another one: the first thread that does.
     pub fn waits_at(&self) -> Option<(u32, &'static std::panic::Location<'static>)> {
-        self.books.lanes.iter().zip(0..).find_map(|(lane, thread)| match lane.state {
-            LaneState::Paused(location) => Some((thread, location)),
+        self.state.threads.iter().zip(0..).find_map(|(thread, number)| match thread.status {
+            Status::Paused(location) => Some((number, location)),
             _ => None,
         })
     }
 
     /// Number of the block.
-    pub const fn number(&self) -> u32 {
-        self.state.block
+    pub fn number(&self) -> u32 {
+        self.context.block
     }
 
-    /// Gives back what the next block can use. Lanes that are not done are unwound.
-    pub fn end(self, stacks: &mut Stacks) -> BlockBooks {
-        stacks.0.extend(self.routines.into_iter().filter(LaneRoutine::done).map(LaneRoutine::into_stack));
-        self.books
+    /// Gives back what the next block can use. Threads that are not done are unwound.
+    pub fn end(self, stacks: &mut Stacks) -> BlockState {
+        stacks.0.extend(self.routines.into_iter().filter(ThreadRoutine::done).map(ThreadRoutine::into_stack));
+        self.state
     }
 }
 
-/// Resumes every lane of the warp that can run, once. False when a rule was broken.
-fn run_warp(state: &BlockState<'_>, routines: &mut [LaneRoutine], warp: u32, order: &mut Order) -> bool {
+/// Resumes every thread of the warp that can run, once. False when a rule was broken.
+fn run_warp(context: &BlockContext<'_>, routines: &mut [ThreadRoutine], warp: u32, order: &mut Order) -> bool {
     let draw = order.next() as u32;
     let (start, stride) = (draw % 32, (draw >> 8) | 1);
     for i in 0..32 {
         let lane = start.wrapping_add(stride.wrapping_mul(i)) % 32;
         let thread = warp * 32 + lane;
-        if state.books.borrow().block.lanes[thread as usize].state != LaneState::Runnable {
+        if context.launch.borrow().block.threads[thread as usize].status != Status::Runnable {
             continue;
         }
         let routine = &mut routines[thread as usize];
         match catch_unwind(AssertUnwindSafe(|| routine.resume(()))) {
             Ok(CoroutineResult::Yield(())) => {}
             Ok(CoroutineResult::Return(())) => {
-                state.books.borrow_mut().block.lanes[thread as usize].state = LaneState::Finished;
+                context.launch.borrow_mut().block.threads[thread as usize].status = Status::Finished;
             }
             Err(payload) => {
                 let message = payload
                     .downcast_ref::<String>()
                     .cloned()
                     .or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-                    .unwrap_or_else(|| "with something that is no text".to_owned());
-                fail(state, thread, None, Fault::Panicked(message));
+                    .unwrap_or_else(|| "with a payload that is not text".to_owned());
+                fail(context, thread, None, Fault::Panicked(message));
             }
         }
-        if state.books.borrow().violation.is_some() {
+        if context.launch.borrow().violation.is_some() {
             return false;
         }
     }
@@ -206,19 +205,30 @@ fn run_warp(state: &BlockState<'_>, routines: &mut [LaneRoutine], warp: u32, ord
 }
 
 /// Notes a violation, unless there is one already.
-fn fail(state: &BlockState<'_>, thread: u32, location: Option<&'static std::panic::Location<'static>>, fault: Fault) {
-    let kernel = state.kernel.to_owned();
-    state.books.borrow_mut().violation.get_or_insert(Violation { kernel, block: state.block, thread, location, fault });
+fn fail(
+    context: &BlockContext<'_>,
+    thread: u32,
+    location: Option<&'static std::panic::Location<'static>>,
+    fault: Fault,
+) {
+    let kernel = context.kernel.to_owned();
+    context.launch.borrow_mut().violation.get_or_insert(Violation {
+        kernel,
+        block: context.block,
+        thread,
+        location,
+        fault,
+    });
 }
 
-/// Answers the collectives of a warp whose lanes are all parked. Gives whether any lane can run now.
-fn answer(state: &BlockState<'_>, warp: u32, order: &mut Order) -> bool {
-    let mut guard = state.books.borrow_mut();
-    let books: &mut Books = &mut guard;
-    let lanes = &mut books.block.lanes[(warp * 32) as usize..][..32];
+/// Answers the collectives of a warp whose threads are all parked. Gives whether any of them can run now.
+fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
+    let mut guard = context.launch.borrow_mut();
+    let launch: &mut LaunchState = &mut guard;
+    let lanes = &mut launch.block.threads[(warp * 32) as usize..][..32];
     let mut waiting = 0u32;
     for (i, lane) in lanes.iter().enumerate() {
-        if matches!(lane.state, LaneState::AtCollective(_)) {
+        if matches!(lane.status, Status::AtCollective(_)) {
             waiting |= 1 << i;
         }
     }
@@ -227,15 +237,15 @@ fn answer(state: &BlockState<'_>, warp: u32, order: &mut Order) -> bool {
     let mut left: u32 = waiting;
     while left != 0 && fault.is_none() {
         let first = left.trailing_zeros();
-        let LaneState::AtCollective(request) = lanes[first as usize].state else { break };
+        let Status::AtCollective(request) = lanes[first as usize].status else { break };
         let same = lanes_at(lanes, left, &request);
         left &= !same;
         if request.operation == Operation::ActiveMask {
-            // Any part of those who wait, but not nobody.
+            // Any non-empty part of those that wait.
             let some = same & order.next() as u32;
             let some = if some == 0 { 1 << first } else { some };
             for lane in bits(some) {
-                lanes[lane].state = LaneState::Runnable;
+                lanes[lane].status = Status::Runnable;
                 lanes[lane].answer = some;
             }
             answered = true;
@@ -246,25 +256,25 @@ fn answer(state: &BlockState<'_>, warp: u32, order: &mut Order) -> bool {
             continue;
         }
         fault = complete(lanes, &request);
-        books.stats.collectives += 1;
-        books.stats.collective_lanes += u64::from(same.count_ones());
+        launch.stats.collectives += 1;
+        launch.stats.collective_lanes += u64::from(same.count_ones());
         answered = true;
     }
     if answered || waiting == 0 {
-        books.block.coalescers[warp as usize].flush(&mut books.stats, &mut books.touched);
+        launch.block.coalescers[warp as usize].flush(&mut launch.stats, &mut launch.touched);
     }
     drop(guard);
     if let Some((lane, location, fault)) = fault {
-        fail(state, warp * 32 + lane, Some(location), fault);
+        fail(context, warp * 32 + lane, Some(location), fault);
     }
     answered
 }
 
-/// The lanes among `candidates` that wait at the very same collective.
-fn lanes_at(lanes: &[Lane], candidates: u32, request: &Request) -> u32 {
+/// The warp lanes among `candidates` that wait at the very same collective.
+fn lanes_at(lanes: &[ThreadState], candidates: u32, request: &Request) -> u32 {
     let mut same = 0;
     for i in bits(candidates) {
-        if let LaneState::AtCollective(other) = lanes[i].state
+        if let Status::AtCollective(other) = lanes[i].status
             && other.operation == request.operation
             && other.mask == request.mask
             && other.location == request.location
@@ -284,27 +294,27 @@ fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-type LaneFault = (u32, &'static std::panic::Location<'static>, Fault);
+type ThreadFault = (u32, &'static std::panic::Location<'static>, Fault);
 
-/// All lanes of the mask are there: gives each its answer and lets it run.
-fn complete(lanes: &mut [Lane], request: &Request) -> Option<LaneFault> {
+/// All warp lanes of the mask are there: gives each its answer and lets it run.
+fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault> {
     let mut asked = [(0, 0); 32];
     let mut ballot = 0;
     let mut sum = 0u32;
     for i in bits(request.mask) {
-        if let LaneState::AtCollective(own) = lanes[i].state {
+        if let Status::AtCollective(own) = lanes[i].status {
             asked[i] = (own.value, own.argument);
             ballot |= u32::from(own.value != 0) << i;
             sum = sum.wrapping_add(own.value);
         }
-        lanes[i].state = LaneState::Runnable;
+        lanes[i].status = Status::Runnable;
     }
     let mut fault = None;
     for i in bits(request.mask) {
         let lane = i as u32;
         let (value, argument) = asked[i];
         let mut shuffle = |source: Option<u32>| match source.filter(|&source| source < 32) {
-            // Beyond the warp: the lane's own value.
+            // Beyond the warp: the thread's own value.
             None => value,
             Some(source) if request.mask >> source & 1 == 1 => asked[source as usize].0,
             Some(source_lane) => {
@@ -342,53 +352,53 @@ fn complete(lanes: &mut [Lane], request: &Request) -> Option<LaneFault> {
     fault
 }
 
-/// No warp can go on. When all threads wait at one barrier, lets them run; else the block is done, waits for another, or
-/// is stuck.
-fn pass_barrier(state: &BlockState<'_>) -> Turn {
-    let mut guard = state.books.borrow_mut();
-    let Books { block: books, stats, touched, .. } = &mut *guard;
-    if books.lanes.iter().all(|lane| lane.state == LaneState::Finished) {
+/// No warp can go on. If all threads wait at one barrier, lets them run; otherwise the block is done, waits for another,
+/// or is stuck.
+fn pass_barrier(context: &BlockContext<'_>) -> Turn {
+    let mut guard = context.launch.borrow_mut();
+    let LaunchState { block, stats, touched, .. } = &mut *guard;
+    if block.threads.iter().all(|thread| thread.status == Status::Finished) {
         return Turn::Over;
     }
-    let first = books.lanes[0].state;
-    if matches!(first, LaneState::AtBarrier(_)) && books.lanes.iter().all(|lane| lane.state == first) {
-        for lane in &mut books.lanes {
-            lane.state = LaneState::Runnable;
+    let first = block.threads[0].status;
+    if matches!(first, Status::AtBarrier(_)) && block.threads.iter().all(|thread| thread.status == first) {
+        for thread in &mut block.threads {
+            thread.status = Status::Runnable;
         }
-        books.epoch += 1;
+        block.epoch += 1;
         stats.barriers += 1;
-        for coalescer in &mut books.coalescers {
+        for coalescer in &mut block.coalescers {
             coalescer.flush(stats, touched);
         }
         return Turn::Able;
     }
-    if books.lanes.iter().any(|lane| matches!(lane.state, LaneState::Paused(_))) {
+    if block.threads.iter().any(|thread| matches!(thread.status, Status::Paused(_))) {
         return Turn::Waits;
     }
-    // Stuck. A collective that waits in vain says more than the barrier that others wait at because of it.
-    let stuck_at_collective = books.lanes.iter().enumerate().find_map(|(thread, lane)| match lane.state {
-        LaneState::AtCollective(request) => Some((thread as u32, request)),
+    // Stuck. The collective that can never complete says more than the barrier that others wait at because of it.
+    let stuck_at_collective = block.threads.iter().enumerate().find_map(|(number, thread)| match thread.status {
+        Status::AtCollective(request) => Some((number as u32, request)),
         _ => None,
     });
     let (thread, location, fault) = if let Some((thread, request)) = stuck_at_collective {
-        let warp = &books.lanes[(thread / 32 * 32) as usize..][..32];
+        let warp = &block.threads[(thread / 32 * 32) as usize..][..32];
         let missing = request.mask & !lanes_at(warp, request.mask, &request);
         let missing = missing.trailing_zeros() % 32;
         let (operation, mask) = (request.operation.name(), request.mask);
         let doing = warp[missing as usize].doing();
         (thread, request.location, Fault::DivergentCollective { operation, mask, missing, doing })
     } else {
-        let waits = books.lanes.iter().enumerate().find_map(|(thread, lane)| match lane.state {
-            LaneState::AtBarrier(location) => Some((thread as u32, location)),
+        let waits = block.threads.iter().enumerate().find_map(|(number, thread)| match thread.status {
+            Status::AtBarrier(location) => Some((number as u32, location)),
             _ => None,
         });
         let Some((thread, location)) = waits else { return Turn::Over };
-        let own = LaneState::AtBarrier(location);
-        let missing = books.lanes.iter().position(|lane| lane.state != own).unwrap_or(0);
-        let doing = books.lanes[missing].doing();
+        let own = Status::AtBarrier(location);
+        let missing = block.threads.iter().position(|thread| thread.status != own).unwrap_or(0);
+        let doing = block.threads[missing].doing();
         (thread, location, Fault::MissedBarrier { missing: missing as u32, doing })
     };
     drop(guard);
-    fail(state, thread, Some(location), fault);
+    fail(context, thread, Some(location), fault);
     Turn::Over
 }

@@ -1,13 +1,13 @@
 //! A thread of a block in the executor: the [`Block`] that kernels see there.
 //!
-//! Every access is checked before it is done. A collective parks the lane's coroutine with a note of what it waits for;
-//! the scheduler (`schedule.rs`) answers when all lanes of the mask are there. A lane that broke a rule parks for good.
+//! Every access is checked before it is done. A collective parks the thread's coroutine with a request; the scheduler
+//! (`schedule.rs`) answers when all warp lanes of the mask are there. A thread that broke a rule never runs again.
 
 use std::cell::RefCell;
 use std::panic::Location;
 
+use crate::{Block, Global, GlobalMut, Plain, Scalar, Shared};
 use corosensei::Yielder;
-use ut_kernels::block::{Block, Global, GlobalMut, Plain, Scalar, Shared};
 
 use super::shadow::{Shadow, Touch, Toucher};
 use super::stats::{Access, Coalescer, LaunchStats, Touched};
@@ -43,23 +43,23 @@ impl Operation {
     }
 }
 
-/// What a lane waits for.
+/// The collective that a thread waits at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     pub operation: Operation,
     pub mask: u32,
     pub value: u32,
-    /// Delta, lane or lane mask of a shuffle.
+    /// Delta, warp lane or lane mask of a shuffle.
     pub argument: u32,
     pub location: &'static Location<'static>,
 }
 
-/// What a lane does.
+/// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LaneState {
+pub enum Status {
     /// It can be resumed.
     Runnable,
-    /// It waits for the other lanes of a mask.
+    /// It waits for the other warp lanes of a mask.
     AtCollective(Request),
     /// It waits for the other threads of the block.
     AtBarrier(&'static Location<'static>),
@@ -69,32 +69,32 @@ pub enum LaneState {
     Finished,
 }
 
-/// The books of one lane.
+/// One thread: what it does, and what it is ordered after.
 #[derive(Clone, Copy, Debug)]
-pub struct Lane {
-    pub state: LaneState,
+pub struct ThreadState {
+    pub status: Status,
     /// The answer to the last collective.
     pub answer: u32,
     pub clock: u32,
     pub seen: [u32; 32],
 }
 
-impl Lane {
-    pub const NEW: Self = Self { state: LaneState::Runnable, answer: 0, clock: 1, seen: [0; 32] };
+impl ThreadState {
+    pub const NEW: Self = Self { status: Status::Runnable, answer: 0, clock: 1, seen: [0; 32] };
 
-    /// What the lane does, for a message.
+    /// What the thread does, for a message.
     pub fn doing(&self) -> String {
-        match self.state {
-            LaneState::Runnable => "still runs".to_owned(),
-            LaneState::AtCollective(request) => format!(
+        match self.status {
+            Status::Runnable => "still runs".to_owned(),
+            Status::AtCollective(request) => format!(
                 "waits at {} with mask {:#010x} at {}",
                 request.operation.name(),
                 request.mask,
                 request.location
             ),
-            LaneState::AtBarrier(location) => format!("waits at sync_threads at {location}"),
-            LaneState::Paused(location) => format!("waits for another block at {location}"),
-            LaneState::Finished => "has left the kernel".to_owned(),
+            Status::AtBarrier(location) => format!("waits at sync_threads at {location}"),
+            Status::Paused(location) => format!("waits for another block at {location}"),
+            Status::Finished => "has left the kernel".to_owned(),
         }
     }
 }
@@ -106,13 +106,13 @@ pub struct Granule {
     size: u8,
 }
 
-/// Everything of a block that its lanes change, its memory included.
+/// Everything of a block that its threads change, its shared memory included.
 #[derive(Debug, Default)]
-pub struct BlockBooks {
-    pub lanes: Vec<Lane>,
-    /// A coalescer a warp.
+pub struct BlockState {
+    pub threads: Vec<ThreadState>,
+    /// One per warp.
     pub coalescers: Vec<Coalescer>,
-    /// Accesses and collectives that the block's lanes may still do.
+    /// Accesses and collectives that the block's threads may still do.
     pub steps_left: u64,
     /// Serial of the block.
     pub serial: u32,
@@ -120,17 +120,17 @@ pub struct BlockBooks {
     pub epoch: u32,
     /// The block's shared memory, in words of eight bytes for their alignment.
     pub shared: Vec<u64>,
-    /// One a byte.
+    /// One per byte.
     pub shared_shadow: Vec<Shadow>,
-    /// One for eight bytes.
+    /// One per eight bytes.
     pub granules: Vec<Granule>,
 }
 
-impl BlockBooks {
-    /// Makes them those of a block that begins.
+impl BlockState {
+    /// Makes it the state of a block that begins.
     pub fn begin(&mut self, serial: u32, threads: u32, shared_bytes: u32, max_steps: u64) {
-        self.lanes.clear();
-        self.lanes.resize(threads as usize, Lane::NEW);
+        self.threads.clear();
+        self.threads.resize(threads as usize, ThreadState::NEW);
         self.coalescers.resize_with(self.coalescers.len().max((threads / 32) as usize), Default::default);
         self.serial = serial;
         self.steps_left = max_steps;
@@ -150,10 +150,10 @@ impl BlockBooks {
     }
 }
 
-/// The books of a launch, and of the block that runs at the moment.
+/// State of a launch, and of the block that runs at the moment.
 #[derive(Debug, Default)]
-pub struct Books {
-    pub block: BlockBooks,
+pub struct LaunchState {
+    pub block: BlockState,
     pub stats: LaunchStats,
     pub touched: Touched,
     pub violation: Option<Violation>,
@@ -163,7 +163,7 @@ pub struct Books {
     pub shared_bytes: u32,
     /// Stores and atomics on global memory: what a block that waits for another can be waiting for.
     pub writes: u64,
-    /// The writable views of the launch: a shadow an element, up to the last that was touched.
+    /// The writable views of the launch: a shadow per element, up to the last that was touched.
     pub views: Vec<Vec<Shadow>>,
     /// Tag of the first of `views` that belongs to this launch.
     pub first_tag: u32,
@@ -173,46 +173,46 @@ pub struct Books {
     pub tables: Vec<usize>,
 }
 
-impl Books {
+impl LaunchState {
     const fn toucher<'a>(
-        lane: &'a Lane,
+        own: &'a ThreadState,
         thread: u32,
         oldest: u32,
         serial: u32,
         epoch: u32,
         location: &'static Location<'static>,
     ) -> Toucher<'a> {
-        Toucher { oldest, serial, epoch, clock: lane.clock, thread: thread as u16, seen: &lane.seen, location }
+        Toucher { oldest, serial, epoch, clock: own.clock, thread: thread as u16, seen: &own.seen, location }
     }
 }
 
-/// What the lanes of a block have in common.
+/// What the threads of a block share and none changes.
 #[derive(Debug)]
-pub struct BlockState<'a> {
+pub struct BlockContext<'a> {
     pub kernel: &'a str,
     pub block: u32,
     pub grid: u32,
     pub block_dim: (u32, u32),
-    pub books: &'a RefCell<Books>,
+    pub launch: &'a RefCell<LaunchState>,
 }
 
 /// A thread of a block that runs in the executor.
-#[expect(missing_debug_implementations, reason = "a coroutine's door to its scheduler cannot be shown")]
+#[expect(missing_debug_implementations, reason = "a coroutine's yielder cannot be shown")]
 pub struct EmulatedBlock<'a> {
-    pub(super) state: &'a BlockState<'a>,
+    pub(super) context: &'a BlockContext<'a>,
     pub(super) yielder: &'a Yielder<(), ()>,
     pub(super) thread: u32,
 }
 
 impl EmulatedBlock<'_> {
-    /// Notes the violation and parks the lane for good.
+    /// Notes the violation; the thread never runs again.
     #[cold]
     fn fail(&self, location: &'static Location<'static>, fault: Fault) -> ! {
         {
-            let mut books = self.state.books.borrow_mut();
-            books.violation.get_or_insert_with(|| Violation {
-                kernel: self.state.kernel.to_owned(),
-                block: self.state.block,
+            let mut launch = self.context.launch.borrow_mut();
+            launch.violation.get_or_insert_with(|| Violation {
+                kernel: self.context.kernel.to_owned(),
+                block: self.context.block,
                 thread: self.thread,
                 location: Some(location),
                 fault,
@@ -223,12 +223,12 @@ impl EmulatedBlock<'_> {
         }
     }
 
-    /// Counts a step of the block, so that a loop without end comes to one.
+    /// Counts a step of the block, so that an endless loop is reported.
     fn step(&self, location: &'static Location<'static>) {
         let left = {
-            let mut books = self.state.books.borrow_mut();
-            books.block.steps_left = books.block.steps_left.saturating_sub(1);
-            books.block.steps_left
+            let mut launch = self.context.launch.borrow_mut();
+            launch.block.steps_left = launch.block.steps_left.saturating_sub(1);
+            launch.block.steps_left
         };
         if left == 0 {
             self.fail(location, Fault::Endless);
@@ -241,9 +241,9 @@ impl EmulatedBlock<'_> {
             let Request { operation, mask, location, .. } = request;
             self.fail(location, Fault::NotInMask { operation: operation.name(), mask });
         }
-        self.state.books.borrow_mut().block.lanes[self.thread as usize].state = LaneState::AtCollective(request);
+        self.context.launch.borrow_mut().block.threads[self.thread as usize].status = Status::AtCollective(request);
         self.yielder.suspend(());
-        self.state.books.borrow().block.lanes[self.thread as usize].answer
+        self.context.launch.borrow().block.threads[self.thread as usize].answer
     }
 
     fn check_bounds(
@@ -262,8 +262,8 @@ impl EmulatedBlock<'_> {
     /// Counts an access to global memory.
     fn count_global(&self, touch: Touch, location: &'static Location<'static>, base: usize, offset: u64, size: u64) {
         self.step(location);
-        let mut books = self.state.books.borrow_mut();
-        let Books { stats, touched, block: BlockBooks { coalescers, .. }, tables, .. } = &mut *books;
+        let mut launch = self.context.launch.borrow_mut();
+        let LaunchState { stats, touched, block: BlockState { coalescers, .. }, tables, .. } = &mut *launch;
         stats.global_loads += u64::from(touch == Touch::Read);
         stats.global_stores += u64::from(touch == Touch::Write);
         stats.global_atomics += u64::from(touch == Touch::Atomic);
@@ -283,14 +283,15 @@ impl EmulatedBlock<'_> {
         let size = size_of::<T>() as u64;
         self.count_global(touch, location, view.as_ptr().addr(), u64::from(i) * size, size);
         let fault = {
-            let mut books = self.state.books.borrow_mut();
-            let Books { block: BlockBooks { lanes, serial, epoch, .. }, oldest, views, first_tag, n_views, .. } =
-                &mut *books;
+            let mut launch = self.context.launch.borrow_mut();
+            let LaunchState {
+                block: BlockState { threads, serial, epoch, .. }, oldest, views, first_tag, n_views, ..
+            } = &mut *launch;
             match Some(view.tag().wrapping_sub(*first_tag)).filter(|place| place < n_views) {
                 None => Some(Fault::BadLaunch("a view is used that was not made for this launch".to_owned())),
                 Some(place) => {
-                    let lane = &lanes[self.thread as usize];
-                    let toucher = Books::toucher(lane, self.thread, *oldest, *serial, *epoch, location);
+                    let own = &threads[self.thread as usize];
+                    let toucher = LaunchState::toucher(own, self.thread, *oldest, *serial, *epoch, location);
                     let shadows = &mut views[place as usize];
                     if shadows.len() <= i as usize {
                         shadows.resize((i as usize + 1).next_power_of_two(), Shadow::default());
@@ -300,7 +301,7 @@ impl EmulatedBlock<'_> {
                         access: touch.name(),
                         memory: "global element",
                         place: i,
-                        other: describe(&other, self.state.block),
+                        other: describe(&other, self.context.block),
                     })
                 }
             }
@@ -323,9 +324,9 @@ impl EmulatedBlock<'_> {
         let size = size_of::<T>() as u32;
         let byte = array.offset() + i * size;
         let fault = {
-            let mut books = self.state.books.borrow_mut();
-            let Books { block, stats, oldest, shared_bytes, .. } = &mut *books;
-            let BlockBooks { lanes, serial, epoch, shared_shadow, granules, .. } = block;
+            let mut launch = self.context.launch.borrow_mut();
+            let LaunchState { block, stats, oldest, shared_bytes, .. } = &mut *launch;
+            let BlockState { threads, serial, epoch, shared_shadow, granules, .. } = block;
             match touch {
                 Touch::Read => stats.shared_loads += 1,
                 Touch::Write => stats.shared_stores += 1,
@@ -347,13 +348,13 @@ impl EmulatedBlock<'_> {
                 if touch != Touch::Write && (other_size || !shadow.is_written_by(*serial)) {
                     Some(Fault::UnwrittenShared { byte, size })
                 } else {
-                    let lane = &lanes[self.thread as usize];
-                    let toucher = Books::toucher(lane, self.thread, *oldest, *serial, *epoch, location);
+                    let own = &threads[self.thread as usize];
+                    let toucher = LaunchState::toucher(own, self.thread, *oldest, *serial, *epoch, location);
                     shadow.touch(&toucher, touch).map(|other| Fault::Race {
                         access: touch.name(),
                         memory: "shared byte",
                         place: byte,
-                        other: describe(&other, self.state.block),
+                        other: describe(&other, self.context.block),
                     })
                 }
             }
@@ -365,14 +366,14 @@ impl EmulatedBlock<'_> {
     }
 
     fn read_shared<T: Scalar>(&self, byte: usize) -> T {
-        let word = self.state.books.borrow().block.shared[byte / 8];
+        let word = self.context.launch.borrow().block.shared[byte / 8];
         T::from_bits(word >> (8 * (byte % 8)))
     }
 
     fn write_shared<T: Scalar>(&self, byte: usize, value: T) {
         let mask = u64::MAX >> (64 - 8 * size_of::<T>());
         let shift = 8 * (byte % 8);
-        let word = &mut self.state.books.borrow_mut().block.shared[byte / 8];
+        let word = &mut self.context.launch.borrow_mut().block.shared[byte / 8];
         *word = (*word & !(mask << shift)) | (value.to_bits() << shift);
     }
 
@@ -397,12 +398,12 @@ impl EmulatedBlock<'_> {
         change: impl FnOnce(u32) -> u32,
     ) -> u32 {
         self.touch_global(view, i, Touch::Atomic, location);
-        self.state.books.borrow_mut().writes += 1;
+        self.context.launch.borrow_mut().writes += 1;
         let element = view.as_ptr().wrapping_add(i as usize);
         // SAFETY:
-        // - `touch_global` has let `i` through: it is below the view's length, so that `element` is one of the elements
-        //   that the view was promised to be good for.
-        // - Lanes run one at a time, on one thread: nothing else accesses it now.
+        // - Aligned, good for reads and writes: `touch_global` returned, so `i` is below the view's length, and
+        //   `GlobalMut::new`, or the slice in `Executor::writable`, gives `len` such elements.
+        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
         unsafe {
             let before = element.read();
             element.write(change(before));
@@ -413,22 +414,22 @@ impl EmulatedBlock<'_> {
 
 impl Block for EmulatedBlock<'_> {
     fn thread_idx_x(&self) -> u32 {
-        self.thread % self.state.block_dim.0
+        self.thread % self.context.block_dim.0
     }
     fn thread_idx_y(&self) -> u32 {
-        self.thread / self.state.block_dim.0
+        self.thread / self.context.block_dim.0
     }
     fn block_dim_x(&self) -> u32 {
-        self.state.block_dim.0
+        self.context.block_dim.0
     }
     fn block_dim_y(&self) -> u32 {
-        self.state.block_dim.1
+        self.context.block_dim.1
     }
     fn block_idx_x(&self) -> u32 {
-        self.state.block
+        self.context.block
     }
     fn grid_dim_x(&self) -> u32 {
-        self.state.grid
+        self.context.grid
     }
     fn lane_id(&self) -> u32 {
         self.thread % 32
@@ -436,7 +437,7 @@ impl Block for EmulatedBlock<'_> {
     fn lanemask_lt(&self) -> u32 {
         (1 << (self.thread % 32)) - 1
     }
-    // The defaults, without their arithmetic.
+    // The default, without its arithmetic.
     fn thread(&self) -> u32 {
         self.thread
     }
@@ -445,7 +446,7 @@ impl Block for EmulatedBlock<'_> {
     fn sync_threads(&self) {
         let location = Location::caller();
         self.step(location);
-        self.state.books.borrow_mut().block.lanes[self.thread as usize].state = LaneState::AtBarrier(location);
+        self.context.launch.borrow_mut().block.threads[self.thread as usize].status = Status::AtBarrier(location);
         self.yielder.suspend(());
     }
     #[track_caller]
@@ -502,7 +503,8 @@ impl Block for EmulatedBlock<'_> {
         self.check_bounds("read", "read-only global", i, view.len(), location);
         let size = size_of::<T>() as u64;
         self.count_global(Touch::Read, location, view.as_ptr().addr(), u64::from(i) * size, size);
-        // SAFETY: `i` is below the view's length, and the view was promised to be readable for that many elements.
+        // SAFETY: aligned and readable: `i` is below the view's length, and `Global::new`, or the slice in `from_slice`,
+        // gives `len` such elements, which nothing writes while the view exists.
         unsafe { view.as_ptr().add(i as usize).read() }
     }
     #[track_caller]
@@ -515,23 +517,27 @@ impl Block for EmulatedBlock<'_> {
         }
         self.count_global(Touch::Read, location, view.as_ptr().addr(), u64::from(at), size);
         // SAFETY:
-        // - `at` and the `size` bytes from there on are within the view, which was promised to be readable.
-        // - The read does not ask for alignment; every bit pattern is a `T` (`Plain`).
+        // - `at + size` is within the view, whose bytes are readable (`Global::new`, `from_slice`).
+        // - The read needs no alignment; every bit pattern is a `T` (`Plain`).
         unsafe { view.as_ptr().add(at as usize).cast::<T>().read_unaligned() }
     }
     #[track_caller]
     fn load_mut<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32) -> T {
         self.touch_global(view, i, Touch::Read, Location::caller());
-        // SAFETY: `touch_global` has let `i` through: it is below the view's length, and the view was promised to be
-        // readable for that many elements. Lanes run one at a time: nobody writes now.
+        // SAFETY:
+        // - Aligned and readable: `touch_global` returned, so `i` is below the view's length, and `GlobalMut::new`, or the
+        //   slice in `Executor::writable`, gives `len` such elements.
+        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
         unsafe { view.as_ptr().add(i as usize).read() }
     }
     #[track_caller]
     fn store<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32, value: T) {
         self.touch_global(view, i, Touch::Write, Location::caller());
-        self.state.books.borrow_mut().writes += 1;
-        // SAFETY: `touch_global` has let `i` through: it is below the view's length, and the view was promised to be
-        // writable for that many elements. Lanes run one at a time: nobody else accesses it now.
+        self.context.launch.borrow_mut().writes += 1;
+        // SAFETY:
+        // - Aligned and writable: `touch_global` returned, so `i` is below the view's length, and `GlobalMut::new`, or the
+        //   slice in `Executor::writable`, gives `len` such elements.
+        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
         unsafe { view.as_ptr().add(i as usize).write(value) };
     }
     #[track_caller]
@@ -546,7 +552,10 @@ impl Block for EmulatedBlock<'_> {
     #[track_caller]
     fn atomic_load(&self, view: GlobalMut<'_, u32>, i: u32) -> u32 {
         self.touch_global(view, i, Touch::Atomic, Location::caller());
-        // SAFETY: as for `load_mut`.
+        // SAFETY:
+        // - Aligned and readable: `touch_global` returned, so `i` is below the view's length, and `GlobalMut::new`, or the
+        //   slice in `Executor::writable`, gives `len` such elements.
+        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
         unsafe { view.as_ptr().add(i as usize).read() }
     }
     #[track_caller]
@@ -557,7 +566,7 @@ impl Block for EmulatedBlock<'_> {
     fn pause(&self) {
         let location = Location::caller();
         self.step(location);
-        self.state.books.borrow_mut().block.lanes[self.thread as usize].state = LaneState::Paused(location);
+        self.context.launch.borrow_mut().block.threads[self.thread as usize].status = Status::Paused(location);
         self.yielder.suspend(());
     }
 

@@ -1,13 +1,10 @@
 //! Finds NVIDIA's assembler, `ptxas`, runs it and reads what it says about each kernel.
-//!
-//! Shared by the build script, which writes `kernels/ptx/resources.json`, and by the library, which measures afresh on
-//! request; only the standard library is used.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// Architectures that are checked: A100, A5000, L4 and Ada workstation cards, H100 and H200.
+/// Architectures worth assembling for: A100; A5000; L4, L40S and Ada workstation cards; H100 and H200.
 pub const ARCHS: [&str; 4] = ["sm_80", "sm_86", "sm_89", "sm_90"];
 
 /// What one kernel uses on one architecture. Bytes are per thread but for `shared`, which is per block.
@@ -41,17 +38,17 @@ impl Usage {
     }
 }
 
-/// An assembler that is there.
+/// An installed assembler.
 #[derive(Debug)]
 pub struct Ptxas {
     program: PathBuf,
 }
 
 impl Ptxas {
-    /// Looks at `UT_DECODE_PTXAS`, then in the `installed` folder, in the CUDA toolkit that the environment names, on
-    /// the path, and where a toolkit is usually installed.
-    pub fn find(installed: &Path) -> Option<Self> {
-        if let Some(program) = env::var_os("UT_DECODE_PTXAS") {
+    /// Takes the program that the environment variable `variable` names. Without it, looks in the folder `installed`, in
+    /// the CUDA toolkit that the environment names, on the path, and where a toolkit is usually installed.
+    pub fn find(variable: &str, installed: &Path) -> Option<Self> {
+        if let Some(program) = env::var_os(variable) {
             return Some(Self { program: program.into() });
         }
         let mut folders = vec![installed.to_owned()];

@@ -1,6 +1,6 @@
 //! Size binning: a counting sort of items into few size classes, the large ones first, the empty ones left out.
 //!
-//! Lanes of a warp then do items of about the same size, and the last warps to finish have small ones.
+//! The lanes of a warp then work on items of about the same size, and the last warps to finish have small ones.
 //!
 //! ```text
 //! 8 bins, sizes       3  0  9  1  8  3        bin = 8 − min(size, 8):  5  –  0  7  0  5
@@ -13,9 +13,9 @@
 //! Cost of [`SizeBins`]: a pass over the items to count, a prefix sum over the bins by one warp (4 or 5 shuffles), three
 //! barriers, and a pass to place. Each pass: an aggregated (or plain) atomic for each 32 items.
 
-use super::aggregated_atomics;
-use super::prefix_sum::warp_exclusive;
-use crate::block::{Block, FULL_MASK, Shared};
+use super::warp_aggregated_atomics;
+use super::warp_scan::warp_exclusive;
+use crate::{Block, FULL_MASK, Shared};
 
 /// Most bins there can be.
 pub const MAX_BINS: u32 = 16;
@@ -32,7 +32,7 @@ pub struct SizeBins {
     /// An element a bin: first counts, then the next place of the bin. One more: the number of items that are not empty.
     counters: Shared<u32>,
     bins: u32,
-    /// Lanes that hit the same bin add together.
+    /// Threads of a warp that hit the same bin add together.
     aggregate: bool,
 }
 
@@ -46,12 +46,12 @@ impl SizeBins {
         if block.thread() < Self::COUNTERS {
             block.shared_store(counters, block.thread(), 0);
         }
-        // Zeroed before anyone counts.
+        // Zeroed before any thread counts.
         block.sync_threads();
         Self { counters, bins, aggregate }
     }
 
-    /// Counts an item of each lane; those of size 0 are empty. All lanes of the warp call.
+    /// Counts one item per thread; items of size 0 are empty. The whole warp calls.
     #[inline(always)]
     pub fn count<B: Block>(&self, block: &B, size: u32) {
         self.increment(block, size);
@@ -77,12 +77,12 @@ impl SizeBins {
                 block.shared_store(self.counters, MAX_BINS, before + count);
             }
         }
-        // First places there before anyone takes one.
+        // The first places are there before any thread takes one.
         block.sync_threads();
         block.shared_load(self.counters, MAX_BINS)
     }
 
-    /// The place of each lane's item in the list; meaningless for empty ones. All lanes of the warp call.
+    /// The place of the thread's item in the list; meaningless for empty ones. The whole warp calls.
     #[inline(always)]
     pub fn place<B: Block>(&self, block: &B, size: u32) -> u32 {
         self.increment(block, size)
@@ -93,7 +93,7 @@ impl SizeBins {
         let bin = bin_of(size, self.bins);
         if self.aggregate {
             let mask = block.ballot_sync(FULL_MASK, size > 0);
-            if size > 0 { aggregated_atomics::increment(block, mask, self.counters, bin) } else { 0 }
+            if size > 0 { warp_aggregated_atomics::increment(block, mask, self.counters, bin) } else { 0 }
         } else if size > 0 {
             block.shared_atomic_add(self.counters, bin, 1)
         } else {

@@ -1,14 +1,11 @@
-//! The machine's instructions, one function each.
+//! NVIDIA's instructions, one function each.
 //!
 //! Barriers and collectives are LLVM intrinsics and never `asm!`: the compiler knows that intrinsics are convergent and
 //! neither duplicates them nor moves them into a branch. Memory instructions are `asm!`, since Rust has no type for
 //! shared memory and no read-only loads; they are not convergent, so that does no harm. Read-modify-write atomics are
 //! relaxed on the device in any case; `atom` says so.
 
-use core::arch::{asm, global_asm};
-
-// The block's dynamic shared memory: as long as the launch says.
-global_asm!(".extern .shared .align 16 .b8 block_shared[];");
+use core::arch::asm;
 
 // Where the compiler takes an operand as `i32`, masks and values keep their bits.
 unsafe extern "C" {
@@ -54,7 +51,7 @@ unsafe extern "C" {
 #[inline(always)]
 fn shared_base() -> u32 {
     let address: u32;
-    // SAFETY: takes the address of the symbol declared above; no memory is touched.
+    // SAFETY: takes the address of the symbol that `declare_shared_memory!` declares; no memory is touched.
     unsafe { asm!("mov.u32 {}, block_shared;", out(reg32) address, options(pure, nomem, nostack)) };
     address
 }
@@ -76,11 +73,11 @@ macro_rules! global_accesses {
         ///
         /// # Safety
         /// - `pointer` is aligned and readable.
-        /// - Nobody writes there during the launch.
+        /// - Nothing writes there during the launch.
         #[inline(always)]
         pub(super) unsafe fn $load_nc(pointer: *const u8) -> $type {
             let value: $type;
-            // SAFETY: the caller's promise.
+            // SAFETY: reads one aligned, readable element that nothing writes, required of `pointer`.
             unsafe {
                 asm!(concat!("ld.global.nc.", $bits, " {}, [{}];"), out($class) value, in(reg64) global(pointer),
                      options(pure, readonly, nostack));
@@ -96,7 +93,7 @@ macro_rules! global_accesses {
         #[inline(always)]
         pub(super) unsafe fn $load(pointer: *const u8) -> $type {
             let value: $type;
-            // SAFETY: the caller's promise.
+            // SAFETY: reads one aligned, readable element that no other thread writes now, required of `pointer`.
             unsafe {
                 asm!(concat!("ld.global.", $bits, " {}, [{}];"), out($class) value, in(reg64) global(pointer),
                      options(pure, readonly, nostack));
@@ -111,7 +108,7 @@ macro_rules! global_accesses {
         /// - No other thread touches what is there between the two barriers around.
         #[inline(always)]
         pub(super) unsafe fn $store(pointer: *mut u8, value: $type) {
-            // SAFETY: the caller's promise.
+            // SAFETY: writes one aligned, writable element that no other thread touches now, required of `pointer`.
             unsafe {
                 asm!(concat!("st.global.", $bits, " [{}], {};"), in(reg64) global(pointer), in($class) value,
                      options(nostack));
@@ -137,7 +134,7 @@ macro_rules! global_atomics {
         #[inline(always)]
         pub(super) unsafe fn $name(pointer: *mut u32, value: u32) -> u32 {
             let old: u32;
-            // SAFETY: the caller's promise.
+            // SAFETY: changes one aligned word, good for reads and writes, required of `pointer`.
             unsafe {
                 asm!(concat!($instruction, " {}, [{}], {};"), out(reg32) old, in(reg64) global(pointer),
                      in(reg32) value, options(nostack));
@@ -159,7 +156,7 @@ global_atomics! {
 #[inline(always)]
 pub(super) unsafe fn atomic_load(pointer: *const u32) -> u32 {
     let value: u32;
-    // SAFETY: the caller's promise. Not `pure`: the value may be another one each time.
+    // SAFETY: reads one aligned, readable word, required of `pointer`. Not `pure`: the value may differ each time.
     unsafe {
         asm!("ld.relaxed.gpu.global.u32 {}, [{}];", out(reg32) value, in(reg64) global(pointer), options(nostack));
     }
@@ -173,7 +170,7 @@ pub(super) unsafe fn atomic_load(pointer: *const u32) -> u32 {
 /// - During the launch the word is changed by atomics only.
 #[inline(always)]
 pub(super) unsafe fn atomic_store(pointer: *mut u32, value: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: writes one aligned, writable word, required of `pointer`.
     unsafe {
         asm!("st.relaxed.gpu.global.u32 [{}], {};", in(reg64) global(pointer), in(reg32) value, options(nostack));
     }
@@ -195,7 +192,7 @@ macro_rules! shared_accesses {
         #[inline(always)]
         pub(super) unsafe fn $load(offset: u32) -> $type {
             let value: $type;
-            // SAFETY: the caller's promise.
+            // SAFETY: touches one aligned element of the block's shared memory, required of `offset`.
             unsafe {
                 asm!(concat!("ld.shared.", $bits, " {}, [{}];"), out($class) value, in(reg32) shared_base() + offset,
                      options(pure, readonly, nostack));
@@ -209,7 +206,7 @@ macro_rules! shared_accesses {
         /// `offset` is aligned and inside what the launch gave.
         #[inline(always)]
         pub(super) unsafe fn $store(offset: u32, value: $type) {
-            // SAFETY: the caller's promise.
+            // SAFETY: touches one aligned element of the block's shared memory, required of `offset`.
             unsafe {
                 asm!(concat!("st.shared.", $bits, " [{}], {};"), in(reg32) shared_base() + offset, in($class) value,
                      options(nostack));
@@ -233,7 +230,7 @@ macro_rules! shared_atomics {
         #[inline(always)]
         pub(super) unsafe fn $name(offset: u32, value: u32) -> u32 {
             let old: u32;
-            // SAFETY: the caller's promise.
+            // SAFETY: touches one aligned element of the block's shared memory, required of `offset`.
             unsafe {
                 asm!(concat!($instruction, " {}, [{}], {};"), out(reg32) old, in(reg32) shared_base() + offset,
                      in(reg32) value, options(nostack));

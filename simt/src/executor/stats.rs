@@ -16,25 +16,25 @@ const MAX_STEPS: usize = 1024;
 pub struct LaunchStats {
     /// Blocks run.
     pub blocks: u64,
-    /// Block barriers, one a block.
+    /// Block barriers: one for all threads of a block.
     pub barriers: u64,
-    /// Warp collectives, one a mask.
+    /// Warp collectives: one per mask.
     pub collectives: u64,
-    /// Lanes that took part in them.
+    /// Threads that took part in them.
     pub collective_lanes: u64,
-    /// Loads from shared memory, one a lane.
+    /// Loads from shared memory, one per thread.
     pub shared_loads: u64,
     /// Stores to shared memory.
     pub shared_stores: u64,
     /// Atomics on shared memory.
     pub shared_atomics: u64,
-    /// Loads from global memory, one a lane.
+    /// Loads from global memory, one per thread.
     pub global_loads: u64,
     /// Stores to global memory.
     pub global_stores: u64,
     /// Atomics on global memory.
     pub global_atomics: u64,
-    /// Sectors of 32 bytes that the global accesses touch: lanes of a warp that are at the same place in the source, the
+    /// Sectors of 32 bytes that the global accesses touch: threads of a warp that are at the same place in the source, the
     /// same number of times after the last collective, share theirs.
     pub global_sectors: u64,
     /// Those of them that are in tables which all events share (see `Executor::constant`).
@@ -44,12 +44,12 @@ pub struct LaunchStats {
     pub distinct_sectors: u64,
     /// Such steps of a warp.
     pub warp_steps: u64,
-    /// Lanes that took part in them.
+    /// Threads that took part in them.
     pub step_lanes: u64,
 }
 
 impl LaunchStats {
-    /// Share of lanes that sat idle while their warp accessed global memory, 0…1.
+    /// Share of warp lanes that were idle while their warp accessed global memory, 0…1.
     pub fn idle_share(&self) -> f64 {
         if self.warp_steps == 0 { 0.0 } else { 1.0 - self.step_lanes as f64 / (32 * self.warp_steps) as f64 }
     }
@@ -138,7 +138,7 @@ struct Site {
     used: usize,
 }
 
-/// Puts the accesses of the lanes of one warp together that are one instruction on hardware.
+/// Groups the accesses of one warp's threads that are one instruction on hardware.
 #[derive(Debug, Default)]
 pub struct Coalescer {
     sites: Vec<Site>,
@@ -146,7 +146,7 @@ pub struct Coalescer {
 }
 
 impl Coalescer {
-    /// Notes an access of a lane.
+    /// Notes an access of a thread.
     #[inline]
     pub fn access(&mut self, stats: &mut LaunchStats, touched: &mut Touched, lane: u32, access: Access) {
         let Access { touch, location, base, offset, size, in_table } = access;
@@ -198,7 +198,7 @@ impl Coalescer {
         &mut self.sites[place]
     }
 
-    /// The lanes of the warp are together: what they did before is counted.
+    /// The warp has converged: what its threads did before is counted.
     pub fn flush(&mut self, stats: &mut LaunchStats, touched: &mut Touched) {
         for site in &mut self.sites[..self.used] {
             for step in &mut site.steps[..site.used] {

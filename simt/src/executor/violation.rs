@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use super::shadow::Record;
 
-/// A rule that a kernel broke: where, by whom, and which.
+/// A rule that a kernel broke: which, where, and in which thread.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("kernel {kernel}, block {block}, warp {}, lane {} (thread {thread}), at {}: {fault}",
     thread / 32, thread % 32, Place(*location))]
@@ -24,46 +24,46 @@ pub struct Violation {
 /// What can be wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// A lane of a collective's mask does not come.
+    /// A warp lane of a collective's mask does not arrive.
     #[error("{operation} waits for the lanes of mask {mask:#010x}, but lane {missing} {doing}")]
     DivergentCollective {
         /// The collective.
         operation: &'static str,
         /// Its mask.
         mask: u32,
-        /// The first lane of the mask that is not there.
+        /// The first warp lane of the mask that is missing.
         missing: u32,
-        /// What that lane does instead.
+        /// What its thread does instead.
         doing: String,
     },
     /// The caller of a collective is not in its own mask.
-    #[error("{operation} is called with mask {mask:#010x}, in which the lane itself is not")]
+    #[error("{operation} is called with mask {mask:#010x}, which does not contain its own lane")]
     NotInMask {
         /// The collective.
         operation: &'static str,
         /// Its mask.
         mask: u32,
     },
-    /// A shuffle reads from a lane that does not take part.
+    /// A shuffle reads from a warp lane that does not take part.
     #[error("{operation} reads from lane {source_lane}, which is not in mask {mask:#010x}")]
     SourceNotInMask {
         /// The collective.
         operation: &'static str,
         /// Its mask.
         mask: u32,
-        /// The lane that is read.
+        /// The warp lane that is read.
         source_lane: u32,
     },
-    /// A thread does not come to a barrier.
+    /// A thread does not arrive at a barrier.
     #[error("sync_threads waits for all threads, but thread {missing} {doing}")]
     MissedBarrier {
-        /// The first thread that is not there.
+        /// The first thread that is missing.
         missing: u32,
         /// What that thread does instead.
         doing: String,
     },
     /// Shared memory is read that no thread of the block has written.
-    #[error("reads shared memory at byte {byte}, which nobody wrote (as an element of {size} bytes)")]
+    #[error("reads shared memory at byte {byte}, which no thread wrote (as an element of {size} bytes)")]
     UnwrittenShared {
         /// Place in the block's shared memory.
         byte: u32,
@@ -94,12 +94,12 @@ pub enum Fault {
         /// Elements of the array.
         len: u32,
     },
-    /// The block does more than [`Executor::limit_steps`](super::Executor::limit_steps) lets it.
+    /// The block does more than [`Executor::limit_steps`](super::Executor::limit_steps) allows.
     #[error("the block does not come to an end")]
     Endless,
-    /// Blocks wait for blocks that can no longer come to what they wait for.
+    /// Blocks wait for something that no block can provide any more.
     #[error(
-        "waits for another block for ever: {waiting} blocks of {grid} have begun and wait, {finished} are done, and \
+        "waits for another block forever: {waiting} blocks of {grid} have begun and wait, {finished} are done, and \
          the device holds {resident} at a time"
     )]
     Deadlock {

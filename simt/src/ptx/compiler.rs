@@ -1,33 +1,15 @@
-//! How `kernels/src` becomes `kernels/ptx/*.ptx`.
-//!
-//! Shared by the build script, which rebuilds on request, and by the tests, which compare what is committed with what
-//! the compiler makes. Only the standard library is used, and no cargo runs inside cargo: three calls of `rustc` make
-//! `core`, an empty `compiler_builtins` and the kernels, so that nothing is downloaded and nothing outside the source
-//! tree and the compiler decides what comes out. `docs/ptx.md` says why each flag is there.
+//! Compiles a crate of kernels to PTX.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The files of `kernels/ptx`, without `.ptx`; each is compiled with `--cfg ptx_unit="…"` and stands on its own, so
-/// that a decoder loads the kernels of its own format and layout and no others.
-pub const UNITS: [&str; 9] = [
-    "v4_allen",
-    "v4_mep",
-    "v5_allen",
-    "v5_mep",
-    "v5_allen_ladder",
-    "v4_allen_fused",
-    "v4_mep_fused",
-    "v5_allen_fused",
-    "v5_mep_fused",
-];
-
-/// Oldest architecture that has all the collectives in use (`redux.sync`); the driver compiles on from here.
+/// Oldest architecture that has all collectives of [`Block`](crate::Block) (`redux.sync`); the driver compiles from here
+/// for newer ones.
 pub const TARGET: &str = "sm_80";
 
-/// What both `core` and the kernels are compiled with.
+/// Flags of every crate: `core`, this one, and the kernels.
 const COMMON_FLAGS: [&str; 8] = [
     "--target=nvptx64-nvidia-cuda",
     "--edition=2024",
@@ -41,11 +23,26 @@ const COMMON_FLAGS: [&str; 8] = [
     "-Zmir-enable-passes=-JumpThreading",
 ];
 
-/// What only the kernels are compiled with.
+/// Flags of the kernels' crate alone.
 const KERNEL_FLAGS: [&str; 5] =
     ["--crate-type=cdylib", "-Clto=fat", "-Ccodegen-units=1", "-Clinker=true", "-Dwarnings"];
 
-/// A compiler that can make PTX: one whose own `core` source is at hand.
+/// Folders and files under `src` of this crate that device code is compiled from.
+const DEVICE_SOURCES: [&str; 5] = ["lib.rs", "block.rs", "memory.rs", "primitives", "nvptx"];
+
+/// A crate of kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelCrate<'a> {
+    /// The crate's name, as in `use name::…`.
+    pub name: &'a str,
+    /// Its folder; the root module is `src/lib.rs` below it.
+    pub folder: &'a Path,
+    /// How to make the PTX again, for the header of each file.
+    pub rebuild: &'a str,
+}
+
+/// A compiler that can make PTX: one whose own `core` source is installed.
+#[derive(Debug)]
 pub struct Compiler {
     rustc: PathBuf,
     core_source: PathBuf,
@@ -54,10 +51,13 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Looks at `UT_DECODE_PTX_RUSTC`, Debian's `rustc-web` in `/usr/bin`, a rustup nightly, and the compiler on the
-    /// path, in this order; the error says what to install.
-    pub fn find() -> Result<Self, String> {
-        if let Some(rustc) = std::env::var_os("UT_DECODE_PTX_RUSTC") {
+    /// Takes the compiler that the environment variable `variable` names. Without it, looks for Debian's `rustc-web` in
+    /// `/usr/bin`, a rustup nightly, and the compiler on the path, in this order.
+    ///
+    /// # Errors
+    /// No compiler with its `core` source; the message says what to install.
+    pub fn find(variable: &str) -> Result<Self, String> {
+        if let Some(rustc) = std::env::var_os(variable) {
             return Self::at(Path::new(&rustc));
         }
         let nightly = Command::new("rustup").args(["which", "--toolchain", "nightly", "rustc"]).output().ok();
@@ -71,8 +71,8 @@ impl Compiler {
             }
         }
         Err(format!(
-            "no compiler for PTX: install Debian's rustc-web and rust-web-src (kernels/install-ptx-tools.sh), or a \
-             rustup nightly with rust-src, or name one in UT_DECODE_PTX_RUSTC. Tried:{failures}"
+            "no compiler for PTX: install Debian's rustc-web and rust-web-src, or a rustup nightly with rust-src, or name \
+             one in {variable}. Tried:{failures}"
         ))
     }
 
@@ -95,19 +95,24 @@ impl Compiler {
         Ok(Self { rustc: rustc.to_owned(), core_source, version })
     }
 
-    /// Compiles one of [`UNITS`] and returns the file's text, header included. `root` is the top of the source tree;
-    /// `work` is a folder for `core` (made once for each compiler) and for intermediate files.
-    pub fn compile(&self, root: &Path, work: &Path, unit: &str) -> Result<String, String> {
+    /// Compiles a crate of kernels with `--cfg ptx_unit="unit"` and returns the PTX with a header; a crate with several
+    /// sets of entry points chooses by `unit`. `work` is an existing folder, for `core` and this crate (compiled once for
+    /// each compiler) and for intermediate files.
+    ///
+    /// # Errors
+    /// What the compiler says, or the file that could not be read or written.
+    pub fn compile(&self, kernels: &KernelCrate<'_>, unit: &str, work: &Path) -> Result<String, String> {
         let libraries = self.libraries(work)?;
-        let ptx = work.join(format!("{unit}.s"));
+        let ptx = work.join(format!("{}-{unit}.s", kernels.name));
         let mut command = clean(&self.rustc);
-        command.args(COMMON_FLAGS).args(KERNEL_FLAGS).arg("--crate-name=ut_kernels");
+        command.args(COMMON_FLAGS).args(KERNEL_FLAGS).args(["--crate-name", kernels.name]);
         command.arg(format!("--cfg=ptx_unit=\"{unit}\"")).arg(format!("--emit=asm={}", ptx.display()));
-        command.arg(format!("--remap-path-prefix={}=.", root.display()));
+        command.arg(format!("--remap-path-prefix={}=.", kernels.folder.display()));
         // A sysroot without libraries: another `core` for the target, should one be installed, is not in the way.
-        command.arg("--sysroot").arg(&libraries).arg("-L").arg(&libraries).arg(root.join("kernels/src/lib.rs"));
-        succeed(&mut command)?;
-        let mut text = self.header(unit, &source_hash(root)?);
+        command.arg("--sysroot").arg(&libraries).arg("-L").arg(&libraries);
+        command.arg(format!("--extern=simt={}", libraries.join("libsimt.rlib").display()));
+        succeed(command.arg(kernels.folder.join("src/lib.rs")))?;
+        let mut text = self.header(kernels, unit, &source_hash(kernels.folder)?);
         for line in fs::read_to_string(&ptx).map_err(|e| format!("{}: {e}", ptx.display()))?.lines() {
             // A fifth of the file otherwise, saying nothing.
             if !line.ends_with("inline asm") && !line.trim().is_empty() {
@@ -118,23 +123,24 @@ impl Compiler {
         Ok(text)
     }
 
-    fn header(&self, unit: &str, hash: &str) -> String {
+    fn header(&self, kernels: &KernelCrate<'_>, unit: &str, hash: &str) -> String {
         let flags = [&COMMON_FLAGS[..], &KERNEL_FLAGS[..]].concat().join(" ");
         format!(
-            "// Made from kernels/src by build.rs; rebuild: UT_DECODE_BUILD_PTX=1 cargo build\n\
+            "// Made from the sources of {} and of simt; rebuild: {}\n\
              // unit: {unit}\n// compiler: {}\n// target: {TARGET}\n// flags: {flags}\n// sources: {hash}\n",
-            self.version
+            kernels.name, kernels.rebuild, self.version
         )
     }
 
-    /// The folder with `core` and the empty `compiler_builtins` that `no_std` crates link; the back end expands every
-    /// memory function in place, so that nothing of the real one is missed.
+    /// The folder with `core`, the empty `compiler_builtins` that `no_std` crates link, and this crate. The back end
+    /// expands every memory function in place, so nothing of the real `compiler_builtins` is missed.
     fn libraries(&self, work: &Path) -> Result<PathBuf, String> {
         let mut key = Fnv::new();
         key.add(self.version.as_bytes());
         for flag in COMMON_FLAGS {
             key.add(flag.as_bytes());
         }
+        key.add(hash_of(&device_sources()?)?.as_bytes());
         let done = work.join(format!("core-{}", key.hex()));
         if done.is_dir() {
             return Ok(done);
@@ -160,6 +166,7 @@ impl Compiler {
         let attributes = "#![no_std]\n#![feature(compiler_builtins)]\n#![compiler_builtins]\n";
         fs::write(&stub, attributes).map_err(io)?;
         library("compiler_builtins", &stub)?;
+        library("simt", &own_sources().join("lib.rs"))?;
         match fs::rename(&folder, &done) {
             Err(e) if !done.is_dir() => Err(io(e)),
             _ => Ok(done),
@@ -185,28 +192,55 @@ fn succeed(command: &mut Command) -> Result<(), String> {
     Err(format!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Hash of everything that the PTX is made from, besides the compiler and its flags: names and contents of the files
-/// under `kernels/src`. It guards against forgetting to rebuild, not against malice: 64-bit FNV-1a.
-pub fn source_hash(root: &Path) -> Result<String, String> {
-    let top = root.join("kernels/src");
+/// `src` of this crate, which cargo keeps wherever it has compiled it.
+fn own_sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The files of this crate that device code is compiled from, with their names in the hash.
+fn device_sources() -> Result<Vec<(String, PathBuf)>, String> {
+    let top = own_sources();
     let mut files = Vec::new();
-    let mut folders = vec![top.clone()];
-    while let Some(folder) = folders.pop() {
-        let io = |e: std::io::Error| format!("{}: {e}", folder.display());
-        for entry in fs::read_dir(&folder).map_err(io)? {
-            let path = entry.map_err(io)?.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|e| e == "rs") {
-                let name = path.strip_prefix(&top).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-                files.push((name, path));
-            }
-        }
+    for name in DEVICE_SOURCES {
+        sources_below(&top, &top.join(name), "simt/", &mut files)?;
     }
     files.sort();
+    Ok(files)
+}
+
+/// Hash of everything that the PTX of a crate in `folder` is made from, besides the compiler and its flags: names and
+/// contents of the Rust files below its `src` and of this crate's device code. 64-bit FNV-1a: it finds a forgotten
+/// rebuild, not malice.
+///
+/// # Errors
+/// The file or folder that could not be read.
+pub fn source_hash(folder: &Path) -> Result<String, String> {
+    let top = folder.join("src");
+    let mut files = Vec::new();
+    sources_below(&top, &top, "", &mut files)?;
+    files.extend(device_sources()?);
+    files.sort();
+    hash_of(&files)
+}
+
+/// Adds the Rust files at and below `path`, named relative to `top` with `prefix` in front.
+fn sources_below(top: &Path, path: &Path, prefix: &str, files: &mut Vec<(String, PathBuf)>) -> Result<(), String> {
+    if path.is_dir() {
+        let io = |e: std::io::Error| format!("{}: {e}", path.display());
+        for entry in fs::read_dir(path).map_err(io)? {
+            sources_below(top, &entry.map_err(io)?.path(), prefix, files)?;
+        }
+    } else if path.extension().is_some_and(|e| e == "rs") {
+        let name = path.strip_prefix(top).unwrap_or(path).to_string_lossy().replace('\\', "/");
+        files.push((format!("{prefix}{name}"), path.to_owned()));
+    }
+    Ok(())
+}
+
+fn hash_of(files: &[(String, PathBuf)]) -> Result<String, String> {
     let mut hash = Fnv::new();
     for (name, path) in files {
-        let text = fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let text = fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
         for part in [name.as_bytes(), &text] {
             hash.add(&part.len().to_le_bytes());
             hash.add(part);

@@ -3,7 +3,7 @@
 //! ```text
 //! 4 warps, 300 items:     warp 0  0–31   128–159 (first to be done)   …
 //!                         warp 1  32–63                    160–191    …
-//!                         warp 2  64–95      a long lane …            256–287 …
+//!                         warp 2  64–95      a long item …            256–287 …
 //! counter: 128 at first, +32 a fetch; a warp leaves when its fetch begins at or beyond 300.
 //! ```
 //!
@@ -11,11 +11,11 @@
 //! set by one thread, and the barrier after that is inside this loop's constructor: without it a fast warp could add
 //! before the counter is set, and items would be done twice or never.
 //!
-//! Any block shape with full warps will do: items are dealt by thread number, x fastest.
+//! Any block shape with full warps works: items are dealt by thread number, x fastest.
 //!
 //! Cost: a barrier; per fetch an atomic and a shuffle.
 
-use crate::block::{Block, FULL_MASK, Shared, WARP_SIZE};
+use crate::{Block, FULL_MASK, Shared, WARP_SIZE};
 
 /// Where the next items of a warp come from.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +44,8 @@ impl ItemLoop {
         Self { next: None, first: block.warp_id() * WARP_SIZE, n_items }
     }
 
-    /// The lane's next item: `None` when the warp is done, else the number of an item, which the lane must skip when it
-    /// is not below the number of items. The same variant for all lanes of the warp, which all call.
+    /// The thread's next item: `None` when the warp is done, else the number of an item, which the thread must skip when
+    /// it is not below the number of items. The whole warp calls, and gets `None` or `Some` together.
     #[inline(always)]
     pub fn fetch<B: Block>(&mut self, block: &B) -> Option<u32> {
         let first = self.first;

@@ -1,12 +1,12 @@
-//! Who touched an element last: the books by which races are found.
+//! Who touched an element last: the records by which races are found.
 //!
 //! Each element of writable global and of shared memory has a [`Shadow`]: its last write, atomics and reads. Two accesses
 //! race when different threads make them, at least one writes, not both are atomic, and nothing orders them. What orders:
-//! `sync_threads` among the threads of a block (the *epoch* counts them), `sync_warp` among the lanes of its mask (each
-//! lane has a *clock*, and notes up to which clock of each other lane it has *seen*). Nothing orders blocks of a launch.
+//! `sync_threads` among the threads of a block (the *epoch* counts them), `sync_warp` among the warp lanes of its mask
+//! (each thread has a *clock*, and notes up to which clock of each other thread of its warp it has *seen*). Nothing orders blocks of a launch.
 //!
-//! Blocks are numbered through all launches of an executor (*serial*), so that books need not be cleared: a record of an
-//! earlier launch is as good as none.
+//! Blocks are numbered through all launches of an executor (*serial*), so that records need not be cleared: a record
+//! of an earlier launch counts as none.
 
 use std::panic::Location;
 
@@ -80,10 +80,10 @@ pub struct Toucher<'a> {
     pub serial: u32,
     /// Barriers that the block has passed.
     pub epoch: u32,
-    /// The lane's clock.
+    /// The thread's clock.
     pub clock: u32,
     pub thread: u16,
-    /// Clocks of the lanes of the warp up to which this lane is ordered after them.
+    /// Clocks of the threads of the warp up to which this thread is ordered after them.
     pub seen: &'a [u32; 32],
     pub location: &'static Location<'static>,
 }
@@ -150,7 +150,7 @@ impl Toucher<'_> {
     }
 }
 
-/// The books of one element.
+/// The records of one element.
 #[derive(Clone, Copy, Debug)]
 pub struct Shadow {
     write: Record,
@@ -165,7 +165,7 @@ impl Default for Shadow {
 }
 
 impl Shadow {
-    /// Whether a thread of block `serial` has written the element. (An atomic on what nobody wrote is refused.)
+    /// Whether a thread of block `serial` has written the element. (An atomic on an unwritten element is refused.)
     pub const fn is_written_by(&self, serial: u32) -> bool {
         self.write.serial == serial
     }
