@@ -154,9 +154,9 @@ unsafe impl Device for CudaDevice {
     fn allocate(&mut self, bytes: usize) -> Result<CudaMemory, DecodeError> {
         let free = self.context.free_bytes()?;
         self.gpu.check_memory(bytes, free)?;
-        CudaMemory::new(&self.context, bytes).map_err(|error| match error.out_of_memory {
-            true => StartError::NoMemory { gpu: self.gpu.clone(), needed: bytes, free }.into(),
-            false => error.into(),
+        CudaMemory::new(&self.context, bytes).map_err(|error| {
+            let no_memory = || StartError::NoMemory { gpu: self.gpu.clone(), needed: bytes, free };
+            if error.out_of_memory { no_memory().into() } else { error.into() }
         })
     }
 
