@@ -1,9 +1,9 @@
 //! Which board each bank of an event comes from. Event after event these are the same boards in the same order, so that
 //! they are looked up once, and from then on only compared.
 
+use super::fallback::board_of;
 use super::fast::Unusual;
 use super::lanes::BoardRanks;
-use super::ordinary::board_of;
 use crate::detector::{LANES_PER_BOARD, MAX_BOARDS};
 
 /// The board of a bank.

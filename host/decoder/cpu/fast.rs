@@ -86,7 +86,7 @@
 //! The stages are written once, over the trait [`Simd`](super::simd::Simd), and compiled for each level of vector
 //! instructions. Which one is used is decided when a decoder is made.
 
-use super::copy::Ahead;
+use super::copy_lanes::Ahead;
 use super::hits::EventHits;
 use super::lanes::LaneOrder;
 use super::scratch::{MAX_RANKS, Scratch};

@@ -3,7 +3,7 @@
 //! A *rank* is a lane slot's place in the order by sector group and, inside a group, by x. It depends on the tables
 //! alone. Slots that nothing is connected to have the last ranks.
 
-use super::ordinary::UT_ID;
+use super::fallback::UT_ID;
 use crate::decoder::DecodeOptions;
 use crate::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, STRIPS_PER_SECTOR, SectorConstants, Slot};
 

@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::cluster::{MAX_WEIGHT, WEIGHT_SHIFT};
 use super::fast::{Fast, Kind, Unusual};
+use super::find_clusters::{MAX_WEIGHT, WEIGHT_SHIFT};
 use super::hits::EventHits;
 use super::lanes::{FLIPPED, KIND_MASK, RANK_SHIFT, REVERSED};
 use super::scratch::{Clusters, Scratch};

@@ -5,14 +5,14 @@
 
 mod bank_order;
 mod banks;
-mod cluster;
-mod copy;
+mod copy_lanes;
+mod fallback;
 mod fast;
-mod headers;
+mod find_clusters;
+mod find_lanes;
 mod hits;
 pub(super) mod lanes;
 mod make_hits;
-mod ordinary;
 mod schedule;
 mod scratch;
 mod simd;
@@ -23,9 +23,9 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use self::fallback::Ordinary;
 use self::fast::Fast;
 use self::lanes::LaneOrder;
-use self::ordinary::Ordinary;
 use self::schedule::{Job, Worker};
 use self::simd::Level;
 pub use self::stages::{Stage, StageTimes};

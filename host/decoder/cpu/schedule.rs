@@ -13,9 +13,9 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use super::fallback::{Counted, Ordinary};
 use super::fast::{Fast, Unusual};
 use super::hits::EventHits;
-use super::ordinary::{Counted, Ordinary};
 use super::scratch::Scratch;
 use super::stages::{Clock, Stage};
 use crate::decoder::{DecodeError, EventReport, UtHitsMut};

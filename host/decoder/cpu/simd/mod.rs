@@ -12,7 +12,7 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::copy::Ahead;
+use super::copy_lanes::Ahead;
 use super::fast::{Fast, Unusual};
 use super::hits::EventHits;
 use super::lanes::{V5_COUNTS, V5_HEADS};
@@ -280,7 +280,7 @@ pub struct Level {
 /// have them.
 macro_rules! level {
     ($simd:ty $(, $features:literal)?) => {
-        use $crate::decoder::cpu::copy::Ahead;
+        use $crate::decoder::cpu::copy_lanes::Ahead;
         use $crate::decoder::cpu::fast::{Fast, Unusual};
         use $crate::decoder::cpu::hits::EventHits;
         use $crate::decoder::cpu::scratch::Scratch;

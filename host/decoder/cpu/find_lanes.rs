@@ -9,10 +9,10 @@
 //! reads from places that it has checked itself.
 
 use super::bank_order::{BankBoard, BankOrder};
-use super::copy::{Ahead, LINE};
+use super::copy_lanes::{Ahead, LINE};
+use super::fallback::HIT_BANKS;
 use super::fast::{Fast, Unusual};
 use super::lanes::V5_COUNTS;
-use super::ordinary::HIT_BANKS;
 use super::scratch::{BLOCK, Block, Lanes, READ_AHEAD, Scratch};
 use super::simd::{Simd, lane_ends_by_words};
 use crate::detector::{BankVersion, LANES_PER_BOARD, MAX_BOARDS};
