@@ -1,192 +1,186 @@
 //! Stage 2: lays the strips of an event out in one stream, in the order of the lanes' ranks.
 
-use super::fast::{Fast, Unusual};
-use super::lanes::{HEADS_PER_BOARD, LaneSource};
+use super::lanes::{LaneSource, MAX_RANKS};
+use super::policy::NeedsFallback;
+use super::prefetch::{LINE, Prefetch};
 use super::scratch::{END, FRONT, MAX_STRIPS, Scratch};
-use super::simd::Simd;
+use super::setup::Setup;
+use super::simd::{Simd, list_bits_one_by_one};
 use crate::detector::BankVersion;
-use crate::input::{BatchView, Layout};
-
-/// Where the next event is, to have it in the cache in time. Only hints: nothing is read.
-///
-/// A line that comes from the memory takes as long as a bank or several lanes, and only so many can be under way. So they are
-/// asked for one by one, all along stages 1 and 2, and not at once. In MEP layout stage 1 asks for all of them.
-#[derive(Clone, Copy, Debug)]
-pub struct Ahead {
-    /// The first line that stage 1 did not ask for.
-    from: *const u8,
-    /// Lines to ask for.
-    n_lines: usize,
-}
-
-/// Bytes of a cache line.
-pub const LINE: usize = 64;
-
-/// Lines that are asked for at most, whatever a batch says where its events are; a mean event has 280.
-const MOST_LINES: usize = 1024;
 
 /// Lanes between two times that lines are asked for.
 const LANES_AT_ONCE: usize = 8;
 
-impl Ahead {
-    /// What comes after `event`, which has `n_banks` banks.
-    pub fn new(batch: BatchView<'_>, event: usize, n_banks: usize) -> Self {
-        let place = |event: usize| batch.offsets.get(event).map_or(0, |&begin| begin as usize);
-        let (next, end) = match batch.layout {
-            Layout::Allen => (place(event + 1) + LINE * n_banks, place(event + 2)),
-            Layout::Mep => (0, 0),
-        };
-        let n_lines = end.saturating_sub(next).div_ceil(LINE).min(MOST_LINES);
-        Self { from: batch.raw.as_ptr().wrapping_add(next), n_lines }
+/// The stage: lays the strips of all lanes out in the stream, in the order of the ranks, each lane in the direction in
+/// which x rises. Gives their number.
+///
+/// # Safety
+/// - [`find_lanes`](super::find_lanes) has filled `scratch.found` with this setup, and the batch that its pointers point
+///   into is still borrowed;
+/// - `STRIDE` is the distance between pairs of hits in the format: 32 (v5) or 4 (v4).
+#[inline(always)]
+pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
+    s: S,
+    setup: &Setup,
+    scratch: &mut Scratch,
+    ahead: Prefetch,
+) -> Result<usize, NeedsFallback> {
+    let n_connected = setup.lanes.n_connected;
+    let (n_listed, n_long) = list_lanes(s, n_connected, scratch);
+    let lanes = &scratch.found;
+    debug_assert!(scratch.stream.len() >= FRONT + 255 * n_connected + END.len() + 4);
+    let mut copy = LaneCopy::<S, STRIDE> {
+        s,
+        version: setup.lanes.version,
+        sources: &setup.lanes.sources,
+        counts: &lanes.counts,
+        payloads: &lanes.payloads,
+        begins: &lanes.begins,
+        mask: setup.hit_mask(),
+        stream: scratch.stream[FRONT..].as_mut_ptr(),
+        starts: &mut scratch.starts,
+        n_strips: 0,
+    };
+    let (by_eight, others) = scratch.listed[..n_listed].as_chunks::<LANES_AT_ONCE>();
+    let n_lines = ahead.n_lines.div_ceil(by_eight.len().max(1));
+    let mut line = ahead.from;
+    for ranks in by_eight {
+        for _ in 0..n_lines {
+            s.prefetch_far(line);
+            line = line.wrapping_add(LINE);
+        }
+        for &rank in ranks {
+            // SAFETY: `list_lanes` lists lanes with hits, each once, and in order.
+            unsafe { copy.start(rank) };
+        }
     }
-
-    /// Allen: where the first line of the next event is. Stage 1 asks for as many from there on as it finds banks.
-    pub fn next_event(batch: BatchView<'_>, event: usize) -> *const u8 {
-        batch.raw.as_ptr().wrapping_add(batch.offsets.get(event + 1).map_or(0, |&begin| begin as usize))
+    for &rank in others {
+        // SAFETY: as above: these are the last of the list.
+        unsafe { copy.start(rank) };
     }
+    for &rank in &scratch.long[..n_long] {
+        // SAFETY: `list_lanes` lists lanes with more than four hits; all lanes were started.
+        unsafe { copy.whole(rank) };
+    }
+    let n_strips = copy.n_strips;
+    scratch.stream[FRONT + n_strips..][..END.len()].copy_from_slice(&END);
+    // Behind the last lane with hits, as if there were another.
+    scratch.listed[n_listed] = n_connected as u16;
+    scratch.starts[n_connected] = n_strips as u32;
+    if n_strips > MAX_STRIPS { Err(NeedsFallback) } else { Ok(n_strips) }
 }
 
-impl Fast {
-    /// Lays the strips of all lanes out in the stream, in the order of the ranks, each lane in the direction in which x
-    /// rises.
-    ///
-    /// # Safety
-    /// - stage 1 has filled the scratch, and the batch that its pointers point into is still borrowed;
-    /// - `STRIDE` is the distance between pairs of hits in the format: 32 (v5) or 4 (v4);
-    /// - CPU as for [`Simd`].
-    #[inline(always)]
-    pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
-        &self,
-        scratch: &mut Scratch,
-        ahead: Ahead,
-    ) -> Result<usize, Unusual> {
-        let mask = self.strip_mask();
-        let len = self.lanes.n_connected.next_multiple_of(64);
-        let n_strips;
-        // SAFETY:
-        // - counts, ranks, heads and sources are all there for each rank;
-        // - a lane with a count above 0 has a payload, in which its hits lie (stage 1 checked the counts against its
-        //   size), and READ_AHEAD bytes more can be read;
-        // - the stream has room for 255 hits of every rank, and slack for the four words of the last head;
-        // - the CPU has the instructions: the caller's.
-        unsafe {
-            let counts = &scratch.found.counts[..len];
-            scratch.longest = counts.iter().fold(0, |most, &count| most.max(count));
-            let counts = counts.as_ptr();
-            let (mut n_listed, mut n_long) = (0, 0);
-            for block in 0..len / 64 {
-                let (some, long) = S::count_bits(counts.add(64 * block));
-                scratch.some[block] = some;
-                scratch.listed_before[block] = n_listed as u32;
-                let first = (64 * block) as u16;
-                n_listed += S::list_bits(some, first, scratch.listed.as_mut_ptr().add(n_listed));
-                n_long += S::list_bits(long, first, scratch.long.as_mut_ptr().add(n_long));
-            }
-            scratch.some[len / 64] = 0;
-            scratch.listed_before[len / 64] = n_listed as u32;
-            let end = self.copy_heads::<S>(scratch, n_listed, ahead);
-            let sources = self.lanes.sources.as_ptr();
-            let lanes = &scratch.found;
-            let stream = scratch.stream.as_mut_ptr().add(FRONT);
-            let starts = scratch.starts.as_mut_ptr();
-            for &rank in scratch.long.get_unchecked(..n_long) {
-                let rank = usize::from(rank);
-                let n = usize::from(*counts.add(rank));
-                let source = &*sources.add(rank);
-                let board = usize::from(source.head) / HEADS_PER_BOARD;
-                let place = match self.lanes.version {
-                    BankVersion::V5 => usize::from(source.place),
-                    BankVersion::V4 => {
-                        let begin = (lanes.begins.get_unchecked(board) >> (8 * source.place)) as u8;
-                        4 + 2 * usize::from(begin)
-                    }
-                };
-                let from = lanes.payloads.get_unchecked(board).add(place);
-                let to = stream.add(*starts.add(rank) as usize);
-                S::copy_lane::<STRIDE>(from, n, source.backwards, mask, source.xor, to);
-            }
-            stream.add(end).copy_from_nonoverlapping(END.as_ptr(), END.len());
-            // Behind the last lane with hits, as if there were another.
-            scratch.listed[n_listed] = self.lanes.n_connected as u16;
-            starts.add(self.lanes.n_connected).write(end as u32);
-            n_strips = end;
+/// Lists the lanes with hits, and those with more than four. Gives how many there are of each.
+#[inline(always)]
+fn list_lanes<S: Simd>(s: S, n_connected: usize, scratch: &mut Scratch) -> (usize, usize) {
+    let (blocks, _) = scratch.found.counts[..n_connected.next_multiple_of(64)].as_chunks::<64>();
+    let (mut n_listed, mut n_long) = (0, 0);
+    let mut most = [0; 64];
+    for (i, counts) in blocks.iter().enumerate() {
+        for (most, &count) in most.iter_mut().zip(counts) {
+            *most = count.max(*most);
         }
-        if n_strips > MAX_STRIPS { Err(Unusual) } else { Ok(n_strips) }
-    }
-
-    /// Copies the heads of the lanes that are listed. Gives the number of strips.
-    ///
-    /// # Safety
-    /// As [`copy_lanes`](Self::copy_lanes); `n_listed` lanes with hits are listed.
-    #[inline(always)]
-    unsafe fn copy_heads<S: Simd>(&self, scratch: &mut Scratch, n_listed: usize, ahead: Ahead) -> usize {
-        // SAFETY: the caller's.
+        let (some, long) = s.count_bits(counts);
+        scratch.some[i] = some;
+        scratch.listed_before[i] = n_listed as u32;
+        let first = (64 * i) as u16;
+        debug_assert!(n_listed <= 64 * i && n_long <= 64 * i && 64 * (i + 1) <= MAX_RANKS);
+        // SAFETY: both lists have room for MAX_RANKS and 64 more, and there are at most 64 in each block before this one.
         unsafe {
-            let lanes = &scratch.found;
-            let mut heads = Heads {
-                counts: lanes.counts.as_ptr(),
-                hits: lanes.heads.as_ptr().cast(),
-                sources: self.lanes.sources.as_ptr(),
-                mask: self.strip_mask(),
-                stream: scratch.stream.as_mut_ptr().add(FRONT),
-                starts: scratch.starts.as_mut_ptr(),
-                end: 0,
-            };
-            let listed = scratch.listed.get_unchecked(..n_listed);
-            let (by_eight, others) = listed.as_chunks::<LANES_AT_ONCE>();
-            let n_lines = ahead.n_lines.div_ceil(by_eight.len().max(1));
-            for (i, ranks) in by_eight.iter().enumerate() {
-                for line in n_lines * i..n_lines * (i + 1) {
-                    S::prefetch_far(ahead.from.wrapping_add(LINE * line));
-                }
-                for &rank in ranks {
-                    heads.copy::<S>(rank);
-                }
-            }
-            for &rank in others {
-                heads.copy::<S>(rank);
-            }
-            heads.end
+            n_listed += s.list_bits(some, first, scratch.listed.as_mut_ptr().add(n_listed));
+            n_long += list_bits_one_by_one(long, first, scratch.long.as_mut_ptr().add(n_long));
         }
     }
+    scratch.longest = most.into_iter().max().unwrap_or(0);
+    scratch.some[blocks.len()] = 0;
+    scratch.listed_before[blocks.len()] = n_listed as u32;
+    (n_listed, n_long)
+}
 
+/// Copies lanes into the stream.
+struct LaneCopy<'a, S, const STRIDE: usize> {
+    s: S,
+    version: BankVersion,
+    /// By rank.
+    sources: &'a [LaneSource],
+    /// By rank: hits of the lane.
+    counts: &'a [u8; 1 << 16],
+    /// As in [`Lanes`](super::scratch::Lanes).
+    payloads: &'a [*const u8; 1 << 8],
+    begins: &'a [u64; 1 << 8],
     /// The bits of a hit word that go into the stream.
-    fn strip_mask(&self) -> u32 {
-        if self.lanes.version == BankVersion::V4 { 0x7FF } else { 0x3FFF }
-    }
-}
-
-/// Lays heads of lanes out in the stream.
-struct Heads {
-    counts: *const u8,
-    /// By place of the head.
-    hits: *const u64,
-    sources: *const LaneSource,
     mask: u32,
+    /// Room for 255 words a connected lane, and four more.
     stream: *mut u32,
-    starts: *mut u32,
-    /// Strips so far.
-    end: usize,
+    /// By rank: where the lane begins in the stream.
+    starts: &'a mut [u32; 1 << 16],
+    /// Strips of the lanes so far.
+    n_strips: usize,
 }
 
-#[expect(clippy::inline_always, reason = "see `Simd`")]
-impl Heads {
-    /// Appends the head of a lane; the next lane overwrites the words that are too many.
+// Methods and not closures: a closure that is not inlined has not the level's instructions.
+impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
+    /// The lane, its number of hits, and where the first one is.
     ///
     /// # Safety
-    /// - counts, sources and places of starts are there for the rank, a head for its lane, and four words for the stream;
-    /// - CPU as for [`Simd`].
+    /// - as [`copy_lanes`];
+    /// - the rank is one of the connected ones.
     #[inline(always)]
-    unsafe fn copy<S: Simd>(&mut self, rank: u16) {
-        // SAFETY: the caller's.
+    unsafe fn source(&self, rank: u16) -> (LaneSource, u8, *const u8) {
+        debug_assert!(usize::from(rank) < self.sources.len());
+        // SAFETY: there is a source for each rank, and the caller promises that this is one.
+        let source = unsafe { *self.sources.get_unchecked(usize::from(rank)) };
+        let board = usize::from(source.board);
+        let place = match self.version {
+            BankVersion::V5 => usize::from(source.place),
+            BankVersion::V4 => 4 + 2 * usize::from((self.begins[board] >> (8 * source.lane)) as u8),
+        };
+        (source, self.counts[usize::from(rank)], self.payloads[board].wrapping_add(place))
+    }
+
+    /// Appends a lane: its first four hits, or if there are fewer, those and anything, which the next lane overwrites.
+    /// Of longer lanes [`whole`](Self::whole) copies all.
+    ///
+    /// # Safety
+    /// - as [`copy_lanes`];
+    /// - the rank is one of the connected ones, has hits, and was not started before.
+    #[inline(always)]
+    unsafe fn start(&mut self, rank: u16) {
+        // SAFETY: the rank is a connected one: the caller's promise.
+        let (source, n, from) = unsafe { self.source(rank) };
+        debug_assert!(n > 0 && source.backwards <= 1);
+        // SAFETY:
+        // - the first pair of hits is within the payload: stage 1 has compared the count with its size; the second begins
+        //   STRIDE bytes later, and READ_AHEAD bytes behind the payload can be read;
+        // - the direction of a source is 0 or 1;
+        // - four words can be written: each connected lane has at most 255 hits and comes once, and the stream has room
+        //   for those of all and four more.
         unsafe {
-            let rank = usize::from(rank);
-            let source = &*self.sources.add(rank);
-            let head = self.hits.add(usize::from(source.head));
-            S::copy_head(head, self.mask, source.xor, self.stream.add(self.end));
-            self.starts.add(rank).write(self.end as u32);
-            // Longer lanes come again, and whole.
-            self.end += usize::from(*self.counts.add(rank));
+            let to = self.stream.add(self.n_strips);
+            self.s.copy_start::<STRIDE>(from, n, source.backwards, self.mask, source.xor, to);
+        }
+        self.starts[usize::from(rank)] = self.n_strips as u32;
+        self.n_strips += usize::from(n);
+    }
+
+    /// Copies all hits of a lane to where [`start`](Self::start) has put it.
+    ///
+    /// # Safety
+    /// - as [`copy_lanes`];
+    /// - the rank is one of the connected ones, and was started.
+    #[inline(always)]
+    unsafe fn whole(&self, rank: u16) {
+        // SAFETY: the rank is a connected one: the caller's promise.
+        let (source, n, from) = unsafe { self.source(rank) };
+        let start = self.starts[usize::from(rank)] as usize;
+        debug_assert!(start + usize::from(n) <= self.n_strips);
+        // SAFETY:
+        // - all pairs of hits are within the payload: stage 1 has compared the count with its size; and READ_AHEAD bytes
+        //   behind it, eight times the largest STRIDE, can be read;
+        // - the words of the lane are those from its start on: the caller's promise.
+        unsafe {
+            let to = self.stream.add(start);
+            self.s.copy_lane::<STRIDE>(from, usize::from(n), -(source.backwards as i8), self.mask, source.xor, to);
         }
     }
 }
