@@ -13,13 +13,14 @@ pub mod cli;
 pub mod decoder;
 pub mod detector;
 pub mod input;
+pub mod memory;
 pub mod output;
+#[cfg(feature = "synth")]
 pub mod synth;
-#[cfg(feature = "tuning")]
-#[doc(hidden)]
-pub mod tuning;
 
-pub use decoder::{Backend, BatchReport, DecodeError, DecodeOptions, Decoder, Flip, Position, UtHits};
+#[cfg(feature = "device")]
+pub use decoder::Backend;
+pub use decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, Flip, Position, UtHits};
 pub use detector::{DetectorTables, Grouping};
 pub use input::{BatchView, EventBatch, EventMeta, Layout};
 

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use ut_decoding::decoder::cuda::{self, Cuda};
 use ut_decoding::decoder::{Backend, BatchReport, Count, Kind};
 use ut_decoding::detector::{Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD};
-use ut_decoding::input::{Bank, Batches, EventBatch, EventHeader, Events, MdfWriter, kind, to_mep};
+use ut_decoding::input::{Bank, Batches, EventBatch, EventHeader, Events, GENERATED_MASK, MdfWriter, kind, to_mep};
 use ut_decoding::output::CsvWriter;
 use ut_decoding::synth::encode::{Strip, encode_v5};
-use ut_decoding::{DecodeOptions, UtHits, synth};
+use ut_decoding::{DecodeOptions, UtHits};
 
 const FILES: [&str; 3] = ["v4/events.mdf", "v5/events.mdf", "v5/troubles.mdf"];
 
@@ -208,7 +208,7 @@ fn make_troubles() {
             // An event whose container is damaged, below.
             _ => last = index,
         }
-        let header = EventHeader { trigger_mask: synth::MARK, run: event.run.unwrap(), number: event.number };
+        let header = EventHeader { trigger_mask: GENERATED_MASK, run: event.run.unwrap(), number: event.number };
         let banks = banks.iter().map(|bank| Bank {
             kind: bank.kind,
             version: Some(bank.version),

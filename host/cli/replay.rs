@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::tuning::interchange::read_recording;
-use crate::tuning::racing_score::{race_table, score_racing};
-use crate::tuning::score::{score, table};
-use crate::tuning::strategy::StrategyKind;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tuner::interchange::read_recording;
+use tuner::racing_score::{race_table, score_racing};
+use tuner::score::{score, table};
+use tuner::strategy::StrategyKind;
 
 use crate::cli::args::one_of;
-use crate::cli::output::{print, say};
+use crate::cli::output::{print, say, write_file};
 use crate::cli::{Failure, usage};
 
 /// Replay recorded search spaces, to judge how the tuner searches (--score) and how it races (--race).
@@ -46,8 +46,8 @@ pub struct Args {
 
 #[derive(serde::Serialize)]
 struct Report {
-    scores: Vec<crate::tuning::score::ScoreRow>,
-    races: Vec<crate::tuning::racing_score::RaceRow>,
+    scores: Vec<tuner::score::ScoreRow>,
+    races: Vec<tuner::racing_score::RaceRow>,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(file) = &args.json {
         let text = serde_json::to_string_pretty(&report)?;
-        std::fs::write(file, text + "\n").map_err(|error| format!("{}: {error}", file.display()))?;
+        write_file(file, text + "\n")?;
     }
     Ok(())
 }

@@ -3,24 +3,36 @@
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+#[cfg(feature = "emulated")]
 pub mod emulated;
 mod hits;
+#[cfg(feature = "device")]
 mod kind;
+#[cfg(feature = "device")]
 pub mod knobs;
+#[cfg(feature = "device")]
 pub mod launch;
+#[cfg(feature = "device")]
 pub mod occupancy;
 mod options;
+#[cfg(feature = "device")]
 mod pipeline;
+#[cfg(feature = "device")]
 pub mod plan;
+#[cfg(feature = "device")]
 pub mod ptx;
+#[cfg(feature = "device")]
 pub mod rank_tables;
 pub mod reference;
 mod report;
 
-pub use hits::{UtHits, UtHitsMut};
+pub use hits::{CapacityError, UtHits, UtHitsMut};
+#[cfg(feature = "device")]
 pub use kind::{Backend, UnknownBackend};
+#[cfg(feature = "device")]
 pub use knobs::{KnobError, Knobs};
 pub use options::{DecodeOptions, Flip, Position};
+#[cfg(feature = "device")]
 pub use pipeline::{Pipeline, UnknownPipeline};
 pub use report::BatchReport;
 pub use ut_kernels::report::{Count, EventReport, Kind};

@@ -12,9 +12,11 @@ mod tables;
 
 pub use boards::{Boards, Lane, MAX_BOARDS};
 pub use error::TablesError;
+#[cfg(feature = "synth")]
 pub(crate) use geometry::DX_DY;
 pub use geometry::{Geometry, Sector};
 pub use groups::{Grouping, UnknownGrouping};
+#[cfg(feature = "synth")]
 pub(crate) use sector_id::is_cut_in_two;
 pub use sector_id::{layer_of, sector_id, sectors_of_layer};
 pub use tables::DetectorTables;

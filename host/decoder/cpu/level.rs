@@ -12,8 +12,9 @@ use crate::detector::BankVersion;
 use crate::input::BatchView;
 
 /// Which vector instructions the decoder uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Simd {
     /// The widest that this CPU has.
     #[default]
