@@ -1,4 +1,4 @@
-//! `--backend cuda` and `auto` on the command line, where there is a GPU and where there is none.
+//! `--backend cuda` and `auto` on the command line, with a GPU and without.
 
 #[cfg(target_os = "linux")]
 mod fake_driver;
@@ -118,8 +118,8 @@ fn a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver() {
     });
 }
 
-/// What measures configurations of a decoder, but in batches of one event: the interpreter is slow, and the sizes that are
-/// tried on a GPU are large.
+/// What measures configurations of a decoder, but in batches of one event: the interpreter is slow, and the sizes that
+/// are tried on a GPU are large.
 #[cfg(target_os = "linux")]
 struct OneByOne<'t> {
     device: ut_decoding::bench::decoding::DecodeDevice<'t>,

@@ -1,4 +1,4 @@
-//! MDF files, read: events one behind the other, each with its size in front (`docs/format.md`, "MDF files").
+//! Reads MDF files: events back to back, each with its size in front (`docs/format.md`, "MDF files").
 //!
 //! One event is in memory at a time, in a buffer that is reused. No size is believed before the bytes are there: on a
 //! regular file it is compared with the file's length first, on a pipe the buffer grows with what arrives.
@@ -48,7 +48,7 @@ pub struct MdfReader<R = BufReader<File>> {
     /// Events begun.
     begun: u64,
     ended: bool,
-    // The event in hand.
+    // The current event.
     data: Vec<u8>,
     entries: Vec<BankEntry>,
     damage: Option<Damage>,
@@ -143,7 +143,7 @@ impl<R: Read> MdfReader<R> {
         Place { file: self.file.clone(), event: self.begun - 1, byte: self.position }
     }
 
-    /// Appends up to `n` bytes to the event in hand; the buffer grows no faster than bytes arrive.
+    /// Appends up to `n` bytes to the current event; the buffer grows no faster than bytes arrive.
     fn append(&mut self, n: u64) -> Result<(), InputError> {
         let read = self.input.by_ref().take(n).read_to_end(&mut self.data);
         read.map_err(|source| InputError::Read { place: self.place(), source })?;
@@ -194,7 +194,7 @@ impl<R: Read> MdfReader<R> {
         Ok(true)
     }
 
-    /// Finds the banks, the run and the event number of the event in hand.
+    /// Finds the banks, the run and the event number of the current event.
     fn take_apart(&mut self) {
         self.entries.clear();
         (self.damage, self.run, self.number, self.trigger_mask) = (None, None, None, None);

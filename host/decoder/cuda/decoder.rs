@@ -30,7 +30,7 @@ pub struct Capacity {
 /// How a decoder works on whatever device; nothing here changes its results.
 #[derive(Clone, Debug)]
 pub struct DeviceConfig {
-    /// Block shapes and the like.
+    /// Block shapes and other launch parameters.
     pub launch: LaunchParams,
     /// Batches that can be under way; at least 1.
     pub streams: usize,
@@ -266,8 +266,8 @@ impl<D: Device> DeviceDecoder<D> {
     /// As [`submit`](Self::submit), for a batch by device pointers.
     ///
     /// # Safety
-    /// - The addresses of `batch` are of this device's memory, and readable for as many elements as it says, until it is
-    ///   collected.
+    /// - The addresses of `batch` are of this device's memory, and readable for as many elements as it says, until it
+    ///   is collected.
     /// - Nobody writes there meanwhile.
     ///
     /// # Errors
@@ -309,8 +309,8 @@ impl<D: Device> DeviceDecoder<D> {
         }
     }
 
-    /// Waits for a batch; its hits lie on the device, whether or not they were brought to the host, until the next batch
-    /// is submitted.
+    /// Waits for a batch; its hits lie on the device, whether or not they were brought to the host, until the next
+    /// batch is submitted.
     ///
     /// # Errors
     /// As [`collect`](Self::collect).
