@@ -22,12 +22,12 @@ pub struct MepWriter<W: Write> {
     first: u64,
     n_events: usize,
     /// A source a bank of the events; empty before the first event.
-    sources: Vec<Source>,
+    sources: Vec<Sender>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Source {
+struct Sender {
     source_id: u16,
     version: u8,
     types: Vec<u8>,
@@ -78,7 +78,7 @@ impl<W: Write> MepWriter<W> {
             self.first = number;
             self.sources = banks
                 .clone()
-                .map(|bank| Source {
+                .map(|bank| Sender {
                     source_id: bank.source_id as u16,
                     version: bank.version.unwrap_or_default(),
                     types: Vec::new(),
@@ -110,7 +110,7 @@ impl<W: Write> MepWriter<W> {
         let tables = HEADER + 2 * n_sources.next_multiple_of(2) + 4 * n_sources;
         let mfp_tables = MFP_HEADER + n.next_multiple_of(4) + (2 * n).next_multiple_of(4);
         // Each MFP begins at a multiple of 4, and ends at one.
-        let size = |source: &Source| mfp_tables + source.data.len();
+        let size = |source: &Sender| mfp_tables + source.data.len();
         let total = tables + self.sources.iter().map(size).sum::<usize>();
         let mut head = Vec::with_capacity(tables);
         head.extend(MAGIC.to_le_bytes());

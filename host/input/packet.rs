@@ -40,7 +40,7 @@ impl From<io::Error> for PacketError {
 
 /// The fragments of one source.
 #[derive(Clone, Debug, Default)]
-struct Source {
+struct Sender {
     source_id: u32,
     version: u8,
     types: Vec<u8>,
@@ -55,8 +55,8 @@ pub struct Packet {
     raw: Vec<u8>,
     n_events: usize,
     first: u64,
-    ut: Vec<Source>,
-    odin: Option<Source>,
+    ut: Vec<Sender>,
+    odin: Option<Sender>,
     /// Banks of each event that are not the UT's.
     others: u32,
     damage: Option<Damage>,
@@ -126,7 +126,7 @@ impl Packet {
         let offset = |i: usize| 4 * u64::from(u32_at(&head, HEADER + 2 * n.next_multiple_of(2) + 4 * i));
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by_key(|&i| offset(i));
-        let mut found: Vec<Option<(Fate, Source)>> = (0..n).map(|_| None).collect();
+        let mut found: Vec<Option<(Fate, Sender)>> = (0..n).map(|_| None).collect();
         let mut events = None;
         for (place, &i) in order.iter().enumerate() {
             let end = order.get(place + 1).map_or(total, |&next| offset(next));
@@ -167,7 +167,7 @@ impl Packet {
         room: u64,
         source_id: u16,
         events: &mut Option<(u64, usize)>,
-    ) -> Result<Result<(Fate, Source), String>, PacketError> {
+    ) -> Result<Result<(Fate, Sender), String>, PacketError> {
         if room < MFP_HEADER as u64 {
             return Ok(Err(format!("{room} bytes, less than its header of {MFP_HEADER}")));
         }
@@ -202,7 +202,7 @@ impl Packet {
         let sizes: Vec<u16> = (0..n).map(|e| u16_at(&head, sizes_at + 2 * e)).collect();
         let is_ut = matches!(source_id >> 11, 5 | 6) || types.iter().any(|&kind| kind::is_ut(kind));
         let is_odin = self.odin.is_none() && types.contains(&kind::ODIN);
-        let source = Source { source_id: u32::from(source_id), version, ..Source::default() };
+        let source = Sender { source_id: u32::from(source_id), version, ..Sender::default() };
         if !is_ut && !is_odin {
             return Ok(Ok((Fate::Skipped, source)));
         }
@@ -228,7 +228,7 @@ impl Packet {
         });
         let starts = starts.collect();
         let fate = if is_ut { Fate::Ut } else { Fate::Odin };
-        Ok(Ok((fate, Source { types, sizes, starts, ..source })))
+        Ok(Ok((fate, Sender { types, sizes, starts, ..source })))
     }
 
     /// Events.

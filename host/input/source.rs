@@ -12,7 +12,7 @@ use super::{AllenDumpReader, BatchBuilder, BuildError, Damage, EventBatch, Input
 
 #[derive(Debug)]
 enum Source {
-    Mdf(MdfReader<BufReader<Input>>),
+    Mdf(Box<MdfReader<BufReader<Input>>>),
     Dump(AllenDumpReader),
 }
 
@@ -20,8 +20,8 @@ impl Source {
     fn open(path: &Path, read: &Arc<AtomicU64>) -> Result<Self, InputError> {
         let Opened { input, length, format } = open(path, read)?;
         Ok(match format {
-            Format::Mdf => Self::Mdf(MdfReader::new(input, path, length)),
-            Format::Mep => Self::Mdf(MdfReader::of_packets(input, path, length)),
+            Format::Mdf => Self::Mdf(Box::new(MdfReader::new(input, path, length))),
+            Format::Mep => Self::Mdf(Box::new(MdfReader::of_packets(input, path, length))),
             Format::AllenDump => Self::Dump(AllenDumpReader::new(input, path)?),
         })
     }
@@ -92,10 +92,10 @@ impl Events {
 
     fn try_advance(&mut self) -> Result<bool, InputError> {
         loop {
-            if let Some(source) = &mut self.current {
-                if source.advance()? {
-                    return Ok(true);
-                }
+            if let Some(source) = &mut self.current
+                && source.advance()?
+            {
+                return Ok(true);
             }
             let Some(file) = self.files.next() else {
                 self.current = None;
