@@ -8,6 +8,7 @@ mod args;
 mod compare;
 mod convert;
 mod decode;
+mod describe;
 mod detector;
 mod explain;
 mod generate;
@@ -29,7 +30,6 @@ mod throughput;
 mod trial;
 mod tune;
 mod tuned;
-mod words;
 mod workloads;
 
 use std::ffi::OsString;
@@ -181,7 +181,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was asked for. Ends the program on usage errors, whose text quotes the command line, and where only help or the
+/// What was requested. Ends the program on usage errors, whose text quotes the command line, and where only help or the
 /// version was asked for.
 fn parse(args: impl Iterator<Item = OsString>) -> (Command, ArgMatches) {
     let parsed = Cli::command().try_get_matches_from(args).and_then(|matches| {
@@ -204,7 +204,7 @@ fn exit(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code())
 }
 
-/// Ends the program with exit code 2: what was asked for cannot be meant.
+/// Ends the program with exit status 2: the request makes no sense.
 fn usage(message: &str) -> ! {
     exit(&Cli::command().error(ErrorKind::ValueValidation, message))
 }

@@ -71,7 +71,7 @@ pub struct BankEntry {
 /// The formats of input files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Events one behind the other, all detectors.
+    /// A sequence of events, all detectors.
     Mdf,
     /// Packets of events, all detectors, by source.
     Mep,

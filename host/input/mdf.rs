@@ -1,4 +1,4 @@
-//! MDF files, read: events one behind the other, each with its size in front (`docs/format.md`, "MDF files").
+//! Reads MDF files: events back to back, each with its size in front (`docs/format.md`, "MDF files").
 //!
 //! One event is in memory at a time, in a buffer that is reused, or one packet.
 
@@ -62,7 +62,7 @@ pub struct MdfReader<R = BufReader<File>> {
     frames: Frames<R>,
     /// What the file says that it is; events of a packet in an MDF frame are a packet's.
     format: Format,
-    // The event in hand.
+    // The current event.
     data: Vec<u8>,
     unpacked: Vec<u8>,
     entries: Vec<BankEntry>,

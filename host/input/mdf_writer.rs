@@ -69,7 +69,7 @@ pub enum WriteError {
     Io(#[from] io::Error),
 }
 
-/// Writes events one behind the other.
+/// Writes events back to back.
 #[derive(Debug)]
 pub struct MdfWriter<W: Write> {
     output: W,

@@ -1,4 +1,4 @@
-//! Several files, one behind the other: as events, or as batches.
+//! Several files in sequence, as events or as batches.
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -41,7 +41,7 @@ impl Source {
     }
 }
 
-/// The events of several files, one behind the other. Each file's format is told by its content, then its extension.
+/// The events of several files in sequence. A file's content decides on its format, then its extension.
 #[derive(Debug)]
 pub struct Events {
     files: std::vec::IntoIter<PathBuf>,
@@ -160,7 +160,7 @@ pub struct Batches {
     builder: BatchBuilder,
     max_events: usize,
     max_bytes: usize,
-    /// The event in hand was read and is in no batch yet.
+    /// The current event was read and is in no batch yet.
     waiting: bool,
     error: Option<InputError>,
     seen: Seen,
@@ -186,7 +186,7 @@ impl Batches {
     /// Puts the next events into `batch`, whose buffers are reused; false, and an empty batch, after the last.
     ///
     /// # Errors
-    /// When a file cannot be followed. The events before come first, in a batch of their own.
+    /// When a file cannot be followed. The events before it come first, as a batch.
     pub fn next_into(&mut self, batch: &mut EventBatch) -> Result<bool, InputError> {
         if let Some(error) = self.error.take() {
             return Err(error);

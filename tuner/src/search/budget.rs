@@ -31,7 +31,7 @@ pub enum Limit {
     Launches(usize),
     /// `time=S`: seconds of measuring.
     Seconds(f64),
-    /// `no-gain=N`: so many evaluations without a better one.
+    /// `no-gain=N`: this many evaluations without a better one.
     NoGain(usize),
     /// `gain=X`: searching on is expected to gain less than this share of the time.
     Gain(f64),
