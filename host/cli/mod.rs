@@ -75,7 +75,7 @@ Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
 
 /// Decodes raw banks of LHCb's Upstream Tracker (UT) into hits.
 ///
-/// Reads MDF files and Allen-layout dumps, in format v4 (bank version 3, simulation up to 2021) and v5 (bank version 4,
+/// Reads MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not, of format v4 (bank version 3, simulation up to 2021) and v5 (bank version 4,
 /// Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and is counted.
 #[derive(Debug, Parser)]
 #[command(name = "ut-decode", version, after_help = EXAMPLES, max_term_width = 120)]
@@ -200,6 +200,7 @@ fn exit(error: &clap::Error) -> ! {
         // A reader that has gone (`| head`) is no error.
         let _ = error.print();
     }
+    crate::output::remove_unfinished();
     std::process::exit(error.exit_code())
 }
 
