@@ -55,7 +55,7 @@ use crate::detector::DetectorTables;
 pub struct CudaConfig {
     /// Which GPU, numbered from 0.
     pub ordinal: usize,
-    /// Block shapes and the like.
+    /// Block shapes and other launch parameters.
     pub launch: LaunchParams,
     /// Batches that can be in flight; at least 1.
     pub streams: usize,
