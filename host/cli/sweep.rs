@@ -1,5 +1,6 @@
 //! `ut-decode sweep`: every combination of some knobs' values.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,10 +9,9 @@ use crate::bench::environment::Environment;
 use crate::bench::modes::Mode;
 use crate::bench::setting::knobs;
 use crate::bench::sweep::axis::parse_all;
-use crate::bench::sweep::journal::Journal;
 use crate::bench::sweep::plan::{Limits, Plan};
 use crate::bench::sweep::report::{About, Report};
-use crate::bench::sweep::{Sweep, SweepError};
+use crate::bench::sweep::{Journal, Sweep};
 use crate::bench::work::METRICS;
 use crate::bench::{Machine, Sample, Setting};
 use crate::decoder::Backend;
@@ -19,6 +19,7 @@ use crate::decoder::launch::Knob;
 use crate::decoder::occupancy::Architecture;
 use crate::decoder::ptx::Unit;
 use serde_json::json;
+use tuner::Outcome;
 
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
 use crate::cli::output::{cannot_write, print, say, write_json};
@@ -140,13 +141,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         machine: Machine::this(),
         environment: Vec::new(),
     };
-    let header = json!({
-        "journal": "ut-decode sweep 1",
+    let facts = json!({
         "backend": about.backend,
         "unit": about.unit,
         "gpu": environment.facts().map(|facts| &facts.gpu.name),
-        "axes": plan.axes,
-        "default": plan.points[plan.default].values,
         "pipeline": base.knobs.pipeline.name(),
         "set": args.backend.settings,
         "sample": about.sample,
@@ -161,9 +159,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "seed": about.seed,
         "machine": about.machine,
     });
-    let records = measure(args, &sweep, &header, &mut environment)?;
+    let facts = facts.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.to_string()));
+    let outcomes = measure(args, &sweep, facts.collect(), &mut environment)?;
     about.environment = environment.in_words().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    let report = Report::new(about, &plan, &records, metric);
+    let report = Report::new(about, &plan, &outcomes, (backend == Backend::Emulated).then_some(metric));
     write(&args.output, &report)?;
     print(&text(&report, &args.output))?;
     Ok(())
@@ -172,19 +171,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn measure(
     args: &Args,
     sweep: &Sweep<'_>,
-    header: &serde_json::Value,
+    facts: BTreeMap<String, String>,
     environment: &mut Environment,
-) -> Result<Vec<crate::bench::sweep::journal::Record>, Failure> {
+) -> Result<Vec<Vec<Outcome>>, Failure> {
     let folder = |error| format!("cannot make the folder {}: {error}", args.output.display());
     std::fs::create_dir_all(&args.output).map_err(folder)?;
-    let path = args.output.join("journal.jsonl");
+    let path = args.output.join("journal.sqlite");
     if args.restart && path.exists() {
         std::fs::remove_file(&path).map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
     }
-    let (mut journal, records) = Journal::open(&path, header)?;
+    let journal = Journal::open(&path, sweep.plan, facts)?;
     let (all, points, skipped) = (sweep.visits(), sweep.plan.points.len(), sweep.plan.skipped.len());
-    let left = all.saturating_sub(records.len());
-    let there = if records.is_empty() { String::new() } else { format!(", {} are there already", records.len()) };
+    let done = sweep.done(&journal)?;
+    let left = all.saturating_sub(done);
+    let there = if done == 0 { String::new() } else { format!(", {done} are there already") };
     let estimate = if left == 0 { Duration::ZERO } else { sweep.probe()? * u32::try_from(left).unwrap_or(u32::MAX) };
     say(&format!("{points} points ({skipped} skipped), {all} measurements{there}; about {} to go", in_words(estimate)));
     let mut progress = Progress::new(all as u64, "{pos} of {len} {wide_bar} {eta} left");
@@ -192,9 +192,9 @@ fn measure(
         progress.set(visited as u64);
         environment.tick();
     };
-    let done = sweep.run(records, |record| journal.add(record), tick);
+    let outcomes = sweep.run(&journal, tick)?;
     drop(progress);
-    Ok(done.map_err(|error: SweepError| Box::new(error))?)
+    Ok(outcomes)
 }
 
 fn in_words(time: Duration) -> String {

@@ -22,7 +22,7 @@ pub use decide::{aa, chain, compare, cost, drift, groups, samples, statistics, v
 pub use device::replay::{Noise, Recording, Replay};
 pub use device::{process, replay, synthetic};
 pub use search::tune::tune;
-pub use search::{budget, racing, racing_score, score, session};
+pub use search::{budget, racing, racing_score, rounds, score, session};
 pub use space::builder::{DeviceLimits, Footprint, SpaceBuilder};
 pub use space::file::{parse_toml, read_toml};
 pub use space::t1::{parse_t1, read_t1};
