@@ -44,8 +44,8 @@ fn emulated_work_is_counted_and_reported_in_every_form() {
     assert!(report["skipped"][0]["reason"].as_str().unwrap().contains("multiple of 32"));
     assert_eq!(lines(&folder.path().join("sweep.csv")).len(), 1 + 3 + 1);
     let page = std::fs::read_to_string(folder.path().join("sweep.html")).unwrap();
-    assert!(page.contains("<svg") && page.contains("default") && page.contains("multiple of 32"));
-    for name in ["sweep.md", "sweep.svg", "journal.sqlite"] {
+    assert!(page.contains("heatmap") && page.contains("default") && page.contains("multiple of 32"));
+    for name in ["sweep.md", "journal.sqlite"] {
         assert!(folder.path().join(name).exists(), "{name}");
     }
     // Counts are the same every time.

@@ -489,7 +489,7 @@ mod tests {
             let measured = rung.measured.as_ref().unwrap();
             assert!(measured.events_per_second.median > 0.0 && rung.work.is_none());
             assert_eq!(measured.change.is_some(), i > 0);
-            assert!(measured.change.as_ref().is_none_or(|change| change.blocks == 3));
+            assert!(measured.change.as_ref().is_none_or(|change| change.blocks == 4));
             assert!(!rung.resources.is_empty(), "{}", rung.rung);
         }
         let refuse =

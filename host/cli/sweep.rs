@@ -38,7 +38,7 @@ const MAX_BYTES: f64 = 4e9;
 /// --axis "batch[pow2]=6:12:1"; a name alone stands for the knob's candidates. What cannot run is skipped, and listed with
 /// the reason. Every point's hits are compared with the reference's before it counts. Points are measured in rounds, each
 /// in an order of its own; with --backend emulated their work is counted instead. Results go to a folder: sweep.csv,
-/// sweep.json, sweep.md, sweep.html (self-contained), sweep.svg. A sweep that was killed goes on where it was when it is
+/// sweep.json, sweep.md, sweep.html (self-contained). A sweep that was killed goes on where it was when it is
 /// started again with the same arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -208,17 +208,10 @@ fn in_words(time: Duration) -> String {
 
 fn write(folder: &Path, report: &Report) -> Result<(), Failure> {
     write_json(&folder.join("sweep.json"), report)?;
-    let files = [
-        ("sweep.csv", Some(report.csv())),
-        ("sweep.md", Some(report.markdown())),
-        ("sweep.html", Some(report.html())),
-        ("sweep.svg", report.svg()),
-    ];
+    let files = [("sweep.csv", report.csv()), ("sweep.md", report.markdown()), ("sweep.html", report.html())];
     for (name, text) in files {
         let path = folder.join(name);
-        if let Some(text) = text {
-            std::fs::write(&path, text).map_err(|error| cannot_write(&path, &error))?;
-        }
+        std::fs::write(&path, text).map_err(|error| cannot_write(&path, &error))?;
     }
     Ok(())
 }

@@ -5,7 +5,6 @@
 //! backend the work is counted, once, for counts do not spread.
 
 pub mod axis;
-mod chart;
 mod page;
 pub mod plan;
 pub mod report;

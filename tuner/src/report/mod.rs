@@ -1,10 +1,9 @@
 //! What a tuning found, to look at: one self-contained HTML page, with CSV and JSON beside it.
 //!
-//! The page needs no script, no font and no network: its pictures are inline SVG.
+//! The page carries the script that draws its charts, and needs no network.
 
 mod numbers;
 mod page;
-mod svg;
 
 pub use numbers::{Effect, Importance, Summary};
 
