@@ -92,7 +92,7 @@ fn run_and_event_number_come_from_odin_before_the_sub_header() {
     assert_eq!(numbers(header, &[]), (Some(5), None));
     assert_eq!(numbers(header, &[odin(6, &odin6)]), (Some(11), Some(2 << 32 | 3)));
     assert_eq!(numbers(header, &[odin(6, &odin6[..16])]), (Some(5), None), "an ODIN bank too short for the number");
-    assert_eq!(numbers(header, &[odin(5, &odin6)]), (Some(5), None), "an ODIN version nobody knows");
+    assert_eq!(numbers(header, &[odin(5, &odin6)]), (Some(5), None), "an unknown ODIN version");
     let number = 1 << 40 | 9;
     assert_eq!(numbers(EventHeader { number: Some(number), ..header }, &[]), (Some(5), Some(number)));
 }
@@ -260,9 +260,12 @@ fn a_dump_gives_back_what_was_written() {
 #[test]
 fn a_dump_whose_table_does_not_fit_is_an_error() {
     for words in [&[][..], &[0], &[1, 0], &[u32::MAX, 0], &[2, 0, 4]] {
-        assert!(matches!(dump(words), Err(InputError::DumpTable { .. })), "{words:?}");
+        assert!(matches!(dump(words), Err(InputError::DumpTable { .. } | InputError::DumpBanks { .. })), "{words:?}");
     }
     assert!(dump(&[0, 0]).unwrap().next_event().unwrap().entries.is_empty());
+    assert!(matches!(dump(&[1 << 17, 0]), Err(InputError::DumpBanks { banks: 131072, .. })));
+    assert!(matches!(dump(&[0, 0, 0]), Err(InputError::DumpTrailing { end: 8, .. })));
+    assert!(matches!(dump(&[1, 0, 8, 1, 2, 3]), Err(InputError::DumpTrailing { end: 20, .. })));
 }
 
 #[test]

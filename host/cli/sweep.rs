@@ -22,7 +22,7 @@ use serde_json::json;
 use tuner::Outcome;
 
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
-use crate::cli::output::{cannot_write, print, say, write_json};
+use crate::cli::output::{print, say, write_file, write_json};
 use crate::cli::progress::Progress;
 use crate::cli::sample::{Loaded, SampleArgs};
 use crate::cli::table::table;
@@ -86,7 +86,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
     if args.list {
-        return Ok(print(&list(backend))?);
+        return print(&list(backend));
     }
     let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| usage(&format!("--axis {error}")));
     let base = Setting {
@@ -107,7 +107,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let plan = Plan::new(axes, &base, &limits).unwrap_or_else(|error| usage(&error.to_string()));
     if args.dry_run {
-        return Ok(print(&dry_run(&plan))?);
+        return print(&dry_run(&plan));
     }
     // On the emulated backend a batch is never more than the sample: repeated events would only repeat the counts.
     let samples = |setting: &Setting| -> Result<Sample, String> {
@@ -211,7 +211,7 @@ fn write(folder: &Path, report: &Report) -> Result<(), Failure> {
     let files = [("sweep.csv", report.csv()), ("sweep.md", report.markdown()), ("sweep.html", report.html())];
     for (name, text) in files {
         let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|error| cannot_write(&path, &error))?;
+        write_file(&path, text)?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! No kernel waits for the host: totals stay on the device, where each kernel holds them against the buffers.
 
-use ut_kernels::block::{Global, GlobalMut};
+use simt::{Global, GlobalMut};
 use ut_kernels::cluster_and_predecode::{ClusterInput, ClusterOutput};
 use ut_kernels::compress_and_make_keys::GroupRanges;
 use ut_kernels::count_hits::CountOutput;

@@ -18,9 +18,9 @@ pub struct Facts {
     pub driver: Option<i32>,
     /// PCI bus id, as NVML takes it.
     pub bus: String,
-    /// Clock of the multiprocessors at the most, kHz.
+    /// Highest clock of the multiprocessors, kHz.
     pub clock: Option<u32>,
-    /// Clock of the memory at the most, kHz.
+    /// Highest clock of the memory, kHz.
     pub memory_clock: Option<u32>,
     /// Width of the memory's bus, bits.
     pub memory_bus: Option<u32>,

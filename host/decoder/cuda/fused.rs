@@ -2,7 +2,7 @@
 //!
 //! Between raw banks and hits nothing is written to global memory but how many hits each event has.
 
-use ut_kernels::block::Global;
+use simt::Global;
 use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room};
 use ut_kernels::switches::BatchLayout;
 
