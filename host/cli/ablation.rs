@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
              --backend cuda measures them"
         ));
     }
-    let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
+    let Ok(duration) = seconds(args.duration) else {
         usage("--duration must be a number of seconds, not negative");
     };
     let (knobs, batch) = (args.backend.knobs(1), args.sample.batch());

@@ -153,7 +153,10 @@ pub fn main(invocation: &Invocation) -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Measure(args) => tune::measure(&args),
         Command::Replay(args) => replay::run(&args),
-        Command::AaTest(args) => aa_test::run(&args),
+        Command::AaTest(args) => match aa_test::run(&args) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Compare(args) => match compare::run(&args) {
             Ok(code) => return code,
             Err(error) => Err(error),

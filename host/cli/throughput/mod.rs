@@ -62,9 +62,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
-        usage("--duration must be a number of seconds, not negative");
-    };
+    let duration = seconds(args.duration).unwrap_or_else(|error| usage(&format!("--duration {error}")));
     let loaded = Loaded::new(&args.sample, &args.detector, &args.backend)?;
     if args.online.tune.is_some() {
         let Loaded { detector, events, source, .. } = loaded;
