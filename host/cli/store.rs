@@ -13,7 +13,8 @@ use tuner::store::{Application, Locations, Matching, Store};
 use tuner::Config;
 
 use crate::cli::Failure;
-use crate::cli::output::{print, print_beside, write_json};
+use crate::cli::output::{print, print_beside, say, write_json};
+use crate::cli::tune::cut_short;
 
 /// Whose stores they are.
 pub const APPLICATION: Application<'static> = Application("ut-decode");
@@ -373,6 +374,9 @@ fn decisions(export: &store_json::Export) -> Result<Vec<Constants>, Failure> {
 fn import(store: &mut Store, files: &[PathBuf]) -> Result<(), Failure> {
     for file in files {
         let export = read_import(file)?;
+        if export.cut {
+            say(&cut_short(file));
+        }
         let imported = store.import(&export.runs, &export.pins)?;
         let text = format!(
             "{}: {} new runs, {} new measurements, {} new pins\n",
