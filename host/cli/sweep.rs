@@ -85,16 +85,16 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
-    if args.list {
-        return print(&list(backend));
-    }
-    let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| usage(&format!("--axis {error}")));
     let base = Setting {
         knobs: args.backend.knobs(1),
         batch: args.sample.batch(),
         layout: args.backend.layout,
         threads: if backend == Backend::Emulated { 1 } else { args.backend.n_threads() },
     };
+    if args.list {
+        return print(&list(backend, &base));
+    }
+    let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| usage(&format!("--axis {error}")));
     let Loaded { detector, events, wanted, sample, source } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
     let mut environment = Environment::of(backend);
     let chip = environment.facts().map_or_else(|| Chip::of(args.arch), |facts| Chip::at_hand(facts, &Unit::PRODUCTION));
@@ -227,12 +227,18 @@ fn text(report: &Report, folder: &Path) -> String {
     lines.join("\n") + "\n"
 }
 
-fn list(backend: Backend) -> String {
+fn list(backend: Backend, base: &Setting) -> String {
     let mut rows = vec![["knob", "default", "valid", "about"].map(str::to_owned).to_vec()];
     let text = crate::decoder::knobs::value_text;
-    for Knob { name, about, min, max, step, default, .. } in knobs(backend) {
+    for Knob { name, about, min, max, step, .. } in knobs(backend) {
         let step = if *step == 1 { String::new() } else { format!(", by {step}") };
-        rows.push(vec![(*name).to_owned(), text(name, *default), format!("{min} to {max}{step}"), (*about).to_owned()]);
+        // Words stand for numbers that only this program knows.
+        let valid = if text(name, *min) == min.to_string() {
+            format!("{min} to {max}{step}")
+        } else {
+            (*min..=*max).map(|value| text(name, value)).collect::<Vec<_>>().join(", ")
+        };
+        rows.push(vec![(*name).to_owned(), text(name, base.get(name)), valid, (*about).to_owned()]);
     }
     table(&rows)
 }

@@ -2,12 +2,15 @@
 //!
 //! The page carries the script that draws its charts, and needs no network.
 
+pub mod explain;
 mod numbers;
 mod page;
+pub mod words;
 
 pub use numbers::{Effect, Importance, Summary};
 
 use super::compare::Decision;
+use super::objective::Objective;
 use super::{Config, Outcome, Value};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -42,6 +45,9 @@ pub struct Report {
     pub searched: Option<usize>,
     /// The decisions that followed.
     pub decisions: Vec<Decision>,
+    /// What the outcomes' numbers stand for.
+    #[serde(default)]
+    pub objective: Objective,
 }
 
 impl Report {

@@ -20,7 +20,7 @@ pub(super) fn html(report: &Report) -> String {
     decisions(&mut page, report);
     best_so_far(&mut page, report, &summary);
     importance(&mut page, &summary);
-    effects(&mut page, &summary);
+    effects(&mut page, report, &summary);
     maps(&mut page, report, &summary);
     spread(&mut page, report);
     noises(&mut page, report, &summary);
@@ -53,14 +53,14 @@ fn overview(page: &mut Page, report: &Report, summary: &Summary) {
     };
     rows.push(("evaluations".into(), format!("{}, of which {failed} failed{later}", summary.evaluations)));
     if let Some(default) = &report.default {
-        let time = summary.default.map_or_else(|| "not measured".to_owned(), |time| format!("{} ms", short(time)));
+        let time = summary.default.map_or_else(|| "not measured".to_owned(), |time| report.objective.words(time));
         rows.push(("default".into(), format!("{}, {time}", name(report, default))));
     }
     if let Some((config, time)) = &summary.best {
-        rows.push(("fastest seen".into(), format!("{}, {} ms", name(report, config), short(*time))));
+        rows.push(("best seen".into(), format!("{}, {}", name(report, config), report.objective.words(*time))));
     }
     if let Some(((_, best), (_, worst))) = summary.best.as_ref().zip(summary.worst.as_ref()) {
-        rows.push(("spread".into(), format!("the slowest takes {} times as long as the fastest", short(worst / best))));
+        rows.push(("spread".into(), format!("a factor {} from the worst to the best", short(worst / best))));
     }
     if let Some(noise) = summary.noise {
         let words = format!("{} % (relative standard deviation of samples, median)", short(100.0 * noise));
@@ -164,16 +164,24 @@ fn best_so_far(page: &mut Page, report: &Report, summary: &Summary) {
         return;
     }
     page.heading("Best so far");
-    let (x, y): (Vec<f64>, Vec<f64>) = all.iter().map(|(i, time)| (*i as f64, *time)).unzip();
+    let (x, y): (Vec<f64>, Vec<f64>) = all.iter().map(|(i, time)| (*i as f64, report.objective.value(*time))).unzip();
     let tip =
         |(i, time): &(usize, f64)| format!("{}: {} ms", name(report, &report.evaluations[*i].config), short(*time));
     let hover: Vec<String> = all.iter().map(tip).collect();
-    let best = summary.best_so_far.iter().enumerate().filter_map(|(i, best)| Some((i as f64, (*best)?)));
+    let best = summary
+        .best_so_far
+        .iter()
+        .enumerate()
+        .filter_map(|(i, best)| Some((i as f64, report.objective.value((*best)?))));
     let (steps, bests): (Vec<f64>, Vec<f64>) = best.unzip();
-    let mut chart = Chart::new("best-so-far", "evaluation", "time, ms").log_y();
+    let mut chart = Chart::new("best-so-far", "evaluation", report.objective.axis()).log_y();
     chart = chart.points("evaluation", &x, &y, &hover).steps("best until then", &steps, &bests);
     if let Some(default) = summary.default {
-        chart = chart.level("default", (0.0, summary.evaluations.saturating_sub(1).max(1) as f64), default);
+        chart = chart.level(
+            "default",
+            (0.0, summary.evaluations.saturating_sub(1).max(1) as f64),
+            report.objective.value(default),
+        );
     }
     page.chart(&chart);
     page.note("Each point is an evaluation (median of its samples).");
@@ -193,7 +201,7 @@ fn importance(page: &mut Page, summary: &Summary) {
     );
 }
 
-fn effects(page: &mut Page, summary: &Summary) {
+fn effects(page: &mut Page, report: &Report, summary: &Summary) {
     let shown: Vec<_> = summary
         .importance
         .iter()
@@ -206,16 +214,19 @@ fn effects(page: &mut Page, summary: &Summary) {
     let chart = |of: &&super::Importance| {
         let places: Vec<String> = of.effects.iter().map(|effect| effect.value.to_string()).collect();
         let line = |pick: fn(&super::Effect) -> Option<f64>| {
-            of.effects.iter().map(|effect| pick(effect).unwrap_or(f64::NAN)).collect::<Vec<f64>>()
+            of.effects
+                .iter()
+                .map(|effect| pick(effect).map_or(f64::NAN, |cost| report.objective.value(cost)))
+                .collect::<Vec<f64>>()
         };
-        Chart::new(&of.parameter, &of.parameter, "time, ms")
+        Chart::new(&of.parameter, &of.parameter, report.objective.axis())
             .log_y()
             .height(300)
             .named("best", &places, &line(|effect| effect.best), None)
             .named("median", &places, &line(|effect| effect.median), None)
     };
     page.charts(&shown.iter().map(chart).collect::<Vec<_>>());
-    page.note("The best and the median time of what was tried with each value.");
+    page.note("The best and the median of what was tried with each value.");
 }
 
 fn maps(page: &mut Page, report: &Report, summary: &Summary) {
@@ -233,14 +244,14 @@ fn maps(page: &mut Page, report: &Report, summary: &Summary) {
         return;
     }
     page.heading("Pairs of parameters");
-    let range = (low.log10(), high.log10().max(low.log10() + 1e-9));
+    let [a, b] = [low, high].map(|cost| report.objective.value(cost).log10());
+    let range = (a.min(b), a.max(b).max(a.min(b) + 1e-9));
     let charts = pairs.iter().take(MOST_MAPS).map(|(i, j)| map(report, &varied[*i], &varied[*j], range));
     page.charts(&charts.collect::<Vec<_>>());
     page.note(&format!(
-        "The best time with each pair of values, from {} to {} ms, as the logarithm of the milliseconds; empty: not tried, \
-         or only failures.",
-        short(low),
-        short(high)
+        "The best with each pair of values, from {} to {}, as the logarithm; empty: not tried, or only failures.",
+        report.objective.words(low),
+        report.objective.words(high)
     ));
     if pairs.len() > MOST_MAPS {
         page.note(&format!("{} further pairs are not shown.", pairs.len() - MOST_MAPS));
@@ -267,10 +278,10 @@ fn map(report: &Report, (across, columns): &Axis, (down, rows): &Axis, range: (f
         }
     }
     let cell = |r: usize, c: usize| cells[r * columns.len() + c];
-    let value = |r: usize, c: usize| cell(r, c).map_or(f64::NAN, |(best, _)| best.log10());
+    let value = |r: usize, c: usize| cell(r, c).map_or(f64::NAN, |(best, _)| report.objective.value(best).log10());
     let tip = |r: usize, c: usize| {
         let said = match cell(r, c) {
-            Some((best, failed)) if best.is_finite() => format!("{} ms, {failed} failed", short(best)),
+            Some((best, failed)) if best.is_finite() => format!("{}, {failed} failed", report.objective.words(best)),
             Some((_, failed)) => format!("{failed} failed"),
             None => "not tried".to_owned(),
         };
@@ -282,8 +293,8 @@ fn map(report: &Report, (across, columns): &Axis, (down, rows): &Axis, range: (f
         rows: texts(rows),
         values: (0..rows.len()).map(|r| (0..columns.len()).map(|c| value(r, c)).collect()).collect(),
         hover: (0..rows.len()).map(|r| (0..columns.len()).map(|c| tip(r, c)).collect()).collect(),
-        unit: "log₁₀ ms".to_owned(),
-        less_is_better: true,
+        unit: format!("log₁₀ of {}", report.objective.axis()),
+        less_is_better: !report.objective.more_is_better(),
         range: Some(range),
         ..Heat::default()
     };
@@ -298,11 +309,11 @@ fn spread(page: &mut Page, report: &Report) {
     let share = |i: usize| 100.0 * i as f64 / (all.len() - 1).max(1) as f64;
     let x: Vec<f64> = (0..all.len()).map(share).collect();
     let y: Vec<f64> = all.iter().map(|time| time / best).collect();
-    let chart = Chart::new("spread", "share of the configurations that are at least as fast, %", "time / best time");
+    let chart = Chart::new("spread", "share of the configurations that are at least as good, %", "cost / best cost");
     page.chart(&chart.log_y().line("time", &x, &y));
     let within = |limit: f64| all.iter().filter(|time| **time <= best * limit).count();
     page.note(&format!(
-        "Within 1 % of the fastest: {} of {}; within 5 %: {}; within 10 %: {}.",
+        "Within 1 % of the best: {} of {}; within 5 %: {}; within 10 %: {}.",
         within(1.01),
         all.len(),
         within(1.05),
@@ -318,11 +329,16 @@ fn noises(page: &mut Page, report: &Report, summary: &Summary) {
         .collect();
     let (Some(middle), false) = (summary.noise, points.is_empty()) else { return };
     page.heading("Noise");
-    let x: Vec<f64> = points.iter().map(|point| point.0).collect();
+    let x: Vec<f64> = points.iter().map(|point| report.objective.value(point.0)).collect();
     let y: Vec<f64> = points.iter().map(|point| point.1).collect();
     let hover: Vec<String> =
         points.iter().map(|(_, y, config)| format!("{}: {} %", name(report, config), short(*y))).collect();
-    page.chart(&Chart::new("noise", "time, ms", "standard deviation, %").log_x().points("evaluation", &x, &y, &hover));
+    page.chart(&Chart::new("noise", report.objective.axis(), "standard deviation, %").log_x().points(
+        "evaluation",
+        &x,
+        &y,
+        &hover,
+    ));
     page.note(&format!(
         "Relative standard deviation of the samples of a configuration; the median is {} %. This is the noise inside an \
          evaluation: how well two configurations can be told apart, only interleaved blocks show.",

@@ -4,6 +4,7 @@ use flate2::read::GzDecoder;
 use std::io::Read as _;
 use std::path::PathBuf;
 use tuner::compare::{Plan, decide};
+use tuner::objective::Objective;
 use tuner::report::{Evaluation, Report};
 use tuner::watch::NoWatch;
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
@@ -94,6 +95,7 @@ fn tuned() -> Report {
         evaluations,
         searched: None,
         decisions: vec![decision],
+        objective: Objective::Time,
     }
 }
 
