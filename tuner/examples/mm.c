@@ -9,6 +9,9 @@
 #define N 192
 #endif
 
+#define PRAGMA(text) _Pragma(#text)
+#define UNROLLED(n) PRAGMA(GCC unroll n)
+
 static float a[N][N], b[N][N], c[N][N], plain[N][N];
 
 static void multiply(void)
@@ -19,7 +22,7 @@ static void multiply(void)
                 for (int i = ii; i < ii + TILE && i < N; i++)
                     for (int k = kk; k < kk + TILE && k < N; k++) {
                         const float x = a[i][k];
-#pragma GCC unroll UNROLL
+                        UNROLLED(UNROLL)
                         for (int j = jj; j < jj + TILE && j < N; j++)
                             c[i][j] += x * b[k][j];
                     }
