@@ -1,6 +1,6 @@
 //! The committed PTX of the one launch, run on a machine that understands it: the same bits as the reference.
 //!
-//! Arguments are laid out here as a GPU backend lays them out. Blocks run one after the other, in turned orders: whom a
+//! Arguments are laid out as in a GPU backend. Blocks run one by one, in turned orders: what a
 //! block looks back at has ended. What happens while blocks wait for each other is the executor's to test.
 
 #[path = "ptx_machine/bytes.rs"]

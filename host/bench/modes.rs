@@ -196,12 +196,12 @@ impl OnGpu<'_> {
         let batches = batches.collect::<Result<Vec<_>, _>>()?;
         let pass = |decoder: &mut CudaDecoder| decoder.decode_all_and_leave(&batches, |_| Ok(()));
         pass(&mut decoder)?;
-        decoder.device().time_kernels(true);
+        decoder.time_kernels(true);
         let mut times: BTreeMap<Kernel, Vec<f64>> = BTreeMap::new();
         let events = self.sample.events.max(1) as f64;
         for place in 0..passes {
             pass(&mut decoder)?;
-            for (kernel, ms) in decoder.device().take_times()? {
+            for (kernel, ms) in decoder.take_times()? {
                 let of = times.entry(kernel).or_default();
                 of.resize(place + 1, 0.0);
                 of[place] += f64::from(ms) * 1e6 / events;

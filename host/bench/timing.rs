@@ -1,6 +1,6 @@
 //! The one way in which decoders are timed, under `throughput`, `ablation` and `sweep`.
 //!
-//! Each of T threads has a decoder, hits and batches of its own, so that threads share nothing but the machine. A
+//! Each of T threads has its own decoder, hits and batches: threads share only the machine. A
 //! repetition sends every thread over its batches often enough to last [`REPETITION`], all starting together; its rate
 //! counts until the last thread is done. Repetitions of several variants are interleaved ([`measure`]), so that a
 //! machine that slows down slows all of them alike.

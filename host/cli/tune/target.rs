@@ -163,7 +163,7 @@ pub fn cut_short(file: &Path) -> String {
     format!("note: {} ends before it is closed: its last entry may be missing", file.display())
 }
 
-/// The backend with the kernels that are asked for.
+/// The backend with the requested kernels.
 fn subject(backend: Backend, args: &Args) -> Subject {
     Subject { backend, pipeline: args.pipeline.unwrap_or_default() }
 }

@@ -49,7 +49,7 @@ pub struct Plan {
 pub struct Observation {
     /// What was measured.
     pub config: Config,
-    /// How many launches were asked for.
+    /// How many launches were requested.
     pub launches: usize,
     /// What came.
     pub outcome: Outcome,
