@@ -3,14 +3,10 @@
 //! Arguments are laid out as in a GPU backend. Blocks run one by one, in turned orders: what a
 //! block looks back at has ended. What happens while blocks wait for each other is the executor's to test.
 
-#[path = "ptx_machine/bytes.rs"]
-mod ptx_bytes;
-mod ptx_machine;
 mod suite;
 
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use ptx_bytes::bytes_of;
-use ptx_machine::{Launch, Memory, Program};
+use ptx_machine::{Launch, Memory, Program, bytes_of};
 use simt::Global;
 use suite::backends::decode;
 use suite::data::{Real, rows};

@@ -3,20 +3,15 @@
 //! Where the executor runs the kernels' source, this runs what the compiler made of it, entry by entry, with arguments
 //! laid out as a GPU backend lays them out. It is slow, so the cases are fewer than in the suite of all backends.
 
-#[path = "ptx_machine/bytes.rs"]
-mod ptx_bytes;
-#[path = "ptx_machine/decoder.rs"]
 mod ptx_decoder;
-mod ptx_machine;
 mod suite;
 
 use std::num::NonZeroU32;
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use ptx_bytes::bytes_of;
 use ptx_decoder::PtxDecoder;
-use ptx_machine::{Launch, Memory, Program};
+use ptx_machine::{Launch, Memory, Program, bytes_of};
 use suite::backends::decode;
 use suite::data::{Real, rows};
 use suite::events::{Bank, Event, allen_batch, fits_mep, mep_batch, v5_payload};

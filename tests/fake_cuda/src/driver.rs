@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cudarc::driver::sys::CUresult;
 
 use crate::host::{self, Pinned};
-use crate::ptx_machine::{Launch, Memory, Program};
 use crate::settings::Settings;
 use crate::stream::{Event, Executable, Graph, Op, Rows, Source, Stream};
+use ptx_machine::{Launch, Memory, Program};
 
 /// What a call comes to.
 pub type Done<T = ()> = Result<T, CUresult>;

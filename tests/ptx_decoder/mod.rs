@@ -5,14 +5,12 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
+use ptx_machine::{Launch, Memory, Program, copied};
 use ut_decoding::decoder::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, Rows};
 use ut_decoding::decoder::launch::LaunchParams;
 use ut_decoding::decoder::plan::Shape;
 use ut_decoding::decoder::ptx::{Kernel, Unit};
 use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits};
-
-use crate::ptx_bytes::copied;
-use crate::ptx_machine::{Launch, Memory, Program};
 
 /// The machine as a device. Whatever is put on a stream is done at once.
 #[derive(Default)]

@@ -9,21 +9,22 @@
 //! On demand the instructions are counted that warps issue: between two collectives each instruction as often as the
 //! lane that does it most often. Lanes that diverge are taken to meet again at once, so the true number is not smaller.
 
-#![allow(dead_code)]
-
+mod bytes;
 mod memory;
 mod parse;
 
 use std::collections::HashMap;
 
-pub use memory::Memory;
+pub use bytes::{bytes_of, copied};
 use memory::Touch;
+pub use memory::{Address, Memory};
 use parse::{Cmp, Float, Instruction, Kind, Op, Operand, Shuffle, Space, Special, Type};
 
 /// Instructions that a lane may need from one collective to the next.
 const MAX_STEPS: u32 = 50_000_000;
 
 /// Entry points of a PTX text.
+#[expect(missing_debug_implementations, reason = "pages of instructions")]
 pub struct Program {
     entries: HashMap<String, Entry>,
 }
@@ -39,8 +40,11 @@ struct Entry {
 /// Shape of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch {
+    /// Blocks.
     pub grid: u32,
+    /// Threads of a block, x and y.
     pub block: (u32, u32),
+    /// Bytes of dynamic shared memory of a block.
     pub shared_bytes: u32,
     /// Turns the order in which blocks and lanes run.
     pub turn: u32,
@@ -49,6 +53,7 @@ pub struct Launch {
 }
 
 impl Program {
+    /// The entry points of `text`. Panics at the first line that it cannot read.
     pub fn new(text: &str) -> Self {
         Self { entries: parse::entries(text) }
     }
