@@ -47,6 +47,7 @@ const LISTED_FAILURES: usize = 100;
 /// by the names of the policy: troubles cost only themselves. Where a container cannot be followed any more the command
 /// fails, and keeps the hits of the events before.
 #[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Args {
     #[command(flatten)]
     inputs: InputArgs,
@@ -228,7 +229,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         failed: 0,
     };
     signals::end_gently();
-    let produce = || chunks.next().transpose();
+    let produce = || chunks.next_chunk().transpose();
     ordered(2 * n_workers + 1, produce, workers, |done| job.take(done, &mut totals, &mut file));
     let Job { mut failures, failed, seen, progress, copied, .. } = job;
     drop(progress);
@@ -440,7 +441,7 @@ impl Job<'_> {
         self.copied += copied;
         self.seen.merge(seen);
         for part in parts {
-            totals.add(part);
+            totals.add(&part);
         }
         if let Some(file_in_hand) = file {
             for encoded in encoded {

@@ -77,7 +77,7 @@ impl Totals {
     }
 
     /// Adds a batch.
-    pub fn add(&mut self, part: Part) {
+    pub fn add(&mut self, part: &Part) {
         for (i, event) in part.events.iter().enumerate() {
             for (total, count) in self.counts.iter_mut().zip(Count::ALL) {
                 let n = u64::from(event.get(count));

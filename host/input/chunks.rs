@@ -56,7 +56,7 @@ enum Content {
 
 #[derive(Debug)]
 enum Reader {
-    Frames(Frames<BufReader<Input>>),
+    Frames(Box<Frames<BufReader<Input>>>),
     Dump(Option<AllenDumpReader>),
 }
 
@@ -108,7 +108,7 @@ impl Chunks {
     ///
     /// # Errors
     /// When a file cannot be opened or followed: see [`InputError`]. The events before come first.
-    pub fn next(&mut self) -> Result<Option<Chunk>, InputError> {
+    pub fn next_chunk(&mut self) -> Result<Option<Chunk>, InputError> {
         loop {
             if let Some(error) = self.error.take() {
                 self.reader = None;
@@ -241,7 +241,7 @@ impl Chunks {
             format => {
                 let mut frames = Frames::new(input, path, length, format);
                 frames.check(check);
-                Reader::Frames(frames)
+                Reader::Frames(Box::new(frames))
             }
         })
     }
@@ -250,7 +250,7 @@ impl Chunks {
 /// The number of events in files, which are read for it but not taken apart.
 ///
 /// # Errors
-/// As [`Chunks::next`].
+/// As [`Chunks::next_chunk`].
 pub fn count_events(files: &[PathBuf]) -> Result<u64, InputError> {
     let mut n = 0;
     for path in files {

@@ -3,6 +3,9 @@
 use std::ops::Range;
 use std::str::FromStr;
 
+/// Every place.
+const ALL: Range<u64> = 0..u64::MAX;
+
 /// Which events are wanted: by their place, counted over all inputs from 0, and by run and event number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Select {
@@ -37,8 +40,7 @@ impl Select {
     /// The wanted parts of a range of places.
     fn cut(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let cut = |other: &Range<u64>| range.start.max(other.start)..range.end.min(other.end);
-        let all = [0..u64::MAX];
-        let wanted = self.places.as_deref().unwrap_or(&all);
+        let wanted = self.places.as_deref().unwrap_or(std::slice::from_ref(&ALL));
         wanted.iter().map(cut).filter(|range| !range.is_empty()).collect()
     }
 
@@ -50,7 +52,7 @@ impl Select {
         }
         let mut limit = limit.unwrap_or(u64::MAX);
         let mut places = Vec::new();
-        for range in self.places.take().unwrap_or_else(|| vec![0..u64::MAX]) {
+        for range in self.places.take().unwrap_or_else(|| vec![ALL]) {
             let skipped = skip.min(range.end - range.start);
             skip -= skipped;
             let start = range.start + skipped;
@@ -95,7 +97,8 @@ impl Places {
     /// Part `i` of `n` parts (from 1) of `events` places: contiguous, and together all of them.
     pub fn shard(i: u64, n: u64, events: u64) -> Self {
         let end = |i: u64| (u128::from(events) * u128::from(i) / u128::from(n.max(1))) as u64;
-        Self(vec![end(i.saturating_sub(1))..end(i)])
+        let part = end(i.saturating_sub(1))..end(i);
+        Self(vec![part])
     }
 }
 

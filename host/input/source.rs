@@ -140,11 +140,12 @@ impl Seen {
         self.generated += later.generated;
         self.measured += later.measured;
         for file in later.files {
-            match self.files.last_mut().filter(|last| last.file == file.file) {
-                Some(last) => {
-                    file.versions.into_iter().for_each(|(version, n)| *last.versions.entry(version).or_default() += n)
-                }
-                None => self.files.push(file),
+            let Some(last) = self.files.last_mut().filter(|last| last.file == file.file) else {
+                self.files.push(file);
+                continue;
+            };
+            for (version, n) in file.versions {
+                *last.versions.entry(version).or_default() += n;
             }
         }
         let room = MAX_DAMAGES - self.damages.len().min(MAX_DAMAGES);

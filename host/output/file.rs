@@ -130,7 +130,9 @@ impl HitFile {
             HitFormat::Csv => {
                 let header = CsvRows::header(inputs.len() > 1);
                 file.write_all(header.as_bytes()).map_err(|source| io_error(&path, source))?;
-                names.iter_mut().for_each(|name| *name = quoted(name));
+                for name in &mut names {
+                    *name = quoted(name);
+                }
                 Writer::Csv(file)
             }
             HitFormat::Parquet => {

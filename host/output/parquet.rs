@@ -104,7 +104,7 @@ impl RowGroup {
         if hits.is_empty() {
             return Ok(None);
         }
-        let mut columns = Columns { form, rows, columns: Vec::new() };
+        let mut columns = Columns { form, rows, done: Vec::new() };
         columns.of_event::<Int64Type>(|e| Some(rows.origins[e].event as i64), false)?;
         columns.of_event::<Int32Type>(|e| Some(rows.meta.get(e)?.run? as i32), true)?;
         columns.of_event::<Int64Type>(|e| Some(rows.meta.get(e)?.event? as i64), true)?;
@@ -121,7 +121,7 @@ impl RowGroup {
         }
         let names: Vec<ByteArray> = rows.files.iter().map(|name| ByteArray::from(name.as_str())).collect();
         columns.of_event::<ByteArrayType>(|e| names.get(rows.origins[e].file as usize).cloned(), false)?;
-        Ok(Some(Self { columns: columns.columns }))
+        Ok(Some(Self { columns: columns.done }))
     }
 }
 
@@ -129,19 +129,19 @@ impl RowGroup {
 struct Columns<'a> {
     form: &'a Form,
     rows: &'a Rows<'a>,
-    columns: Vec<(Bytes, ColumnCloseResult)>,
+    done: Vec<(Bytes, ColumnCloseResult)>,
 }
 
 impl Columns<'_> {
     fn next<T: DataType>(&mut self, values: &[T::T], present: Option<&[i16]>) -> Result<()> {
         let mut bytes = TrackedWrite::new(Vec::new());
         let pages = Box::new(SerializedPageWriter::new(&mut bytes));
-        let column = self.form.columns.column(self.columns.len());
+        let column = self.form.columns.column(self.done.len());
         let mut writer =
             get_typed_column_writer::<T>(get_column_writer(column, Arc::clone(&self.form.properties), pages));
         writer.write_batch(values, present, None)?;
         let close = writer.close()?;
-        self.columns.push((Bytes::from(bytes.into_inner()?), close));
+        self.done.push((Bytes::from(bytes.into_inner()?), close));
         Ok(())
     }
 
