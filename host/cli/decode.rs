@@ -36,7 +36,7 @@ const HITS_OF_BANK: usize = 1 << 15;
 /// container itself cannot be followed any more the command fails, and keeps the hits of the events before.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// MDF files or Allen-layout dumps (<run>_<event>.bin).
+    /// MDF files or Allen-layout dumps (RUN_EVENT.bin).
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Write the hits here: .csv, or .parquet (with run and event numbers, and metadata on how they were made).
