@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "sample": source,
             "events": sample.events,
             "batch": batch,
-            "layout": layout_name(args.backend.layout),
+            "layout": layout_name(args.backend.layout()),
             "grouping": detector.tables.grouping().name(),
             "bank_version": detector.tables.boards().version.byte(),
             "options": args.clustering.options(),

@@ -97,10 +97,10 @@ pub struct BackendArgs {
     /// Threads, on a GPU streams; 0: one a core, and 3 streams.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub threads: u16,
-    /// Layout in memory that is handed to the decoder: event by event, or bank by bank as from the event builder.
-    /// Results are the same.
-    #[arg(long, default_value = "allen", value_parser = one_of!([Layout::Allen, Layout::Mep], layout_name))]
-    pub layout: Layout,
+    /// Layout in memory that is handed to the decoder: event by event, or bank by bank as from the event builder
+    /// [default: as it is read, which is allen but for MEP packets]. Results are the same.
+    #[arg(long, value_parser = one_of!([Layout::Allen, Layout::Mep], layout_name))]
+    pub layout: Option<Layout>,
     /// Vector instructions of the cpu backend: the best that this machine has, or a level by name. Short for
     /// --set cpu.simd=LEVEL.
     #[arg(long, value_name = "LEVEL", value_parser = ["auto", "scalar", "avx2", "avx512", "neon"])]
@@ -137,6 +137,11 @@ impl BackendArgs {
             usage(&format!("--set {error}"));
         }
         knobs
+    }
+
+    /// The layout, where everything is brought into one.
+    pub fn layout(&self) -> Layout {
+        self.layout.unwrap_or_default()
     }
 
     /// The number of threads or streams, of which `--threads 0` means one a core, and the default of streams.

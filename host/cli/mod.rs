@@ -13,6 +13,7 @@ mod detector;
 mod explain;
 mod generate;
 mod groups;
+mod inputs;
 mod inspect;
 mod kernels;
 mod online;

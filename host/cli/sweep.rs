@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let base = Setting {
         knobs: args.backend.knobs(1),
         batch: args.sample.batch(),
-        layout: args.backend.layout,
+        layout: args.backend.layout(),
         threads: if backend == Backend::Emulated { 1 } else { args.backend.n_threads() },
     };
     let Loaded { detector, events, wanted, sample, source } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
@@ -153,7 +153,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "events": about.events,
         "batch": base.batch,
         "threads": base.threads,
-        "layout": layout_name(args.backend.layout),
+        "layout": layout_name(args.backend.layout()),
         "grouping": detector.tables.grouping().name(),
         "boards": detector.boards,
         "geometry": detector.geometry,
