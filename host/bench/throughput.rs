@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Spread;
-use super::contest::{Contents, Variant, measure};
 use super::modes::{KernelTime, Mode, OnGpu};
 use super::sample::{Expected, Sample};
+use super::timing::{Contents, Variant, measure};
 use crate::decoder::cuda::{CudaConfig, GraphUse};
 use crate::decoder::{Backend, Count, DecodeError, DecodeOptions, Knobs};
 use crate::detector::DetectorTables;
@@ -25,7 +25,7 @@ pub struct Settings {
     pub options: DecodeOptions,
     /// Its knobs.
     pub knobs: Knobs,
-    /// Threads, each with a decoder of its own; on a GPU streams of one decoder, each with a batch in flight.
+    /// Threads, each with its own decoder; on a GPU streams of one decoder, each with a batch in flight.
     pub threads: usize,
     /// How long, altogether.
     pub duration: Duration,

@@ -1,6 +1,6 @@
 //! `ut-decode workloads`: one parameter set for each kind of data, one for all, or a few and a rule that picks.
 
-mod words;
+mod describe;
 
 use std::path::{Path, PathBuf};
 
@@ -33,12 +33,12 @@ use crate::cli::sample::{MAX_EVENTS, embedded, read};
 use crate::cli::store::StoreArgs;
 use crate::cli::trial::evidence;
 use crate::cli::{Failure, usage};
-use words::{Found, text};
+use describe::{Found, text};
 
 /// Largest batch that is tried: a batch of lead collisions takes half a megabyte an event, and several sets are held.
 const LARGEST_BATCH: i64 = 1024;
 
-/// Events of a profile that together have about so many strips are made.
+/// As many events of a profile are made as have about this many strips in all.
 const STRIPS: usize = 2_000_000;
 
 /// Events of the batches that the rule is tried on.
@@ -225,7 +225,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut progress = Progress::new(rounds as u64, "measuring the matrix {wide_bar} {eta} left");
     let costs = measure(&mut parts, &sets, rounds, args.seed, |round| progress.set(round as u64))?;
     drop(progress);
-    let chosen = Chosen::of(&costs.matrix, &weights, usize::from(args.portfolio))?;
+    let chosen = Chosen::of(&costs.shown(), &weights, usize::from(args.portfolio))?;
     let rule = try_rule(&loads, &costs.matrix, &chosen, &this.name)?;
 
     let kept = match &args.for_all {
@@ -267,7 +267,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What follows from the matrix: sets by number.
+/// What follows from the matrix, with what cannot be told from the default counted as equal to it: sets by number.
 struct Chosen {
     mean: (usize, f64),
     worst: (usize, f64),
@@ -286,7 +286,7 @@ impl Chosen {
 /// What the rule did on batches of all workloads in turn.
 struct RuleTrial {
     batches: usize,
-    /// Batches that were given the set of their own workload.
+    /// Batches that got the set of their own workload.
     right: usize,
     changes: usize,
 }
