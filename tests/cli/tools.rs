@@ -1,8 +1,6 @@
 //! `ut-decode inspect`, `generate`, `convert`, `throughput` and `completions`, end to end.
 
-mod cli_support;
-
-use cli_support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, unchecked, write};
+use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, unchecked, write};
 use ut_decoding::input::MdfReader;
 
 #[test]

@@ -1,5 +1,4 @@
 //! `ut-decode tune`, `store` and `explain`, as a person uses them.
-#![cfg(feature = "cli")]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,11 +1,9 @@
 //! `ut-decode decode`, end to end.
 
-mod cli_support;
-
 use std::fs::File;
 use std::path::Path;
 
-use cli_support::{ONE_HIT, TABLES, bank, data, event, json_of, read, run_to, sample, unchecked, write};
+use crate::support::{ONE_HIT, TABLES, bank, data, event, json_of, read, run_to, sample, unchecked, write};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use ut_decoding::input::Bank;

@@ -1,16 +1,14 @@
 //! One suite for all decoders: whatever is tested here is tested on every backend of `suite::backends::backends`.
 
-mod suite;
-
 use std::num::NonZeroU32;
 
+use crate::suite::backends::{backends, compare, decode};
+use crate::suite::data::{Real, expected, rows};
+use crate::suite::events::{Bank, allen_batch, fits_mep, mep_batch, v5_payload};
+use crate::suite::nasty;
 use proptest::prop_oneof;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{TestCaseError, TestRunner};
-use suite::backends::{backends, compare, decode};
-use suite::data::{Real, expected, rows};
-use suite::events::{Bank, allen_batch, fits_mep, mep_batch, v5_payload};
-use suite::nasty;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::decoder::{Count, EventReport, Kind};
 use ut_decoding::detector::BankVersion;
@@ -220,10 +218,10 @@ fn nothing_beyond_a_batch_is_read_and_nothing_beyond_the_hits_is_written() {
             prop_oneof![nasty::good_events(tables.boards(), 1..4), nasty::aligned_events(tables.boards(), 1..4)];
         check(&(events, nasty::options(), nasty::corruptions()), 15, |(events, options, corruptions)| {
             for mut batch in [allen_batch(&events), mep_batch(&events)] {
-                let whole = suite::guard::GuardedBatch::new(batch.clone());
+                let whole = crate::suite::guard::GuardedBatch::new(batch.clone());
                 compare(&tables, options, whole.view())?;
                 nasty::corrupt(&mut batch, &corruptions);
-                compare(&tables, options, suite::guard::GuardedBatch::new(batch).view())?;
+                compare(&tables, options, crate::suite::guard::GuardedBatch::new(batch).view())?;
                 // With as much room as there are hits, one too many lands on another array.
                 for (name, make) in backends() {
                     let mut decoder = make(&tables, options);
