@@ -1,7 +1,5 @@
 //! What the end-to-end tests of the tool share.
 
-#![allow(dead_code, reason = "every test file uses its own part of it")]
-
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -78,13 +76,11 @@ pub const ONE_HIT: [u8; 32] = {
     payload
 };
 
-/// Where the shared data is, if it is there.
-pub fn data() -> Option<PathBuf> {
+/// Where the real events are, for tests that are ignored without them.
+#[track_caller]
+pub fn data() -> PathBuf {
     let data = std::env::var_os("UT_DECODE_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from);
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join(data);
-    if data.join("expected").is_dir() {
-        return Some(data);
-    }
-    eprintln!("skipped: no data in {}", data.display());
-    None
+    assert!(data.join("expected").is_dir(), "UT_DECODE_DATA says where the real events are: not in {}", data.display());
+    data
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use crate::suite::backends::{backends, compare, decode};
 use crate::suite::data::{Real, expected, rows};
-use crate::suite::events::{Bank, allen_batch, fits_mep, mep_batch, v5_payload};
+use crate::suite::events::{Bank, allen_batch, fits_mep, generated, mep_batch, v5_payload};
 use crate::suite::nasty;
 use proptest::prop_oneof;
 use proptest::strategy::Strategy;
@@ -19,6 +19,7 @@ fn up_to(max: u32) -> DecodeOptions {
 }
 
 #[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
 fn real_events_give_the_expected_bits() {
     let plain = DecodeOptions::default();
     let files = [
@@ -57,10 +58,8 @@ fn real_events_give_the_expected_bits() {
         ),
     ];
     for (real, range, grouping, options, name) in files {
-        let (Some(tables), Some(events), Some(expected)) = (real.tables(grouping), real.events(), expected(name))
-        else {
-            return;
-        };
+        let (tables, events) = real.needed(grouping);
+        let expected = expected(name).expect("it lies beside the events");
         let events = &events[range];
         assert!(fits_mep(events), "real events have one sequence of sourceIDs");
         for batch in [allen_batch(events), mep_batch(events)] {
@@ -81,15 +80,12 @@ fn real_events_give_the_expected_bits() {
     }
 }
 
-/// Every detector of the tests: the real ones where they are, in both groupings, and synthetic ones.
-fn detectors() -> Vec<DetectorTables> {
-    let mut detectors = Vec::new();
-    for (real, version) in [(Real::V4, BankVersion::V4), (Real::V5, BankVersion::V5)] {
+/// The detectors of the tests: both formats, each in another grouping.
+fn detectors() -> [DetectorTables; 2] {
+    [(BankVersion::V4, Grouping::UniqueX), (BankVersion::V5, Grouping::YRows)].map(|(version, grouping)| {
         let (boards, geometry) = ut_decoding::synth::detector(version, 1);
-        detectors.push(DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector"));
-        detectors.extend(real.tables(Grouping::UniqueX));
-    }
-    detectors
+        DetectorTables::new(boards, geometry, grouping).expect("a good detector")
+    })
 }
 
 /// Runs `test` on cases of `strategy`; a failing case is made smaller, and printed.
@@ -256,10 +252,11 @@ fn both_layouts_give_the_same_hits() {
 }
 
 #[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
 fn real_events_are_decoded_as_the_reference_does_with_all_options() {
     for real in [Real::V4, Real::V5] {
         for grouping in [Grouping::YRows, Grouping::UniqueX] {
-            let (Some(tables), Some(events)) = (real.tables(grouping), real.events()) else { return };
+            let (tables, events) = real.needed(grouping);
             check(&nasty::options(), 12, |options| {
                 compare(&tables, options, allen_batch(&events).view())?;
                 compare(&tables, options, mep_batch(&events).view())
@@ -284,11 +281,9 @@ fn the_largest_events_are_decoded() {
         for lane in [&ascending, &one_cluster] {
             compare(&tables, plain, allen_batch(&[event(lane)]).view()).unwrap();
         }
-        // The one that needs most work; the executor takes its time over it, so in one grouping only.
-        if tables.grouping() == Grouping::YRows {
-            let options = DecodeOptions { clustering: false, ..plain };
-            compare(&tables, options, mep_batch(&[event(&descending)]).view()).unwrap();
-        }
+        // The one that needs most work.
+        let options = DecodeOptions { clustering: false, ..plain };
+        compare(&tables, options, mep_batch(&[event(&descending)]).view()).unwrap();
     }
 }
 
@@ -311,8 +306,8 @@ fn an_empty_batch_and_empty_events_have_no_hits() {
 
 #[test]
 fn hits_beyond_the_capacity_are_an_error_that_names_the_event() {
-    for real in [Real::V4, Real::V5] {
-        let (Some(tables), Some(events)) = (real.tables(Grouping::YRows), real.events()) else { return };
+    for tables in detectors() {
+        let events = generated(tables.boards().version, 6);
         let batch = allen_batch(&events);
         for (name, make) in backends() {
             let mut decoder = make(&tables, DecodeOptions::default());

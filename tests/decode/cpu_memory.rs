@@ -1,7 +1,7 @@
 //! What memory the CPU decoder takes, counted by the allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::cell::Cell;
 
 use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
 use ut_decoding::detector::BankVersion;
@@ -11,28 +11,39 @@ use ut_decoding::{
 };
 
 /// The most that a thread may take.
-const LIMIT: usize = 8 << 20;
+const LIMIT: isize = 8 << 20;
 
-/// The system's allocator, counting.
+/// The system's allocator, counting what each thread allocates: the other tests run at the same time.
 struct Counting;
 
-static BYTES: AtomicUsize = AtomicUsize::new(0);
-static MOST_BYTES: AtomicUsize = AtomicUsize::new(0);
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    static BYTES: Cell<isize> = const { Cell::new(0) };
+    static MOST_BYTES: Cell<isize> = const { Cell::new(0) };
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
 
-// SAFETY: every call goes to the system's allocator as it came.
+/// Counts `bytes` more. A thread that is ending has no counts any more.
+fn count(bytes: isize) {
+    let _ = BYTES.try_with(|counted| {
+        let now = counted.get() + bytes;
+        counted.set(now);
+        let _ = MOST_BYTES.try_with(|most| most.set(most.get().max(now)));
+    });
+}
+
+// SAFETY: both functions pass their arguments on to the system's allocator unchanged, and what they do beside it neither
+// allocates nor unwinds: cells of thread-local memory that needs no initialisation are read and written.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        let now = BYTES.fetch_add(layout.size(), Relaxed) + layout.size();
-        MOST_BYTES.fetch_max(now, Relaxed);
-        // SAFETY: the caller's.
+        let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+        count(layout.size() as isize);
+        // SAFETY: the layout is not of size zero: `GlobalAlloc::alloc` is never called with one that is.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        BYTES.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's.
+        count(-(layout.size() as isize));
+        // SAFETY: `alloc` above took `at` from the system's allocator, with this layout.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -76,7 +87,6 @@ fn fullest(version: BankVersion) -> Vec<u8> {
     }
 }
 
-// One test alone: the counts are those of the whole process.
 #[test]
 fn a_thread_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
     for version in [BankVersion::V5, BankVersion::V4] {
@@ -89,20 +99,21 @@ fn a_thread_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
         let mut report = BatchReport::new();
         report.reset(40);
 
-        let before = BYTES.load(Relaxed);
-        MOST_BYTES.store(before, Relaxed);
+        let before = BYTES.get();
+        MOST_BYTES.set(before);
         let config = CpuConfig { threads: 1, ..CpuConfig::default() };
         let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default(), config).expect("a decoder");
         for round in 0..2 {
-            let allocations = ALLOCATIONS.load(Relaxed);
+            let allocations = ALLOCATIONS.get();
             for batch in [&allen, &small, &mep[0]] {
                 decoder.decode(batch.view(), &mut hits, &mut report).expect("the batch fits");
                 assert_eq!(report.has_trouble(), batch.n_events == 3, "{version:?}, {:?}", batch.layout);
             }
-            assert!(round == 0 || ALLOCATIONS.load(Relaxed) == allocations, "{version:?}: allocated on the way");
+            assert!(round == 0 || ALLOCATIONS.get() == allocations, "{version:?}: allocated on the way");
         }
-        let most = MOST_BYTES.load(Relaxed) - before;
+        let most = MOST_BYTES.get() - before;
         eprintln!("{version:?}: {most} bytes");
-        assert!(most <= LIMIT, "{version:?}: {most} bytes");
+        // The decoder of one thread works in the thread that calls it.
+        assert!((1 << 10..=LIMIT).contains(&most), "{version:?}: {most} bytes");
     }
 }

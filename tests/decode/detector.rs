@@ -1,7 +1,5 @@
 //! Detector tables: the real files, and every way in which a file can be wrong.
 
-use std::path::PathBuf;
-
 use proptest::prelude::*;
 use ut_decoding::detector::{
     BankVersion, Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD, Lane, N_SECTORS, Slot, TablesError,
@@ -9,25 +7,17 @@ use ut_decoding::detector::{
 };
 use ut_decoding::synth;
 
-fn shared_data(file: &str) -> Option<PathBuf> {
-    let data = std::env::var_os("UT_DECODE_DATA")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
-    let path = data.join("tables").join(file);
-    if !path.exists() {
-        eprintln!("skipped: {} is not there", path.display());
-        return None;
-    }
-    Some(path)
-}
+use crate::suite::data::needed;
 
 const BOARDS: [(&str, BankVersion, usize, usize); 2] =
     [("ut_boards_v4_240.bin", BankVersion::V4, 240, 1048), ("ut_boards_v5_216.bin", BankVersion::V5, 216, 1192)];
 const GEOMETRIES: [(&str, usize); 2] = [("ut_geometry_2018.bin", 0), ("ut_geometry_sim10.bin", 524)];
 
 #[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
 fn real_boards_are_read_and_written_back_to_the_same_bytes() {
     for (file, version, n_boards, n_lanes) in BOARDS {
-        let Some(path) = shared_data(file) else { continue };
+        let path = needed(&format!("tables/{file}"));
         let boards = Boards::read(&path).unwrap();
         assert_eq!(boards.version, version);
         assert_eq!(boards.n_boards(), n_boards);
@@ -41,9 +31,10 @@ fn real_boards_are_read_and_written_back_to_the_same_bytes() {
 }
 
 #[test]
-fn sector_ids_are_one_to_one_on_the_real_boards() {
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_boards_have_sector_ids_that_are_one_to_one() {
     for (file, ..) in BOARDS {
-        let Some(path) = shared_data(file) else { continue };
+        let path = needed(&format!("tables/{file}"));
         let boards = Boards::read(path).unwrap();
         // A ChannelID without its strip bits determines the sector id and the other way round.
         let mut sectors: Vec<_> = boards
@@ -61,10 +52,11 @@ fn sector_ids_are_one_to_one_on_the_real_boards() {
 }
 
 #[test]
-fn sectors_are_where_stave_and_module_say() {
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_sectors_are_where_stave_and_module_say() {
     for (boards, _, _, _) in BOARDS {
         for (geometry, _) in GEOMETRIES {
-            let (Some(boards), Some(geometry)) = (shared_data(boards), shared_data(geometry)) else { continue };
+            let [boards, geometry] = [boards, geometry].map(|file| needed(&format!("tables/{file}")));
             let (boards, geometry) = (Boards::read(boards).unwrap(), Geometry::read(geometry).unwrap());
             for lane in boards.lanes.iter().filter(|lane| lane.is_connected()) {
                 let sector = &geometry.sectors[usize::from(sector_id(lane).unwrap())];
@@ -86,9 +78,10 @@ fn sectors_are_where_stave_and_module_say() {
 }
 
 #[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
 fn real_geometries_are_read_and_written_back_to_the_same_bytes() {
     for (file, flipped) in GEOMETRIES {
-        let Some(path) = shared_data(file) else { continue };
+        let path = needed(&format!("tables/{file}"));
         let geometry = Geometry::read(&path).unwrap();
         assert_eq!(geometry.version, 0);
         assert_eq!(geometry.sectors.iter().filter(|sector| sector.is_flipped()).count(), flipped);
@@ -105,9 +98,10 @@ fn real_geometries_are_read_and_written_back_to_the_same_bytes() {
 }
 
 #[test]
-fn unique_x_has_84_groups_on_the_real_geometries() {
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_geometries_have_84_groups_in_unique_x() {
     for (file, _) in GEOMETRIES {
-        let Some(path) = shared_data(file) else { continue };
+        let path = needed(&format!("tables/{file}"));
         let (groups, n_groups) = Grouping::UniqueX.groups(&Geometry::read(path).unwrap());
         assert_eq!(n_groups, 84);
         for (layer, range) in [0..20, 20..40, 40..62, 62..84].into_iter().enumerate() {

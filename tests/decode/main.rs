@@ -10,7 +10,9 @@ mod suite;
 mod backends;
 mod cpu_memory;
 mod detector;
+mod first;
 mod fixtures;
 mod input;
+#[cfg(feature = "cli")]
 mod reports;
 mod synth;

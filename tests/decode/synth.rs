@@ -1,28 +1,18 @@
 //! The synthetic detector and its events against the figures that they have to match.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use ut_decoding::detector::{
     BankVersion, Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD, Sector, sector_id,
 };
 use ut_decoding::synth::{self, Generator, Profile, SynthEvent};
 
-fn shared_data(file: &str) -> Option<PathBuf> {
-    let data = std::env::var_os("UT_DECODE_DATA")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
-    let path = data.join(file);
-    if !path.exists() {
-        eprintln!("skipped: {} is not there", path.display());
-        return None;
-    }
-    Some(path)
-}
+use crate::suite::data::needed;
 
 #[test]
-fn sectors_are_where_the_real_ones_are() {
-    let Some(path) = shared_data("tables/ut_geometry_sim10.bin") else { return };
-    let real = Geometry::read(path).unwrap();
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_sectors_are_where_the_synthetic_ones_are() {
+    let real = Geometry::read(needed("tables/ut_geometry_sim10.bin")).unwrap();
     for version in [0, 1] {
         let (_, synthetic) = synth::detector(BankVersion::V5, version);
         assert_eq!(synthetic.version, version);
@@ -49,16 +39,20 @@ fn sectors_are_where_the_real_ones_are() {
 }
 
 #[test]
-fn groups_are_those_of_the_real_geometry() {
+fn there_are_72_groups_in_y_rows_and_84_in_unique_x() {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
     for (grouping, n_groups) in [(Grouping::YRows, 72), (Grouping::UniqueX, 84)] {
         let tables = DetectorTables::new(boards.clone(), geometry.clone(), grouping).unwrap();
         assert_eq!(tables.n_groups(), n_groups);
     }
-    if let Some(path) = shared_data("tables/ut_geometry_sim10.bin") {
-        let real = Geometry::read(path).unwrap();
-        assert_eq!(Grouping::UniqueX.groups(&geometry), Grouping::UniqueX.groups(&real));
-    }
+}
+
+#[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_sectors_form_the_same_groups() {
+    let (_, geometry) = synth::detector(BankVersion::V5, 1);
+    let real = Geometry::read(needed("tables/ut_geometry_sim10.bin")).unwrap();
+    assert_eq!(Grouping::UniqueX.groups(&geometry), Grouping::UniqueX.groups(&real));
 }
 
 /// Sector → lanes that read it.
