@@ -16,9 +16,6 @@ pub mod input;
 pub mod output;
 #[cfg(feature = "synth")]
 pub mod synth;
-#[cfg(feature = "tuning")]
-#[doc(hidden)]
-pub mod tuning;
 
 #[cfg(feature = "device")]
 pub use decoder::Backend;

@@ -7,11 +7,11 @@ use std::sync::LazyLock;
 
 use kernels_setup::Bug;
 use kernels_setup::fused::{FusedSetup, ROOMY, TIGHT, WINDOWS};
+use simt::executor::{Executor, Fault, Violation};
+use simt::{Block, FULL_MASK};
 use suite::backends::decode;
-use ut_decoding::decoder::emulated::{Executor, Fault, Violation};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::{DecodeOptions, UtHits};
-use ut_kernels::block::{Block, FULL_MASK};
 use ut_kernels::fused::Room;
 use ut_kernels::fused::look_back::{LIMIT, LookBack};
 use ut_kernels::status::HITS_OVERFLOW;
@@ -218,7 +218,7 @@ fn blocks_that_wait_for_each_other_are_a_deadlock_and_those_that_get_on_are_not(
         });
         let violation = result.expect_err("nobody says the first word");
         assert!(matches!(violation.fault, Fault::Deadlock { finished: 0, .. }), "{violation}");
-        assert!(violation.to_string().contains("waits for another block for ever"), "{violation}");
+        assert!(violation.to_string().contains("waits for another block forever"), "{violation}");
         // Another warp of the same block may say it.
         let view = executor.writable(&mut words);
         executor

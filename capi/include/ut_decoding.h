@@ -3,6 +3,11 @@
  * A decoder is made once for one detector and one set of options, for a declared capacity, and then fed batch after
  * batch. It is not to be used by two threads at a time; make one for each. Link with libut_decoding_c.a (and -lpthread
  * -ldl -lm) or libut_decoding_c.so: `cargo build --release -p ut-decoding-c`.
+ *
+ * capi/examples/beside.rs compares another decoder with this one. That decoder is a shared library with the functions
+ * ut_decoder_new, ut_decoder_decode and ut_decoder_free, declared as here. It gets threads = 1 and batches in Allen layout,
+ * may give the hits of a group in any order, and may leave `report` NULL. Functions and arrays must behave as described
+ * here: arrays have the lengths given and stay until the next call.
  */
 #ifndef UT_DECODING_H
 #define UT_DECODING_H

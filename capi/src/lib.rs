@@ -24,15 +24,16 @@ pub struct UtDecoder {
 
 /// `UtOptions` of the header: zeros are the production values.
 #[repr(C)]
+#[expect(missing_docs, reason = "the header documents the fields")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct COptions {
-    no_clustering: u32,
-    geometric: u32,
-    max_cluster_size: u32,
-    save_above_max: u32,
-    flip_from_511: u32,
-    unique_x: u32,
-    threads: u32,
+    pub no_clustering: u32,
+    pub geometric: u32,
+    pub max_cluster_size: u32,
+    pub save_above_max: u32,
+    pub flip_from_511: u32,
+    pub unique_x: u32,
+    pub threads: u32,
 }
 
 impl COptions {
@@ -54,37 +55,39 @@ impl COptions {
 
 /// `UtBatch` of the header.
 #[repr(C)]
+#[expect(missing_docs, reason = "the header documents the fields")]
 #[derive(Clone, Copy, Debug)]
 pub struct CBatch {
-    layout: u32,
-    n_events: u32,
-    raw: *const u8,
-    raw_bytes: usize,
-    offsets: *const u32,
-    n_offsets: usize,
-    sizes: *const u32,
-    n_sizes: usize,
-    types: *const u32,
-    n_types: usize,
-    versions: *const u32,
-    n_versions: usize,
+    pub layout: u32,
+    pub n_events: u32,
+    pub raw: *const u8,
+    pub raw_bytes: usize,
+    pub offsets: *const u32,
+    pub n_offsets: usize,
+    pub sizes: *const u32,
+    pub n_sizes: usize,
+    pub types: *const u32,
+    pub n_types: usize,
+    pub versions: *const u32,
+    pub n_versions: usize,
 }
 
 /// `UtHits` of the header.
 #[repr(C)]
+#[expect(missing_docs, reason = "the header documents the fields")]
 #[derive(Clone, Copy, Debug)]
 pub struct CHits {
-    n_hits: usize,
-    n_groups: usize,
-    offsets: *const u32,
-    y_begin: *const f32,
-    y_end: *const f32,
-    z_at_y_eq0: *const f32,
-    x_at_y_eq0: *const f32,
-    dx_dy: *const f32,
-    weight: *const f32,
-    id: *const u32,
-    report: *const u32,
+    pub n_hits: usize,
+    pub n_groups: usize,
+    pub offsets: *const u32,
+    pub y_begin: *const f32,
+    pub y_end: *const f32,
+    pub z_at_y_eq0: *const f32,
+    pub x_at_y_eq0: *const f32,
+    pub dx_dy: *const f32,
+    pub weight: *const f32,
+    pub id: *const u32,
+    pub report: *const u32,
 }
 
 /// The slice that a pointer and a length of the caller make; an empty one for a null pointer.

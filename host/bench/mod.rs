@@ -7,6 +7,7 @@ pub mod decoding;
 mod digest;
 pub mod environment;
 mod features;
+mod gpu_watch;
 mod machine;
 pub mod modes;
 mod sample;
@@ -18,7 +19,7 @@ pub mod tunable;
 pub mod work;
 
 pub use digest::Digest;
-pub use features::features;
+pub use features::{HITS_PER_EVENT, MEAN_LANE_LENGTH, features};
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
 pub use setting::Setting;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::bench::Machine;
 use crate::bench::decoding::{name, parse};
 use crate::decoder::Backend;
-use crate::tuning::aa::aa_test;
 use serde_json::json;
+use tuner::aa::aa_test;
 
 use crate::cli::args::one_of;
 use crate::cli::output::{print_beside, write_json};

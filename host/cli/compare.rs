@@ -7,14 +7,14 @@ use std::process::{Command, ExitCode, Stdio};
 use crate::bench::Machine;
 use crate::bench::decoding::{name, parse};
 use crate::decoder::Backend;
-use crate::tuning::compare::{Comparison, Plan, compare};
-use crate::tuning::store::layers::DB_VARIABLE;
-use crate::tuning::verdict::{Side, Verdict, judge_apart};
-use crate::tuning::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
 use serde_json::json;
+use tuner::compare::{Comparison, Plan, compare};
+use tuner::verdict::{Side, Verdict, judge_apart};
+use tuner::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
 
 use crate::cli::args::one_of;
 use crate::cli::output::{print_beside, say, write_json};
+use crate::cli::store::APPLICATION;
 use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
 use crate::cli::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -213,7 +213,11 @@ impl Builds {
         // Each with its defaults: what was tuned for one of them is not for the other.
         let no_store = std::env::temp_dir().join("ut-decode-compare").join("no-store.sqlite");
         let mut command = Command::new(path);
-        command.args(&self.arguments).env(DB_VARIABLE, no_store).stdin(Stdio::null()).stderr(Stdio::piped());
+        command
+            .args(&self.arguments)
+            .env(APPLICATION.db_variable(), no_store)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped());
         let run = command.output();
         let run = run.map_err(|error| launch(error.to_string()))?;
         if !run.status.success() {

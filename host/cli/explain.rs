@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use crate::tuning::Outcome;
-use crate::tuning::compare::{Decision, Fate};
-use crate::tuning::report::{Evaluation, Importance, Report};
-use crate::tuning::store::contents::RunRecord;
-use crate::tuning::store::{Contender, Details, Evidence, Store};
-use crate::tuning::verdict::{Judgement, Side, Verdict};
+use tuner::Outcome;
+use tuner::compare::{Decision, Fate};
+use tuner::report::{Evaluation, Importance, Report};
+use tuner::store::contents::RunRecord;
+use tuner::store::{Contender, Details, Evidence, Store};
+use tuner::verdict::{Judgement, Side, Verdict};
 
 use serde_json::json;
 

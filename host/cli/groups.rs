@@ -5,17 +5,18 @@ use std::path::PathBuf;
 
 use crate::bench::{Machine, tunable};
 use crate::input::EventBatch;
-use crate::tuning::budget::Budget;
-use crate::tuning::chain::{ChainFile, DeviceChain, Kernel, default_of};
-use crate::tuning::groups::{self, Group};
-use crate::tuning::interchange::read_recording;
-use crate::tuning::session::{Session, TuneError, tune};
-use crate::tuning::store::{DeviceIdentity, Evidence, Finding, Plan, Store, Task, TunableIdentity, Workload};
-use crate::tuning::strategy::StrategyKind;
-use crate::tuning::synthetic::Synthetic;
-use crate::tuning::watch::{NoWatch, Watch};
-use crate::tuning::{Config, Device, Noise, Replay, Space, Value};
 use serde_json::json;
+use tuner::budget::Budget;
+use tuner::chain::{ChainFile, DeviceChain, Kernel, default_of};
+use tuner::groups::{self, Group};
+use tuner::interchange::read_recording;
+use tuner::session::{Session, TuneError};
+use tuner::store::{DeviceIdentity, Evidence, Finding, Plan, Store, Task, TunableIdentity, Workload};
+use tuner::strategy::StrategyKind;
+use tuner::synthetic::Synthetic;
+use tuner::tune;
+use tuner::watch::{NoWatch, Watch};
+use tuner::{Config, Device, Noise, Replay, Space, Value};
 
 use crate::cli::Failure;
 use crate::cli::detector::Detector;

@@ -9,12 +9,12 @@ use crate::bench::environment::watch;
 use crate::bench::tunable::Subject;
 use crate::bench::{Machine, tunable};
 use crate::decoder::Backend;
-use crate::tuning::compare::{Plan, compare};
-use crate::tuning::online::{OnlineError, Options, Recalled, Tuner, drive};
-use crate::tuning::store::{Locations, StoreMemory, Task, Workload};
-use crate::tuning::watch::Limits;
-use crate::tuning::{Config, Space};
 use serde_json::json;
+use tuner::compare::{Plan, compare};
+use tuner::online::{OnlineError, Options, Recalled, Tuner, drive};
+use tuner::store::{Locations, StoreMemory, Task, Workload};
+use tuner::watch::Limits;
+use tuner::{Config, Space};
 
 use crate::cli::Failure;
 use crate::cli::output::{print_beside, say, write_json};
@@ -56,7 +56,11 @@ pub fn run(tuned: &TunedArgs, work: Work<'_, '_>, json: Option<&Path>) -> Result
     let first = configs.iter().position(|config| *config == default).unwrap_or(0);
     let configurations = configs.len();
     let tuner = Tuner::new(configs, first, Options::default())?;
-    let mut memory = StoreMemory::new(Locations::choose(tuned.tune_db.clone(), None)?, task, default.clone());
+    let mut memory = StoreMemory::new(
+        Locations::choose(crate::cli::store::APPLICATION, tuned.tune_db.clone(), None)?,
+        task,
+        default.clone(),
+    );
     let started = if tuned.untuned { "the default, as asked".to_owned() } else { start(backend, &tuner, &mut memory) };
 
     let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");

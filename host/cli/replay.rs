@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::tuning::interchange::read_recording;
-use crate::tuning::racing_score::{race_table, score_racing};
-use crate::tuning::score::{score, table};
-use crate::tuning::strategy::StrategyKind;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tuner::interchange::read_recording;
+use tuner::racing_score::{race_table, score_racing};
+use tuner::score::{score, table};
+use tuner::strategy::StrategyKind;
 
 use crate::cli::args::one_of;
 use crate::cli::output::{print, say};
@@ -46,8 +46,8 @@ pub struct Args {
 
 #[derive(serde::Serialize)]
 struct Report {
-    scores: Vec<crate::tuning::score::ScoreRow>,
-    races: Vec<crate::tuning::racing_score::RaceRow>,
+    scores: Vec<tuner::score::ScoreRow>,
+    races: Vec<tuner::racing_score::RaceRow>,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {

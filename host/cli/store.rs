@@ -4,15 +4,18 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::tuning::interchange::constants::{self, Constants};
-use crate::tuning::interchange::{kernel_tuner, read_import, store_json, t4};
-use crate::tuning::store::contents::{Prune, RunRecord, RunSummary};
-use crate::tuning::store::{Locations, Matching, Observation, Store};
-use crate::tuning::{Config, FailureKind, Outcome, Value};
 use serde_json::json;
+use tuner::interchange::constants::{self, Constants};
+use tuner::interchange::{kernel_tuner, read_import, store_json, t4};
+use tuner::store::contents::{Prune, RunRecord, RunSummary};
+use tuner::store::{Application, Locations, Matching, Observation, Store};
+use tuner::{Config, FailureKind, Outcome, Value};
 
 use crate::cli::Failure;
 use crate::cli::output::{print, print_beside, write_json};
+
+/// Whose stores they are.
+pub const APPLICATION: Application<'static> = Application("ut-decode");
 
 /// Which store.
 #[derive(Debug, clap::Args)]
@@ -25,7 +28,7 @@ pub struct StoreArgs {
 impl StoreArgs {
     /// Where the stores are; `matching` as on the command line.
     pub fn locations(&self, matching: Option<Matching>) -> Result<Locations, Failure> {
-        Ok(Locations::choose(self.db.clone(), matching)?)
+        Ok(Locations::choose(APPLICATION, self.db.clone(), matching)?)
     }
 
     fn read(&self) -> Result<Store, Failure> {
@@ -384,8 +387,8 @@ fn export(store: &Store, runs: &[i64], form: Form, output: &Path) -> Result<(), 
         Form::Json => store_json::write(&export, &mut bytes)?,
         Form::KernelTuner => kernel_tuner::write(&store_json::recording_of_export(&export, None)?, &mut bytes)?,
         Form::T4 => t4::write(&store_json::recording_of_export(&export, None)?, &mut bytes)?,
-        Form::Rust => bytes.extend(constants::rust(&decisions(&export)?).bytes()),
-        Form::C => bytes.extend(constants::c_header(&decisions(&export)?).bytes()),
+        Form::Rust => bytes.extend(constants::rust(APPLICATION.0, &decisions(&export)?).bytes()),
+        Form::C => bytes.extend(constants::c_header(APPLICATION.0, &decisions(&export)?).bytes()),
     }
     if output.as_os_str() == "-" {
         match std::io::stdout().lock().write_all(&bytes) {

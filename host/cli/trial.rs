@@ -9,9 +9,9 @@ use crate::decoder::Backend;
 use crate::detector::BankVersion;
 use crate::input::EventBatch;
 use crate::synth::Profile;
-use crate::tuning::compare::{Order, Plan};
-use crate::tuning::verdict::{Judgement, Method, Rules};
-use crate::tuning::watch::{Limits, Watch};
+use tuner::compare::{Order, Plan};
+use tuner::verdict::{Judgement, Method, Rules};
+use tuner::watch::{Limits, Watch};
 
 use crate::cli::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
 use crate::cli::detector::Detector;

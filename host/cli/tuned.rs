@@ -6,7 +6,7 @@ use crate::DecodeOptions;
 use crate::bench::Setting;
 use crate::bench::tunable::{self, Subject, TunedSetting};
 use crate::detector::DetectorTables;
-use crate::tuning::store::{Layers, Locations, StoreError, Workload};
+use tuner::store::{Layers, Locations, StoreError, Workload};
 
 use crate::cli::output::say;
 
@@ -49,7 +49,8 @@ impl TunedArgs {
         if self.untuned {
             return None;
         }
-        let stores = Locations::choose(self.tune_db.clone(), None).and_then(Layers::open);
+        let stores =
+            Locations::choose(crate::cli::store::APPLICATION, self.tune_db.clone(), None).and_then(Layers::open);
         let workload = self.tuned_for(tables, options);
         match stores.and_then(|stores| tunable::look_up(&stores, what, &workload?)) {
             Ok(Some(TunedSetting { setting, values, origin })) => {

@@ -1,7 +1,7 @@
 //! What every backend that runs the device kernels must agree on: the tables as they lie on a device, the sizes of the
 //! work buffers, and the launches.
 
-use ut_kernels::block::{Global, WARP_SIZE, blocks_of_warps};
+use simt::{Global, WARP_SIZE, blocks_of_warps};
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::count_hits::items_capacity;
 use ut_kernels::detector::{BankVersion, BoardLane, SectorConstants, Slot};
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn arguments_are_as_large_as_the_ptx_takes_them() {
         // Views are a pointer, a length, and a tag or padding.
-        assert_eq!((size_of::<Global<'_, u8>>(), size_of::<ut_kernels::block::GlobalMut<'_, u8>>()), (16, 16));
+        assert_eq!((size_of::<Global<'_, u8>>(), size_of::<simt::GlobalMut<'_, u8>>()), (16, 16));
         assert_eq!((size_of::<Batch<'_>>(), size_of::<Tables<'_>>()), (5 * 16 + 8, 6 * 16 + 8));
         assert_eq!((size_of::<CountOutput<'_>>(), size_of::<ClusterOptions>()), (4 * 16, 8));
         assert_eq!((size_of::<ClusterInput<'_>>(), size_of::<ClusterOutput<'_>>()), (4 * 16, 4 * 16));

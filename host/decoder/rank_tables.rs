@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use ut_kernels::block::Global;
+use simt::Global;
 use ut_kernels::detector::{LANES_PER_BOARD, SectorConstants};
 use ut_kernels::fused::tables::{
     CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, LaneTables, MAX_RANKS, REVERSED, UNCONNECTED,

@@ -3,8 +3,10 @@
 mod support;
 
 mod ablation;
+mod compare;
 mod decode;
 mod groups;
+mod replay;
 mod sweep;
 mod tools;
 mod tune;

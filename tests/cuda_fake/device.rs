@@ -1,6 +1,6 @@
 //! What a device tells, and what becomes of one that fails.
 
-use ut_decoding::decoder::cuda::Want;
+use ut_decoding::decoder::cuda::Readback;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchReport, DecodeOptions, Decoder, Grouping, UtHits};
 
@@ -18,7 +18,7 @@ fn a_device_that_fails_is_an_error_and_no_end_of_the_program() {
         // SAFETY: none: it was given back. The fake notices, and nothing else is there to suffer.
         let error = unsafe { decoder.decode_resident(&gone) }.unwrap_err().to_string();
         assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
-        let error = decoder.submit(batch.view(), Want::Hits).unwrap_err().to_string();
+        let error = decoder.submit(batch.view(), Readback::Hits).unwrap_err().to_string();
         assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
     });
     let found = output.map(|output| complaints(&output));

@@ -1,11 +1,11 @@
 //! A few events and the one-launch kernel on them, through a door that may have a fault.
 
-use ut_decoding::decoder::emulated::{Executor, LaunchStats, Violation};
+use simt::Global;
+use simt::executor::{Executor, LaunchStats, Violation};
 use ut_decoding::decoder::rank_tables::RankTables;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping};
 use ut_kernels::bank::layout::Batch;
-use ut_kernels::block::Global;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::fused::gather::{GATHER_THREADS, gather_banks, gather_blocks, gather_shared_bytes};
 use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room, fused, fused_shared_bytes};

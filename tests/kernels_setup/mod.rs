@@ -6,11 +6,11 @@ pub mod fused;
 
 pub use door::{Bug, Faulty};
 
-use ut_decoding::decoder::emulated::{Executor, Violation};
+use simt::Global;
+use simt::executor::{Executor, Violation};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DetectorTables, EventBatch, Grouping};
 use ut_kernels::bank::layout::Batch;
-use ut_kernels::block::Global;
 use ut_kernels::cluster_and_predecode::{
     ClusterInput, ClusterOutput, cluster_and_predecode, cluster_and_predecode_shared_bytes,
 };

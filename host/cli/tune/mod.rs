@@ -6,15 +6,16 @@ mod watcher;
 use std::path::PathBuf;
 
 use crate::decoder::Pipeline;
-use crate::tuning::Config;
-use crate::tuning::budget::Budget;
-use crate::tuning::report::{Evaluation, Report};
-use crate::tuning::session::{Session, tune};
-use crate::tuning::store::contents::RunRecord;
-use crate::tuning::store::{Evidence, Layers, Locations, Observation, Seeds, Store, Task};
-use crate::tuning::strategy::StrategyKind;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
+use tuner::Config;
+use tuner::budget::Budget;
+use tuner::report::{Evaluation, Report};
+use tuner::session::Session;
+use tuner::store::contents::RunRecord;
+use tuner::store::{Evidence, Layers, Locations, Observation, Seeds, Store, Task};
+use tuner::strategy::StrategyKind;
+use tuner::tune;
 
 use crate::cli::args::one_of;
 use crate::cli::output::{print_beside, say, write_json};

@@ -8,11 +8,11 @@ use std::time::Duration;
 use crate::Layout;
 use crate::bench::tunable::{self, Subject};
 use crate::decoder::Backend;
-use crate::tuning::interchange::read_recording;
-use crate::tuning::process::{ProcessDevice, refuse, serve_standard_streams};
-use crate::tuning::store::{DeviceIdentity, TunableIdentity, Workload};
-use crate::tuning::synthetic::{Faults, Synthetic};
-use crate::tuning::{Config, Device, Noise, Replay, Space};
+use tuner::interchange::read_recording;
+use tuner::process::{ProcessDevice, refuse, serve_standard_streams};
+use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
+use tuner::synthetic::{Faults, Synthetic};
+use tuner::{Config, Device, Noise, Replay, Space};
 
 use super::Args;
 use crate::cli::output::with_causes;

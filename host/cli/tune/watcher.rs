@@ -1,7 +1,7 @@
 //! How a tuning is getting on, on standard error.
 
-use crate::tuning::Config;
-use crate::tuning::session::{Phase, Progress as Step};
+use tuner::Config;
+use tuner::session::{Phase, Progress as Step};
 
 use crate::cli::progress::Progress;
 use crate::cli::store::milliseconds;

@@ -11,18 +11,19 @@ use crate::decoder::{Backend, BatchReport, Decoder as _, UtHits};
 use crate::detector::BankVersion;
 use crate::input::EventBatch;
 use crate::synth::Profile;
-use crate::tuning::budget::Budget;
-use crate::tuning::compare::{Plan, compare};
-use crate::tuning::cost::{Mix, measure};
-use crate::tuning::session::{Session, tune};
-use crate::tuning::store::{Evidence, Finding, Plan as StorePlan, Store, Task};
-use crate::tuning::strategy::StrategyKind;
-use crate::tuning::verdict::Rules;
-use crate::tuning::watch::cpu::CpuWatch;
-use crate::tuning::workloads::{Features, Matrix, Picker, Tuned};
-use crate::tuning::{Config, Device, Space, Value};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
+use tuner::budget::Budget;
+use tuner::compare::{Plan, compare};
+use tuner::cost::{Mix, measure};
+use tuner::session::Session;
+use tuner::store::{Evidence, Finding, Plan as StorePlan, Store, Task};
+use tuner::strategy::StrategyKind;
+use tuner::tune;
+use tuner::verdict::Rules;
+use tuner::watch::cpu::CpuWatch;
+use tuner::workloads::{Features, Matrix, Picker, Tuned};
+use tuner::{Config, Device, Space, Value};
 
 use crate::cli::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
 use crate::cli::detector::Detector;
@@ -108,11 +109,7 @@ struct Load {
 impl Load {
     /// What its batches look like in the mean.
     fn features(&self) -> Features {
-        let n = self.looks.len().max(1) as f64;
-        Features {
-            mean_lane_length: self.looks.iter().map(|look| look.mean_lane_length).sum::<f64>() / n,
-            hits_per_event: self.looks.iter().map(|look| look.hits_per_event).sum::<f64>() / n,
-        }
+        Features::mean(&self.looks)
     }
 }
 
@@ -305,7 +302,7 @@ fn try_rule(loads: &[Load], matrix: &Matrix, chosen: &Chosen, here: &str) -> Res
     let mut picker = Picker::new(tuned, here)?;
     let mut trial = RuleTrial { batches: 0, right: 0, changes: 0 };
     let mut last = matrix.sets[chosen.of_workload[0]].clone();
-    let mut seen: Option<Features> = None;
+    let mut seen: Option<&Features> = None;
     for (load, set) in loads.iter().zip(&chosen.of_workload).cycle().take(3 * loads.len()) {
         for look in load.looks.iter().cycle().take(STRETCH) {
             if let Some(seen) = seen {
@@ -315,7 +312,7 @@ fn try_rule(loads: &[Load], matrix: &Matrix, chosen: &Chosen, here: &str) -> Res
             }
             trial.batches += 1;
             trial.right += usize::from(last == matrix.sets[*set]);
-            seen = Some(*look);
+            seen = Some(look);
         }
     }
     Ok(trial)

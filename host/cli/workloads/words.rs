@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::tuning::Config;
-use crate::tuning::cost::Costs;
-use crate::tuning::store::Evidence;
-use crate::tuning::workloads::Features;
+use crate::bench::{HITS_PER_EVENT, MEAN_LANE_LENGTH};
+use tuner::Config;
+use tuner::cost::Costs;
+use tuner::store::Evidence;
 
 use super::{Chosen, Load, RuleTrial};
 use crate::cli::Failure;
@@ -39,7 +39,8 @@ pub fn text(found: &Found<'_>) -> Result<String, Failure> {
     let percent = |share: f64| if share.is_finite() { format!("{:.1} %", 100.0 * share) } else { "fails".to_owned() };
     let mut text = String::from("Each workload by itself\n");
     for (load, evidence) in loads.iter().zip(decided) {
-        let Features { mean_lane_length, hits_per_event } = load.features();
+        let look = load.features();
+        let (mean_lane_length, hits_per_event) = (look.get(MEAN_LANE_LENGTH), look.get(HITS_PER_EVENT));
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,

@@ -1,7 +1,7 @@
 //! The decoder that runs the device kernels in the executor.
 
+use simt::{Global, blocks_of_warps};
 use ut_kernels::bank::layout::Batch;
-use ut_kernels::block::{Global, blocks_of_warps};
 use ut_kernels::cluster_and_predecode::{
     ClusterInput, ClusterOutput, cluster_and_predecode, cluster_and_predecode_shared_bytes,
 };
@@ -16,11 +16,9 @@ use ut_kernels::prefix_sum::{prefix_sum_offsets, prefix_sum_shared_bytes, prefix
 use ut_kernels::status;
 use ut_kernels::switches::{BatchLayout, Switches};
 
-use super::executor::Executor;
+use simt::executor::{EmulatedBlock, Executor, LaunchStats, Violation};
+
 use super::fused::FusedWork;
-use super::lane::EmulatedBlock;
-use super::stats::LaunchStats;
-use super::violation::Violation;
 use crate::decoder::launch::LaunchParams;
 use crate::decoder::plan::{DeviceTables, add_meta, cluster_options, too_many_hits};
 use crate::decoder::rank_tables::RankTables;

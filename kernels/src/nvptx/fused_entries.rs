@@ -8,11 +8,10 @@
 
 #[cfg(any(ptx_unit = "v4_mep_fused", ptx_unit = "v5_mep_fused"))]
 use crate::bank::layout::Batch;
-use crate::block::{Global, GlobalMut};
+use simt::{Global, GlobalMut};
 use crate::detector::BankVersion;
 use crate::fused::tables::LaneTables;
 use crate::fused::{FusedInput, FusedOptions, FusedOutput};
-use crate::nvptx::Hardware;
 use crate::switches::{BatchLayout, Switches};
 
 macro_rules! fused {
@@ -28,7 +27,7 @@ macro_rules! fused {
             tables: LaneTables<'_>,
             counts: GlobalMut<'_, u32>,
         ) {
-            crate::fused::count_clusters(&Hardware, SWITCHES, &options, &input, &tables, counts);
+            crate::fused::count_clusters(&hardware!(), SWITCHES, &options, &input, &tables, counts);
         }
 
         #[unsafe(export_name = concat!("fused__", $variant))]
@@ -38,7 +37,7 @@ macro_rules! fused {
             tables: LaneTables<'_>,
             output: FusedOutput<'_>,
         ) {
-            crate::fused::fused(&Hardware, SWITCHES, &options, &input, &tables, &output);
+            crate::fused::fused(&hardware!(), SWITCHES, &options, &input, &tables, &output);
         }
     };
 }
@@ -48,7 +47,7 @@ macro_rules! gather {
     ($variant:literal) => {
         #[unsafe(export_name = concat!("gather_banks__", $variant))]
         unsafe extern "ptx-kernel" fn gather_banks(batch: Batch<'_>, n_events: u32, words: GlobalMut<'_, u32>) {
-            crate::fused::gather::gather_banks(&Hardware, SWITCHES, &batch, n_events, words);
+            crate::fused::gather::gather_banks(&hardware!(), SWITCHES, &batch, n_events, words);
         }
     };
 }
