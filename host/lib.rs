@@ -13,6 +13,7 @@ pub mod cli;
 pub mod decoder;
 pub mod detector;
 pub mod input;
+pub mod memory;
 pub mod output;
 #[cfg(feature = "synth")]
 pub mod synth;

@@ -29,7 +29,7 @@ typedef struct {
   uint32_t save_above_max;   /* 1: clusters beyond the maximum are cut, not dropped */
   uint32_t flip_from_511;    /* 1: flipped sectors count from 511 (Allen !2178), 0: from 512 */
   uint32_t unique_x;         /* 1: groups of distinct x; 0: 72 rows in y */
-  uint32_t threads;          /* 0: all cores */
+  uint32_t threads;          /* 0: all cores; at most 1024 */
 } UtOptions;
 
 enum { UT_LAYOUT_ALLEN = 0, UT_LAYOUT_MEP = 1 };

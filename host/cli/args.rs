@@ -9,6 +9,7 @@ use crate::detector::{BankVersion, Grouping};
 use crate::{DecodeOptions, Flip, Layout, Position};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use crate::cli::output::say;
 use crate::cli::usage;
 
 /// A parser for an option that has one of several names.
@@ -78,7 +79,7 @@ fn backend() -> impl TypedValueParser<Value = Backend> {
         name.parse().unwrap_or_else(|_| {
             let (backend, reason) = Backend::best();
             if let Some(reason) = reason {
-                eprintln!("--backend auto: taking {backend}, because {reason}");
+                say(&format!("--backend auto: taking {backend}, because {reason}"));
             }
             backend
         })

@@ -1,14 +1,15 @@
 //! `ut-decode convert`: between MDF files and Allen-layout dumps.
 
 use std::collections::HashSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::detector::BankVersion;
-use crate::input::{Bank, EventHeader, Events, Format, MdfWriter, RawEvent, kind, write_allen_dump};
+use crate::input::{Bank, EventHeader, Events, Format, MdfWriter, RawEvent, WriteError, kind, write_allen_dump};
+use crate::output::NewFile;
 
 use crate::cli::args::bank_format;
-use crate::cli::output::{NewFile, cannot_write, print};
+use crate::cli::output::{cannot_write, print, write_failure};
+use crate::cli::paths::same_file;
 use crate::cli::progress::Progress;
 use crate::cli::{Failure, usage};
 
@@ -38,7 +39,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut progress = Progress::new(events.total_bytes(), "converting {wide_bar} {bytes}/{total_bytes}, {eta} left");
     let said = match args.format.filter(|_| to_mdf) {
         Some(format) => into_mdf(&mut events, &args.output, format, &mut progress)?,
-        None => into_dumps(&mut events, &args.output, &mut progress)?,
+        None => into_dumps(&mut events, &args.files, &args.output, &mut progress)?,
     };
     drop(progress);
     print(&said)?;
@@ -58,7 +59,12 @@ struct Lost {
     versions: HashSet<u8>,
 }
 
-fn into_dumps(events: &mut Events, directory: &Path, progress: &mut Progress) -> Result<String, Failure> {
+fn into_dumps(
+    events: &mut Events,
+    inputs: &[PathBuf],
+    directory: &Path,
+    progress: &mut Progress,
+) -> Result<String, Failure> {
     std::fs::create_dir_all(directory).map_err(|error| cannot_write(directory, &error))?;
     let mut lost = Lost::default();
     let mut written = HashSet::new();
@@ -75,9 +81,12 @@ fn into_dumps(events: &mut Events, directory: &Path, progress: &mut Progress) ->
         if let Some(damage) = event.damage {
             progress.say(&format!("warning: {}: {damage}; the rest of the event is left out", event.place()));
         }
-        let (part, mut file) = NewFile::create(&path)?;
-        write_allen_dump(&mut file, banks).and_then(|()| file.flush()).map_err(|error| part.cannot(&error))?;
-        part.finish()?;
+        if let Some(input) = inputs.iter().find(|input| same_file(input, &path)) {
+            return Err(format!("{} is an input: {} would be lost", path.display(), input.display()).into());
+        }
+        let mut file = NewFile::create(path)?;
+        write_allen_dump(&mut file, banks).map_err(|error| file.cannot(error))?;
+        file.finish()?;
     }
     Ok(lost.text(directory))
 }
@@ -124,8 +133,7 @@ impl Lost {
 }
 
 fn into_mdf(events: &mut Events, path: &Path, format: BankVersion, progress: &mut Progress) -> Result<String, Failure> {
-    let (part, file) = NewFile::create(path)?;
-    let mut writer = MdfWriter::new(file);
+    let mut writer = MdfWriter::new(NewFile::create(path)?);
     let (mut n, mut unnumbered) = (0, 0);
     let result = loop {
         let event = match next(events, Format::AllenDump, progress) {
@@ -138,16 +146,17 @@ fn into_mdf(events: &mut Events, path: &Path, format: BankVersion, progress: &mu
         }
         let header = EventHeader { trigger_mask: [0; 4], run: event.run.unwrap_or_default(), number: event.number };
         let banks = event.banks().map(|bank| Bank { version: Some(format.byte()), ..bank });
-        if let Err(error) = writer.write(&header, banks) {
-            break Err(format!("{}: {error}", event.place()).into());
+        match writer.write(&header, banks) {
+            Ok(()) => {}
+            Err(error @ WriteError::Io(_)) => return Err(write_failure(path, error)),
+            Err(error) => break Err(format!("{}: {error}", event.place()).into()),
         }
         n += 1;
         unnumbered += u64::from(event.number.is_none());
     };
     if n > 0 || result.is_ok() {
         // What came before an input that cannot be read is kept.
-        writer.finish().map_err(|error| part.cannot(&error))?;
-        part.finish()?;
+        writer.into_inner().finish()?;
     }
     if result.is_err() && n > 0 {
         progress.say(&format!("warning: {} is incomplete: it holds the first {n} events", path.display()));

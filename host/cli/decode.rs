@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::bench::{Machine, Setting};
+use crate::decoder::cpu::memory_of_threads;
 use crate::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use crate::decoder::{Backend, DecodeError, Decoder, Knobs};
 use crate::input::{Batches, EventBatch, Events, to_mep};
 use crate::output::{HitFile, Provenance};
-use crate::{BatchReport, BatchView, DetectorTables, Layout, UtHits};
+use crate::{BatchReport, BatchView, DetectorTables, Layout, UtHits, memory};
 use serde_json::{Map, Value, json};
 
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
@@ -85,6 +86,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if args.backend.threads == 0 {
             knobs.cpu.threads = cpu.threads;
         }
+    }
+    if args.backend.backend == Backend::Cpu {
+        memory::check(format!("decoding with {} threads", knobs.cpu.threads), memory_of_threads(knobs.cpu.threads))?;
     }
     let batch_size = args.batch_size.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch));
     let mut run = Run {

@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let words = in_words(&pin.space.parameters, &pin.config);
         let _ = writeln!(text, "Not used: {words} is pinned ({}); `store unpin {}` ends that.", pin.reason, pin.pin);
     }
-    Ok(print_beside(args.json.as_deref(), &text)?)
+    print_beside(args.json.as_deref(), &text)
 }
 
 /// Why the run decided what it decided, in sentences.

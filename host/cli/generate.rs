@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use crate::detector::BankVersion;
 use crate::input::{Bank, EventHeader, GENERATED_MASK, MdfWriter, kind};
+use crate::output::NewFile;
 use crate::synth::{self, Generator, Profile};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::cli::Failure;
 use crate::cli::args::{bank_format, one_of};
-use crate::cli::output::{NewFile, cannot_write, print};
+use crate::cli::output::{cannot_write, print, write_failure, write_file};
 use crate::cli::progress::Progress;
 
 /// Make synthetic events: an MDF file and the tables of the detector that it belongs to.
@@ -42,11 +43,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     std::fs::create_dir_all(&args.output).map_err(|error| cannot_write(&args.output, &error))?;
     let [mdf, boards, geometry] = ["events.mdf", "boards.bin", "geometry.bin"].map(|name| args.output.join(name));
     let detector = synth::detector(args.format, args.geometry_version);
-    detector.0.write(&boards)?;
-    detector.1.write(&geometry)?;
-
-    let (part, file) = NewFile::create(&mdf)?;
-    let mut writer = MdfWriter::new(file);
+    write_file(&boards, detector.0.to_bytes())?;
+    write_file(&geometry, detector.1.to_bytes())?;
+    let mut writer = MdfWriter::new(NewFile::create(&mdf)?);
     let mut progress = Progress::new(args.events, "generating {wide_bar} {pos}/{len} events, {eta} left");
     let mut bytes = 0;
     let generator = Generator::new(args.profile, args.format, args.seed);
@@ -61,10 +60,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             payload,
         });
         bytes += banks.clone().map(|bank| bank.payload.len()).sum::<usize>();
-        writer.write(&header, banks)?;
+        writer.write(&header, banks).map_err(|error| write_failure(&mdf, error))?;
     }
-    writer.finish().map_err(|error| part.cannot(&error))?;
-    part.finish()?;
+    writer.into_inner().finish()?;
     drop(progress);
     let mean = bytes as f64 / (args.events.max(1) as f64);
     print(&format!(

@@ -17,6 +17,9 @@ use crate::cli::words::{Words, board_of, hex, source_in_words};
 /// Events that the overview lists; of those after them, only the damaged.
 const LISTED: u64 = 20;
 
+/// Damaged events that it lists.
+const LISTED_DAMAGES: u64 = 1000;
+
 /// Bytes of a bank that are shown.
 const SHOWN_BYTES: usize = 1024;
 
@@ -55,7 +58,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 None => one_event(&event, args.format),
                 Some(bank) => one_bank(&event, bank, args.format)?,
             };
-            return Ok(print(&text)?);
+            return print(&text);
         }
         n += 1;
     }
@@ -121,7 +124,7 @@ fn overview(mut events: Events, json: Option<&Path>) -> Result<(), Failure> {
     let mut kinds = Kinds::new();
     let mut sources = BTreeSet::new();
     let mut list = "event   at byte     bytes     run         number        banks  UT    remark\n".to_owned();
-    let (mut n, mut generated) = (0, 0);
+    let (mut n, mut generated, mut damaged) = (0, 0, 0);
     let mut damages = Vec::new();
     let mut format = None;
     let error = loop {
@@ -134,12 +137,15 @@ fn overview(mut events: Events, json: Option<&Path>) -> Result<(), Failure> {
         n += 1;
         format = Some(event.format);
         if let Some(damage) = event.damage {
-            damages.push(json!({"event": event.index, "byte": event.offset, "damage": damage.to_string()}));
+            damaged += 1;
+            if damaged <= LISTED_DAMAGES {
+                damages.push(json!({"event": event.index, "byte": event.offset, "damage": damage.to_string()}));
+            }
         }
         generated += u64::from(event.is_generated());
         add_kinds(&mut kinds, event.entries);
         sources.extend(event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)).map(|bank| bank.source_id));
-        if event.index < LISTED || event.damage.is_some() {
+        if event.index < LISTED || event.damage.is_some() && damaged <= LISTED_DAMAGES {
             let _ = writeln!(list, "{}", event_line(&event));
         }
     };
@@ -157,11 +163,10 @@ fn overview(mut events: Events, json: Option<&Path>) -> Result<(), Failure> {
     for line in advice(&kinds, &sources, format == Some(Format::AllenDump)) {
         let _ = writeln!(text, "{line}");
     }
-    if !damages.is_empty() {
+    if damaged > 0 {
         let _ = writeln!(
             text,
-            "{} events are damaged: their banks before the damage are decoded, the rest is given up.",
-            damages.len(),
+            "{damaged} events are damaged: their banks before the damage are decoded, the rest is given up.",
         );
     }
     if generated > 0 {
@@ -174,6 +179,7 @@ fn overview(mut events: Events, json: Option<&Path>) -> Result<(), Failure> {
             "events": n,
             "generated_events": generated,
             "damaged_events": damages,
+            "n_damaged_events": damaged,
             "types": kinds.iter().map(|(key, sizes)| sizes.json(*key)).collect::<Vec<_>>(),
             "source_ids": sources,
             "complete": error.is_none(),

@@ -16,9 +16,11 @@ mod inspect;
 mod kernels;
 mod online;
 mod output;
+mod paths;
 mod progress;
 mod replay;
 mod sample;
+mod signals;
 mod store;
 mod summary;
 mod sweep;
@@ -34,7 +36,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// Anything that ends a command with exit code 1.
 type Failure = Box<dyn std::error::Error>;
@@ -137,7 +140,21 @@ static INVOCATION: OnceLock<Invocation> = OnceLock::new();
 pub fn main(invocation: &Invocation) -> ExitCode {
     let invocation = INVOCATION.get_or_init(|| invocation.clone());
     let args = std::iter::once(OsString::from("ut-decode")).chain(invocation.args.iter().cloned());
-    let result = match Cli::parse_from(args).command {
+    signals::prepare();
+    let (command, matches) = parse(args);
+    let result = paths::writable(&matches).and_then(|()| run(command));
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            let causes = output::causes(error.as_ref());
+            output::say(&format!("error: {}", causes.join("\n  because: ")));
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode, Failure> {
+    match command {
         Command::Decode(args) => decode::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Generate(args) => generate::run(&args),
@@ -154,31 +171,39 @@ pub fn main(invocation: &Invocation) -> ExitCode {
         Command::Measure(args) => tune::measure(&args),
         Command::Replay(args) => replay::run(&args),
         Command::AaTest(args) => aa_test::run(&args),
-        Command::Compare(args) => match compare::run(&args) {
-            Ok(code) => return code,
-            Err(error) => Err(error),
-        },
+        Command::Compare(args) => return compare::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);
-            output::print(&String::from_utf8_lossy(&script)).map_err(Into::into)
+            output::print(&String::from_utf8_lossy(&script))
         }
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            output::say(&format!("error: {error}"));
-            let mut cause = error.source();
-            while let Some(error) = cause {
-                output::say(&format!("  because: {error}"));
-                cause = error.source();
-            }
-            ExitCode::from(1)
-        }
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What was asked for. Ends the program on usage errors, whose text quotes the command line, and where only help or the
+/// version was asked for.
+fn parse(args: impl Iterator<Item = OsString>) -> (Command, ArgMatches) {
+    let parsed = Cli::command().try_get_matches_from(args).and_then(|matches| {
+        let command = Cli::from_arg_matches(&matches)?.command;
+        paths::check(&matches).map_err(|message| Cli::command().error(ErrorKind::ValueValidation, message))?;
+        Ok((command, matches))
+    });
+    parsed.unwrap_or_else(|error| exit(&error))
+}
+
+/// Ends the program as clap does, with what acts on a terminal escaped.
+fn exit(error: &clap::Error) -> ! {
+    if error.use_stderr() {
+        output::say(error.to_string().trim_end());
+    } else {
+        // A reader that has gone (`| head`) is no error.
+        let _ = error.print();
     }
+    std::process::exit(error.exit_code())
 }
 
 /// Ends the program with exit code 2: what was asked for cannot be meant.
 fn usage(message: &str) -> ! {
-    Cli::command().error(clap::error::ErrorKind::ValueValidation, message).exit()
+    exit(&Cli::command().error(ErrorKind::ValueValidation, message))
 }

@@ -1,24 +1,29 @@
 //! Text and JSON to standard output and files.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::Path;
 
+use crate::input::WriteError;
+use crate::output::NewFile;
 use serde::Serialize;
 
 use crate::cli::Failure;
 
 /// Prints to standard output. A reader that has gone (`| head`) is no error.
-pub fn print(text: &str) -> io::Result<()> {
+pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
+    match out.write_all(escaped(text).as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write to standard output: {error}").into())
+        }
+        _ => Ok(()),
     }
 }
 
 /// Prints what a person reads: to standard output, or to standard error when JSON goes to standard output.
-pub fn print_beside(json: Option<&Path>, text: &str) -> io::Result<()> {
+pub fn print_beside(json: Option<&Path>, text: &str) -> Result<(), Failure> {
     if json.is_some_and(is_stdout) {
         say(text.trim_end());
         return Ok(());
@@ -26,49 +31,25 @@ pub fn print_beside(json: Option<&Path>, text: &str) -> io::Result<()> {
     print(text)
 }
 
-/// Prints a line to standard error. Where that is closed, nobody wants to know.
+/// Prints a line to standard error. Where that is closed, the exit code is all there is to tell.
 pub fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", escaped(line));
 }
 
-/// A file in the making, called `PATH.part` until [`Self::finish`] gives it its name: what is at the path itself was
-/// written to its end. Dropped before that, it leaves nothing behind.
-pub struct NewFile {
-    path: PathBuf,
-    part: PathBuf,
-    finished: bool,
-}
-
-impl NewFile {
-    /// Begins a file.
-    pub fn create(path: &Path) -> Result<(Self, BufWriter<File>), Failure> {
-        let mut part = path.to_path_buf().into_os_string();
-        part.push(".part");
-        let this = Self { path: path.to_path_buf(), part: PathBuf::from(part), finished: false };
-        let file = File::create(&this.part).map_err(|error| this.cannot(&error))?;
-        Ok((this, BufWriter::with_capacity(1 << 18, file)))
+/// The text with every control character but line ends and tabs escaped, and those that turn the direction of writing:
+/// names of files and fields of data reach a terminal only so.
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    let acts = |c: char| {
+        c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
     }
-
-    /// Gives the file, of which everything was written and flushed, its name.
-    pub fn finish(mut self) -> Result<(), Failure> {
-        std::fs::rename(&self.part, &self.path).map_err(|error| self.cannot(&error))?;
-        self.finished = true;
-        Ok(())
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if acts(c) { safe.extend(c.escape_default()) } else { safe.push(c) }
     }
-
-    /// The failure to write this file.
-    pub fn cannot(&self, error: &io::Error) -> Failure {
-        cannot_write(&self.path, error)
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        if !self.finished {
-            // Nobody is left to tell, and the name says what the file is.
-            let _ = std::fs::remove_file(&self.part);
-        }
-    }
+    Cow::Owned(safe)
 }
 
 /// The failure to write to `path`.
@@ -76,27 +57,62 @@ pub fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     format!("cannot write {}: {error}", path.display()).into()
 }
 
+/// The failure of an MDF writer on the file at `path`.
+pub fn write_failure(path: &Path, error: WriteError) -> Failure {
+    match error {
+        WriteError::Io(error) => cannot_write(path, &error),
+        error => format!("cannot write {}: {error}", path.display()).into(),
+    }
+}
+
+/// Writes a whole file, or leaves what is there as it is.
+pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
+    let mut file = NewFile::create(path)?;
+    file.write_all(bytes.as_ref()).map_err(|error| file.cannot(error))?;
+    Ok(file.finish()?)
+}
+
 /// Writes `value` as JSON into a file, or to standard output when the path is `-`.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
     if is_stdout(path) {
-        return Ok(print(&text)?);
+        return print(&text);
     }
-    std::fs::write(path, text).map_err(|error| cannot_write(path, &error))
+    write_file(path, text)
 }
 
-fn is_stdout(path: &Path) -> bool {
+/// Whether an option's file is standard output.
+pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// An error and its causes, in one line.
-pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
+/// An error and its causes, the outermost first. A cause that the message before it already tells is left out.
+pub fn causes(error: &dyn Error) -> Vec<String> {
+    let mut texts = vec![error.to_string()];
     let mut cause = error.source();
     while let Some(error) = cause {
-        text = format!("{text}: {error}");
+        let text = error.to_string();
+        if !texts.iter().any(|said| said.contains(&text)) {
+            texts.push(text);
+        }
         cause = error.source();
     }
-    text
+    texts
+}
+
+/// An error and its causes, in one line.
+pub fn with_causes(error: &dyn Error) -> String {
+    causes(error).join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn what_acts_on_a_terminal_is_escaped() {
+        assert_eq!(escaped("a\tb\nµ 日"), "a\tb\nµ 日");
+        assert_eq!(escaped("\x1b[31m\r\x07\u{9b}\u{202e}"), "\\u{1b}[31m\\r\\u{7}\\u{9b}\\u{202e}");
+    }
 }

@@ -9,7 +9,7 @@ use tuner::score::{score, table};
 use tuner::strategy::StrategyKind;
 
 use crate::cli::args::one_of;
-use crate::cli::output::{print, say};
+use crate::cli::output::{print, say, write_file};
 use crate::cli::{Failure, usage};
 
 /// Replay recorded search spaces, to judge how the tuner searches (--score) and how it races (--race).
@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(file) = &args.json {
         let text = serde_json::to_string_pretty(&report)?;
-        std::fs::write(file, text + "\n").map_err(|error| format!("{}: {error}", file.display()))?;
+        write_file(file, text + "\n")?;
     }
     Ok(())
 }

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use crate::bench::setting::BATCH;
 use crate::bench::{ENOUGH_DISTINCT, Expected, Sample, Setting};
 use crate::decoder::Backend;
+use crate::decoder::cpu::memory_of_threads;
 use crate::detector::BankVersion;
 use crate::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind};
 use crate::synth::{Generator, Profile};
-use crate::{DecodeOptions, Layout};
+use crate::{DecodeOptions, Layout, memory};
 
 use crate::cli::args::{BackendArgs, DetectorArgs, bank_format, one_of};
 use crate::cli::detector::{Detector, SYNTHETIC};
@@ -66,6 +67,19 @@ impl SampleArgs {
         }
     }
 
+    /// Refuses what would take more memory than there is: a pass of `wanted` events, and buffers for each thread.
+    fn check_memory(&self, events: &[EventBatch], wanted: usize, backend: &BackendArgs) -> Result<(), Failure> {
+        let n_events = events.iter().map(|batch| batch.n_events).sum::<usize>().max(1) as f64;
+        let bytes = events.iter().map(|batch| batch.raw.len()).sum::<usize>() as f64 / n_events;
+        // A pass is kept once for each batch size and once more, in buffers that are up to twice as large.
+        let pass = 2.0 * (self.sizes().len() + 1) as f64 * bytes * wanted as f64;
+        let threads = if backend.backend == Backend::Cpu { backend.n_threads() } else { 1 };
+        // 28 bytes a hit, and a hit takes at least two bytes of a bank.
+        let hits = 14.0 * bytes * self.largest() as f64 * threads as f64;
+        let what = format!("a sample of {wanted} events, with {threads} threads");
+        Ok(memory::check(what, (pass + hits) as u64 + memory_of_threads(threads))?)
+    }
+
     /// Events of the largest batch.
     fn largest(&self) -> usize {
         self.sizes().into_iter().max().unwrap_or(1) as usize
@@ -114,6 +128,7 @@ impl Loaded {
         }
         let wanted =
             asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { Sample::enough(n_events, args.largest()) });
+        args.check_memory(&events, wanted, backend)?;
         let setting = Setting { batch: args.largest(), layout: backend.layout, ..Setting::default() };
         let sample = setting.sample(&events, wanted)?;
         Ok(Self { detector, events, wanted, sample, source })

@@ -12,7 +12,7 @@ use tuner::store::{Application, Locations, Matching, Observation, Store};
 use tuner::{Config, FailureKind, Outcome, Value};
 
 use crate::cli::Failure;
-use crate::cli::output::{print, print_beside, write_json};
+use crate::cli::output::{print, print_beside, write_file, write_json};
 
 /// Whose stores they are.
 pub const APPLICATION: Application<'static> = Application("ut-decode");
@@ -170,11 +170,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             };
             store.pin(*run, &config, reason)?;
             let words = in_words(&record.space.parameters, &config);
-            Ok(print(&format!("pinned {} for {} on {}: {words}\n", record.tunable, record.workload, record.device))?)
+            print(&format!("pinned {} for {} on {}: {words}\n", record.tunable, record.workload, record.device))
         }
         Command::Unpin { pin } => {
             args.store.write()?.unpin(*pin)?;
-            Ok(print(&format!("removed pin {pin}\n"))?)
+            print(&format!("removed pin {pin}\n"))
         }
     }
 }
@@ -266,7 +266,7 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
             pin.pin, pin.tunable, pin.workload, pin.device, pin.reason
         );
     }
-    Ok(print_beside(json, &text)?)
+    print_beside(json, &text)
 }
 
 /// A time in ms with four digits.
@@ -365,7 +365,7 @@ fn show(record: &RunRecord, top: usize, json: Option<&Path>) -> Result<(), Failu
     if shown < tried.len() {
         let _ = writeln!(text, "  and {} more (--top 0 lists all)", tried.len() - shown);
     }
-    Ok(print_beside(json, &text)?)
+    print_beside(json, &text)
 }
 
 /// A kind of failure in a word.
@@ -396,7 +396,7 @@ fn export(store: &Store, runs: &[i64], form: Form, output: &Path) -> Result<(), 
             result => Ok(result?),
         }
     } else {
-        std::fs::write(output, bytes).map_err(|error| format!("cannot write {}: {error}", output.display()).into())
+        write_file(output, bytes)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::decoder::ptx::Unit;
 use serde_json::json;
 
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
-use crate::cli::output::{cannot_write, print, say, write_json};
+use crate::cli::output::{print, say, write_file, write_json};
 use crate::cli::progress::Progress;
 use crate::cli::sample::{Loaded, SampleArgs};
 use crate::cli::table::table;
@@ -85,7 +85,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
     if args.list {
-        return Ok(print(&list(backend))?);
+        return print(&list(backend));
     }
     let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| usage(&format!("--axis {error}")));
     let base = Setting {
@@ -106,7 +106,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let plan = Plan::new(axes, &base, &limits).unwrap_or_else(|error| usage(&error.to_string()));
     if args.dry_run {
-        return Ok(print(&dry_run(&plan))?);
+        return print(&dry_run(&plan));
     }
     // On the emulated backend a batch is never more than the sample: repeated events would only repeat the counts.
     let samples = |setting: &Setting| -> Result<Sample, String> {
@@ -217,7 +217,7 @@ fn write(folder: &Path, report: &Report) -> Result<(), Failure> {
     for (name, text) in files {
         let path = folder.join(name);
         if let Some(text) = text {
-            std::fs::write(&path, text).map_err(|error| cannot_write(&path, &error))?;
+            write_file(&path, text)?;
         }
     }
     Ok(())

@@ -26,7 +26,7 @@ pub mod rank_tables;
 pub mod reference;
 mod report;
 
-pub use hits::{UtHits, UtHitsMut};
+pub use hits::{CapacityError, UtHits, UtHitsMut};
 #[cfg(feature = "device")]
 pub use kind::{Backend, UnknownBackend};
 #[cfg(feature = "device")]

@@ -127,6 +127,11 @@ impl<W: Write> MdfWriter<W> {
         Ok(())
     }
 
+    /// Hands the output back. Every event was passed on to it; nothing is flushed.
+    pub fn into_inner(self) -> W {
+        self.output
+    }
+
     /// Flushes, and hands the output back.
     ///
     /// # Errors

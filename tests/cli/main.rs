@@ -5,6 +5,8 @@ mod support;
 mod ablation;
 mod compare;
 mod decode;
+#[cfg(unix)]
+mod files;
 mod groups;
 mod replay;
 mod sweep;

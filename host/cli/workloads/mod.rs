@@ -27,7 +27,7 @@ use tuner::{Config, Device, Space, Value};
 
 use crate::cli::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
 use crate::cli::detector::Detector;
-use crate::cli::output::{cannot_write, print_beside, say, write_json};
+use crate::cli::output::{print_beside, say, write_file, write_json};
 use crate::cli::progress::Progress;
 use crate::cli::sample::{MAX_EVENTS, embedded, read};
 use crate::cli::store::StoreArgs;
@@ -239,7 +239,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     };
     if let Some(path) = &args.csv {
-        std::fs::write(path, costs.matrix.csv()).map_err(|error| cannot_write(path, &error))?;
+        write_file(path, costs.matrix.csv())?;
     }
     if let Some(path) = &args.json {
         let looks: Vec<_> =

@@ -115,6 +115,11 @@ impl Default for CpuConfig {
     }
 }
 
+/// An estimate of the bytes that a [`CpuDecoder`] with so many threads takes, stacks included; it is above what they take.
+pub const fn memory_of_threads(threads: usize) -> u64 {
+    (threads as u64).saturating_mul(12 << 20)
+}
+
 /// Decodes on the CPU, with one thread or several.
 ///
 /// Memory: at most 7 MB a thread, whatever the batches hold.
