@@ -43,14 +43,14 @@ pub struct Args {
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
     /// Write the summary as JSON here; - is standard output.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Fail (exit code 1) when anything is wrong with the data.
     #[arg(long)]
     strict: bool,
     /// Events that are decoded at a time [default: as tuned, else 256].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    batch_size: Option<u32>,
+    batch: Option<u32>,
     #[command(flatten)]
     detector: DetectorArgs,
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     {
         usage(&format!("--output {error}"));
     }
-    let mut knobs = args.backend.knobs(usize::from(args.backend.threads));
+    let mut knobs = args.backend.knobs(usize::from(args.backend.threads()));
     let start = Instant::now();
     let detector = Detector::load(&args.detector, &args.files)?;
     let events = Events::new(&args.files);
@@ -83,14 +83,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(Setting { knobs: Knobs { cpu, launch, registers, graph, .. }, .. }) = tuned {
         (knobs.launch, knobs.registers, knobs.graph) = (launch, registers, graph);
         knobs.cpu.chunk = cpu.chunk;
-        if args.backend.threads == 0 {
+        if args.backend.threads() == 0 {
             knobs.cpu.threads = cpu.threads;
         }
     }
     if args.backend.backend == Backend::Cpu {
         memory::check(format!("decoding with {} threads", knobs.cpu.threads), memory_of_threads(knobs.cpu.threads))?;
     }
-    let batch_size = args.batch_size.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch));
+    let batch_size = args.batch.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch));
     let mut run = Run {
         decoder: decoder(args, &detector.tables, &knobs)?,
         layout: args.backend.layout,

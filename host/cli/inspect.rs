@@ -12,7 +12,7 @@ use crate::cli::Failure;
 use crate::cli::args::bank_format;
 use crate::cli::output::{print, print_beside, write_json};
 use crate::cli::progress::Progress;
-use crate::cli::words::{Words, board_of, hex, source_in_words};
+use crate::cli::describe::{Words, board_of, hex, source_in_words};
 
 /// Events that the overview lists; of those after them, only the damaged.
 const LISTED: u64 = 20;
@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, value_parser = bank_format())]
     format: Option<BankVersion>,
     /// Write the overview as JSON here; - is standard output.
-    #[arg(long, value_name = "F", conflicts_with_all = ["event", "bank"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["event", "bank"])]
     json: Option<PathBuf>,
 }
 

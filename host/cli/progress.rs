@@ -3,10 +3,11 @@
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
-use crate::cli::output::say;
+use crate::cli::output::{is_quiet, say};
+use crate::cli::signals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Before this, nobody needs to be told.
+/// Before this, there is nothing to wait for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A bar on standard error, hidden at first, and for good when standard error is not a terminal.
@@ -23,7 +24,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        Self { bar, start: Instant::now(), shown: !stderr().is_terminal() }
+        Self { bar, start: Instant::now(), shown: !stderr().is_terminal() || is_quiet() }
     }
 
     /// Moves the bar.
@@ -33,6 +34,7 @@ impl Progress {
             self.shown = true;
         }
         self.bar.set_position(position);
+        signals::reached(position, self.bar.length().unwrap_or_default());
     }
 
     /// What the template's `{msg}` says.

@@ -63,7 +63,7 @@ fn what_cannot_be_compared_is_named() {
     let usage = |arguments: &[&str], part: &str| {
         tool().arg("compare").args(arguments).assert().code(2).stderr(predicate::str::contains(part));
     };
-    usage(&["", "smid=avx2"], "no knob called \"smid\"");
+    usage(&["", "smid=avx2"], "no parameter called \"smid\"");
     usage(&["", "batch=0"], "1048576");
     usage(&["", good.to_str().unwrap()], "must both be");
     usage(&["", "", "--looks", "20,10"], "ascending");
@@ -84,7 +84,7 @@ fn configurations_are_measured_and_judged_whatever_this_machine_is_like() {
 #[test]
 fn an_aa_test_says_what_this_machine_could_show() {
     let run = tool()
-        .args(["aa-test", "threads=1", "--duration", "0", "--rounds", "2", "--others", "100", "--profile", "pp-low"])
+        .args(["tune", "aa-test", "--parameters", "threads=1", "--duration", "0", "--rounds", "2", "--others", "100", "--profile", "pp-low"])
         .args(["--json", "-"])
         .assert()
         .code(0);
@@ -92,7 +92,7 @@ fn an_aa_test_says_what_this_machine_could_show() {
     let result = &value["result"];
     assert_eq!(result["smallest"].as_array().map(Vec::len), Some(5), "{result}");
     assert!(result["false_alarms"]["rules"].as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)));
-    tool().args(["aa-test", "--duration", "-1"]).assert().code(2);
+    tool().args(["tune", "aa-test", "--duration", "-1"]).assert().code(2);
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn real_events_give_the_bits_of_allen() {
         (&v5, 0, "v5_event0_unclustered_y-rows", &["--no-clustering"]),
     ];
     for ([mdf, boards, geometry], last, expected, options) in cases {
-        for more in [&["--backend", "reference"][..], &["--backend", "cpu"], &["--layout", "mep", "--batch-size", "3"]]
+        for more in [&["--backend", "reference"][..], &["--backend", "cpu"], &["--layout", "mep", "--batch", "3"]]
         {
             let common =
                 ["decode", mdf, "--boards", boards, "--geometry", geometry, "--output", "hits.csv", "--strict"];
@@ -84,7 +84,7 @@ fn generated_events_are_decoded_alike_by_all_and_without_a_warning() {
         &["--backend", "emulated"],
         &["--backend", "emulated", "--schedule-seed", "18446744073709551615"],
         &["--layout", "mep"],
-        &["--batch-size", "1"],
+        &["--batch", "1"],
         &["--threads", "2"],
         &TABLES,
     ];
@@ -99,7 +99,7 @@ fn events_are_counted_over_all_inputs() {
     let directory = sample();
     let directory = directory.path();
     run_to(0, directory, &["decode", "events.mdf", "--output", "one.csv"]);
-    run_to(0, directory, &["decode", "events.mdf", "events.mdf", "--batch-size", "3", "--output", "two.csv"]);
+    run_to(0, directory, &["decode", "events.mdf", "events.mdf", "--batch", "3", "--output", "two.csv"]);
     let [one, two] = ["one.csv", "two.csv"].map(|name| rows_up_to(&read(directory, name), u64::MAX));
     assert_eq!(two[..one.len()], one);
     assert!(two[one.len()..].iter().zip(&one).all(|(second, first)| {

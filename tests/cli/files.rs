@@ -176,7 +176,7 @@ fn messages_name_the_file_once_and_cannot_act_on_a_terminal() {
     for args in [
         &["decode", "events.mdf", "--boards", "absent.bin", "--geometry", "geometry.bin"][..],
         &["decode", "absent.bin", "--boards", "boards.bin", "--geometry", "geometry.bin"],
-        &["groups", "absent.bin"],
+        &["tune", "groups", "absent.bin"],
     ] {
         let (_, err) = run_to(1, directory, args);
         assert_eq!(err.matches("No such file").count(), 1, "{err}");

@@ -79,7 +79,7 @@ fn kernels_of_a_step_are_tuned_on_its_time_and_independent_ones_by_themselves() 
         concurrent = true
         "#,
     );
-    let found = place.json(&["groups", &file]);
+    let found = place.json(&["tune", "groups", &file]);
     let groups = found["groups"].as_array().unwrap();
     let of = |i: usize| (groups[i]["group"].as_str().unwrap(), groups[i]["configurations"].as_u64().unwrap());
     assert_eq!((groups.len(), of(0), of(1)), (2, ("first step", 16), ("sort", 4)));
@@ -98,7 +98,7 @@ fn kernels_of_a_step_are_tuned_on_its_time_and_independent_ones_by_themselves() 
     assert_eq!(runs[2].record.tunable.name, "chain of cluster, scan, sort");
     assert!(runs[2].record.decision.as_ref().unwrap().verdict.starts_with("better than the default"));
     place
-        .tool(&["groups", &file])
+        .tool(&["tune", "groups", &file])
         .assert()
         .code(0)
         .stdout(predicate::str::contains("cluster.width=4 scan.width=").and(predicate::str::contains("sort.width=3")))
@@ -113,7 +113,7 @@ fn parameters_of_one_device_are_grouped_and_the_defaults_stay_without_evidence()
         "[default]\nblock = 128\n[[group]]\ntogether = [\"block\", \"per_thread\"]\n[[group]]\nname = \"rest\"\n\
          together = [\"unroll\", \"stage\"]\n",
     );
-    let arguments = ["groups", &file, "--device", "synthetic:seed=3,noise=0.01", "--looks", "10"];
+    let arguments = ["tune", "groups", &file, "--backend", "synthetic:seed=3,noise=0.01", "--looks", "10"];
     let found = place.json(&arguments);
     let names: Vec<&str> = found["groups"].as_array().unwrap().iter().map(|g| g["group"].as_str().unwrap()).collect();
     // `layout` is named by nobody, and tuned by itself.
@@ -124,7 +124,7 @@ fn parameters_of_one_device_are_grouped_and_the_defaults_stay_without_evidence()
     assert!(found["kept"]["verdict"].as_str().unwrap().starts_with("better than the default"));
 
     // Noise in which nothing can be shown.
-    let loud = ["groups", &file, "--device", "synthetic:seed=3,noise=2", "--looks", "4", "--rounds", "2"];
+    let loud = ["tune", "groups", &file, "--backend", "synthetic:seed=3,noise=2", "--looks", "4", "--rounds", "2"];
     place.tool(&loud).assert().code(0).stdout(
         predicate::str::contains("the defaults stay").or(predicate::str::contains("every group keeps its default")),
     );
@@ -151,10 +151,10 @@ fn groups_that_cannot_be_meant_are_named() {
         (kernel("a", "") + "[default]\nwidth = 1", "each has a default of its own"),
     ] {
         let file = place.write("groups.toml", &text);
-        let tool = place.tool(&["groups", &file, "--device", "synthetic"]).assert().code(1);
+        let tool = place.tool(&["tune", "groups", &file, "--backend", "synthetic"]).assert().code(1);
         tool.stderr(predicate::str::contains(part));
     }
-    place.tool(&["groups", "nowhere.toml"]).assert().code(1).stderr(predicate::str::contains("nowhere.toml"));
+    place.tool(&["tune", "groups", "nowhere.toml"]).assert().code(1).stderr(predicate::str::contains("nowhere.toml"));
 }
 
 /// What a lookup for these banks finds, of a workload or of any.
@@ -177,7 +177,7 @@ fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others
     place.tool(&["generate", "--events", "5", "--output", "."]).assert().code(0);
     let quick = ["--budget", "3", "--launches", "1", "--rounds", "3", "--csv", "matrix.csv"];
     let detector = ["--boards", "boards.bin", "--geometry", "geometry.bin"];
-    let arguments = [&["workloads", "pp-low", "events.mdf"][..], &quick, &detector].concat();
+    let arguments = [&["tune", "workloads", "pp-low", "events.mdf"][..], &quick, &detector].concat();
     let value = place.json(&arguments);
     let matrix = &value["matrix"];
     assert_eq!(matrix["workloads"], serde_json::json!(["pp-low", "events"]));
@@ -213,11 +213,11 @@ fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others
         "warning: nothing was tuned for the workload \"pp-high\": the defaults are used",
     ));
     for (arguments, part) in [
-        (&["workloads", "pp-low", "pp-low"][..], "two workloads called pp-low"),
-        (&["workloads", "pp-low", "--weights", "1,2"], "--weights"),
-        (&["workloads", "pp-low", "--weights", "0"], "--weights"),
+        (&["tune", "workloads", "pp-low", "pp-low"][..], "two workloads called pp-low"),
+        (&["tune", "workloads", "pp-low", "--weights", "1,2"], "--weights"),
+        (&["tune", "workloads", "pp-low", "--weights", "0"], "--weights"),
     ] {
         place.tool(arguments).assert().code(2).stderr(predicate::str::contains(part));
     }
-    place.tool(&["workloads", "no-such"]).assert().code(1).stderr(predicate::str::contains("no-such"));
+    place.tool(&["tune", "workloads", "no-such"]).assert().code(1).stderr(predicate::str::contains("no-such"));
 }

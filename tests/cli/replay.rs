@@ -18,7 +18,7 @@ fn folder() -> tempfile::TempDir {
 
 fn tool() -> Command {
     let mut command = Command::cargo_bin("ut-decode").expect("the tool is built");
-    command.arg("replay");
+    command.args(["tune", "replay"]);
     command
 }
 
@@ -26,7 +26,7 @@ fn tool() -> Command {
 fn the_tool_scores_strategies_over_a_folder() {
     let folder = folder();
     let json = folder.path().join("report.txt");
-    let strategies = ["--strategy", "random,bayesian", "--seeds", "3", "--budget", "60", "--json"];
+    let strategies = ["--strategy", "random,bayesian", "--seeds", "3", "--evaluations", "60", "--json"];
     let run = tool().arg("--score").arg(folder.path()).args(strategies).arg(&json).assert().success();
     run.stdout(
         predicate::str::contains("bowl")
@@ -49,7 +49,7 @@ fn the_tool_says_what_it_cannot_replay() {
     tool().arg("--race").arg(&file).assert().code(2).stderr(predicate::str::contains("bowl.csv"));
     tool().assert().code(2);
     tool().args(["--score", "nowhere.csv"]).assert().code(1).stderr(predicate::str::contains("nowhere.csv"));
-    tool().arg("--score").arg(&file).args(["--budget", "19"]).assert().code(2);
+    tool().arg("--score").arg(&file).args(["--evaluations", "19"]).assert().code(2);
     std::fs::write(&file, "x,status,mean_ms\n1,ok,nothing\n").expect("there is room");
     tool().arg("--score").arg(&file).assert().code(1).stderr(predicate::str::contains("line 2"));
 }

@@ -110,9 +110,9 @@ fn the_folder_of_another_sweep_is_left_alone_unless_it_is_to_begin_anew() {
     sweep(folder.path(), &other)
         .assert()
         .code(1)
-        .stderr(contains("belongs to another sweep").and(contains("--restart")));
+        .stderr(contains("belongs to another sweep").and(contains("--fresh")));
     assert_eq!(lines(&folder.path().join("journal.jsonl")), before);
-    sweep(folder.path(), &[&other[..], &["--restart"]].concat()).assert().success();
+    sweep(folder.path(), &[&other[..], &["--fresh"]].concat()).assert().success();
     assert_ne!(lines(&folder.path().join("journal.jsonl")), before);
 }
 
@@ -126,7 +126,7 @@ fn what_cannot_be_meant_is_a_usage_error_that_names_what_can() {
     refused(&["--backend", "emulated", "--axis", "batch=2:1"], "empty");
     refused(&["--axis", "batch=1", "--axis", "batch=2"], "twice");
     refused(&["--axis", "batch=1", "--set", "cpu.chunk=0"], "cpu.chunk = 0: must be from 1");
-    refused(&["--axis", "batch=1", "--set", "cluster.block_x=64"], "cpu has no knob \"cluster.block_x\"");
+    refused(&["--axis", "batch=1", "--set", "cluster.block_x=64"], "cpu has no parameter \"cluster.block_x\"");
     refused(&["--backend", "emulated", "--axis", "batch=1", "--set", "cluster.block_x=3"], "multiple of 32");
     refused(&["--axis", "batch=0"], "every combination of the axes is skipped");
     refused(&[], "--axis");

@@ -53,7 +53,7 @@ impl Place {
 fn tune<'a>(device: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let quick = [["--budget", "12"], ["--finalists", "1"], ["--strategy", "random"]];
     let kept = quick.into_iter().filter(|option| !more.contains(&option[0]));
-    ["tune", "--device", device].into_iter().chain(kept.flatten()).chain(more.iter().copied()).collect()
+    ["tune", "run", "--backend", device].into_iter().chain(kept.flatten()).chain(more.iter().copied()).collect()
 }
 
 #[test]
@@ -61,48 +61,49 @@ fn a_tuning_is_listed_shown_explained_and_pinned() {
     let place = Place::new();
     let text = place.says(&tune("synthetic:seed=3,noise=0.02", &[]));
     assert!(text.contains("Chosen:\n  block=") && text.contains("Tried 12 of 1152"), "{text}");
-    assert_eq!(place.says(&["explain"]), text);
+    assert_eq!(place.says(&["tune", "explain"]), text);
     assert!(text.contains("Final rounds, ") && text.contains(" blocks\n"), "{text}");
     let effects = text.split("What matters: ").nth(1).unwrap();
     for parameter in ["block", "per_thread", "unroll", "stage", "layout"] {
         assert!(effects.lines().any(|line| line.trim_start().starts_with(parameter) && line.contains(" ms")), "{text}");
     }
     assert!(effects.contains("* ") && effects.contains(" %  "), "{text}");
-    let json: serde_json::Value = serde_json::from_str(&place.says(&["explain", "--json", "-"])).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&place.says(&["tune", "explain", "--json", "-"])).unwrap();
     assert_eq!(json["importance"].as_array().map(Vec::len), Some(5));
     assert!(json["decision"]["details"]["decisions"][0]["candidates"][0]["blocks"].as_u64() >= Some(10), "{json}");
-    let list = place.says(&["store", "list"]);
+    let list = place.says(&["tune", "store", "list"]);
     assert!(list.contains("1 runs, 0 pins") && list.contains("decided: "), "{list}");
-    let show = place.says(&["store", "show", "1", "--top", "3"]);
+    let show = place.says(&["tune", "store", "show", "1", "--top", "3"]);
     assert!(show.contains("12 configurations tried") && show.contains("and 9 more"), "{show}");
     let pinned = place.says(&[
+        "tune",
         "store",
         "pin",
         "1",
         "--reason",
         "because",
-        "--config",
+        "--parameters",
         "block=64,per_thread=2,unroll=1,stage=true,layout=tile",
     ]);
     assert!(pinned.contains("block=64 per_thread=2 unroll=1 stage=true layout=tile"), "{pinned}");
-    assert!(place.says(&["explain"]).contains("is pinned (because)"));
-    assert!(place.says(&["store", "list"]).contains("pin   1  synthetic v0"));
+    assert!(place.says(&["tune", "explain"]).contains("is pinned (because)"));
+    assert!(place.says(&["tune", "store", "list"]).contains("pin   1  synthetic v0"));
     for (config, said) in [("block=65", "no value"), ("block", "name=value"), ("block=64", "per_thread")] {
-        let error = place.fails(&["store", "pin", "1", "--config", config]);
+        let error = place.fails(&["tune", "store", "pin", "1", "--parameters", config]);
         assert!(error.contains(said), "{error}");
     }
-    place.says(&["store", "unpin", "1"]);
-    assert!(place.fails(&["store", "unpin", "1"]).contains("pin 1 is not there"));
-    assert!(place.fails(&["store", "show", "7"]).contains("run 7 is not there"));
-    assert!(place.says(&["store", "prune", "1"]).contains("removed 1 runs: 1"));
-    assert!(place.fails(&["explain"]).contains("no run decided anything yet"));
-    assert_eq!(place.run(&["store", "prune"]).status.code(), Some(2));
+    place.says(&["tune", "store", "unpin", "1"]);
+    assert!(place.fails(&["tune", "store", "unpin", "1"]).contains("pin 1 is not there"));
+    assert!(place.fails(&["tune", "store", "show", "7"]).contains("run 7 is not there"));
+    assert!(place.says(&["tune", "store", "prune", "1"]).contains("removed 1 run: 1"));
+    assert!(place.fails(&["tune", "explain"]).contains("no run decided anything yet"));
+    assert_eq!(place.run(&["tune", "store", "prune"]).status.code(), Some(2));
 }
 
 #[test]
 fn a_configuration_that_hangs_is_killed_and_one_that_crashes_costs_only_itself() {
     let place = Place::new();
-    let text = place.says(&tune("synthetic:seed=1,hang=0.06,crash=0.2", &["--time-out", "0.4", "--budget", "24"]));
+    let text = place.says(&tune("synthetic:seed=1,hang=0.06,crash=0.2", &["--timeout", "0.4", "--budget", "24"]));
     assert!(text.contains("failed: timed out (one says: killed after 0.400 s)"), "{text}");
     assert!(text.contains("failed: does not launch (one says: the measuring process died: signal: 6"), "{text}");
     // The same ones again are not waited for again.
@@ -114,7 +115,7 @@ fn a_configuration_that_hangs_is_killed_and_one_that_crashes_costs_only_itself()
         place.store().observations(run).unwrap().into_iter().filter_map(failed).collect::<Vec<f64>>()
     };
     assert!(!kinds(1).is_empty() && kinds(1).iter().all(|&took| took >= 400.0));
-    place.says(&tune("synthetic:seed=1,hang=0.06,crash=0.2", &["--time-out", "0.4", "--budget", "24"]));
+    place.says(&tune("synthetic:seed=1,hang=0.06,crash=0.2", &["--timeout", "0.4", "--budget", "24"]));
     assert!(kinds(2).len() == kinds(1).len() && kinds(2).iter().all(|&took| took < 400.0));
 }
 
@@ -136,7 +137,7 @@ fn measuring_process(tune: u32, before: Option<u32>) -> u32 {
 #[test]
 fn the_cpu_decoder_is_measured_by_a_process_that_may_hang_or_be_killed() {
     let place = Place::new();
-    let more = ["--budget", "30", "--finalists", "0", "--time-out", "3", "--profile", "pp-low"];
+    let more = ["--budget", "30", "--finalists", "0", "--timeout", "3", "--profile", "pp-low"];
     let mut tuning = place.command(&tune("cpu", &more)).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(tuning.stderr.take().unwrap()).lines();
     lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("tried, best"))).unwrap().unwrap();
@@ -168,7 +169,7 @@ fn the_kernels_are_tuned_and_decode_uses_what_was_found() {
     let [events, boards, geometry] =
         ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{folder}/{name}"));
     let tables = ["--boards", boards.as_str(), "--geometry", geometry.as_str()];
-    let more = ["--budget", "5", "--finalists", "0", "--launches", "1", "--input", events.as_str(), "--time-out", "60"];
+    let more = ["--budget", "5", "--finalists", "0", "--launches", "1", events.as_str(), "--timeout", "60"];
     let text = place.says(&tune("emulated", &[&more[..], &tables[..], &["--pipeline", "fused"]].concat()));
     assert!(text.contains("emulated-fused-decoder v1 for banks=v5") && text.contains("fused.block_x="), "{text}");
     let observations = place.store().observations(1).unwrap();
@@ -189,8 +190,8 @@ fn without_a_gpu_the_kernels_cannot_be_tuned_on_one_and_it_says_why() {
         return;
     };
     let place = Place::new();
-    for option in ["--device", "--backend"] {
-        let error = place.fails(&["tune", option, "cuda"]);
+    for option in ["--backend", "--backend"] {
+        let error = place.fails(&["tune", "run", option, "cuda"]);
         assert_eq!(error.trim(), format!("error: {reason}"));
     }
     assert!(!place.path("tune.sqlite").exists());
@@ -201,7 +202,7 @@ fn what_the_measuring_process_cannot_read_is_the_error_of_the_tuning() {
     let place = Place::new();
     let nothing = place.path("nothing.mdf");
     std::fs::write(&nothing, "").unwrap();
-    let error = place.fails(&tune("cpu", &["--input", nothing.to_str().unwrap()]));
+    let error = place.fails(&tune("cpu", &[nothing.to_str().unwrap()]));
     assert!(error.starts_with("error: ") && error.contains("there is no event"), "{error}");
     assert!(!place.path("tune.sqlite").exists());
 }
@@ -260,7 +261,7 @@ fn killed_it_goes_on_where_it_was_and_says_so() {
             break;
         }
     }
-    assert!(place.says(&["store", "list"]).contains("unfinished"));
+    assert!(place.says(&["tune", "store", "list"]).contains("unfinished"));
     let output = place.run(&arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && said.contains("continuing run 1: "), "{said}");
@@ -278,17 +279,17 @@ fn runs_move_between_stores_and_to_other_programs() {
     one.says(&tune("synthetic:seed=3,fail=0.3", &[]));
     let export = one.path("export.json");
     let export = export.to_str().unwrap();
-    one.says(&["store", "export", "--output", export]);
-    assert!(other.says(&["store", "import", export]).contains("1 new runs"));
-    assert!(other.says(&["store", "import", export]).contains("0 new runs, 0 new measurements, 0 new pins"));
-    assert_eq!(other.says(&["store", "export"]), std::fs::read_to_string(export).unwrap());
+    one.says(&["tune", "store", "export", "--output", export]);
+    assert!(other.says(&["tune", "store", "import", export]).contains("1 new run,"));
+    assert!(other.says(&["tune", "store", "import", export]).contains("0 new runs, 0 new measurements, 0 new pins"));
+    assert_eq!(other.says(&["tune", "store", "export"]), std::fs::read_to_string(export).unwrap());
     for (format, said) in [
         ("kernel-tuner", "tune_params_keys"),
         ("t4", "schema_version"),
         ("rust", "pub mod synthetic"),
         ("c", "#define SYNTHETIC_BLOCK "),
     ] {
-        let text = other.says(&["store", "export", "1", "--format", format]);
+        let text = other.says(&["tune", "store", "export", "1", "--format", format]);
         assert!(text.contains(said), "{text}");
         if !matches!(format, "rust" | "c") {
             // Another program's form is a recording, and a recording is a device.
@@ -297,8 +298,8 @@ fn runs_move_between_stores_and_to_other_programs() {
             let device = format!("replay:{}", file.display());
             assert!(one.says(&tune(&device, &["--finalists", "0"])).contains("Tried 12 of 12 "));
             // The same recording in two forms is one run.
-            let new = if format == "t4" { "0 new runs" } else { "1 new runs" };
-            assert!(one.says(&["store", "import", file.to_str().unwrap()]).contains(new));
+            let new = if format == "t4" { "0 new runs" } else { "1 new run," };
+            assert!(one.says(&["tune", "store", "import", file.to_str().unwrap()]).contains(new));
         }
     }
     let device = format!("replay:{export}");
@@ -309,7 +310,7 @@ fn runs_move_between_stores_and_to_other_programs() {
 fn a_tuning_begins_with_what_was_best_on_another_device_and_says_so() {
     let place = Place::new();
     place.says(&tune("synthetic:seed=3", &["--budget", "30"]));
-    let recorded = place.says(&["store", "export", "1", "--format", "kernel-tuner"]);
+    let recorded = place.says(&["tune", "store", "export", "1", "--format", "kernel-tuner"]);
     assert!(recorded.contains("synthetic 3"), "{recorded}");
     let device = |name: &str| {
         let file = place.path(name);
@@ -337,20 +338,20 @@ fn a_tuning_begins_with_what_was_best_on_another_device_and_says_so() {
 fn what_cannot_be_meant_is_refused() {
     let place = Place::new();
     for arguments in [
-        &["tune", "--device", "abacus"][..],
-        &["tune", "--device", "reference"],
-        &["tune", "--time-out=-1"],
-        &["tune", "--pipeline", "fused"],
-        &["tune", "--device", "synthetic:noise=loud"],
-        &["tune", "--device", "synthetic", "--budget", "forever"],
-        &["tune", "--device", "synthetic", "--strategy", "prayer"],
+        &["tune", "run", "--backend", "abacus"][..],
+        &["tune", "run", "--backend", "reference"],
+        &["tune", "run", "--timeout=-1"],
+        &["tune", "run", "--pipeline", "fused"],
+        &["tune", "run", "--backend", "synthetic:noise=loud"],
+        &["tune", "run", "--backend", "synthetic", "--budget", "forever"],
+        &["tune", "run", "--backend", "synthetic", "--strategy", "prayer"],
     ] {
         assert_eq!(place.run(arguments).status.code(), Some(2), "{arguments:?}");
     }
-    assert!(place.fails(&["tune", "--device", "replay:/nowhere.json"]).contains("/nowhere.json"));
+    assert!(place.fails(&["tune", "run", "--backend", "replay:/nowhere.json"]).contains("/nowhere.json"));
     assert!(!place.path("tune.sqlite").exists(), "a mistake makes no store");
     std::fs::write(place.path("tune.sqlite"), "my notes").unwrap();
-    for arguments in [&["store", "list"][..], &["explain"], &["tune", "--device", "synthetic"]] {
+    for arguments in [&["tune", "store", "list"][..], &["tune", "explain"], &["tune", "run", "--backend", "synthetic"]] {
         let error = place.fails(arguments);
         assert!(error.contains("not an SQLite file") && error.contains("name another store"), "{error}");
     }

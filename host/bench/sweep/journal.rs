@@ -56,7 +56,7 @@ pub enum JournalError {
     },
     /// It belongs to another sweep.
     #[error(
-        "{} belongs to another sweep: its {what} is {there}, now it would be {here}; choose another folder, or --restart",
+        "{} belongs to another sweep: its {what} is {there}, now it would be {here}; choose another folder, or --fresh",
         path.display()
     )]
     Other {
@@ -70,7 +70,7 @@ pub enum JournalError {
         here: String,
     },
     /// It is none.
-    #[error("{}, line {line}: not a line of a sweep's journal; choose another folder, or --restart", path.display())]
+    #[error("{}, line {line}: not a line of a sweep's journal; choose another folder, or --fresh", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -1,4 +1,4 @@
-//! `ut-decode aa-test`: a configuration against itself.
+//! `ut-decode tune aa-test`: a configuration against itself.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -23,9 +23,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 /// would show in nine of ten cases. Run it before tuning, and on the machine that tuning is for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration of the decoder, as for `compare`; default: the default.
-    #[arg(value_name = "CONFIG", default_value = "", hide_default_value = true)]
-    config: String,
+    /// Parameters of the decoder, as for `compare` (batch=512,cpu.simd=avx2); what is not named has its default.
+    #[arg(long, value_name = "PARAMETERS", default_value = "", hide_default_value = true)]
+    parameters: String,
     /// The decoder that it is a configuration of.
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
     backend: Backend,
@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "S", default_value_t = 20.0)]
     duration: f64,
     /// Write the result as JSON here; - is standard output.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
     rules: RuleArgs,
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
         usage("--duration must be a number of seconds, not negative");
     };
-    let config = parse(args.backend, &args.config).unwrap_or_else(|error| usage(&error.to_string()));
+    let config = parse(args.backend, &args.parameters).unwrap_or_else(|error| usage(&error.to_string()));
     let plan = args.rules.plan(15, &[10]);
     let mut watch = args.rules.watch(args.backend);
     let (detector, events, source) = args.sample.load()?;

@@ -1,4 +1,4 @@
-//! `ut-decode explain`: why this configuration.
+//! `ut-decode tune explain`: why this configuration.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::cli::Failure;
 use crate::cli::output::{print_beside, write_json};
-use crate::cli::store::{StoreArgs, in_words, milliseconds, tried, word};
+use crate::cli::tune::store::{StoreArgs, in_words, milliseconds, tried, word};
 use crate::cli::trial::percent;
 
 /// Values of a parameter whose times are listed.
@@ -24,10 +24,10 @@ const VALUES: usize = 12;
 /// Say why a configuration was chosen: against what, how sure that is, and which parameters matter.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The run, by the number that `store list` shows; without it, the latest that decided something.
+    /// The run, by the number that `tune store list` shows; without it, the latest that decided something.
     run: Option<i64>,
     /// Write the evidence and the effects of the parameters as JSON here; - is standard output.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
     store: StoreArgs,
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut text = explain(&record);
     if let Some(pin) = pin {
         let words = in_words(&pin.space.parameters, &pin.config);
-        let _ = writeln!(text, "Not used: {words} is pinned ({}); `store unpin {}` ends that.", pin.reason, pin.pin);
+        let _ = writeln!(text, "Not used: {words} is pinned ({}); `ut-decode tune store unpin {}` ends that.", pin.reason, pin.pin);
     }
     print_beside(args.json.as_deref(), &text)
 }
@@ -163,7 +163,7 @@ fn judged(judgement: &Judgement) -> String {
 /// What the parameters do, over all configurations that were tried.
 fn importance(record: &RunRecord) -> Vec<Importance> {
     let evaluations = tried(&record.measurements).into_iter().filter(|tried| tried.failure.is_none());
-    let evaluation = |tried: crate::cli::store::Tried<'_>| Evaluation {
+    let evaluation = |tried: crate::cli::tune::store::Tried<'_>| Evaluation {
         config: tried.config.clone(),
         outcome: Outcome::Times(tried.times),
     };

@@ -1,4 +1,4 @@
-//! `ut-decode groups`: kernels that share the time of a step are tuned together, and the whole chain has the last word.
+//! `ut-decode tune groups`: kernels that share the time of a step are tuned together, and the whole chain has the last word.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -21,29 +21,32 @@ use tuner::{Config, Device, Noise, Replay, Space, Value};
 use crate::cli::Failure;
 use crate::cli::detector::Detector;
 use crate::cli::output::{print_beside, say, write_json};
-use crate::cli::store::{StoreArgs, in_words};
+use crate::cli::tune::store::{StoreArgs, in_words};
 use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
-use crate::cli::tune::DeviceSpec;
+use crate::cli::tune::target::DeviceSpec;
 
 const FILE: &str = "\
-FILE is TOML. Of one device the groups are made of its parameters; `cluster` means all that begin with `cluster.`:
+GROUPS is a TOML file. The groups of one decoder are made of its parameters;
+`cluster` means all that begin with `cluster.`:
 
   [[group]]
   together = [\"batch\", \"cpu.chunk\"]
 
-Or each kernel of the chain is a device of its own, and the groups are made of kernels:
+Or each kernel of the chain is measured by itself, and the groups are made of
+kernels:
 
   [[kernel]]
   name = \"cluster\"
-  device = \"replay:cluster.json\"      # or synthetic:SPEC
-  default = { block = 128 }           # what it runs with now; without it, its first valid configuration
+  device = \"replay:cluster.json\"   # or synthetic:SPEC
+  default = { block = 128 }        # what it runs with now; else its first valid one
 
   [[group]]
-  name = \"first step\"                 # may be left out
+  name = \"first step\"              # may be left out
   together = [\"cluster\", \"scan\"]
-  concurrent = true                   # they run at once: the step takes as long as the slowest of them
+  concurrent = true                # at once: the step takes as long as the slowest
 
-What no group names is tuned by itself. A device without a default of its own takes it from [default] (block = 128).";
+What no group names is tuned by itself. A device without a default of its own
+takes it from [default] (block = 128).";
 
 /// Tune a chain in groups: what shares the time of a step together, the rest separately; then judge the whole chain.
 ///
@@ -53,12 +56,12 @@ What no group names is tuned by itself. A device without a default of its own ta
 #[command(after_help = FILE)]
 pub struct Args {
     /// The groups.
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "GROUPS")]
     file: PathBuf,
-    /// What to tune where FILE names no kernels: cpu, cuda, emulated, replay:FILE or synthetic:SPEC, as for `tune`.
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
-    device: DeviceSpec,
-    /// When the search of each group ends, as for `tune`.
+    /// What to tune where GROUPS names no kernels: cpu, cuda, emulated, replay:FILE or synthetic:SPEC, as for `tune run`.
+    #[arg(long, value_name = "BACKEND", default_value = "cpu")]
+    backend: DeviceSpec,
+    /// When the search of each group ends, as for `tune run`.
     #[arg(long, value_name = "BUDGET", default_value = "evaluations=60,no-gain=25+gain=0.002")]
     budget: Budget,
     /// Launches of each configuration while searching.
@@ -68,7 +71,7 @@ pub struct Args {
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,20,40")]
     looks: Vec<usize>,
     /// Write the groups, the verdict and every sample of the chain as JSON here; - is standard output.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
     store: StoreArgs,
@@ -111,7 +114,7 @@ fn open<'d>(
             })
         }
         (DeviceSpec::Decoder(backend), None) => {
-            Err(format!("the {backend} decoder is no kernel of a chain: it is tuned with --device {backend}").into())
+            Err(format!("the {backend} decoder is no kernel of a chain: it is tuned with --backend {backend}").into())
         }
         (DeviceSpec::Replay(file), _) => {
             let recording = read_recording(file)?;
@@ -153,7 +156,7 @@ fn whole<'d>(
     loaded: Option<&'d (Detector, Vec<EventBatch>, String)>,
 ) -> Result<Whole<'d>, Failure> {
     if file.kernels.is_empty() {
-        let Opened { device, space, default, identity, tunable, workload } = open(args, &args.device, loaded)?;
+        let Opened { device, space, default, identity, tunable, workload } = open(args, &args.backend, loaded)?;
         let default = default_of(&tunable.name, &space, default.as_ref(), &file.default)?;
         let kernel = Kernel { name: tunable.name.clone(), device, space: space.clone(), default };
         let chain = DeviceChain::new(vec![kernel], true, &file.groups)?;
@@ -187,7 +190,7 @@ struct Searched {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let plan = args.rules.plan(15, &args.looks);
     let file = ChainFile::read(&args.file)?;
-    let backend = match args.device {
+    let backend = match args.backend {
         DeviceSpec::Decoder(backend) if file.kernels.is_empty() => Some(backend),
         _ => None,
     };

@@ -1,4 +1,4 @@
-//! `ut-decode replay`: judging strategies and racing on recorded spaces.
+//! `ut-decode tune replay`: judging strategies and racing on recorded spaces.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use tuner::score::{score, table};
 use tuner::strategy::StrategyKind;
 
 use crate::cli::args::one_of;
-use crate::cli::output::{print, say, write_file};
+use crate::cli::output::{print_beside, say, write_json};
 use crate::cli::{Failure, usage};
 
 /// Replay recorded search spaces, to judge how the tuner searches (--score) and how it races (--race).
@@ -32,14 +32,14 @@ pub struct Args {
     seeds: u64,
     /// Evaluations of a run (at least 20).
     #[arg(long, value_name = "N", default_value_t = 220, value_parser = clap::value_parser!(u32).range(20..=1_000_000))]
-    budget: u32,
+    evaluations: u32,
     /// Configurations of a race.
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     candidates: u32,
     /// In races, let the first launch of a configuration be as slow as it was recorded.
     #[arg(long)]
     slow_start: bool,
-    /// Write all runs to this file as JSON.
+    /// Write all runs as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -52,18 +52,19 @@ struct Report {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut report = Report { scores: Vec::new(), races: Vec::new() };
+    let mut text = String::new();
     let spaces = files(&args.score)?;
     for &strategy in &args.strategy {
         for file in &spaces {
             let recording = read_recording(file)?;
-            match score(&name(file), &recording, strategy, args.seeds, args.budget as usize) {
+            match score(&name(file), &recording, strategy, args.seeds, args.evaluations as usize) {
                 Some(row) => report.scores.push(row),
                 None => say(&format!("{}: nothing in it is valid; left out", file.display())),
             }
         }
     }
     if !report.scores.is_empty() {
-        print(&table(&report.scores))?;
+        text += &table(&report.scores);
     }
     for file in files(&args.race)? {
         let recording = read_recording(&file)?;
@@ -77,16 +78,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     if !report.races.is_empty() {
-        print(&race_table(&report.races))?;
+        text += &race_table(&report.races);
     }
     if report.scores.is_empty() && report.races.is_empty() {
         usage("none of these files has a space that can be replayed so");
     }
-    if let Some(file) = &args.json {
-        let text = serde_json::to_string_pretty(&report)?;
-        write_file(file, text + "\n")?;
+    if let Some(path) = &args.json {
+        write_json(path, &report)?;
     }
-    Ok(())
+    print_beside(args.json.as_deref(), &text)
 }
 
 /// The files themselves, and those in the folders, sorted.

@@ -1,7 +1,4 @@
-//! `ut-decode tune`: find good launch parameters, and keep them.
-
-mod target;
-mod watcher;
+//! `ut-decode tune run`: find good launch parameters, and keep them.
 
 use std::path::PathBuf;
 
@@ -19,15 +16,14 @@ use tuner::tune;
 
 use crate::cli::args::one_of;
 use crate::cli::output::{print_beside, say, write_json};
-use crate::cli::store::{StoreArgs, in_words, milliseconds};
+use crate::cli::tune::store::{StoreArgs, in_words, milliseconds};
 use crate::cli::trial::SampleArgs;
-use crate::cli::{Failure, explain, usage};
-use target::Target;
-use watcher::Watcher;
+use crate::cli::{Failure, signals, usage};
+use super::explain;
+use super::target::{DeviceSpec, Target};
+use super::watcher::Watcher;
 
-pub use target::{DeviceSpec, measure};
-
-/// Find good launch parameters and keep them, where `decode` and `throughput` find them by themselves.
+/// Search for good launch parameters and keep them, where `decode` and `throughput` find them.
 ///
 /// Every measurement is kept as soon as it is complete: killed at any moment, the same command goes on where it was. The
 /// winner of the search is measured again beside the default, and replaces it only if it is faster again.
@@ -36,21 +32,21 @@ pub struct Args {
     /// What to tune: cpu (the CPU decoder, here and now), cuda (the kernels, on the first NVIDIA GPU), emulated (the kernels
     /// run on the CPU: for trying out), replay:FILE (a recorded space: Kernel Tuner cache, T4, compact CSV, store or its
     /// export; FILE#RUN for one run of a store), or synthetic:SPEC (like synthetic:seed=7,noise=0.02,fail=0.1).
-    #[arg(long, visible_alias = "backend", value_name = "DEVICE", default_value = "cpu")]
-    device: DeviceSpec,
+    #[arg(long, value_name = "BACKEND", default_value = "cpu")]
+    pub backend: DeviceSpec,
     /// Which kernels of cuda and emulated [default: allen]: fused, one launch, or allen, seven launches.
     #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
-    pipeline: Option<Pipeline>,
+    pub pipeline: Option<Pipeline>,
     /// How to search; by default exhaustive for small spaces, else bayesian.
     #[arg(long, value_parser = one_of!(StrategyKind::ALL, StrategyKind::name))]
     strategy: Option<StrategyKind>,
-    /// When to stop: evaluations=N, launches=N, time=SECONDS, no-gain=N (evaluations without a better one), gain=X (less
-    /// than this share expected from searching on); a,b is whichever comes first, a+b both; a number alone is evaluations.
+    /// When to stop: evaluations=N (or N), launches=N, time=SECONDS (or 90s, 10min, 1h), no-gain=N (evaluations without a
+    /// better one), gain=X (less than this share expected from searching on); a,b is whichever comes first, a+b both.
     #[arg(long, value_name = "BUDGET")]
     budget: Option<Budget>,
     /// Seed of all that is random: the same seed and the same times give the same proposals.
     #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    pub seed: u64,
     /// Launches of each configuration while searching.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     launches: u16,
@@ -66,9 +62,9 @@ pub struct Args {
     /// A configuration is given up when measuring it takes longer than this (seconds). Everything is measured in a process
     /// of its own, which is then killed and started anew.
     #[arg(long, value_name = "S", default_value_t = 10.0)]
-    time_out: f64,
+    pub timeout: f64,
     /// Write the decision as JSON here; - is standard output.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write what was measured and decided as run-N.html (one self-contained page), run-N.csv and run-N.json into this
     /// folder, which is made if need be.
@@ -77,13 +73,13 @@ pub struct Args {
     #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]
-    sample: SampleArgs,
+    pub sample: SampleArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let kernels = matches!(args.device, DeviceSpec::Decoder(backend) if backend.runs_kernels());
+    let kernels = matches!(args.backend, DeviceSpec::Decoder(backend) if backend.runs_kernels());
     if args.pipeline.is_some() && !kernels {
-        usage("--pipeline chooses between kernels, for --device cuda and emulated");
+        usage("--pipeline chooses between kernels, for --backend cuda and emulated");
     }
     let target = Target::of(args)?;
     let device = &mut target.process(args)?;
@@ -121,6 +117,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .map(|parameter| (parameter.name().to_owned(), parameter.values().to_vec()))
         .collect();
     let mut watcher = Watcher::new();
+    signals::keeps("every finished measurement is kept; the same command goes on from here");
     let tuning = tune(&session, device, &mut store, &mut |step| {
         watcher.step(step, |config| in_words(&parameters, config));
         true

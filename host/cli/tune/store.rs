@@ -1,4 +1,4 @@
-//! `ut-decode store`: what the tuner has kept.
+//! `ut-decode tune store`: what the tuner has kept.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use tuner::store::{Application, Locations, Matching, Observation, Store};
 use tuner::{Config, FailureKind, Outcome, Value};
 
 use crate::cli::Failure;
-use crate::cli::output::{print, print_beside, write_file, write_json};
+use crate::cli::output::{count, print, print_beside, write_file, write_json};
 
 /// Whose stores they are.
 pub const APPLICATION: Application<'static> = Application("ut-decode");
@@ -22,13 +22,13 @@ pub const APPLICATION: Application<'static> = Application("ut-decode");
 pub struct StoreArgs {
     /// The store of measurements and decisions; without it, $UT_DECODE_TUNE_DB, else tune.sqlite in your cache folder.
     #[arg(long, value_name = "FILE", global = true)]
-    pub db: Option<PathBuf>,
+    pub tune_db: Option<PathBuf>,
 }
 
 impl StoreArgs {
     /// Where the stores are; `matching` as on the command line.
     pub fn locations(&self, matching: Option<Matching>) -> Result<Locations, Failure> {
-        Ok(Locations::choose(APPLICATION, self.db.clone(), matching)?)
+        Ok(Locations::choose(APPLICATION, self.tune_db.clone(), matching)?)
     }
 
     fn read(&self) -> Result<Store, Failure> {
@@ -56,25 +56,25 @@ enum Command {
     /// All runs and pins, a line each.
     List {
         /// Write them as JSON here; - is standard output.
-        #[arg(long, value_name = "F")]
+        #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
     /// One run: its task, its decision, and every configuration with its samples.
     Show {
-        /// Its number, as `store list` shows it.
+        /// Its number, as `tune store list` shows it.
         run: i64,
         /// Configurations to list, the fastest first; 0: all.
         #[arg(long, value_name = "N", default_value_t = 20)]
         top: usize,
         /// Write it with all samples as JSON here; - is standard output.
-        #[arg(long, value_name = "F")]
+        #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
     /// Write runs for another store, for another program, or as source code.
     Export {
         /// Runs, by number; none: all.
         runs: Vec<i64>,
-        /// json: everything, for `store import`. kernel-tuner, t4: one task's measurements. rust, c: the decisions, as
+        /// json: everything, for `tune store import`. kernel-tuner, t4: one task's measurements. rust, c: the decisions, as
         /// constants.
         #[arg(long, value_enum, default_value_t = Form::Json)]
         format: Form,
@@ -82,7 +82,7 @@ enum Command {
         #[arg(long, short, value_name = "FILE", default_value = "-")]
         output: PathBuf,
     },
-    /// Take in what `store export` wrote, another store, a Kernel Tuner cache, a T4 file or a compact CSV.
+    /// Take in what `tune store export` wrote, another store, a Kernel Tuner cache, a T4 file or a compact CSV.
     Import {
         /// Files; gzipped or not.
         #[arg(required = true)]
@@ -109,16 +109,16 @@ enum Command {
     Pin {
         /// The run.
         run: i64,
-        /// The configuration, as name=value,name=value; without it, what the run decided.
-        #[arg(long, value_name = "CONFIG")]
-        config: Option<String>,
+        /// The configuration, as name=value,name=value, with all parameters; without it, what the run decided.
+        #[arg(long, value_name = "PARAMETERS")]
+        parameters: Option<String>,
         /// Why; shown wherever the pin is used.
         #[arg(long, default_value = "pinned by hand")]
         reason: String,
     },
     /// Remove a pin.
     Unpin {
-        /// Its number, as `store list` shows it.
+        /// Its number, as `tune store list` shows it.
         pin: i64,
     },
 }
@@ -153,20 +153,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let numbers: Vec<String> = removed.iter().map(ToString::to_string).collect();
             match removed.len() {
                 0 => print("nothing to remove\n")?,
-                n => print(&format!("removed {n} runs: {}\n", numbers.join(" ")))?,
+                n => print(&format!("removed {}: {}\n", count(n, "run"), numbers.join(" ")))?,
             }
             Ok(())
         }
-        Command::Pin { run, config, reason } => {
+        Command::Pin { run, parameters, reason } => {
             let mut store = args.store.write()?;
             let record = store.run_record(*run)?;
-            let config = match config {
+            let config = match parameters {
                 Some(text) => parse_config(&record, text)?,
                 None => record
                     .decision
                     .as_ref()
                     .map(|decision| decision.chosen.config.clone())
-                    .ok_or_else(|| format!("run {run} decided nothing: name the configuration with --config"))?,
+                    .ok_or_else(|| format!("run {run} decided nothing: name the configuration with --parameters"))?,
             };
             store.pin(*run, &config, reason)?;
             let words = in_words(&record.space.parameters, &config);
@@ -233,7 +233,8 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
             .collect();
         write_json(path, &json!({"file": store.file(), "runs": runs, "pins": pins}))?;
     }
-    let mut text = format!("{}: {} runs, {} pins\n", store.file().display(), runs.len(), pins.len());
+    let mut text =
+        format!("{}: {}, {}\n", store.file().display(), count(runs.len(), "run"), count(pins.len(), "pin"));
     for summary in &runs {
         let record = &summary.record;
         let failures = if summary.failed > 0 { format!(" ({} failed)", summary.failed) } else { String::new() };
@@ -442,11 +443,11 @@ fn import(store: &mut Store, files: &[PathBuf]) -> Result<(), Failure> {
         let export = read_import(file)?;
         let imported = store.import(&export.runs, &export.pins)?;
         let text = format!(
-            "{}: {} new runs, {} new measurements, {} new pins\n",
+            "{}: {}, {}, {}\n",
             file.display(),
-            imported.runs,
-            imported.measurements,
-            imported.pins
+            count(imported.runs, "new run"),
+            count(imported.measurements, "new measurement"),
+            count(imported.pins, "new pin")
         );
         print(&text)?;
     }

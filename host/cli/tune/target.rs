@@ -1,5 +1,6 @@
-//! What `tune` tunes, and the process that measures it.
+//! What `tune run` tunes, and the process that measures it.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 use std::str::FromStr;
@@ -14,9 +15,9 @@ use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
 use tuner::synthetic::{Faults, Synthetic};
 use tuner::{Config, Device, Noise, Replay, Space};
 
-use super::Args;
+use super::run::Args;
 use crate::cli::output::with_causes;
-use crate::cli::{Failure, INVOCATION, usage};
+use crate::cli::{Failure, INVOCATION, signals, usage};
 
 /// The budget of a search where none is given.
 const BUDGET: &str = "evaluations=220,no-gain=50+gain=0.001";
@@ -64,7 +65,7 @@ pub struct Target {
 
 impl Target {
     pub fn of(args: &Args) -> Result<Self, Failure> {
-        match &args.device {
+        match &args.backend {
             DeviceSpec::Decoder(backend) => {
                 // First what this machine cannot do, then what is wrong with the files.
                 let device = tunable::device(*backend)?;
@@ -115,21 +116,28 @@ impl Target {
 
     /// The device: this program again, as another process, which a configuration may hang or crash.
     pub fn process(&self, args: &Args) -> Result<ProcessDevice, Failure> {
-        let Ok(time_out) = Duration::try_from_secs_f64(args.time_out) else {
-            usage("--time-out must be a number of seconds, not negative");
+        let Ok(time_out) = Duration::try_from_secs_f64(args.timeout) else {
+            usage("--timeout must be a number of seconds, not negative");
         };
         let invocation = INVOCATION.get().ok_or("how this program was started is not known")?;
         let (program, first) = invocation.again.split_first().ok_or("how to start this program again is not known")?;
         let mut command = Command::new(program);
-        // `measure` takes what `tune` takes, and makes the same device of it.
-        command.args(first).arg("measure").args(invocation.args.iter().skip(1));
+        command.args(first).args(measuring(&invocation.args));
         let mut device = ProcessDevice::new(self.device.name.as_str(), command, time_out);
-        if matches!(args.device, DeviceSpec::Decoder(Backend::Cuda)) {
+        if matches!(args.backend, DeviceSpec::Decoder(Backend::Cuda)) {
             device = device.fresh_after_failures();
         }
         device.start()?;
         Ok(device)
     }
+}
+
+/// The arguments of `tune run` made those of `tune measure`, which takes the same and makes the same device of them.
+fn measuring(args: &[OsString]) -> Vec<OsString> {
+    let tune = args.iter().position(|arg| arg == "tune").unwrap_or_default();
+    let run = args.iter().skip(tune).position(|arg| arg == "run").map(|place| tune + place);
+    let with = |(place, arg): (usize, &OsString)| if Some(place) == run { "measure".into() } else { arg.clone() };
+    args.iter().enumerate().map(with).collect()
 }
 
 /// The backend with the kernels that are asked for.
@@ -139,12 +147,13 @@ fn subject(backend: Backend, args: &Args) -> Subject {
 
 /// Measures on standard input's request: the other side of [`Target::process`].
 pub fn measure(args: &Args) -> Result<(), Failure> {
+    signals::be_silent();
     // Standard output is the other process's, which waits for a line.
     serve(args).or_else(|error| Ok(refuse(&with_causes(error.as_ref()))?))
 }
 
 fn serve(args: &Args) -> Result<(), Failure> {
-    match &args.device {
+    match &args.backend {
         DeviceSpec::Decoder(backend) => {
             let (detector, events, _) = args.sample.load()?;
             let Target { space, default, .. } = Target::of(args)?;

@@ -4,7 +4,7 @@ use tuner::Config;
 use tuner::session::{Phase, Progress as Step};
 
 use crate::cli::progress::Progress;
-use crate::cli::store::milliseconds;
+use crate::cli::tune::store::milliseconds;
 
 /// Shows how the session is getting on.
 pub struct Watcher {

@@ -1,6 +1,6 @@
-//! `ut-decode workloads`: one parameter set for each kind of data, one for all, or a few and a rule that picks.
+//! `ut-decode tune workloads`: one parameter set for each kind of data, one for all, or a few and a rule that picks.
 
-mod words;
+mod describe;
 
 use std::path::{Path, PathBuf};
 
@@ -30,10 +30,10 @@ use crate::cli::detector::Detector;
 use crate::cli::output::{print_beside, say, write_file, write_json};
 use crate::cli::progress::Progress;
 use crate::cli::sample::{MAX_EVENTS, embedded, read};
-use crate::cli::store::StoreArgs;
+use crate::cli::tune::store::StoreArgs;
 use crate::cli::trial::evidence;
 use crate::cli::{Failure, usage};
-use words::{Found, text};
+use describe::{Found, text};
 
 /// Largest batch that is tried: a batch of lead collisions takes half a megabyte an event, and several sets are held.
 const LARGEST_BATCH: i64 = 1024;
@@ -60,7 +60,7 @@ pub struct Args {
     /// How much each workload counts in the mean, say how often it occurs; without it, all alike.
     #[arg(long, value_name = "X,…", value_delimiter = ',')]
     weights: Vec<f64>,
-    /// When the search for each workload ends, as for `tune`.
+    /// When the search for each workload ends, as for `tune run`.
     #[arg(long, value_name = "BUDGET", default_value = "evaluations=30,no-gain=15+gain=0.002,time=60")]
     budget: Budget,
     /// Launches of each configuration while searching.
@@ -80,10 +80,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Write the matrix as CSV here (regrets in %).
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write everything as JSON here; - is standard output.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// The decoder.
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
