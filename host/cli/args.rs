@@ -9,8 +9,8 @@ use crate::detector::{BankVersion, Grouping};
 use crate::{DecodeOptions, Flip, Layout, Position};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::cli::output::say;
 use crate::cli::help::did_you_mean;
+use crate::cli::output::say;
 use crate::cli::{config, usage};
 
 /// A parser for an option that has one of several names.

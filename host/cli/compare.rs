@@ -16,8 +16,8 @@ use tuner::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, sampl
 use crate::cli::args::one_of;
 use crate::cli::help::did_you_mean;
 use crate::cli::output::{print_beside, say, write_json};
-use crate::cli::tune::store::APPLICATION;
 use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
+use crate::cli::tune::store::APPLICATION;
 use crate::cli::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
@@ -85,7 +85,10 @@ impl Subject {
         let path = Path::new(text);
         if !path.is_file() {
             let config = parse(backend, text).unwrap_or_else(|error| {
-                usage(&format!("{text:?} is neither a file nor a configuration of the {backend} decoder: {error}{}", unknown(&error)))
+                usage(&format!(
+                    "{text:?} is neither a file nor a configuration of the {backend} decoder: {error}{}",
+                    unknown(&error)
+                ))
             });
             return Self::Setting(config);
         }

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::cli::Failure;
 use crate::cli::args::bank_format;
+use crate::cli::describe::{Words, board_of, hex, source_in_words};
 use crate::cli::output::{print, print_beside, write_json};
 use crate::cli::progress::Progress;
-use crate::cli::describe::{Words, board_of, hex, source_in_words};
 
 /// Events that the overview lists; of those after them, only the damaged.
 const LISTED: u64 = 20;

@@ -67,7 +67,8 @@ fn say_what_was_done() {
         let _ = write!(err, "\r\x1b[2K\x1b[?25h");
     }
     let [position, length] = [&REACHED[0], &REACHED[1]].map(|number| number.load(Relaxed));
-    let share = if length > 0 { format!(" at {:.0} %", 100.0 * position as f64 / length as f64) } else { String::new() };
+    let share =
+        if length > 0 { format!(" at {:.0} %", 100.0 * position as f64 / length as f64) } else { String::new() };
     let kept = KEPT.lock().map_or("", |kept| *kept);
     let kept = if kept.is_empty() { "nothing was written" } else { kept };
     let _ = writeln!(err, "stopped{share}: {kept}");

@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
 use crate::cli::help::did_you_mean;
-use crate::cli::output::{print_beside, print, say, write_file, write_json};
+use crate::cli::output::{print, print_beside, say, write_file, write_json};
 use crate::cli::progress::Progress;
 use crate::cli::sample::{Loaded, SampleArgs};
 use crate::cli::table::table;
@@ -266,7 +266,8 @@ fn points(report: &Report) -> String {
         order.push(report.default);
     }
     let head = report.axes.iter().map(|axis| axis.name.clone());
-    let mut rows: Vec<Vec<String>> = vec![head.chain([report.about.unit.clone(), "to the default".to_owned()]).collect()];
+    let mut rows: Vec<Vec<String>> =
+        vec![head.chain([report.about.unit.clone(), "to the default".to_owned()]).collect()];
     for place in order {
         let point = &report.points[place];
         let values = report.axes.iter().zip(&point.values);

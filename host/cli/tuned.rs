@@ -49,8 +49,7 @@ impl TunedArgs {
         if self.untuned {
             return None;
         }
-        let locations =
-            Locations::choose(crate::cli::tune::store::APPLICATION, self.tune_db.clone(), None);
+        let locations = Locations::choose(crate::cli::tune::store::APPLICATION, self.tune_db.clone(), None);
         let store = locations.as_ref().map(|locations| locations.user.display().to_string()).unwrap_or_default();
         let stores = locations.and_then(Layers::open);
         let workload = self.tuned_for(tables, options);

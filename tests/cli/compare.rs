@@ -84,7 +84,20 @@ fn configurations_are_measured_and_judged_whatever_this_machine_is_like() {
 #[test]
 fn an_aa_test_says_what_this_machine_could_show() {
     let run = tool()
-        .args(["tune", "aa-test", "--parameters", "threads=1", "--duration", "0", "--rounds", "2", "--others", "100", "--profile", "pp-low"])
+        .args([
+            "tune",
+            "aa-test",
+            "--parameters",
+            "threads=1",
+            "--duration",
+            "0",
+            "--rounds",
+            "2",
+            "--others",
+            "100",
+            "--profile",
+            "pp-low",
+        ])
         .args(["--json", "-"])
         .assert()
         .code(0);

@@ -44,8 +44,7 @@ fn real_events_give_the_bits_of_allen() {
         (&v5, 0, "v5_event0_unclustered_y-rows", &["--no-clustering"]),
     ];
     for ([mdf, boards, geometry], last, expected, options) in cases {
-        for more in [&["--backend", "reference"][..], &["--backend", "cpu"], &["--layout", "mep", "--batch", "3"]]
-        {
+        for more in [&["--backend", "reference"][..], &["--backend", "cpu"], &["--layout", "mep", "--batch", "3"]] {
             let common =
                 ["decode", mdf, "--boards", boards, "--geometry", geometry, "--output", "hits.csv", "--strict"];
             run_to(0, directory.path(), &[&common[..], options, more].concat());

@@ -107,10 +107,7 @@ fn the_folder_of_another_sweep_is_left_alone_unless_it_is_to_begin_anew() {
     let other = ["--backend", "emulated", "--axis", "count.bins=8,16"];
     sweep(folder.path(), &one).assert().success();
     let before = lines(&folder.path().join("journal.jsonl"));
-    sweep(folder.path(), &other)
-        .assert()
-        .code(1)
-        .stderr(contains("belongs to another sweep").and(contains("--fresh")));
+    sweep(folder.path(), &other).assert().code(1).stderr(contains("belongs to another sweep").and(contains("--fresh")));
     assert_eq!(lines(&folder.path().join("journal.jsonl")), before);
     sweep(folder.path(), &[&other[..], &["--fresh"]].concat()).assert().success();
     assert_ne!(lines(&folder.path().join("journal.jsonl")), before);

@@ -351,7 +351,8 @@ fn what_cannot_be_meant_is_refused() {
     assert!(place.fails(&["tune", "run", "--backend", "replay:/nowhere.json"]).contains("/nowhere.json"));
     assert!(!place.path("tune.sqlite").exists(), "a mistake makes no store");
     std::fs::write(place.path("tune.sqlite"), "my notes").unwrap();
-    for arguments in [&["tune", "store", "list"][..], &["tune", "explain"], &["tune", "run", "--backend", "synthetic"]] {
+    for arguments in [&["tune", "store", "list"][..], &["tune", "explain"], &["tune", "run", "--backend", "synthetic"]]
+    {
         let error = place.fails(arguments);
         assert!(error.contains("not an SQLite file") && error.contains("name another store"), "{error}");
     }

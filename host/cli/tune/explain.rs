@@ -15,8 +15,8 @@ use serde_json::json;
 
 use crate::cli::Failure;
 use crate::cli::output::{print_beside, write_json};
-use crate::cli::tune::store::{StoreArgs, in_words, milliseconds, tried, word};
 use crate::cli::trial::percent;
+use crate::cli::tune::store::{StoreArgs, in_words, milliseconds, tried, word};
 
 /// Values of a parameter whose times are listed.
 const VALUES: usize = 12;
@@ -56,7 +56,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut text = explain(&record);
     if let Some(pin) = pin {
         let words = in_words(&pin.space.parameters, &pin.config);
-        let _ = writeln!(text, "Not used: {words} is pinned ({}); `ut-decode tune store unpin {}` ends that.", pin.reason, pin.pin);
+        let _ = writeln!(
+            text,
+            "Not used: {words} is pinned ({}); `ut-decode tune store unpin {}` ends that.",
+            pin.reason, pin.pin
+        );
     }
     print_beside(args.json.as_deref(), &text)
 }

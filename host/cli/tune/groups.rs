@@ -21,8 +21,8 @@ use tuner::{Config, Device, Noise, Replay, Space, Value};
 use crate::cli::Failure;
 use crate::cli::detector::Detector;
 use crate::cli::output::{print_beside, say, write_json};
-use crate::cli::tune::store::{StoreArgs, in_words};
 use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
+use crate::cli::tune::store::{StoreArgs, in_words};
 use crate::cli::tune::target::DeviceSpec;
 
 const FILE: &str = "\

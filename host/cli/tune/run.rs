@@ -14,14 +14,14 @@ use tuner::store::{Evidence, Layers, Locations, Observation, Seeds, Store, Task}
 use tuner::strategy::StrategyKind;
 use tuner::tune;
 
-use crate::cli::args::one_of;
-use crate::cli::output::{print_beside, say, write_json};
-use crate::cli::tune::store::{StoreArgs, in_words, milliseconds};
-use crate::cli::trial::SampleArgs;
-use crate::cli::{Failure, signals, usage};
 use super::explain;
 use super::target::{DeviceSpec, Target};
 use super::watcher::Watcher;
+use crate::cli::args::one_of;
+use crate::cli::output::{print_beside, say, write_json};
+use crate::cli::trial::SampleArgs;
+use crate::cli::tune::store::{StoreArgs, in_words, milliseconds};
+use crate::cli::{Failure, signals, usage};
 
 /// Search for good launch parameters and keep them, where `decode` and `throughput` find them.
 ///

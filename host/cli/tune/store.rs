@@ -233,8 +233,7 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
             .collect();
         write_json(path, &json!({"file": store.file(), "runs": runs, "pins": pins}))?;
     }
-    let mut text =
-        format!("{}: {}, {}\n", store.file().display(), count(runs.len(), "run"), count(pins.len(), "pin"));
+    let mut text = format!("{}: {}, {}\n", store.file().display(), count(runs.len(), "run"), count(pins.len(), "pin"));
     for summary in &runs {
         let record = &summary.record;
         let failures = if summary.failed > 0 { format!(" ({} failed)", summary.failed) } else { String::new() };

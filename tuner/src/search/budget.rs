@@ -209,11 +209,19 @@ mod tests {
         for text in ["evaluations=220", "launches=5+no-gain=3,time=1.5,gain=0.01"] {
             assert_eq!(text.parse::<Budget>().unwrap().to_string(), text);
         }
-        for (text, seconds) in [("90s", "90"), ("10min", "600"), ("time=1.5h", "5400"), ("evaluations=3,2 min", "120")] {
+        for (text, seconds) in [("90s", "90"), ("10min", "600"), ("time=1.5h", "5400"), ("evaluations=3,2 min", "120")]
+        {
             let read = text.parse::<Budget>().unwrap().to_string();
             assert!(read.ends_with(&format!("time={seconds}")), "{text}: {read}");
         }
-        for (text, said) in [("-1min", "above 0"), ("10 parsecs", "whole number"), ("", "evaluations"), ("0", "above 0"), ("time=-1", "time"), ("patience=3", "patience")] {
+        for (text, said) in [
+            ("-1min", "above 0"),
+            ("10 parsecs", "whole number"),
+            ("", "evaluations"),
+            ("0", "above 0"),
+            ("time=-1", "time"),
+            ("patience=3", "patience"),
+        ] {
             assert!(text.parse::<Budget>().unwrap_err().contains(said));
         }
     }

@@ -30,8 +30,8 @@ use crate::cli::detector::Detector;
 use crate::cli::output::{print_beside, say, write_file, write_json};
 use crate::cli::progress::Progress;
 use crate::cli::sample::{MAX_EVENTS, embedded, read};
-use crate::cli::tune::store::StoreArgs;
 use crate::cli::trial::evidence;
+use crate::cli::tune::store::StoreArgs;
 use crate::cli::{Failure, usage};
 use describe::{Found, text};
 
