@@ -10,7 +10,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub const SHORT: &str = "\
 Examples:
   # Hits of a file, with the tables of your detector
-  ut-decode decode run.mdf --boards boards.bin --geometry geometry.bin -o hits.csv
+  ut-decode decode run.mdf --boards boards.bin --geometry geometry.bin -o h.csv
 
   # What is in there, and what is wrong with event 3?
   ut-decode inspect run.mdf
@@ -31,7 +31,7 @@ codes, environment variables and settings.";
 pub const LONG: &str = "\
 Examples:
   # Hits of a file, with the tables of your detector
-  ut-decode decode run.mdf --boards boards.bin --geometry geometry.bin -o hits.csv
+  ut-decode decode run.mdf --boards boards.bin --geometry geometry.bin -o h.csv
 
   # What is in there, and what is wrong with event 3?
   ut-decode inspect run.mdf

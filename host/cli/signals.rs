@@ -70,7 +70,7 @@ fn say_what_was_done() {
     let share =
         if length > 0 { format!(" at {:.0} %", 100.0 * position as f64 / length as f64) } else { String::new() };
     let kept = KEPT.lock().map_or("", |kept| *kept);
-    let kept = if kept.is_empty() { "nothing was written" } else { kept };
+    let kept = if kept.is_empty() { "no unfinished file is left" } else { kept };
     let _ = writeln!(err, "stopped{share}: {kept}");
 }
 

@@ -81,7 +81,7 @@ impl Totals {
         let mut text = String::new();
         let mut row = |name: &str, value: &str| {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{name:<22}{value}");
+            let _ = writeln!(text, "{}", format!("{name:<22}{value}").trim_end());
         };
         let per_event = |n: u64| {
             let mean = n as f64 / self.events.max(1) as f64;
@@ -96,7 +96,8 @@ impl Totals {
         }
         let seconds = self.decoding.as_secs_f64();
         let rate = self.events as f64 / seconds.max(1e-9);
-        row("time", &format!("{:.3} s, of which decoding {seconds:.3} s ({rate:.0} events/s)", elapsed.as_secs_f64()));
+        let decoding = if seconds < 0.1 { format!("{:.2} ms", 1e3 * seconds) } else { format!("{seconds:.3} s") };
+        row("time", &format!("{:.3} s, of which decoding {decoding} ({rate:.0} events/s)", elapsed.as_secs_f64()));
         for (kind, title) in [(Kind::Statistic, "remarks"), (Kind::Trouble, "troubles")] {
             let mut none = true;
             for (count, total) in self.of_kind(kind).filter(|(_, total)| total.sum > 0) {

@@ -156,7 +156,7 @@ pub fn percent(x: f64) -> String {
 
 /// A probability: plain where a person can read it so.
 fn probability(p: f64) -> String {
-    if p < 1e-4 { format!("{p:.0e}") } else { format!("{p:.4}") }
+    if p > 0.0 && p < 1e-4 { format!("{p:.0e}") } else { format!("{p:.4}") }
 }
 
 /// What a judgement rests on, a line each.

@@ -12,3 +12,4 @@ mod replay;
 mod sweep;
 mod tools;
 mod tune;
+mod voice;

@@ -28,6 +28,7 @@ use self::lanes::LaneOrder;
 use self::ordinary::Ordinary;
 use self::schedule::{Job, Worker};
 use self::simd::Level;
+#[doc(hidden)]
 pub use self::stages::{Stage, StageTimes};
 use super::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use crate::detector::DetectorTables;
@@ -169,6 +170,7 @@ impl CpuDecoder {
     ///
     /// # Errors
     /// As [`Decoder::decode`].
+    #[doc(hidden)]
     pub fn decode_in_stages(
         &mut self,
         batch: BatchView<'_>,
