@@ -81,9 +81,7 @@ pub use decoder::cpu::{CpuConfig, CpuDecoder};
 #[doc(no_inline)]
 pub use decoder::reference::ReferenceDecoder;
 #[doc(no_inline)]
-pub use decoder::{
-    BatchReport, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Kind, Position, UtHits,
-};
+pub use decoder::{BatchReport, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Kind, Position, UtHits};
 #[doc(no_inline)]
 pub use detector::{BankVersion, Boards, DetectorTables, Geometry, Grouping, TablesError};
 #[doc(no_inline)]
