@@ -72,7 +72,7 @@ fn a_tuning_is_listed_shown_explained_and_pinned() {
     assert_eq!(json["importance"].as_array().map(Vec::len), Some(5));
     assert!(json["decision"]["details"]["decisions"][0]["candidates"][0]["blocks"].as_u64() >= Some(10), "{json}");
     let list = place.says(&["tune", "store", "list"]);
-    assert!(list.contains("1 runs, 0 pins") && list.contains("decided: "), "{list}");
+    assert!(list.contains("1 run, 0 pins") && list.contains("decided: "), "{list}");
     let show = place.says(&["tune", "store", "show", "1", "--top", "3"]);
     assert!(show.contains("12 configurations tried") && show.contains("and 9 more"), "{show}");
     let pinned = place.says(&[

@@ -149,7 +149,7 @@ impl FromStr for Budget {
             };
             let whole = || match value.parse::<usize>() {
                 Ok(number) if number > 0 => Ok(number),
-                _ => Err(format!("{name}: {value:?} is no whole number above 0")),
+                _ => Err(format!("{name}: {value:?} is no whole number above 0 (a time has a unit, as 10min)")),
             };
             let above_0 = |number: Option<f64>| match number {
                 Some(number) if number > 0.0 && number.is_finite() => Ok(number),
