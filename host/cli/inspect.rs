@@ -25,8 +25,8 @@ const SHOWN_BYTES: usize = 1024;
 
 /// Show what is in a file.
 ///
-/// Alone: bank types and versions with counts and sizes, and the events. With --event: the boards and lanes of one event.
-/// With --bank: one bank's header and words. Nothing is decoded into hits, and no detector tables are needed.
+/// Alone: bank types and versions with counts and sizes, and the events. With --event: the boards and lanes of one
+/// event. With --bank: one bank's header and words. Nothing is decoded into hits, and no detector tables are needed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// An MDF file or an Allen-layout dump.

@@ -43,8 +43,9 @@ type Failure = Box<dyn std::error::Error>;
 
 /// Decodes raw banks of LHCb's Upstream Tracker (UT) into hits.
 ///
-/// Reads MDF files and Allen-layout dumps, in format v4 (bank version 3, simulation up to 2021) and v5 (bank version 4,
-/// Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and is counted.
+/// Reads MDF files, MEP packets and Allen-layout dumps, also inside zstd and gzip, in format v4 (bank version 3, simulation
+/// up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and is
+/// counted.
 #[derive(Debug, Parser)]
 #[command(name = "ut-decode", version, after_help = help::SHORT, after_long_help = help::LONG, max_term_width = 120)]
 struct Cli {
@@ -200,10 +201,11 @@ fn exit(error: &clap::Error, hint: Option<&str>) -> ! {
     if let Some(hint) = hint {
         output::say(hint);
     }
+    crate::output::remove_unfinished();
     std::process::exit(error.exit_code())
 }
 
-/// Ends the program with exit code 2: what was asked for cannot be meant.
+/// Ends the program with exit status 2: the request makes no sense.
 fn usage(message: &str) -> ! {
     exit(&error(message), None)
 }

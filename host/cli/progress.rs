@@ -7,7 +7,7 @@ use crate::cli::output::{is_quiet, say};
 use crate::cli::signals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Before this, there is nothing to wait for.
+/// Shorter than this, there is nothing to show.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A bar on standard error, hidden at first, and for good when standard error is not a terminal.

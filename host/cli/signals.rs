@@ -1,4 +1,4 @@
-//! Signals: files that are too large are an error, and whoever ends the program leaves no half-written file.
+//! Signals: files that are too large are an error, and a program that is ended leaves no half-written file.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

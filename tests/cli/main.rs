@@ -7,6 +7,8 @@ mod compare;
 mod decode;
 #[cfg(unix)]
 mod files;
+#[cfg(unix)]
+mod formats;
 mod groups;
 mod replay;
 mod sweep;

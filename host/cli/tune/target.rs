@@ -140,7 +140,7 @@ fn measuring(args: &[OsString]) -> Vec<OsString> {
     args.iter().enumerate().map(with).collect()
 }
 
-/// The backend with the kernels that are asked for.
+/// The backend with the requested kernels.
 fn subject(backend: Backend, args: &Args) -> Subject {
     Subject { backend, pipeline: args.pipeline.unwrap_or_default() }
 }

@@ -33,9 +33,10 @@ pub struct EmulatedConfig {
     pub schedule_seed: u64,
     /// Which kernels.
     pub pipeline: Pipeline,
-    /// Block shapes and the like.
+    /// Block shapes and other launch parameters.
     pub launch: LaunchParams,
-    /// Optimisations of the seven launches. Version and layout follow tables and batch; `bins`, unless it is 1, follows `count.bins`.
+    /// Optimisations of the seven launches. Version and layout follow tables and batch; `bins`, unless it is 1, follows
+    /// `count.bins`.
     pub switches: Switches,
 }
 

@@ -1,4 +1,4 @@
-//! What the kernels use on each architecture: as committed, or measured with the `ptxas` at hand.
+//! What the kernels use on each architecture: as committed, or measured with the installed `ptxas`.
 
 use std::path::Path;
 
@@ -70,7 +70,7 @@ impl Resources {
         Ok(serde_json::from_str(COMMITTED)?)
     }
 
-    /// What the `ptxas` at hand says of the embedded PTX.
+    /// What the installed `ptxas` says of the embedded PTX.
     ///
     /// # Errors
     /// When there is none, or it fails.
@@ -120,8 +120,8 @@ impl KernelUse {
         self.stack == 0 && self.spill_stores == 0 && self.spill_loads == 0
     }
 
-    /// Occupancy at blocks of `threads` threads that are launched with `dynamic_shared` bytes; `None` on an architecture
-    /// of which nothing is known.
+    /// Occupancy at blocks of `threads` threads that are launched with `dynamic_shared` bytes; `None` on an
+    /// architecture of which nothing is known.
     pub fn occupancy(&self, threads: u32, dynamic_shared: u32) -> Option<Occupancy> {
         let shared = self.shared.saturating_add(dynamic_shared);
         Some(Architecture::named(&self.arch)?.occupancy(Launch { threads, registers: self.registers, shared }))

@@ -1,13 +1,17 @@
-//! The whole way to a GPU, cudarc included, with a fake driver in place of `libcuda`: the same bits as the reference.
+//! The GPU backend with a stand-in for `libcuda`, in child processes: the same bits as the reference, and an error for
+//! whatever safe code must not do.
 //!
-//! `tests/ptx_run.rs` runs the host code above the driver; here what talks to the driver runs too, in child processes.
+//! `tests/ptx_run.rs` runs the host code above the driver; here the code that calls the driver runs as well.
 #![cfg(target_os = "linux")]
 
+mod cli;
 mod decoding;
 mod device;
 #[path = "../fake_driver/mod.rs"]
 mod fake_driver;
 mod graphs;
+mod refusals;
+mod stand_in;
 mod streams;
 #[path = "../suite/mod.rs"]
 mod suite;
@@ -25,7 +29,7 @@ use ut_kernels::detector::BankVersion;
 /// Says in a child process which kernels are meant, and whether they are launched as graphs.
 const KERNELS: &str = "UT_DECODE_TEST_KERNELS";
 
-/// Orders in which the fake does what it was asked for (as late as can be, and some that run ahead), with either pipeline,
+/// Orders in which the fake does its work (as late as possible, and some that run ahead), with either pipeline,
 /// launch by launch and as graphs.
 const RUNS: [[(&str, &str); 2]; 6] = [
     [("FAKE_CUDA_SEED", "0"), (KERNELS, "allen")],
@@ -50,7 +54,7 @@ fn events(version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
     events.map(|event| event.banks.into_iter().map(bank).collect()).collect()
 }
 
-/// Holds what a decoder makes of a batch against the reference.
+/// Compares what a decoder makes of a batch with the reference.
 #[track_caller]
 fn compare(decoder: &mut dyn Decoder, tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) {
     let (expected, expected_report) = decode(&mut ReferenceDecoder::new(tables, options), tables, batch);
@@ -80,7 +84,7 @@ fn overlapping() -> EventBatch {
     batch
 }
 
-/// Holds what is collected against the reference.
+/// Compares what is collected with the reference.
 #[track_caller]
 fn collect_as_reference(
     decoder: &mut CudaDecoder,
