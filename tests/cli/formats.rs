@@ -398,7 +398,7 @@ proptest! {
 #[test]
 #[ignore = "needs the shared data (UT_DECODE_DATA)"]
 fn real_events_come_out_of_every_container() {
-    let data = cli_support::data().expect("the shared data");
+    let data = crate::support::data();
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     for mdf in ["minibrunel/MiniBrunel_2018_minbias_10events.mdf", "v5/ut_v5_minbias_20events.mdf"] {
