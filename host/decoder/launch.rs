@@ -22,7 +22,7 @@ pub struct Knob {
     pub max: u32,
     /// Valid values are the multiples of this.
     pub step: u32,
-    /// The value that is used when nobody sets one.
+    /// The default value.
     pub default: u32,
     /// Values worth trying.
     pub candidates: &'static [u32],

@@ -77,7 +77,7 @@ impl Resources {
     pub fn measured() -> Result<Self, ResourcesError> {
         let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ptx-tools/bin");
         let ptxas = Ptxas::find("UT_DECODE_PTXAS", &installed).ok_or(ResourcesError::NoPtxas)?;
-        // Made new, for this process alone: nobody else's file is written over.
+        // A new file for this process: no other file is overwritten.
         let folder = std::env::temp_dir().join(format!("ut-decode-ptxas-{}", std::process::id()));
         std::fs::create_dir(&folder)?;
         let measured = Self::measure(&ptxas, &folder);

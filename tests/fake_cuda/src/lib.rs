@@ -23,7 +23,5 @@
 mod api;
 mod driver;
 mod host;
-#[path = "../../ptx_machine/mod.rs"]
-mod ptx_machine;
 mod settings;
 mod stream;

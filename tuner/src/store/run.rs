@@ -373,7 +373,7 @@ impl Store {
         self.select_observations("WHERE run_id = ?1 ORDER BY sequence", &[&run])
     }
 
-    /// Configurations that once had to be killed, for the same device and driver, code, workload and parameters: nobody
+    /// Configurations that once had to be killed, for the same device and driver, code, workload and parameters: no run
     /// should wait for them again.
     ///
     /// # Errors

@@ -7,8 +7,8 @@ use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUjit_option, CUmodu
 
 use super::{BAD_HANDLE, BAD_VALUE, MAX_SHARED, current, give, same, stream_of};
 use crate::driver::{Done, Driver, Function, Module, call, complain};
-use crate::ptx_machine::{Launch, Program};
 use crate::stream::Op;
+use ptx_machine::{Launch, Program};
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {

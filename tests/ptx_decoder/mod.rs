@@ -1,17 +1,16 @@
-//! The GPU decoder itself, with the machine in place of the GPU: its buffers, arguments and launches are what is tested.
+//! The GPU decoder itself, with the machine in place of the GPU: its buffers, arguments and launches are what is
+//! tested.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
+use ptx_machine::{Launch, Memory, Program, copied};
 use ut_decoding::decoder::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, Rows};
 use ut_decoding::decoder::launch::LaunchParams;
 use ut_decoding::decoder::plan::Shape;
 use ut_decoding::decoder::ptx::{Kernel, Unit};
 use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits};
-
-use crate::ptx_bytes::copied;
-use crate::ptx_machine::{Launch, Memory, Program};
 
 /// The machine as a device. Whatever is put on a stream is done at once.
 #[derive(Default)]
@@ -24,7 +23,7 @@ pub struct Machine {
     issued: Option<Issued>,
 }
 
-/// Instructions that warps issued, kernel by kernel; shared with whoever reads them.
+/// Instructions that warps issued, kernel by kernel; shared with the test that reads them.
 pub type Issued = Arc<Mutex<BTreeMap<String, u64>>>;
 
 /// Memory of the host.
@@ -124,7 +123,7 @@ unsafe impl Device for Machine {
         let entry = kernel.entry(variant);
         let issued = program.launch(&mut self.memory, &entry, launch, &arguments);
         if let Some(all) = &self.issued {
-            *all.lock().expect("nobody panicked").entry(entry).or_default() += issued;
+            *all.lock().expect("no thread panicked").entry(entry).or_default() += issued;
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Global memory: allocations with gaps between, so that a step beyond one is noticed, and no address ever given twice, so
-//! that memory that was given back is.
+//! Global memory: allocations with gaps between, so that a step beyond one is noticed, and no address ever given twice,
+//! so that memory that was given back is.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ pub struct Address {
 
 /// How a kernel touches memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Touch {
+pub(crate) enum Touch {
     Read,
-    /// Through the read-only cache: nobody may write there during the launch.
+    /// Through the read-only cache: no thread may write there during the launch.
     ReadOnly,
     Write,
 }
@@ -40,6 +40,8 @@ struct Allocation {
     launch: u64,
 }
 
+/// The global memory of the machine.
+#[expect(missing_debug_implementations, reason = "megabytes of bytes")]
 pub struct Memory {
     /// By the first address; those given back stay, to be told apart.
     allocations: BTreeMap<u64, Allocation>,
@@ -124,7 +126,7 @@ impl Memory {
     }
 
     /// Forgets how memory was touched.
-    pub const fn begin_launch(&mut self) {
+    pub(crate) const fn begin_launch(&mut self) {
         self.launch += 1;
     }
 
@@ -132,7 +134,7 @@ impl Memory {
     ///
     /// # Errors
     /// What is wrong with that.
-    pub fn bytes(&mut self, address: u64, size: usize, touch: Touch) -> Result<&mut [u8], &'static str> {
+    pub(crate) fn bytes(&mut self, address: u64, size: usize, touch: Touch) -> Result<&mut [u8], &'static str> {
         let launch = self.launch;
         let (Allocation { bytes, writable, touched, launch: last, len }, start) = self.find(address, size)?;
         let range = start..start + size;
@@ -161,17 +163,14 @@ impl Address {
     pub fn global<T: Plain>(self) -> Global<'static, T> {
         // SAFETY:
         // - The address is one of this machine's memory, aligned to 256; only `Program` follows it, with checks.
-        // - Stages that read through this view do not write there.
+        // - A write to what a launch also reads through the read-only cache is a panic.
         unsafe { Global::new(self.address as usize as *const T, self.len as u32) }
     }
 
+    /// A view to write through.
     pub fn global_mut<T: Plain>(self) -> GlobalMut<'static, T> {
-        // SAFETY: as for `global`; all accesses of a launch go through the machine.
+        // SAFETY: the address is one of this machine's memory, aligned to 256; only `Program` follows it, with checks,
+        // and all accesses of a launch go through it.
         unsafe { GlobalMut::new(self.address as usize as *mut T, self.len as u32) }
-    }
-
-    /// The same, with another number of elements.
-    pub const fn with_len(self, len: usize) -> Self {
-        Self { address: self.address, len }
     }
 }

@@ -1,29 +1,30 @@
 //! A machine that runs PTX on the CPU, slowly: as much of the language as the committed kernels use.
 //!
-//! What the executor proves of the kernels' source, this proves of what the compiler made of it, and of the way from the
-//! host's argument structs to the entries' parameters: addresses, offsets, widths, clamps, masks, branches. Lanes run one
-//! by one, each until it comes to a barrier or collective; that one is done when all lanes of its mask wait there with
-//! the same mask, as independent thread scheduling allows. Anything that hardware leaves undefined, and any access outside
-//! an allocation or not aligned to its size, is a panic that quotes the line.
+//! What the executor proves of the kernels' source, this proves of what the compiler made of it, and of the way from
+//! the host's argument structs to the entries' parameters: addresses, offsets, widths, clamps, masks, branches. Lanes
+//! run one by one, each until it comes to a barrier or collective; that one is done when all lanes of its mask wait
+//! there with the same mask, as independent thread scheduling allows. Anything that hardware leaves undefined, and any
+//! access outside an allocation or not aligned to its size, is a panic that quotes the line.
 //!
-//! On demand the instructions are counted that warps issue: between two collectives each instruction as often as the lane
-//! that does it most often. Lanes that diverge are taken to meet again at once, so the true number is not smaller.
+//! On demand the instructions are counted that warps issue: between two collectives each instruction as often as the
+//! lane that does it most often. Lanes that diverge are taken to meet again at once, so the true number is not smaller.
 
-#![allow(dead_code)]
-
+mod bytes;
 mod memory;
 mod parse;
 
 use std::collections::HashMap;
 
-pub use memory::Memory;
+pub use bytes::{bytes_of, copied};
 use memory::Touch;
+pub use memory::{Address, Memory};
 use parse::{Cmp, Float, Instruction, Kind, Op, Operand, Shuffle, Space, Special, Type};
 
 /// Instructions that a lane may need from one collective to the next.
 const MAX_STEPS: u32 = 50_000_000;
 
 /// Entry points of a PTX text.
+#[expect(missing_debug_implementations, reason = "pages of instructions")]
 pub struct Program {
     entries: HashMap<String, Entry>,
 }
@@ -39,8 +40,11 @@ struct Entry {
 /// Shape of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch {
+    /// Blocks.
     pub grid: u32,
+    /// Threads of a block, x and y.
     pub block: (u32, u32),
+    /// Bytes of dynamic shared memory of a block.
     pub shared_bytes: u32,
     /// Turns the order in which blocks and lanes run.
     pub turn: u32,
@@ -49,6 +53,7 @@ pub struct Launch {
 }
 
 impl Program {
+    /// The entry points of `text`. Panics at the first line that it cannot read.
     pub fn new(text: &str) -> Self {
         Self { entries: parse::entries(text) }
     }
@@ -58,8 +63,8 @@ impl Program {
         self.entries.get(name).map(|entry| entry.parameters.as_slice())
     }
 
-    /// Runs an entry to its end. `arguments` are the bytes of each parameter. Gives how many instructions the warps issue,
-    /// if that is to be counted.
+    /// Runs an entry to its end. `arguments` are the bytes of each parameter. Gives how many instructions the warps
+    /// issue, if that is to be counted.
     pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[Vec<u8>]) -> u64 {
         let entry = self.entries.get(name).unwrap_or_else(|| panic!("no entry {name}"));
         let sizes: Vec<_> = arguments.iter().map(Vec::len).collect();
@@ -143,7 +148,7 @@ impl Block<'_> {
                 let waiting = self.lanes.iter().filter(|lane| lane.state == State::Waiting);
                 let mut lines: Vec<_> = waiting.map(|lane| self.entry.code[lane.pc].line.as_str()).collect();
                 lines.dedup();
-                panic!("{}, block {}: nobody can go on; some wait at {lines:?}", self.name, self.index);
+                panic!("{}, block {}: no thread can go on; some wait at {lines:?}", self.name, self.index);
             }
         }
     }
