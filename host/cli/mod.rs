@@ -30,6 +30,7 @@ mod tuned;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -194,7 +195,8 @@ fn exit(error: &clap::Error, hint: Option<&str>) -> ! {
         // A reader that has gone (`| head`) is no error.
         let _ = error.print();
     } else if matches!(output::escaped(&plain), Cow::Borrowed(_)) {
-        let _ = anstream::eprintln!("{}", error.render().ansi().to_string().trim_end());
+        // Where standard error is closed, the exit code is all there is to tell.
+        let _ = writeln!(anstream::stderr(), "{}", error.render().ansi().to_string().trim_end());
     } else {
         output::say(plain.trim_end());
     }
