@@ -70,6 +70,7 @@ pub mod input;
 #[doc(hidden)]
 pub mod memory;
 pub mod output;
+pub mod pipeline;
 #[cfg(feature = "synth")]
 pub mod synth;
 

@@ -12,6 +12,7 @@ mod describe;
 mod detector;
 mod generate;
 mod help;
+mod inputs;
 mod inspect;
 mod kernels;
 mod online;
@@ -149,7 +150,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Sweep(args) => sweep::run(&args),
         Command::Ablation(args) => ablation::run(&args),
         Command::Kernels(args) => kernels::run(&args),
-        Command::Tune(args) => tune::run(&args),
+        Command::Tune(args) => return tune::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);

@@ -49,6 +49,9 @@ impl TunedArgs {
         if self.untuned {
             return None;
         }
+        if let Some(file) = self.tune_db.as_ref().filter(|file| !file.exists()) {
+            say(&format!("warning: no tuned values: {}: there is no such file", file.display()));
+        }
         let locations = Locations::choose(crate::cli::tune::store::APPLICATION, self.tune_db.clone(), None);
         let store = locations.as_ref().map(|locations| locations.user.display().to_string()).unwrap_or_default();
         let stores = locations.and_then(Layers::open);

@@ -10,6 +10,8 @@ mod files;
 #[cfg(unix)]
 mod formats;
 mod groups;
+#[cfg(unix)]
+mod jobs;
 mod replay;
 mod sweep;
 mod tools;

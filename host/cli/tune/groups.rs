@@ -22,8 +22,9 @@ use crate::cli::Failure;
 use crate::cli::detector::Detector;
 use crate::cli::output::{print_beside, say, write_json};
 use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
-use crate::cli::tune::store::{StoreArgs, in_words};
+use crate::cli::tune::store::StoreArgs;
 use crate::cli::tune::target::DeviceSpec;
+use tuner::report::words::in_words;
 
 const FILE: &str = "\
 GROUPS is a TOML file. The groups of one decoder are made of its parameters;

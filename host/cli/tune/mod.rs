@@ -10,6 +10,8 @@ mod target;
 mod watcher;
 mod workloads;
 
+use std::process::ExitCode;
+
 use crate::cli::Failure;
 
 /// Find good launch parameters, keep them, and say why they were chosen.
@@ -36,15 +38,16 @@ enum Command {
     Measure(Box<run::Args>),
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Run(args) => run::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Groups(args) => groups::run(args),
         Command::Workloads(args) => workloads::run(args),
         Command::Store(args) => store::run(args),
-        Command::AaTest(args) => aa_test::run(args),
+        Command::AaTest(args) => return aa_test::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Measure(args) => target::measure(args),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }

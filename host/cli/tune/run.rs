@@ -1,12 +1,16 @@
 //! `ut-decode tune run`: find good launch parameters, and keep them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::decoder::Pipeline;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 use tuner::Config;
 use tuner::budget::Budget;
+use tuner::cli::ProgramArgs;
+use tuner::report::explain::explain;
+use tuner::report::words::in_words;
 use tuner::report::{Evaluation, Report};
 use tuner::session::Session;
 use tuner::store::contents::RunRecord;
@@ -14,25 +18,25 @@ use tuner::store::{Evidence, Layers, Locations, Observation, Seeds, Store, Task}
 use tuner::strategy::StrategyKind;
 use tuner::tune;
 
-use super::explain;
 use super::target::{DeviceSpec, Target};
 use super::watcher::Watcher;
-use crate::cli::args::one_of;
+use crate::cli::args::{one_of, seconds};
 use crate::cli::output::{print_beside, say, write_json};
 use crate::cli::trial::SampleArgs;
-use crate::cli::tune::store::{StoreArgs, in_words, milliseconds};
+use crate::cli::tune::store::StoreArgs;
 use crate::cli::{Failure, signals, usage};
 
 /// Search for good launch parameters and keep them, where `decode` and `throughput` find them.
 ///
-/// Every measurement is kept as soon as it is complete: killed at any moment, the same command goes on where it was. The
-/// winner of the search is measured again beside the default, and replaces it only if it is faster again.
+/// Every measurement is kept as soon as it is complete: killed at any moment, the same command goes on where it was.
+/// The winner of the search is measured again beside the default, and replaces it only if it is faster again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to tune: cpu (the CPU decoder, here and now), cuda (the kernels, on the first NVIDIA GPU), emulated (the kernels
-    /// run on the CPU: for trying out), replay:FILE (a recorded space: Kernel Tuner cache, T4, compact CSV, store or its
-    /// export; FILE#RUN for one run of a store), or synthetic:SPEC (like synthetic:seed=7,noise=0.02,fail=0.1).
-    #[arg(long, value_name = "BACKEND", default_value = "cpu")]
+    /// What to tune: cpu (the CPU decoder, here and now), cuda (the kernels, on the first NVIDIA GPU), emulated (the
+    /// kernels run on the CPU: for trying out), replay:FILE (a recorded space: Kernel Tuner cache, T4, compact CSV,
+    /// store or its export; FILE#RUN for one run of a store), or synthetic:SPEC (like
+    /// synthetic:seed=7,noise=0.02,fail=0.1).
+    #[arg(long, value_name = "BACKEND", default_value = "cpu", conflicts_with = "command")]
     pub backend: DeviceSpec,
     /// Which kernels of cuda and emulated [default: allen]: fused, one launch, or allen, seven launches.
     #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
@@ -50,17 +54,17 @@ pub struct Args {
     /// Launches of each configuration while searching.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     launches: u16,
-    /// The best so many of the search are measured against the default; 0: the search alone decides.
+    /// How many of the best of the search are measured against the default; 0: the search alone decides.
     #[arg(long, value_name = "N", default_value_t = 3)]
     finalists: u16,
     /// Do not begin with what was best on the nearest other device (or driver, or version of this program).
     #[arg(long)]
     no_seeds: bool,
-    /// Begin anew even where an unfinished run could be continued.
+    /// Start from the beginning even if an unfinished run could be continued.
     #[arg(long)]
     fresh: bool,
-    /// A configuration is given up when measuring it takes longer than this (seconds). Everything is measured in a process
-    /// of its own, which is then killed and started anew.
+    /// A configuration is given up when measuring it takes longer than this (seconds). Everything is measured in a
+    /// process of its own, which is then killed and started again.
     #[arg(long, value_name = "S", default_value_t = 10.0)]
     pub timeout: f64,
     /// Write the decision as JSON here; - is standard output.
@@ -71,9 +75,21 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     #[command(flatten)]
+    pub program: ProgramArgs,
+    #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]
     pub sample: SampleArgs,
+}
+
+impl Args {
+    pub fn timeout(&self) -> Duration {
+        let time_out = seconds(self.timeout).unwrap_or_else(|error| usage(&format!("--timeout {error}")));
+        if time_out.is_zero() {
+            usage("--timeout must be above 0: nothing can be measured in no time");
+        }
+        time_out
+    }
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -82,7 +98,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         usage("--pipeline chooses between kernels, for --backend cuda and emulated");
     }
     let target = Target::of(args)?;
-    let device = &mut target.process(args)?;
+    let device = &mut *target.process(args)?;
     let budget = match &args.budget {
         Some(budget) => budget.clone(),
         None => target.budget.parse()?,
@@ -116,7 +132,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .iter()
         .map(|parameter| (parameter.name().to_owned(), parameter.values().to_vec()))
         .collect();
-    let mut watcher = Watcher::new();
+    let mut watcher = Watcher::new(target.objective);
     signals::keeps("every finished measurement is kept; the same command goes on from here");
     let tuning = tune(&session, device, &mut store, &mut |step| {
         watcher.step(step, |config| in_words(&parameters, config));
@@ -144,7 +160,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             .map_err(|error| format!("{}: {error}", directory.display()))?;
         say(&format!("report: {}", page.display()));
     }
-    print_beside(args.json.as_deref(), &explain::explain(&record))?;
+    print_beside(args.json.as_deref(), &explain(&record))?;
     Ok(())
 }
 
@@ -157,8 +173,8 @@ fn seeds(task: &Task<'_>, locations: Locations, fresh: bool) -> Result<Vec<Confi
     Ok(configs)
 }
 
-/// The report of a run, from what the store keeps of it alone: a run that was continued is reported as if it had not been
-/// interrupted.
+/// The report of a run, from what the store keeps of it alone: a run that was continued is reported as if it had not
+/// been interrupted.
 fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations: Vec<Observation>) -> Report {
     let parameters = record.space.parameters.clone();
     let chosen = in_words(&parameters, &evidence.chosen.config);
@@ -168,7 +184,7 @@ fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations
         ("seed", record.plan.seed.to_string()),
         ("budget", record.plan.budget.clone()),
         ("ended because", evidence.stopped.clone()),
-        ("chosen", format!("{chosen}: {}", milliseconds(evidence.chosen.time_ms))),
+        ("chosen", format!("{chosen}: {}", target.objective.words(evidence.chosen.time_ms))),
         ("verdict", evidence.verdict.clone()),
     ];
     Report {
@@ -183,5 +199,6 @@ fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations
             .collect(),
         searched: Some(evidence.tried),
         decisions: evidence.details.as_ref().map(|details| details.decisions.clone()).unwrap_or_default(),
+        objective: target.objective,
     }
 }
