@@ -69,6 +69,9 @@ pub struct ClusterOptions {
     pub max_size: u32,
 }
 
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for ClusterOptions {}
+
 impl ClusterOptions {
     /// Join neighbouring strips; else every strip is a hit.
     pub const CLUSTERING: u32 = 1;

@@ -21,6 +21,7 @@ mod fused;
 mod gpu;
 mod graph;
 mod identity;
+mod launcher;
 mod modules;
 mod output;
 mod passes;

@@ -13,7 +13,7 @@
 
 use crate::bank::{v4, v5};
 use crate::clustering::{ClusterOptions, LaneClustering, NarrowSums, Step, Sums, WideSums};
-use crate::count_hits::{Item, items_capacity, v4_slot};
+use crate::allen::count_hits::{Item, items_capacity, v4_slot};
 use crate::detector::BankVersion;
 use crate::hit::Cluster;
 use crate::report::{Count, N_COUNTS};
@@ -22,7 +22,7 @@ use crate::switches::Switches;
 use crate::tables::Tables;
 use simt::primitives::block_opportunistic_loop::ItemLoop;
 use simt::primitives::warp_aggregated_atomics;
-use simt::{Block, FULL_MASK, Global, GlobalMut, Shared, SharedLayout};
+use simt::{Block, FULL_MASK, Global, GlobalMut, Kernel, Shared, SharedLayout};
 
 /// What the kernel reads, besides the tables.
 #[repr(C)]
@@ -38,6 +38,9 @@ pub struct ClusterInput<'a> {
     pub strip_offsets: Global<'a, u32>,
 }
 
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for ClusterInput<'_> {}
+
 /// What the kernel writes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +54,9 @@ pub struct ClusterOutput<'a> {
     /// One word, see [`status`](crate::status).
     pub status: GlobalMut<'a, u32>,
 }
+
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for ClusterOutput<'_> {}
 
 struct ClusterShared {
     next_item: Shared<u32>,
@@ -239,5 +245,22 @@ fn copy_bank<B: Block>(emitter: &Emitter<'_, B>, input: &ClusterInput<'_>, table
         }
         emitter.emit(group, cluster);
         i += 1;
+    }
+}
+
+/// [`cluster_and_predecode`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterAndPredecode {
+    /// What the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for ClusterAndPredecode {
+    const NAME: &'static str = "cluster_and_predecode";
+    type Arguments<'a> = (ClusterOptions, ClusterInput<'a>, Tables<'a>, ClusterOutput<'a>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (options, input, tables, output): &Self::Arguments<'_>) {
+        cluster_and_predecode(block, self.switches, *options, input, tables, output);
     }
 }

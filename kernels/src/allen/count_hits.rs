@@ -1,7 +1,7 @@
 //! First kernel: holds every bank against the policy, counts hits per group, and lists the lanes that have any.
 //!
 //! A block an event. In three parts:
-//! 1. *Banks*: [`headers`](crate::headers).
+//! 1. *Banks*: [`headers`](crate::bank::headers).
 //! 2. *Lanes*, a thread an item: the item's hits are added to its group's counter. An item is a lane in v5, and a whole
 //!    bank in v4, whose words belong to any of the board's lanes.
 //! 3. *List*: with zero suppression the non-empty items are listed, binned by size; else all of them are.
@@ -14,14 +14,14 @@
 use crate::bank::layout::Batch;
 use crate::bank::{v4, v5};
 use crate::detector::BankVersion;
-pub use crate::headers::items_capacity;
-use crate::headers::{HeaderCounters, Headers, UtBanks, clear, items_per_bank};
+pub use crate::bank::headers::items_capacity;
+use crate::bank::headers::{HeaderCounters, Headers, UtBanks, clear, items_per_bank};
 use crate::report::{Count, N_COUNTS};
 use crate::switches::Switches;
 use crate::tables::Tables;
 use simt::primitives::block_size_binning::SizeBins;
 use simt::primitives::warp_aggregated_atomics;
-use simt::{Block, FULL_MASK, GlobalMut, Shared, SharedLayout, WARP_SIZE};
+use simt::{Block, FULL_MASK, GlobalMut, Kernel, Shared, SharedLayout, WARP_SIZE};
 
 /// A lane (v5) or a bank (v4) with hits, as the clustering kernel gets it: eight bytes.
 ///
@@ -65,6 +65,9 @@ pub struct CountOutput<'a> {
     /// `N_COUNTS` counters an event; those of the clustering kernel are set to 0.
     pub report: GlobalMut<'a, u32>,
 }
+
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for CountOutput<'_> {}
 
 /// The kernel's shared memory.
 #[derive(Clone, Copy, Debug)]
@@ -306,6 +309,23 @@ pub fn copy_out<B: Block>(block: &B, array: Shared<u32>, view: GlobalMut<'_, u32
     while i < array.len() {
         block.store(view, first + i, block.shared_load(array, i));
         i += block.threads();
+    }
+}
+
+/// [`count_hits`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct CountHits {
+    /// What the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for CountHits {
+    const NAME: &'static str = "count_hits";
+    type Arguments<'a> = (Batch<'a>, Tables<'a>, CountOutput<'a>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (batch, tables, output): &Self::Arguments<'_>) {
+        count_hits(block, self.switches, batch, tables, output);
     }
 }
 

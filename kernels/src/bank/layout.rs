@@ -27,6 +27,9 @@ pub struct Batch<'a> {
     pub has_versions: u32,
 }
 
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for Batch<'_> {}
+
 /// The banks of one event.
 #[derive(Clone, Copy, Debug)]
 pub struct EventBanks {

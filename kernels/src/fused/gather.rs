@@ -15,7 +15,7 @@
 use crate::bank::layout::Batch;
 use crate::bank::{board_of, is_ut};
 use crate::switches::Switches;
-use simt::{Block, FULL_MASK, GlobalMut, Shared, SharedLayout, WARP_SIZE};
+use simt::{Block, FULL_MASK, GlobalMut, Kernel, Shared, SharedLayout, WARP_SIZE};
 
 /// Threads of a block.
 pub const GATHER_THREADS: u32 = 256;
@@ -169,6 +169,23 @@ pub fn gather_banks<B: Block>(
         // All are written before the next ones come.
         block.sync_warp(FULL_MASK);
         first_bank += SLICES * block.warps() * BANKS;
+    }
+}
+
+/// [`gather_banks`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct GatherBanks {
+    /// What the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for GatherBanks {
+    const NAME: &'static str = "gather_banks";
+    type Arguments<'a> = (Batch<'a>, u32, GlobalMut<'a, u32>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (batch, n_events, words): &Self::Arguments<'_>) {
+        gather_banks(block, self.switches, batch, *n_events, *words);
     }
 }
 

@@ -6,7 +6,7 @@ use crate::bank::bytes::Bytes;
 use crate::bank::{v4, v5};
 use crate::clustering::{ClusterOptions, LaneClustering, NarrowSums, Step};
 use crate::detector::BankVersion;
-use crate::headers::items_per_bank;
+use crate::bank::headers::items_per_bank;
 use crate::report::Count;
 use crate::switches::Switches;
 use simt::primitives::block_opportunistic_loop::ItemLoop;

@@ -43,6 +43,7 @@ pub mod gather;
 mod kept;
 mod lanes;
 pub mod look_back;
+pub mod pipeline;
 mod repair;
 mod scattered;
 mod shared;
@@ -63,14 +64,14 @@ use windows::{Place, Window};
 
 use crate::bank::layout::{Batch, FoundEvent};
 use crate::clustering::ClusterOptions;
-use crate::count_hits::copy_out;
-use crate::headers::Headers;
+use crate::allen::count_hits::copy_out;
+use crate::bank::headers::Headers;
 use crate::hit::HitArrays;
 use crate::report::N_COUNTS;
 use crate::status::HITS_OVERFLOW;
 use crate::switches::{BatchLayout, Switches};
 use simt::primitives::block_scan::block_exclusive;
-use simt::{Block, Global, GlobalMut};
+use simt::{Block, Global, GlobalMut, Kernel};
 
 /// Numbers of a launch.
 #[repr(C)]
@@ -84,6 +85,9 @@ pub struct FusedOptions {
     pub room: Room,
 }
 
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for FusedOptions {}
+
 /// What the kernels read of a batch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +97,9 @@ pub struct FusedInput<'a> {
     /// MEP layout: what [`gather`] makes, as long as the batch's `offsets`. Allen layout: empty.
     pub bank_words: Global<'a, u32>,
 }
+
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for FusedInput<'_> {}
 
 /// What the kernel writes, and where events begin.
 #[repr(C)]
@@ -111,6 +118,9 @@ pub struct FusedOutput<'a> {
     /// Where the hits of each event begin, if that is known; else empty.
     pub bases: Global<'a, u32>,
 }
+
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for FusedOutput<'_> {}
 
 /// An event whose clusters are counted.
 struct Counted<'a> {
@@ -169,9 +179,9 @@ fn count<'a, B: Block>(
 #[inline(always)]
 fn clear<B: Block>(block: &B, shared: &FusedShared) {
     shared.counters.clear(block);
-    crate::headers::clear(block, shared.n_clusters, 0);
-    crate::headers::clear(block, shared.staged, 0);
-    crate::headers::clear(block, shared.places, 0);
+    crate::bank::headers::clear(block, shared.n_clusters, 0);
+    crate::bank::headers::clear(block, shared.staged, 0);
+    crate::bank::headers::clear(block, shared.places, 0);
 }
 
 /// Before the kernel, where bases are to be known: `counts[event]` = hits of the event.
@@ -346,4 +356,38 @@ fn place_ranks<B: Block>(block: &B, shared: &FusedShared, tables: &LaneTables<'_
     }
     // All ranks are placed before anyone looks one up.
     block.sync_threads();
+}
+
+/// [`count_clusters`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct CountClusters {
+    /// What the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for CountClusters {
+    const NAME: &'static str = "count_clusters";
+    type Arguments<'a> = (FusedOptions, FusedInput<'a>, LaneTables<'a>, GlobalMut<'a, u32>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (options, input, tables, counts): &Self::Arguments<'_>) {
+        count_clusters(block, self.switches, options, input, tables, *counts);
+    }
+}
+
+/// [`fused`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct Fused {
+    /// What the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for Fused {
+    const NAME: &'static str = "fused";
+    type Arguments<'a> = (FusedOptions, FusedInput<'a>, LaneTables<'a>, FusedOutput<'a>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (options, input, tables, output): &Self::Arguments<'_>) {
+        fused(block, self.switches, options, input, tables, output);
+    }
 }

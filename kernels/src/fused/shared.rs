@@ -7,7 +7,7 @@
 use super::tables::LaneTables;
 use crate::bank::layout::FoundEvent;
 use crate::detector::{BankVersion, LANES_PER_BOARD};
-use crate::headers::{HeaderCounters, UtBanks, items_capacity};
+use crate::bank::headers::{HeaderCounters, UtBanks, items_capacity};
 use simt::primitives::block_size_binning::SizeBins;
 use simt::{Shared, SharedLayout};
 

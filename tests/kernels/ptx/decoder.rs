@@ -9,6 +9,7 @@ use ut_decoding::decoder::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, 
 use ut_decoding::decoder::launch::LaunchParams;
 use ut_decoding::decoder::plan::Shape;
 use ut_decoding::decoder::ptx::{Kernel, Unit};
+use ut_decoding::decoder::Pipeline;
 use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits};
 
 /// The machine as a device. Whatever is put on a stream is done at once.
@@ -142,6 +143,15 @@ impl PtxDecoder {
     /// Production.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, params: LaunchParams, turn: u32) -> Self {
         Self::on(tables, options, turn, DeviceConfig { launch: params, ..DeviceConfig::default() })
+    }
+
+    /// The fused pipeline.
+    pub fn fused(tables: &DetectorTables, options: DecodeOptions, params: LaunchParams, turn: u32) -> Self {
+        Self::on(tables, options, turn, DeviceConfig {
+            launch: params,
+            pipeline: Pipeline::Fused,
+            ..DeviceConfig::default()
+        })
     }
 
     /// A variant of the ladder, for v5 in Allen layout.

@@ -1,15 +1,13 @@
 //! The one-launch kernel and what is new with it: blocks that wait for each other, bugs planted into both.
 
-mod kernels_setup;
-mod suite;
 
 use std::sync::LazyLock;
 
-use kernels_setup::Bug;
-use kernels_setup::fused::{FusedSetup, ROOMY, TIGHT, WINDOWS};
+use crate::setup::Bug;
+use crate::setup::fused::{FusedSetup, ROOMY, TIGHT, WINDOWS};
 use simt::executor::{Executor, Fault, Violation};
 use simt::{Block, FULL_MASK};
-use suite::backends::decode;
+use crate::suite::backends::decode;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::{DecodeOptions, UtHits};
 use ut_kernels::fused::Room;

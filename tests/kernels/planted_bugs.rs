@@ -3,18 +3,16 @@
 //! The kernels stay as they are: what is wrong is the door they go through. [`Faulty`] passes everything on to the
 //! executor's block, but for one thing, as if the kernel's source lacked a barrier or had a plain add for an atomic.
 
-mod kernels_setup;
-mod suite;
 
 use std::panic::Location;
 
-use kernels_setup::{Bug, Faulty, Setup};
+use crate::setup::{Bug, Faulty, Setup};
 use simt::executor::{Executor, Fault, Violation};
 use simt::primitives::block_opportunistic_loop::ItemLoop;
 use simt::primitives::block_scan::block_exclusive;
 use simt::primitives::warp_sort::{Segment, warp_sort};
 use simt::{Block, FULL_MASK, Global, SharedLayout};
-use ut_kernels::count_hits::Item;
+use ut_kernels::allen::count_hits::Item;
 
 const SEEDS: std::ops::Range<u64> = 0..8;
 
