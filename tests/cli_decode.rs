@@ -210,7 +210,7 @@ fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
         ("compressed", changed(16, &[1])),
     ];
     for (message, bad) in cases {
-        // Where the file is not cut, a good event follows, which nobody can find.
+        // Where the file is not cut, a good event follows, which cannot be found.
         let after = if bad.len() < good.len() { &[] } else { &good[..] };
         write(directory, "bad.mdf", &[&good[..], &bad, after].concat());
         let (json, err) = json_of(1, directory, &["decode", "bad.mdf", "--output", "hits.csv"]);

@@ -92,7 +92,7 @@ fn run_and_event_number_come_from_odin_before_the_sub_header() {
     assert_eq!(numbers(header, &[]), (Some(5), None));
     assert_eq!(numbers(header, &[odin(6, &odin6)]), (Some(11), Some(2 << 32 | 3)));
     assert_eq!(numbers(header, &[odin(6, &odin6[..16])]), (Some(5), None), "an ODIN bank too short for the number");
-    assert_eq!(numbers(header, &[odin(5, &odin6)]), (Some(5), None), "an ODIN version nobody knows");
+    assert_eq!(numbers(header, &[odin(5, &odin6)]), (Some(5), None), "an unknown ODIN version");
     let number = 1 << 40 | 9;
     assert_eq!(numbers(EventHeader { number: Some(number), ..header }, &[]), (Some(5), Some(number)));
 }

@@ -1,5 +1,5 @@
-//! Reports of sweeps, held against files: `UT_DECODE_BLESS=1 cargo test --test reports` writes them anew, to be read before
-//! they are committed.
+//! Reports of sweeps, compared with files: `UT_DECODE_BLESS=1 cargo test --test reports` writes them anew, to be read
+//! before they are committed.
 
 use std::path::Path;
 

@@ -189,7 +189,7 @@ pub enum AblationError {
     Measure(#[source] DecodeError),
 }
 
-/// Makes what is measured of a rung, by its number, and holds its hits against what is expected: the inner error says
+/// Makes what is measured of a rung, by its number, and compares its hits with what is expected: the inner error says
 /// what differs.
 pub type RungVariant<'a> = dyn Fn(usize, &Expected) -> Result<Result<Variant, String>, DecodeError> + 'a;
 

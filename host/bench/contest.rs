@@ -2,8 +2,8 @@
 //!
 //! Each of T threads has a decoder, hits and batches of its own, so that threads share nothing but the machine. A
 //! repetition sends every thread over its batches often enough to last [`REPETITION`], all starting together; its rate
-//! counts until the last thread is done. Repetitions of several variants are interleaved ([`measure`]), so that a machine
-//! that slows down slows all of them alike.
+//! counts until the last thread is done. Repetitions of several variants are interleaved ([`measure`]), so that a
+//! machine that slows down slows all of them alike.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ impl Variant {
         Ok(Self::checked(sample, tables, threads, decoder, None)?.expect("nothing was compared"))
     }
 
-    /// As [`new`](Self::new); what the first decoder makes of the sample is held against `expected`. The inner error says
+    /// As [`new`](Self::new); the first decoder's hits are compared with `expected`. The inner error says
     /// what differs.
     ///
     /// # Errors
@@ -190,8 +190,8 @@ impl Variant {
         Ok((self.events() * self.passes) as f64 / taken.as_secs_f64().max(1e-9))
     }
 
-    /// How long each batch takes the first job while the others wait, in microseconds, from the batch in memory to the hits:
-    /// passes for at least [`REPETITION`].
+    /// How long each batch takes the first job while the others wait, in microseconds, from the batch in memory to the
+    /// hits: passes for at least [`REPETITION`].
     ///
     /// # Errors
     /// When a decoder fails.
@@ -238,8 +238,9 @@ impl Variant {
     }
 }
 
-/// Measures variants for `duration` altogether, and at least [`MIN_ROUNDS`] times each, in rounds: one repetition of each
-/// in turn, every second round in the opposite order, so that two rounds are a block of [`Change`](super::Change). `tick` is told how much of the duration is over. Returns events a second of each repetition of each variant.
+/// Measures variants for `duration` altogether, and at least [`MIN_ROUNDS`] times each, in rounds: one repetition of
+/// each in turn, every second round in the opposite order, so that two rounds are a block of [`Change`](super::Change).
+/// `tick` is told how much of the duration is over. Returns events a second of each repetition of each variant.
 ///
 /// # Errors
 /// When a decoder fails.

@@ -33,7 +33,8 @@ impl Sample {
         Self::of(batches, batch, Self::enough(n_events, batch))
     }
 
-    /// Events of a pass over `n_events` in batches of `batch`: all of them, at least [`ENOUGH_DISTINCT`], and a full batch.
+    /// Events of a pass over `n_events` in batches of `batch`: all of them, at least [`ENOUGH_DISTINCT`], and a full
+    /// batch.
     pub fn enough(n_events: usize, batch: usize) -> usize {
         n_events.max(ENOUGH_DISTINCT).max(batch)
     }
@@ -128,7 +129,7 @@ impl Expected {
         self.batches.iter().map(|(hits, _)| hits.len()).sum()
     }
 
-    /// Holds what a decoder made of a batch against this: of the events `events` of a pass, whose first ones come again
+    /// Compares what a decoder made of a batch with this: of the events `events` of a pass, whose first ones come again
     /// after the sample's last. `Err` says, in words, what differs first.
     ///
     /// # Errors

@@ -202,8 +202,8 @@ impl Setting {
         text
     }
 
-    /// What is measured with this setting, not warmed up: the decoders that decode `sample`, on a GPU in a mode. The first
-    /// pass is held against `expected`; the inner error says what differs.
+    /// What is measured with this setting, not warmed up: the decoders that decode `sample`, on a GPU in a mode. The
+    /// first pass is compared with `expected`; the inner error says what differs.
     ///
     /// # Errors
     /// When a decoder cannot be made or cannot decode the sample.

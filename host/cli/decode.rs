@@ -20,13 +20,13 @@ use crate::cli::summary::Totals;
 use crate::cli::tuned::TunedArgs;
 use crate::cli::{Failure, usage};
 
-/// Raw banks of a batch, at the most; the work buffers are a few times as large.
+/// Most raw banks of a batch, in bytes; the work buffers are a few times as large.
 const BATCH_BYTES: usize = 16 << 20;
 
 /// Events of a batch where nothing is tuned and nothing is asked for.
 const BATCH_SIZE: usize = 256;
 
-/// Hits that a bank can give, at the most: cluster words of two bytes in a payload of 64 KiB.
+/// Most hits that a bank can give: cluster words of two bytes in a payload of 64 KiB.
 const HITS_OF_BANK: usize = 1 << 15;
 
 /// Decode files into hits.
@@ -122,7 +122,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         entries: entries(args, &detector, synthetic),
         incomplete: failure.as_ref().map(|error| with_causes(error.as_ref())),
     };
-    // A file without a single hit, of a run that failed, is of no use to anybody.
+    // A file without a single hit, of a run that failed, is useless.
     if failure.is_some() && totals.hits == 0 {
         file = None;
     }

@@ -20,7 +20,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 /// Seed of the embedded sample.
 const SEED: u64 = 1;
 
-/// Events of the input that are kept in memory, at the most.
+/// Most events of the input that are kept in memory.
 pub const MAX_EVENTS: usize = 10_000;
 
 /// Raw banks of a batch while reading.

@@ -1,4 +1,4 @@
-//! Signals: files that are too large are an error, and whoever ends the program leaves no half-written file.
+//! Signals: files that are too large are an error, and a program that is ended leaves no half-written file.
 
 /// Makes a write beyond the limit on the size of files an error, and removes unfinished files when the program is told
 /// to end.

@@ -74,8 +74,8 @@ impl SampleArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Evidence")]
 pub struct RuleArgs {
-    /// How evidence is weighed: blocks looks at the variance between interleaved blocks; alice takes the 95 % interval of
-    /// the difference of the means of all samples, as ALICE does, which alarms too often on free clocks.
+    /// How evidence is weighed: blocks looks at the variance between interleaved blocks; alice takes the 95 % interval
+    /// of the difference of the means of all samples, as ALICE does, which alarms too often on free clocks.
     #[arg(long, default_value = "blocks", value_parser = ["blocks", "alice"])]
     rule: String,
     /// Difference in % within which two configurations count as the same.
@@ -90,7 +90,7 @@ pub struct RuleArgs {
     /// Rounds of a block: samples of each side in it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: Option<u32>,
-    /// Order of the sides: mirrored (A B B A, or B A A B, by lot) or random.
+    /// Order of the sides: mirrored (A B B A or B A A B, at random) or random.
     #[arg(long, default_value = "mirrored", value_parser = ["mirrored", "random"])]
     order: String,
     /// Seed of the order.

@@ -1,6 +1,6 @@
 //! What can be wrong with an input file.
 //!
-//! Two degrees (`docs/policy.md`, "Files"): an [`InputError`] ends the reading, because nobody can tell where the
+//! Two degrees (`docs/policy.md`, "Files"): an [`InputError`] ends the reading, because there is no telling where the
 //! next event would begin; a [`Damage`] costs the rest of one event, and the next one follows.
 
 use std::fmt;

@@ -15,7 +15,7 @@ use crate::decoder::Backend;
 use crate::decoder::knobs::{KnobError, parse_value, value_text};
 use crate::decoder::launch::Knob;
 
-/// Values of an axis, at the most.
+/// Most values of an axis.
 const MAX_VALUES: usize = 10_000;
 
 /// One axis of a sweep.

@@ -1,8 +1,8 @@
 //! Measures every combination of some knobs' values.
 //!
 //! A round visits every point once, in an order that the seed shuffles anew for each round: a machine that slows down
-//! slows all points alike, and no point always follows the same other one. A visit makes the decoder anew, warms it up and
-//! times one repetition. Before a point's first measurement counts, its hits and reports are compared with the
+//! slows all points alike, and no point always follows the same other one. A visit makes the decoder anew, warms it up
+//! and times one repetition. Before a point's first measurement counts, its hits and reports are compared with the
 //! reference's: a point with other bits is out, and named. On the `emulated` backend the work is counted, once, for
 //! counts do not spread.
 
@@ -51,7 +51,7 @@ pub enum SweepError {
     /// The reference failed.
     #[error("the reference")]
     Reference(#[source] DecodeError),
-    /// The default does not decode as the reference does: nothing can be held against it.
+    /// The default does not decode as the reference does: nothing can be compared with it.
     #[error("the default fails: {0}")]
     Default(String),
 }
@@ -122,8 +122,8 @@ impl Sweep<'_> {
         }
     }
 
-    /// Makes the measurements that are not among `records`, and returns all of them. Each is handed to `keep` before the
-    /// next begins. `tick` is told how many of [`visits`](Self::visits) are done.
+    /// Makes the measurements that are not among `records`, and returns all of them. Each is handed to `keep` before
+    /// the next begins. `tick` is told how many of [`visits`](Self::visits) are done.
     ///
     /// # Errors
     /// When `keep` fails, or there is nothing to compare with. A point that fails is an outcome.

@@ -12,7 +12,7 @@ use crate::decoder::{Backend, Knobs, Pipeline};
 use crate::detector::DetectorTables;
 use crate::input::Layout;
 
-/// Points of a sweep, at the most, skipped ones included.
+/// Most points of a sweep, including skipped ones.
 pub const MAX_POINTS: usize = 100_000;
 
 /// What limits the points beside the knobs' own ranges.
@@ -52,7 +52,7 @@ impl Limits<'_> {
         }
     }
 
-    /// Holds each kernel's block against what a multiprocessor has and the kernel uses.
+    /// Checks each kernel's block against what a multiprocessor has and the kernel uses.
     fn refuse_launch(&self, setting: &Setting) -> Option<String> {
         let layout = match setting.layout {
             Layout::Allen => BatchLayout::Allen,

@@ -232,7 +232,7 @@ impl Report {
             ];
             row.extend(numbers.map(exact));
             row.push(point.repetitions.to_string());
-            // More digits than anybody needs, and fewer than mathematical libraries differ in.
+            // More digits than a reader needs, and fewer than mathematical libraries differ in.
             let percents = [change.map(|c| c.percent), interval.map(|i| i[0]), interval.map(|i| i[1])];
             row.extend(percents.map(|percent| percent.map_or_else(String::new, |percent| format!("{percent:.4}"))));
             row.push((i == self.default).to_string());
@@ -341,7 +341,7 @@ fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-/// A value for people: four digits, at the most.
+/// A value for people: at most four digits.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     match size {

@@ -49,9 +49,10 @@ const STRETCH: usize = 12;
 
 /// Tune a decoder for several workloads, and say what each parameter set costs on each of them.
 ///
-/// Each workload is tuned by itself, and what is decided is kept in the store under its name: `decode --workload NAME` uses
-/// it, and nothing else does. Then all sets take turns on all workloads. The matrix says what a set costs beyond the best
-/// one there; from it follow one set for all, and a small portfolio with a rule that picks by what a batch looks like.
+/// Each workload is tuned by itself, and what is decided is kept in the store under its name: `decode --workload NAME`
+/// uses it, and nothing else does. Then all sets take turns on all workloads. The matrix says what a set costs beyond
+/// the best one there; from it follow one set for all, and a small portfolio with a rule that picks by what a batch
+/// looks like.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Profiles of synthetic events (pp-low, pp-nominal, pp-high, pbpb-low, pbpb-high) or files of events.
@@ -69,11 +70,11 @@ pub struct Args {
     /// Rounds in which every set is measured on every workload.
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(3..))]
     rounds: u16,
-    /// Sets of the portfolio, at the most.
+    /// Most sets of the portfolio.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     portfolio: u8,
-    /// Compare the one set for all (that of the smallest weighted mean, or of the smallest worst regret) with the default
-    /// on all workloads, and keep it for every workload if it is better: `decode` then uses it by itself.
+    /// Compare the one set for all (that of the smallest weighted mean, or of the smallest worst regret) with the
+    /// default on all workloads, and keep it for every workload if it is better: `decode` then uses it by itself.
     #[arg(long, value_name = "HOW", value_parser = ["mean", "worst"])]
     for_all: Option<String>,
     /// Seed of all that is random.

@@ -16,13 +16,12 @@ mod buffer;
 mod cust;
 mod decoder;
 mod device;
+mod driver;
 mod facts;
 mod fused;
 mod gpu;
-mod graph;
 mod identity;
 mod launcher;
-mod modules;
 mod output;
 mod passes;
 mod ranks;
@@ -30,14 +29,15 @@ mod setup;
 mod start;
 mod stream;
 mod tables;
+mod upload;
 mod work;
 
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 pub use decoder::{Capacity, DEFAULT_STREAMS, DeviceConfig, DeviceDecoder, Ticket};
 pub use device::{Argument, Device, Rows, TransferBytes};
+pub use driver::{CudaEvent, CudaHost, CudaMemory, CudaStream, GraphUse};
 pub use facts::{Compiled, Facts};
-pub use gpu::{CudaDevice, CudaHost, CudaMemory};
-pub use graph::GraphUse;
+pub use gpu::CudaDevice;
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
 pub use start::{Cuda, Driver, Gpu, StartError, choose};
@@ -45,6 +45,7 @@ pub use stream::Readback;
 
 use super::knobs::Knobs;
 use super::launch::LaunchParams;
+use super::ptx::Kernel;
 use super::{DecodeError, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
 
@@ -96,8 +97,20 @@ impl CudaDecoder {
     /// contradict each other, or the buffers do not fit.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
         let CudaConfig { ordinal, launch, streams, registers, graph, capacity, pipeline, rung } = config;
-        let mut device = CudaDevice::new(ordinal, registers)?;
-        device.use_graphs(graph);
+        let device = CudaDevice::new(ordinal, registers)?.with_graphs(graph);
         Self::on("cuda", device, tables, options, DeviceConfig { launch, streams, capacity, pipeline, rung })
+    }
+
+    /// Begins or ends timing each kernel: see [`CudaDevice::time_kernels`].
+    pub fn time_kernels(&mut self, on: bool) {
+        self.device.time_kernels(on);
+    }
+
+    /// Milliseconds of each kernel since the last time: see [`CudaDevice::take_times`].
+    ///
+    /// # Errors
+    /// What the driver said.
+    pub fn take_times(&mut self) -> Result<Vec<(Kernel, f32)>, DecodeError> {
+        self.device.take_times()
     }
 }

@@ -16,6 +16,7 @@ use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, D
 #[derive(Default)]
 pub struct Machine {
     memory: Memory,
+    identity: Arc<()>,
     programs: HashMap<&'static str, Program>,
     turn: u32,
     /// Where instructions are counted: how many each kernel issued.
@@ -40,8 +41,12 @@ impl Drop for Host {
     }
 }
 
-impl Device for Machine {
-    type Memory = u64;
+// SAFETY:
+// - `Memory::allocate` keeps allocations apart, at multiples of 256, for good; a `Host` is an allocation of its own.
+// - Whatever is put on the stream is done when the call returns, so that nothing is in flight at any time.
+// - An address is this machine's if it was made by its memory, which the identity beside it says.
+unsafe impl Device for Machine {
+    type Memory = (u64, Arc<()>);
     type Host = Host;
     type Stream = ();
     type Event = ();
@@ -54,8 +59,8 @@ impl Device for Machine {
         Ok(())
     }
 
-    fn allocate(&mut self, bytes: usize) -> Result<u64, DecodeError> {
-        Ok(self.memory.allocate(bytes))
+    fn allocate(&mut self, bytes: usize) -> Result<(u64, Arc<()>), DecodeError> {
+        Ok((self.memory.allocate(bytes), Arc::clone(&self.identity)))
     }
 
     fn allocate_host(&mut self, bytes: usize) -> Result<Host, DecodeError> {
@@ -68,8 +73,12 @@ impl Device for Machine {
         Ok(Host(start, layout))
     }
 
-    fn address(memory: &u64) -> u64 {
-        *memory
+    fn address((address, _): &(u64, Arc<()>)) -> u64 {
+        *address
+    }
+
+    fn owns(&self, (_, identity): &(u64, Arc<()>)) -> bool {
+        Arc::ptr_eq(identity, &self.identity)
     }
 
     fn start(host: &Host) -> *mut u8 {
@@ -109,7 +118,7 @@ impl Device for Machine {
         let program = self.programs.entry(unit.name).or_insert_with(|| Program::new(unit.text));
         let launch = Launch { grid, block, shared_bytes, turn: self.turn, counts: self.issued.is_some() };
         // SAFETY: an argument points to a value of its size that lives as long as it does.
-        let bytes = |a: &Argument<'_>| unsafe { copied(a.pointer.cast(), a.size) };
+        let bytes = |a: &Argument<'_>| unsafe { copied(a.pointer().cast(), a.size()) };
         let arguments: Vec<_> = arguments.iter().map(bytes).collect();
         let entry = kernel.entry(variant);
         let issued = program.launch(&mut self.memory, &entry, launch, &arguments);

@@ -173,9 +173,4 @@ impl Address {
         // and all accesses of a launch go through it.
         unsafe { GlobalMut::new(self.address as usize as *mut T, self.len as u32) }
     }
-
-    /// The same, with another number of elements.
-    pub const fn with_len(self, len: usize) -> Self {
-        Self { address: self.address, len }
-    }
 }

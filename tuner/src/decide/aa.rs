@@ -1,6 +1,6 @@
 //! The A/A test: a configuration against itself.
 //!
-//! It answers two questions before anybody believes a comparison made here: how often does this machine, now, call equals
+//! It answers two questions before a comparison made here is believed: how often does this machine, now, call equals
 //! different; and how small a difference could it show in a given time.
 
 use crate::compare::{Dropped, Plan, measure_block, warm_up};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Blocks of one imagined comparison.
 const BLOCKS: usize = 10;
 /// Imagined comparisons. Each takes blocks in succession and gives the names A and B to the two halves of every pair of
-/// rounds anew, by lot: between equals every naming was equally likely.
+/// rounds again at random: between equals every naming was equally likely.
 const COMPARISONS: usize = 1000;
 /// Chance of finding a difference that is called the smallest.
 const POWER: f64 = 0.9;
@@ -129,7 +129,7 @@ fn false_alarms(blocks: &[&Block], rules: &Rules) -> FalseAlarms {
     FalseAlarms { rules, without_zone, alice }
 }
 
-/// The block with A and B of each pair of rounds exchanged or not, by lot.
+/// The block with A and B of each pair of rounds exchanged or not, at random.
 fn rename(block: &Block, lot: &mut ChaCha8Rng) -> Block {
     let mut renamed = block.clone();
     for (a, b) in renamed.a.chunks_mut(2).zip(renamed.b.chunks_mut(2)) {

@@ -1,7 +1,7 @@
 //! Measures configurations against each other: interleaved, in blocks, and the winner once more.
 //!
 //! Inside a block the configurations take turns, so that whatever slowly changes (clock, temperature, a neighbour)
-//! meets all of them alike; the order of the turns is drawn by lot, so that whatever changes with the position in the
+//! meets all of them alike; the order of the turns is random, so that whatever changes with the position in the
 //! block cannot favour one. [`verdict`](super::verdict) weighs the blocks.
 
 use crate::verdict::{Block, Judgement, Rules, Side, Verdict, judge};
@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// A B B A …: every second round runs backwards, and each pair of rounds starts with an order drawn by lot. Cancels
+    /// A B B A …: every second round runs backwards, and each pair of rounds starts with a random order. Cancels
     /// a linear drift inside the pair.
     #[default]
     Mirrored,
-    /// Each round in an order of its own, drawn by lot.
+    /// Each round in a random order.
     Random,
 }
 

@@ -18,7 +18,7 @@ pub struct Costs {
     pub failures: Vec<(usize, usize, Failure)>,
 }
 
-/// Measures `sets` on each of `workloads` (names and devices), `rounds` times, all taking turns in an order drawn by lot:
+/// Measures `sets` on each of `workloads` (names and devices), `rounds` times, all taking turns in random order:
 /// what slowly changes meets all of them alike.
 ///
 /// # Errors
@@ -72,8 +72,8 @@ pub fn measure(
     Ok(Costs { matrix, error: median(&errors), failures })
 }
 
-/// Several devices as one: a launch is one on each, and its time the mean of theirs, weighted, each in units of `unit` ms.
-/// So no workload counts more because it is larger.
+/// Several devices as one: a launch is one on each, and its time the mean of theirs, weighted, each in units of `unit`
+/// ms. So no workload counts more because it is larger.
 pub struct Mix<'w, 'd> {
     parts: &'w mut [(String, &'d mut dyn Device)],
     weights: Vec<f64>,

@@ -1,7 +1,7 @@
 //! One parameter set for many workloads, or several and a rule that picks.
 //!
 //! A trigger sees pp at low and high rate and PbPb; what is best for one costs on another. Everything here works on a
-//! [`Matrix`] of what each set costs on each workload, measured by whoever can.
+//! [`Matrix`] of what each set costs on each workload, measured elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -149,9 +149,9 @@ impl Matrix {
         found.ok_or(MatrixError::NoCommon)
     }
 
-    /// The sets, at most `most`, that together leave the smallest worst regret when each workload uses the best of them;
-    /// taken one after the other (greedily), and no more once the worst regret is within `enough`. Numbers of sets, and
-    /// the number of the set of each workload.
+    /// The sets, at most `most`, that together leave the smallest worst regret when each workload uses the best of
+    /// them; taken one after the other (greedily), and no more once the worst regret is within `enough`. Numbers of
+    /// sets, and the number of the set of each workload.
     ///
     /// # Errors
     /// A workload on which nothing runs.
@@ -268,8 +268,8 @@ pub struct Tuned {
     pub features: Features,
 }
 
-/// Picks a set of a portfolio for each batch, by the workload that the batch looks most like, with hysteresis: only when
-/// another one is clearly nearer, several batches in a row, is the set changed.
+/// Picks a set of a portfolio for each batch, by the workload that the batch looks most like, with hysteresis: only
+/// when another one is clearly nearer, several batches in a row, is the set changed.
 #[derive(Clone, Debug)]
 pub struct Picker {
     sets: Vec<Tuned>,
@@ -289,7 +289,7 @@ pub enum PickerError {
     /// There is nothing to pick from.
     #[error("the portfolio is empty")]
     Empty,
-    /// A set was tuned for another device, and nobody said that this is all right.
+    /// A set was tuned for another device, and that was not allowed.
     #[error("the set for {workload} was tuned on {theirs}, this is {here}: validate it, or tune")]
     OtherDevice {
         /// The workload.

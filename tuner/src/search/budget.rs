@@ -1,8 +1,8 @@
 //! When a search ends.
 //!
 //! A budget is a list of alternatives (`,`: whichever comes first) of limits that must all be reached (`+`):
-//! `evaluations=220,time=60` ends after 220 configurations or a minute; `evaluations=50+no-gain=20` after at least 50, once
-//! 20 in a row have brought nothing. A number alone means evaluations.
+//! `evaluations=220,time=60` ends after 220 configurations or a minute; `evaluations=50+no-gain=20` after at least 50,
+//! once 20 in a row have brought nothing. A number alone means evaluations.
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,7 +48,7 @@ impl Limit {
         }
     }
 
-    /// What is left of the search by this limit, in ms, if it goes on as it went; `None` where nobody can know.
+    /// What is left of the search by this limit, in ms, at the pace so far; `None` where that is unknown.
     fn left_ms(self, spent: &Spent) -> Option<f64> {
         let rate =
             |done: usize, most: usize| (done > 0).then(|| spent.ms / done as f64 * most.saturating_sub(done) as f64);
@@ -91,7 +91,7 @@ impl Budget {
         self.alternatives.iter().find(all).map(|limits| words(limits))
     }
 
-    /// The evaluations that it allows at the most, if it says so.
+    /// The most evaluations that it allows, if it limits them.
     pub fn most_evaluations(&self) -> Option<usize> {
         let most = |limits: &Vec<Limit>| match limits[..] {
             [Limit::Evaluations(most)] => Some(most),
@@ -105,7 +105,7 @@ impl Budget {
         self.alternatives.iter().flatten().any(|limit| matches!(limit, Limit::Gain(_)))
     }
 
-    /// What is left of the search at the most, in ms, if it goes on as it went; `None` where nobody can know.
+    /// What is left of the search at the most, in ms, at the pace so far; `None` where that is unknown.
     pub fn left_ms(&self, spent: &Spent) -> Option<f64> {
         let of_all = |limits: &Vec<Limit>| {
             limits.iter().map(|limit| limit.left_ms(spent)).try_fold(0.0f64, |most, left| Some(most.max(left?)))

@@ -1,4 +1,4 @@
-//! How a session ends: the best of the search are raced, the best of the race and the default held against each other.
+//! How a session ends: the best of the search are raced, the best of the race and the default are compared.
 
 use super::bench::Bench;
 use super::racing::{RaceRules, race as run_race};

@@ -64,8 +64,8 @@ impl<'a> Recorder<'a> {
         self.resumed
     }
 
-    /// What all measurements so far took, in ms, recorded ones with the time that they took then: so a budget of time ends
-    /// where it would have ended without the interruption.
+    /// What all measurements so far took, in ms, recorded ones with the time that they took then: so a budget of time
+    /// ends where it would have ended without the interruption.
     pub fn spent_ms(&self) -> f64 {
         self.spent_ms
     }
@@ -84,7 +84,7 @@ impl<'a> Recorder<'a> {
     /// Ends the run, with a decision if there is one.
     ///
     /// # Errors
-    /// Those of writing, also an earlier one that nobody took.
+    /// Those of writing, also an earlier one that was not taken.
     pub fn finish(mut self, evidence: Option<&Evidence>) -> Result<i64, StoreError> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -104,8 +104,8 @@ impl<'a> Recorder<'a> {
             self.spent_ms += observation.took_ms;
             return Some(observation.outcome);
         }
-        // Another version of this program proposed otherwise, or the data is another. The record stays, and what follows
-        // is measured; mixing the two would not be a run of either.
+        // Another version of this program proposed otherwise, or the data is another. The record stays, and what
+        // follows is measured; mixing the two would not be a run of either.
         self.error = Some(StoreError::BadRow {
             file: self.store.file().to_owned(),
             row: format!("run {}", self.run.id()),

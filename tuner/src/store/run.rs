@@ -122,8 +122,8 @@ pub struct Details {
     pub race: Option<RaceDetails>,
     /// Launches of the final rounds.
     pub final_launches: usize,
-    /// What the final rounds measured and concluded, if they were held: the last one decided. There is more than one only
-    /// where the default failed in them.
+    /// What the final rounds measured and concluded, if they were held: the last one decided. There is more than one
+    /// only where the default failed in them.
     pub decisions: Vec<Decision>,
 }
 
@@ -168,7 +168,7 @@ pub(super) struct RunLock {
 
 impl Drop for RunLock {
     fn drop(&mut self) {
-        // Removed while still locked: whoever opens the name later makes a new file.
+        // Removed while still locked: a process that opens the name later makes a new file.
         let _ = std::fs::remove_file(&self.path);
         let _ = self.file.unlock();
     }

@@ -120,7 +120,7 @@ unsafe extern "C" fn cuEventQuery(event: CUevent) -> CUresult {
 
 /// Operations between two events, in what would be milliseconds of a GPU.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventElapsedTime_v2(ms: *mut f32, start: CUevent, end: CUevent) -> CUresult {
+unsafe extern "C" fn cuEventElapsedTime(ms: *mut f32, start: CUevent, end: CUevent) -> CUresult {
     call("cuEventElapsedTime", |driver| {
         let mut time = |event| {
             let event = event_of(driver, event)?;

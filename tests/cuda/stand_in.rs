@@ -1,16 +1,14 @@
-//! The fake driver itself: it is as late as a GPU may be, and notices what a GPU would only sometimes.
-#![cfg(target_os = "linux")]
+//! The stand-in for the driver itself: it is as late as a GPU may be, and notices what a GPU would notice only sometimes.
 
-mod fake_driver;
+use std::ptr::null_mut;
 
-use std::sync::Arc;
-
-use cudarc::driver::CudaStream;
-use cudarc::driver::sys::{CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode};
-use fake_driver::{complaints, on_the_fake, well_on_the_fake};
-use ut_decoding::decoder::cuda::{Argument, Cuda, CudaDevice, CudaHost, Device, Rows, choose};
+use cudarc::driver::result;
+use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
+use ut_decoding::decoder::cuda::{Argument, Cuda, CudaDevice, CudaHost, CudaStream, Device, Rows, choose};
 use ut_decoding::decoder::plan::Shape;
 use ut_decoding::decoder::ptx::{Kernel, Unit};
+
+use crate::fake_driver::{complaints, on_the_fake, well_on_the_fake};
 
 /// Runs `body` on the fake, which must complain of `what`.
 fn complains(name: &str, settings: &[(&str, &str)], what: &str, body: impl Fn()) {
@@ -42,7 +40,7 @@ fn look_at(host: &CudaHost) -> [u8; 8] {
 
 #[test]
 fn it_cannot_be_mistaken_for_a_gpu() {
-    well_on_the_fake("it_cannot_be_mistaken_for_a_gpu", &[], || {
+    well_on_the_fake("stand_in::it_cannot_be_mistaken_for_a_gpu", &[], || {
         let gpu = choose(&Cuda, 0).expect("the fake is a GPU");
         assert!(gpu.name.starts_with("fake GPU") && gpu.name.contains("no GPU"), "{gpu:?}");
     });
@@ -50,7 +48,7 @@ fn it_cannot_be_mistaken_for_a_gpu() {
 
 #[test]
 fn copies_are_done_when_they_are_waited_for_and_not_before() {
-    well_on_the_fake("copies_are_done_when_they_are_waited_for_and_not_before", &[], || {
+    well_on_the_fake("stand_in::copies_are_done_when_they_are_waited_for_and_not_before", &[], || {
         let mut device = gpu();
         let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
         let (from, to) = (host(&mut device, [1; 8]), host(&mut device, [0; 8]));
@@ -70,7 +68,7 @@ fn copies_are_done_when_they_are_waited_for_and_not_before() {
 
 #[test]
 fn streams_are_ordered_by_events_alone() {
-    well_on_the_fake("streams_are_ordered_by_events_alone", &[], || {
+    well_on_the_fake("stand_in::streams_are_ordered_by_events_alone", &[], || {
         let mut device = gpu();
         let (one, two, memory) = (device.stream().unwrap(), device.stream().unwrap(), device.allocate(8).unwrap());
         let (from, to) = (host(&mut device, [1; 8]), host(&mut device, [0; 8]));
@@ -93,7 +91,7 @@ fn streams_are_ordered_by_events_alone() {
 
 #[test]
 fn memory_that_was_given_back_under_way_is_noticed() {
-    complains("memory_that_was_given_back_under_way_is_noticed", &[], "memory that was given back", || {
+    complains("stand_in::memory_that_was_given_back_under_way_is_noticed", &[], "memory that was given back", || {
         let mut device = gpu();
         let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
         let from = host(&mut device, [1; 8]);
@@ -106,7 +104,7 @@ fn memory_that_was_given_back_under_way_is_noticed() {
 
 #[test]
 fn pinned_memory_that_was_given_back_under_way_is_noticed() {
-    complains("pinned_memory_that_was_given_back_under_way_is_noticed", &[], "given back meanwhile", || {
+    complains("stand_in::pinned_memory_that_was_given_back_under_way_is_noticed", &[], "given back meanwhile", || {
         let mut device = gpu();
         let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
         let from = host(&mut device, [1; 8]);
@@ -119,7 +117,7 @@ fn pinned_memory_that_was_given_back_under_way_is_noticed() {
 
 #[test]
 fn a_copy_beyond_an_allocation_is_noticed() {
-    complains("a_copy_beyond_an_allocation_is_noticed", &[], "outside of global memory", || {
+    complains("stand_in::a_copy_beyond_an_allocation_is_noticed", &[], "outside of global memory", || {
         let mut device = gpu();
         let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
         let to = host(&mut device, [1; 8]);
@@ -133,7 +131,7 @@ fn a_copy_beyond_an_allocation_is_noticed() {
 
 #[test]
 fn a_copy_from_memory_that_is_not_pinned_is_noticed() {
-    complains("a_copy_from_memory_that_is_not_pinned_is_noticed", &[], "not pinned", || {
+    complains("stand_in::a_copy_from_memory_that_is_not_pinned_is_noticed", &[], "not pinned", || {
         let mut device = gpu();
         let (stream, memory, from) = (device.stream().unwrap(), device.allocate(8).unwrap(), [1u8; 8]);
         // SAFETY: broken on purpose: the fake refuses it.
@@ -145,7 +143,7 @@ fn a_copy_from_memory_that_is_not_pinned_is_noticed() {
 #[test]
 fn what_belongs_to_another_device_is_noticed() {
     let devices = [("FAKE_CUDA_DEVICES", "2")];
-    complains("what_belongs_to_another_device_is_noticed", &devices, "used in the context of device", || {
+    complains("stand_in::what_belongs_to_another_device_is_noticed", &devices, "used in the context of device", || {
         let (mut one, mut two) = (gpu(), CudaDevice::new(1, 0).unwrap());
         let (stream, memory, from) = (two.stream().unwrap(), one.allocate(8).unwrap(), host(&mut one, [1; 8]));
         one.begin().unwrap();
@@ -157,22 +155,19 @@ fn what_belongs_to_another_device_is_noticed() {
 
 #[test]
 fn what_is_left_when_a_context_ends_is_noticed() {
-    complains("what_is_left_when_a_context_ends_is_noticed", &[], "ends with 1 allocations", || {
+    complains("stand_in::what_is_left_when_a_context_ends_is_noticed", &[], "ends with 1 allocations", || {
         let mut device = gpu();
         let memory = device.allocate(8).unwrap();
-        // The memory keeps the context: it is given up as well, as whoever forgets to give back would.
-        let context = Arc::clone(device.context());
+        // The memory keeps the context, which is never given back by itself then.
         std::mem::forget(memory);
         drop(device);
-        // SAFETY: held by `new`; nothing uses it any more.
-        unsafe { cudarc::driver::result::primary_ctx::release(context.cu_device()) }.unwrap();
-        std::mem::forget(context);
+        end_context();
     });
 }
 
 #[test]
 fn arguments_that_are_not_the_kernels_are_refused_before_it_is_launched() {
-    well_on_the_fake("arguments_that_are_not_the_kernels_are_refused_before_it_is_launched", &[], || {
+    well_on_the_fake("stand_in::arguments_that_are_not_the_kernels_are_refused_before_it_is_launched", &[], || {
         let mut device = gpu();
         let stream = device.stream().unwrap();
         let (unit, shape) = (Unit::PRODUCTION[0], Shape { grid: 1, block: (32, 1), shared_bytes: 128 });
@@ -186,30 +181,66 @@ fn arguments_that_are_not_the_kernels_are_refused_before_it_is_launched() {
     });
 }
 
-const NO_FLAGS: CUgraphInstantiate_flags = CUgraphInstantiate_flags(0);
+/// Gives back the context that the process holds once, whatever is left in it.
+fn end_context() {
+    let device = result::device::get(0).unwrap();
+    // SAFETY: a device that opened its primary context holds it still, by what the test forgot; nothing uses it any more.
+    unsafe { result::primary_ctx::release(device) }.unwrap();
+}
 
-const MODE: CUstreamCaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+/// A graph of what was captured.
+struct Graph(sys::CUgraph, sys::CUgraphExec);
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        // SAFETY: made by `end_capture`, and given back only here.
+        unsafe { sys::cuGraphExecDestroy(self.1).result().and(sys::cuGraphDestroy(self.0).result()) }.unwrap();
+    }
+}
+
+impl Graph {
+    fn launch(&self, stream: &CudaStream) {
+        // SAFETY: the tests keep what the captured calls use until they have waited for the stream.
+        unsafe { sys::cuGraphLaunch(self.1, stream.raw().cast()) }.result().unwrap();
+    }
+}
+
+fn begin_capture(stream: &CudaStream) {
+    let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    // SAFETY: the stream lives.
+    unsafe { sys::cuStreamBeginCapture_v2(stream.raw().cast(), mode) }.result().unwrap();
+}
+
+fn end_capture(stream: &CudaStream) -> Result<Graph, CUresult> {
+    let (mut graph, mut executable) = (null_mut(), null_mut());
+    // SAFETY: the stream lives; places of ours.
+    unsafe {
+        sys::cuStreamEndCapture(stream.raw().cast(), &raw mut graph).result().map_err(|error| error.0)?;
+        sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0).result().map_err(|error| error.0)?;
+    }
+    Ok(Graph(graph, executable))
+}
 
 #[test]
 fn a_graph_does_nothing_while_it_is_made_and_everything_each_time_it_is_launched() {
-    let name = "a_graph_does_nothing_while_it_is_made_and_everything_each_time_it_is_launched";
+    let name = "stand_in::a_graph_does_nothing_while_it_is_made_and_everything_each_time_it_is_launched";
     well_on_the_fake(name, &[], || {
         let mut device = gpu();
         let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
         let (from, to) = (host(&mut device, [1; 8]), host(&mut device, [0; 8]));
         let address = CudaDevice::address(&memory);
-        stream.begin_capture(MODE).unwrap();
+        begin_capture(&stream);
         // SAFETY: all live until the stream was waited for.
         unsafe {
             device.write(&stream, address, CudaDevice::start(&from), 8).unwrap();
             device.read(&stream, address, CudaDevice::start(&to), Rows::one(8)).unwrap();
         }
-        let graph = stream.end_capture(NO_FLAGS).unwrap().expect("a graph");
+        let graph = end_capture(&stream).expect("a graph");
         device.synchronize(&stream).unwrap();
         assert_eq!(look_at(&to), [0; 8], "nothing was launched");
         for value in [2, 3] {
             fill(&from, [value; 8]);
-            graph.launch().unwrap();
+            graph.launch(&stream);
             device.synchronize(&stream).unwrap();
             assert_eq!(look_at(&to), [value; 8]);
         }
@@ -218,8 +249,8 @@ fn a_graph_does_nothing_while_it_is_made_and_everything_each_time_it_is_launched
 
 #[test]
 fn what_a_capture_forbids_is_noticed_and_there_is_no_graph() {
-    type Action = fn(&mut CudaDevice, &Arc<CudaStream>) -> bool;
-    let name = "what_a_capture_forbids_is_noticed_and_there_is_no_graph";
+    type Action = fn(&mut CudaDevice, &CudaStream) -> bool;
+    let name = "stand_in::what_a_capture_forbids_is_noticed_and_there_is_no_graph";
     let cases: [(&str, &str, Action); 4] = [
         ("0", "memory is allocated while a graph is made", |device, _| device.allocate(8).is_err()),
         ("1", "memory is pinned while a graph is made", |device, _| device.allocate_host(8).is_err()),
@@ -232,39 +263,41 @@ fn what_a_capture_forbids_is_noticed_and_there_is_no_graph() {
             let (_, _, action) = cases.iter().find(|(number, ..)| *number == asked).expect("one of them");
             let mut device = gpu();
             let stream = device.stream().unwrap();
-            stream.begin_capture(MODE).unwrap();
+            begin_capture(&stream);
             assert!(action(&mut device, &stream));
-            let error = stream.end_capture(NO_FLAGS).err().expect("no graph");
-            assert_eq!(error.0, CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+            let error = end_capture(&stream).err().expect("no graph");
+            assert_eq!(error, CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
         });
     }
 }
 
 #[test]
 fn what_others_do_while_a_graph_is_made_does_not_matter() {
-    well_on_the_fake("what_others_do_while_a_graph_is_made_does_not_matter", &[], || {
+    well_on_the_fake("stand_in::what_others_do_while_a_graph_is_made_does_not_matter", &[], || {
         let mut device = gpu();
         let stream = device.stream().unwrap();
-        stream.begin_capture(MODE).unwrap();
+        begin_capture(&stream);
         std::thread::scope(|scope| {
             scope.spawn(|| drop(gpu().allocate(8).unwrap()));
         });
-        assert!(stream.end_capture(NO_FLAGS).unwrap().is_some());
+        assert!(end_capture(&stream).is_ok());
     });
 }
 
 #[test]
 fn a_graph_that_is_left_when_a_context_ends_is_noticed() {
-    complains("a_graph_that_is_left_when_a_context_ends_is_noticed", &[], "ends with 1 executable graphs", || {
-        let mut device = gpu();
-        let stream = device.stream().unwrap();
-        stream.begin_capture(MODE).unwrap();
-        let graph = stream.end_capture(NO_FLAGS).unwrap().expect("a graph");
-        let context = Arc::clone(device.context());
-        std::mem::forget((graph, stream));
-        drop(device);
-        // SAFETY: held by `new`; nothing uses it any more.
-        unsafe { cudarc::driver::result::primary_ctx::release(context.cu_device()) }.unwrap();
-        std::mem::forget(context);
-    });
+    complains(
+        "stand_in::a_graph_that_is_left_when_a_context_ends_is_noticed",
+        &[],
+        "ends with 1 executable graphs",
+        || {
+            let mut device = gpu();
+            let stream = device.stream().unwrap();
+            begin_capture(&stream);
+            let graph = end_capture(&stream).expect("a graph");
+            std::mem::forget((graph, stream));
+            drop(device);
+            end_context();
+        },
+    );
 }

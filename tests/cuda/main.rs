@@ -1,13 +1,17 @@
-//! The whole way to a GPU, cudarc included, with a fake driver in place of `libcuda`: the same bits as the reference.
+//! The GPU backend with a stand-in for `libcuda`, in child processes: the same bits as the reference, and an error for
+//! whatever safe code must not do.
 //!
-//! `tests/ptx_run.rs` runs the host code above the driver; here what talks to the driver runs too, in child processes.
+//! `tests/kernels/ptx/allen.rs` runs the host code above the driver; here the code that calls the driver runs as well.
 #![cfg(target_os = "linux")]
 
+mod cli;
 mod decoding;
 mod device;
 #[path = "../fake_driver/mod.rs"]
 mod fake_driver;
 mod graphs;
+mod refusals;
+mod stand_in;
 mod streams;
 #[path = "../suite/mod.rs"]
 mod suite;

@@ -134,9 +134,9 @@ fn kernels_that_are_timed_are_launched_one_by_one() {
         }
         let before = used(&mut decoder);
         assert!(before.launched > 0);
-        decoder.device().time_kernels(true);
+        decoder.time_kernels(true);
         compare(&mut decoder, &tables, DecodeOptions::default(), batch.view());
-        assert_eq!(decoder.device().take_times().unwrap().len(), 9);
+        assert_eq!(decoder.take_times().unwrap().len(), 9);
         assert_eq!(used(&mut decoder), before);
     });
 }

@@ -1,25 +1,29 @@
-//! What is put on a stream again and again, as one launch: CUDA graphs.
+//! Calls that are put on a stream again and again, as one launch: CUDA graphs.
 //!
 //! A batch takes up to a dozen calls of the driver (memory cleared, kernels, results back), some microseconds each, which
-//! for a small batch is longer than the kernels run. A graph is launched by one call. Which graph that is nobody has to
-//! say: the calls are first only noted. If they are those of a graph that was made of this stream before, whatever the
-//! kernels' arguments, the arguments that differ are changed in it, and it is launched; so batches of the same number of
-//! events share a graph, wherever they lie. If they were seen before, a graph is made of them. Else they are made one by
-//! one: most that happens only once, when buffers grow, is not worth a graph. As the noted calls hold every address and
-//! size, a graph can never be out of date.
+//! for a small batch is longer than the kernels run. A graph is launched by one call. The caller need not say which graph:
 //!
-//! A driver that refuses any of this is not asked again: the calls are then made one by one, and [`GraphUse`] says why.
+//! - The calls are only noted at first. If a graph was made of such calls on this stream before, whatever the kernels'
+//!   arguments, the arguments that differ are changed in it, and it is launched. So batches of the same number of events
+//!   share a graph, wherever they lie.
+//! - If such calls were seen before, a graph is made of them.
+//! - Else they are made one by one: most calls that come only once, when buffers grow, are not worth a graph.
+//!
+//! The noted calls hold every address and size, so that a graph cannot be out of date. A driver that refuses any of this is
+//! not asked again: calls are then made one by one, and [`GraphUse`] says why.
 
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUgraphNode, CUresult, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus};
-use cudarc::driver::{CudaContext, DriverError, result};
 
-use super::device::{Argument, Rows};
-use super::start::words;
+use super::context::Context;
+use super::error::{CallError, check};
+use super::modules::Handle;
+use super::stream::CudaStream;
 use crate::decoder::DecodeError;
+use crate::decoder::cuda::device::{Argument, Rows};
 use crate::decoder::plan::Shape;
 
 /// Sequences of calls that are remembered of a stream: by number of events, and by what is wanted of a batch.
@@ -42,7 +46,7 @@ pub struct GraphUse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     /// A kernel, and how many arguments it has.
-    Launch { function: sys::CUfunction, shape: Shape, arguments: usize },
+    Launch { function: Handle, shape: Shape, arguments: usize },
     /// Words to clear.
     Zero { at: u64, words: usize },
     /// A copy to the host.
@@ -51,7 +55,7 @@ enum Call {
 
 /// Calls in order, and the arguments of their kernels in order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Calls {
+pub struct Calls {
     list: Vec<Call>,
     arguments: Vec<Range<usize>>,
     bytes: Vec<u8>,
@@ -64,29 +68,30 @@ impl Calls {
         self.bytes.clear();
     }
 
-    pub(super) fn launch(&mut self, function: sys::CUfunction, shape: Shape, arguments: &[Argument<'_>]) {
+    pub fn launch(&mut self, function: Handle, shape: Shape, arguments: &[Argument<'_>]) {
         self.list.push(Call::Launch { function, shape, arguments: arguments.len() });
         for argument in arguments {
-            let start = self.bytes.len();
-            // SAFETY: an argument is a value of so many bytes, which lives as long as it does; there is room for them.
-            unsafe {
-                self.bytes.reserve(argument.size);
-                let to = self.bytes.as_mut_ptr().add(start);
-                std::ptr::copy_nonoverlapping(argument.pointer.cast::<u8>(), to, argument.size);
-                // Padding holds whatever it does: nothing may be concluded from its not being set. Where it differs an
-                // argument counts as changed, which costs a call.
-                std::hint::black_box(to);
-                self.bytes.set_len(start + argument.size);
-            }
-            self.arguments.push(start..start + argument.size);
+            let (start, size) = (self.bytes.len(), argument.size());
+            self.bytes.reserve(size);
+            let to = self.bytes.spare_capacity_mut().as_mut_ptr().cast::<u8>();
+            // SAFETY: an argument points to a value of its size, which lives as long as it does; there is room for that
+            // many bytes, reserved just above, in memory that only this vector owns.
+            unsafe { std::ptr::copy_nonoverlapping(argument.pointer().cast::<u8>(), to, size) };
+            // Padding between a value's fields is copied as it is. The compiler is told that these bytes may have been
+            // written, so that it treats them as some bytes; where padding differs, an argument counts as changed, which
+            // costs a call and nothing else.
+            std::hint::black_box(to);
+            // SAFETY: so many bytes were written behind the old end.
+            unsafe { self.bytes.set_len(start + size) };
+            self.arguments.push(start..start + size);
         }
     }
 
-    pub(super) fn zero(&mut self, at: u64, words: usize) {
+    pub fn zero(&mut self, at: u64, words: usize) {
         self.list.push(Call::Zero { at, words });
     }
 
-    pub(super) fn read(&mut self, from: u64, to: *mut u8, rows: Rows) {
+    pub fn read(&mut self, from: u64, to: *mut u8, rows: Rows) {
         self.list.push(Call::Read { from, to: to as usize, rows });
     }
 
@@ -96,7 +101,7 @@ impl Calls {
     }
 
     /// The kernels: function, shape, and which of the arguments are theirs.
-    fn launches(&self) -> impl Iterator<Item = (sys::CUfunction, Shape, Range<usize>)> {
+    fn launches(&self) -> impl Iterator<Item = (Handle, Shape, Range<usize>)> {
         let mut first = 0;
         self.list.iter().filter_map(move |call| {
             let Call::Launch { function, shape, arguments } = *call else { return None };
@@ -122,12 +127,11 @@ struct Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // Nobody is there to be told if this fails.
-        // SAFETY: made by this and given back only here; whoever drops it has waited for its stream.
-        unsafe {
-            let _ = result::graph::exec_destroy(self.executable);
-            let _ = result::graph::destroy(self.made_of);
-        }
+        // There is no caller to be told of a failure.
+        // SAFETY: made by `instantiate`, and given back only here. The driver keeps one that is running until it is done.
+        let _ = unsafe { sys::cuGraphExecDestroy(self.executable) };
+        // SAFETY: handed over to `instantiate`, and given back only here.
+        let _ = unsafe { sys::cuGraphDestroy(self.made_of) };
     }
 }
 
@@ -151,7 +155,7 @@ enum Now {
 }
 
 /// What is to be done with calls that were noted.
-pub(super) enum Next {
+pub enum Next {
     /// Nothing: a graph of them was launched.
     Nothing,
     /// They are to be made one by one.
@@ -161,40 +165,40 @@ pub(super) enum Next {
 }
 
 /// The graphs of a device.
-pub(super) struct Graphs {
+pub struct Graphs {
     now: Now,
     /// Those that are noted.
     noted: Calls,
     known: Vec<Known>,
     clock: u64,
     used: GraphUse,
-    context: Arc<CudaContext>,
+    context: Arc<Context>,
 }
 
-// SAFETY: handles of the driver, which may be used from every thread that has the context, by one at a time: by `&mut`.
+// SAFETY: the driver's handles of graphs and streams, which any thread may use, one at a time: they are used by `&mut`.
 unsafe impl Send for Graphs {}
 
 impl Drop for Graphs {
     fn drop(&mut self) {
         // Without the context there are no graphs either.
-        if self.context.bind_to_thread().is_err() {
+        if self.context.make_current().is_err() {
             self.known.drain(..).for_each(std::mem::forget);
         }
     }
 }
 
 impl Graphs {
-    pub(super) fn new(context: Arc<CudaContext>) -> Self {
+    pub fn new(context: Arc<Context>) -> Self {
         let (noted, used) = (Calls::default(), GraphUse::default());
         Self { now: Now::Made, noted, known: Vec::new(), clock: 0, used, context }
     }
 
-    pub(super) const fn used(&self) -> &GraphUse {
+    pub const fn used(&self) -> &GraphUse {
         &self.used
     }
 
     /// Whether the driver takes part.
-    pub(super) const fn are_made(&self) -> bool {
+    pub const fn are_made(&self) -> bool {
         self.used.refused.is_none()
     }
 
@@ -204,18 +208,18 @@ impl Graphs {
     }
 
     /// Notes the calls that follow, instead of making them.
-    pub(super) fn note(&mut self) {
+    pub fn note(&mut self) {
         self.noted.clear();
         self.now = Now::Noted;
     }
 
     /// Makes the calls that follow.
-    pub(super) fn note_no_more(&mut self) {
+    pub fn note_no_more(&mut self) {
         self.now = Now::Made;
     }
 
     /// Where a call is to be noted, if it is not to be made.
-    pub(super) const fn noted(&mut self) -> Option<&mut Calls> {
+    pub const fn noted(&mut self) -> Option<&mut Calls> {
         match self.now {
             Now::Noted => Some(&mut self.noted),
             Now::Made | Now::Recorded(..) => None,
@@ -225,13 +229,11 @@ impl Graphs {
     /// After the calls were noted: launches the graph of them, if there is one.
     ///
     /// # Safety
-    /// - The calls may be made on this stream now.
-    ///
-    /// # Errors
-    /// When the launch failed.
-    pub(super) unsafe fn replay(&mut self, stream: CUstream) -> Result<Next, DriverError> {
+    /// - Each of the noted calls may be made on this stream now: what it reads and writes is there until the stream has
+    ///   done it.
+    pub unsafe fn replay(&mut self, stream: &CudaStream) -> Result<Next, CallError> {
         self.clock += 1;
-        let like = |known: &Known| known.stream == stream && known.calls.are_like(&self.noted);
+        let like = |known: &Known| known.stream == stream.handle() && known.calls.are_like(&self.noted);
         let Some(place) = self.known.iter().position(like) else {
             self.remember(stream);
             return Ok(Next::Make);
@@ -242,25 +244,24 @@ impl Graphs {
         match change(graph, calls, &self.noted) {
             Ok(changed) => self.used.changed += changed,
             Err(error) => {
-                self.refuse("change a graph", &words(error));
+                self.refuse("change a graph", &error.message);
                 return Ok(Next::Make);
             }
         }
-        // SAFETY: the caller's word for the calls that the graph is of.
-        unsafe { result::graph::launch(graph.executable, stream) }?;
+        // SAFETY: the graph does what the noted calls do, with their addresses and arguments, which the caller allows.
+        unsafe { launch(graph, stream) }?;
         self.used.launched += 1;
         Ok(Next::Nothing)
     }
 
     /// Remembers the calls that were noted, in place of those of this stream that were not seen for the longest time.
-    fn remember(&mut self, stream: CUstream) {
-        let new = Known { stream, calls: self.noted.clone(), graph: None, seen: self.clock };
-        let of_stream = || self.known.iter().enumerate().filter(|(_, known)| known.stream == stream);
+    fn remember(&mut self, stream: &CudaStream) {
+        let new = Known { stream: stream.handle(), calls: self.noted.clone(), graph: None, seen: self.clock };
+        let of_stream = || self.known.iter().enumerate().filter(|(_, known)| known.stream == stream.handle());
         match of_stream().min_by_key(|(_, known)| known.seen) {
             Some((oldest, _)) if of_stream().count() >= MOST_KNOWN => {
-                // Its graph may be under way. What went wrong there is said when the stream is waited for.
-                // SAFETY: a stream of this device, which lives.
-                let _ = unsafe { result::stream::synchronize(stream) };
+                // Its graph may be running. What went wrong there is said when the stream is waited for next.
+                let _ = stream.synchronize();
                 self.known[oldest] = new;
             }
             _ => self.known.push(new),
@@ -268,34 +269,35 @@ impl Graphs {
     }
 
     /// Begins to make a graph of the calls that follow. Whether it could be begun: if not, they are made one by one.
-    pub(super) fn begin(&mut self, stream: CUstream) -> bool {
+    pub fn begin(&mut self, stream: &CudaStream) -> bool {
         // Other threads may do what they like meanwhile; this one makes no call that a capture forbids.
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: a stream of this device, which lives.
-        let begun = unsafe { result::stream::begin_capture(stream, mode) };
-        match begun {
-            Ok(()) => self.now = Now::Recorded(stream, Vec::new()),
-            Err(error) => self.refuse("begin a graph", &words(error)),
+        // SAFETY: the stream lives.
+        let begun = check("begin a graph", unsafe { sys::cuStreamBeginCapture_v2(stream.handle(), mode) });
+        match &begun {
+            Ok(()) => self.now = Now::Recorded(stream.handle(), Vec::new()),
+            Err(error) => self.refuse("begin a graph", &error.message),
         }
         begun.is_ok()
     }
 
     /// After a kernel's launch: notes its node, if a graph is made.
-    pub(super) fn launched(&mut self) -> Result<(), DriverError> {
+    pub fn launched(&mut self) -> Result<(), CallError> {
         let Now::Recorded(stream, nodes) = &mut self.now else { return Ok(()) };
+        let action = "tell a kernel's place in a graph";
         let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         let (mut last, mut n): (*const CUgraphNode, usize) = (std::ptr::null(), 0);
-        // SAFETY: places of our own, or null where nothing is wanted; the stream lives.
-        unsafe {
-            let (id, graph, edges) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        let (id, graph, edges) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: places of ours, or null where nothing is wanted; the stream lives while a graph is made of its calls.
+        let code = unsafe {
             sys::cuStreamGetCaptureInfo_v3(*stream, &raw mut status, id, graph, &raw mut last, edges, &raw mut n)
-        }
-        .result()?;
+        };
+        check(action, code)?;
         // What is put on the stream next depends on what was put there last, which is the kernel.
         if n != 1 || last.is_null() {
-            return Err(DriverError(CUresult::CUDA_ERROR_NOT_SUPPORTED));
+            return Err(CallError::new(action, CUresult::CUDA_ERROR_NOT_SUPPORTED));
         }
-        // SAFETY: so many nodes are there until the next call on this stream.
+        // SAFETY: the driver gave the place of one node, which is there until the next call on this stream.
         nodes.push(unsafe { *last });
         Ok(())
     }
@@ -304,54 +306,61 @@ impl Graphs {
     /// to be made one by one. `made` says whether the calls were made.
     ///
     /// # Safety
-    /// - The calls may be made on this stream now.
-    ///
-    /// # Errors
-    /// When the launch failed.
-    pub(super) unsafe fn end(&mut self, made: Result<(), DecodeError>) -> Result<bool, DriverError> {
-        let Now::Recorded(stream, nodes) = std::mem::replace(&mut self.now, Now::Made) else { return Ok(false) };
-        // SAFETY: the capture that was begun on this stream.
-        let ended = unsafe { result::stream::end_capture(stream) };
+    /// - Each of the calls may be made on this stream now: what it reads and writes is there until the stream has done it.
+    pub unsafe fn end(&mut self, stream: &CudaStream, made: Result<(), DecodeError>) -> Result<bool, CallError> {
+        let Now::Recorded(_, nodes) = std::mem::replace(&mut self.now, Now::Made) else { return Ok(false) };
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: this stream's capture was begun by this thread; the place is ours.
+        let ended = check("make a graph", unsafe { sys::cuStreamEndCapture(stream.handle(), &raw mut graph) });
         let graph = match (made, ended) {
-            (Ok(()), Ok(graph)) if !graph.is_null() => instantiate(graph, nodes),
+            (Ok(()), Ok(())) if !graph.is_null() => instantiate(graph, nodes),
             (Err(error), ended) => {
-                if let Some(graph) = ended.ok().filter(|graph| !graph.is_null()) {
+                if ended.is_ok() && !graph.is_null() {
                     // SAFETY: made just now, and given back only here.
-                    let _ = unsafe { result::graph::destroy(graph) };
+                    let _ = unsafe { sys::cuGraphDestroy(graph) };
                 }
                 self.refuse("make a graph", &error.to_string());
                 return Ok(false);
             }
-            (Ok(()), ended) => Err(ended.err().unwrap_or(DriverError(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED))),
+            (Ok(()), ended) => Err(ended
+                .err()
+                .unwrap_or_else(|| CallError::new("make a graph", CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED))),
         };
         let graph = match graph {
             Ok(graph) => graph,
             Err(error) => {
-                self.refuse("make a graph", &words(error));
+                self.refuse("make a graph", &error.message);
                 return Ok(false);
             }
         };
         self.used.made += 1;
-        let like = |known: &&mut Known| known.stream == stream && known.calls.are_like(&self.noted);
+        let like = |known: &&mut Known| known.stream == stream.handle() && known.calls.are_like(&self.noted);
         let Some(known) = self.known.iter_mut().find(like) else { return Ok(false) };
         // The arguments are those of this time.
         known.calls.bytes.copy_from_slice(&self.noted.bytes);
         let graph = known.graph.insert(graph);
-        // SAFETY: the caller's word for the calls that the graph is of.
-        unsafe { result::graph::launch(graph.executable, stream) }?;
+        // SAFETY: the graph does what the calls do that were captured, which the caller allows.
+        unsafe { launch(graph, stream) }?;
         self.used.launched += 1;
         Ok(true)
     }
 }
 
+/// # Safety
+/// - The calls that the graph was made of may be made on this stream now, with the arguments that it holds.
+unsafe fn launch(graph: &Graph, stream: &CudaStream) -> Result<(), CallError> {
+    // SAFETY: graph and stream live, and are of one context; what the graph does is the caller's care.
+    check("launch a graph", unsafe { sys::cuGraphLaunch(graph.executable, stream.handle()) })
+}
+
 /// What can be launched, of a graph whose kernels have these nodes.
-fn instantiate(graph: sys::CUgraph, nodes: Vec<CUgraphNode>) -> Result<Graph, DriverError> {
+fn instantiate(graph: sys::CUgraph, nodes: Vec<CUgraphNode>) -> Result<Graph, CallError> {
     let mut executable = std::ptr::null_mut();
-    // SAFETY: a graph that was made just now; a place of our own.
-    let made = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0) }.result();
+    // SAFETY: a graph that was made just now; a place of ours.
+    let made = check("make a graph", unsafe { sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0) });
     if let Err(error) = made {
-        // SAFETY: given back only here.
-        let _ = unsafe { result::graph::destroy(graph) };
+        // SAFETY: given back only here, as no `Graph` owns it.
+        let _ = unsafe { sys::cuGraphDestroy(graph) };
         return Err(error);
     }
     Ok(Graph { made_of: graph, executable, nodes })
@@ -359,7 +368,7 @@ fn instantiate(graph: sys::CUgraph, nodes: Vec<CUgraphNode>) -> Result<Graph, Dr
 
 /// Gives the kernels of a graph of the calls `from` the arguments of `to`, where they differ, and has `from` follow. How
 /// many kernels that were.
-fn change(graph: &Graph, from: &mut Calls, to: &Calls) -> Result<u64, DriverError> {
+fn change(graph: &Graph, from: &mut Calls, to: &Calls) -> Result<u64, CallError> {
     let mut changed = 0;
     for ((function, shape, arguments), node) in to.launches().zip(&graph.nodes) {
         let bytes = to.bytes_of(&arguments);
@@ -369,7 +378,7 @@ fn change(graph: &Graph, from: &mut Calls, to: &Calls) -> Result<u64, DriverErro
         let pointer = |argument: &Range<usize>| to.bytes[argument.clone()].as_ptr().cast::<c_void>().cast_mut();
         let mut pointers: Vec<*mut c_void> = to.arguments[arguments].iter().map(pointer).collect();
         let parameters = sys::CUDA_KERNEL_NODE_PARAMS {
-            func: function,
+            func: function.0,
             gridDimX: shape.grid,
             gridDimY: 1,
             gridDimZ: 1,
@@ -384,9 +393,10 @@ fn change(graph: &Graph, from: &mut Calls, to: &Calls) -> Result<u64, DriverErro
         };
         // SAFETY:
         // - The node is a kernel of this graph: that of the same call, with this function and shape.
-        // - As many arguments as it takes, and as large, were held against the entry when the call was noted. The driver
-        //   copies them before it returns.
-        unsafe { sys::cuGraphExecKernelNodeSetParams_v2(graph.executable, *node, &raw const parameters) }.result()?;
+        // - There are as many arguments as it takes, and as large: `CudaDevice::launch` compared them with the entry's
+        //   parameters before the call was noted. The driver copies them before it returns.
+        let code = unsafe { sys::cuGraphExecKernelNodeSetParams_v2(graph.executable, *node, &raw const parameters) };
+        check("change a graph", code)?;
         from.bytes[bytes.clone()].copy_from_slice(&to.bytes[bytes]);
         changed += 1;
     }

@@ -1,11 +1,11 @@
-//! The ordinary path: decodes every event, whatever is wrong with it, with nothing assumed about its banks.
+//! The fallback path: decodes every event, whatever is wrong with it, with nothing assumed about its banks.
 //!
 //! First it applies the policy to each bank, counts, and says how many hits each sector group gets; so the groups'
 //! places are known. Then it writes the hits into the output itself, group by group in the order of the banks, and
 //! sorts each group there. No other memory is needed, however many hits a hostile event holds: while a group is
 //! unsorted, its arrays hold as words what the sort needs: the order of x, the `LHCbID`, the order of the strip
 //! coordinate n (in `weight`) and the slot (in `dx_dy`), from which everything else is computed at the end. Between the
-//! two steps the hits of an event of ordinary size are kept; those of a larger one are found a second time.
+//! two steps the hits of a usual event are kept; those of a larger one are found a second time.
 //!
 //! This path is what the vectorised one falls back to, so its speed matters, but only within reason.
 
@@ -13,37 +13,19 @@ use std::sync::Arc;
 
 use super::banks::{Bank, EventBanks};
 use super::hits::EventHits;
+use super::policy::{Policy, UT_ID, v4_words, v5_counts};
 use crate::decoder::{Count, DecodeOptions, EventReport, Position};
 use crate::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, SectorConstants, Slot};
 use crate::input::BatchView;
 
-/// Bank types with hits: UT and UTError.
-pub const HIT_BANKS: [u8; 2] = [66, 68];
-
-/// Detector type UT in the top bits of an LHCbID.
-pub const UT_ID: u32 = 3 << 28;
-
-/// The board that a sourceID names, whether the table has it or not (`docs/format.md`).
-pub const fn board_of(source_id: u32) -> Option<u32> {
-    if source_id >> 11 == 0 {
-        return Some(source_id);
-    }
-    match (source_id & 0xFF).checked_sub(1) {
-        Some(tell40) => Some(2 * tell40 + (source_id >> 10 & 1)),
-        None => None,
-    }
-}
-
-/// The ordinary path's tables and work space.
+/// The fallback path's tables and work space.
 #[derive(Clone, Debug)]
-pub struct Ordinary {
+pub struct Fallback {
     version: BankVersion,
-    board_in_use: Vec<bool>,
+    policy: Policy,
     slots: Vec<Slot>,
     sectors: Arc<[SectorConstants]>,
     options: DecodeOptions,
-    /// Boards named so far in the event.
-    seen: Vec<bool>,
     /// Where each group's next hit goes.
     next: Vec<u32>,
     /// Hits of the chunk's events, as far as they fit.
@@ -70,21 +52,15 @@ pub struct Counted {
     found: Option<usize>,
 }
 
-/// Lane counts of a v5 bank, by lane.
-fn v5_counts(header: [u8; 8]) -> [u8; LANES_PER_BOARD] {
-    [header[4], header[5], header[6], header[7], header[0], header[1]]
-}
-
-impl Ordinary {
+impl Fallback {
     /// The path for one detector and one set of options.
     pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
         Self {
             version: tables.boards().version,
-            board_in_use: tables.boards().strips_per_hybrid.iter().map(|&strips| strips != 0).collect(),
+            policy: Policy::new(tables),
             slots: tables.slots().to_vec(),
             sectors: tables.sectors().into(),
             options,
-            seen: vec![false; tables.boards().strips_per_hybrid.len()],
             next: Vec::with_capacity(tables.n_groups() + 1),
             found: Vec::new(),
         }
@@ -205,32 +181,11 @@ impl Ordinary {
         mut use_hit: impl FnMut((usize, &Slot), f32, u32),
     ) -> bool {
         let Some(banks) = EventBanks::new(batch, event) else { return false };
-        self.seen.fill(false);
-        let n_boards = self.board_in_use.len();
-        let mut ut_banks = 0;
+        self.policy.begin_event();
         for bank in 0..banks.n_banks() {
-            let Some(Bank { source_id, kind, version, payload }) = banks.bank(bank) else { return false };
-            if !HIT_BANKS.contains(&kind) {
-                report.add(Count::OtherTypes, 1);
-                continue;
-            }
-            ut_banks += 1;
-            if ut_banks > n_boards {
-                report.add(Count::SurplusBanks, 1);
-                continue;
-            }
-            if version.is_some_and(|version| version != self.version.byte()) {
-                report.add(Count::WrongVersion, 1);
-                continue;
-            }
-            let board = board_of(source_id).map_or(usize::MAX, |board| board as usize);
-            if !self.board_in_use.get(board).is_some_and(|&in_use| in_use) {
-                report.add(Count::UnknownBoard, 1);
-                continue;
-            }
-            if std::mem::replace(&mut self.seen[board], true) {
-                report.add(Count::RepeatedBoard, 1);
-            }
+            let Some(bank) = banks.bank(bank) else { return false };
+            let Some(board) = self.policy.board(&bank, report) else { continue };
+            let Bank { payload, .. } = bank;
             match self.version {
                 BankVersion::V4 => self.each_v4_hit(board, payload, report, &mut use_hit),
                 BankVersion::V5 => self.each_v5_hit(board, payload, report, &mut use_hit),
@@ -246,14 +201,10 @@ impl Ordinary {
         report: &mut EventReport,
         use_hit: &mut impl FnMut((usize, &Slot), f32, u32),
     ) {
-        let words = payload
-            .split_first_chunk::<4>()
-            .and_then(|(header, words)| words.get(..2 * usize::from(u16::from_le_bytes([header[0], header[1]]))));
-        let Some(words) = words else { return report.add(Count::Truncated, 1) };
-        report.add(Count::Banks, 1);
+        let Some(words) = v4_words(payload, report) else { return };
         let slots = &self.slots[board * LANES_PER_BOARD..][..LANES_PER_BOARD];
         let mut unconnected = 0;
-        for word in words.as_chunks::<2>().0 {
+        for word in words {
             let word = u32::from(u16::from_le_bytes(*word));
             let channel = word >> 2 & 0xFFF;
             // A table has 512 strips a hybrid, or no such board.
@@ -268,7 +219,7 @@ impl Ordinary {
             }
         }
         report.add(Count::UnconnectedHits, unconnected);
-        report.add(Count::Strips, (words.len() / 2) as u32 - unconnected);
+        report.add(Count::Strips, words.len() as u32 - unconnected);
     }
 
     fn each_v5_hit(
@@ -278,20 +229,8 @@ impl Ordinary {
         report: &mut EventReport,
         use_hit: &mut impl FnMut((usize, &Slot), f32, u32),
     ) {
-        if payload.len() < 24 {
-            let claims_hits = payload.iter().enumerate().any(|(i, &byte)| byte != 0 && i < 8 && i != 2 && i != 3);
-            return report.add(if claims_hits { Count::Short } else { Count::Banks }, 1);
-        }
-        let (&header, rows) = payload.split_first_chunk::<8>().expect("24 bytes are there");
-        let counts = v5_counts(header);
-        let longest = counts.into_iter().max().unwrap_or(0);
-        if longest == 255 {
-            return report.add(Count::BadHeader, 1);
-        }
-        if payload.len() < 32 * usize::from(longest).div_ceil(2) {
-            return report.add(Count::Truncated, 1);
-        }
-        report.add(Count::Banks, 1);
+        let Some(counts) = v5_counts(payload, report) else { return };
+        let rows = &payload[8..];
         for (lane, &count) in counts.iter().enumerate() {
             if count == 0 {
                 continue;
@@ -405,7 +344,7 @@ impl Unsorted<'_> {
     }
 
     /// Sorts a group by x, LHCbID, n and slot: a shell sort, which is an insertion sort for the dozen hits of an
-    /// ordinary group, and needs no memory for the millions of a hostile one.
+    /// usual group, and needs no memory for the millions of a hostile one.
     fn sort(&mut self, begin: usize, end: usize) {
         let (x, id) = (&mut self.x[begin..end], &mut self.id[begin..end]);
         let (n, slot) = (&mut self.n[begin..end], &mut self.slot[begin..end]);
