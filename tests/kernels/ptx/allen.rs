@@ -291,6 +291,6 @@ fn the_one_launch_issues_fewer_instructions_than_the_seven() {
         an_event(issued.values().sum())
     };
     let (allen, fused) = (of(Pipeline::Allen), of(Pipeline::Fused));
-    println!("seven launches: {allen}, one launch: {fused}");
+    println!("seven kernels: {allen}, one launch: {fused}");
     assert!(4 * fused < 3 * allen, "{fused} instead of {allen}");
 }
