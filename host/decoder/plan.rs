@@ -3,13 +3,13 @@
 
 pub use simt::Shape;
 use simt::{Global, WARP_SIZE, blocks_of_warps};
-use ut_kernels::allen::pipeline::AllenShapes;
-use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::allen::count_hits::items_capacity;
+use ut_kernels::allen::pipeline::AllenShapes;
+use ut_kernels::allen::prefix_sum::tiles;
+use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::{BankVersion, BoardLane, SectorConstants, Slot};
 use ut_kernels::fused::gather::{GATHER_THREADS, gather_blocks};
 use ut_kernels::fused::pipeline::FusedShapes;
-use ut_kernels::allen::prefix_sum::tiles;
 use ut_kernels::tables::Tables;
 
 use super::launch::LaunchParams;
@@ -256,11 +256,11 @@ mod tests {
     use super::*;
     use crate::detector::Grouping;
     use crate::synth;
-    use ut_kernels::bank::layout::Batch;
     use ut_kernels::allen::cluster_and_predecode::{ClusterInput, ClusterOutput};
     use ut_kernels::allen::compress_and_make_keys::GroupRanges;
     use ut_kernels::allen::count_hits::CountOutput;
     use ut_kernels::allen::decode_in_order::DecodeInput;
+    use ut_kernels::bank::layout::Batch;
     use ut_kernels::fused::tables::LaneTables;
     use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput};
     use ut_kernels::hit::HitArrays;

@@ -1,6 +1,5 @@
 //! What the kernels do when the host gave them too little room: nothing, and they say so.
 
-
 use crate::setup::{Bug, NO_CLUSTER, Setup};
 use ut_kernels::status::STRIPS_OVERFLOW;
 

@@ -1,13 +1,12 @@
 //! The one-launch kernel and what is new with it: blocks that wait for each other, bugs planted into both.
 
-
 use std::sync::LazyLock;
 
 use crate::setup::Bug;
 use crate::setup::fused::{FusedSetup, ROOMY, TIGHT, WINDOWS};
+use crate::suite::backends::decode;
 use simt::executor::{Executor, Fault, Violation};
 use simt::{Block, FULL_MASK};
-use crate::suite::backends::decode;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::{DecodeOptions, UtHits};
 use ut_kernels::fused::Room;

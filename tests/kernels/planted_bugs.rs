@@ -3,7 +3,6 @@
 //! The kernels stay as they are: what is wrong is the door they go through. [`Faulty`] passes everything on to the
 //! executor's block, but for one thing, as if the kernel's source lacked a barrier or had a plain add for an atomic.
 
-
 use std::panic::Location;
 
 use crate::setup::{Bug, Faulty, Setup};

@@ -9,10 +9,10 @@ pub use resources::{KernelUse, Resources, ResourcesError};
 
 use ut_kernels::allen::cluster_and_predecode::cluster_and_predecode_shared_bytes;
 use ut_kernels::allen::count_hits::count_hits_shared_bytes;
+use ut_kernels::allen::prefix_sum::prefix_sum_shared_bytes;
 use ut_kernels::detector::BankVersion;
 use ut_kernels::fused::gather::gather_shared_bytes;
 use ut_kernels::fused::{Room, fused_shared_bytes};
-use ut_kernels::allen::prefix_sum::prefix_sum_shared_bytes;
 use ut_kernels::switches::BatchLayout;
 
 /// One PTX module.

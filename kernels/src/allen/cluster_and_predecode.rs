@@ -11,9 +11,9 @@
 //! Launch: as many blocks as events, `cluster.block_x` × `cluster.block_y` threads,
 //! [`cluster_and_predecode_shared_bytes`] of shared memory.
 
+use crate::allen::count_hits::{Item, items_capacity, v4_slot};
 use crate::bank::{v4, v5};
 use crate::clustering::{ClusterOptions, LaneClustering, NarrowSums, Step, Sums, WideSums};
-use crate::allen::count_hits::{Item, items_capacity, v4_slot};
 use crate::detector::BankVersion;
 use crate::hit::Cluster;
 use crate::report::{Count, N_COUNTS};

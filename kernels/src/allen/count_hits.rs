@@ -11,11 +11,11 @@
 //!
 //! Launch: as many blocks as events, `count.block_x` threads, [`count_hits_shared_bytes`] of shared memory.
 
+pub use crate::bank::headers::items_capacity;
+use crate::bank::headers::{HeaderCounters, Headers, UtBanks, clear, items_per_bank};
 use crate::bank::layout::Batch;
 use crate::bank::{v4, v5};
 use crate::detector::BankVersion;
-pub use crate::bank::headers::items_capacity;
-use crate::bank::headers::{HeaderCounters, Headers, UtBanks, clear, items_per_bank};
 use crate::report::{Count, N_COUNTS};
 use crate::switches::Switches;
 use crate::tables::Tables;

@@ -61,10 +61,15 @@ pub struct FindPermutation {
 
 impl Kernel for FindPermutation {
     const NAME: &'static str = "find_permutation";
-    type Arguments<'a> = (f32, u32, GroupRanges<'a>, Tables<'a>, Global<'a, u64>, GlobalMut<'a, u32>, GlobalMut<'a, u32>);
+    type Arguments<'a> =
+        (f32, u32, GroupRanges<'a>, Tables<'a>, Global<'a, u64>, GlobalMut<'a, u32>, GlobalMut<'a, u32>);
 
     #[inline(always)]
-    fn run<B: Block>(self, block: &B, (flip_origin, run, ranges, tables, keys, permutation, scratch): &Self::Arguments<'_>) {
+    fn run<B: Block>(
+        self,
+        block: &B,
+        (flip_origin, run, ranges, tables, keys, permutation, scratch): &Self::Arguments<'_>,
+    ) {
         find_permutation(block, self.switches, *flip_origin, *run, ranges, tables, *keys, *permutation, *scratch);
     }
 }

@@ -3,10 +3,10 @@
 use super::shared::FusedShared;
 use super::tables::{LaneTables, REVERSED};
 use crate::bank::bytes::Bytes;
+use crate::bank::headers::items_per_bank;
 use crate::bank::{v4, v5};
 use crate::clustering::{ClusterOptions, LaneClustering, NarrowSums, Step};
 use crate::detector::BankVersion;
-use crate::bank::headers::items_per_bank;
 use crate::report::Count;
 use crate::switches::Switches;
 use simt::primitives::block_opportunistic_loop::ItemLoop;

@@ -62,10 +62,10 @@ use stage::{Staged, StagedBanks};
 use tables::LaneTables;
 use windows::{Place, Window};
 
-use crate::bank::layout::{Batch, FoundEvent};
-use crate::clustering::ClusterOptions;
 use crate::allen::count_hits::copy_out;
 use crate::bank::headers::Headers;
+use crate::bank::layout::{Batch, FoundEvent};
+use crate::clustering::ClusterOptions;
 use crate::hit::HitArrays;
 use crate::report::N_COUNTS;
 use crate::status::HITS_OVERFLOW;

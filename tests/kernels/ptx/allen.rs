@@ -3,17 +3,16 @@
 //! Where the executor runs the kernels' source, this runs what the compiler made of it, entry by entry, with arguments
 //! laid out as a GPU backend lays them out. It is slow, so the cases are fewer than in the suite of all backends.
 
-
 use std::num::NonZeroU32;
 
-use proptest::strategy::Strategy;
-use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use super::decoder::PtxDecoder;
-use ptx_machine::{Launch, Memory, Program, bytes_of};
 use crate::suite::backends::decode;
 use crate::suite::data::{Real, rows};
 use crate::suite::events::{Bank, Event, allen_batch, fits_mep, mep_batch, v5_payload};
 use crate::suite::nasty;
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use ptx_machine::{Launch, Memory, Program, bytes_of};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::DeviceConfig;
 use ut_decoding::decoder::launch::LaunchParams;

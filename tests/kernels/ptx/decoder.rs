@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use ptx_machine::{Launch, Memory, Program, copied};
+use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, Rows};
 use ut_decoding::decoder::launch::LaunchParams;
 use ut_decoding::decoder::plan::Shape;
 use ut_decoding::decoder::ptx::{Kernel, Unit};
-use ut_decoding::decoder::Pipeline;
 use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits};
 
 /// The machine as a device. Whatever is put on a stream is done at once.
@@ -156,11 +156,12 @@ impl PtxDecoder {
 
     /// The fused pipeline.
     pub fn fused(tables: &DetectorTables, options: DecodeOptions, params: LaunchParams, turn: u32) -> Self {
-        Self::on(tables, options, turn, DeviceConfig {
-            launch: params,
-            pipeline: Pipeline::Fused,
-            ..DeviceConfig::default()
-        })
+        Self::on(
+            tables,
+            options,
+            turn,
+            DeviceConfig { launch: params, pipeline: Pipeline::Fused, ..DeviceConfig::default() },
+        )
     }
 
     /// A variant of the ladder, for v5 in Allen layout.

@@ -3,13 +3,12 @@
 //! Blocks run one after the other, in turned orders: the block that another looks back at has ended. What happens while
 //! blocks wait for each other is the executor's to test.
 
-
-use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use super::decoder::PtxDecoder;
 use crate::suite::backends::decode;
 use crate::suite::data::{Real, rows};
 use crate::suite::events::{Event, allen_batch, fits_mep, mep_batch};
 use crate::suite::nasty;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use ut_decoding::decoder::launch::LaunchParams;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
@@ -47,7 +46,8 @@ fn compare(
 fn detectors() -> impl Iterator<Item = (DetectorTables, Vec<Event>)> {
     let made_up = [BankVersion::V4, BankVersion::V5].into_iter().map(|version| {
         let (boards, geometry) = synth::detector(version, 1);
-        let bank = |(source_id, payload)| crate::suite::events::Bank { kind: 66, version: version.byte(), source_id, payload };
+        let bank =
+            |(source_id, payload)| crate::suite::events::Bank { kind: 66, version: version.byte(), source_id, payload };
         let events = Generator::new(Profile::PpNominal, version, 1).take(3);
         let events = events.map(|event| event.banks.into_iter().map(bank).collect()).collect();
         let tables = DetectorTables::new(boards, geometry, Grouping::UniqueX).expect("they go together");
