@@ -207,7 +207,7 @@ fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
         ("beyond the file", good[..60].to_vec()),
         ("12 bytes", good[..7].to_vec()),
         ("data type 3", changed(18, &[3])),
-        ("compressed", changed(16, &[1])),
+        ("compressed with xz", [&changed(16, &[1])[..48], b"XZ", &good[50..]].concat()),
     ];
     for (message, bad) in cases {
         // Where the file is not cut, a good event follows, which cannot be found.
@@ -251,6 +251,7 @@ fn a_damaged_event_costs_itself_and_is_counted() {
         ("0xcb00", changed(second, 0), 5),
         ("size of 7", changed(second + 2, 7), 5),
         ("needs 41", changed(second + 2, 41), 5),
+        ("block 0 of the compressed event", changed(16, 1), 4),
     ] {
         write(directory, "bad.mdf", &[&good[..], &bad, &good].concat());
         let (json, err) = json_of(0, directory, &["decode", "bad.mdf"]);

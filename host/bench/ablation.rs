@@ -155,7 +155,7 @@ pub struct Ladder<'a> {
     pub options: DecodeOptions,
     /// Launch parameters of all rungs.
     pub launch: LaunchParams,
-    /// Of which registers and occupancy are told.
+    /// What registers and occupancy belong to.
     pub chip: &'a Chip,
 }
 
@@ -234,7 +234,7 @@ impl Ladder<'_> {
         Expected::of(self.sample, self.tables, self.options).map_err(AblationError::Reference)
     }
 
-    /// Counts the work of every rung. `tick` is told how many rungs are done.
+    /// Counts the work of every rung. `tick` gets the number of rungs done.
     ///
     /// # Errors
     /// When a rung cannot be run, or gives other bits than the reference.
@@ -273,7 +273,7 @@ impl Ladder<'_> {
             .map_err(|difference| AblationError::Wrong { rung, difference })
     }
 
-    /// Measures what `variant` makes of every rung, interleaved, for `duration` altogether.
+    /// Measures `variant` of every rung, interleaved, for `duration` in all.
     ///
     /// # Errors
     /// When a rung cannot be run, or gives other bits than the reference.

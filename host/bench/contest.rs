@@ -1,6 +1,6 @@
 //! The one way in which decoders are timed, under `throughput`, `ablation` and `sweep`.
 //!
-//! Each of T threads has a decoder, hits and batches of its own, so that threads share nothing but the machine. A
+//! Each of T threads has its own decoder, hits and batches: threads share only the machine. A
 //! repetition sends every thread over its batches often enough to last [`REPETITION`], all starting together; its rate
 //! counts until the last thread is done. Repetitions of several variants are interleaved ([`measure`]), so that a
 //! machine that slows down slows all of them alike.
@@ -240,7 +240,7 @@ impl Variant {
 
 /// Measures variants for `duration` altogether, and at least [`MIN_ROUNDS`] times each, in rounds: one repetition of
 /// each in turn, every second round in the opposite order, so that two rounds are a block of [`Change`](super::Change).
-/// `tick` is told how much of the duration is over. Returns events a second of each repetition of each variant.
+/// `tick` gets the time that is over. Returns events a second of each repetition of each variant.
 ///
 /// # Errors
 /// When a decoder fails.

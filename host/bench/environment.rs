@@ -192,7 +192,7 @@ impl Environment {
         in_words(seen, gpu)
     }
 
-    /// What the driver told of the GPU.
+    /// What the driver reports about the GPU.
     pub fn facts(&self) -> Option<&Facts> {
         self.gpu.as_ref().map(|(_, facts)| facts)
     }

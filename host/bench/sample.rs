@@ -9,7 +9,7 @@ use crate::decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use crate::detector::DetectorTables;
 use crate::input::{Bank, BatchBuilder, BatchView, EventBatch, banks_of};
 
-/// Events below which the branch predictor begins to know them by heart.
+/// With fewer events than this the branch predictor starts to learn them.
 pub const ENOUGH_DISTINCT: usize = 1000;
 
 /// The events that are decoded over and over.
@@ -83,7 +83,7 @@ impl Sample {
         self.batches.push(batch);
     }
 
-    /// The same events with each batch replaced by what `change` makes of it: for another layout.
+    /// The same events with each batch converted by `change`, to another layout for instance.
     ///
     /// # Errors
     /// What `change` fails with.
@@ -96,7 +96,7 @@ impl Sample {
     }
 }
 
-/// What the reference makes of a sample, event by event: the bits that count, however the events are put into batches.
+/// The reference's hits and reports of a sample, event by event, whatever the batches.
 #[derive(Clone, Debug)]
 pub struct Expected {
     batches: Vec<(UtHits, BatchReport)>,

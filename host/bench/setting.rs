@@ -83,7 +83,7 @@ pub fn knobs(backend: Backend) -> impl Iterator<Item = &'static Knob> {
 /// The knob of this name. The place may be left out where one knob alone has the rest: `simd` is `cpu.simd`.
 ///
 /// # Errors
-/// When there is none; the message names those that there are.
+/// If there is none of that name; the message lists those that exist.
 pub fn knob(backend: Backend, name: &str) -> Result<&'static Knob, SettingError> {
     let rest = |knob: &&Knob| knob.name.split_once('.').is_some_and(|(_, rest)| rest == name);
     let mut short = knobs(backend).filter(rest);
@@ -104,7 +104,7 @@ pub enum SettingError {
     Unknown {
         /// The backend.
         backend: Backend,
-        /// What was asked for.
+        /// What was requested.
         name: String,
     },
     /// Given twice.
@@ -129,7 +129,7 @@ pub struct Setting {
     pub batch: usize,
     /// Layout of a batch.
     pub layout: Layout,
-    /// Threads, each with a decoder of its own; on a GPU streams of one decoder.
+    /// Threads, each with its own decoder; on a GPU streams of one decoder.
     pub threads: usize,
 }
 

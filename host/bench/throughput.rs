@@ -25,7 +25,7 @@ pub struct Settings {
     pub options: DecodeOptions,
     /// Its knobs.
     pub knobs: Knobs,
-    /// Threads, each with a decoder of its own; on a GPU streams of one decoder, each with a batch in flight.
+    /// Threads, each with its own decoder; on a GPU streams of one decoder, each with a batch in flight.
     pub threads: usize,
     /// How long, altogether.
     pub duration: Duration,

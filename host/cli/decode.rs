@@ -23,7 +23,7 @@ use crate::cli::{Failure, usage};
 /// Most raw banks of a batch, in bytes; the work buffers are a few times as large.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// Events of a batch where nothing is tuned and nothing is asked for.
+/// Events of a batch if nothing was tuned and the user gave no number.
 const BATCH_SIZE: usize = 256;
 
 /// Most hits that a bank can give: cluster words of two bytes in a payload of 64 KiB.
@@ -179,7 +179,7 @@ struct Run {
     totals: Totals,
     file: Option<HitFile>,
     progress: Progress,
-    /// Whether the user was told that the detector is synthetic, or it is not.
+    /// Whether the user knows that the detector is synthetic, or it is not.
     warned: bool,
 }
 

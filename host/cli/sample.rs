@@ -94,7 +94,7 @@ pub struct Loaded {
     pub events: Vec<EventBatch>,
     /// Events of a pass.
     pub wanted: usize,
-    /// The pass, in the largest batches and in the layout that was asked for.
+    /// The pass, in the largest batches and the requested layout.
     pub sample: Sample,
     /// Where the events come from, in words.
     pub source: String,
@@ -150,7 +150,7 @@ impl Loaded {
         sizes.iter().map(of).collect()
     }
 
-    /// What the reference makes of the events.
+    /// The reference's result for the events.
     pub fn expected(&self, layout: Layout, options: DecodeOptions) -> Result<Expected, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
         let once = Setting { layout, ..Setting::default() }.sample(&self.events, n_events)?;

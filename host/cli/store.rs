@@ -98,7 +98,7 @@ enum Command {
         /// Runs that were not finished.
         #[arg(long)]
         unfinished: bool,
-        /// Runs that began more than so many days ago.
+        /// Runs that began more than this many days ago.
         #[arg(long, value_name = "DAYS")]
         older_than: Option<u32>,
         /// Only runs of this tuned thing; alone: all of them.

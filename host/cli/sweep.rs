@@ -33,12 +33,12 @@ const MAX_BYTES: f64 = 4e9;
 
 /// Measure every combination of some knobs' values.
 ///
-/// Axes are written as in nvbench: --axis cluster.block_x=32,64,128, --axis count.block_x=128:512:64,
-/// --axis "batch[pow2]=6:12:1"; a name alone stands for the knob's candidates. What cannot run is skipped, and listed with
-/// the reason. Every point's hits are compared with the reference's before it counts. Points are measured in rounds, each
-/// in an order of its own; with --backend emulated their work is counted instead. Results go to a folder: sweep.csv,
-/// sweep.json, sweep.md, sweep.html (self-contained), sweep.svg. A sweep that was killed goes on where it was when it is
-/// started again with the same arguments.
+/// Axes are written as in nvbench: --axis cluster.block_x=32,64,128, --axis count.block_x=128:512:64, --axis
+/// "batch[pow2]=6:12:1"; a name alone stands for the knob's candidates. What cannot run is skipped, and listed with the
+/// reason. Every point's hits are compared with the reference's before it counts. Points are measured in rounds, each
+/// in a new order; with --backend emulated their work is counted instead. Results go to a folder: sweep.csv,
+/// sweep.json, sweep.md, sweep.html (self-contained), sweep.svg. A sweep that was killed goes on where it was when it
+/// is started again with the same arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub struct Args {
     /// Folder for the results, and for the journal from which a killed sweep goes on.
     #[arg(long, short, value_name = "DIR", default_value = "ut-decode-sweep")]
     output: PathBuf,
-    /// Begin anew, whatever the folder's journal holds.
+    /// Start from the beginning, whatever the folder's journal holds.
     #[arg(long)]
     restart: bool,
     /// Rounds: how often each point is measured (emulated: counted once).
@@ -70,8 +70,8 @@ pub struct Args {
     /// What is measured on the cuda backend: the kernels alone, the kernels and the copies in, or the whole way.
     #[arg(long, value_name = "MODE", default_value = "device-resident", value_parser = one_of!(Mode::ALL, Mode::name))]
     mode: Mode,
-    /// GPU architecture whose registers and shared memory the kernels' blocks must fit; with --backend cuda, those of the
-    /// GPU at hand count.
+    /// GPU architecture whose registers and shared memory the kernels' blocks must fit; with --backend cuda, those of
+    /// the GPU of this machine count.
     #[arg(long, default_value = "sm_86", value_parser = one_of!(Architecture::ALL, |arch: Architecture| arch.name))]
     arch: Architecture,
     #[command(flatten)]

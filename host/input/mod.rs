@@ -1,6 +1,6 @@
 //! Raw banks in memory ([`EventBatch`]) and the files they come from.
 //!
-//! [`Events`] goes through files event by event, MDF or Allen-layout dumps; [`Batches`] puts those events into batches
+//! [`Events`] goes through files event by event, MDF, MEP packets or Allen-layout dumps; [`Batches`] puts those events into batches
 //! that a decoder takes; [`to_mep`] and [`to_allen`] change the layout of a batch.
 
 mod allen_dump;
@@ -8,11 +8,16 @@ mod batch;
 mod builder;
 mod error;
 mod event;
+mod frames;
 mod mdf;
 mod mdf_writer;
 mod mep;
+mod mep_writer;
+mod packet;
+mod recognise;
 mod room;
 mod source;
+mod unpack;
 
 pub use allen_dump::{AllenDumpReader, write_allen_dump};
 pub use batch::{BatchView, EventBatch, EventMeta, Layout};
@@ -22,4 +27,7 @@ pub use event::{Bank, BankEntry, Format, GENERATED_MASK, RawEvent, kind};
 pub use mdf::{MdfReader, checksum};
 pub use mdf_writer::{EventHeader, MAX_PAYLOAD, MdfWriter, WriteError};
 pub use mep::{banks_of, to_allen, to_mep};
+pub use mep_writer::MepWriter;
+pub use packet::Packet;
 pub use source::{Batches, Events, FileVersions, Seen};
+pub use unpack::UnpackError;

@@ -81,7 +81,7 @@ fn more_strips_than_there_is_room_for_are_decoded_all_the_same() {
             assert!(expected.len() > batch.raw.len() / 2, "{} hits, {} bytes", expected.len(), batch.raw.len());
             let mut decoder = cuda(&tables, options);
             let before = allen_batch(&events(BankVersion::V5, 7, 1));
-            // With others under way.
+            // With others in flight.
             let first = decoder.submit(before.view(), Readback::Hits).unwrap();
             let large = decoder.submit(batch.view(), Readback::Hits).unwrap();
             let third = decoder.submit(before.view(), Readback::Hits).unwrap();

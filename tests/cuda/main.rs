@@ -29,7 +29,7 @@ use ut_kernels::detector::BankVersion;
 /// Says in a child process which kernels are meant, and whether they are launched as graphs.
 const KERNELS: &str = "UT_DECODE_TEST_KERNELS";
 
-/// Orders in which the fake does what it was asked for (as late as can be, and some that run ahead), with either pipeline,
+/// Orders in which the fake does its work (as late as possible, and some that run ahead), with either pipeline,
 /// launch by launch and as graphs.
 const RUNS: [[(&str, &str); 2]; 6] = [
     [("FAKE_CUDA_SEED", "0"), (KERNELS, "allen")],
@@ -54,7 +54,7 @@ fn events(version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
     events.map(|event| event.banks.into_iter().map(bank).collect()).collect()
 }
 
-/// Holds what a decoder makes of a batch against the reference.
+/// Compares what a decoder makes of a batch with the reference.
 #[track_caller]
 fn compare(decoder: &mut dyn Decoder, tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) {
     let (expected, expected_report) = decode(&mut ReferenceDecoder::new(tables, options), tables, batch);
@@ -84,7 +84,7 @@ fn overlapping() -> EventBatch {
     batch
 }
 
-/// Holds what is collected against the reference.
+/// Compares what is collected with the reference.
 #[track_caller]
 fn collect_as_reference(
     decoder: &mut CudaDecoder,

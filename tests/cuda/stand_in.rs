@@ -1,4 +1,5 @@
-//! The stand-in for the driver itself: it is as late as a GPU may be, and notices what a GPU would notice only sometimes.
+//! The stand-in for the driver itself: it is as late as a GPU may be, and notices what a GPU would notice only
+//! sometimes.
 
 use std::ptr::null_mut;
 
@@ -29,7 +30,7 @@ fn host(device: &mut CudaDevice, bytes: [u8; 8]) -> CudaHost {
 }
 
 fn fill(host: &CudaHost, bytes: [u8; 8]) {
-    // SAFETY: eight bytes of pinned memory; that copies of it are under way is what the tests are about.
+    // SAFETY: eight bytes of pinned memory; copies of it in flight are what the tests are about.
     unsafe { CudaDevice::start(host).cast::<[u8; 8]>().write(bytes) };
 }
 
@@ -90,8 +91,8 @@ fn streams_are_ordered_by_events_alone() {
 }
 
 #[test]
-fn memory_that_was_given_back_under_way_is_noticed() {
-    complains("stand_in::memory_that_was_given_back_under_way_is_noticed", &[], "memory that was given back", || {
+fn memory_freed_during_a_copy_is_noticed() {
+    complains("stand_in::memory_freed_during_a_copy_is_noticed", &[], "memory that was given back", || {
         let mut device = gpu();
         let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
         let from = host(&mut device, [1; 8]);
@@ -103,8 +104,8 @@ fn memory_that_was_given_back_under_way_is_noticed() {
 }
 
 #[test]
-fn pinned_memory_that_was_given_back_under_way_is_noticed() {
-    complains("stand_in::pinned_memory_that_was_given_back_under_way_is_noticed", &[], "given back meanwhile", || {
+fn pinned_memory_freed_during_a_copy_is_noticed() {
+    complains("stand_in::pinned_memory_freed_during_a_copy_is_noticed", &[], "given back meanwhile", || {
         let mut device = gpu();
         let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
         let from = host(&mut device, [1; 8]);
@@ -184,7 +185,8 @@ fn arguments_that_are_not_the_kernels_are_refused_before_it_is_launched() {
 /// Gives back the context that the process holds once, whatever is left in it.
 fn end_context() {
     let device = result::device::get(0).unwrap();
-    // SAFETY: a device that opened its primary context holds it still, by what the test forgot; nothing uses it any more.
+    // SAFETY: a device that opened its primary context holds it still, by what the test forgot; nothing uses it any
+    // more.
     unsafe { result::primary_ctx::release(device) }.unwrap();
 }
 

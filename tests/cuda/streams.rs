@@ -12,29 +12,29 @@ use crate::suite::backends::decode;
 use crate::suite::events::{allen_batch, mep_batch};
 use crate::{RUNS, collect_as_reference, compare, cuda, detector, events, overlapping};
 #[test]
-fn batches_under_way_at_the_same_time_do_not_disturb_each_other() {
+fn batches_in_flight_together_do_not_disturb_each_other() {
     for run in RUNS {
-        well_on_the_fake("streams::batches_under_way_at_the_same_time_do_not_disturb_each_other", &run, || {
+        well_on_the_fake("streams::batches_in_flight_together_do_not_disturb_each_other", &run, || {
             let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
             let mut decoder = cuda(&tables, options);
             assert_eq!(decoder.streams(), 3);
             let batches: Vec<_> = (0..7).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
-            let mut under_way = VecDeque::new();
+            let mut in_flight = VecDeque::new();
             for (i, batch) in batches.iter().enumerate() {
-                if under_way.len() == decoder.streams() {
+                if in_flight.len() == decoder.streams() {
                     // Not always the oldest first.
-                    let (ticket, batch) = under_way.remove(i % 3).unwrap();
+                    let (ticket, batch) = in_flight.remove(i % 3).unwrap();
                     collect_as_reference(&mut decoder, ticket, &tables, options, batch);
                 }
                 let mut copy = batch.clone();
                 let ticket = decoder.submit(copy.view(), Readback::Hits).unwrap();
                 // The host's batch is free at once.
                 copy.raw.fill(0xEE);
-                under_way.push_back((ticket, batch));
+                in_flight.push_back((ticket, batch));
             }
             let busy = decoder.submit(batches[0].view(), Readback::Hits).unwrap_err().to_string();
             assert!(busy.contains("collect one"), "{busy}");
-            for (ticket, batch) in under_way {
+            for (ticket, batch) in in_flight {
                 collect_as_reference(&mut decoder, ticket, &tables, options, batch);
             }
             let _ = decoder.submit(batches[0].view(), Readback::Hits).unwrap();
@@ -103,10 +103,10 @@ fn kernels_alone_are_repeated_and_leave_the_decoder_as_it_was() {
 }
 
 #[test]
-fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_under_way() {
+fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_in_flight() {
     for run in RUNS.into_iter().skip(2) {
         well_on_the_fake(
-            "streams::batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_under_way",
+            "streams::batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_in_flight",
             &run,
             || {
                 let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());

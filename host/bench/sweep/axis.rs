@@ -35,15 +35,15 @@ pub enum AxisError {
     Unknown {
         /// The backend.
         backend: Backend,
-        /// What was asked for.
+        /// What was requested.
         name: String,
     },
-    /// A value is none.
+    /// A value is not valid.
     #[error("axis {name}: {value:?} is neither a number nor a range from:to:step")]
     Value {
         /// The axis.
         name: String,
-        /// What was asked for.
+        /// What was requested.
         value: String,
     },
     /// A range has no values.
@@ -73,7 +73,7 @@ pub enum AxisError {
     Kind {
         /// The axis.
         name: String,
-        /// What was asked for.
+        /// What was requested.
         kind: String,
     },
     /// An axis was given twice.

@@ -1,4 +1,4 @@
-//! Charts as SVG: lines for one axis, a heat map for two. Plain text, made by hand: no script, no font of their own.
+//! Charts as SVG: lines for one axis, a heat map for two. Plain text without scripts or embedded fonts.
 
 use std::fmt::Write as _;
 
@@ -41,8 +41,8 @@ fn best_at(report: &Report, ranking: &[usize], fixed: &[(usize, u32)]) -> Option
     ranking.iter().find(fits).copied()
 }
 
-/// Charts of a report, with titles: one axis: a line; two: a heat map; more: a heat map for each pair, each cell the best
-/// over the other axes, and a line for each axis alike.
+/// Charts of a report, with titles: one axis: a line; two: a heat map; more: a heat map for each pair, each cell the
+/// best over the other axes, and a line for each axis alike.
 pub(super) fn charts(report: &Report) -> Vec<(String, String)> {
     let name = |axis: usize| report.axes[axis].name.as_str();
     let n = report.axes.len();

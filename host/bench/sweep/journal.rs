@@ -69,7 +69,7 @@ pub enum JournalError {
         /// What is to be measured now.
         here: String,
     },
-    /// It is none.
+    /// It is not a journal.
     #[error("{}, line {line}: not a line of a sweep's journal; choose another folder, or --restart", path.display())]
     Damaged {
         /// The file.

@@ -1,7 +1,7 @@
 //! Measures every combination of some knobs' values.
 //!
-//! A round visits every point once, in an order that the seed shuffles anew for each round: a machine that slows down
-//! slows all points alike, and no point always follows the same other one. A visit makes the decoder anew, warms it up
+//! A round visits every point once, in an order that the seed shuffles for each round: a machine that slows down
+//! slows all points alike, and no point always follows the same other one. A visit makes a new decoder, warms it up
 //! and times one repetition. Before a point's first measurement counts, its hits and reports are compared with the
 //! reference's: a point with other bits is out, and named. On the `emulated` backend the work is counted, once, for
 //! counts do not spread.
@@ -123,7 +123,7 @@ impl Sweep<'_> {
     }
 
     /// Makes the measurements that are not among `records`, and returns all of them. Each is handed to `keep` before
-    /// the next begins. `tick` is told how many of [`visits`](Self::visits) are done.
+    /// the next begins. `tick` gets how many of [`visits`](Self::visits) are done.
     ///
     /// # Errors
     /// When `keep` fails, or there is nothing to compare with. A point that fails is an outcome.

@@ -92,7 +92,7 @@ pub struct Point {
     pub values: Vec<u32>,
     /// All that it sets.
     pub setting: Setting,
-    /// Whether it is one of the axes' combinations; the default is run even if it is none.
+    /// Whether it is one of the axes' combinations; the default runs even if it is not.
     pub on_grid: bool,
 }
 

@@ -29,11 +29,11 @@ use text::{head, on_gpu, one, several, stages_text};
 
 /// Measure how many events a second are decoded.
 ///
-/// Each thread decodes the whole sample over and over, with a decoder and buffers of its own; the rate is that of all
-/// threads together. With --backend cuda three modes take turns: the kernels alone, with batches and hits on the device;
-/// the same with the batches copied in; the whole way. --batch 1,10,100 measures several batch sizes in turn. Without FILE
-/// the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the branch predictor: they are repeated to
-/// make 1000, and the result says so.
+/// Each thread decodes the whole sample over and over, with its own decoder and buffers; the rate is that of all
+/// threads together. With --backend cuda three modes take turns: the kernels alone, with batches and hits on the
+/// device; the same with the batches copied in; the whole way. --batch 1,10,100 measures several batch sizes in turn.
+/// Without FILE the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the branch predictor: they
+/// are repeated to make 1000, and the result says so.
 ///
 /// Where `tune` has found something for this backend, machine and banks it is used, and said.
 #[derive(Debug, clap::Args)]

@@ -29,13 +29,14 @@ pub use target::{DeviceSpec, measure};
 
 /// Find good launch parameters and keep them, where `decode` and `throughput` find them by themselves.
 ///
-/// Every measurement is kept as soon as it is complete: killed at any moment, the same command goes on where it was. The
-/// winner of the search is measured again beside the default, and replaces it only if it is faster again.
+/// Every measurement is kept as soon as it is complete: killed at any moment, the same command goes on where it was.
+/// The winner of the search is measured again beside the default, and replaces it only if it is faster again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to tune: cpu (the CPU decoder, here and now), cuda (the kernels, on the first NVIDIA GPU), emulated (the kernels
-    /// run on the CPU: for trying out), replay:FILE (a recorded space: Kernel Tuner cache, T4, compact CSV, store or its
-    /// export; FILE#RUN for one run of a store), or synthetic:SPEC (like synthetic:seed=7,noise=0.02,fail=0.1).
+    /// What to tune: cpu (the CPU decoder, here and now), cuda (the kernels, on the first NVIDIA GPU), emulated (the
+    /// kernels run on the CPU: for trying out), replay:FILE (a recorded space: Kernel Tuner cache, T4, compact CSV,
+    /// store or its export; FILE#RUN for one run of a store), or synthetic:SPEC (like
+    /// synthetic:seed=7,noise=0.02,fail=0.1).
     #[arg(long, visible_alias = "backend", value_name = "DEVICE", default_value = "cpu")]
     device: DeviceSpec,
     /// Which kernels of cuda and emulated [default: allen]: fused, one launch, or allen, seven kernels in nine launches.
@@ -44,8 +45,9 @@ pub struct Args {
     /// How to search; by default exhaustive for small spaces, else bayesian.
     #[arg(long, value_parser = one_of!(StrategyKind::ALL, StrategyKind::name))]
     strategy: Option<StrategyKind>,
-    /// When to stop: evaluations=N, launches=N, time=SECONDS, no-gain=N (evaluations without a better one), gain=X (less
-    /// than this share expected from searching on); a,b is whichever comes first, a+b both; a number alone is evaluations.
+    /// When to stop: evaluations=N, launches=N, time=SECONDS, no-gain=N (evaluations without a better one), gain=X
+    /// (less than this share expected from searching on); a,b is whichever comes first, a+b both; a number alone is
+    /// evaluations.
     #[arg(long, value_name = "BUDGET")]
     budget: Option<Budget>,
     /// Seed of all that is random: the same seed and the same times give the same proposals.
@@ -54,17 +56,17 @@ pub struct Args {
     /// Launches of each configuration while searching.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     launches: u16,
-    /// The best so many of the search are measured against the default; 0: the search alone decides.
+    /// How many of the best of the search are measured against the default; 0: the search alone decides.
     #[arg(long, value_name = "N", default_value_t = 3)]
     finalists: u16,
     /// Do not begin with what was best on the nearest other device (or driver, or version of this program).
     #[arg(long)]
     no_seeds: bool,
-    /// Begin anew even where an unfinished run could be continued.
+    /// Start from the beginning even if an unfinished run could be continued.
     #[arg(long)]
     fresh: bool,
-    /// A configuration is given up when measuring it takes longer than this (seconds). Everything is measured in a process
-    /// of its own, which is then killed and started anew.
+    /// A configuration is given up when measuring it takes longer than this (seconds). Everything is measured in a
+    /// process of its own, which is then killed and started again.
     #[arg(long, value_name = "S", default_value_t = 10.0)]
     time_out: f64,
     /// Write the decision as JSON here; - is standard output.
@@ -160,8 +162,8 @@ fn seeds(task: &Task<'_>, locations: Locations, fresh: bool) -> Result<Vec<Confi
     Ok(configs)
 }
 
-/// The report of a run, from what the store keeps of it alone: a run that was continued is reported as if it had not been
-/// interrupted.
+/// The report of a run, from what the store keeps of it alone: a run that was continued is reported as if it had not
+/// been interrupted.
 fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations: Vec<Observation>) -> Report {
     let parameters = record.space.parameters.clone();
     let chosen = in_words(&parameters, &evidence.chosen.config);

@@ -132,7 +132,7 @@ impl Target {
     }
 }
 
-/// The backend with the kernels that are asked for.
+/// The backend with the requested kernels.
 fn subject(backend: Backend, args: &Args) -> Subject {
     Subject { backend, pipeline: args.pipeline.unwrap_or_default() }
 }

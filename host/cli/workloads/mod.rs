@@ -1,6 +1,6 @@
 //! `ut-decode workloads`: one parameter set for each kind of data, one for all, or a few and a rule that picks.
 
-mod words;
+mod describe;
 
 use std::path::{Path, PathBuf};
 
@@ -33,12 +33,12 @@ use crate::cli::sample::{MAX_EVENTS, embedded, read};
 use crate::cli::store::StoreArgs;
 use crate::cli::trial::evidence;
 use crate::cli::{Failure, usage};
-use words::{Found, text};
+use describe::{Found, text};
 
 /// Largest batch that is tried: a batch of lead collisions takes half a megabyte an event, and several sets are held.
 const LARGEST_BATCH: i64 = 1024;
 
-/// Events of a profile that together have about so many strips are made.
+/// As many events of a profile are made as have about this many strips in all.
 const STRIPS: usize = 2_000_000;
 
 /// Events of the batches that the rule is tried on.
@@ -286,7 +286,7 @@ impl Chosen {
 /// What the rule did on batches of all workloads in turn.
 struct RuleTrial {
     batches: usize,
-    /// Batches that were given the set of their own workload.
+    /// Batches that got the set of their own workload.
     right: usize,
     changes: usize,
 }

@@ -8,15 +8,15 @@ use super::setup::Setup;
 use super::simd::{Simd, list_bits_one_by_one};
 use crate::detector::BankVersion;
 
-/// Lanes between two times that lines are asked for.
+/// Lanes between two prefetches.
 const LANES_AT_ONCE: usize = 8;
 
 /// The stage: lays the strips of all lanes out in the stream, in the order of the ranks, each lane in the direction in
 /// which x rises. Gives their number.
 ///
 /// # Safety
-/// - [`find_lanes`](super::find_lanes) has filled `scratch.found` with this setup, and the batch that its pointers point
-///   into is still borrowed;
+/// - [`find_lanes`](super::find_lanes) has filled `scratch.found` with this setup, and the batch that its pointers
+///   point into is still borrowed;
 /// - `STRIDE` is the distance between pairs of hits in the format: 32 (v5) or 4 (v4).
 #[inline(always)]
 pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
@@ -85,7 +85,8 @@ fn list_lanes<S: Simd>(s: S, n_connected: usize, scratch: &mut Scratch) -> (usiz
         scratch.listed_before[i] = n_listed as u32;
         let first = (64 * i) as u16;
         debug_assert!(n_listed <= 64 * i && n_long <= 64 * i && 64 * (i + 1) <= MAX_RANKS);
-        // SAFETY: both lists have room for MAX_RANKS and 64 more, and there are at most 64 in each block before this one.
+        // SAFETY: both lists have room for MAX_RANKS and 64 more, and there are at most 64 in each block before this
+        // one.
         unsafe {
             n_listed += s.list_bits(some, first, scratch.listed.as_mut_ptr().add(n_listed));
             n_long += list_bits_one_by_one(long, first, scratch.long.as_mut_ptr().add(n_long));
@@ -150,8 +151,8 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
         let (source, n, from) = unsafe { self.source(rank) };
         debug_assert!(n > 0 && source.backwards <= 1);
         // SAFETY:
-        // - the first pair of hits is within the payload: stage 1 has compared the count with its size; the second begins
-        //   STRIDE bytes later, and READ_AHEAD bytes behind the payload can be read;
+        // - the first pair of hits is within the payload: stage 1 has compared the count with its size; the second
+        //   begins STRIDE bytes later, and READ_AHEAD bytes behind the payload can be read;
         // - the direction of a source is 0 or 1;
         // - four words can be written: each connected lane has at most 255 hits and comes once, and the stream has room
         //   for those of all and four more.
@@ -175,8 +176,8 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
         let start = self.starts[usize::from(rank)] as usize;
         debug_assert!(start + usize::from(n) <= self.n_strips);
         // SAFETY:
-        // - all pairs of hits are within the payload: stage 1 has compared the count with its size; and READ_AHEAD bytes
-        //   behind it, eight times the largest STRIDE, can be read;
+        // - all pairs of hits are within the payload: stage 1 has compared the count with its size; and READ_AHEAD
+        //   bytes behind it, eight times the largest STRIDE, can be read;
         // - the words of the lane are those from its start on: the caller's promise.
         unsafe {
             let to = self.stream.add(start);

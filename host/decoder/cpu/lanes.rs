@@ -9,7 +9,8 @@ use crate::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, STRIPS_PER_S
 use ut_kernels::detector::MAX_SLOTS;
 
 /// Where the rank begins in a stream word. Below: [`BACKWARDS`]; bit 14, which is always 0, so that the last strip of a
-/// lane and the first of the next do not follow each other; the strip and the ADC count (v5) or strip and fraction (v4).
+/// lane and the first of the next do not follow each other; the strip and the ADC count (v5) or strip and fraction
+/// (v4).
 pub const RANK_SHIFT: u32 = 16;
 
 /// Bit of a stream word that says that the lane is read backwards.
@@ -45,8 +46,8 @@ pub const KIND_STRIDE: usize = MAX_KINDS;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneSource {
-    /// What the masked hit words are combined with: the rank, and where the lane is read backwards, [`BACKWARDS`] and all
-    /// strip bits set, so that strips ascend in the stream.
+    /// What the masked hit words are combined with: the rank, and where the lane is read backwards, [`BACKWARDS`] and
+    /// all strip bits set, so that strips ascend in the stream.
     pub xor: u32,
     /// The board.
     pub board: u8,
@@ -84,7 +85,8 @@ pub struct LaneOrder {
     /// Whether whole and quarter strips, less the number of a sector's first strip, are exact in f32 in any order of
     /// operations.
     pub exact: bool,
-    /// Whether the sectors are of so few kinds that they have numbers, see [`HALF`]. Else every rank is a kind of its own.
+    /// Whether the sectors are of so few kinds that they have numbers, see [`HALF`]. Otherwise every rank is its own
+    /// kind.
     pub few_kinds: bool,
     /// A column of [`RANK_STRIDE`] words for each of [`RankColumn`].
     pub by_rank: Box<[u32]>,

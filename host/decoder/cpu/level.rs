@@ -30,7 +30,7 @@ pub enum Simd {
 }
 
 impl Simd {
-    /// What `Auto` stands for on this CPU; `None` where the CPU lacks what was asked for.
+    /// What `Auto` stands for on this CPU; `None` if the CPU lacks what was requested.
     pub fn resolve(self) -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
         let (avx2, avx512) = (
@@ -75,7 +75,7 @@ struct Stages {
 }
 
 impl Level {
-    /// The stages with the instructions asked for; `None` where the CPU lacks them.
+    /// The stages with the requested instructions; `None` if the CPU lacks them.
     pub fn new(simd: Simd) -> Option<Self> {
         Some(Self(match simd.resolve()? {
             #[cfg(target_arch = "x86_64")]

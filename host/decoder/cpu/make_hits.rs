@@ -8,7 +8,7 @@ use super::scratch::{Clusters, Scratch};
 use super::setup::{HitSource, Setup};
 use super::simd::{Simd, load_at, word_at};
 
-/// How far ahead of the hits the memory for them is asked for, in hits.
+/// How far ahead the memory for hits is prefetched, in hits.
 const AHEAD: usize = 512;
 
 /// Hits of a cache line.
@@ -18,7 +18,8 @@ const LINE: usize = 16;
 /// what takes n² here.
 const MAX_MOVES: usize = 1 << 16;
 
-/// The stage: from the clusters `first` and following of the chunk to the hits of one event, whose groups end at `ends`.
+/// The stage: from the clusters `first` and following of the chunk to the hits of one event, whose groups end at
+/// `ends`.
 ///
 /// # Errors
 /// When two hits have equal keys, a cluster is too heavy for packed sums, or too much is not in order; some of the hits
@@ -261,11 +262,11 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
                 let position = s.bits(s.select_by_sign(id, backwards, forwards));
                 // Σpos is at most 31·511·254 and ΣADC 31·254, both below 2^24: exact.
                 let mean = s.div_f(s.to_float(position), s.to_float(weight));
-                // This is the integer (2 Σpos + W) / 2 / W, always. Let q = Σpos / W <= 511, W <= 7874. The mean is q with
-                // an error of 2^-16 at most (half an ulp below 512), and adding 1/2 makes another of 2^-16: together
-                // 3.1e-5. q + 1/2 is a multiple of 1 / 2W: either a whole number, then q is one and a half or the like and
-                // both steps are exact; or at least 1 / 15748 = 6.3e-5 from the next one, which the errors do not reach. A
-                // test goes through all W and all boundaries.
+                // This is the integer (2 Σpos + W) / 2 / W, always. Let q = Σpos / W <= 511, W <= 7874. The mean is q
+                // with an error of 2^-16 at most (half an ulp below 512), and adding 1/2 makes another of 2^-16:
+                // together 3.1e-5. q + 1/2 is a multiple of 1 / 2W: either a whole number, then q is one and a half or
+                // the like and both steps are exact; or at least 1 / 15748 = 6.3e-5 from the next one, which the errors
+                // do not reach. A test goes through all W and all boundaries.
                 (mean, s.truncate(s.add_f(mean, s.splat_f(0.5))))
             }
             1 => {

@@ -60,7 +60,7 @@ impl Default for CpuConfig {
     }
 }
 
-/// An estimate of the bytes that a [`CpuDecoder`] with so many threads takes, stacks included; it is above what they take.
+/// An estimate of the bytes that a [`CpuDecoder`] with this many threads takes, stacks included; an upper bound.
 pub const fn memory_of_threads(threads: usize) -> u64 {
     (threads as u64).saturating_mul(12 << 20)
 }

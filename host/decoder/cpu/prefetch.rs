@@ -1,14 +1,14 @@
 //! Where the next event is, to have it in the cache in time. Only hints: nothing is read.
 //!
-//! A line that comes from the memory takes as long as a bank or several lanes, and only so many can be asked for at
-//! once. So they are asked for one by one, all along stages 1 and 2. In MEP layout stage 1 asks for all of them.
+//! A line that comes from the memory takes as long as a bank or several lanes, and only a few can be requested at
+//! once. So they are prefetched one by one, all along stages 1 and 2; in MEP layout, all in stage 1.
 
 use crate::input::{BatchView, Layout};
 
 /// Bytes of a cache line.
 pub const LINE: usize = 64;
 
-/// Lines that are asked for at most, whatever a batch says where its events are; a mean event has 280.
+/// Most lines that are prefetched, whatever a batch says about its events; a mean event has 280.
 const MAX_LINES: usize = 1024;
 
 /// The lines that stage 2 asks for.

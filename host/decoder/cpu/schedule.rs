@@ -4,8 +4,8 @@
 //! before it are counted. Each thread takes a chunk of events, does the front half of the work (everything up to the
 //! clusters, whose number is that of the hits), waits for its *turn* (the chunks before it are counted), learns where
 //! its hits begin, passes the turn on, and then does the back half, which writes the hits where they belong. So no hit
-//! is written twice, and the result does not depend on the threads. Chunks are taken in order, and whoever has the turn
-//! never waits: there is always a thread that gets on.
+//! is written twice, and the result does not depend on the threads. Chunks are taken in order, and the thread that has
+//! the turn never waits: there is always a thread that gets on.
 //!
 //! One thread alone does the same with chunks of one event, and never waits.
 
@@ -40,7 +40,7 @@ impl<T> Shared<T> {
     }
 
     /// # Safety
-    /// - the slice is still borrowed by whoever made this;
+    /// - the slice is still borrowed by the maker of this;
     /// - no two living parts overlap.
     ///
     /// # Panics
@@ -104,7 +104,7 @@ pub struct Job<'a> {
     chunk: usize,
     /// One thread decodes all of it.
     alone: bool,
-    /// The next chunk that nobody has.
+    /// The next chunk that no thread has.
     next: AtomicUsize,
     /// The chunk whose turn it is.
     turn: AtomicUsize,
@@ -305,7 +305,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Lets the other threads go on when this one panics, instead of waiting for its turn for ever.
+/// Lets the other threads go on when this one panics, instead of waiting for its turn forever.
 struct StopOnPanic<'a>(&'a AtomicBool);
 
 impl Drop for StopOnPanic<'_> {

@@ -3,7 +3,8 @@
 //! [`CudaDecoder`] has some streams, each with buffers of its own, so that copies and kernels of different batches
 //! overlap. What it does with them is in [`DeviceDecoder`], which does not know CUDA; from below:
 //!
-//! - `device`: what is asked of a device; `gpu`, `modules`, `start`: a GPU that answers; `facts`, `identity`: what it is;
+//! - `device`: what is asked of a device; `gpu`, `modules`, `start`: a GPU that answers; `facts`, `identity`: what it
+//!   is;
 //! - `buffer`, `tables`, `ranks`, `batch`, `output`: memory, and what lies in it; `setup`: what every launch is given;
 //! - `allen`, `fused`: the launches of a batch, from buffers to buffers, by either pipeline; `work`: one of the two;
 //! - `stream`: a batch under way, copies included; `graph`: its calls as one launch;
@@ -54,14 +55,14 @@ use crate::detector::DetectorTables;
 pub struct CudaConfig {
     /// Which GPU, numbered from 0.
     pub ordinal: usize,
-    /// Block shapes and the like.
+    /// Block shapes and other launch parameters.
     pub launch: LaunchParams,
     /// Batches that can be under way; at least 1.
     pub streams: usize,
     /// Most registers that a thread may have; 0: as many as the driver's compiler likes.
     pub registers: u32,
-    /// Whether the kernels of a batch are launched as a CUDA graph, where they were before: for small batches, whose kernels
-    /// take less time than their launches. A driver that refuses is said by [`CudaDevice::graph_use`].
+    /// Whether the kernels of a batch are launched as a CUDA graph, where they were before: for small batches, whose
+    /// kernels take less time than their launches. A driver that refuses is said by [`CudaDevice::graph_use`].
     pub graph: bool,
     /// What is allocated at once, for each stream.
     pub capacity: Capacity,

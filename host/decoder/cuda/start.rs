@@ -76,7 +76,7 @@ pub enum StartError {
     /// Another device was asked for than there is.
     #[error("there is no GPU {ordinal}: the driver finds {found}, numbered from 0")]
     NoSuchDevice {
-        /// What was asked for.
+        /// What was requested.
         ordinal: usize,
         /// How many there are.
         found: usize,

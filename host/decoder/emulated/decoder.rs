@@ -28,7 +28,7 @@ pub struct EmulatedConfig {
     pub schedule_seed: u64,
     /// Which kernels.
     pub pipeline: Pipeline,
-    /// Block shapes and the like.
+    /// Block shapes and other launch parameters.
     pub launch: LaunchParams,
     /// Optimisations of Allen's pipeline. Version and layout follow tables and batch; `bins`, unless it is 1, follows
     /// `count.bins`.

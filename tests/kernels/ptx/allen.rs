@@ -230,13 +230,13 @@ fn a_wrong_instruction_gives_wrong_numbers() {
 }
 
 #[test]
-#[should_panic(expected = "nobody can go on")]
+#[should_panic(expected = "no thread can go on")]
 fn a_collective_that_not_all_lanes_of_the_mask_reach_is_noticed() {
     scan(planted("shfl.sync.up.b32", "setp.eq.b32 %p999, %laneid, 5;\n\t@%p999 ret;\n\tshfl.sync.up.b32"));
 }
 
 #[test]
-#[should_panic(expected = "nobody can go on")]
+#[should_panic(expected = "no thread can go on")]
 fn a_barrier_that_not_all_threads_reach_is_noticed() {
     scan(planted("bar.sync", "setp.eq.b32 %p999, %tid.x, 63;\n\t@%p999 ret;\n\tbar.sync"));
 }
@@ -282,7 +282,7 @@ fn the_one_launch_issues_fewer_instructions_than_the_seven() {
         let config = DeviceConfig { pipeline, ..DeviceConfig::default() };
         let (mut decoder, issued) = PtxDecoder::counting(&tables, options, config);
         compare(&tables, options, allen_batch(events).view(), &mut decoder).unwrap();
-        let issued = issued.lock().expect("nobody panicked");
+        let issued = issued.lock().expect("no thread panicked");
         let an_event = |issued: u64| issued / events.len() as u64;
         for (kernel, &issued) in issued.iter() {
             println!("{kernel}: {} instructions of warps an event", an_event(issued));

@@ -1,4 +1,5 @@
-//! The GPU decoder itself, with the machine in place of the GPU: its buffers, arguments and launches are what is tested.
+//! The GPU decoder itself, with the machine in place of the GPU: its buffers, arguments and launches are what is
+//! tested.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +24,7 @@ pub struct Machine {
     issued: Option<Issued>,
 }
 
-/// Instructions that warps issued, kernel by kernel; shared with whoever reads them.
+/// Instructions that warps issued, kernel by kernel; shared with the test that reads them.
 pub type Issued = Arc<Mutex<BTreeMap<String, u64>>>;
 
 /// Memory of the host.
@@ -123,7 +124,7 @@ unsafe impl Device for Machine {
         let entry = kernel.entry(variant);
         let issued = program.launch(&mut self.memory, &entry, launch, &arguments);
         if let Some(all) = &self.issued {
-            *all.lock().expect("nobody panicked").entry(entry).or_default() += issued;
+            *all.lock().expect("no thread panicked").entry(entry).or_default() += issued;
         }
         Ok(())
     }

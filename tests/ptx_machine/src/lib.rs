@@ -1,13 +1,13 @@
 //! A machine that runs PTX on the CPU, slowly: as much of the language as the committed kernels use.
 //!
-//! What the executor proves of the kernels' source, this proves of what the compiler made of it, and of the way from the
-//! host's argument structs to the entries' parameters: addresses, offsets, widths, clamps, masks, branches. Lanes run one
-//! by one, each until it comes to a barrier or collective; that one is done when all lanes of its mask wait there with
-//! the same mask, as independent thread scheduling allows. Anything that hardware leaves undefined, and any access outside
-//! an allocation or not aligned to its size, is a panic that quotes the line.
+//! What the executor proves of the kernels' source, this proves of what the compiler made of it, and of the way from
+//! the host's argument structs to the entries' parameters: addresses, offsets, widths, clamps, masks, branches. Lanes
+//! run one by one, each until it comes to a barrier or collective; that one is done when all lanes of its mask wait
+//! there with the same mask, as independent thread scheduling allows. Anything that hardware leaves undefined, and any
+//! access outside an allocation or not aligned to its size, is a panic that quotes the line.
 //!
-//! On demand the instructions are counted that warps issue: between two collectives each instruction as often as the lane
-//! that does it most often. Lanes that diverge are taken to meet again at once, so the true number is not smaller.
+//! On demand the instructions are counted that warps issue: between two collectives each instruction as often as the
+//! lane that does it most often. Lanes that diverge are taken to meet again at once, so the true number is not smaller.
 
 mod bytes;
 mod memory;
@@ -63,8 +63,8 @@ impl Program {
         self.entries.get(name).map(|entry| entry.parameters.as_slice())
     }
 
-    /// Runs an entry to its end. `arguments` are the bytes of each parameter. Gives how many instructions the warps issue,
-    /// if that is to be counted.
+    /// Runs an entry to its end. `arguments` are the bytes of each parameter. Gives how many instructions the warps
+    /// issue, if that is to be counted.
     pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[Vec<u8>]) -> u64 {
         let entry = self.entries.get(name).unwrap_or_else(|| panic!("no entry {name}"));
         let sizes: Vec<_> = arguments.iter().map(Vec::len).collect();
@@ -148,7 +148,7 @@ impl Block<'_> {
                 let waiting = self.lanes.iter().filter(|lane| lane.state == State::Waiting);
                 let mut lines: Vec<_> = waiting.map(|lane| self.entry.code[lane.pc].line.as_str()).collect();
                 lines.dedup();
-                panic!("{}, block {}: nobody can go on; some wait at {lines:?}", self.name, self.index);
+                panic!("{}, block {}: no thread can go on; some wait at {lines:?}", self.name, self.index);
             }
         }
     }

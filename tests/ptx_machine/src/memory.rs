@@ -1,5 +1,5 @@
-//! Global memory: allocations with gaps between, so that a step beyond one is noticed, and no address ever given twice, so
-//! that memory that was given back is.
+//! Global memory: allocations with gaps between, so that a step beyond one is noticed, and no address ever given twice,
+//! so that memory that was given back is.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Address {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touch {
     Read,
-    /// Through the read-only cache: nobody may write there during the launch.
+    /// Through the read-only cache: no thread may write there during the launch.
     ReadOnly,
     Write,
 }

@@ -158,7 +158,7 @@ pub enum Kind {
     },
     Branch(usize),
     BranchByIndex(Operand, Vec<usize>),
-    /// Whom a lane may wait for has ended: blocks run one by one.
+    /// What a thread may wait for has ended: blocks run one by one.
     Pause,
     Return,
     Barrier,

@@ -47,7 +47,7 @@ pub struct ChainFile {
     pub groups: Vec<GroupEntry>,
 }
 
-/// A kernel that is a device of its own.
+/// A kernel that is a device by itself.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelEntry {

@@ -42,7 +42,7 @@ pub enum MatrixError {
     },
     /// No set runs on this workload.
     #[error("no set runs on {0}")]
-    Nobody(String),
+    NoSet(String),
     /// No single set runs on all workloads.
     #[error("no set runs on all workloads")]
     NoCommon,
@@ -89,18 +89,18 @@ impl Matrix {
     /// The best set of a workload, and its time; of equals the first.
     ///
     /// # Errors
-    /// [`MatrixError::Nobody`].
+    /// [`MatrixError::NoSet`].
     pub fn best(&self, workload: usize) -> Result<(usize, f64), MatrixError> {
         let times = self.times.iter().enumerate().filter_map(|(set, row)| Some((set, (*row.get(workload)?)?)));
         times.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or_else(|| {
-            MatrixError::Nobody(self.workloads.get(workload).cloned().unwrap_or_else(|| workload.to_string()))
+            MatrixError::NoSet(self.workloads.get(workload).cloned().unwrap_or_else(|| workload.to_string()))
         })
     }
 
     /// What `set` costs on each workload beyond the best there, relative; infinite where it fails.
     ///
     /// # Errors
-    /// [`MatrixError::Nobody`].
+    /// [`MatrixError::NoSet`].
     pub fn regrets(&self, set: usize) -> Result<Vec<f64>, MatrixError> {
         (0..self.workloads.len())
             .map(|workload| {
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_named() {
         let m = matrix(&[&[Some(1.0), None], &[Some(2.0), None]]);
-        assert_eq!(m.by_worst(), Err(MatrixError::Nobody("w1".into())));
+        assert_eq!(m.by_worst(), Err(MatrixError::NoSet("w1".into())));
         assert_eq!(matrix(&[&[Some(1.0), None], &[None, Some(1.0)]]).by_worst(), Err(MatrixError::NoCommon));
         assert_eq!(matrix(&[&[Some(1.0), None], &[None, Some(1.0)]]).portfolio(1, 0.0), Err(MatrixError::NoCommon));
         let m = matrix(&[&[Some(1.0), Some(1.0)]]);

@@ -36,7 +36,7 @@ impl Event for Elapsed {
 
 /// Launches a worker keeps an eye on; beyond it, launches go untimed until some are finished.
 const IN_FLIGHT: usize = 64;
-/// A launch that is not finished after so many later ones of the same worker never will be.
+/// A launch not finished after this many later ones of the same worker never will be.
 const FORGOTTEN: u64 = 100_000;
 
 /// One worker. `begin`, launch with `param`, `end`; never waits, neither for a launch nor for another worker.

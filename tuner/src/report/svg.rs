@@ -47,7 +47,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// A scale that shows `low` at pixel `from` and `high` at `to`. Logarithmic where asked for and possible.
+    /// A scale that shows `low` at pixel `from` and `high` at `to`. Logarithmic if requested and possible.
     pub(super) fn new(low: f64, high: f64, from: f64, to: f64, log: bool) -> Self {
         let log = log && low > 0.0;
         let (mut low, mut high) = if log { (low.ln(), high.ln()) } else { (low, high) };

@@ -31,7 +31,7 @@ pub enum Limit {
     Launches(usize),
     /// `time=S`: seconds of measuring.
     Seconds(f64),
-    /// `no-gain=N`: so many evaluations without a better one.
+    /// `no-gain=N`: this many evaluations without a better one.
     NoGain(usize),
     /// `gain=X`: searching on is expected to gain less than this share of the time.
     Gain(f64),
@@ -105,7 +105,7 @@ impl Budget {
         self.alternatives.iter().flatten().any(|limit| matches!(limit, Limit::Gain(_)))
     }
 
-    /// What is left of the search at the most, in ms, at the pace so far; `None` where that is unknown.
+    /// At most this is left of the search, in ms, at the pace so far; `None` where that is unknown.
     pub fn left_ms(&self, spent: &Spent) -> Option<f64> {
         let of_all = |limits: &Vec<Limit>| {
             limits.iter().map(|limit| limit.left_ms(spent)).try_fold(0.0f64, |most, left| Some(most.max(left?)))

@@ -58,7 +58,7 @@ const FEWEST: usize = 5;
 /// On a quiet device two candidates are a tie below this share of the time; nothing is lost with either.
 const TIE: f64 = 0.0005;
 
-/// Races the candidates `0..count`. `measure` launches one so many times.
+/// Races the candidates `0..count`. `measure` launches one the given number of times.
 pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -> Outcome) -> RaceResult {
     let most = ((rules.launches_per_candidate * count as f64) as usize).max(count).max(rules.launches_of_few);
     let result = RaceResult {
@@ -149,7 +149,7 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
         self.alive.iter().map(|&at| self.result.samples[at].len()).min().unwrap_or(0)
     }
 
-    /// Launches, in interleaved rounds, until each candidate in the race has so many samples or the launches are used
+    /// Launches, in interleaved rounds, until each candidate in the race has this many samples or the launches are used
     /// up.
     fn level(&mut self, samples: usize) {
         loop {

@@ -60,7 +60,7 @@ pub struct RunRecord {
     pub finished: Option<String>,
     /// What it concluded.
     pub decision: Option<Evidence>,
-    /// All that it measured, in order; empty where only the head was asked for.
+    /// All that it measured, in order; empty if only the head was requested.
     pub measurements: Vec<Observation>,
 }
 

@@ -1,9 +1,9 @@
 //! A device that remembers: what it measures goes into a run of the store, and what the run already holds is not
 //! measured again.
 //!
-//! This is how a killed tuning resumes. A strategy with the same seed that is told the same times makes the same
-//! proposals; so the program simply begins anew, and as long as it asks for what it asked for the last time it gets the
-//! recorded answers, at once. Where the record ends, measuring begins.
+//! This is how a killed tuning resumes. A strategy with the same seed and the same times makes the same proposals; so
+//! the program simply starts again, and as long as it makes the same requests as the last time it gets the recorded
+//! answers, at once. Where the record ends, measuring begins.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;

@@ -49,7 +49,7 @@ pub struct Plan {
 pub struct Observation {
     /// What was measured.
     pub config: Config,
-    /// How many launches were asked for.
+    /// How many launches were requested.
     pub launches: usize,
     /// What came.
     pub outcome: Outcome,
@@ -373,7 +373,7 @@ impl Store {
         self.select_observations("WHERE run_id = ?1 ORDER BY sequence", &[&run])
     }
 
-    /// Configurations that once had to be killed, for the same device and driver, code, workload and parameters: nobody
+    /// Configurations that once had to be killed, for the same device and driver, code, workload and parameters: no run
     /// should wait for them again.
     ///
     /// # Errors

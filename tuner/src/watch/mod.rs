@@ -33,7 +33,7 @@ pub enum Trouble {
     Throttled,
     /// Others use the machine.
     Busy,
-    /// The clock is below the least that was asked for.
+    /// The clock is below the required minimum.
     SlowClock,
 }
 

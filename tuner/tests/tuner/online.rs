@@ -489,7 +489,7 @@ fn several_workers_share_samples() {
 }
 
 #[test]
-fn a_worker_that_leaves_with_work_under_way_does_not_hold_up_the_others() {
+fn a_worker_that_leaves_with_work_in_flight_does_not_hold_up_the_others() {
     let tuner = Tuner::new(three(), 0, Options { samples: 1, run_off: 0, ..Options::default() }).unwrap();
     {
         let mut leaving = tuner.worker::<Later>();

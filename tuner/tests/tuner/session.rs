@@ -39,7 +39,7 @@ impl Place {
         self.interrupted(session, store, usize::MAX)
     }
 
-    /// Ends after so many new measurements.
+    /// Ends after this many new measurements.
     fn interrupted(&self, session: &Session<'_>, store: &Path, most: usize) -> Result<Tuning, TuneError> {
         let mut device = Steady(self.synthetic.clone());
         let mut store = Store::open(store).unwrap();

@@ -246,7 +246,7 @@ fn the_portable_level_does_what_the_trait_says() {
 #[test]
 fn the_avx2_level_does_what_the_trait_says() {
     if has(Level::Avx2) {
-        // SAFETY: the CPU was asked for the instructions.
+        // SAFETY: the CPU has the instructions, as just checked.
         checked(unsafe { super::Avx2::new() });
     }
 }
@@ -255,7 +255,7 @@ fn the_avx2_level_does_what_the_trait_says() {
 #[test]
 fn the_avx512_level_does_what_the_trait_says() {
     if has(Level::Avx512) {
-        // SAFETY: the CPU was asked for the instructions.
+        // SAFETY: the CPU has the instructions, as just checked.
         checked(unsafe { super::Avx512::new() });
     }
 }

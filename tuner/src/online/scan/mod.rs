@@ -428,7 +428,7 @@ impl Scan {
         self.current = config;
     }
 
-    /// Forgets every sample and tunes anew; bans stay.
+    /// Forgets every sample and tunes again; bans stay.
     pub(super) fn start_again(&mut self) {
         self.complete = false;
         self.quiet = 0;

@@ -22,7 +22,7 @@ pub struct Found<'a> {
     pub costs: &'a Costs,
     pub chosen: &'a Chosen,
     pub rule: &'a RuleTrial,
-    /// What was kept for all workloads, if that was asked for.
+    /// What was kept for all workloads, if requested.
     pub kept: Option<&'a str>,
 }
 
