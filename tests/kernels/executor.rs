@@ -204,7 +204,7 @@ fn a_barrier_that_not_all_threads_reach_is_named() {
 }
 
 #[test]
-fn shared_memory_that_nobody_wrote_is_not_read() {
+fn unwritten_shared_memory_is_not_read() {
     let array = words(64);
     for violation in must_fail(32, 64, |block| {
         block.shared_store(array, block.thread(), 1);

@@ -28,7 +28,7 @@ fn is_right(setup: &FusedSetup) -> bool {
 }
 
 #[test]
-fn the_kernel_runs_clean_through_a_sound_door_however_many_blocks_there_are_at_a_time() {
+fn the_kernel_runs_clean_without_a_bug_however_many_blocks_are_resident() {
     let mut setup = FusedSetup::new(N_EVENTS);
     for seed in SEEDS {
         for room in [ROOMY, TIGHT, WINDOWS, Room { tile: 96, stage: 4096 }] {

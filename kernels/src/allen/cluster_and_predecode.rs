@@ -5,7 +5,7 @@
 //! the next kernel. Each group has a counter in shared memory that begins at the range's start, so that its increment is
 //! the cluster's place. The order inside a group is whatever the schedule makes it; the sort settles that.
 //!
-//! With warp-aggregated atomics the hit loop is uniform in the warp: it goes on while any lane has work, and those who
+//! With warp-aggregated atomics the hit loop is uniform in the warp: it goes on while any thread has work, and those who
 //! emit are found by a vote in converged code, because a mask may come from nothing else.
 //!
 //! Launch: as many blocks as events, `cluster.block_x` × `cluster.block_y` threads,
@@ -86,7 +86,7 @@ struct Emitter<'a, B> {
 }
 
 impl<B: Block> Emitter<'_, B> {
-    /// Writes each lane's cluster, for which it has a group. All lanes of the warp call.
+    /// Writes each thread's cluster, for which it has a group. The whole warp calls.
     #[inline(always)]
     fn emit(&self, group: Option<u32>, cluster: Cluster) {
         if self.switches.warp_atomics {
@@ -100,7 +100,7 @@ impl<B: Block> Emitter<'_, B> {
         }
     }
 
-    /// The same for a lane that is on its own.
+    /// The same for a thread on its own.
     #[inline(always)]
     fn emit_alone(&self, group: Option<u32>, cluster: Cluster) {
         if let Some(group) = group {
@@ -117,7 +117,7 @@ impl<B: Block> Emitter<'_, B> {
         self.block.atomic_add(self.output.report, event + count as u32, 1);
     }
 
-    /// Whether any lane has work, or for plain atomics whether the lane has.
+    /// Whether any thread of the warp has work, or for plain atomics whether this one has.
     #[inline(always)]
     fn goes_on(&self, has_work: bool) -> bool {
         if self.switches.warp_atomics { self.block.ballot_sync(FULL_MASK, has_work) != 0 } else { has_work }

@@ -1,4 +1,4 @@
-//! First kernel: holds every bank against the policy, counts hits per group, and lists the lanes that have any.
+//! First kernel: checks every bank by the policy, counts hits per group, and lists the lanes that have any.
 //!
 //! A block an event. In three parts:
 //! 1. *Banks*: [`headers`](crate::bank::headers).
@@ -110,7 +110,7 @@ pub fn count_hits<B: Block>(
     let shared = CountShared::layout(switches.version, tables.n_boards(), tables.n_groups).0;
     shared.counters.clear(block);
     clear(block, shared.group_counts, 0);
-    // All counters at their start before anyone counts.
+    // All counters at their start before any thread counts.
     block.sync_threads();
 
     let headers = Headers {
@@ -122,7 +122,7 @@ pub fn count_hits<B: Block>(
         banks: shared.banks,
     };
     let n_banks = headers.classify(block, batch.event(block, switches.layout, block.block_idx_x()));
-    // The items of all banks are in shared memory before anyone looks at another thread's.
+    // The items of all banks are in shared memory before any thread reads another's.
     block.sync_threads();
     count_groups(block, switches, batch, tables, &shared, n_banks);
     list_items(block, switches, tables, &shared, n_banks, output);
@@ -224,7 +224,7 @@ pub fn v4_slot<B: Block>(
     slot.is_connected().then_some((number, u32::from(slot.group)))
 }
 
-/// Adds `amount` to a group's counter for each lane that has one. All lanes of the warp call.
+/// Adds `amount` to a group's counter for each thread that has one. The whole warp calls.
 #[inline(always)]
 fn add_to_group<B: Block>(block: &B, switches: Switches, shared: &CountShared, group: Option<u32>, amount: u32) {
     if switches.warp_atomics {

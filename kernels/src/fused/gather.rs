@@ -23,7 +23,7 @@ pub const GATHER_THREADS: u32 = 256;
 /// Banks that a warp takes at a time: their words fill a sector.
 const BANKS: u32 = 8;
 
-/// Words from one event to the next in shared memory: one more, so that lanes do not wait for each other.
+/// Words from one event to the next in shared memory: one more, so that warp lanes hit different banks of shared memory.
 const STRIDE: u32 = BANKS + 1;
 
 /// Blocks that share the banks of the same 32 events.
@@ -150,7 +150,7 @@ pub fn gather_banks<B: Block>(
             block.shared_store(tile, mine + lane * STRIDE + i, word.0);
             i += 1;
         }
-        // All words are there before they are written by other lanes.
+        // All words are there before other threads write them.
         block.sync_warp(FULL_MASK);
         let bank = lane % BANKS;
         let mut i = lane / BANKS;

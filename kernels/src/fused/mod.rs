@@ -35,7 +35,7 @@
 //!
 //! Only for the events before, and only to know where its hits begin: its own number of hits is told as soon as it is
 //! known. Blocks take their events by ticket, in the order in which they begin. With [`count_clusters`] launched before,
-//! and a prefix sum over its counts, nobody waits, and everything is read and clustered twice.
+//! and a prefix sum over its counts, no block waits, and everything is read and clustered twice.
 //!
 //! Launch: as many blocks as events, `fused.block_x` threads, [`fused_shared_bytes`] of shared memory.
 
@@ -166,7 +166,7 @@ fn count<'a, B: Block>(
         taken: shared.staged,
     });
     let n_banks = headers.classify(block, banks);
-    // (The list's first barrier is behind this and before anyone looks at another thread's banks.)
+    // (The list's first barrier is behind this and before any thread reads another's banks.)
     let lanes = Lanes { switches, raw, tables, shared, n_banks };
     let n_listed = lanes.list(block);
     lanes.cluster(block, options.cluster, n_listed, &Keep { shared });
@@ -354,7 +354,7 @@ fn place_ranks<B: Block>(block: &B, shared: &FusedShared, tables: &LaneTables<'_
     if block.thread() == 0 {
         block.shared_store(places, n_ranks, n_hits);
     }
-    // All ranks are placed before anyone looks one up.
+    // All ranks are placed before any thread looks one up.
     block.sync_threads();
 }
 

@@ -1,4 +1,4 @@
-//! One event and the first kernels on it, launched one by one, through a door that may have a fault.
+//! One event and the first kernels on it, launched one by one, on a block that may have a fault.
 
 mod faulty;
 pub mod fused;
