@@ -39,7 +39,7 @@ pub struct Args {
     /// synthetic:seed=7,noise=0.02,fail=0.1).
     #[arg(long, visible_alias = "backend", value_name = "DEVICE", default_value = "cpu")]
     device: DeviceSpec,
-    /// Which kernels of cuda and emulated [default: allen]: fused, one launch, or allen, seven launches.
+    /// Which kernels of cuda and emulated [default: allen]: fused, one launch, or allen, seven kernels in nine launches.
     #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
     pipeline: Option<Pipeline>,
     /// How to search; by default exhaustive for small spaces, else bayesian.

@@ -22,6 +22,7 @@ mod facts;
 mod fused;
 mod gpu;
 mod identity;
+mod launcher;
 mod output;
 mod passes;
 mod ranks;

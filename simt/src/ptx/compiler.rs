@@ -28,7 +28,7 @@ const KERNEL_FLAGS: [&str; 5] =
     ["--crate-type=cdylib", "-Clto=fat", "-Ccodegen-units=1", "-Clinker=true", "-Dwarnings"];
 
 /// Folders and files under `src` of this crate that device code is compiled from.
-const DEVICE_SOURCES: [&str; 5] = ["lib.rs", "block.rs", "memory.rs", "primitives", "nvptx"];
+const DEVICE_SOURCES: [&str; 6] = ["lib.rs", "block.rs", "kernel.rs", "memory.rs", "primitives", "nvptx"];
 
 /// A crate of kernels.
 #[derive(Clone, Copy, Debug)]
