@@ -26,7 +26,7 @@ pub(super) struct DeviceLauncher<'a, D: Device> {
 }
 
 /// Memory of the device.
-pub(super) struct DeviceView<T>(GlobalMut<'static, T>);
+pub(super) struct DeviceView<T: 'static>(GlobalMut<'static, T>);
 
 impl<D: Device> Buffer<D> {
     /// The first `len` elements, for a pipeline.
