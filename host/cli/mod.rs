@@ -13,6 +13,7 @@ mod detector;
 mod explain;
 mod generate;
 mod groups;
+mod inputs;
 mod inspect;
 mod kernels;
 mod online;
@@ -170,7 +171,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Explain(args) => explain::run(&args),
         Command::Measure(args) => tune::measure(&args),
         Command::Replay(args) => replay::run(&args),
-        Command::AaTest(args) => aa_test::run(&args),
+        Command::AaTest(args) => return aa_test::run(&args),
         Command::Compare(args) => return compare::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -129,7 +129,7 @@ impl Loaded {
         let wanted =
             asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { Sample::enough(n_events, args.largest()) });
         args.check_memory(&events, wanted, backend)?;
-        let setting = Setting { batch: args.largest(), layout: backend.layout, ..Setting::default() };
+        let setting = Setting { batch: args.largest(), layout: backend.layout(), ..Setting::default() };
         let sample = setting.sample(&events, wanted)?;
         Ok(Self { detector, events, wanted, sample, source })
     }
@@ -138,7 +138,7 @@ impl Loaded {
     pub fn samples(&self, args: &SampleArgs, backend: &BackendArgs, sizes: &[u32]) -> Result<Vec<Sample>, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
         let of = |&batch: &u32| {
-            let setting = Setting { batch: batch as usize, layout: backend.layout, ..Setting::default() };
+            let setting = Setting { batch: batch as usize, layout: backend.layout(), ..Setting::default() };
             let fixed = args.events.is_some() || backend.backend == Backend::Emulated;
             let wanted = match sizes.len() {
                 1 if fixed => self.wanted,

@@ -47,6 +47,27 @@ impl Checksum {
         self.0 = h;
     }
 
+    /// Goes on with several sums, each over words of its own; all have as many.
+    pub(super) fn add_words<const N: usize>(sums: &mut [Self; N], words: [&[[u8; 4]]; N]) {
+        let n = words[0].len();
+        // Cut to one length once, so that the loop need not ask.
+        let words = words.map(|words| &words[..n]);
+        let mut h = sums.map(|sum| sum.0);
+        for i in 0..n {
+            let word = words.map(|words| u32::from_le_bytes(words[i]));
+            for byte in 0..4 {
+                for (h, word) in h.iter_mut().zip(word) {
+                    // The byte as a signed number.
+                    let signed = ((word << (24 - 8 * byte)) as i32 >> 24) as u32;
+                    let sum = h.wrapping_add(signed);
+                    let sum = sum.wrapping_add(sum << 10);
+                    *h = sum ^ sum >> 6;
+                }
+            }
+        }
+        *sums = h.map(Self);
+    }
+
     /// The checksum of what was added.
     pub const fn value(self) -> u32 {
         let mut h = self.0;

@@ -134,7 +134,25 @@ pub struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, event: &RawEvent<'_>) {
+    /// Adds what was seen after this.
+    pub fn merge(&mut self, later: Self) {
+        self.events += later.events;
+        self.generated += later.generated;
+        self.measured += later.measured;
+        for file in later.files {
+            let Some(last) = self.files.last_mut().filter(|last| last.file == file.file) else {
+                self.files.push(file);
+                continue;
+            };
+            for (version, n) in file.versions {
+                *last.versions.entry(version).or_default() += n;
+            }
+        }
+        let room = MAX_DAMAGES - self.damages.len().min(MAX_DAMAGES);
+        self.damages.extend(later.damages.into_iter().take(room));
+    }
+
+    pub(super) fn add(&mut self, event: &RawEvent<'_>) {
         self.events += 1;
         let mut banks = event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)).peekable();
         if banks.peek().is_some() {
