@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use ptx_units::UNITS;
-use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, header_field, source_hash};
+use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, header_field};
 
 fn main() {
     for path in ["build.rs", "kernels/ptx_units.rs", "kernels/src", "kernels/ptx", "simt/src"] {
@@ -36,8 +36,8 @@ fn main() {
 fn rebuild(root: &Path, work: &Path) -> Result<(), String> {
     let compiler = Compiler::find("UT_DECODE_PTX_RUSTC")?;
     let folder = root.join("kernels/ptx");
-    let kernels =
-        KernelCrate { name: "ut_kernels", folder: &root.join("kernels"), rebuild: "UT_DECODE_BUILD_PTX=1 cargo build" };
+    let folders = (root.join("kernels"), root.join("simt"));
+    let kernels = kernels(&folders);
     // All or none: what is there belongs together.
     let units = UNITS.map(|unit| compiler.compile(&kernels, unit, work).map(|text| (unit, text)));
     let units = units.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -66,6 +66,10 @@ fn rebuild(root: &Path, work: &Path) -> Result<(), String> {
     write(&folder.join("resources.json"), &json)
 }
 
+fn kernels((folder, simt): &(PathBuf, PathBuf)) -> KernelCrate<'_> {
+    KernelCrate { name: "ut_kernels", folder, simt: Some(simt), rebuild: "UT_DECODE_BUILD_PTX=1 cargo build" }
+}
+
 /// Writes only what differs, so that an unchanged rebuild leaves the tree, and what depends on it, alone.
 fn write(path: &Path, text: &str) -> Result<(), String> {
     if fs::read_to_string(path).is_ok_and(|old| old == text) {
@@ -76,7 +80,8 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 
 /// The first unit whose PTX was made from other sources than are here, or that is missing.
 fn stale_unit(root: &Path) -> Option<String> {
-    let hash = source_hash(&root.join("kernels")).ok()?;
+    let folders = (root.join("kernels"), root.join("simt"));
+    let hash = kernels(&folders).source_hash().ok()?;
     UNITS.iter().map(|unit| format!("kernels/ptx/{unit}.ptx")).find(|name| {
         let text = fs::read_to_string(root.join(name)).unwrap_or_default();
         header_field(&text, "sources") != Some(hash.as_str())

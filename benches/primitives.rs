@@ -8,7 +8,7 @@ use simt::executor::{EmulatedBlock, Executor};
 use simt::primitives::warp_aggregated_atomics;
 use simt::primitives::warp_scan::warp_exclusive;
 use simt::{Block, FULL_MASK, Global, SharedLayout};
-use ut_kernels::prefix_sum::{prefix_sum_shared_bytes, prefix_sum_tiles, tiles};
+use ut_kernels::allen::prefix_sum::{prefix_sum_shared_bytes, prefix_sum_tiles, tiles};
 
 const BLOCKS: u32 = 16;
 const THREADS: u32 = 128;

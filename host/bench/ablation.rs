@@ -205,7 +205,7 @@ impl Ladder<'_> {
         Switches::ladder(self.tables.boards().version, self.layout())
     }
 
-    /// The steps from the last rung of the seven launches to the one: what is kept in shared memory, and whether the
+    /// The steps from the last rung of the seven kernels to the one: what is kept in shared memory, and whether the
     /// hits of each event are counted by a launch before.
     fn fused_rungs(&self) -> [(&'static str, LaunchParams); 4] {
         let with = |settings: &[(&str, u32)]| {
@@ -224,7 +224,7 @@ impl Ladder<'_> {
         ]
     }
 
-    /// All rungs by name: those of the seven launches, then those that lead to the one.
+    /// All rungs by name: those of the seven kernels, then those that lead to the one.
     fn names(&self) -> [&'static str; RUNGS] {
         let (allen, fused) = (self.rungs(), self.fused_rungs());
         std::array::from_fn(|i| if i < allen.len() { allen[i].0 } else { fused[i - allen.len()].0 })

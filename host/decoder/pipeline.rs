@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub enum Pipeline {
     /// One launch, everything in between in shared memory.
     Fused,
-    /// Seven launches, as Allen has them.
+    /// Seven kernels in nine launches, as Allen has them.
     #[default]
     Allen,
 }

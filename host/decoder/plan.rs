@@ -1,12 +1,15 @@
 //! What every backend that runs the device kernels must agree on: the tables as they lie on a device, the sizes of the
 //! work buffers, and the launches.
 
+pub use simt::Shape;
 use simt::{Global, WARP_SIZE, blocks_of_warps};
+use ut_kernels::allen::count_hits::items_capacity;
+use ut_kernels::allen::pipeline::AllenShapes;
+use ut_kernels::allen::prefix_sum::tiles;
 use ut_kernels::clustering::ClusterOptions;
-use ut_kernels::count_hits::items_capacity;
 use ut_kernels::detector::{BankVersion, BoardLane, SectorConstants, Slot};
 use ut_kernels::fused::gather::{GATHER_THREADS, gather_blocks};
-use ut_kernels::prefix_sum::tiles;
+use ut_kernels::fused::pipeline::FusedShapes;
 use ut_kernels::tables::Tables;
 
 use super::launch::LaunchParams;
@@ -147,17 +150,6 @@ pub fn too_many_hits(offsets: &[u32], n_groups: usize, capacity: usize) -> Decod
     DecodeError::TooManyHits { event, hits: ends().nth(event).unwrap_or(0), capacity }
 }
 
-/// Grid, block and shared memory of a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Blocks.
-    pub grid: u32,
-    /// Threads of a block, x and y.
-    pub block: (u32, u32),
-    /// Bytes of dynamic shared memory of a block.
-    pub shared_bytes: u32,
-}
-
 /// The launches and buffers of one batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -226,6 +218,33 @@ impl Plan {
         self.shape_of(kernel, tiles(self.events, x), (x, 1))
     }
 
+    /// Shapes of the launches of Allen's pipeline.
+    pub const fn allen_shapes(&self) -> AllenShapes {
+        AllenShapes {
+            count_hits: self.shape(Kernel::CountHits),
+            prefix_sum: self.shape(Kernel::PrefixSumTiles),
+            cluster_and_predecode: self.shape(Kernel::ClusterAndPredecode),
+            compress_and_make_keys: self.shape(Kernel::CompressAndMakeKeys),
+            find_permutation: self.shape(Kernel::FindPermutation),
+            decode_in_order: self.shape(Kernel::DecodeInOrder),
+        }
+    }
+
+    /// Shapes of the launches of the fused pipeline.
+    pub const fn fused_shapes(&self) -> FusedShapes {
+        let count_first = (self.shape(Kernel::CountClusters), self.shape_over_events(Kernel::PrefixSumTiles));
+        FusedShapes {
+            gather_banks: self.shape(Kernel::GatherBanks),
+            count_first: if self.counts_first() { Some(count_first) } else { None },
+            fused: self.shape(Kernel::Fused),
+        }
+    }
+
+    /// Words of the totals of a prefix sum over the events.
+    pub const fn event_tiles(&self) -> u32 {
+        tiles(self.events, self.params.scan_block_x())
+    }
+
     const fn shape_of(&self, kernel: Kernel, grid: u32, block: (u32, u32)) -> Shape {
         let room = self.params.fused_room();
         Shape { grid, block, shared_bytes: kernel.shared_bytes(self.version, self.n_boards, self.n_groups, room) }
@@ -237,11 +256,11 @@ mod tests {
     use super::*;
     use crate::detector::Grouping;
     use crate::synth;
+    use ut_kernels::allen::cluster_and_predecode::{ClusterInput, ClusterOutput};
+    use ut_kernels::allen::compress_and_make_keys::GroupRanges;
+    use ut_kernels::allen::count_hits::CountOutput;
+    use ut_kernels::allen::decode_in_order::DecodeInput;
     use ut_kernels::bank::layout::Batch;
-    use ut_kernels::cluster_and_predecode::{ClusterInput, ClusterOutput};
-    use ut_kernels::compress_and_make_keys::GroupRanges;
-    use ut_kernels::count_hits::CountOutput;
-    use ut_kernels::decode_in_order::DecodeInput;
     use ut_kernels::fused::tables::LaneTables;
     use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput};
     use ut_kernels::hit::HitArrays;

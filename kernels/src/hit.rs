@@ -6,7 +6,7 @@ use crate::bank::v4;
 use crate::detector::{BankVersion, SectorConstants, Slot};
 use crate::switches::Switches;
 use crate::tables::Tables;
-use simt::{Block, GlobalMut};
+use simt::{Block, GlobalMut, Launcher};
 
 /// A cluster between the kernels: what the bank said, eight bytes. Nothing is divided before it is compact.
 #[repr(C, align(8))]
@@ -53,6 +53,56 @@ pub struct HitArrays<'a> {
     pub weight: GlobalMut<'a, f32>,
     /// `LHCbID`.
     pub id: GlobalMut<'a, u32>,
+}
+
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for HitArrays<'_> {}
+
+/// The buffers of [`HitArrays`].
+#[expect(missing_debug_implementations, reason = "a launcher's buffers need not show themselves")]
+pub struct HitBuffers<L: Launcher> {
+    /// y of the strip's lower end.
+    pub y_begin: L::Buffer<f32>,
+    /// y of the strip's upper end.
+    pub y_end: L::Buffer<f32>,
+    /// z at y = 0.
+    pub z_at_y_eq0: L::Buffer<f32>,
+    /// x at y = 0.
+    pub x_at_y_eq0: L::Buffer<f32>,
+    /// Slope of the strip.
+    pub dx_dy: L::Buffer<f32>,
+    /// Inverse variance.
+    pub weight: L::Buffer<f32>,
+    /// `LHCbID`.
+    pub id: L::Buffer<u32>,
+}
+
+impl<L: Launcher> HitBuffers<L> {
+    /// The arrays, for the next launch.
+    pub fn write(&mut self, launcher: &mut L) -> HitArrays<'_> {
+        HitArrays {
+            y_begin: launcher.write(&mut self.y_begin),
+            y_end: launcher.write(&mut self.y_end),
+            z_at_y_eq0: launcher.write(&mut self.z_at_y_eq0),
+            x_at_y_eq0: launcher.write(&mut self.x_at_y_eq0),
+            dx_dy: launcher.write(&mut self.dx_dy),
+            weight: launcher.write(&mut self.weight),
+            id: launcher.write(&mut self.id),
+        }
+    }
+}
+
+/// What a pipeline makes of a batch.
+#[expect(missing_debug_implementations, reason = "a launcher's buffers need not show themselves")]
+pub struct Output<L: Launcher> {
+    /// The hits.
+    pub hits: HitBuffers<L>,
+    /// Where the hits of each group of each event begin, and where the last end: `events * n_groups + 1`.
+    pub offsets: L::Buffer<u32>,
+    /// `N_COUNTS` counters an event.
+    pub report: L::Buffer<u32>,
+    /// One word, see [`status`](crate::status).
+    pub status: L::Buffer<u32>,
 }
 
 impl Cluster {

@@ -27,6 +27,9 @@ pub struct Tables<'a> {
     pub n_groups: u32,
 }
 
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for Tables<'_> {}
+
 impl Tables<'_> {
     /// Boards of the table.
     #[inline(always)]

@@ -3,6 +3,7 @@
 //! | module | |
 //! |---|---|
 //! | [`block`] | the trait [`Block`]: what a thread sees of its block; a kernel is a function generic over it |
+//! | [`kernel`] | kernels as types, and the trait [`Launcher`] that runs them |
 //! | [`memory`] | views of global memory, arrays in shared memory |
 //! | [`primitives`] | warp and block algorithms, one a file |
 //! | `nvptx` | `Block` on NVIDIA hardware; exists for the target `nvptx64-nvidia-cuda` only |
@@ -18,6 +19,7 @@
 #![allow(clippy::inline_always)]
 
 pub mod block;
+pub mod kernel;
 pub mod memory;
 pub mod primitives;
 
@@ -29,6 +31,7 @@ pub mod nvptx;
 pub mod ptx;
 
 pub use block::{Block, FULL_MASK, WARP_SIZE, blocks_of_warps};
+pub use kernel::{Argument, ArgumentVisitor, Arguments, Kernel, Launcher, Shape};
 pub use memory::{Global, GlobalMut, Plain, Scalar, Shared, SharedLayout};
 
 /// The README's programs run.

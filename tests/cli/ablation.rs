@@ -49,7 +49,7 @@ fn counts_are_the_same_every_time_and_show_what_each_step_does() {
     assert_eq!(report["rungs"][2]["work"]["lanes_per_atomic"], 1.0);
     let traffic = |rung: usize| report["rungs"][rung]["work"]["traffic"].as_f64().unwrap();
     assert!((8..11).all(|rung| traffic(rung) < traffic(rung - 1)), "each step of the one launch moves less");
-    assert!(2.0 * traffic(10) < traffic(6), "and the last less than half of what the seven launches do");
+    assert!(2.0 * traffic(10) < traffic(6), "and the last less than half of what the seven kernels do");
     assert!(1.0 < traffic(10) && traffic(10) < 1.15, "little more than what goes in and comes out: {}", traffic(10));
     assert!(of(10, "table_sectors") > 0.0 && of(10, "global_sectors") < of(6, "global_sectors"));
     for (rung, n_kernels) in report["rungs"].as_array().unwrap().iter().zip([7, 7, 7, 7, 7, 7, 7, 4, 1, 1, 1]) {

@@ -1,7 +1,7 @@
 //! The GPU backend with a stand-in for `libcuda`, in child processes: the same bits as the reference, and an error for
 //! whatever safe code must not do.
 //!
-//! `tests/ptx_run.rs` runs the host code above the driver; here the code that calls the driver runs as well.
+//! `tests/kernels/ptx/allen.rs` runs the host code above the driver; here the code that calls the driver runs as well.
 #![cfg(target_os = "linux")]
 
 mod cli;

@@ -1,22 +1,19 @@
-//! Allen's pipeline: its buffers between the kernels, and its nine launches.
+//! Allen's pipeline on a device: its buffers between the kernels.
 //!
-//! No kernel waits for the host: totals stay on the device, where each kernel holds them against the buffers.
+//! No kernel waits for the host: totals stay on the device, where each kernel checks them against the buffers.
 
-use simt::{Global, GlobalMut};
-use ut_kernels::cluster_and_predecode::{ClusterInput, ClusterOutput};
-use ut_kernels::compress_and_make_keys::GroupRanges;
-use ut_kernels::count_hits::CountOutput;
-use ut_kernels::decode_in_order::DecodeInput;
+use ut_kernels::allen::pipeline::{self, AllenBuffers, AllenSetup, StripBuffers};
 use ut_kernels::hit::Cluster;
+use ut_kernels::switches::Switches;
 
 use super::batch::DeviceBatch;
 use super::buffer::Buffer;
-use super::device::{Argument, Device};
+use super::device::Device;
+use super::launcher::DeviceLauncher;
 use super::output::{Output, WORD};
-use super::setup::Setup;
+use super::setup::{Setup, batch_layout};
 use crate::decoder::DecodeError;
 use crate::decoder::plan::Plan;
-use crate::decoder::ptx::{Kernel, Unit};
 
 /// The buffers between the kernels.
 pub(super) struct AllenWork<D: Device> {
@@ -99,112 +96,36 @@ impl<D: Device> AllenWork<D> {
         output: &Output<D>,
     ) -> Result<(), DecodeError> {
         let (unit, variant) = setup.variant(batch.layout);
-        let mut run = Run { work: self, device, stream, plan, unit, variant: &variant };
-        let (counters, events, strips) = (plan.counters as usize, plan.events as usize, self.strips);
-        let (tables, raw_batch) = (setup.tables.view(), batch.view());
-        let (flip_origin, sort_run) = (setup.flip_origin, setup.params.sort_run());
-        let strip_offsets = self.strip_offsets.global::<u32>(counters + 1);
-        let (report, status) = (output.report(plan), output.status(plan));
-
         let bins8 = unit.bins8();
         let count_variant = if setup.rung.is_none() && setup.params.count_bins() == 8 { &bins8 } else { &variant };
-        let to = CountOutput {
-            strip_counts: self.strip_counts.global_mut(counters),
-            items: self.items.global_mut(plan.items),
-            n_items: self.n_items.global_mut(events),
-            report,
+        let (counters, events, strips) = (plan.counters as usize, plan.events as usize, self.strips);
+        let mut buffers = AllenBuffers {
+            strip_counts: self.strip_counts.device_view(counters),
+            strip_offsets: self.strip_offsets.device_view(counters + 1),
+            cluster_counts: self.cluster_counts.device_view(counters),
+            tile_totals: self.tile_totals.device_view(plan.tiles() as usize),
+            items: self.items.device_view(plan.items),
+            n_items: self.n_items.device_view(events),
+            strips: StripBuffers {
+                clusters: self.clusters.device_view(strips),
+                keys: self.keys.device_view(strips),
+                permutation: self.permutation.device_view(strips),
+                scratch: self.scratch.device_view(strips),
+            },
         };
-        let arguments = [Argument::of(&raw_batch), Argument::of(&tables), Argument::of(&to)];
-        // SAFETY: the entry's arguments, as `ut_kernels::nvptx::entries` has them, on buffers of the plan's sizes.
-        unsafe { run.launch(Kernel::CountHits, count_variant, &arguments) }?;
-        run.prefix_sum(self.strip_counts.global(counters), self.strip_offsets.global_mut(counters + 1))?;
-
-        let from = ClusterInput {
-            raw: raw_batch.raw,
-            items: self.items.global(plan.items),
-            n_items: self.n_items.global(events),
-            strip_offsets,
+        let allen = AllenSetup {
+            switches: Switches::production(setup.tables.host.version, batch_layout(batch.layout)),
+            options: setup.options,
+            flip_origin: setup.flip_origin,
+            sort_run: setup.params.sort_run(),
+            shapes: plan.allen_shapes(),
         };
-        let to = ClusterOutput {
-            clusters: self.clusters.global_mut(strips),
-            cluster_counts: self.cluster_counts.global_mut(counters),
-            report,
-            status,
-        };
-        let options = setup.options;
-        let arguments = [Argument::of(&options), Argument::of(&from), Argument::of(&tables), Argument::of(&to)];
-        // SAFETY: as above; the kernel itself holds the strips against `clusters`.
-        unsafe { run.launch(Kernel::ClusterAndPredecode, &variant, &arguments) }?;
-        run.prefix_sum(self.cluster_counts.global(counters), output.offsets(plan))?;
-
-        let hit_offsets = output.offsets_to_read(plan);
-        let ranges = GroupRanges { strip_offsets, hit_offsets, clusters: self.clusters.global(strips) };
-        let keys = self.keys.global_mut::<u64>(strips);
-        let arguments = [Argument::of(&flip_origin), Argument::of(&ranges), Argument::of(&tables), Argument::of(&keys)];
-        // SAFETY: as above.
-        unsafe { run.launch(Kernel::CompressAndMakeKeys, &variant, &arguments) }?;
-
-        let keys = self.keys.global::<u64>(strips);
-        let (permutation, scratch) =
-            (self.permutation.global_mut::<u32>(strips), self.scratch.global_mut::<u32>(strips));
-        let arguments = [
-            Argument::of(&flip_origin),
-            Argument::of(&sort_run),
-            Argument::of(&ranges),
-            Argument::of(&tables),
-            Argument::of(&keys),
-            Argument::of(&permutation),
-            Argument::of(&scratch),
-        ];
-        // SAFETY: as above.
-        unsafe { run.launch(Kernel::FindPermutation, &variant, &arguments) }?;
-
-        let from = DecodeInput {
-            hit_offsets,
-            permutation: self.permutation.global(strips),
-            clusters: self.clusters.global(strips),
-        };
-        let to = output.hits();
-        let arguments = [
-            Argument::of(&flip_origin),
-            Argument::of(&from),
-            Argument::of(&tables),
-            Argument::of(&to),
-            Argument::of(&status),
-        ];
-        // SAFETY: as above; the kernel itself holds the hits against their arrays.
-        unsafe { run.launch(Kernel::DecodeInOrder, &variant, &arguments) }
-    }
-}
-
-/// The launches of one batch.
-struct Run<'a, D: Device> {
-    work: &'a AllenWork<D>,
-    device: &'a mut D,
-    stream: &'a D::Stream,
-    plan: &'a Plan,
-    unit: Unit,
-    variant: &'a str,
-}
-
-impl<D: Device> Run<'_, D> {
-    /// # Safety
-    /// - As [`Device::launch`].
-    unsafe fn launch(&mut self, kernel: Kernel, variant: &str, arguments: &[Argument<'_>]) -> Result<(), DecodeError> {
-        let shape = self.plan.shape(kernel);
-        // SAFETY: the caller's word.
-        unsafe { self.device.launch(self.stream, self.unit, kernel, variant, shape, arguments) }
-    }
-
-    fn prefix_sum(&mut self, counts: Global<'_, u32>, offsets: GlobalMut<'_, u32>) -> Result<(), DecodeError> {
-        let (tiles, n, variant) = (self.plan.tiles() as usize, self.plan.counters, self.variant);
-        let totals = self.work.tile_totals.global_mut::<u32>(tiles);
-        let arguments = [Argument::of(&counts), Argument::of(&offsets), Argument::of(&totals)];
-        // SAFETY: the arguments of `prefix_sum_tiles`, on buffers that were reserved for this plan.
-        unsafe { self.launch(Kernel::PrefixSumTiles, variant, &arguments) }?;
-        let totals = self.work.tile_totals.global::<u32>(tiles);
-        let arguments = [Argument::of(&n), Argument::of(&totals), Argument::of(&offsets)];
-        // SAFETY: the arguments of `prefix_sum_offsets`, on the same buffers.
-        unsafe { self.launch(Kernel::PrefixSumOffsets, variant, &arguments) }
+        // SAFETY: until the stream is done,
+        // - the views are of `batch`, which the device can read, and of buffers that are reserved for the plan: required
+        //   of the caller; tables and work lie in buffers of this decoder, which are as long as their views;
+        // - the shapes are the plan's, for these kernels.
+        let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, &variant, count_variant) };
+        let (batch, tables) = (batch.view(), setup.tables.view());
+        pipeline::decode(&mut launcher, &allen, batch, tables, &mut buffers, &mut output.views(plan))
     }
 }

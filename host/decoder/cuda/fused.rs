@@ -1,20 +1,21 @@
-//! The one-launch pipeline: its few buffers, and its launches.
+//! The fused pipeline on a device: its few buffers.
 //!
 //! Between raw banks and hits nothing is written to global memory but how many hits each event has.
 
-use simt::Global;
-use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room};
-use ut_kernels::switches::BatchLayout;
+use ut_kernels::fused::FusedOptions;
+use ut_kernels::fused::pipeline::{self, FusedBuffers, FusedSetup};
+use ut_kernels::switches::Switches;
 
 use super::batch::DeviceBatch;
 use super::buffer::Buffer;
-use super::device::{Argument, Device};
+use super::device::Device;
+use super::launcher::DeviceLauncher;
 use super::output::{Output, WORD};
 use super::ranks::RanksOnDevice;
-use super::setup::Setup;
+use super::setup::{Setup, batch_layout};
 use crate::decoder::DecodeError;
 use crate::decoder::plan::Plan;
-use crate::decoder::ptx::{Kernel, Unit};
+use crate::decoder::ptx::Unit;
 use crate::input::Layout;
 
 /// The buffers of a stream: the look-back states, what is gathered of the banks of a batch in MEP layout, and what a count
@@ -51,7 +52,7 @@ impl<D: Device> FusedWork<D> {
         }
         self.counts.reserve(device, events * WORD)?;
         self.bases.reserve(device, (events + 1) * WORD)?;
-        self.tile_totals.reserve(device, tiles(plan) * WORD)
+        self.tile_totals.reserve(device, plan.event_tiles() as usize * WORD)
     }
 
     /// Room for what is gathered of the batch's banks.
@@ -73,56 +74,33 @@ impl<D: Device> FusedWork<D> {
         batch: &DeviceBatch,
         output: &Output<D>,
     ) -> Result<(), DecodeError> {
-        let layout = match batch.layout {
-            Layout::Allen => BatchLayout::Allen,
-            Layout::Mep => BatchLayout::Mep,
-        };
+        let layout = batch_layout(batch.layout);
         let unit = Unit::fused(setup.tables.host.version, layout);
         let events = plan.events as usize;
-        let (batch_view, tables, room) = (batch.view(), ranks.view(), setup.params.fused_room());
-        let input = FusedInput { batch: batch_view, bank_words: self.bank_words.global(bank_words(batch)) };
-        let of_room = |room| FusedOptions { cluster: setup.options, flip_origin: setup.flip_origin, room };
-        let (options, counting) = (of_room(room), of_room(Room { tile: 0, ..room }));
-
-        // SAFETY: reserved; the stream does one batch after the other, so that nobody looks back at it now.
-        unsafe { device.zero(stream, self.look_back.address(), 1 + events) }?;
-        let mut launch = |kernel, shape, arguments: &[Argument<'_>]| {
-            // SAFETY: the entry's arguments, as `ut_kernels::nvptx::entries` has them, on buffers of the plan's sizes.
-            unsafe { device.launch(stream, unit, kernel, unit.name, shape, arguments) }
+        let counted = if plan.counts_first() { events } else { 0 };
+        let mut buffers = FusedBuffers {
+            bank_words: self.bank_words.device_view(bank_words(batch)),
+            counts: self.counts.device_view(counted),
+            bases: self.bases.device_view(if counted == 0 { 0 } else { counted + 1 }),
+            tile_totals: self.tile_totals.device_view(if counted == 0 { 0 } else { plan.event_tiles() as usize }),
+            look_back: self.look_back.device_view(1 + events),
         };
-        if batch.layout == Layout::Mep {
-            let words = self.bank_words.global_mut::<u32>(bank_words(batch));
-            let arguments = [Argument::of(&batch_view), Argument::of(&plan.events), Argument::of(&words)];
-            launch(Kernel::GatherBanks, plan.shape(Kernel::GatherBanks), &arguments)?;
-        }
-        let mut bases: Global<'_, u32> = self.bases.global(0);
-        if plan.counts_first() {
-            let kernel = Kernel::CountClusters;
-            let counts = self.counts.global_mut::<u32>(events);
-            let arguments =
-                [Argument::of(&counting), Argument::of(&input), Argument::of(&tables), Argument::of(&counts)];
-            launch(kernel, plan.shape(kernel), &arguments)?;
-            let (counts, sums) = (self.counts.global::<u32>(events), self.bases.global_mut::<u32>(events + 1));
-            let totals = self.tile_totals.global_mut::<u32>(tiles(plan));
-            let kernel = Kernel::PrefixSumTiles;
-            let arguments = [Argument::of(&counts), Argument::of(&sums), Argument::of(&totals)];
-            launch(kernel, plan.shape_over_events(kernel), &arguments)?;
-            let totals = self.tile_totals.global::<u32>(tiles(plan));
-            let kernel = Kernel::PrefixSumOffsets;
-            let arguments = [Argument::of(&plan.events), Argument::of(&totals), Argument::of(&sums)];
-            launch(kernel, plan.shape_over_events(kernel), &arguments)?;
-            bases = self.bases.global(events + 1);
-        }
-        let to = FusedOutput {
-            hits: output.hits(),
-            offsets: output.offsets(plan),
-            report: output.report(plan),
-            status: output.status(plan),
-            look_back: self.look_back.global_mut(1 + events),
-            bases,
+        let fused = FusedSetup {
+            switches: Switches::production(setup.tables.host.version, layout),
+            options: FusedOptions {
+                cluster: setup.options,
+                flip_origin: setup.flip_origin,
+                room: setup.params.fused_room(),
+            },
+            n_events: plan.events,
+            shapes: plan.fused_shapes(),
         };
-        let arguments = [Argument::of(&options), Argument::of(&input), Argument::of(&tables), Argument::of(&to)];
-        launch(Kernel::Fused, plan.shape(Kernel::Fused), &arguments)
+        // SAFETY: until the stream is done,
+        // - the views are of `batch`, which the device can read, and of buffers that are reserved for the plan: required
+        //   of the caller; tables and work lie in buffers of this decoder, which are as long as their views;
+        // - the shapes are the plan's, for these kernels.
+        let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, unit.name, unit.name) };
+        pipeline::decode(&mut launcher, &fused, batch.view(), ranks.view(), &mut buffers, &mut output.views(plan))
     }
 }
 
@@ -132,9 +110,4 @@ const fn bank_words(batch: &DeviceBatch) -> usize {
         Layout::Allen => 0,
         Layout::Mep => batch.offsets.1,
     }
-}
-
-/// Tiles of the prefix sum over the events.
-fn tiles(plan: &Plan) -> usize {
-    plan.shape_over_events(Kernel::PrefixSumTiles).grid as usize
 }

@@ -23,6 +23,7 @@ mod fused;
 mod gpu;
 mod identity;
 mod interop;
+mod launcher;
 mod output;
 mod passes;
 mod ranks;

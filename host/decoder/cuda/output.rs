@@ -4,7 +4,7 @@
 //! status are the last two words of it, so that a copy of eight bytes brings them alone. The hits are seven arrays with a
 //! common stride: one copy of seven rows.
 
-use simt::{Global, GlobalMut};
+use simt::GlobalMut;
 use ut_kernels::hit::HitArrays;
 use ut_kernels::report::N_COUNTS;
 
@@ -120,12 +120,6 @@ impl<D: Device> Output<D> {
     pub(super) fn offsets(&self, plan: &Plan) -> GlobalMut<'static, u32> {
         let results = Results::of(plan);
         self.results.view_mut(results.offsets * WORD, results.n_offsets)
-    }
-
-    /// The ends of groups, for kernels that only read them.
-    pub(super) fn offsets_to_read(&self, plan: &Plan) -> Global<'static, u32> {
-        let results = Results::of(plan);
-        self.results.view(results.offsets * WORD, results.n_offsets)
     }
 
     /// The status word, which must be 0 before the first kernel.

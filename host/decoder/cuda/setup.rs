@@ -28,11 +28,15 @@ impl<D: Device> Setup<D> {
         if let (Layout::Allen, Some(rung)) = (layout, &self.rung) {
             return (Unit::LADDER, rung.clone());
         }
-        let layout = match layout {
-            Layout::Allen => BatchLayout::Allen,
-            Layout::Mep => BatchLayout::Mep,
-        };
-        let unit = Unit::production(self.tables.host.version, layout);
+        let unit = Unit::production(self.tables.host.version, batch_layout(layout));
         (unit, unit.name.to_owned())
+    }
+}
+
+/// A layout as the kernels know it.
+pub(super) const fn batch_layout(layout: Layout) -> BatchLayout {
+    match layout {
+        Layout::Allen => BatchLayout::Allen,
+        Layout::Mep => BatchLayout::Mep,
     }
 }

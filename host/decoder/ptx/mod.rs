@@ -7,12 +7,12 @@ mod resources;
 
 pub use resources::{KernelUse, Resources, ResourcesError};
 
-use ut_kernels::cluster_and_predecode::cluster_and_predecode_shared_bytes;
-use ut_kernels::count_hits::count_hits_shared_bytes;
+use ut_kernels::allen::cluster_and_predecode::cluster_and_predecode_shared_bytes;
+use ut_kernels::allen::count_hits::count_hits_shared_bytes;
+use ut_kernels::allen::prefix_sum::prefix_sum_shared_bytes;
 use ut_kernels::detector::BankVersion;
 use ut_kernels::fused::gather::gather_shared_bytes;
 use ut_kernels::fused::{Room, fused_shared_bytes};
-use ut_kernels::prefix_sum::prefix_sum_shared_bytes;
 use ut_kernels::switches::BatchLayout;
 
 /// One PTX module.
@@ -52,7 +52,7 @@ impl Unit {
     /// kernel with 32-bit sums, as variant [`WIDE`](Self::WIDE).
     pub const LADDER: Self = unit!("v5_allen_ladder", V5, Allen);
 
-    /// The one-launch pipeline: a module for each format and layout.
+    /// The fused pipeline: a module for each format and layout.
     pub const FUSED: [Self; 4] = [
         unit!("v4_allen_fused", V4, Allen),
         unit!("v4_mep_fused", V4, Mep),
@@ -129,7 +129,7 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// The kernels of the one-launch pipeline in Allen layout; without a launch that counts first, the last alone.
+    /// The kernels of the fused pipeline in Allen layout; without a count first, the last alone.
     pub const FUSED: [Self; 4] = [Self::CountClusters, Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused];
 
     /// The same in MEP layout, where the banks are gathered first.
@@ -150,7 +150,7 @@ impl Kernel {
         Self::Fused,
     ];
 
-    /// The kernels of the seven launches.
+    /// The seven kernels of Allen's pipeline.
     pub const ALLEN: [Self; 7] = [
         Self::CountHits,
         Self::PrefixSumTiles,
@@ -185,7 +185,12 @@ impl Kernel {
     /// Kernel and variant of an entry point.
     pub fn of_entry(entry: &str) -> Option<(Self, &str)> {
         let (name, variant) = entry.split_once("__")?;
-        Some((Self::ALL.into_iter().find(|kernel| kernel.name() == name)?, variant))
+        Some((Self::of_name(name)?, variant))
+    }
+
+    /// The kernel of a name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kernel| kernel.name() == name)
     }
 
     /// Bytes of dynamic shared memory that a block is launched with, for a table of `n_boards` boards and a grouping of

@@ -27,6 +27,9 @@ pub struct Batch<'a> {
     pub has_versions: u32,
 }
 
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for Batch<'_> {}
+
 /// The banks of one event.
 #[derive(Clone, Copy, Debug)]
 pub struct EventBanks {
@@ -47,7 +50,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Those of lane `lane`. All lanes of the warp call.
+    /// Those of lane `lane`. The whole warp calls.
     #[inline(always)]
     #[must_use]
     pub fn of_lane<B: Block>(self, block: &B, lane: u32) -> Self {
@@ -127,7 +130,7 @@ pub trait Banks<B: Block>: Copy {
     /// Bank `bank` (below `n_banks`); `None` where the batch contradicts itself. `raw` has the bytes of the batch's `raw`.
     fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: BatchLayout, bank: u32) -> Option<Bank>;
 
-    /// Brings the bytes of each lane's bank nearer, and says where they are then. All lanes of the warp call.
+    /// Brings the bytes of each lane's bank nearer, and says where they are then. The whole warp calls.
     #[inline(always)]
     fn bring(self, _block: &B, bank: Option<Bank>) -> Option<Bank> {
         bank

@@ -4,6 +4,7 @@
 //! Nothing here trusts a number that it read.
 
 pub mod bytes;
+pub mod headers;
 pub mod layout;
 pub mod v4;
 pub mod v5;

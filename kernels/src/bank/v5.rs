@@ -53,7 +53,7 @@ impl Counts {
     }
 }
 
-/// Reads the header of the payload of `size` bytes at `payload`, which are there, and holds it against the size.
+/// Reads the header of the payload of `size` bytes at `payload`, which are there, and checks it against the size.
 #[inline(always)]
 pub fn header<B: Block>(block: &B, raw: impl Bytes<B>, payload: u32, size: u32) -> Header {
     if size < SMALLEST {

@@ -15,7 +15,7 @@
 use crate::bank::layout::Batch;
 use crate::bank::{board_of, is_ut};
 use crate::switches::Switches;
-use simt::{Block, FULL_MASK, GlobalMut, Shared, SharedLayout, WARP_SIZE};
+use simt::{Block, FULL_MASK, GlobalMut, Kernel, Shared, SharedLayout, WARP_SIZE};
 
 /// Threads of a block.
 pub const GATHER_THREADS: u32 = 256;
@@ -23,7 +23,7 @@ pub const GATHER_THREADS: u32 = 256;
 /// Banks that a warp takes at a time: their words fill a sector.
 const BANKS: u32 = 8;
 
-/// Words from one event to the next in shared memory: one more, so that lanes do not wait for each other.
+/// Words from one event to the next in shared memory: one more, so that warp lanes hit different banks of shared memory.
 const STRIDE: u32 = BANKS + 1;
 
 /// Blocks that share the banks of the same 32 events.
@@ -150,7 +150,7 @@ pub fn gather_banks<B: Block>(
             block.shared_store(tile, mine + lane * STRIDE + i, word.0);
             i += 1;
         }
-        // All words are there before they are written by other lanes.
+        // All words are there before other threads write them.
         block.sync_warp(FULL_MASK);
         let bank = lane % BANKS;
         let mut i = lane / BANKS;
@@ -169,6 +169,23 @@ pub fn gather_banks<B: Block>(
         // All are written before the next ones come.
         block.sync_warp(FULL_MASK);
         first_bank += SLICES * block.warps() * BANKS;
+    }
+}
+
+/// [`gather_banks`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct GatherBanks {
+    /// What the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for GatherBanks {
+    const NAME: &'static str = "gather_banks";
+    type Arguments<'a> = (Batch<'a>, u32, GlobalMut<'a, u32>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (batch, n_events, words): &Self::Arguments<'_>) {
+        gather_banks(block, self.switches, batch, *n_events, *words);
     }
 }
 

@@ -18,7 +18,7 @@ use simt::{Block, FULL_MASK, Shared, WARP_SIZE};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     pub found: Found,
-    /// How many of the same rank were found before; of no meaning in a window.
+    /// How many of the same rank were found before; unused in a window.
     pub number: u32,
 }
 
@@ -143,7 +143,7 @@ impl KeptHits<'_> {
     }
 
     /// Sorts by counting: a hit's place is the number of those before it. Those that are not where they belong are written
-    /// again. All lanes of the warp call.
+    /// again. The whole warp calls.
     #[inline(always)]
     fn sort<B: Block>(&self, block: &B, start: u32, end: u32) {
         let mut i = start + block.lane_id();
@@ -154,7 +154,7 @@ impl KeptHits<'_> {
             while other < end {
                 let before = is_before(block.shared_load(self.keys, other), key, || {
                     let (with, own) = (self.strip(block, other), self.strip(block, i));
-                    // What is equal in n too is the same hit: any order will do.
+                    // What is equal in n too is the same hit: any order works.
                     (with.id, ordered(with.n), other) < (own.id, ordered(own.n), i)
                 });
                 place += u32::from(before);

@@ -1,12 +1,12 @@
-//! The lanes: which have hits, and their clusters, one by one, to whoever wants them.
+//! The lanes: which have hits, and their clusters, handed one by one to a consumer.
 
 use super::shared::FusedShared;
 use super::tables::{LaneTables, REVERSED};
 use crate::bank::bytes::Bytes;
+use crate::bank::headers::items_per_bank;
 use crate::bank::{v4, v5};
 use crate::clustering::{ClusterOptions, LaneClustering, NarrowSums, Step};
 use crate::detector::BankVersion;
-use crate::headers::items_per_bank;
 use crate::report::Count;
 use crate::switches::Switches;
 use simt::primitives::block_opportunistic_loop::ItemLoop;
@@ -32,7 +32,7 @@ pub(super) trait Sink<B: Block> {
     /// Whether it takes clusters of the lane of this rank.
     fn wants(&self, rank: u32) -> bool;
 
-    /// Takes the cluster of each lane that has one. All lanes of the warp call.
+    /// Takes the cluster of each lane that has one. The whole warp calls.
     fn take(&self, block: &B, found: Option<Found>);
 }
 
@@ -100,7 +100,7 @@ impl<R> Lanes<'_, R> {
         self.tables.rank(block, board * v5::LANES + i % v5::LANES)
     }
 
-    /// Adds up what the lanes of each warp counted. All lanes of the warp call.
+    /// Adds up what the lanes of each warp counted. The whole warp calls.
     #[inline(always)]
     fn report_hits<B: Block>(&self, block: &B, strips: u32, unconnected: u32) {
         let strips = block.redux_add_sync(FULL_MASK, strips);

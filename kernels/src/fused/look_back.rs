@@ -40,7 +40,7 @@ impl LookBack<'_> {
         block.atomic_store(self.0, 1 + ticket, state | own.min(LIMIT));
     }
 
-    /// The sum of all blocks before; tells those after what it is with the caller's own. The lanes of one warp call,
+    /// The sum of all blocks before; tells those after what it is with the caller's own. One warp calls,
     /// after [`publish_own`](Self::publish_own).
     #[inline(always)]
     pub fn sum_before<B: Block>(&self, block: &B, ticket: u32, own: u32) -> u32 {

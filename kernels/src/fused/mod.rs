@@ -35,7 +35,7 @@
 //!
 //! Only for the events before, and only to know where its hits begin: its own number of hits is told as soon as it is
 //! known. Blocks take their events by ticket, in the order in which they begin. With [`count_clusters`] launched before,
-//! and a prefix sum over its counts, nobody waits, and everything is read and clustered twice.
+//! and a prefix sum over its counts, no block waits, and everything is read and clustered twice.
 //!
 //! Launch: as many blocks as events, `fused.block_x` threads, [`fused_shared_bytes`] of shared memory.
 
@@ -43,6 +43,7 @@ pub mod gather;
 mod kept;
 mod lanes;
 pub mod look_back;
+pub mod pipeline;
 mod repair;
 mod scattered;
 mod shared;
@@ -61,16 +62,16 @@ use stage::{Staged, StagedBanks};
 use tables::LaneTables;
 use windows::{Place, Window};
 
+use crate::allen::count_hits::copy_out;
+use crate::bank::headers::Headers;
 use crate::bank::layout::{Batch, FoundEvent};
 use crate::clustering::ClusterOptions;
-use crate::count_hits::copy_out;
-use crate::headers::Headers;
 use crate::hit::HitArrays;
 use crate::report::N_COUNTS;
 use crate::status::HITS_OVERFLOW;
 use crate::switches::{BatchLayout, Switches};
 use simt::primitives::block_scan::block_exclusive;
-use simt::{Block, Global, GlobalMut};
+use simt::{Block, Global, GlobalMut, Kernel};
 
 /// Numbers of a launch.
 #[repr(C)]
@@ -84,6 +85,9 @@ pub struct FusedOptions {
     pub room: Room,
 }
 
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for FusedOptions {}
+
 /// What the kernels read of a batch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +97,9 @@ pub struct FusedInput<'a> {
     /// MEP layout: what [`gather`] makes, as long as the batch's `offsets`. Allen layout: empty.
     pub bank_words: Global<'a, u32>,
 }
+
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for FusedInput<'_> {}
 
 /// What the kernel writes, and where events begin.
 #[repr(C)]
@@ -111,6 +118,9 @@ pub struct FusedOutput<'a> {
     /// Where the hits of each event begin, if that is known; else empty.
     pub bases: Global<'a, u32>,
 }
+
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for FusedOutput<'_> {}
 
 /// An event whose clusters are counted.
 struct Counted<'a> {
@@ -156,7 +166,7 @@ fn count<'a, B: Block>(
         taken: shared.staged,
     });
     let n_banks = headers.classify(block, banks);
-    // (The list's first barrier is behind this and before anyone looks at another thread's banks.)
+    // (The list's first barrier is behind this and before any thread reads another's banks.)
     let lanes = Lanes { switches, raw, tables, shared, n_banks };
     let n_listed = lanes.list(block);
     lanes.cluster(block, options.cluster, n_listed, &Keep { shared });
@@ -169,9 +179,9 @@ fn count<'a, B: Block>(
 #[inline(always)]
 fn clear<B: Block>(block: &B, shared: &FusedShared) {
     shared.counters.clear(block);
-    crate::headers::clear(block, shared.n_clusters, 0);
-    crate::headers::clear(block, shared.staged, 0);
-    crate::headers::clear(block, shared.places, 0);
+    crate::bank::headers::clear(block, shared.n_clusters, 0);
+    crate::bank::headers::clear(block, shared.staged, 0);
+    crate::bank::headers::clear(block, shared.places, 0);
 }
 
 /// Before the kernel, where bases are to be known: `counts[event]` = hits of the event.
@@ -344,6 +354,40 @@ fn place_ranks<B: Block>(block: &B, shared: &FusedShared, tables: &LaneTables<'_
     if block.thread() == 0 {
         block.shared_store(places, n_ranks, n_hits);
     }
-    // All ranks are placed before anyone looks one up.
+    // All ranks are placed before any thread looks one up.
     block.sync_threads();
+}
+
+/// [`count_clusters`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct CountClusters {
+    /// What the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for CountClusters {
+    const NAME: &'static str = "count_clusters";
+    type Arguments<'a> = (FusedOptions, FusedInput<'a>, LaneTables<'a>, GlobalMut<'a, u32>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (options, input, tables, counts): &Self::Arguments<'_>) {
+        count_clusters(block, self.switches, options, input, tables, *counts);
+    }
+}
+
+/// [`fused`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct Fused {
+    /// What the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for Fused {
+    const NAME: &'static str = "fused";
+    type Arguments<'a> = (FusedOptions, FusedInput<'a>, LaneTables<'a>, FusedOutput<'a>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (options, input, tables, output): &Self::Arguments<'_>) {
+        fused(block, self.switches, options, input, tables, output);
+    }
 }

@@ -11,9 +11,9 @@ pub(super) fn is_before<T: Copy + Ord>(a: T, b: T, tie: impl FnOnce() -> bool) -
     if a == b { tie() } else { a < b }
 }
 
-/// Sorts `n` elements in place, a warp for all: bitonic merges that all point upwards, so that any number will do.
-/// `exchange(i, j)`, `i < j`, puts two elements in order. About n·log²n/64 steps, whatever the elements are. All lanes of
-/// the warp call.
+/// Sorts `n` elements in place, one warp: bitonic merges that all point upwards, so that any number works.
+/// `exchange(i, j)`, `i < j`, puts two elements in order. About n·log²n/64 steps, whatever the elements are. The whole
+/// warp calls.
 ///
 /// ```text
 /// runs of 2:   0–1 2–3 4–5 6–7

@@ -5,9 +5,9 @@
 //! windows of hits have their keys beside them, in the place of the clusters.
 
 use super::tables::LaneTables;
+use crate::bank::headers::{HeaderCounters, UtBanks, items_capacity};
 use crate::bank::layout::FoundEvent;
 use crate::detector::{BankVersion, LANES_PER_BOARD};
-use crate::headers::{HeaderCounters, UtBanks, items_capacity};
 use simt::primitives::block_size_binning::SizeBins;
 use simt::{Shared, SharedLayout};
 

@@ -1,10 +1,10 @@
-//! The event's bytes in shared memory: each is read from global memory once, by neighbouring lanes side by side.
+//! The event's bytes in shared memory: each is read from global memory once, by neighbouring threads side by side.
 //!
 //! Read in place, the words of a bank would be fetched one by one, a sector of 32 bytes for each. What does not fit the
 //! stage, and what damaged offsets lead to elsewhere, is read in place: the stage changes no result.
 //!
 //! In Allen layout an event is one piece, and is copied as one. In MEP layout its fragments lie apart, those of an event
-//! between those of others: eight lanes copy a fragment, a sector at a time, and no sector that only has what no lane
+//! between those of others: eight threads copy a fragment, a sector at a time, and no sector that only has what no lane
 //! reads. Where a fragment is then is its place in the stage; what is not staged has its place in the batch, moved up by
 //! the size of the stage.
 
@@ -164,7 +164,7 @@ impl<B: Block> Banks<B> for StagedBanks<'_> {
             let at = block.shuffle_idx_sync(FULL_MASK, at, of);
             let mut word = first / COPIERS * COPIERS + block.lane_id() % COPIERS;
             while word < end {
-                // (The words before the fragment are in its first sector: read, so that the lanes stay together.)
+                // (The words before the fragment are in its first sector: read, so that the threads stay converged.)
                 let value = block.load_bytes::<u32>(raw, 4 * word);
                 if word >= first {
                     block.shared_store(words, at + (word - first), value);
@@ -173,7 +173,7 @@ impl<B: Block> Banks<B> for StagedBanks<'_> {
             }
             turn += 1;
         }
-        // Each lane's fragment is there.
+        // Each thread's fragment is there.
         block.sync_warp(FULL_MASK);
         bank.map(|bank| Bank { payload: if n > 0 { 4 * at + bank.payload % 4 } else { bank.payload + beyond }, ..bank })
     }

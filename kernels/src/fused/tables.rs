@@ -53,6 +53,9 @@ pub struct LaneTables<'a> {
     pub constants: Global<'a, u32>,
 }
 
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for LaneTables<'_> {}
+
 impl LaneTables<'_> {
     /// Boards of the table.
     #[inline(always)]

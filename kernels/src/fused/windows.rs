@@ -31,8 +31,8 @@ impl Window {
         Self { first_group: 0, end_group, first_rank: 0, end_rank, start: 0, end: n_hits }
     }
 
-    /// The window that begins with `first_group`: as many groups as have at most `room` hits, which the first has. All
-    /// lanes of the warp call.
+    /// The window that begins with `first_group`: as many groups as have at most `room` hits, which the first has. The
+    /// whole warp calls.
     #[inline(always)]
     pub fn from<B: Block>(
         block: &B,
@@ -92,7 +92,7 @@ pub(super) fn begin<B: Block>(block: &B, places: Shared<u32>, tables: &LaneTable
     }
 }
 
-/// Whether a group has more hits than `room`. All lanes of the warp call.
+/// Whether a group has more hits than `room`. The whole warp calls.
 #[inline(always)]
 pub(super) fn has_larger_group<B: Block>(block: &B, starts: Shared<u32>, room: u32) -> bool {
     let mut first = 0;

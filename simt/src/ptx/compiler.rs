@@ -28,7 +28,7 @@ const KERNEL_FLAGS: [&str; 5] =
     ["--crate-type=cdylib", "-Clto=fat", "-Ccodegen-units=1", "-Clinker=true", "-Dwarnings"];
 
 /// Folders and files under `src` of this crate that device code is compiled from.
-const DEVICE_SOURCES: [&str; 5] = ["lib.rs", "block.rs", "memory.rs", "primitives", "nvptx"];
+const DEVICE_SOURCES: [&str; 6] = ["lib.rs", "block.rs", "kernel.rs", "memory.rs", "primitives", "nvptx"];
 
 /// A crate of kernels.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +37,42 @@ pub struct KernelCrate<'a> {
     pub name: &'a str,
     /// Its folder; the root module is `src/lib.rs` below it.
     pub folder: &'a Path,
+    /// The folder of this crate, where it lies in the same repository. `None`: where cargo has compiled it from.
+    pub simt: Option<&'a Path>,
     /// How to make the PTX again, for the header of each file.
     pub rebuild: &'a str,
+}
+
+impl KernelCrate<'_> {
+    /// Hash of everything that the PTX is made from, besides the compiler and its flags: names and contents of the Rust
+    /// files below `src` and of this crate's device code. 64-bit FNV-1a: it finds a forgotten rebuild, not malice.
+    ///
+    /// # Errors
+    /// The file or folder that could not be read.
+    pub fn source_hash(&self) -> Result<String, String> {
+        let top = self.folder.join("src");
+        let mut files = Vec::new();
+        sources_below(&top, &top, "", &mut files)?;
+        files.extend(self.device_sources()?);
+        files.sort();
+        hash_of(&files)
+    }
+
+    /// `src` of this crate, which cargo keeps wherever it has compiled it.
+    fn own_sources(&self) -> PathBuf {
+        self.simt.unwrap_or(Path::new(env!("CARGO_MANIFEST_DIR"))).join("src")
+    }
+
+    /// The files of this crate that device code is compiled from, with their names in the hash.
+    fn device_sources(&self) -> Result<Vec<(String, PathBuf)>, String> {
+        let top = self.own_sources();
+        let mut files = Vec::new();
+        for name in DEVICE_SOURCES {
+            sources_below(&top, &top.join(name), "simt/", &mut files)?;
+        }
+        files.sort();
+        Ok(files)
+    }
 }
 
 /// A compiler that can make PTX: one whose own `core` source is installed.
@@ -102,7 +136,7 @@ impl Compiler {
     /// # Errors
     /// What the compiler says, or the file that could not be read or written.
     pub fn compile(&self, kernels: &KernelCrate<'_>, unit: &str, work: &Path) -> Result<String, String> {
-        let libraries = self.libraries(work)?;
+        let libraries = self.libraries(kernels, work)?;
         let ptx = work.join(format!("{}-{unit}.s", kernels.name));
         let mut command = clean(&self.rustc);
         command.args(COMMON_FLAGS).args(KERNEL_FLAGS).args(["--crate-name", kernels.name]);
@@ -112,7 +146,7 @@ impl Compiler {
         command.arg("--sysroot").arg(&libraries).arg("-L").arg(&libraries);
         command.arg(format!("--extern=simt={}", libraries.join("libsimt.rlib").display()));
         succeed(command.arg(kernels.folder.join("src/lib.rs")))?;
-        let mut text = self.header(kernels, unit, &source_hash(kernels.folder)?);
+        let mut text = self.header(kernels, unit, &kernels.source_hash()?);
         for line in fs::read_to_string(&ptx).map_err(|e| format!("{}: {e}", ptx.display()))?.lines() {
             // A fifth of the file otherwise, saying nothing.
             if !line.ends_with("inline asm") && !line.trim().is_empty() {
@@ -134,13 +168,13 @@ impl Compiler {
 
     /// The folder with `core`, the empty `compiler_builtins` that `no_std` crates link, and this crate. The back end
     /// expands every memory function in place, so nothing of the real `compiler_builtins` is missed.
-    fn libraries(&self, work: &Path) -> Result<PathBuf, String> {
+    fn libraries(&self, kernels: &KernelCrate<'_>, work: &Path) -> Result<PathBuf, String> {
         let mut key = Fnv::new();
         key.add(self.version.as_bytes());
         for flag in COMMON_FLAGS {
             key.add(flag.as_bytes());
         }
-        key.add(hash_of(&device_sources()?)?.as_bytes());
+        key.add(hash_of(&kernels.device_sources()?)?.as_bytes());
         let done = work.join(format!("core-{}", key.hex()));
         if done.is_dir() {
             return Ok(done);
@@ -166,7 +200,7 @@ impl Compiler {
         let attributes = "#![no_std]\n#![feature(compiler_builtins)]\n#![compiler_builtins]\n";
         fs::write(&stub, attributes).map_err(io)?;
         library("compiler_builtins", &stub)?;
-        library("simt", &own_sources().join("lib.rs"))?;
+        library("simt", &kernels.own_sources().join("lib.rs"))?;
         match fs::rename(&folder, &done) {
             Err(e) if !done.is_dir() => Err(io(e)),
             _ => Ok(done),
@@ -190,37 +224,6 @@ fn succeed(command: &mut Command) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
-}
-
-/// `src` of this crate, which cargo keeps wherever it has compiled it.
-fn own_sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
-}
-
-/// The files of this crate that device code is compiled from, with their names in the hash.
-fn device_sources() -> Result<Vec<(String, PathBuf)>, String> {
-    let top = own_sources();
-    let mut files = Vec::new();
-    for name in DEVICE_SOURCES {
-        sources_below(&top, &top.join(name), "simt/", &mut files)?;
-    }
-    files.sort();
-    Ok(files)
-}
-
-/// Hash of everything that the PTX of a crate in `folder` is made from, besides the compiler and its flags: names and
-/// contents of the Rust files below its `src` and of this crate's device code. 64-bit FNV-1a: it finds a forgotten
-/// rebuild, not malice.
-///
-/// # Errors
-/// The file or folder that could not be read.
-pub fn source_hash(folder: &Path) -> Result<String, String> {
-    let top = folder.join("src");
-    let mut files = Vec::new();
-    sources_below(&top, &top, "", &mut files)?;
-    files.extend(device_sources()?);
-    files.sort();
-    hash_of(&files)
 }
 
 /// Adds the Rust files at and below `path`, named relative to `top` with `prefix` in front.

@@ -18,5 +18,5 @@
 mod compiler;
 pub mod ptxas;
 
-pub use compiler::{Compiler, KernelCrate, TARGET, header_field, source_hash};
+pub use compiler::{Compiler, KernelCrate, TARGET, header_field};
 pub use ptxas::{ARCHS, Ptxas, Usage};

@@ -10,6 +10,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let kernels = KernelCrate {
         name: "histogram_kernel",
         folder: Path::new(env!("CARGO_MANIFEST_DIR")),
+        simt: Some(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")),
         rebuild: "cargo run --example compile",
     };
     let work = tempfile::tempdir()?;

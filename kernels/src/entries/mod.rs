@@ -9,7 +9,7 @@ macro_rules! prefix_sum {
             offsets: GlobalMut<'_, u32>,
             totals: GlobalMut<'_, u32>,
         ) {
-            crate::prefix_sum::prefix_sum_tiles(&hardware!(), counts, offsets, totals);
+            PrefixSumTiles.run(&hardware!(), &(counts, offsets, totals));
         }
 
         #[unsafe(export_name = concat!("prefix_sum_offsets__", $variant))]
@@ -18,7 +18,7 @@ macro_rules! prefix_sum {
             totals: Global<'_, u32>,
             offsets: GlobalMut<'_, u32>,
         ) {
-            crate::prefix_sum::prefix_sum_offsets(&hardware!(), n_counts, totals, offsets);
+            PrefixSumOffsets.run(&hardware!(), &(n_counts, totals, offsets));
         }
     };
 }
@@ -37,9 +37,9 @@ macro_rules! hardware {
 macro_rules! one_of_the_entries {
     ($($unit:literal)*) => {
         #[cfg(not(any($(ptx_unit = $unit),*)))]
-        mod entries;
+        mod allen;
         #[cfg(any($(ptx_unit = $unit),*))]
-        mod fused_entries;
+        mod fused;
     };
 }
 simt::declare_shared_memory!();

@@ -1,9 +1,6 @@
 //! What the kernels do when the host gave them too little room: nothing, and they say so.
 
-mod kernels_setup;
-mod suite;
-
-use kernels_setup::{Bug, NO_CLUSTER, Setup};
+use crate::setup::{Bug, NO_CLUSTER, Setup};
 use ut_kernels::status::STRIPS_OVERFLOW;
 
 #[test]

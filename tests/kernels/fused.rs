@@ -1,15 +1,12 @@
 //! The one-launch kernel and what is new with it: blocks that wait for each other, bugs planted into both.
 
-mod kernels_setup;
-mod suite;
-
 use std::sync::LazyLock;
 
-use kernels_setup::Bug;
-use kernels_setup::fused::{FusedSetup, ROOMY, TIGHT, WINDOWS};
+use crate::setup::Bug;
+use crate::setup::fused::{FusedSetup, ROOMY, TIGHT, WINDOWS};
+use crate::suite::backends::decode;
 use simt::executor::{Executor, Fault, Violation};
 use simt::{Block, FULL_MASK};
-use suite::backends::decode;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::{DecodeOptions, UtHits};
 use ut_kernels::fused::Room;
@@ -31,7 +28,7 @@ fn is_right(setup: &FusedSetup) -> bool {
 }
 
 #[test]
-fn the_kernel_runs_clean_through_a_sound_door_however_many_blocks_there_are_at_a_time() {
+fn the_kernel_runs_clean_without_a_bug_however_many_blocks_are_resident() {
     let mut setup = FusedSetup::new(N_EVENTS);
     for seed in SEEDS {
         for room in [ROOMY, TIGHT, WINDOWS, Room { tile: 96, stage: 4096 }] {

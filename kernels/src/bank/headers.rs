@@ -59,7 +59,7 @@ impl HeaderCounters {
         }
     }
 
-    /// Sets the counters to their start. All threads of the block call; a barrier must follow before anybody counts.
+    /// Sets the counters to their start. All threads of the block call; a barrier must follow before any thread counts.
     #[inline(always)]
     pub fn clear<B: Block>(&self, block: &B) {
         clear(block, self.report, 0);
@@ -117,7 +117,7 @@ pub struct Headers<'a, R> {
 
 impl<R> Headers<'_, R> {
     /// Looks at all banks of `event`; without one, the event is broken. All threads of the block call. Gives the number
-    /// of UT banks that have items, decoded or not; a barrier must follow before anybody looks at them.
+    /// of UT banks that have items, decoded or not; a barrier must follow before any thread reads them.
     #[inline(always)]
     pub fn classify<B: Block>(&self, block: &B, event: Option<impl Banks<B>>) -> u32
     where
@@ -181,7 +181,7 @@ impl<R> Headers<'_, R> {
     {
         let n_hits = self.banks.n_hits;
         let nothing = || {
-            // Nobody looks at the board and payload of a bank without hits.
+            // Board and payload of a bank without hits are never read.
             let items = items_per_bank(self.switches.version);
             for item in 0..items {
                 block.shared_store(n_hits, place * items + item, 0);

@@ -1,21 +1,20 @@
-//! One event and the first kernels on it, launched one by one, through a door that may have a fault.
-#![allow(dead_code, reason = "each test program uses a part")]
+//! One event and the first kernels on it, launched one by one, on a block that may have a fault.
 
-mod door;
+mod faulty;
 pub mod fused;
 
-pub use door::{Bug, Faulty};
+pub use faulty::{Bug, Faulty};
 
 use simt::Global;
 use simt::executor::{Executor, Violation};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DetectorTables, EventBatch, Grouping};
-use ut_kernels::bank::layout::Batch;
-use ut_kernels::cluster_and_predecode::{
+use ut_kernels::allen::cluster_and_predecode::{
     ClusterInput, ClusterOutput, cluster_and_predecode, cluster_and_predecode_shared_bytes,
 };
+use ut_kernels::allen::count_hits::{CountOutput, count_hits, count_hits_shared_bytes, items_capacity};
+use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
-use ut_kernels::count_hits::{CountOutput, count_hits, count_hits_shared_bytes, items_capacity};
 use ut_kernels::detector::LANES_PER_BOARD;
 use ut_kernels::hit::Cluster;
 use ut_kernels::report::N_COUNTS;

@@ -9,7 +9,7 @@
 use crate::hit::Cluster;
 use crate::switches::Switches;
 use crate::tables::Tables;
-use simt::{Block, Global, GlobalMut, WARP_SIZE};
+use simt::{Block, Global, GlobalMut, Kernel, WARP_SIZE};
 
 /// Where the clusters of all groups are.
 #[repr(C)]
@@ -22,6 +22,9 @@ pub struct GroupRanges<'a> {
     /// The clusters, with gaps.
     pub clusters: Global<'a, Cluster>,
 }
+
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for GroupRanges<'_> {}
 
 /// The kernel. `keys` is as long as `clusters`; `flip_origin` is what the mean strip of a flipped sector is subtracted from.
 #[inline(always)]
@@ -45,5 +48,22 @@ pub fn compress_and_make_keys<B: Block>(
         let cluster = block.load(ranges.clusters, from + i);
         block.store(keys, to + i, cluster.strip(block, switches, tables, flip_origin).key());
         i += WARP_SIZE;
+    }
+}
+
+/// [`compress_and_make_keys`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct CompressAndMakeKeys {
+    /// What the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for CompressAndMakeKeys {
+    const NAME: &'static str = "compress_and_make_keys";
+    type Arguments<'a> = (f32, GroupRanges<'a>, Tables<'a>, GlobalMut<'a, u64>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (flip_origin, ranges, tables, keys): &Self::Arguments<'_>) {
+        compress_and_make_keys(block, self.switches, *flip_origin, ranges, tables, *keys);
     }
 }

@@ -1,4 +1,4 @@
-//! Entry points of the one launch, as [`entries`](super) has those of the seven: a PTX file (`ptx_unit`) for each format
+//! Entry points of the fused pipeline: a PTX file (`ptx_unit`) for each format
 //! and layout, with the kernels that count first, for those who want that.
 //!
 //! # Safety
@@ -8,10 +8,13 @@
 
 #[cfg(any(ptx_unit = "v4_mep_fused", ptx_unit = "v5_mep_fused"))]
 use crate::bank::layout::Batch;
-use simt::{Global, GlobalMut};
+use simt::{Global, GlobalMut, Kernel};
 use crate::detector::BankVersion;
 use crate::fused::tables::LaneTables;
-use crate::fused::{FusedInput, FusedOptions, FusedOutput};
+use crate::allen::prefix_sum::{PrefixSumOffsets, PrefixSumTiles};
+#[cfg(any(ptx_unit = "v4_mep_fused", ptx_unit = "v5_mep_fused"))]
+use crate::fused::gather::GatherBanks;
+use crate::fused::{CountClusters, Fused, FusedInput, FusedOptions, FusedOutput};
 use crate::switches::{BatchLayout, Switches};
 
 macro_rules! fused {
@@ -27,7 +30,7 @@ macro_rules! fused {
             tables: LaneTables<'_>,
             counts: GlobalMut<'_, u32>,
         ) {
-            crate::fused::count_clusters(&hardware!(), SWITCHES, &options, &input, &tables, counts);
+            CountClusters { switches: SWITCHES }.run(&hardware!(), &(options, input, tables, counts));
         }
 
         #[unsafe(export_name = concat!("fused__", $variant))]
@@ -37,7 +40,7 @@ macro_rules! fused {
             tables: LaneTables<'_>,
             output: FusedOutput<'_>,
         ) {
-            crate::fused::fused(&hardware!(), SWITCHES, &options, &input, &tables, &output);
+            Fused { switches: SWITCHES }.run(&hardware!(), &(options, input, tables, output));
         }
     };
 }
@@ -47,7 +50,7 @@ macro_rules! gather {
     ($variant:literal) => {
         #[unsafe(export_name = concat!("gather_banks__", $variant))]
         unsafe extern "ptx-kernel" fn gather_banks(batch: Batch<'_>, n_events: u32, words: GlobalMut<'_, u32>) {
-            crate::fused::gather::gather_banks(&hardware!(), SWITCHES, &batch, n_events, words);
+            GatherBanks { switches: SWITCHES }.run(&hardware!(), &(batch, n_events, words));
         }
     };
 }

@@ -3,19 +3,16 @@
 //! Where the executor runs the kernels' source, this runs what the compiler made of it, entry by entry, with arguments
 //! laid out as a GPU backend lays them out. It is slow, so the cases are fewer than in the suite of all backends.
 
-mod ptx_decoder;
-mod suite;
-
 use std::num::NonZeroU32;
 
+use super::decoder::PtxDecoder;
+use crate::suite::backends::decode;
+use crate::suite::data::{Real, rows};
+use crate::suite::events::{Bank, Event, allen_batch, fits_mep, mep_batch, v5_payload};
+use crate::suite::nasty;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use ptx_decoder::PtxDecoder;
 use ptx_machine::{Launch, Memory, Program, bytes_of};
-use suite::backends::decode;
-use suite::data::{Real, rows};
-use suite::events::{Bank, Event, allen_batch, fits_mep, mep_batch, v5_payload};
-use suite::nasty;
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::DeviceConfig;
 use ut_decoding::decoder::launch::LaunchParams;
@@ -293,6 +290,6 @@ fn the_one_launch_issues_fewer_instructions_than_the_seven() {
         an_event(issued.values().sum())
     };
     let (allen, fused) = (of(Pipeline::Allen), of(Pipeline::Fused));
-    println!("seven launches: {allen}, one launch: {fused}");
+    println!("seven kernels: {allen}, one launch: {fused}");
     assert!(4 * fused < 3 * allen, "{fused} instead of {allen}");
 }

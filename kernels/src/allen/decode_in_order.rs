@@ -9,7 +9,7 @@ use crate::hit::{Cluster, HitArrays};
 use crate::status::HITS_OVERFLOW;
 use crate::switches::Switches;
 use crate::tables::Tables;
-use simt::{Block, Global, GlobalMut};
+use simt::{Block, Global, GlobalMut, Kernel};
 
 /// What the kernel reads, besides the tables.
 #[repr(C)]
@@ -22,6 +22,9 @@ pub struct DecodeInput<'a> {
     /// The clusters.
     pub clusters: Global<'a, Cluster>,
 }
+
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for DecodeInput<'_> {}
 
 /// The kernel. Events whose hits do not all fit `hits` are not written, and say so in `status`.
 #[inline(always)]
@@ -63,5 +66,22 @@ pub fn decode_in_order<B: Block>(
         }
     } else {
         decode(start, end);
+    }
+}
+
+/// [`decode_in_order`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct DecodeInOrder {
+    /// What the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for DecodeInOrder {
+    const NAME: &'static str = "decode_in_order";
+    type Arguments<'a> = (f32, DecodeInput<'a>, Tables<'a>, HitArrays<'a>, GlobalMut<'a, u32>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (flip_origin, input, tables, hits, status): &Self::Arguments<'_>) {
+        decode_in_order(block, self.switches, *flip_origin, input, tables, hits, *status);
     }
 }

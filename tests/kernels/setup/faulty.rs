@@ -1,10 +1,10 @@
-//! A door with a fault: everything goes on to the executor's block, but for one thing.
+//! A faulty block with a fault: everything goes on to the executor's block, but for one thing.
 
 use std::cell::Cell;
 
 use simt::{Block, FULL_MASK, Global, GlobalMut, Plain, Scalar, Shared};
 
-/// What is wrong with a door.
+/// What is wrong with a faulty block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Nothing.

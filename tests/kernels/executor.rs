@@ -127,7 +127,7 @@ fn a_collective_that_a_lane_of_the_mask_misses_is_named() {
         };
         assert_eq!((operation, mask, missing, doing.as_str()), ("sync_warp", FULL_MASK, 7, "has left the kernel"));
         let text = violation.to_string();
-        assert!(text.starts_with("kernel tiny, block 0, warp 0, lane 0 (thread 0), at tests/kernels_executor.rs:"));
+        assert!(text.starts_with("kernel tiny, block 0, warp 0, lane 0 (thread 0), at tests/kernels/executor.rs:"));
         assert!(text.ends_with("sync_warp waits for the lanes of mask 0xffffffff, but lane 7 has left the kernel"));
     }
 }
@@ -204,7 +204,7 @@ fn a_barrier_that_not_all_threads_reach_is_named() {
 }
 
 #[test]
-fn shared_memory_that_nobody_wrote_is_not_read() {
+fn unwritten_shared_memory_is_not_read() {
     let array = words(64);
     for violation in must_fail(32, 64, |block| {
         block.shared_store(array, block.thread(), 1);
@@ -269,7 +269,7 @@ fn unordered_writes_race_and_barriers_order_them() {
         for text in meet(other, |_| {}, write, write) {
             let text = text.expect("nothing orders the two");
             assert!(text.contains("write of shared byte 0 races with the write by thread"), "{text}");
-            assert!(text.matches("tests/kernels_executor.rs:").count() == 2, "both places: {text}");
+            assert!(text.matches("tests/kernels/executor.rs:").count() == 2, "both places: {text}");
         }
         assert!(meet(other, |block| block.sync_threads(), write, write).iter().all(Option::is_none));
     }

@@ -6,12 +6,12 @@
 //! Launch: [`blocks_of_warps`](simt::blocks_of_warps) `events * n_groups` warps in blocks of `sort.block_x`
 //! threads, no shared memory.
 
-use crate::compress_and_make_keys::GroupRanges;
+use crate::allen::compress_and_make_keys::GroupRanges;
 use crate::hit::ordered;
 use crate::switches::Switches;
 use crate::tables::Tables;
 use simt::primitives::warp_sort::{Segment, warp_sort};
-use simt::{Block, Global, GlobalMut, WARP_SIZE};
+use simt::{Block, Global, GlobalMut, Kernel, WARP_SIZE};
 
 /// The kernel: `permutation[i]` = place in `clusters` of the cluster whose hit comes out at place `i`.
 ///
@@ -49,5 +49,27 @@ pub fn find_permutation<B: Block>(
         let place = block.load_mut(sorted, start + i);
         block.store(permutation, start + i, from + place);
         i += WARP_SIZE;
+    }
+}
+
+/// [`find_permutation`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct FindPermutation {
+    /// What the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for FindPermutation {
+    const NAME: &'static str = "find_permutation";
+    type Arguments<'a> =
+        (f32, u32, GroupRanges<'a>, Tables<'a>, Global<'a, u64>, GlobalMut<'a, u32>, GlobalMut<'a, u32>);
+
+    #[inline(always)]
+    fn run<B: Block>(
+        self,
+        block: &B,
+        (flip_origin, run, ranges, tables, keys, permutation, scratch): &Self::Arguments<'_>,
+    ) {
+        find_permutation(block, self.switches, *flip_origin, *run, ranges, tables, *keys, *permutation, *scratch);
     }
 }

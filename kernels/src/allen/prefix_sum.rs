@@ -8,7 +8,7 @@
 //! Launch: `tiles(counts.len(), block)` blocks of `scan.block_x` threads, both kernels alike.
 
 use simt::primitives::block_scan::block_exclusive;
-use simt::{Block, Global, GlobalMut, SharedLayout, WARP_SIZE};
+use simt::{Block, Global, GlobalMut, Kernel, Launcher, Shape, SharedLayout, WARP_SIZE};
 
 /// Blocks to launch for `n` counters with `block_x` threads a block; at least 1, which writes the total of nothing.
 pub const fn tiles(n: u32, block_x: u32) -> u32 {
@@ -64,4 +64,50 @@ pub fn prefix_sum_offsets<B: Block>(block: &B, n_counts: u32, totals: Global<'_,
     if tile + 1 == block.grid_dim_x() && block.thread() == 0 {
         block.store(offsets, n_counts, base.saturating_add(block.load(totals, tile)));
     }
+}
+
+/// [`prefix_sum_tiles`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct PrefixSumTiles;
+
+impl Kernel for PrefixSumTiles {
+    const NAME: &'static str = "prefix_sum_tiles";
+    type Arguments<'a> = (Global<'a, u32>, GlobalMut<'a, u32>, GlobalMut<'a, u32>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, &(counts, offsets, totals): &Self::Arguments<'_>) {
+        prefix_sum_tiles(block, counts, offsets, totals);
+    }
+}
+
+/// [`prefix_sum_offsets`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct PrefixSumOffsets;
+
+impl Kernel for PrefixSumOffsets {
+    const NAME: &'static str = "prefix_sum_offsets";
+    type Arguments<'a> = (u32, Global<'a, u32>, GlobalMut<'a, u32>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, &(n_counts, totals, offsets): &Self::Arguments<'_>) {
+        prefix_sum_offsets(block, n_counts, totals, offsets);
+    }
+}
+
+/// Both launches: `offsets` becomes the exclusive prefix sum of `counts`. `totals` has an element a tile.
+///
+/// # Errors
+/// What the launcher says.
+pub fn prefix_sum<L: Launcher>(
+    launcher: &mut L,
+    shape: Shape,
+    counts: &L::Buffer<u32>,
+    offsets: &mut L::Buffer<u32>,
+    totals: &mut L::Buffer<u32>,
+) -> Result<(), L::Error> {
+    let counts = launcher.read(counts);
+    let arguments = (counts, launcher.write(offsets), launcher.write(totals));
+    launcher.launch(PrefixSumTiles, shape, arguments)?;
+    let arguments = (counts.len(), launcher.read(totals), launcher.write(offsets));
+    launcher.launch(PrefixSumOffsets, shape, arguments)
 }

@@ -1,4 +1,4 @@
-//! A few events and the one-launch kernel on them, through a door that may have a fault.
+//! A few events and the one-launch kernel on them, on a block that may have a fault.
 
 use simt::Global;
 use simt::executor::{Executor, LaunchStats, Violation};

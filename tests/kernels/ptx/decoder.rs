@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use ptx_machine::{Launch, Memory, Program, copied};
+use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, Rows};
 use ut_decoding::decoder::launch::LaunchParams;
 use ut_decoding::decoder::plan::Shape;
@@ -152,6 +153,16 @@ impl PtxDecoder {
     /// Production.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, params: LaunchParams, turn: u32) -> Self {
         Self::on(tables, options, turn, DeviceConfig { launch: params, ..DeviceConfig::default() })
+    }
+
+    /// The fused pipeline.
+    pub fn fused(tables: &DetectorTables, options: DecodeOptions, params: LaunchParams, turn: u32) -> Self {
+        Self::on(
+            tables,
+            options,
+            turn,
+            DeviceConfig { launch: params, pipeline: Pipeline::Fused, ..DeviceConfig::default() },
+        )
     }
 
     /// A variant of the ladder, for v5 in Allen layout.

@@ -1,20 +1,17 @@
 //! Bugs planted into the real kernels, which the executor must catch whatever the schedule.
 //!
-//! The kernels stay as they are: what is wrong is the door they go through. [`Faulty`] passes everything on to the
+//! The kernels stay as they are: what is wrong is the block they run on. [`Faulty`] passes everything on to the
 //! executor's block, but for one thing, as if the kernel's source lacked a barrier or had a plain add for an atomic.
-
-mod kernels_setup;
-mod suite;
 
 use std::panic::Location;
 
-use kernels_setup::{Bug, Faulty, Setup};
+use crate::setup::{Bug, Faulty, Setup};
 use simt::executor::{Executor, Fault, Violation};
 use simt::primitives::block_opportunistic_loop::ItemLoop;
 use simt::primitives::block_scan::block_exclusive;
 use simt::primitives::warp_sort::{Segment, warp_sort};
 use simt::{Block, FULL_MASK, Global, SharedLayout};
-use ut_kernels::count_hits::Item;
+use ut_kernels::allen::count_hits::Item;
 
 const SEEDS: std::ops::Range<u64> = 0..8;
 
@@ -23,7 +20,7 @@ fn file_of(violation: &Violation) -> &'static str {
 }
 
 #[test]
-fn the_kernels_run_clean_through_a_sound_door() {
+fn the_kernels_run_clean_without_a_bug() {
     let mut setup = Setup::new();
     for seed in SEEDS {
         setup.count(seed, Bug::None).unwrap();
@@ -74,9 +71,9 @@ fn a_counter_that_is_initialised_late_is_caught() {
     for seed in 0..30 {
         let violation = Executor::new(seed)
             .launch("late", 1, (32, 4), 8, |block| {
-                let door = Faulty::new(block, Bug::NoBarrier(0));
-                let mut items = ItemLoop::opportunistic(&door, next, 1000);
-                while items.fetch(&door).is_some() {}
+                let faulty = Faulty::new(block, Bug::NoBarrier(0));
+                let mut items = ItemLoop::opportunistic(&faulty, next, 1000);
+                while items.fetch(&faulty).is_some() {}
             })
             .expect_err("nothing orders the counter's first value");
         assert!(file_of(&violation).ends_with("primitives/block_opportunistic_loop.rs"), "{violation}");
@@ -97,10 +94,10 @@ fn a_removed_barrier_of_or_between_block_scans_is_caught() {
         for seed in 0..30 {
             let violation = Executor::new(seed)
                 .launch("scan", 1, (128, 1), 128, |block| {
-                    let door = Faulty::new(block, bug);
-                    let (before, _) = block_exclusive(&door, totals, 1);
-                    door.sync_threads();
-                    block_exclusive(&door, totals, before);
+                    let faulty = Faulty::new(block, bug);
+                    let (before, _) = block_exclusive(&faulty, totals, 1);
+                    faulty.sync_threads();
+                    block_exclusive(&faulty, totals, before);
                 })
                 .expect_err("a barrier is missing");
             assert!(file_of(&violation).ends_with("primitives/block_scan.rs"), "{violation}");
@@ -120,8 +117,8 @@ fn a_removed_warp_barrier_of_the_sort_is_caught() {
             let segment = Segment { keys: Global::from_slice(&keys), start: 0, len: 200 };
             let violation = executor
                 .launch("sort", 1, (32, 1), 0, |block| {
-                    let door = Faulty::new(block, Bug::NoWarpBarrier(n));
-                    warp_sort(&door, &segment, 32, a, b, |i| i);
+                    let faulty = Faulty::new(block, Bug::NoWarpBarrier(n));
+                    warp_sort(&faulty, &segment, 32, a, b, |i| i);
                 })
                 .expect_err("a warp barrier is missing");
             assert!(matches!(violation.fault, Fault::Race { memory: "global element", .. }), "{violation}");

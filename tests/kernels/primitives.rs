@@ -14,7 +14,7 @@ use simt::primitives::warp_aggregated_atomics::{add, append, increment};
 use simt::primitives::warp_scan::{warp_exclusive, warp_inclusive};
 use simt::primitives::warp_sort::{Segment, warp_sort};
 use simt::{Block, FULL_MASK, Global, SharedLayout};
-use ut_kernels::prefix_sum::{prefix_sum_offsets, prefix_sum_shared_bytes, prefix_sum_tiles, tiles};
+use ut_kernels::allen::prefix_sum::{prefix_sum_offsets, prefix_sum_shared_bytes, prefix_sum_tiles, tiles};
 
 /// Something for each thread of a block to note.
 struct Notes<T>(RefCell<Vec<Option<T>>>);

@@ -1,14 +1,13 @@
 //! The kernels give the reference's bits with every switch, every launch parameter and every schedule.
 
-mod suite;
 
 use proptest::prelude::{Just, Strategy, any, prop};
 use proptest::prop_oneof;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use suite::backends::decode;
-use suite::data::Real;
-use suite::events::{allen_batch, mep_batch, v5_payload};
-use suite::nasty;
+use crate::suite::backends::decode;
+use crate::suite::data::Real;
+use crate::suite::events::{allen_batch, mep_batch, v5_payload};
+use crate::suite::nasty;
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::decoder::launch::{KNOBS, LaunchParams};
@@ -182,7 +181,7 @@ fn a_group_with_thousands_of_hits_is_sorted() {
     assert!(boards.iter().map(in_group_0).sum::<usize>() * lane.len() > 2 * 4096);
     let event: Vec<_> = boards
         .iter()
-        .map(|&board| suite::events::Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() })
+        .map(|&board| crate::suite::events::Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() })
         .collect();
     let batch = allen_batch(&[event.clone(), event]);
     // Kept and sorted by counting; then scattered and sorted in place.
@@ -226,7 +225,7 @@ fn hits_with_equal_keys_come_out_in_one_order() {
         let mut lane = || (100..104).map(|strip| (strip, adc())).collect();
         let mut bank = || {
             let payload = v5_payload(&std::array::from_fn(|_| lane()));
-            suite::events::Bank { kind: 66, version: 4, source_id: board, payload }
+            crate::suite::events::Bank { kind: 66, version: 4, source_id: board, payload }
         };
         let batch = allen_batch(&[(0..216).map(|_| bank()).collect()]);
         let options = DecodeOptions::default();
@@ -255,10 +254,10 @@ fn a_batch_that_is_cut_anywhere_is_decoded_as_the_reference_does() {
     for tables in detectors() {
         let bank = |board| {
             let payload = match tables.boards().version {
-                BankVersion::V4 => suite::events::v4_payload(&[77, 901]),
+                BankVersion::V4 => crate::suite::events::v4_payload(&[77, 901]),
                 BankVersion::V5 => v5_payload(&std::array::from_fn(|lane| vec![(5, 9); lane % 3])),
             };
-            suite::events::Bank { kind: 66, version: tables.boards().version.byte(), source_id: board, payload }
+            crate::suite::events::Bank { kind: 66, version: tables.boards().version.byte(), source_id: board, payload }
         };
         let used: Vec<u16> = (0..tables.boards().n_boards() as u16)
             .filter(|&board| tables.boards().strips_per_hybrid[usize::from(board)] > 0)

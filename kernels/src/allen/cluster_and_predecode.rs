@@ -5,15 +5,15 @@
 //! the next kernel. Each group has a counter in shared memory that begins at the range's start, so that its increment is
 //! the cluster's place. The order inside a group is whatever the schedule makes it; the sort settles that.
 //!
-//! With warp-aggregated atomics the hit loop is uniform in the warp: it goes on while any lane has work, and those who
+//! With warp-aggregated atomics the hit loop is uniform in the warp: it goes on while any thread has work, and those who
 //! emit are found by a vote in converged code, because a mask may come from nothing else.
 //!
 //! Launch: as many blocks as events, `cluster.block_x` × `cluster.block_y` threads,
 //! [`cluster_and_predecode_shared_bytes`] of shared memory.
 
+use crate::allen::count_hits::{Item, items_capacity, v4_slot};
 use crate::bank::{v4, v5};
 use crate::clustering::{ClusterOptions, LaneClustering, NarrowSums, Step, Sums, WideSums};
-use crate::count_hits::{Item, items_capacity, v4_slot};
 use crate::detector::BankVersion;
 use crate::hit::Cluster;
 use crate::report::{Count, N_COUNTS};
@@ -22,7 +22,7 @@ use crate::switches::Switches;
 use crate::tables::Tables;
 use simt::primitives::block_opportunistic_loop::ItemLoop;
 use simt::primitives::warp_aggregated_atomics;
-use simt::{Block, FULL_MASK, Global, GlobalMut, Shared, SharedLayout};
+use simt::{Block, FULL_MASK, Global, GlobalMut, Kernel, Shared, SharedLayout};
 
 /// What the kernel reads, besides the tables.
 #[repr(C)]
@@ -38,6 +38,9 @@ pub struct ClusterInput<'a> {
     pub strip_offsets: Global<'a, u32>,
 }
 
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for ClusterInput<'_> {}
+
 /// What the kernel writes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +54,9 @@ pub struct ClusterOutput<'a> {
     /// One word, see [`status`](crate::status).
     pub status: GlobalMut<'a, u32>,
 }
+
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for ClusterOutput<'_> {}
 
 struct ClusterShared {
     next_item: Shared<u32>,
@@ -80,7 +86,7 @@ struct Emitter<'a, B> {
 }
 
 impl<B: Block> Emitter<'_, B> {
-    /// Writes each lane's cluster, for which it has a group. All lanes of the warp call.
+    /// Writes each thread's cluster, for which it has a group. The whole warp calls.
     #[inline(always)]
     fn emit(&self, group: Option<u32>, cluster: Cluster) {
         if self.switches.warp_atomics {
@@ -94,7 +100,7 @@ impl<B: Block> Emitter<'_, B> {
         }
     }
 
-    /// The same for a lane that is on its own.
+    /// The same for a thread on its own.
     #[inline(always)]
     fn emit_alone(&self, group: Option<u32>, cluster: Cluster) {
         if let Some(group) = group {
@@ -111,7 +117,7 @@ impl<B: Block> Emitter<'_, B> {
         self.block.atomic_add(self.output.report, event + count as u32, 1);
     }
 
-    /// Whether any lane has work, or for plain atomics whether the lane has.
+    /// Whether any thread of the warp has work, or for plain atomics whether this one has.
     #[inline(always)]
     fn goes_on(&self, has_work: bool) -> bool {
         if self.switches.warp_atomics { self.block.ballot_sync(FULL_MASK, has_work) != 0 } else { has_work }
@@ -239,5 +245,22 @@ fn copy_bank<B: Block>(emitter: &Emitter<'_, B>, input: &ClusterInput<'_>, table
         }
         emitter.emit(group, cluster);
         i += 1;
+    }
+}
+
+/// [`cluster_and_predecode`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterAndPredecode {
+    /// What the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for ClusterAndPredecode {
+    const NAME: &'static str = "cluster_and_predecode";
+    type Arguments<'a> = (ClusterOptions, ClusterInput<'a>, Tables<'a>, ClusterOutput<'a>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (options, input, tables, output): &Self::Arguments<'_>) {
+        cluster_and_predecode(block, self.switches, *options, input, tables, output);
     }
 }

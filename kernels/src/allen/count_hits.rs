@@ -1,7 +1,7 @@
-//! First kernel: holds every bank against the policy, counts hits per group, and lists the lanes that have any.
+//! First kernel: checks every bank by the policy, counts hits per group, and lists the lanes that have any.
 //!
 //! A block an event. In three parts:
-//! 1. *Banks*: [`headers`](crate::headers).
+//! 1. *Banks*: [`headers`](crate::bank::headers).
 //! 2. *Lanes*, a thread an item: the item's hits are added to its group's counter. An item is a lane in v5, and a whole
 //!    bank in v4, whose words belong to any of the board's lanes.
 //! 3. *List*: with zero suppression the non-empty items are listed, binned by size; else all of them are.
@@ -11,17 +11,17 @@
 //!
 //! Launch: as many blocks as events, `count.block_x` threads, [`count_hits_shared_bytes`] of shared memory.
 
+pub use crate::bank::headers::items_capacity;
+use crate::bank::headers::{HeaderCounters, Headers, UtBanks, clear, items_per_bank};
 use crate::bank::layout::Batch;
 use crate::bank::{v4, v5};
 use crate::detector::BankVersion;
-pub use crate::headers::items_capacity;
-use crate::headers::{HeaderCounters, Headers, UtBanks, clear, items_per_bank};
 use crate::report::{Count, N_COUNTS};
 use crate::switches::Switches;
 use crate::tables::Tables;
 use simt::primitives::block_size_binning::SizeBins;
 use simt::primitives::warp_aggregated_atomics;
-use simt::{Block, FULL_MASK, GlobalMut, Shared, SharedLayout, WARP_SIZE};
+use simt::{Block, FULL_MASK, GlobalMut, Kernel, Shared, SharedLayout, WARP_SIZE};
 
 /// A lane (v5) or a bank (v4) with hits, as the clustering kernel gets it: eight bytes.
 ///
@@ -66,6 +66,9 @@ pub struct CountOutput<'a> {
     pub report: GlobalMut<'a, u32>,
 }
 
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for CountOutput<'_> {}
+
 /// The kernel's shared memory.
 #[derive(Clone, Copy, Debug)]
 struct CountShared {
@@ -107,7 +110,7 @@ pub fn count_hits<B: Block>(
     let shared = CountShared::layout(switches.version, tables.n_boards(), tables.n_groups).0;
     shared.counters.clear(block);
     clear(block, shared.group_counts, 0);
-    // All counters at their start before anyone counts.
+    // All counters at their start before any thread counts.
     block.sync_threads();
 
     let headers = Headers {
@@ -119,7 +122,7 @@ pub fn count_hits<B: Block>(
         banks: shared.banks,
     };
     let n_banks = headers.classify(block, batch.event(block, switches.layout, block.block_idx_x()));
-    // The items of all banks are in shared memory before anyone looks at another thread's.
+    // The items of all banks are in shared memory before any thread reads another's.
     block.sync_threads();
     count_groups(block, switches, batch, tables, &shared, n_banks);
     list_items(block, switches, tables, &shared, n_banks, output);
@@ -221,7 +224,7 @@ pub fn v4_slot<B: Block>(
     slot.is_connected().then_some((number, u32::from(slot.group)))
 }
 
-/// Adds `amount` to a group's counter for each lane that has one. All lanes of the warp call.
+/// Adds `amount` to a group's counter for each thread that has one. The whole warp calls.
 #[inline(always)]
 fn add_to_group<B: Block>(block: &B, switches: Switches, shared: &CountShared, group: Option<u32>, amount: u32) {
     if switches.warp_atomics {
@@ -306,6 +309,23 @@ pub fn copy_out<B: Block>(block: &B, array: Shared<u32>, view: GlobalMut<'_, u32
     while i < array.len() {
         block.store(view, first + i, block.shared_load(array, i));
         i += block.threads();
+    }
+}
+
+/// [`count_hits`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct CountHits {
+    /// What the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for CountHits {
+    const NAME: &'static str = "count_hits";
+    type Arguments<'a> = (Batch<'a>, Tables<'a>, CountOutput<'a>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (batch, tables, output): &Self::Arguments<'_>) {
+        count_hits(block, self.switches, batch, tables, output);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Entry points of the seven launches: every kernel, for every variant that is shipped.
+//! Entry points of Allen's pipeline: every kernel, for every variant that is shipped.
 //!
 //! An entry takes the kernel's own argument structs by value; the host fills in the same structs, so that the two cannot
 //! disagree. Its name is the kernel's, two underscores and the variant's: `count_hits__v5_allen`. Each variant is a PTX
@@ -11,12 +11,14 @@
 //! - grid, block and shared memory are as the kernel's module says ("Launch").
 
 use crate::bank::layout::Batch;
-use simt::{Global, GlobalMut};
-use crate::cluster_and_predecode::{ClusterInput, ClusterOutput};
+use simt::{Global, GlobalMut, Kernel};
+use crate::allen::cluster_and_predecode::{ClusterAndPredecode, ClusterInput, ClusterOutput};
 use crate::clustering::ClusterOptions;
-use crate::compress_and_make_keys::GroupRanges;
-use crate::count_hits::CountOutput;
-use crate::decode_in_order::DecodeInput;
+use crate::allen::compress_and_make_keys::{CompressAndMakeKeys, GroupRanges};
+use crate::allen::count_hits::{CountHits, CountOutput};
+use crate::allen::decode_in_order::{DecodeInOrder, DecodeInput};
+use crate::allen::find_permutation::FindPermutation;
+use crate::allen::prefix_sum::{PrefixSumOffsets, PrefixSumTiles};
 use crate::detector::BankVersion;
 use crate::hit::HitArrays;
 use crate::switches::{BatchLayout, Switches};
@@ -27,7 +29,7 @@ macro_rules! count_hits {
     ($variant:literal, $switches:expr) => {
         #[unsafe(export_name = concat!("count_hits__", $variant))]
         unsafe extern "ptx-kernel" fn count_hits(batch: Batch<'_>, tables: Tables<'_>, output: CountOutput<'_>) {
-            crate::count_hits::count_hits(&hardware!(), $switches, &batch, &tables, &output);
+            CountHits { switches: $switches }.run(&hardware!(), &(batch, tables, output));
         }
     };
 }
@@ -42,14 +44,12 @@ macro_rules! cluster_and_predecode {
             tables: Tables<'_>,
             output: ClusterOutput<'_>,
         ) {
-            crate::cluster_and_predecode::cluster_and_predecode(
-                &hardware!(), $switches, options, &input, &tables, &output,
-            );
+            ClusterAndPredecode { switches: $switches }.run(&hardware!(), &(options, input, tables, output));
         }
     };
 }
 
-/// All kernels of a variant of the seven launches.
+/// All kernels of a variant.
 macro_rules! variant {
     ($module:ident, $variant:literal, $switches:expr) => {
         mod $module {
@@ -70,14 +70,7 @@ macro_rules! variant {
                 tables: Tables<'_>,
                 keys: GlobalMut<'_, u64>,
             ) {
-                crate::compress_and_make_keys::compress_and_make_keys(
-                    &hardware!(),
-                    SWITCHES,
-                    flip_origin,
-                    &ranges,
-                    &tables,
-                    keys,
-                );
+                CompressAndMakeKeys { switches: SWITCHES }.run(&hardware!(), &(flip_origin, ranges, tables, keys));
             }
 
             #[unsafe(export_name = concat!("find_permutation__", $variant))]
@@ -90,17 +83,8 @@ macro_rules! variant {
                 permutation: GlobalMut<'_, u32>,
                 scratch: GlobalMut<'_, u32>,
             ) {
-                crate::find_permutation::find_permutation(
-                    &hardware!(),
-                    SWITCHES,
-                    flip_origin,
-                    run,
-                    &ranges,
-                    &tables,
-                    keys,
-                    permutation,
-                    scratch,
-                );
+                let arguments = (flip_origin, run, ranges, tables, keys, permutation, scratch);
+                FindPermutation { switches: SWITCHES }.run(&hardware!(), &arguments);
             }
 
             #[unsafe(export_name = concat!("decode_in_order__", $variant))]
@@ -111,15 +95,7 @@ macro_rules! variant {
                 hits: HitArrays<'_>,
                 status: GlobalMut<'_, u32>,
             ) {
-                crate::decode_in_order::decode_in_order(
-                    &hardware!(),
-                    SWITCHES,
-                    flip_origin,
-                    &input,
-                    &tables,
-                    &hits,
-                    status,
-                );
+                DecodeInOrder { switches: SWITCHES }.run(&hardware!(), &(flip_origin, input, tables, hits, status));
             }
         }
     };

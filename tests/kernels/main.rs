@@ -1,0 +1,11 @@
+//! The kernels: their source in the executor, what the compiler made of it on an interpreter.
+
+mod capacity;
+mod executor;
+mod fused;
+mod planted_bugs;
+mod primitives;
+mod ptx;
+mod setup;
+#[path = "../suite/mod.rs"]
+mod variants;

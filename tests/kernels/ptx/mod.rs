@@ -1,0 +1,6 @@
+//! The committed PTX: its text, and what it does on an interpreter.
+
+mod allen;
+mod decoder;
+mod fused;
+mod text;
