@@ -27,6 +27,7 @@ mod store;
 mod summary;
 mod sweep;
 mod table;
+mod tables;
 mod throughput;
 mod trial;
 mod tune;
@@ -91,6 +92,7 @@ enum Command {
     Inspect(inspect::Args),
     Generate(generate::Args),
     Convert(convert::Args),
+    Tables(tables::Args),
     Throughput(throughput::Args),
     Tune(Box<tune::Args>),
     Groups(Box<groups::Args>),
@@ -160,6 +162,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Tables(args) => tables::run(&args),
         Command::Throughput(args) => throughput::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Groups(args) => groups::run(&args),
