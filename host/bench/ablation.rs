@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use ut_kernels::switches::{BatchLayout, Switches};
 
 use super::chip::{Chip, Filled};
-use super::contest::{Variant, measure};
 use super::modes::{KernelTime, Mode, OnGpu};
 use super::sample::{Expected, Sample};
+use super::timing::{BLOCK, Variant, measure};
 use super::work::{METRICS, Work};
 use super::{Change, Spread};
 use crate::decoder::cuda::CudaConfig;
@@ -293,7 +293,7 @@ impl Ladder<'_> {
         }
         let rates = measure(&mut variants, duration, tick).map_err(AblationError::Measure)?;
         let of = |(i, name): (usize, &'static str)| {
-            let change = |before: usize| Change::between(&rates[before], &rates[i]).filter(|_| i > 0);
+            let change = |before: usize| Change::between(&rates[before], &rates[i], BLOCK, RUNGS - 1).filter(|_| i > 0);
             let measured = MeasuredRate {
                 events_per_second: Spread::of(&rates[i]),
                 change: change(i.saturating_sub(1)),
@@ -489,7 +489,7 @@ mod tests {
             let measured = rung.measured.as_ref().unwrap();
             assert!(measured.events_per_second.median > 0.0 && rung.work.is_none());
             assert_eq!(measured.change.is_some(), i > 0);
-            assert!(measured.change.as_ref().is_none_or(|change| change.blocks == 3));
+            assert!(measured.change.as_ref().is_none_or(|change| change.blocks == 4));
             assert!(!rung.resources.is_empty(), "{}", rung.rung);
         }
         let refuse =

@@ -21,10 +21,10 @@ mod configs;
 
 use std::collections::BTreeMap;
 
-use super::contest::Variant;
 use super::modes::Mode;
 use super::sample::{Expected, Sample};
 use super::setting::{self, Setting, SettingError};
+use super::timing::Variant;
 use crate::decoder::launch::Knob;
 use crate::decoder::{Backend, DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Spread;
-use super::contest::{Contents, Job, Variant};
 use super::sample::{Expected, Sample};
+use super::timing::{Contents, Job, Variant};
 use crate::decoder::cuda::{CudaConfig, CudaDecoder, CudaDevice, GraphUse, PinnedBatch, ResidentBatch};
 use crate::decoder::ptx::Kernel;
 use crate::decoder::{DecodeError, DecodeOptions};

@@ -10,9 +10,9 @@ use crate::decoder::{Backend, DecodeError, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
 use crate::input::{EventBatch, Layout, to_mep};
 
-use super::contest::Variant;
 use super::modes::{Mode, OnGpu};
 use super::sample::{Expected, Sample};
+use super::timing::Variant;
 
 /// Events of a batch.
 pub const BATCH: Knob = Knob {

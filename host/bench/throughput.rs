@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Spread;
-use super::contest::{Contents, Variant, measure};
 use super::modes::{KernelTime, Mode, OnGpu};
 use super::sample::{Expected, Sample};
+use super::timing::{Contents, Variant, measure};
 use crate::decoder::cuda::{CudaConfig, GraphUse};
 use crate::decoder::{Backend, Count, DecodeError, DecodeOptions, Knobs};
 use crate::detector::DetectorTables;

@@ -273,7 +273,9 @@ pub fn look_up(
     let Some(found) = layers.find(&task)?.into_iter().find(|found| found.step() <= trusted) else { return Ok(None) };
     let Ok(setting) = setting(what, &space, &found.config) else { return Ok(None) };
     let chosen = space.parameters().iter().filter(|parameter| parameter.values().len() > 1).map(Parameter::name);
-    Ok(Some(TunedSetting { setting, values: setting.text(chosen), origin: found.in_words() }))
+    let kept = default_config(what, &space).is_ok_and(|default| default == found.config);
+    let values = if kept { "the default, which was kept".to_owned() } else { setting.text(chosen) };
+    Ok(Some(TunedSetting { setting, values, origin: found.in_words() }))
 }
 
 #[cfg(test)]

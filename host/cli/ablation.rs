@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::bench::ablation::{Ladder, PUBLISHED, RUNGS, Rung};
 use crate::bench::chip::Chip;
@@ -14,7 +13,7 @@ use crate::decoder::occupancy::Architecture;
 use crate::decoder::ptx::Unit;
 use serde_json::json;
 
-use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
+use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of, seconds};
 use crate::cli::output::{print_beside, write_json};
 use crate::cli::progress::Progress;
 use crate::cli::sample::{Loaded, SampleArgs};
@@ -69,7 +68,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
              --backend cuda measures them"
         ));
     }
-    let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
+    let Ok(duration) = seconds(args.duration) else {
         usage("--duration must be a number of seconds, not negative");
     };
     let (knobs, batch) = (args.backend.knobs(1), args.sample.batch());

@@ -2,12 +2,14 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::bench::setting::STREAMS;
 use crate::decoder::{Backend, Knobs, Pipeline};
 use crate::detector::{BankVersion, Grouping};
 use crate::{DecodeOptions, Flip, Layout, Position};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tuner::budget::LONGEST;
 
 use crate::cli::output::say;
 use crate::cli::usage;
@@ -151,6 +153,18 @@ impl BackendArgs {
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             n => usize::from(n),
         }
+    }
+}
+
+/// A time in seconds from the command line.
+///
+/// # Errors
+/// A time that is negative, not a number, or more than a year.
+pub fn seconds(seconds: f64) -> Result<Duration, String> {
+    if (0.0..=LONGEST).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("must be a number of seconds, not negative and at most a year".to_owned())
     }
 }
 

@@ -19,7 +19,7 @@ use crate::cli::{Failure, usage};
 /// Convert between MDF, MEP packets and Allen-layout dumps; unpack and pack.
 ///
 /// The ending of the output says what is made: one file of the events of all inputs (.mdf, .mdf.zst, .mep), or else a
-/// directory with a dump <run>_<event>.bin an event. What is lost on the way, or has to be made up, is said.
+/// directory with a dump RUN_EVENT.bin for each event. What is lost on the way, or has to be made up, is said.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MDF files, MEP packets or Allen-layout dumps, in zstd or gzip or not.

@@ -174,7 +174,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Explain(args) => explain::run(&args),
         Command::Measure(args) => tune::measure(&args),
         Command::Replay(args) => replay::run(&args),
-        Command::AaTest(args) => aa_test::run(&args),
+        Command::AaTest(args) => return aa_test::run(&args),
         Command::Compare(args) => return compare::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

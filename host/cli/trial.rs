@@ -10,6 +10,7 @@ use crate::detector::BankVersion;
 use crate::input::EventBatch;
 use crate::synth::Profile;
 use tuner::compare::{Order, Plan};
+use tuner::report::words::percent;
 use tuner::verdict::{Judgement, Method, Rules};
 use tuner::watch::{Limits, Watch};
 
@@ -147,11 +148,6 @@ pub fn trouble(watch: &mut dyn Watch, judgement: &Judgement) -> String {
     let others = state.others.map(|share| format!("others take {:.0} % of this machine", 100.0 * share));
     let words: Vec<String> = others.into_iter().chain(state.throttled).collect();
     format!("note                {}\n", words.join("; "))
-}
-
-/// A relative difference in %.
-pub fn percent(x: f64) -> String {
-    if x.is_finite() { format!("{:+.3} %", 100.0 * x) } else { "unknown".to_owned() }
 }
 
 /// What a judgement rests on, a line each.

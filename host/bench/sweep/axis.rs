@@ -27,6 +27,13 @@ pub struct Axis {
     pub values: Vec<u32>,
 }
 
+impl std::fmt::Display for Axis {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let values: Vec<String> = self.values.iter().map(|&value| value_text(&self.name, value)).collect();
+        write!(f, "{}={}", self.name, values.join(","))
+    }
+}
+
 /// Why an axis cannot be meant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AxisError {

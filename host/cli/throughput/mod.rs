@@ -17,7 +17,7 @@ use crate::decoder::{Backend, Knobs};
 use crate::{BatchReport, Layout, UtHits};
 use serde_json::{Value, json};
 
-use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
+use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, seconds};
 use crate::cli::detector::Detector;
 use crate::cli::online::{self, OnlineArgs, Work};
 use crate::cli::output::{print_beside, write_json};
@@ -62,9 +62,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
-        usage("--duration must be a number of seconds, not negative");
-    };
+    let duration = seconds(args.duration).unwrap_or_else(|error| usage(&format!("--duration {error}")));
     let loaded = Loaded::new(&args.sample, &args.detector, &args.backend)?;
     if args.online.tune.is_some() {
         let Loaded { detector, events, source, .. } = loaded;

@@ -64,7 +64,13 @@ pub fn text(found: &Found<'_>) -> Result<String, Failure> {
     for line in table(&rows).lines() {
         let _ = writeln!(text, "  {line}");
     }
-    let _ = writeln!(text, "  (standard error of an entry: {:.2} %, in the median)", 100.0 * costs.error);
+    let _ = writeln!(
+        text,
+        "  (standard error of an entry: {:.2} %, in the median; what differs from set 0 by less than {:.2} % counts as equal \
+         to it below)",
+        100.0 * costs.error,
+        200.0 * std::f64::consts::SQRT_2 * costs.error
+    );
     for (set, workload, failure) in &costs.failures {
         let _ = writeln!(text, "  set {set} fails on {}: {}", matrix.workloads[*workload], failure.message);
     }

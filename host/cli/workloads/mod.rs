@@ -225,7 +225,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut progress = Progress::new(rounds as u64, "measuring the matrix {wide_bar} {eta} left");
     let costs = measure(&mut parts, &sets, rounds, args.seed, |round| progress.set(round as u64))?;
     drop(progress);
-    let chosen = Chosen::of(&costs.matrix, &weights, usize::from(args.portfolio))?;
+    let chosen = Chosen::of(&costs.shown(), &weights, usize::from(args.portfolio))?;
     let rule = try_rule(&loads, &costs.matrix, &chosen, &this.name)?;
 
     let kept = match &args.for_all {
@@ -267,7 +267,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What follows from the matrix: sets by number.
+/// What follows from the matrix, with what cannot be told from the default counted as equal to it: sets by number.
 struct Chosen {
     mean: (usize, f64),
     worst: (usize, f64),

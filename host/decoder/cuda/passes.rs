@@ -12,8 +12,8 @@ use crate::decoder::DecodeError;
 use crate::decoder::plan::Plan;
 
 impl<D: Device> DeviceDecoder<D> {
-    /// Decodes batches, whatever [`submit`](Self::submit) takes, with one in flight on every stream; `each` is given the hits
-    /// of one after the other, in order.
+    /// Decodes batches, whatever [`submit`](Self::submit) takes, with one in flight on every stream; `each` is given
+    /// the hits of one after the other, in order.
     ///
     /// # Errors
     /// The first one, of a batch or of `each`; no batch is in flight then.
@@ -65,12 +65,13 @@ impl<D: Device> DeviceDecoder<D> {
         done
     }
 
-    /// Decodes batches that lie on the device `passes` times over, on all streams in turn, kernels alone: nothing is copied,
-    /// and the host waits for nothing between them. Gives the milliseconds from the begin of the first kernel to the end of
-    /// the last one, by the device's clock. Before the clock runs, each stream has decoded each batch once.
+    /// Decodes batches that lie on the device `passes` times over, on all streams in turn, kernels alone: nothing is
+    /// copied, and the host waits for nothing between them. Gives the milliseconds from the begin of the first kernel
+    /// to the end of the last one, by the device's clock. Before the clock runs, each stream has decoded each batch
+    /// once.
     ///
     /// # Errors
-    /// When a batch is in flight, one lies on another device, or as [`Decoder::decode`].
+    /// When a batch is in flight, one lies on another device, or as [`Decoder::decode`](crate::Decoder::decode).
     pub fn repeat_resident(&mut self, batches: &[Arc<ResidentBatch<D>>], passes: usize) -> Result<f32, DecodeError> {
         if !self.streams.iter().all(BatchStream::is_free) {
             return Err(self.failure("a batch is in flight: collect it first"));

@@ -18,6 +18,8 @@ const BLOCKS: usize = 10;
 /// Imagined comparisons. Each takes blocks in succession and gives the names A and B to the two halves of every pair of
 /// rounds again at random: between equals every naming was equally likely.
 const COMPARISONS: usize = 1000;
+/// Blocks of which nothing could be used, after which the test gives up if there was never another.
+const SPOILT: usize = 4;
 /// Chance of finding a difference that is called the smallest.
 const POWER: f64 = 0.9;
 
@@ -60,7 +62,8 @@ pub struct AaReport {
     pub spread: f64,
 }
 
-/// Measures `config` against itself for `duration`, and at least ten blocks.
+/// Measures `config` against itself for `duration`, and at least ten blocks; less where the first blocks show that every
+/// sample has to be discarded.
 ///
 /// # Errors
 /// When the configuration cannot be measured.
@@ -80,6 +83,9 @@ pub fn aa_test(
         let measured = measure_block(device, &[config, config], plan, watch, &mut lot);
         blocks.push(Block::from(measured.map_err(|Dropped { failure, .. }| failure)?));
         tick(start.elapsed());
+        if blocks.len() >= SPOILT && blocks.iter().all(|block: &Block| block.a.is_empty()) {
+            break;
+        }
     }
     Ok(report(&blocks, &plan.rules, start.elapsed().as_secs_f64()))
 }

@@ -18,6 +18,26 @@ pub struct Costs {
     pub failures: Vec<(usize, usize, Failure)>,
 }
 
+impl Costs {
+    /// The matrix with what cannot be told from the first set's time, by two standard errors of a difference, taken to be
+    /// equal to it: what is concluded from it rests on differences that were shown.
+    pub fn shown(&self) -> Matrix {
+        let mut matrix = self.matrix.clone();
+        let zone = 2.0 * std::f64::consts::SQRT_2 * self.error;
+        let Some(first) = self.matrix.times.first() else { return matrix };
+        for row in matrix.times.iter_mut().skip(1) {
+            for (time, default) in row.iter_mut().zip(first) {
+                if let (Some(time), Some(default)) = (time, default)
+                    && (*time / default - 1.0).abs() <= zone
+                {
+                    *time = *default;
+                }
+            }
+        }
+        matrix
+    }
+}
+
 /// Measures `sets` on each of `workloads` (names and devices), `rounds` times, all taking turns in random order:
 /// what slowly changes meets all of them alike.
 ///

@@ -228,6 +228,10 @@ impl Device for ProcessDevice {
         }
         outcome
     }
+
+    fn time_out(&self) -> Option<Duration> {
+        Some(self.time_out)
+    }
 }
 
 #[cfg(all(test, unix))]

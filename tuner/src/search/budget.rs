@@ -1,11 +1,16 @@
 //! When a search ends.
 //!
+//! Launches and time are those of everything: search, race and final rounds. Evaluations are those of the search.
+//!
 //! A budget is a list of alternatives (`,`: whichever comes first) of limits that must all be reached (`+`):
 //! `evaluations=220,time=60` ends after 220 configurations or a minute; `evaluations=50+no-gain=20` after at least 50,
 //! once 20 in a row have brought nothing. A number alone means evaluations.
 
 use std::fmt;
 use std::str::FromStr;
+
+/// The longest time that can be meant, in seconds: a year.
+pub const LONGEST: f64 = 365.0 * 86_400.0;
 
 /// How far a search has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -27,9 +32,9 @@ pub struct Spent {
 pub enum Limit {
     /// `evaluations=N`: distinct configurations, failed ones included.
     Evaluations(usize),
-    /// `launches=N`.
+    /// `launches=N`: of everything, final rounds included.
     Launches(usize),
-    /// `time=S`: seconds of measuring.
+    /// `time=S`: seconds of measuring, final rounds included.
     Seconds(f64),
     /// `no-gain=N`: this many evaluations without a better one.
     NoGain(usize),
@@ -80,6 +85,23 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// A budget of launches alone, which bounds everything that is measured.
+    pub fn launches(most: usize) -> Self {
+        Self { alternatives: vec![vec![Limit::Launches(most)]] }
+    }
+
+    /// Launches that are left after `spent` until a limit that stands alone; `None` where there is no such limit. Time is
+    /// turned into launches by what a launch took so far.
+    pub fn launches_left(&self, spent: &Spent) -> Option<usize> {
+        let of_launch = spent.ms / spent.launches.max(1) as f64;
+        let left = |limits: &Vec<Limit>| match limits[..] {
+            [Limit::Launches(most)] => Some(most.saturating_sub(spent.launches)),
+            [Limit::Seconds(most)] => Some(((most * 1e3 - spent.ms).max(0.0) / of_launch.max(1e-9)) as usize),
+            _ => None,
+        };
+        self.alternatives.iter().filter_map(left).min()
+    }
+
     /// A budget of evaluations alone.
     pub fn evaluations(most: usize) -> Self {
         Self { alternatives: vec![vec![Limit::Evaluations(most)]] }
@@ -135,8 +157,8 @@ impl FromStr for Budget {
                 _ => Err(format!("{name}: {value:?} is no whole number above 0")),
             };
             let real = || match value.parse::<f64>() {
-                Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-                _ => Err(format!("{name}: {value:?} is no number above 0")),
+                Ok(number) if number > 0.0 && number <= LONGEST => Ok(number),
+                _ => Err(format!("{name}: {value:?} is no number above 0 and at most {LONGEST}")),
             };
             match name {
                 "evaluations" => Ok(Limit::Evaluations(whole()?)),
@@ -175,6 +197,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_of_launches_and_time_is_known_in_launches() {
+        let spent = Spent { launches: 40, ms: 2000.0, ..Spent::default() };
+        let left = |text: &str| text.parse::<Budget>().unwrap().launches_left(&spent);
+        assert_eq!(left("launches=100"), Some(60));
+        assert_eq!(left("time=5"), Some(60));
+        assert_eq!(left("launches=10,time=5"), Some(0));
+        assert_eq!(left("evaluations=5,launches=10+no-gain=3"), None);
+    }
+
+    #[test]
     fn what_is_left_is_estimated_from_the_pace() {
         let budget: Budget = "100,time=10".parse().unwrap();
         let spent = Spent { evaluations: 25, ms: 2000.0, ..Spent::default() };
@@ -188,7 +220,14 @@ mod tests {
         for text in ["evaluations=220", "launches=5+no-gain=3,time=1.5,gain=0.01"] {
             assert_eq!(text.parse::<Budget>().unwrap().to_string(), text);
         }
-        for (text, said) in [("", "evaluations"), ("0", "above 0"), ("time=-1", "time"), ("patience=3", "patience")] {
+        for (text, said) in [
+            ("", "evaluations"),
+            ("0", "above 0"),
+            ("time=-1", "time"),
+            ("time=1e300", "at most 31536000"),
+            ("time=inf", "time"),
+            ("patience=3", "patience"),
+        ] {
             assert!(text.parse::<Budget>().unwrap_err().contains(said));
         }
     }

@@ -6,8 +6,9 @@
 //! the default are measured once more, and only these last samples decide ([`compare::decide`]). The default is
 //! replaced only by what is shown to be faster, twice.
 //!
-//! The race may take a third as many launches as the search, and the budget is for both: a search whose launches or
-//! time are limited ends early enough for the race. The final rounds are not part of the budget.
+//! The race may take a third as many launches as the search. A budget of launches or time is for all of it: the search
+//! ends early enough for the race and the final rounds, and what is left is what the final rounds may take. Where that is
+//! too little to show anything, none are held, and the default stays.
 //!
 //! Nothing here looks at a clock, at the state of the machine or at chance beyond the seed: what happens is a function
 //! of the samples, so a killed session that is begun again repeats itself from the store's record and goes on.
@@ -90,7 +91,7 @@ fn search(
     }
     let mut first = first.into_iter();
     loop {
-        if let Some(stopped) = session.budget.reached(&bench.with_race()) {
+        if let Some(stopped) = session.budget.reached(&bench.with_ending()) {
             return Ok((format!("the budget was spent ({stopped})"), strategy.remaining_gain()));
         }
         let Some(index) = first.next().or_else(|| strategy.propose()) else {

@@ -8,6 +8,10 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+use tuner::compare::{Order, turns};
+
 use super::Digest;
 use super::sample::{Expected, Sample};
 use crate::decoder::{BatchReport, Count, DecodeError, Decoder, UtHits};
@@ -18,7 +22,10 @@ use crate::input::EventBatch;
 pub const REPETITION: Duration = Duration::from_millis(100);
 
 /// Rounds that are made however short the duration.
-pub const MIN_ROUNDS: usize = 6;
+pub const MIN_ROUNDS: usize = 8;
+
+/// Rounds that are ordered together.
+pub const BLOCK: usize = 2;
 
 /// What a thread does over and over.
 pub trait Job: Send {
@@ -238,9 +245,10 @@ impl Variant {
     }
 }
 
-/// Measures variants for `duration` altogether, and at least [`MIN_ROUNDS`] times each, in rounds: one repetition of
-/// each in turn, every second round in the opposite order, so that two rounds are a block of [`Change`](super::Change).
-/// `tick` gets the time that is over. Returns events a second of each repetition of each variant.
+/// Measures variants for `duration` altogether, and at least [`MIN_ROUNDS`] times each, in rounds: one repetition of each
+/// in turn. Two rounds are a block of [`Change`](super::Change): the second runs backwards, and the order of the first is
+/// drawn at random. `tick` is told how much of the duration is over. Returns events a second of each repetition of each
+/// variant.
 ///
 /// # Errors
 /// When a decoder fails.
@@ -250,17 +258,15 @@ pub fn measure(
     mut tick: impl FnMut(Duration),
 ) -> Result<Vec<Vec<f64>>, DecodeError> {
     let mut rates = vec![Vec::new(); variants.len()];
+    let mut random = ChaCha8Rng::seed_from_u64(1);
     let start = Instant::now();
-    for round in 0.. {
-        if round >= MIN_ROUNDS && round % 2 == 0 && start.elapsed() >= duration {
-            break;
-        }
-        let n = variants.len();
-        for i in 0..n {
-            let i = if round % 2 == 0 { i } else { n - 1 - i };
+    let mut rounds = 0;
+    while rounds < MIN_ROUNDS || start.elapsed() < duration {
+        for i in turns(variants.len(), BLOCK, Order::Mirrored, &mut random).into_iter().flatten() {
             rates[i].push(variants[i].repetition()?);
             tick(start.elapsed());
         }
+        rounds += BLOCK;
     }
     Ok(rates)
 }
