@@ -24,6 +24,7 @@ mod signals;
 mod summary;
 mod sweep;
 mod table;
+mod tables;
 mod throughput;
 mod trial;
 mod tune;
@@ -82,6 +83,7 @@ enum Command {
     Inspect(inspect::Args),
     Generate(generate::Args),
     Convert(convert::Args),
+    Tables(tables::Args),
     Throughput(throughput::Args),
     Compare(compare::Args),
     Sweep(sweep::Args),
@@ -145,6 +147,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Tables(args) => tables::run(&args),
         Command::Throughput(args) => throughput::run(&args),
         Command::Compare(args) => return compare::run(&args),
         Command::Sweep(args) => sweep::run(&args),

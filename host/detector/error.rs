@@ -1,5 +1,6 @@
 //! What can be wrong with a boards or geometry file, and the little-endian reader and writer that both files share.
 
+use std::io::Read;
 use std::path::Path;
 
 /// Why a boards or geometry table was refused. Every variant names the file, the field and the byte offset in the file
@@ -80,9 +81,20 @@ pub enum TablesError {
     },
 }
 
+/// Bytes beyond which a file is no table; the largest has a few dozen kB.
+const MAX_FILE: u64 = 1 << 24;
+
 /// Reads a whole table file.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, TablesError> {
-    std::fs::read(path).map_err(|source| TablesError::Io { file: path.display().to_string(), source })
+    let read = || {
+        let mut bytes = Vec::new();
+        std::fs::File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_FILE {
+            return Err(std::io::Error::other(format!("more than {} MiB: not a table", MAX_FILE >> 20)));
+        }
+        Ok(bytes)
+    };
+    read().map_err(|source| TablesError::Io { file: path.display().to_string(), source })
 }
 
 /// Writes a whole table file.

@@ -418,3 +418,31 @@ fn real_events_come_out_of_every_container() {
         }
     }
 }
+
+#[test]
+fn fragments_at_odd_places_give_the_same_hits_on_every_backend() {
+    let directory = sample();
+    let directory = directory.path();
+    // Trailing bytes after the last row are ignored, and put the next fragment at an odd place.
+    let payloads: Vec<Vec<u8>> = (0..9).map(|n| [&ONE_HIT[..], &vec![0; n % 4]].concat()).collect();
+    let banks = |source: u32| payloads.iter().map(move |payload| (66, &payload[..])).skip(source as usize % 2);
+    for align in [0, 1, 3] {
+        let mfps: Vec<Mfp<'_>> = [1u16, 3, 5]
+            .into_iter()
+            .map(|source_id| Mfp { source_id, version: 4, fragments: banks(u32::from(source_id)).collect() })
+            .collect();
+        write(directory, "odd.mep", &packet(1, align, &mfps));
+        let hits = |options: &[&str]| {
+            let args = [&["decode", "odd.mep", "--output", "hits.csv"], options, &TABLES].concat();
+            let (json, _) = json_of(0, directory, &args);
+            (json["hits"].clone(), json["report"].clone(), read(directory, "hits.csv"))
+        };
+        let expected = hits(&["--backend", "reference"]);
+        assert_eq!(expected.0, 24, "align {align}");
+        for options in
+            [&["--backend", "cpu"][..], &["--backend", "cpu", "--layout", "allen"], &["--backend", "emulated"]]
+        {
+            assert!(hits(options) == expected, "align {align}, {options:?}");
+        }
+    }
+}

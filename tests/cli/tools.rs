@@ -148,6 +148,33 @@ fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
 }
 
 #[test]
+fn tables_are_shown_and_what_is_odd_about_them_fails() {
+    let directory = sample();
+    let directory = directory.path();
+    let (json, out) = json_of(0, directory, &["tables"]);
+    assert_eq!((&json["boards"], &json["lanes"], &json["odd"]), (&216.into(), &1192.into(), &serde_json::json!([])));
+    assert!(out.contains("Nothing is odd"), "{out}");
+    let (json, _) = json_of(0, directory, &[&["tables"][..], &TABLES].concat());
+    assert_eq!((&json["layers"][0]["sectors"], &json["layers"][3]["sectors"]), (&248.into(), &276.into()));
+    // A lane becomes the one behind it: words of the boards file after its header.
+    let lanes = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1).0.lanes;
+    let slot = (0..1290).find(|&slot| slot % 6 == 1 && [0, 1].iter().all(|i| lanes[slot + i].is_connected())).unwrap();
+    let mut boards = read(directory, "boards.bin");
+    for array in 0..8 {
+        let to = 4 * (2 + 216 + array * 6 * 216 + slot);
+        boards.copy_within(to + 4..to + 8, to);
+    }
+    write(directory, "boards.bin", &boards);
+    let (json, err) = json_of(1, directory, &[&["tables"][..], &TABLES].concat());
+    let odd = json["odd"].to_string();
+    let board = slot / 6;
+    assert!(odd.contains(&format!("belongs to board {board} lane 1 and board {board} lane 2")), "{odd}");
+    assert!(err.contains("odd"), "{err}");
+    let (_, err) = run_to(1, directory, &["tables", "--boards", "/dev/zero", "--geometry", "geometry.bin"]);
+    assert!(err.contains("/dev/zero") && err.contains("not a table"), "{err}");
+}
+
+#[test]
 fn what_cannot_be_converted_fails() {
     let directory = sample();
     let directory = directory.path();
