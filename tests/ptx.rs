@@ -1,7 +1,7 @@
 //! Checks of the committed PTX: it is what the sources say, and nothing in it is what PTX from Rust can go wrong in.
 //!
-//! No compiler is needed, but for the last tests, which rebuild it where the compiler is at hand and assemble it where
-//! `ptxas` is.
+//! No compiler is needed except for the last tests, which rebuild it where the compiler is installed and assemble it
+//! where `ptxas` is.
 
 #[path = "../kernels/ptx_units.rs"]
 mod ptx_units;
@@ -61,7 +61,7 @@ const SHUFFLE: Collectives = Collectives { shuffles: 1, ..NONE };
 const MATCH: Collectives = Collectives { matches: 1, ..NONE };
 const REDUX: Collectives = Collectives { reduxes: 1, ..NONE };
 
-/// `warp_inclusive` over so many lanes: a shuffle a doubling.
+/// `warp_inclusive` over this many warp lanes: a shuffle a doubling.
 fn warp_inclusive(width: u32) -> Collectives {
     width.ilog2() as usize * SHUFFLE
 }

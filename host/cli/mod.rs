@@ -2,6 +2,8 @@
 //!
 //! One file a subcommand, thin: the work is done in the library. Exit codes: 0 done, 1 failed, 2 usage.
 
+#![allow(rustdoc::invalid_html_tags, reason = "the comments on options are the text of --help")]
+
 mod aa_test;
 mod ablation;
 mod args;
@@ -52,7 +54,7 @@ Examples:
   ut-decode inspect run.mdf
   ut-decode inspect run.mdf --event 3
 
-  # No data at hand? Make some, and decode it
+  # No data? Make some, and decode it
   ut-decode generate --profile pp-nominal --format v5 --events 100 --seed 1 --output sample
   ut-decode decode sample/events.mdf --boards sample/boards.bin --geometry sample/geometry.bin
 
@@ -76,8 +78,9 @@ Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
 
 /// Decodes raw banks of LHCb's Upstream Tracker (UT) into hits.
 ///
-/// Reads MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not, of format v4 (bank version 3, simulation up to 2021) and v5 (bank version 4,
-/// Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and is counted.
+/// Reads MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not, of format v4 (bank version 3,
+/// simulation up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV or Parquet. Damaged data costs only
+/// itself, and is counted.
 #[derive(Debug, Parser)]
 #[command(name = "ut-decode", version, after_help = EXAMPLES, max_term_width = 120)]
 struct Cli {

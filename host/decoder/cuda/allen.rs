@@ -1,6 +1,6 @@
 //! Allen's pipeline: its buffers between the kernels, and its nine launches.
 //!
-//! No kernel waits for the host: totals stay on the device, where each kernel holds them against the buffers.
+//! No kernel waits for the host: totals stay on the device, where each kernel compares them with the buffers.
 
 use simt::{Global, GlobalMut};
 use ut_kernels::cluster_and_predecode::{ClusterInput, ClusterOutput};
@@ -133,7 +133,7 @@ impl<D: Device> AllenWork<D> {
         };
         let options = setup.options;
         let arguments = [Argument::of(&options), Argument::of(&from), Argument::of(&tables), Argument::of(&to)];
-        // SAFETY: as above; the kernel itself holds the strips against `clusters`.
+        // SAFETY: as above; the kernel itself checks the strips against `clusters`.
         unsafe { run.launch(Kernel::ClusterAndPredecode, &variant, &arguments) }?;
         run.prefix_sum(self.cluster_counts.global(counters), output.offsets(plan))?;
 
@@ -172,7 +172,7 @@ impl<D: Device> AllenWork<D> {
             Argument::of(&to),
             Argument::of(&status),
         ];
-        // SAFETY: as above; the kernel itself holds the hits against their arrays.
+        // SAFETY: as above; the kernel itself checks the hits against their arrays.
         unsafe { run.launch(Kernel::DecodeInOrder, &variant, &arguments) }
     }
 }

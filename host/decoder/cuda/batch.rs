@@ -31,7 +31,7 @@ pub struct DeviceBatch {
 
 impl DeviceBatch {
     pub(super) fn view(&self) -> Batch<'static> {
-        // SAFETY: the host never follows these; whoever made the batch promised that the device can.
+        // SAFETY: the host never follows these; the batch's maker promised that the device can.
         let words = |(address, len): (u64, usize)| unsafe { Global::new(address as usize as *const u32, len as u32) };
         Batch {
             // SAFETY: as above.
@@ -50,7 +50,7 @@ impl DeviceBatch {
     }
 }
 
-/// How the parts of a batch lie one behind the other in one piece of memory, so that one copy takes them all: offsets,
+/// The parts of a batch are contiguous in memory, so that one copy takes them all: offsets,
 /// sizes, types and versions, then the raw bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packing {

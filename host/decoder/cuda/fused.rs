@@ -17,8 +17,8 @@ use crate::decoder::plan::Plan;
 use crate::decoder::ptx::{Kernel, Unit};
 use crate::input::Layout;
 
-/// The buffers of a stream: the look-back states, what is gathered of the banks of a batch in MEP layout, and what a count
-/// launch before leaves.
+/// The buffers of a stream: the look-back states, what is gathered of the banks of a batch in MEP layout, and what a
+/// count launch before leaves.
 pub(super) struct FusedWork<D: Device> {
     bank_words: Buffer<D>,
     look_back: Buffer<D>,
@@ -84,7 +84,7 @@ impl<D: Device> FusedWork<D> {
         let of_room = |room| FusedOptions { cluster: setup.options, flip_origin: setup.flip_origin, room };
         let (options, counting) = (of_room(room), of_room(Room { tile: 0, ..room }));
 
-        // SAFETY: reserved; the stream does one batch after the other, so that nobody looks back at it now.
+        // SAFETY: reserved; the stream does one batch after the other, so no block looks back at it now.
         unsafe { device.zero(stream, self.look_back.address(), 1 + events) }?;
         let mut launch = |kernel, shape, arguments: &[Argument<'_>]| {
             // SAFETY: the entry's arguments, as `ut_kernels::nvptx::entries` has them, on buffers of the plan's sizes.

@@ -7,7 +7,7 @@
 //!   is;
 //! - `buffer`, `tables`, `ranks`, `batch`, `output`: memory, and what lies in it; `setup`: what every launch is given;
 //! - `allen`, `fused`: the launches of a batch, from buffers to buffers, by either pipeline; `work`: one of the two;
-//! - `stream`: a batch under way, copies included; `graph`: its calls as one launch;
+//! - `stream`: a batch in flight, copies included; `graph`: its calls as one launch;
 //! - `decoder`: several of them; `passes`: many batches in turn; `resident`: batches that stay on the device.
 
 mod allen;
@@ -56,7 +56,7 @@ pub struct CudaConfig {
     pub ordinal: usize,
     /// Block shapes and other launch parameters.
     pub launch: LaunchParams,
-    /// Batches that can be under way; at least 1.
+    /// Batches that can be in flight; at least 1.
     pub streams: usize,
     /// Most registers that a thread may have; 0: as many as the driver's compiler likes.
     pub registers: u32,
