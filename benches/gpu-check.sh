@@ -200,7 +200,7 @@ fi
 # ---- the measurements
 seconds=20 rounds=6
 [ $quick -eq 0 ] || seconds=3 rounds=2
-# Large batches of so many events that they do not fit into the GPU's cache; small ones of the usual thousand.
+# Large batches of enough events that they do not fit into the GPU's cache; small ones of the usual thousand.
 sample=() many=(--events 10000) batch=1000 large=1000,10000 small=1,10,100 input=()
 if [ -n "$events" ]; then
     # Where every event takes long, so does every step.

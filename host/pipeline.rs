@@ -9,8 +9,9 @@ use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Produces items until there are none, lets each of `workers` work on them on a thread of its own, and hands the results
-/// to `consume` in the order of the items, until it says `false`. At most `in_flight` items (at least 1) are on the way.
+/// Produces items until there are none, lets each of `workers` work on them on a thread of its own, and hands the
+/// results to `consume` in the order of the items, until it says `false`. At most `in_flight` items (at least 1) are on
+/// the way.
 ///
 /// # Panics
 /// When one of the functions does.
@@ -55,7 +56,7 @@ pub fn ordered<T: Send, R: Send>(
                             }
                         }
                         Err(panic) => {
-                            // The consumer would wait for this result for ever.
+                            // The consumer would wait for this result forever.
                             let _ = results.send((number, None));
                             resume_unwind(panic);
                         }

@@ -1,5 +1,5 @@
-//! `throughput`, `ablation`, `sweep` and `compare` with `--backend cuda`, end to end, on a fake driver: what they say, not
-//! how fast it is.
+//! `throughput`, `ablation`, `sweep` and `compare` with `--backend cuda`, end to end, on a fake driver: what they say,
+//! not how fast it is.
 #![cfg(all(feature = "cli", target_os = "linux"))]
 
 mod fake_driver;
@@ -115,7 +115,7 @@ fn the_ladder_is_measured_rung_by_rung_and_kernel_by_kernel() {
     }
     let kernels = text.lines().find(|line| line.starts_with("rung") && line.contains("find_permutation"));
     assert!(kernels.is_some_and(|head| head.contains("fused")), "the kernels of all rungs: {text}");
-    assert_eq!(result["arch"], result["environment"]["gpu"]["name"], "the GPU at hand");
+    assert_eq!(result["arch"], result["environment"]["gpu"]["name"], "the GPU");
     assert!(text.contains("195834") && text.contains("nanoseconds an event by kernel"), "{text}");
 }
 

@@ -113,7 +113,7 @@ fn head(text: &mut String, unit: &Unit, boards: u32, groups: u32) {
         text,
         "\n{} ({boards} boards, {groups} groups){:>width$}\n{:<42}{:<7}{:>5}{:>8}{:>8}{:>9}{blocks}\n",
         unit.name,
-        "occupancy in % with blocks of so many threads",
+        "occupancy in % by threads a block",
         "kernel",
         "arch",
         "regs",

@@ -2,6 +2,8 @@
 //!
 //! One file a subcommand, thin: the work is done in the library. [`help`] lists the exit codes.
 
+#![allow(rustdoc::invalid_html_tags, reason = "the comments on options are the text of --help")]
+
 mod ablation;
 mod args;
 mod compare;

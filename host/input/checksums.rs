@@ -1,7 +1,7 @@
 //! The checksums of several events, side by side.
 //!
-//! Each byte of an event needs the sum of those before it, so one event keeps a core waiting for itself. Eight events at
-//! a time, each an element of a vector, do not wait for each other.
+//! Each byte of an event needs the sum of those before it, so one event keeps a core waiting for itself. Eight events
+//! at a time, each an element of a vector, do not wait for each other.
 
 use super::mdf::Checksum;
 
@@ -13,7 +13,7 @@ pub fn checksums<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, sums: &mut Vec<
     let first = sums.len();
     let mut pieces = pieces.into_iter();
     let mut state = [Checksum::default(); ELEMENTS];
-    // What is left of the pieces in hand, in words, then in bytes; and the place of their sum.
+    // What is left of the current pieces, in words, then in bytes; and the place of their sum.
     let mut slots: [Slot<'a>; ELEMENTS] = [Slot::default(); ELEMENTS];
     loop {
         let mut busy = 0;

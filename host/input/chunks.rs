@@ -66,7 +66,7 @@ pub struct Chunks {
     files: Arc<[PathBuf]>,
     next_file: usize,
     reader: Option<Reader>,
-    /// The packet in hand, and those of its events that come next.
+    /// The current packet, and those of its events that come next.
     packet: Option<(Arc<Packet>, usize, u64)>,
     max_events: usize,
     check: bool,
@@ -78,7 +78,8 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The selected events of `files` in chunks of at most `max_events` (at least 1). Checksums are compared if `check`.
+    /// The selected events of `files` in chunks of at most `max_events` (at least 1). Checksums are compared if
+    /// `check`.
     pub fn new(files: impl IntoIterator<Item: Into<PathBuf>>, max_events: usize, check: bool, select: Select) -> Self {
         Self {
             files: files.into_iter().map(Into::into).collect(),
@@ -133,7 +134,7 @@ impl Chunks {
         }
     }
 
-    /// The next events of the packet in hand.
+    /// The next events of the current packet.
     fn of_packet(&mut self) -> Option<Chunk> {
         loop {
             let (packet, next, offset) = self.packet.take()?;

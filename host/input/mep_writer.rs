@@ -98,7 +98,7 @@ impl<W: Write> MepWriter<W> {
         Ok(())
     }
 
-    /// Writes the packet in hand, after zeros up to the next page.
+    /// Writes the current packet, after zeros up to the next page.
     fn flush_packet(&mut self) -> io::Result<()> {
         if self.n_events == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Events that are compressed inside MDF: blocks as ROOT makes them, one behind the other.
+//! Events that are compressed inside MDF: blocks as ROOT makes them, back to back.
 //!
 //! A block has 9 bytes of header: two letters for the algorithm, one of its version, 3 bytes each (little endian) of
 //! compressed and of uncompressed size. lz4 blocks begin with 8 bytes of checksum, which count as compressed.

@@ -99,11 +99,11 @@ impl Generator {
         for _ in 0..clusters {
             // Showers: some clusters are where the one before is.
             let stays = dice.below(SHOWER) == 0;
-            let anew = |dice: &mut Dice| {
+            let draw = |dice: &mut Dice| {
                 let at = dice.unit() * sum;
                 self.weights.partition_point(|&w| w <= at).min(N_SECTORS - 1)
             };
-            let sector = *sector.insert(sector.filter(|_| stays).unwrap_or_else(|| anew(dice)));
+            let sector = *sector.insert(sector.filter(|_| stays).unwrap_or_else(|| draw(dice)));
             let size = dice.cluster_size();
             let first = dice.below(STRIPS_PER_SECTOR) as u16;
             for strip in first..(first + size).min(STRIPS_PER_SECTOR as u16) {

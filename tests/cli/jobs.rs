@@ -53,7 +53,7 @@ fn the_output_is_the_same_whatever_the_threads_and_names_file_and_event() {
         read(directory, "hits.parquet")
     };
     assert!(parquet("1") == parquet("4"));
-    // Each file alone, and one behind the other, hold the same hits.
+    // The files alone and in sequence hold the same hits.
     let alone = FILES.iter().flat_map(|file| rows(directory, &[file]));
     assert!(alone.eq(expected.iter().map(|row| row.rsplit_once(',').unwrap().0.to_owned())));
 }

@@ -1,4 +1,4 @@
-//! Reports of sweeps, compared with files: `UT_DECODE_BLESS=1 cargo test --test reports` writes them anew, to be read
+//! Reports of sweeps, compared with files: `UT_DECODE_BLESS=1 cargo test --test reports` writes them again, to be read
 //! before they are committed.
 
 use std::path::Path;

@@ -154,7 +154,7 @@ impl Decoder for CpuDecoder {
             Some(pool) if batch.n_events > self.chunk => {
                 let job = Job::new(&self.fast, batch, &mut out, &mut report.events, Some(self.chunk));
                 pool.broadcast(|thread| {
-                    // A worker in which a thread panicked has nothing that the next batch does not set anew.
+                    // A worker in which a thread panicked has nothing that the next batch does not set again.
                     let mut worker = self.workers[thread.index()].lock().unwrap_or_else(PoisonError::into_inner);
                     job.work(&mut worker, &mut ());
                 });

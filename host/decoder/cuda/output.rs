@@ -1,8 +1,8 @@
 //! What comes out of a batch, on the device and in pinned memory of the host.
 //!
-//! Report, ends of groups and status lie one behind the other, so that one copy brings them all; number of hits and
-//! status are the last two words of it, so that a copy of eight bytes brings them alone. The hits are seven arrays with a
-//! common stride: one copy of seven rows.
+//! Report, ends of groups and status are contiguous, so that one copy brings them all; number of hits and status are
+//! the last two words of it, so that a copy of eight bytes brings them alone. The hits are seven arrays with a common
+//! stride: one copy of seven rows.
 
 use simt::GlobalMut;
 use ut_kernels::hit::HitArrays;
@@ -20,7 +20,7 @@ pub(super) const N_ARRAYS: usize = 7;
 /// Bytes of a word.
 pub(super) const WORD: usize = size_of::<u32>();
 
-/// Hits that stay on the device, until the same stream decodes another batch: seven arrays, one behind the other.
+/// Hits that stay on the device, until the same stream decodes another batch: seven contiguous arrays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceHits {
     /// Hits of the batch.

@@ -1,11 +1,11 @@
 //! One stream and all that belongs to it: the batch that is in flight there, its buffers on the device and in pinned
 //! memory. Streams share only the tables, which are never written, so that no stream waits for another.
 //!
-//! A batch is put on its stream all at once: copy in, kernels, copy out. The number of hits is not known then, and to wait
-//! for it would leave the stream idle while the host thinks. So the copy out takes as many hits as the last batch's number
-//! makes likely for this batch's bytes, and one in 32 more: nearly always everything is there when the stream is done. What
-//! is missing is fetched afterwards; what was too much cost a 32nd of the link's time. The first batch has no number to go
-//! by: all its hits are fetched afterwards.
+//! A batch is put on its stream all at once: copy in, kernels, copy out. The number of hits is not known then, and to
+//! wait for it would leave the stream idle while the host thinks. So the copy out takes as many hits as the last
+//! batch's number makes likely for this batch's bytes, and one in 32 more: nearly always everything is there when the
+//! stream is done. What is missing is fetched afterwards; what was too much cost a 32nd of the link's time. The first
+//! batch has no number to go by: all its hits are fetched afterwards.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ use crate::decoder::DecodeError;
 use crate::decoder::plan::Plan;
 use crate::input::EventMeta;
 
-/// Most hits that the banks of so many bytes have, each byte being of one bank: a v5 bank has at most two hits of each of
-/// six lanes in 32 bytes of payload, a v4 bank a hit in two bytes. Fragments or events that overlap, which no reader makes,
-/// can have more: buffers grow when the device says so.
+/// Most hits that banks of this many bytes have, each byte being of one bank: a v5 bank has at most two hits of each of
+/// six lanes in 32 bytes of payload, a v4 bank a hit in two bytes. Fragments or events that overlap, which no reader
+/// makes, can have more: buffers grow when the device says so.
 const fn most_hits(version: BankVersion, bytes: usize) -> usize {
     match version {
         BankVersion::V4 => bytes / 2,
@@ -153,7 +153,7 @@ impl<D: Device> BatchStream<D> {
         self.upload.pinned_bytes() + self.results.bytes() + self.hits.bytes()
     }
 
-    /// Makes room on the device for a batch of so many strips, and as many hits. Nothing is in flight.
+    /// Makes room on the device for a batch of this many strips and hits. Nothing is in flight.
     pub(super) fn reserve(&mut self, device: &mut D, plan: &Plan, strips: usize) -> Result<(), DecodeError> {
         let strips = strips.next_multiple_of(LINE / WORD);
         self.work.reserve_events(device, plan)?;
@@ -162,7 +162,7 @@ impl<D: Device> BatchStream<D> {
         self.output.reserve_hits(device, strips)
     }
 
-    /// Makes room for a batch of so many bytes, on its way and on the device. Nothing is in flight.
+    /// Makes room for a batch of this many bytes, in pinned memory and on the device. Nothing is in flight.
     pub(super) fn reserve_input(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
         self.upload.reserve(device, bytes)
     }
@@ -214,11 +214,11 @@ impl<D: Device> BatchStream<D> {
         plan: &Plan,
         batch: &DeviceBatch,
     ) -> Result<(), DecodeError> {
-        // SAFETY: the status word is in the results, which are reserved for the plan and live until the stream was waited
-        // for; its address is that of a word.
+        // SAFETY: the status word is in the results, which are reserved for the plan and live until the stream was
+        // waited for; its address is that of a word.
         unsafe { device.zero(&self.queue, self.output.result(Results::of(plan).status()), 1) }?;
-        // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says; the status word is 0 by
-        // then, in the order of the stream.
+        // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says; the status word is 0
+        // by then, in the order of the stream.
         unsafe { self.work.launch(device, &self.queue, setup, plan, batch, &self.output) }
     }
 
@@ -234,13 +234,15 @@ impl<D: Device> BatchStream<D> {
         self.dirty = true;
         let put = match source {
             Source::Host(view) => {
-                // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops them.
+                // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops
+                // them.
                 unsafe { self.upload.write_host(device, &self.queue, &view) }
                     .map(|batch| (batch, Held::Meta(view.meta.to_vec())))
             }
             Source::Pinned(pinned) => {
-                // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops them,
-                // and the job, or on an error this function, keeps the pinned batch until the stream was waited for.
+                // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops
+                // them, and the job, or on an error this function, keeps the pinned batch until the stream was waited
+                // for.
                 let put = unsafe { self.upload.write_pinned(device, &self.queue, &pinned) };
                 let source = Held::Pinned(pinned);
                 match put {
@@ -279,8 +281,8 @@ impl<D: Device> BatchStream<D> {
         self.or_settle(device, started)
     }
 
-    /// When this fails, the stream must be waited for before the batch is given back: the job, which is set first, keeps
-    /// `source` until then.
+    /// When this fails, the stream must be waited for before the batch is given back: the job, which is set first,
+    /// keeps `source` until then.
     ///
     /// # Safety
     /// - The device can read `batch` as long as `source` is kept, or until the stream was waited for.
@@ -349,8 +351,8 @@ impl<D: Device> BatchStream<D> {
             // the host does not look there before.
             unsafe { device.read(&self.queue, self.output.result(first), to, Rows::one(bytes)) }
         };
-        // SAFETY: `work` puts launches, cleared words and a copy from the device on this stream, the same each time; what
-        // they ask for holds until the stream was waited for, as each of them says.
+        // SAFETY: `work` puts launches, cleared words and a copy from the device on this stream, the same each time;
+        // what they ask for holds until the stream was waited for, as each of them says.
         unsafe { device.submit_capturable(&self.queue, &work) }?;
         // SAFETY: nothing was read of the hits that is looked at before the stream was waited for.
         unsafe { self.read_hits(device, 0, copied) }
@@ -370,8 +372,8 @@ impl<D: Device> BatchStream<D> {
         self.read += rows.bytes() as u64;
         // SAFETY: within the first array, checked above.
         let start = unsafe { self.hits.start().add(from * WORD) };
-        // SAFETY: seven arrays of either stride were reserved on either side, and `to` is within both, checked above; both
-        // live until the stream was waited for, and the host does not look there, as the caller says.
+        // SAFETY: seven arrays of either stride were reserved on either side, and `to` is within both, checked above;
+        // both live until the stream was waited for, and the host does not look there, as the caller says.
         unsafe { device.read(&self.queue, self.output.hit(from), start, rows) }
     }
 
@@ -381,8 +383,8 @@ impl<D: Device> BatchStream<D> {
     /// - It is a word of this stream's buffers on the device.
     unsafe fn read_word(&mut self, device: &mut D, place: u64) -> Result<u32, DecodeError> {
         self.read += WORD as u64;
-        // SAFETY: the word is there, as the caller says; the results have room for it, since a batch was collected, and are
-        // not looked at before the stream was waited for, below.
+        // SAFETY: the word is there, as the caller says; the results have room for it, since a batch was collected, and
+        // are not looked at before the stream was waited for, below.
         unsafe { device.read(&self.queue, place, self.results.start(), Rows::one(WORD)) }?;
         device.synchronize(&self.queue)?;
         // SAFETY: the stream was waited for.
@@ -431,8 +433,8 @@ impl<D: Device> BatchStream<D> {
                 return failure(format!("the device has no room for {strips} strips where there is some for more"));
             }
             self.reserve(device, &plan, strips as usize)?;
-            // SAFETY: the job keeps what the batch lies in; the buffers were reserved for it when it was submitted, and for
-            // its strips just now.
+            // SAFETY: the job keeps what the batch lies in; the buffers were reserved for it when it was submitted, and
+            // for its strips just now.
             unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }?;
             device.synchronize(&self.queue)?;
         };

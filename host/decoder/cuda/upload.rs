@@ -6,8 +6,8 @@ use super::device::Device;
 use crate::decoder::DecodeError;
 use crate::input::BatchView;
 
-/// The CPU copies a batch to pinned memory in pieces of so many bytes, and the device takes a piece while the next one is
-/// copied: large enough that a copy's own cost does not count, small enough that both overlap.
+/// The CPU copies a batch to pinned memory in pieces of this many bytes, and the device takes a piece while the next
+/// one is copied: large enough that a copy's own cost does not count, small enough that both overlap.
 const PIECE: usize = 2 << 20;
 
 /// Where a stream's batch is staged, and where it lies on the device.
@@ -36,7 +36,8 @@ impl<D: Device> Upload<D> {
         self.staging.bytes()
     }
 
-    /// Makes room for a batch of so many bytes, on its way and on the device. Nothing is in flight on the stream.
+    /// Makes room for a batch of this many bytes, in pinned memory and on the device. Nothing is in flight on the
+    /// stream.
     pub(super) fn reserve(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
         self.staging.reserve(device, bytes)?;
         self.input.reserve(device, bytes)
@@ -113,8 +114,8 @@ impl<D: Device> Upload<D> {
             self.bytes += bytes as u64;
             // SAFETY:
             // - The stream is the device's, and both sides live until it was waited for, as the caller says.
-            // - The pinned batch has so many bytes, which are never written after it was made; there is room for them on the
-            //   device, reserved above.
+            // - The pinned batch has so many bytes, which are never written after it was made; there is room for them
+            //   on the device, reserved above.
             unsafe { device.write(stream, self.input.address(), pinned.memory.start(), bytes) }?;
         }
         Ok(pinned.packing.at(self.input.address()))

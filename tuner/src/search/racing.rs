@@ -53,7 +53,7 @@ const NOISY: [(f64, usize); 4] = [(1.0, 3), (0.22, 6), (0.094, 12), (0.04, 24)];
 const QUIET: [(f64, usize); 2] = [(0.094, 3), (0.04, 6)];
 /// The share that shows how noisy the device is.
 const PROBED: f64 = 0.1875;
-/// So many candidates are always raced on to the end.
+/// This many candidates are always raced to the end.
 const FEWEST: usize = 5;
 /// On a quiet device two candidates are a tie below this share of the time; nothing is lost with either.
 const TIE: f64 = 0.0005;

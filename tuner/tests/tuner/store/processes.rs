@@ -124,7 +124,7 @@ fn killed_at_random_moments_no_completed_measurement_is_lost_and_it_goes_on_as_i
             }
             let store = folder.store();
             let runs = store.runs().unwrap();
-            assert!(runs.len() <= 1, "it was begun anew");
+            assert!(runs.len() <= 1, "it was started again");
             let Some(run) = runs.first() else {
                 assert_eq!(done, 0);
                 kills += 1;
