@@ -8,4 +8,5 @@ mod primitives;
 mod ptx;
 mod setup;
 #[path = "../suite/mod.rs"]
+mod suite;
 mod variants;
