@@ -8,10 +8,10 @@
 //! | [`primitives`] | warp and block algorithms, one a file |
 //! | `nvptx` | `Block` on NVIDIA hardware; exists for the target `nvptx64-nvidia-cuda` only |
 //! | `executor` | `Block` on the CPU, with checks for races, divergence and bounds; feature `executor` |
-//! | `ptx` | compiles a crate of kernels to PTX and assembles it; feature `ptx` |
+//! | `ptx` | compiles a crate of kernels to PTX and assembles it; feature `ptx-build` |
 //!
 //! The README goes from an empty crate to a kernel that runs on a GPU.
-#![cfg_attr(not(any(feature = "executor", feature = "ptx")), no_std)]
+#![cfg_attr(not(any(feature = "executor", feature = "ptx-build")), no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch, link_llvm_intrinsics))]
 // The hardware's intrinsics have no other name.
 #![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
@@ -27,7 +27,7 @@ pub mod primitives;
 pub mod executor;
 #[cfg(target_arch = "nvptx64")]
 pub mod nvptx;
-#[cfg(feature = "ptx")]
+#[cfg(feature = "ptx-build")]
 pub mod ptx;
 
 pub use block::{Block, FULL_MASK, WARP_SIZE, blocks_of_warps};
@@ -35,6 +35,6 @@ pub use kernel::{Argument, ArgumentVisitor, Arguments, Kernel, Launcher, Shape};
 pub use memory::{Global, GlobalMut, Plain, Scalar, Shared, SharedLayout};
 
 /// The README's programs run.
-#[cfg(all(doctest, feature = "executor", feature = "ptx"))]
+#[cfg(all(doctest, feature = "executor", feature = "ptx-build"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -99,7 +99,7 @@ impl<D: Device> AllenWork<D> {
         let bins8 = unit.bins8();
         let count_variant = if setup.rung.is_none() && setup.params.count_bins() == 8 { &bins8 } else { &variant };
         let (counters, events, strips) = (plan.counters as usize, plan.events as usize, self.strips);
-        let mut buffers = AllenBuffers {
+        let mut buffers: AllenBuffers<DeviceLauncher<'_, D>> = AllenBuffers {
             strip_counts: self.strip_counts.device_view(counters),
             strip_offsets: self.strip_offsets.device_view(counters + 1),
             cluster_counts: self.cluster_counts.device_view(counters),

@@ -78,7 +78,7 @@ impl<D: Device> FusedWork<D> {
         let unit = Unit::fused(setup.tables.host.version, layout);
         let events = plan.events as usize;
         let counted = if plan.counts_first() { events } else { 0 };
-        let mut buffers = FusedBuffers {
+        let mut buffers: FusedBuffers<DeviceLauncher<'_, D>> = FusedBuffers {
             bank_words: self.bank_words.device_view(bank_words(batch)),
             counts: self.counts.device_view(counted),
             bases: self.bases.device_view(if counted == 0 { 0 } else { counted + 1 }),

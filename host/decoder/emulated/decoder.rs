@@ -98,7 +98,7 @@ impl EmulatedDecoder {
             Layout::Mep => BatchLayout::Mep,
         };
         let mut status_word = [0];
-        let mut output = Output {
+        let mut output: Output<ExecutorLauncher<'_>> = Output {
             hits: HitBuffers {
                 y_begin: HostBuffer::Of(&mut *hits.y_begin),
                 y_end: HostBuffer::Of(&mut *hits.y_end),
@@ -168,7 +168,7 @@ fn run_allen<'h>(
         tables.strips_per_hybrid.as_ptr().addr(),
         tables.layer_groups.as_ptr().addr(),
     ]);
-    let mut buffers = AllenBuffers {
+    let mut buffers: AllenBuffers<ExecutorLauncher<'h>> = AllenBuffers {
         strip_counts: HostBuffer::of_len(counters)?,
         strip_offsets: HostBuffer::of_len(counters + 1)?,
         cluster_counts: HostBuffer::of_len(counters)?,
@@ -209,7 +209,7 @@ fn run_fused<'h>(
         tables.classes.as_ptr().addr(),
         tables.constants.as_ptr().addr(),
     ]);
-    let mut buffers = FusedBuffers {
+    let mut buffers: FusedBuffers<ExecutorLauncher<'h>> = FusedBuffers {
         bank_words: HostBuffer::of_len(if batch.layout == Layout::Mep { batch.offsets.len() } else { 0 })?,
         counts: HostBuffer::of_len(counted)?,
         bases: HostBuffer::of_len(if counted == 0 { 0 } else { counted + 1 })?,
