@@ -137,7 +137,9 @@ fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
     assert!(out.contains("5 events") && out.contains("made up"), "{out}");
     let hits = |files: &[&str]| {
         run_to(0, directory, &[&["decode", "--output", "hits.csv"], files, &TABLES].concat());
-        read(directory, "hits.csv")
+        let text = String::from_utf8(read(directory, "hits.csv")).unwrap();
+        // Event and file differ: each dump is a file of one event.
+        text.lines().map(|row| row.split(',').skip(1).take(8).collect::<Vec<_>>().join(",")).collect::<Vec<_>>()
     };
     let expected = hits(&["events.mdf"]);
     assert!(hits(&["back.mdf"]) == expected);
