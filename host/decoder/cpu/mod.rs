@@ -21,6 +21,8 @@ mod scratch;
 mod setup;
 mod simd;
 mod stages;
+#[cfg(all(test, feature = "synth"))]
+mod tests;
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};

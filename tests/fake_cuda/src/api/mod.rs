@@ -274,6 +274,15 @@ unsafe extern "C" fn cuCtxGetCurrent(context: *mut CUcontext) -> CUresult {
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
+    call("cuCtxGetDevice", |driver| {
+        let current = current(driver)? as CUdevice;
+        // SAFETY: the caller gives a place.
+        unsafe { give(device, current) }
+    })
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
     call("cuCtxSynchronize", |driver| {
         let device = current(driver)?;
