@@ -133,6 +133,12 @@ fn what_cannot_be_meant_is_a_usage_error_that_names_what_can() {
 fn the_knobs_can_be_listed_and_the_plan_shown() {
     let folder = tempfile::tempdir().unwrap();
     sweep(folder.path(), &["--list", "--backend", "emulated"]).assert().success().stdout(contains("sort.run"));
+    let listed = sweep(folder.path(), &["--list", "--threads", "1"]).assert().success();
+    let listed = String::from_utf8(listed.get_output().stdout.clone()).unwrap();
+    let line = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(line("layout").contains("allen, mep") && !line("layout").contains("0 to 1"), "{listed}");
+    // The default is what a sweep with these options compares with.
+    assert_eq!(line("batch ").split_whitespace().nth(1), Some("2"), "{listed}");
     let axes = ["--backend", "emulated", "--axis", "count.block_x=64,2048", "--dry-run"];
     let shown = sweep(folder.path(), &axes).assert().success().stdout(contains("skipped: "));
     let shown = String::from_utf8(shown.get_output().stdout.clone()).unwrap();

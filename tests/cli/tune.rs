@@ -469,3 +469,90 @@ fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() 
     assert!(said.contains("warning: no tuned values") && said.contains("not an SQLite file"), "{said}");
     assert_eq!(hits, untouched);
 }
+
+/// A space of four tiles, and what measures it: a program whose rate is highest at 32.
+fn program(place: &Place) -> [String; 2] {
+    let space = "[[parameter]]\nname = \"tile\"\nvalues = [8, 16, 32, 64]\n\n[default]\ntile = 8\n";
+    std::fs::write(place.path("space.toml"), space).unwrap();
+    let file = place.path("space.toml").to_string_lossy().into_owned();
+    [file, "case {tile} in 32) echo 400 401 399;; *) echo 10{tile} 10{tile} 10{tile};; esac".to_owned()]
+}
+
+#[test]
+fn any_program_is_tuned_from_the_command_line_and_found_again() {
+    let place = Place::new();
+    let [space, command] = program(&place);
+    let report = place.path("report");
+    let arguments = ["tune", "--space", &space, "--command", &command, "--regex", "[0-9]+", "--objective", "rate"];
+    let text = place.says(&[&arguments[..], &["--report", report.to_str().unwrap()]].concat());
+    assert!(text.contains("Chosen:\n  tile=32\n    400.0/s") && text.contains("Default:\n  tile=8"), "{text}");
+    assert!(text.contains("of its rate") && !text.contains(" ms"), "{text}");
+    let page = std::fs::read_to_string(report.join("run-1.html")).unwrap();
+    assert!(page.contains("rate, per second") && page.contains("tile=32: 400.0/s"));
+    let list = place.says(&["store", "list"]);
+    assert!(list.contains("400.0/s tile=32") && list.contains("objective=rate"), "{list}");
+    // The same with smaller numbers better, by the environment and a failing tile.
+    let command = "test $TUNE_tile -ne 8 || exit 3; echo \"{{\\\"cost\\\": $TUNE_tile}}\"";
+    let smaller = ["--json-pointer", "/cost", "--objective", "smaller", "--budget", "launches=60"];
+    let text = place.says(&[&["tune", "--space", &space, "--command", command], &smaller[..]].concat());
+    assert!(text.contains("Chosen:\n  tile=16\n    16.00") && text.contains("exit status: 3"), "{text}");
+}
+
+#[test]
+fn what_is_wrong_with_a_program_is_said_before_anything_is_measured() {
+    let place = Place::new();
+    let [space, command] = program(&place);
+    let said = |more: &[&str], part: &str| {
+        let output = place.run(&[&["tune", "--space", &space], more].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(part), "{more:?}: {error}");
+    };
+    said(&["--command", "./mm {tille}"], "there is no {tille}; there are tile");
+    said(&["--command", &command, "--regex", "("], "\"(\"");
+    said(&["--command", &command, "--objective", "rate"], "--regex or --json-pointer");
+    said(&["--command", &command, "--device", "cpu"], "--device");
+    said(&["--command", &command, "--time-out", "0"], "above 0");
+    said(&["--command", "exit 1"], "exit status: 1");
+    said(&[], "--command");
+    std::fs::write(place.path("space.toml"), "[[parameter]]\nname = \"tile\"\nvalues = [8]\n[default]\ntlie = 8\n")
+        .unwrap();
+    said(&["--command", &command], "no parameter \"tlie\"");
+}
+
+#[test]
+fn explain_and_the_page_of_a_run_give_the_same_importance() {
+    let place = Place::new();
+    let report = place.path("report");
+    place.says(&tune("synthetic:seed=3,noise=0.02", &["--budget", "40", "--report", report.to_str().unwrap()]));
+    let explained: serde_json::Value = serde_json::from_str(&place.says(&["explain", "--json", "-"])).unwrap();
+    let page = std::fs::read_to_string(report.join("run-1.json")).unwrap();
+    let page: serde_json::Value = serde_json::from_str(&page).unwrap();
+    assert_eq!(explained["importance"], page["summary"]["importance"]);
+    assert!(explained["importance"][0]["share"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_budget_of_time_is_for_the_final_rounds_too() {
+    let place = Place::new();
+    let [space, _] = program(&place);
+    let begun = std::time::Instant::now();
+    let text = place.says(&["tune", "--space", &space, "--command", "sleep 0.0{tile}", "--budget", "time=3"]);
+    assert!(begun.elapsed().as_secs_f64() < 12.0, "{text}");
+    assert!(text.contains("(time=3)") || text.contains("everything was tried"), "{text}");
+}
+
+#[test]
+fn a_named_store_that_is_not_there_is_said_and_a_kept_default_is_called_so() {
+    let place = Place::new();
+    let output = place.run(&["throughput", "--events", "2", "--duration", "0", "--tune-db", "/nowhere/x.db"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/x.db: there is no such file"));
+    for (arguments, said) in [
+        (&["throughput", "--duration", "1e18"][..], "at most a year"),
+        (&["aa-test", "--duration", "1e18"], "at most a year"),
+        (&["tune", "--device", "synthetic", "--budget", "time=1e300"], "at most 31536000"),
+    ] {
+        let output = place.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(said), "{arguments:?}");
+    }
+}

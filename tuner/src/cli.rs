@@ -49,7 +49,7 @@ pub struct ProgramArgs {
     pub stays: bool,
     /// What is worked on: results are kept for this, and used for nothing else.
     #[arg(long, value_name = "NAME", requires = "command")]
-    pub input: Option<String>,
+    pub dataset: Option<String>,
 }
 
 /// A program to be tuned, with all that a store knows it by.
@@ -84,7 +84,7 @@ impl ProgramArgs {
             ("check", &self.check),
             ("regex", &self.regex),
             ("json_pointer", &self.json_pointer),
-            ("input", &self.input),
+            ("dataset", &self.dataset),
         ];
         for (name, text) in texts {
             if let Some(text) = text {
