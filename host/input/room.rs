@@ -22,7 +22,7 @@ pub fn make_room(bytes: &mut Vec<u8>, more: usize) {
 const HUGE: usize = 1 << 21;
 
 /// Without them everything works the same, a little slower.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn advise_huge_pages(room: &mut [MaybeUninit<u8>]) {
     let (before, len) = (room.as_ptr().align_offset(HUGE), room.len());
     let Some(whole) = len.checked_sub(before).map(|len| len / HUGE * HUGE).filter(|&whole| whole > 0) else { return };
@@ -32,7 +32,7 @@ fn advise_huge_pages(room: &mut [MaybeUninit<u8>]) {
     unsafe { libc::madvise(room[before..].as_mut_ptr().cast(), whole, libc::MADV_HUGEPAGE) };
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), miri))]
 fn advise_huge_pages(_: &mut [MaybeUninit<u8>]) {}
 
 #[cfg(test)]

@@ -7,10 +7,10 @@
 //!     rank the lanes by (sector group, x); note for each whether x falls with the strip number
 //!
 //! for each event:
-//!     1 find lanes      for each bank: count[rank of its lanes] = hits;
-//!                       head[its lanes] = the first four hits, backwards where x falls with the strip number
-//!                       anything unusual: to the fallback
-//!     2 copy lanes      for each rank with hits, in order: append its head to the stream
+//!     1 find lanes      for each bank: count[rank of its lanes] = hits
+//!                       anything not as expected: once more, bank by bank, as the policy says
+//!     2 copy lanes      for each rank with hits, in order: append its first four to the stream, backwards where x
+//!                       falls with the strip number
 //!                       for each with more than four hits: all of them, instead
 //!     3 find clusters   16 strips at a time: a cluster ends where the next word does not follow;
 //!                       prefix sums of ADC and of ADC * strip, kept where a cluster ends
@@ -43,14 +43,13 @@
 //! and in it, `word >> 5` of a cluster's next strip is one more. The zero bit keeps the last strip of a lane from being
 //! followed by the first of the next one. In a lane that is read backwards d is set, and the strip bits are inverted
 //! (511 - strip), so that there, too, the words rise; stage 4 takes that back with Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A
-//! word that is not above the one before is an unsorted lane, and trouble.
+//! word that is not above the one before belongs to an unsorted lane, which is counted as trouble.
 //!
 //! To fill the stream, four hits are copied of every lane that has any, whether it has four or not: the next lane
-//! overwrites those that were too many. The bank has them in two rows of eight lanes each. While stage 1 is at the
-//! bank, two shuffles turn the rows into eight *heads*, four hits of each lane, and a third brings those backwards that
-//! are read backwards. What is left for stage 2, which goes from bank to bank in the order of the ranks, is to load a
-//! head, to widen its hits to words, to put in the rank, and to store. The one lane in six with more hits is copied
-//! again in a second loop, whole. Nothing in these loops branches on what a lane holds: it could not be foreseen.
+//! overwrites those that were too many. They are two pairs in the bank; one shuffle, chosen by direction and number of
+//! hits from a table, widens them to words and brings them into the direction in which x rises. The one lane in six with
+//! more hits is copied again in a second loop, whole. Nothing in these loops branches on what a lane holds: it could not
+//! be foreseen.
 //!
 //! # Sums without loops
 //!
@@ -58,7 +57,7 @@
 //! The sums of all strips are made in vectors, and only those at the ends of clusters are kept, packed by the
 //! instruction that does just that (`vpcompressd`). Nothing depends on how many strips a cluster has. The sums run over
 //! all events of a chunk, modulo 2³², and only their differences matter. ΣADC and Σ(ADC · strip) share a word: 12 and
-//! 20 bits hold them for all clusters that particles make. The search for those that do not fit (`cluster.rs`) never
+//! 20 bits hold them for all clusters that particles make. The search for those that do not fit (`find_clusters.rs`) never
 //! takes one for another.
 //!
 //! Clusters without charge and clusters above the maximum size, which are no hits, are taken out in a second pass, over
@@ -72,17 +71,24 @@
 //! lane. They lie in the order of the ranks, and 16 consecutive hits come from lanes that are close together: if their
 //! ranks are less than 32 apart, each constant of all 16 is two loads and a permutation; if less than 64, twice that.
 //! Else they are gathered. The other six belong to the *kind* of the sector, of which a detector has few: their tables
-//! are one window each, and the kind lies in bits of the `LHCbID` that the strip number fills. With tables for each
-//! lane all ten would not fit into the smallest cache. Where all sectors differ, every lane is its own kind.
+//! are one window each, and the kind lies in bits of the `LHCbID` that the strip number fills. Kinds that differ in the
+//! sense of the stereo angle alone have numbers 8 apart, so that four of the six tables need half a window, which with
+//! AVX2 is one instruction and not three. With tables for each lane all ten would not fit into the smallest cache. Where
+//! all sectors differ, every lane is its own kind.
 //!
 //! Vectors of hits are cut where the cache lines of the output are, not where the event begins: a store across two
 //! lines costs as much as two.
 //!
 //! # What is not done here
 //!
-//! An event with trouble (unknown boards, bad headers, unsorted lanes…), more than
-//! [`MAX_STRIPS`](super::scratch::MAX_STRIPS) strips, a cluster too heavy for its sums, or two hits with equal keys
-//! takes the fallback path, all of it.
+//! What sends a whole event to the fallback path:
+//! - tables of the batch that contradict themselves, or a broken container;
+//! - a board that is named twice, or v4 words that are not in the order of their lanes;
+//! - more than [`MAX_STRIPS`](super::scratch::MAX_STRIPS) strips, or a cluster too heavy for its sums;
+//! - unsorted lanes together with lanes longer than the maximum size of a cluster;
+//! - two hits with equal keys, or more hits out of order than insertion sort is made for.
+//!
+//! All other trouble (skipped and dropped banks, unconnected and unsorted lanes) stays here, and costs only itself.
 //!
 //! The stages are written once, over the trait [`Simd`](super::simd::Simd), and compiled for each level of vector
 //! instructions. Which one is used is decided when a decoder is made.

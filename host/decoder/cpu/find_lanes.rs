@@ -273,7 +273,7 @@ fn look_at_tables(setup: &Setup, order: &mut BankOrder, block: &mut Block, batch
 }
 
 /// Takes an event bank by bank, each as the policy says. Gives what it counts of the banks.
-#[inline(never)]
+#[inline(always)]
 fn bank_by_bank<S: Simd>(
     s: S,
     setup: &Setup,

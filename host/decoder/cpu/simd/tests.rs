@@ -8,7 +8,7 @@ use super::{LANE_BITS, Portable, Simd, list_bits_one_by_one};
 use crate::decoder::cpu::level::Simd as Level;
 
 /// Rounds of random elements.
-const ROUNDS: usize = 200;
+const ROUNDS: usize = if cfg!(miri) { 2 } else { 200 };
 
 /// Random elements below 2^`bits`, with some that lie at the ends and some that repeat.
 fn elements<S: Simd>(random: &mut ChaCha8Rng, bits: u32) -> Vec<u32> {

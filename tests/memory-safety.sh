@@ -1,0 +1,39 @@
+#!/bin/bash
+# Checks the memory safety of the CPU decoder, at every vector level that the CPU has:
+#   1. with debug assertions, which check each access that the fast path makes without bounds checks, and on guard pages:
+#      behind the last byte of a batch nothing can be read;
+#   2. under the address sanitizer, which sees accesses outside of each allocation. The emulated backend is left out: the
+#      sanitizer does not know the stacks of its coroutines;
+#   3. in Miri, where `rustup +nightly component add miri` has been done: pointer provenance and uninitialised memory,
+#      at the portable level.
+# Usage: tests/memory-safety.sh [debug|asan|miri ...]; without arguments, all three.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || set -- debug asan miri
+
+for check in "$@"; do
+    case $check in
+        debug)
+            cargo test --no-default-features --features synth --lib decoder::cpu
+            UT_DECODE_TEST_WITHOUT=emulated cargo test --test backends
+            ;;
+        asan)
+            # Rustup's stable compiler has the sanitizer's runtime, and RUSTC_BOOTSTRAP lets it be used.
+            RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address UT_DECODE_TEST_WITHOUT=emulated \
+                cargo test --target "$(rustc --print host-tuple)" --test backends
+            ;;
+        miri)
+            if ! cargo +nightly miri --version >/dev/null 2>&1; then
+                echo "SKIPPED: the nightly compiler has no Miri here" >&2
+                continue
+            fi
+            # Stacked Borrows and strict provenance, the stricter of what Miri offers.
+            MIRIFLAGS=-Zmiri-strict-provenance \
+                cargo +nightly miri test --no-default-features --features synth --lib decoder::cpu
+            ;;
+        *)
+            echo "unknown check: $check (debug, asan or miri)" >&2
+            exit 2
+            ;;
+    esac
+done
