@@ -1,13 +1,12 @@
 //! The kernels give the reference's bits with every switch, every launch parameter and every schedule.
 
-
-use proptest::prelude::{Just, Strategy, any, prop};
-use proptest::prop_oneof;
-use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use crate::suite::backends::decode;
 use crate::suite::data::Real;
 use crate::suite::events::{allen_batch, mep_batch, v5_payload};
 use crate::suite::nasty;
+use proptest::prelude::{Just, Strategy, any, prop};
+use proptest::prop_oneof;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::decoder::launch::{KNOBS, LaunchParams};

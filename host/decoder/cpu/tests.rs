@@ -61,7 +61,8 @@ fn good_event(tables: &DetectorTables) -> Vec<Bank> {
                     (0..n(lane as u16)).map(|i| (40 * i + i % 3 + 2 * board, 1 + i)).collect()
                 })),
                 BankVersion::V4 => {
-                    let words = |lane: u16| (0..n(lane) / 2).map(move |i| (512 * lane + 77 * i + board) << 2 | i % 4);
+                    let words =
+                        |lane: u16| (0..n(lane) / 2).map(move |i| ((512 * lane + 77 * i + board) << 2) | (i % 4));
                     v4_payload(&(0..6).flat_map(words).collect::<Vec<_>>())
                 }
             };
@@ -232,7 +233,7 @@ fn a_v4_bank_that_is_cut_by_one_byte_or_two_is_dropped() {
     let tables = tables(BankVersion::V4);
     let board = good_event(&tables)[1].source_id;
     let slots = &tables.slots()[LANES_PER_BOARD * board as usize..][..LANES_PER_BOARD];
-    let lane = slots.iter().position(|slot| slot.is_connected()).expect("a connected lane") as u16;
+    let lane = slots.iter().position(ut_kernels::detector::Slot::is_connected).expect("a connected lane") as u16;
     for n in [0, 1, 2, 3, 15, 16, 17, 32, 33, 254, 255] {
         let words: Vec<u16> = (0..n).map(|i| (512 * lane + i % 512) << 2).collect();
         let payload = v4_payload(&words);
@@ -317,7 +318,8 @@ fn lanes_that_are_not_sorted_are_counted_once_each() {
     ];
     for hits in cases {
         let event = event_of_lanes(&tables, hits);
-        let n_lanes = event.iter().map(|bank| bank.payload[..8].iter().filter(|&&n| n == hits.len() as u8).count());
+        let n_lanes =
+            event.iter().map(|bank| bank.payload[..8].iter().filter(|&&n| usize::from(n) == hits.len()).count());
         let report = check(&tables, &event, &format!("{hits:?}"));
         assert_eq!(trouble(&report), [(Count::UnsortedLanes, n_lanes.sum::<usize>() as u32)], "{hits:?}");
     }

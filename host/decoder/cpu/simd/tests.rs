@@ -175,7 +175,7 @@ fn lanes_of_banks<S: Simd>(s: S, random: &mut ChaCha8Rng) {
     let n = random.random_range(0..=254);
     for n in (0..=34).chain([n]) {
         // Lanes 6 and 7 do not exist.
-        let existing = |ends: u64| ends & (1 << 48) - 1;
+        let existing = |ends: u64| ends & ((1 << 48) - 1);
         let lanes = words[..n].iter().map(|word| (word & LANE_BITS) >> 11);
         let ends = (0..8).map(|lane| (lanes.clone().filter(|&of| of <= lane).count() as u64) << (8 * lane)).sum();
         // SAFETY: the words are there, and 66 bytes more.
