@@ -37,6 +37,7 @@ pub use self::level::Simd;
 use self::policy::Policy;
 use self::schedule::{Job, Worker};
 use self::setup::Setup;
+#[doc(hidden)]
 pub use self::stages::{Stage, StageTimes};
 use super::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use crate::detector::DetectorTables;
@@ -118,6 +119,7 @@ impl CpuDecoder {
     ///
     /// # Errors
     /// As [`Decoder::decode`].
+    #[doc(hidden)]
     pub fn decode_in_stages(
         &mut self,
         batch: BatchView<'_>,

@@ -259,7 +259,7 @@ unsafe impl Device for CudaDevice {
             Next::Record if graphs.begin(stream) => {
                 let made = work(self);
                 let Some(graphs) = &mut self.graphs else { return made };
-                // SAFETY: the captured calls are those of `work`, as above: what they ask for is there until the stream is
+                // SAFETY: the captured calls are those of `work`: what they ask for is there until the stream is
                 // synchronised after this returns.
                 if unsafe { graphs.end(stream, made) }? {
                     return Ok(());

@@ -39,7 +39,7 @@ unsafe fn give<T>(to: *mut T, value: T) -> Done {
     if to.is_null() {
         return Err(BAD_VALUE);
     }
-    // SAFETY: the caller's word.
+    // SAFETY: not null, checked above, so that it can be written, as the caller says.
     unsafe { to.write(value) };
     Ok(())
 }
