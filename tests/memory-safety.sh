@@ -15,12 +15,14 @@ for check in "$@"; do
     case $check in
         debug)
             cargo test --no-default-features --features synth --lib decoder::cpu
-            UT_DECODE_TEST_WITHOUT=emulated cargo test --test backends
+            UT_DECODE_TEST_WITHOUT=emulated \
+                cargo test --no-default-features --features cuda,emulated,synth --test decode -- backends::
             ;;
         asan)
             # Rustup's stable compiler has the sanitizer's runtime, and RUSTC_BOOTSTRAP lets it be used.
             RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address UT_DECODE_TEST_WITHOUT=emulated \
-                cargo test --target "$(rustc --print host-tuple)" --test backends
+                cargo test --no-default-features --features cuda,emulated,synth \
+                --target "$(rustc --print host-tuple)" --target-dir target/asan --test decode -- backends::
             ;;
         miri)
             if ! cargo +nightly miri --version >/dev/null 2>&1; then
