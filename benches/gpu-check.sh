@@ -207,7 +207,7 @@ if [ -n "$events" ]; then
     slow=10
     sample=(--events "$events" --profile pp-low) many=("${sample[@]}") batch=$events large=$events small=1
     step generate 60 "$tool" generate --events "$events" --profile pp-low --output small
-    input=(--input small/events.mdf --boards small/boards.bin --geometry small/geometry.bin)
+    input=(small/events.mdf --boards small/boards.bin --geometry small/geometry.bin)
 fi
 measured=("${sample[@]}" --backend cuda)
 sizes=$(printf '%s\n' ${small//,/ } ${large//,/ } | sort -nu)

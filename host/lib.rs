@@ -1,8 +1,62 @@
 //! Decoding of LHCb Upstream Tracker (UT) raw banks into hits, on NVIDIA GPUs and on CPUs, with the same bits everywhere.
 //!
-//! The way of the data: [`input`] brings raw banks into an [`EventBatch`]; a [`Decoder`] with its
-//! [`DetectorTables`] turns the batch into [`UtHits`] and a [`BatchReport`]; [`output`] writes them to a file, or the
-//! next stage of a trigger sequence takes them.
+//! A [`Decoder`] is made once, for the [`DetectorTables`] of a detector and a set of [`DecodeOptions`]. Batch after batch it
+//! turns raw banks ([`BatchView`]) into hits ([`UtHits`]) and counts of what it found, and of what was wrong
+//! ([`BatchReport`]). Hits and report are the caller's, and are used again: decoding allocates nothing once they are large
+//! enough.
+//!
+//! | step | types |
+//! |---|---|
+//! | detector | [`Boards`] and [`Geometry`] from files, a [`Grouping`] of sectors: [`DetectorTables`] |
+//! | raw banks from files | [`Events`], [`Batches`]: [`EventBatch`] |
+//! | raw banks in memory | [`BatchView`] over the caller's bytes, without a copy; or [`BatchBuilder`] from [`Bank`]s |
+//! | decoding | [`CpuDecoder`], fast; [`ReferenceDecoder`], plain; with features `cuda` and `emulated`, the device kernels |
+//! | results | [`UtHits`], [`BatchReport`]; [`CsvWriter`]; with the feature `parquet`, files as CSV or Parquet |
+//!
+//! Damaged banks are no errors: each costs only itself and is counted ([`Count`]). Errors ([`DecodeError`]) mean that
+//! the output is too small or that a device failed.
+//!
+//! # Example
+//!
+//! ```
+//! # #[cfg(feature = "synth")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use ut_decoding::{
+//!     Bank, BankVersion, BatchBuilder, BatchReport, CpuConfig, CpuDecoder, DecodeOptions, Decoder, DetectorTables,
+//!     EventBatch, EventMeta, Grouping, UtHits, synth,
+//! };
+//!
+//! // Boards::read and Geometry::read take those of your detector from files.
+//! let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+//! let tables = DetectorTables::new(boards, geometry, Grouping::YRows)?;
+//! let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default(), CpuConfig::default())?;
+//!
+//! // One event of one bank of board 0: one hit on lane 0, strip 5 with ADC 9.
+//! let mut payload = [0; 32];
+//! payload[4] = 1;
+//! payload[28..30].copy_from_slice(&(5u16 << 5 | 9).to_le_bytes());
+//! let bank = Bank { kind: 66, version: Some(BankVersion::V5.byte()), source_id: 0, payload: &payload };
+//! let (mut builder, mut batch) = (BatchBuilder::new(), EventBatch::default());
+//! builder.push(EventMeta::default(), [bank].into_iter())?;
+//! builder.finish(&mut batch);
+//!
+//! let mut hits = UtHits::with_capacity(1, tables.n_groups(), batch.view().max_hits());
+//! let mut report = BatchReport::new();
+//! decoder.decode(batch.view(), &mut hits, &mut report)?;
+//! assert_eq!(hits.len(), 1);
+//! assert!(!report.has_trouble());
+//! println!("x = {} mm, id {:#x}", hits.x_at_y_eq0()[0], hits.id()[0]);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "synth"))]
+//! # fn main() {}
+//! ```
+//!
+//! # Features
+//!
+//! With `default-features = false` there are the decoders `cpu` and `reference`, the input formats, and hits as CSV. `cuda`
+//! adds NVIDIA GPUs, `emulated` the same kernels run and checked on the CPU, `parquet` files of hits, `synth` a synthetic
+//! detector with events, `serde` options that can be written and read. `cli`, the default, is the tool `ut-decode`.
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]
@@ -13,6 +67,7 @@ pub mod cli;
 pub mod decoder;
 pub mod detector;
 pub mod input;
+#[doc(hidden)]
 pub mod memory;
 pub mod output;
 pub mod pipeline;
@@ -20,10 +75,25 @@ pub mod pipeline;
 pub mod synth;
 
 #[cfg(feature = "device")]
+#[doc(no_inline)]
 pub use decoder::Backend;
-pub use decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, Flip, Position, UtHits};
-pub use detector::{DetectorTables, Grouping};
-pub use input::{BatchView, EventBatch, EventMeta, Layout};
+#[doc(no_inline)]
+pub use decoder::cpu::{CpuConfig, CpuDecoder};
+#[doc(no_inline)]
+pub use decoder::reference::ReferenceDecoder;
+#[doc(no_inline)]
+pub use decoder::{BatchReport, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Kind, Position, UtHits};
+#[doc(no_inline)]
+pub use detector::{BankVersion, Boards, DetectorTables, Geometry, Grouping, TablesError};
+#[doc(no_inline)]
+pub use input::{
+    Bank, BatchBuilder, BatchView, Batches, BuildError, EventBatch, EventMeta, Events, InputError, Layout,
+};
+#[doc(no_inline)]
+pub use output::CsvWriter;
+#[cfg(feature = "parquet")]
+#[doc(no_inline)]
+pub use output::{HitFile, OutputError};
 
 /// The README's program compiles.
 #[cfg(doctest)]

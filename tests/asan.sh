@@ -6,4 +6,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address UT_DECODE_TEST_WITHOUT=emulated
-cargo test --no-default-features --target x86_64-unknown-linux-gnu --target-dir target/asan --test backends -- "$@"
+cargo test --no-default-features --features cuda,emulated,synth --target x86_64-unknown-linux-gnu --target-dir target/asan --test decode -- backends:: "$@"

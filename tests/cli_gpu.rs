@@ -135,7 +135,7 @@ fn a_sweep_measures_points_on_the_gpu_and_skips_what_it_cannot_run() {
     let few = ["sweep", "--events", "2", "--batch", "2", "--profile", "pp-low", "--backend", "cuda", "--rounds", "1"];
     let axes = ["--axis", "cluster.block_x=16,32", "--axis", "cluster.block_y=1,2", "--axis", "streams=1,2"];
     for mode in ["device-resident", "end-to-end"] {
-        run(0, &[], &[&few[..], &axes, &["--output", &output, "--restart", "--mode", mode]].concat());
+        run(0, &[], &[&few[..], &axes, &["--output", &output, "--fresh", "--mode", mode]].concat());
         let report = std::fs::read_to_string(folder.path().join("sweep/sweep.json")).unwrap();
         let report: Value = serde_json::from_str(&report).unwrap();
         // Six of the grid, and the default with three streams.
@@ -177,10 +177,10 @@ fn launch_parameters_of_a_gpu_can_be_compared() {
     run(0, &[], &["generate", "--events", "1", "--profile", "pp-low", "--output", &sample]);
     let [events, boards, geometry] =
         ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{sample}/{name}"));
-    let files = ["--input", &events, "--boards", &boards, "--geometry", &geometry];
+    let files = [&events, "--boards", &boards, "--geometry", &geometry];
     let unknown = ["compare", "--backend", "cuda", "", "cpu.simd=avx2"];
     let (_, err) = run(2, &[], &[&unknown[..], &files].concat());
-    assert!(err.contains("cuda has no knob called \"cpu.simd\""), "{err}");
+    assert!(err.contains("cuda has no parameter called \"cpu.simd\""), "{err}");
     let output = FakeDriver::new().run_tool(
         &[],
         &[&["compare", "--backend", "cuda", "batch=1,streams=1", "batch=1,streams=1,block_y=2"][..], &files, &rules]
@@ -199,7 +199,7 @@ fn without_a_gpu_every_command_says_so() {
         &["throughput", "--events", "1"][..],
         &["ablation", "--events", "1"],
         &["sweep", "--events", "1", "--axis", "streams=1", "--output", &output],
-        &["aa-test", "--duration", "0"],
+        &["tune", "aa-test", "--duration", "0"],
     ] {
         let small = ["--profile", "pp-low", "--backend", "cuda"];
         let (_, err) = run(1, &[("FAKE_CUDA_DEVICES", "0")], &[command, &small].concat());

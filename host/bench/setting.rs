@@ -100,7 +100,7 @@ pub enum SettingError {
     #[error("{0:?} is not of the form name=value")]
     Form(String),
     /// No such knob.
-    #[error("{backend} has no knob called {name:?}; there are {}", names(*backend).join(", "))]
+    #[error("{backend} has no parameter called {name:?}; there are {}", names(*backend).join(", "))]
     Unknown {
         /// The backend.
         backend: Backend,
@@ -268,7 +268,7 @@ mod tests {
             }
         }
         let error = Setting::default().with(Backend::Cpu, "pipeline=fused").unwrap_err().to_string();
-        assert!(error.contains("no knob"), "{error}");
+        assert!(error.contains("no parameter"), "{error}");
     }
 
     #[test]
@@ -290,8 +290,8 @@ mod tests {
     fn nonsense_is_refused_and_what_there_is_is_named() {
         for (backend, text, part) in [
             (Backend::Cpu, "batch", "name=value"),
-            (Backend::Cpu, "bach=1", "no knob called \"bach\"; there are cpu.threads"),
-            (Backend::Cpu, "streams=1", "no knob"),
+            (Backend::Cpu, "bach=1", "no parameter called \"bach\"; there are cpu.threads"),
+            (Backend::Cpu, "streams=1", "no parameter"),
             (Backend::Cpu, "batch=1,batch=2", "batch is given twice"),
             (Backend::Cpu, "simd=scalar,cpu.simd=scalar", "cpu.simd is given twice"),
             (Backend::Cpu, "batch=0", "1048576"),
@@ -301,7 +301,7 @@ mod tests {
             (Backend::Cpu, "cpu.threads=-1", "1024"),
             (Backend::Cuda, "block_x=64", "cluster.block_y"),
             (Backend::Cuda, "cluster.block_x=33", "multiple of 32"),
-            (Backend::Emulated, "threads=1", "no knob"),
+            (Backend::Emulated, "threads=1", "no parameter"),
         ] {
             let error = Setting::default().with(backend, text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long, value_name = "S", default_value_t = 20.0)]
     duration: f64,
     /// Write the result as JSON here; - is standard output. It has everything kernel by kernel.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// GPU architecture whose registers and occupancy are shown (sm_86 is the A5000's); with --backend cuda, those of
     /// the GPU of this machine are.

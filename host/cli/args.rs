@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::bench::setting::STREAMS;
-use crate::decoder::{Backend, Knobs, Pipeline};
+use crate::decoder::{Backend, KnobError, Knobs, Pipeline};
 use crate::detector::{BankVersion, Grouping};
 use crate::{DecodeOptions, Flip, Layout, Position};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tuner::budget::LONGEST;
 
+use crate::cli::help::did_you_mean;
 use crate::cli::output::say;
-use crate::cli::usage;
+use crate::cli::{config, usage};
 
 /// A parser for an option that has one of several names.
 macro_rules! one_of {
@@ -29,16 +30,24 @@ pub(crate) use one_of;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Detector")]
 pub struct DetectorArgs {
-    /// Boards file of your detector (ut_boards*.bin). Without it and --geometry: the embedded synthetic detector, whose
-    /// hits are those of your detector only if `ut-decode generate` made the banks.
+    /// Boards file of your detector (ut_boards*.bin). Without it and --geometry, the tables of ut-decode.toml; without
+    /// those, the embedded synthetic detector, whose hits are right only for banks that `ut-decode generate` made.
     #[arg(long, value_name = "FILE", requires = "geometry")]
     pub boards: Option<PathBuf>,
     /// Geometry file of your detector (ut_geometry*.bin).
     #[arg(long, value_name = "FILE", requires = "boards")]
     pub geometry: Option<PathBuf>,
-    /// How sectors form the groups in which hits are sorted: 18 rows in y a layer, or columns of distinct x.
-    #[arg(long, default_value = "y-rows", value_parser = one_of!(Grouping::ALL, Grouping::name))]
-    pub grouping: Grouping,
+    /// How sectors form the groups in which hits are sorted: 18 rows in y a layer, or columns of distinct x
+    /// [default: y-rows].
+    #[arg(long, value_parser = one_of!(Grouping::ALL, Grouping::name))]
+    grouping: Option<Grouping>,
+}
+
+impl DetectorArgs {
+    /// The grouping: the option, else the settings, else y-rows.
+    pub fn grouping(&self) -> Grouping {
+        self.grouping.unwrap_or_else(config::grouping)
+    }
 }
 
 /// How strips become clusters.
@@ -57,20 +66,20 @@ pub struct ClusterArgs {
     /// Keep the first strips of clusters above the maximum size instead of dropping them.
     #[arg(long)]
     pub save_above_max: bool,
-    /// Strips of flipped sectors count from 512 (2024) or from 511 (since Allen !2178).
-    #[arg(long, default_value = "512", value_parser = one_of!([Flip::From512, Flip::From511], flip_name))]
-    pub flip: Flip,
+    /// Strips of flipped sectors count from 512 (2024) or from 511 (since Allen !2178) [default: 512].
+    #[arg(long, value_parser = one_of!([Flip::From512, Flip::From511], flip_name))]
+    flip: Option<Flip>,
 }
 
 impl ClusterArgs {
     /// The options as the decoders take them.
-    pub const fn options(&self) -> DecodeOptions {
+    pub fn options(&self) -> DecodeOptions {
         DecodeOptions {
             clustering: !self.no_clustering,
             position: self.position,
             max_cluster_size: self.max_cluster_size,
             save_above_max: self.save_above_max,
-            flip: self.flip,
+            flip: self.flip.unwrap_or_else(config::flip),
         }
     }
 }
@@ -96,9 +105,9 @@ pub struct BackendArgs {
     /// kernels on the CPU, slowly; cuda runs them on an NVIDIA GPU; auto is cuda where there is a GPU, else cpu.
     #[arg(long, default_value = "cpu", value_parser = backend())]
     pub backend: Backend,
-    /// Threads, on a GPU streams; 0: one a core, and 3 streams.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
-    pub threads: u16,
+    /// Threads, on a GPU streams; 0: one a core, and 3 streams [default: 0].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
+    threads: Option<u16>,
     /// Layout in memory that is handed to the decoder: event by event, or bank by bank as from the event builder
     /// [default: as it is read, which is allen but for MEP packets]. Results are the same.
     #[arg(long, value_parser = one_of!([Layout::Allen, Layout::Mep], layout_name))]
@@ -111,14 +120,14 @@ pub struct BackendArgs {
     /// Results are the same.
     #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
     pub pipeline: Option<Pipeline>,
-    /// Set a knob of the backend, as --set cluster.block_x=64; results never change. Unknown knobs are answered with the
-    /// list of those that there are.
-    #[arg(long = "set", value_name = "KNOB=VALUE")]
+    /// Set a parameter of the backend, as --set cluster.block_x=64; hits never change. `ut-decode sweep --list` shows the
+    /// parameters.
+    #[arg(long = "set", value_name = "PARAMETER=VALUE")]
     pub settings: Vec<String>,
 }
 
 impl BackendArgs {
-    /// The knobs, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the program when a
+    /// The parameters, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the program when a
     /// setting cannot be meant.
     pub fn knobs(&self, threads: usize) -> Knobs {
         let mut knobs = Knobs::default();
@@ -132,13 +141,24 @@ impl BackendArgs {
         let simd = self.simd.iter().map(|level| format!("cpu.simd={level}"));
         for setting in &simd.chain(self.settings.iter().cloned()).collect::<Vec<_>>() {
             if let Err(error) = knobs.set_from(self.backend, setting) {
-                usage(&format!("--set {error}"));
+                let hint = match &error {
+                    KnobError::Unknown { backend, name } => {
+                        did_you_mean(name, backend.knobs().iter().map(|parameter| parameter.name))
+                    }
+                    _ => String::new(),
+                };
+                usage(&format!("--set {error}{hint}"));
             }
         }
         if let Err(error) = knobs.validate() {
             usage(&format!("--set {error}"));
         }
         knobs
+    }
+
+    /// What was asked for: the option, else the settings, else 0.
+    pub fn threads(&self) -> u16 {
+        self.threads.unwrap_or_else(config::threads)
     }
 
     /// The layout, where everything is brought into one.
@@ -148,7 +168,7 @@ impl BackendArgs {
 
     /// The number of threads or streams, of which `--threads 0` means one a core, and the default of streams.
     pub fn n_threads(&self) -> usize {
-        match self.threads {
+        match self.threads() {
             0 if self.backend == Backend::Cuda => STREAMS.default as usize,
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             n => usize::from(n),

@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use crate::bench::Machine;
 use crate::bench::decoding::{name, parse};
+use crate::bench::setting::{SettingError, knobs};
 use crate::decoder::Backend;
 use serde_json::json;
 use tuner::compare::{Comparison, Plan, compare};
@@ -13,20 +14,25 @@ use tuner::verdict::{Side, Verdict, judge_apart};
 use tuner::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
 
 use crate::cli::args::one_of;
+use crate::cli::help::did_you_mean;
 use crate::cli::output::{print_beside, say, write_json};
-use crate::cli::store::APPLICATION;
 use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
+use crate::cli::tune::store::APPLICATION;
 use crate::cli::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 const CODES: &str = "\
-A and B are two configurations of a decoder (batch=512,cpu.simd=avx2: what is not named has its default, \"\" is the default,
-and `ut-decode sweep --list` names the knobs), two builds (paths of ut-decode programs, or of scripts that run one), or two
-files of samples (JSON like [[1.0, 1.1], [1.0, 1.2]], blocks of
-times in ms, or text with a block a line).
+A and B are
+  two configurations of a decoder, as batch=512,cpu.simd=avx2: what is not named
+    has its default, \"\" is the default, and `ut-decode sweep --list` shows the
+    parameters;
+  two builds: paths of ut-decode programs, or of scripts that run one;
+  or two files of samples: JSON like [[1.0, 1.1], [1.0, 1.2]], blocks of times in
+    ms, or text with a block a line.
 
-Configurations and builds are interleaved while they are measured. Files were measured apart: the verdict then relies on
-the machine having been in the same state both times.
+Configurations and builds are interleaved while they are measured. Files were
+measured apart: the verdict then relies on the machine having been in the same
+state both times.
 
 Exit codes, for a CI where A is what is in use and B what is proposed:
   0  B is better, or the same
@@ -35,8 +41,8 @@ Exit codes, for a CI where A is what is in use and B what is proposed:
   3  B is slower
   4  cannot tell: too few blocks, too noisy, drifting, or throttled
   5  with --require-better: the same
-  6  decodes something else: a configuration against the reference decoder, or one build against the other, by every bit
-     of every hit and every counter";
+  6  decodes something else: a configuration against the reference decoder, or one
+     build against the other, by every bit of every hit and every counter";
 
 /// The exit code for what decodes something else.
 const DIFFERENT: u8 = 6;
@@ -59,7 +65,7 @@ pub struct Args {
     #[arg(long)]
     require_better: bool,
     /// Write the result, with every sample, as JSON here; - is standard output.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
     rules: RuleArgs,
@@ -79,11 +85,24 @@ impl Subject {
         let path = Path::new(text);
         if !path.is_file() {
             let config = parse(backend, text).unwrap_or_else(|error| {
-                usage(&format!("{text:?} is neither a file nor a configuration of the {backend} decoder: {error}"))
+                usage(&format!(
+                    "{text:?} is neither a file nor a configuration of the {backend} decoder: {error}{}",
+                    unknown(&error)
+                ))
             });
             return Self::Setting(config);
         }
         if is_program(path) { Self::Build(path.to_owned()) } else { Self::Samples(path.to_owned()) }
+    }
+}
+
+/// The parameter that was probably meant.
+fn unknown(error: &SettingError) -> String {
+    match error {
+        SettingError::Unknown { backend, name } => {
+            did_you_mean(name, knobs(*backend).map(|parameter| parameter.name).collect::<Vec<_>>())
+        }
+        _ => String::new(),
     }
 }
 
@@ -193,7 +212,7 @@ impl Builds {
         for (option, value) in [("--boards", &sample.detector.boards), ("--geometry", &sample.detector.geometry)] {
             arguments.extend(value.iter().flat_map(|path| [option.to_owned(), path.display().to_string()]));
         }
-        arguments.extend(["--grouping".to_owned(), sample.detector.grouping.name().to_owned()]);
+        arguments.extend(["--grouping".to_owned(), sample.detector.grouping().name().to_owned()]);
         Self { arguments, decoded: BTreeMap::new() }
     }
 

@@ -9,7 +9,7 @@ use crate::bench::{Machine, Setting};
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
 use crate::cli::detector::{Detector, SYNTHETIC, version_in_words};
 use crate::cli::inputs::InputArgs;
-use crate::cli::output::{is_stdout, print, say, with_causes, write_json};
+use crate::cli::output::{is_quiet, is_stdout, print, say, with_causes, write_json};
 use crate::cli::paths::same_file;
 use crate::cli::progress::Progress;
 use crate::cli::signals;
@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "zstd", value_parser = packing())]
     compression: Packing,
     /// Write the summary as JSON here; - is standard output.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Fail (exit code 1) when anything is wrong with the data.
     #[arg(long)]
@@ -70,9 +70,6 @@ pub struct Args {
     /// Go on with the next file where one cannot be read further; say at the end which, and exit with 1.
     #[arg(long)]
     keep_going: bool,
-    /// Print no summary and no progress.
-    #[arg(long, short)]
-    quiet: bool,
     /// Believe the data: do not compare checksums.
     #[arg(long)]
     no_checksum: bool,
@@ -80,7 +77,7 @@ pub struct Args {
     select: SelectArgs,
     /// Events that are decoded at a time [default: as tuned, else 256].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    batch_size: Option<u32>,
+    batch: Option<u32>,
     #[command(flatten)]
     detector: DetectorArgs,
     #[command(flatten)]
@@ -174,7 +171,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             usage(&format!("{} would overwrite {}, which is an input", output.display(), input.display()));
         }
     }
-    let mut knobs = args.backend.knobs(usize::from(args.backend.threads));
+    let mut knobs = args.backend.knobs(usize::from(args.backend.threads()));
     let start = Instant::now();
     let detector = Detector::load(&args.detector, &files)?;
     // Who sets a knob by hand wants to see what it does.
@@ -185,11 +182,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(Setting { knobs: Knobs { cpu, launch, registers, graph, .. }, .. }) = tuned {
         (knobs.launch, knobs.registers, knobs.graph) = (launch, registers, graph);
         knobs.cpu.chunk = cpu.chunk;
-        if args.backend.threads == 0 {
+        if args.backend.threads() == 0 {
             knobs.cpu.threads = cpu.threads;
         }
     }
-    let batch_size = args.batch_size.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch));
+    let batch_size = args.batch.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch));
     let select = args.select.select(&files)?;
     let n_workers = n_workers(args, &mut knobs)?;
     let mut file = match (&args.output, format) {
@@ -219,7 +216,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut job = Job {
         detector: &detector,
         keep_going: args.keep_going,
-        progress: (!args.quiet).then(|| Progress::new(total, template)),
+        progress: (!is_quiet()).then(|| Progress::new(total, template)),
         read: chunks.read(),
         start,
         seen: Seen::default(),
@@ -279,7 +276,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         json.insert("payload_bytes_copied".to_owned(), copied.into());
         write_json(path, &json)?;
     }
-    if !args.quiet && (failures.is_empty() || totals.events > 0) {
+    if !is_quiet() && (failures.is_empty() || totals.events > 0) {
         let text = totals.text(elapsed);
         if to_stdout.contains(&true) { say(text.trim_end()) } else { print(&text)? }
     }
@@ -307,7 +304,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn n_workers(args: &Args, knobs: &mut Knobs) -> Result<usize, Failure> {
     let n = match args.backend.backend {
         Backend::Cpu => std::mem::replace(&mut knobs.cpu.threads, 1),
-        Backend::Reference => usize::from(args.backend.threads),
+        Backend::Reference => usize::from(args.backend.threads()),
         // The device is one, and its decoder keeps it busy.
         Backend::Emulated | Backend::Cuda => 1,
     };

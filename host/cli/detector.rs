@@ -9,6 +9,8 @@ use crate::synth;
 
 use crate::cli::Failure;
 use crate::cli::args::DetectorArgs;
+use crate::cli::config;
+use crate::cli::output::detail;
 
 /// The file version of the embedded geometry: with dxDy a sector.
 const GEOMETRY_VERSION: u16 = 1;
@@ -30,18 +32,23 @@ impl Detector {
     /// The detector that `args` ask for; the embedded one is made for the format of the first UT banks in `files`, v5
     /// where there are none.
     pub fn load(args: &DetectorArgs, files: &[PathBuf]) -> Result<Self, Failure> {
-        let Some((boards, geometry)) = args.boards.as_ref().zip(args.geometry.as_ref()) else {
+        let asked = args.boards.clone().zip(args.geometry.clone());
+        // Generated events belong to the embedded detector, whatever the settings say.
+        let set = || config::tables().filter(|_| !files.is_empty() && !is_generated(files));
+        let Some((boards, geometry)) = asked.or_else(set) else {
+            detail("tables: the embedded synthetic detector");
             let version = first_version(files)?.unwrap_or(BankVersion::V5);
             return Self::embedded(version, args);
         };
-        let tables = DetectorTables::new(Boards::read(boards)?, Geometry::read(geometry)?, args.grouping)?;
-        Ok(Self { tables, boards: Some(boards.clone()), geometry: Some(geometry.clone()) })
+        detail(&format!("tables: {} and {}", boards.display(), geometry.display()));
+        let tables = DetectorTables::new(Boards::read(&boards)?, Geometry::read(&geometry)?, args.grouping())?;
+        Ok(Self { tables, boards: Some(boards), geometry: Some(geometry) })
     }
 
     /// The embedded detector of a bank format.
     pub fn embedded(version: BankVersion, args: &DetectorArgs) -> Result<Self, Failure> {
         let (boards, geometry) = synth::detector(version, GEOMETRY_VERSION);
-        Ok(Self { tables: DetectorTables::new(boards, geometry, args.grouping)?, boards: None, geometry: None })
+        Ok(Self { tables: DetectorTables::new(boards, geometry, args.grouping())?, boards: None, geometry: None })
     }
 
     /// Whether these are the tables of the synthetic detector that is part of the program.
@@ -81,6 +88,12 @@ pub fn version_in_words(version: u8) -> String {
         Some(known) => format!("{version} (format {})", known.name()),
         None => format!("{version} (unknown)"),
     }
+}
+
+/// Whether the first event of the first file, which can be read again, was made by `ut-decode generate`.
+fn is_generated(files: &[PathBuf]) -> bool {
+    let first = files.first().filter(|file| file.is_file());
+    first.is_some_and(|file| matches!(Events::new([file]).next_event(), Ok(Some(event)) if event.is_generated()))
 }
 
 /// The format of the first UT bank of a known version. A file that cannot be read ends the search: the command itself

@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "V", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=1))]
     geometry_version: u16,
     /// Directory to write to; made if it is not there.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
 }
 

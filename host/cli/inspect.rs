@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, value_parser = bank_format())]
     format: Option<BankVersion>,
     /// Write the overview as JSON here; - is standard output.
-    #[arg(long, value_name = "F", conflicts_with_all = ["event", "bank"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["event", "bank"])]
     json: Option<PathBuf>,
 }
 

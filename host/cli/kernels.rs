@@ -34,15 +34,15 @@ pub struct Args {
     arch: Vec<String>,
     /// Boards of the table (v5: 216, v4: 240); decides on shared memory.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    boards: Option<u32>,
+    n_boards: Option<u32>,
     /// Sector groups; decides on shared memory.
     #[arg(long, value_name = "N", default_value_t = GROUPS, value_parser = clap::value_parser!(u32).range(1..=1048))]
-    groups: u32,
+    n_groups: u32,
     /// Ask the installed ptxas instead of showing the recorded values.
     #[arg(long)]
     measure: bool,
     /// Write the figures as JSON here; - is standard output.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
@@ -60,13 +60,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut text = format!("{source} ptxas {}\n", resources.ptxas);
     let mut rows = Vec::new();
     for unit in units {
-        let boards = args.boards.unwrap_or(match unit.version {
+        let boards = args.n_boards.unwrap_or(match unit.version {
             BankVersion::V4 => 240,
             BankVersion::V5 => 216,
         });
-        head(&mut text, &unit, boards, args.groups);
+        head(&mut text, &unit, boards, args.n_groups);
         for (kernel, variant) in kernels(&unit) {
-            let shared = kernel.shared_bytes(unit.version, boards, args.groups, LaunchParams::default().fused_room());
+            let shared = kernel.shared_bytes(unit.version, boards, args.n_groups, LaunchParams::default().fused_room());
             for arch in &archs {
                 let Some(figures) = resources.of(kernel, &variant, arch.name) else {
                     return Err(format!("no figures for {} on {}", kernel.entry(&variant), arch.name).into());
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     text.push_str(FOOTNOTE);
     if let Some(path) = &args.json {
         let value =
-            json!({ "ptxas": resources.ptxas, "measured": args.measure, "groups": args.groups, "kernels": rows });
+            json!({ "ptxas": resources.ptxas, "measured": args.measure, "groups": args.n_groups, "kernels": rows });
         write_json(path, &value)?;
     }
     print_beside(args.json.as_deref(), &text)?;

@@ -1,18 +1,17 @@
 //! `ut-decode`, the command-line tool: [`main`] is all of it, so that a Python package can install it too.
 //!
-//! One file a subcommand, thin: the work is done in the library. Exit codes: 0 done, 1 failed, 2 usage.
+//! One file a subcommand, thin: the work is done in the library. [`help`] lists the exit codes.
 
-mod aa_test;
 mod ablation;
 mod args;
 mod compare;
+mod config;
 mod convert;
 mod decode;
 mod describe;
 mod detector;
-mod explain;
 mod generate;
-mod groups;
+mod help;
 mod inputs;
 mod inspect;
 mod kernels;
@@ -20,10 +19,8 @@ mod online;
 mod output;
 mod paths;
 mod progress;
-mod replay;
 mod sample;
 mod signals;
-mod store;
 mod summary;
 mod sweep;
 mod table;
@@ -32,11 +29,14 @@ mod throughput;
 mod trial;
 mod tune;
 mod tuned;
-mod workloads;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
+use std::time::Instant;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -44,46 +44,37 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 /// Anything that ends a command with exit code 1.
 type Failure = Box<dyn std::error::Error>;
 
-const EXAMPLES: &str = "\
-Examples:
-  # Hits of a file, with the tables of your detector
-  ut-decode decode run.mdf --boards ut_boards.bin --geometry ut_geometry.bin --output hits.parquet
-
-  # What is in there, and what is wrong with event 3?
-  ut-decode inspect run.mdf
-  ut-decode inspect run.mdf --event 3
-
-  # No data at hand? Make some, and decode it
-  ut-decode generate --profile pp-nominal --format v5 --events 100 --seed 1 --output sample
-  ut-decode decode sample/events.mdf --boards sample/boards.bin --geometry sample/geometry.bin
-
-  # How fast is this machine? And its GPU, and how long does a batch take?
-  ut-decode throughput
-  ut-decode throughput --backend cuda --batch 1,10,100,1000
-
-  # What is each optimisation of the GPU kernels worth? (No GPU needed)
-  ut-decode ablation
-  ut-decode ablation --backend cuda
-
-  # Which batch size is best, with how many threads?
-  ut-decode sweep --axis batch=16,256,4096 --axis threads=1,2,4
-  # Does AVX-512 pay here? Can this machine show a difference of 0.5 % at all?
-  ut-decode compare cpu.simd=avx2 cpu.simd=avx512
-  ut-decode aa-test
-  # Which batch and chunk for pp, which for lead collisions, and is there one for all?
-  ut-decode workloads pp-nominal pbpb-high
-
-Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
-
 /// Decodes raw banks of LHCb's Upstream Tracker (UT) into hits.
 ///
-/// Reads MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not, of format v4 (bank version 3, simulation up to 2021) and v5 (bank version 4,
-/// Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and is counted.
+/// Reads MDF files, MEP packets and Allen-layout dumps, also inside zstd and gzip, in format v4 (bank version 3, simulation
+/// up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and is
+/// counted.
 #[derive(Debug, Parser)]
-#[command(name = "ut-decode", version, after_help = EXAMPLES, max_term_width = 120)]
+#[command(name = "ut-decode", version, after_help = help::SHORT, after_long_help = help::LONG, max_term_width = 120)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What every command takes.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Every command")]
+struct Common {
+    /// Print results, warnings and errors only: no progress, no remarks.
+    #[arg(long, short, global = true, conflicts_with = "verbose", display_order = 900)]
+    quiet: bool,
+    /// Say more: which tables, settings and stores are used, and how long it took.
+    #[arg(long, short, global = true, display_order = 901)]
+    verbose: bool,
+    /// Whether to use colours; auto: on a terminal, unless NO_COLOR is set.
+    #[arg(long, value_name = "WHEN", global = true, default_value = "auto", hide_possible_values = true,
+        value_parser = ["auto", "always", "never"], display_order = 902)]
+    color: String,
+    /// Take tables, grouping, flip and threads from this file instead of ut-decode.toml.
+    #[arg(long, value_name = "FILE", global = true, display_order = 903)]
+    config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -94,20 +85,11 @@ enum Command {
     Convert(convert::Args),
     Tables(tables::Args),
     Throughput(throughput::Args),
-    Tune(Box<tune::Args>),
-    Groups(Box<groups::Args>),
-    Workloads(Box<workloads::Args>),
-    Ablation(ablation::Args),
-    Sweep(sweep::Args),
-    Kernels(kernels::Args),
-    Store(store::Args),
-    Explain(explain::Args),
-    /// Measure on standard input's request: the process that `tune` starts.
-    #[command(hide = true)]
-    Measure(Box<tune::Args>),
-    Replay(replay::Args),
-    AaTest(aa_test::Args),
     Compare(compare::Args),
+    Sweep(sweep::Args),
+    Ablation(ablation::Args),
+    Kernels(kernels::Args),
+    Tune(tune::Args),
     /// Print a completion script for your shell.
     ///
     /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
@@ -142,10 +124,13 @@ static INVOCATION: OnceLock<Invocation> = OnceLock::new();
 /// Runs the tool. To be called once in a process: a command may end it.
 pub fn main(invocation: &Invocation) -> ExitCode {
     let invocation = INVOCATION.get_or_init(|| invocation.clone());
-    let args = std::iter::once(OsString::from("ut-decode")).chain(invocation.args.iter().cloned());
     signals::prepare();
-    let (command, matches) = parse(args);
-    let result = paths::writable(&matches).and_then(|()| run(command));
+    let start = Instant::now();
+    let (Cli { command, common }, matches) = parse(&invocation.args);
+    output::set_verbosity(common.quiet, common.verbose);
+    let result =
+        config::load(common.config.as_deref()).and_then(|()| paths::writable(&matches)).and_then(|()| run(command));
+    output::detail(&format!("took {:.2} s", start.elapsed().as_secs_f64()));
     match result {
         Ok(code) => code,
         Err(error) => {
@@ -164,18 +149,11 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Convert(args) => convert::run(&args),
         Command::Tables(args) => tables::run(&args),
         Command::Throughput(args) => throughput::run(&args),
-        Command::Tune(args) => tune::run(&args),
-        Command::Groups(args) => groups::run(&args),
-        Command::Workloads(args) => workloads::run(&args),
-        Command::Ablation(args) => ablation::run(&args),
-        Command::Sweep(args) => sweep::run(&args),
-        Command::Kernels(args) => kernels::run(&args),
-        Command::Store(args) => store::run(&args),
-        Command::Explain(args) => explain::run(&args),
-        Command::Measure(args) => tune::measure(&args),
-        Command::Replay(args) => replay::run(&args),
-        Command::AaTest(args) => return aa_test::run(&args),
         Command::Compare(args) => return compare::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
+        Command::Ablation(args) => ablation::run(&args),
+        Command::Kernels(args) => kernels::run(&args),
+        Command::Tune(args) => return tune::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);
@@ -185,24 +163,49 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was requested. Ends the program on usage errors, whose text quotes the command line, and where only help or the
+/// The names of the subcommands that were called, for messages.
+static CALLED: OnceLock<Vec<String>> = OnceLock::new();
+
+/// What was asked for. Ends the program on usage errors, whose text quotes the command line, and where only help or the
 /// version was asked for.
-fn parse(args: impl Iterator<Item = OsString>) -> (Command, ArgMatches) {
-    let parsed = Cli::command().try_get_matches_from(args).and_then(|matches| {
-        let command = Cli::from_arg_matches(&matches)?.command;
-        paths::check(&matches).map_err(|message| Cli::command().error(ErrorKind::ValueValidation, message))?;
-        Ok((command, matches))
+fn parse(args: &[OsString]) -> (Cli, ArgMatches) {
+    let color = help::color(args);
+    color.write_global();
+    let called = CALLED.get_or_init(|| help::called(&Cli::command(), args));
+    let line = std::iter::once(OsString::from("ut-decode")).chain(args.iter().cloned());
+    let parsed = Cli::command().try_get_matches_from(line).and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        paths::check(&matches).map_err(|message| error(&message))?;
+        Ok((cli, matches))
     });
-    parsed.unwrap_or_else(|error| exit(&error))
+    parsed.unwrap_or_else(|error| exit(&error, help::hint(&error, called).as_deref()))
+}
+
+/// A usage error of the subcommand that was called.
+fn error(message: &str) -> clap::Error {
+    let mut command = Cli::command();
+    command.build();
+    for name in CALLED.get().into_iter().flatten() {
+        let Some(called) = command.find_subcommand(name) else { break };
+        command = called.clone();
+    }
+    command.error(ErrorKind::ValueValidation, message)
 }
 
 /// Ends the program as clap does, with what acts on a terminal escaped.
-fn exit(error: &clap::Error) -> ! {
-    if error.use_stderr() {
-        output::say(error.to_string().trim_end());
-    } else {
+fn exit(error: &clap::Error, hint: Option<&str>) -> ! {
+    let plain = error.to_string();
+    if !error.use_stderr() {
         // A reader that has gone (`| head`) is no error.
         let _ = error.print();
+    } else if matches!(output::escaped(&plain), Cow::Borrowed(_)) {
+        // Where standard error is closed, the exit code is all there is to tell.
+        let _ = writeln!(anstream::stderr(), "{}", error.render().ansi().to_string().trim_end());
+    } else {
+        output::say(plain.trim_end());
+    }
+    if let Some(hint) = hint {
+        output::say(hint);
     }
     crate::output::remove_unfinished();
     std::process::exit(error.exit_code())
@@ -210,5 +213,5 @@ fn exit(error: &clap::Error) -> ! {
 
 /// Ends the program with exit status 2: the request makes no sense.
 fn usage(message: &str) -> ! {
-    exit(&Cli::command().error(ErrorKind::ValueValidation, message))
+    exit(&error(message), None)
 }

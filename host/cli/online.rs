@@ -57,7 +57,7 @@ pub fn run(tuned: &TunedArgs, work: Work<'_, '_>, json: Option<&Path>) -> Result
     let configurations = configs.len();
     let tuner = Tuner::new(configs, first, Options::default())?;
     let mut memory = StoreMemory::new(
-        Locations::choose(crate::cli::store::APPLICATION, tuned.tune_db.clone(), None)?,
+        Locations::choose(crate::cli::tune::store::APPLICATION, tuned.tune_db.clone(), None)?,
         task,
         default.clone(),
     );

@@ -4,17 +4,19 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicI8, Ordering::Relaxed};
 
 use crate::input::WriteError;
 use crate::output::NewFile;
+use anstyle::{AnsiColor, Effects, Style};
 use serde::Serialize;
 
 use crate::cli::Failure;
 
 /// Prints to standard output. A reader that has gone (`| head`) is no error.
 pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(escaped(text).as_bytes()).and_then(|()| out.flush()) {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(painted(&escaped(text)).as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(format!("cannot write to standard output: {error}").into())
         }
@@ -31,9 +33,41 @@ pub fn print_beside(json: Option<&Path>, text: &str) -> Result<(), Failure> {
     print(text)
 }
 
-/// Prints a line to standard error. Where that is closed, the exit code is all there is to tell.
+/// How much is said: -1 quiet, 0, 1 verbose.
+static VERBOSITY: AtomicI8 = AtomicI8::new(0);
+
+/// Says less, or more.
+pub fn set_verbosity(quiet: bool, verbose: bool) {
+    VERBOSITY.store(i8::from(verbose) - i8::from(quiet), Relaxed);
+}
+
+/// Whether only results, warnings and errors are printed.
+pub fn is_quiet() -> bool {
+    VERBOSITY.load(Relaxed) < 0
+}
+
+/// Prints a line to standard error; with `--quiet` only warnings and errors, which begin with that word. Where standard
+/// error is closed, the exit code is all there is to tell.
 pub fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", escaped(line));
+    let line = escaped(line);
+    let styled = [("error:", AnsiColor::Red), ("warning:", AnsiColor::Yellow)];
+    let found = styled.iter().find_map(|(word, color)| Some((word, color, line.strip_prefix(word)?)));
+    let mut err = anstream::stderr();
+    let _ = match found {
+        Some((word, color, rest)) => {
+            let style = color.on_default().effects(Effects::BOLD);
+            writeln!(err, "{style}{word}{style:#}{rest}")
+        }
+        None if is_quiet() => Ok(()),
+        None => writeln!(err, "{line}"),
+    };
+}
+
+/// Prints a line to standard error with `--verbose`.
+pub fn detail(line: &str) {
+    if VERBOSITY.load(Relaxed) > 0 {
+        say(line);
+    }
 }
 
 /// The text with every control character but line ends and tabs escaped, and those that turn the direction of writing:
@@ -80,6 +114,32 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
         return print(&text);
     }
     write_file(path, text)
+}
+
+/// The text with its verdicts and troubles in colour; what is no terminal gets it without.
+fn painted(text: &str) -> String {
+    let style = |line: &str| match line.split_once("  ") {
+        Some(("verdict", what)) if what.contains("B is better") => Some(AnsiColor::Green.on_default()),
+        Some(("verdict", what)) if what.contains("A is better") => Some(AnsiColor::Red.on_default()),
+        Some(("verdict", what)) if what.contains("cannot tell") => Some(AnsiColor::Yellow.on_default()),
+        Some(("troubles", what)) if !what.contains("none") => Some(AnsiColor::Yellow.on_default()),
+        Some(("verdict" | "events/s" | "clusters (hits)", _)) => Some(Style::new().effects(Effects::BOLD)),
+        _ => None,
+    };
+    let mut painted = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (words, end) = line.strip_suffix('\n').map_or((line, ""), |words| (words, "\n"));
+        match style(words) {
+            Some(style) => painted.extend([&style.render().to_string(), words, &style.render_reset().to_string(), end]),
+            None => painted.push_str(line),
+        }
+    }
+    painted
+}
+
+/// A number of things in words: "1 run", "2 runs".
+pub fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Whether an option's file is standard output.

@@ -3,7 +3,8 @@
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
-use crate::cli::output::say;
+use crate::cli::output::{is_quiet, say};
+use crate::cli::signals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Shorter than this, there is nothing to show.
@@ -23,7 +24,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        Self { bar, start: Instant::now(), shown: !stderr().is_terminal() }
+        Self { bar, start: Instant::now(), shown: !stderr().is_terminal() || is_quiet() }
     }
 
     /// Moves the bar.
@@ -33,6 +34,7 @@ impl Progress {
             self.shown = true;
         }
         self.bar.set_position(position);
+        signals::reached(position, self.bar.length().unwrap_or_default());
     }
 
     /// What the template's `{msg}` says.

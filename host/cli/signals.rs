@@ -1,6 +1,7 @@
 //! Signals: files that are too large are an error, and a program that is ended leaves no half-written file.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering, Ordering::Relaxed};
 #[cfg(unix)]
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub fn interrupted() -> bool {
 /// Ends the program as the signal that came would have.
 pub fn end() -> ! {
     crate::output::remove_unfinished();
+    #[cfg(unix)]
+    say_what_was_done();
     #[cfg(unix)]
     // It ends the program with the status that a shell expects; if it cannot, the next line does.
     let _ = signal_hook::low_level::emulate_default_handler(SIGNAL.load(Ordering::SeqCst));
@@ -56,6 +59,53 @@ pub fn prepare() {
         end();
     };
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
+}
+
+/// How far the command is: position and length of its progress bar.
+static REACHED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// What the user has of a command that is stopped.
+static KEPT: Mutex<&str> = Mutex::new("");
+
+/// Whether another process speaks for this one.
+static SILENT: AtomicBool = AtomicBool::new(false);
+
+/// Notes how far the command is.
+pub fn reached(position: u64, length: u64) {
+    REACHED[1].store(length, Relaxed);
+    REACHED[0].store(position, Relaxed);
+}
+
+/// Notes what the user has of the command if it is stopped from now on.
+pub fn keeps(what: &'static str) {
+    if let Ok(mut kept) = KEPT.lock() {
+        *kept = what;
+    }
+}
+
+/// Says nothing when stopped: another process speaks for this one.
+pub fn be_silent() {
+    SILENT.store(true, Relaxed);
+}
+
+#[cfg(unix)]
+fn say_what_was_done() {
+    use std::io::{IsTerminal, Write};
+
+    if SILENT.load(Relaxed) {
+        return;
+    }
+    let mut err = std::io::stderr();
+    if err.is_terminal() {
+        // The progress bar goes, and its cursor comes back.
+        let _ = write!(err, "\r\x1b[2K\x1b[?25h");
+    }
+    let [position, length] = [&REACHED[0], &REACHED[1]].map(|number| number.load(Relaxed));
+    let share =
+        if length > 0 { format!(" at {:.0} %", 100.0 * position as f64 / length as f64) } else { String::new() };
+    let kept = KEPT.lock().map_or("", |kept| *kept);
+    let kept = if kept.is_empty() { "no unfinished file is left" } else { kept };
+    let _ = writeln!(err, "stopped{share}: {kept}");
 }
 
 #[cfg(unix)]

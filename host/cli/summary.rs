@@ -114,7 +114,7 @@ impl Totals {
         let mut text = String::new();
         let mut row = |name: &str, value: &str| {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{name:<22}{value}");
+            let _ = writeln!(text, "{}", format!("{name:<22}{value}").trim_end());
         };
         let per_event = |n: u64| {
             let mean = n as f64 / self.events.max(1) as f64;

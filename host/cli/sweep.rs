@@ -1,4 +1,4 @@
-//! `ut-decode sweep`: every combination of some knobs' values.
+//! `ut-decode sweep`: every combination of some parameters' values.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::bench::chip::Chip;
 use crate::bench::environment::Environment;
 use crate::bench::modes::Mode;
 use crate::bench::setting::knobs;
-use crate::bench::sweep::axis::parse_all;
+use crate::bench::sweep::axis::{AxisError, parse_all};
 use crate::bench::sweep::plan::{Limits, Plan};
 use crate::bench::sweep::report::{About, Report};
 use crate::bench::sweep::{Journal, Sweep};
@@ -22,20 +22,24 @@ use serde_json::json;
 use tuner::Outcome;
 
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
-use crate::cli::output::{print, say, write_file, write_json};
+use crate::cli::help::did_you_mean;
+use crate::cli::output::{print, print_beside, say, write_file, write_json};
 use crate::cli::progress::Progress;
 use crate::cli::sample::{Loaded, SampleArgs};
 use crate::cli::table::table;
-use crate::cli::{Failure, usage};
+use crate::cli::{Failure, signals, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+/// Points of the table on the terminal.
+const SHOWN_POINTS: usize = 10;
 
 /// Memory that the batches of a point may take.
 const MAX_BYTES: f64 = 4e9;
 
-/// Measure every combination of some knobs' values.
+/// Measure every combination of some parameters' values.
 ///
 /// Axes are written as in nvbench: --axis cluster.block_x=32,64,128, --axis count.block_x=128:512:64, --axis
-/// "batch[pow2]=6:12:1"; a name alone stands for the knob's candidates. What cannot run is skipped, and listed with the
+/// "batch[pow2]=6:12:1"; a name alone stands for the parameter's candidates. What cannot run is skipped, and listed with the
 /// reason. Every point's hits are compared with the reference's before it counts. Points are measured in rounds, each
 /// in a new order; with --backend emulated their work is counted instead. Results go to a folder: sweep.csv,
 /// sweep.json, sweep.md, sweep.html (self-contained). A sweep that was killed goes on where it was when it
@@ -44,10 +48,10 @@ const MAX_BYTES: f64 = 4e9;
 pub struct Args {
     #[command(flatten)]
     sample: SampleArgs,
-    /// A knob and its values; once for each axis.
+    /// A parameter and its values; once for each axis.
     #[arg(long = "axis", value_name = "NAME=VALUES", required_unless_present = "list")]
     axes: Vec<String>,
-    /// List the backend's knobs, and end.
+    /// List the backend's parameters, and end.
     #[arg(long)]
     list: bool,
     /// Show what would be run and what would be skipped, and end.
@@ -56,9 +60,12 @@ pub struct Args {
     /// Folder for the results, and for the journal from which a killed sweep goes on.
     #[arg(long, short, value_name = "DIR", default_value = "ut-decode-sweep")]
     output: PathBuf,
+    /// Write the result as JSON here as well; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     /// Start from the beginning, whatever the folder's journal holds.
     #[arg(long)]
-    restart: bool,
+    fresh: bool,
     /// Rounds: how often each point is measured (emulated: counted once).
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -94,7 +101,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.list {
         return print(&list(backend, &base));
     }
-    let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| usage(&format!("--axis {error}")));
+    let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| {
+        let hint = match &error {
+            AxisError::Unknown { backend, name } => {
+                did_you_mean(name, knobs(*backend).map(|parameter| parameter.name).collect::<Vec<_>>())
+            }
+            _ => String::new(),
+        };
+        usage(&format!("--axis {error}{hint}"))
+    });
     let Loaded { detector, events, wanted, sample, source } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
     let mut environment = Environment::of(backend);
     let chip = environment.facts().map_or_else(|| Chip::of(args.arch), |facts| Chip::at_hand(facts, &Unit::PRODUCTION));
@@ -164,8 +179,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     about.environment = environment.in_words().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let report = Report::new(about, &plan, &outcomes, (backend == Backend::Emulated).then_some(metric));
     write(&args.output, &report)?;
-    print(&text(&report, &args.output))?;
-    Ok(())
+    if let Some(path) = &args.json {
+        write_json(path, &report)?;
+    }
+    print_beside(args.json.as_deref(), &text(&report, &args.output))
 }
 
 fn measure(
@@ -177,7 +194,7 @@ fn measure(
     let folder = |error| format!("cannot make the folder {}: {error}", args.output.display());
     std::fs::create_dir_all(&args.output).map_err(folder)?;
     let path = args.output.join("journal.sqlite");
-    if args.restart && path.exists() {
+    if args.fresh && path.exists() {
         std::fs::remove_file(&path).map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
     }
     let journal = Journal::open(&path, sweep.plan, facts)?;
@@ -192,6 +209,7 @@ fn measure(
         progress.set(visited as u64);
         environment.tick();
     };
+    signals::keeps("every finished measurement is in the journal; the same command goes on from here");
     let outcomes = sweep.run(&journal, tick)?;
     drop(progress);
     Ok(outcomes)
@@ -217,7 +235,7 @@ fn write(folder: &Path, report: &Report) -> Result<(), Failure> {
 }
 
 fn text(report: &Report, folder: &Path) -> String {
-    let mut lines = vec![report.verdict()];
+    let mut lines = vec![points(report), report.verdict()];
     for point in &report.points {
         if let Some(why) = &point.failure {
             lines.push(format!("Failed: {}: {why}", report.point_text(&point.values)));
@@ -227,8 +245,39 @@ fn text(report: &Report, folder: &Path) -> String {
     lines.join("\n") + "\n"
 }
 
+/// The best points and the default, the best first.
+fn points(report: &Report) -> String {
+    let mut order: Vec<_> = (0..report.points.len()).filter(|&place| report.points[place].measured.is_some()).collect();
+    let median = |place: usize| report.points[place].measured.as_ref().map_or(f64::NAN, |spread| spread.median);
+    order.sort_by(|&a, &b| median(b).total_cmp(&median(a)));
+    if report.about.less_is_better {
+        order.reverse();
+    }
+    let all = order.len();
+    order.truncate(SHOWN_POINTS);
+    if !order.contains(&report.default) && report.points[report.default].measured.is_some() {
+        order.push(report.default);
+    }
+    let head = report.axes.iter().map(|axis| axis.name.clone());
+    let mut rows: Vec<Vec<String>> =
+        vec![head.chain([report.about.unit.clone(), "to the default".to_owned()]).collect()];
+    for place in order {
+        let point = &report.points[place];
+        let values = report.axes.iter().zip(&point.values);
+        let values = values.map(|(axis, &value)| crate::decoder::knobs::value_text(&axis.name, value));
+        let change = match &point.change {
+            _ if place == report.default => "the default".to_owned(),
+            Some(change) => change.to_string(),
+            None => String::new(),
+        };
+        rows.push(values.chain([format!("{:.0}", median(place)), change]).collect());
+    }
+    let more = if all > SHOWN_POINTS { format!("({SHOWN_POINTS} of {all} points)\n") } else { String::new() };
+    format!("{}{more}", table(&rows))
+}
+
 fn list(backend: Backend, base: &Setting) -> String {
-    let mut rows = vec![["knob", "default", "valid", "about"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["parameter", "default", "valid", "about"].map(str::to_owned).to_vec()];
     let text = crate::decoder::knobs::value_text;
     for Knob { name, about, min, max, step, .. } in knobs(backend) {
         let step = if *step == 1 { String::new() } else { format!(", by {step}") };

@@ -1,4 +1,4 @@
-//! What `aa-test` and `compare` share: what is decoded, and how evidence is weighed.
+//! What `compare` and the tuning commands share: what is decoded, and how evidence is weighed.
 
 use std::path::PathBuf;
 
@@ -24,8 +24,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Sample")]
 pub struct SampleArgs {
-    /// MDF file or Allen-layout dump to decode; may be repeated; none: 1000 synthetic events.
-    #[arg(long = "input", value_name = "FILE")]
+    /// MDF files or Allen-layout dumps to decode; none: 1000 synthetic events.
+    #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// How busy the synthetic events are.
     #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
@@ -150,18 +150,26 @@ pub fn trouble(watch: &mut dyn Watch, judgement: &Judgement) -> String {
     format!("note                {}\n", words.join("; "))
 }
 
+/// A probability: plain where a person can read it so.
+fn probability(p: f64) -> String {
+    if p > 0.0 && p < 1e-4 { format!("{p:.0e}") } else { format!("{p:.4}") }
+}
+
 /// What a judgement rests on, a line each.
 pub fn evidence(judgement: &Judgement) -> String {
+    let interval = if judgement.low.is_finite() && judgement.high.is_finite() {
+        format!("interval {} to {}", percent(judgement.low), percent(judgement.high))
+    } else {
+        "no interval: too few blocks".to_owned()
+    };
     format!(
-        "difference          {} (time of B against A; interval {} to {})\n\
-         chance              {:.2e} between equals; decided at {:.2e}\n\
+        "difference          {} (time of B against A; {interval})\n\
+         chance              {} between equals; decided at {}\n\
          blocks              {} (worth {:.1} independent ones)\n\
          samples             {} used, {} discarded\n",
         percent(judgement.difference),
-        percent(judgement.low),
-        percent(judgement.high),
-        judgement.chance,
-        judgement.level,
+        probability(judgement.chance),
+        probability(judgement.level),
         judgement.blocks,
         judgement.effective_blocks,
         judgement.kept,

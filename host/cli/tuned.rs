@@ -8,19 +8,19 @@ use crate::bench::tunable::{self, Subject, TunedSetting};
 use crate::detector::DetectorTables;
 use tuner::store::{Layers, Locations, StoreError, Workload};
 
-use crate::cli::output::say;
+use crate::cli::output::{detail, say};
 
 /// Whether tuned values are used.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Tuning")]
 pub struct TunedArgs {
-    /// Ignore what `ut-decode tune` has found; use the defaults.
+    /// Ignore what `ut-decode tune run` has found; use the defaults.
     #[arg(long)]
     pub untuned: bool,
     /// The store of tuned values; without it, $UT_DECODE_TUNE_DB, else tune.sqlite in your cache folder.
     #[arg(long, value_name = "FILE")]
     pub tune_db: Option<PathBuf>,
-    /// Use what `ut-decode workloads` has found for this workload (pp-low, or the name of a file without its ending), and
+    /// Use what `ut-decode tune workloads` has found for this workload (pp-low, or the name of a file without its ending), and
     /// nothing that was tuned for another one.
     #[arg(long, value_name = "NAME", conflicts_with = "untuned")]
     pub workload: Option<String>,
@@ -52,8 +52,9 @@ impl TunedArgs {
         if let Some(file) = self.tune_db.as_ref().filter(|file| !file.exists()) {
             say(&format!("warning: no tuned values: {}: there is no such file", file.display()));
         }
-        let stores =
-            Locations::choose(crate::cli::store::APPLICATION, self.tune_db.clone(), None).and_then(Layers::open);
+        let locations = Locations::choose(crate::cli::tune::store::APPLICATION, self.tune_db.clone(), None);
+        let store = locations.as_ref().map(|locations| locations.user.display().to_string()).unwrap_or_default();
+        let stores = locations.and_then(Layers::open);
         let workload = self.tuned_for(tables, options);
         match stores.and_then(|stores| tunable::look_up(&stores, what, &workload?)) {
             Ok(Some(TunedSetting { setting, values, origin })) => {
@@ -61,6 +62,7 @@ impl TunedArgs {
                 Some(setting)
             }
             Ok(None) => {
+                detail(&format!("nothing was tuned for this in {store}"));
                 if let Some(name) = &self.workload {
                     say(&format!("warning: nothing was tuned for the workload {name:?}: the defaults are used"));
                 }

@@ -112,7 +112,7 @@ impl Default for Knobs {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KnobError {
     /// The backend has no such knob.
-    #[error("{backend} has no knob {name:?}; {}", knobs_in_words(*backend))]
+    #[error("{backend} has no parameter {name:?}; {}", knobs_in_words(*backend))]
     Unknown {
         /// The backend.
         backend: Backend,
@@ -130,7 +130,7 @@ pub enum KnobError {
         valid: String,
     },
     /// The setting is not `name=value`.
-    #[error("{setting:?} is not of the form knob=value; {}", knobs_in_words(*backend))]
+    #[error("{setting:?} is not of the form parameter=value; {}", knobs_in_words(*backend))]
     Syntax {
         /// The backend.
         backend: Backend,
@@ -284,10 +284,10 @@ mod tests {
         let error = knobs.set_from(Backend::Cpu, "cluster.block_x=64").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cpu has no knob \"cluster.block_x\"; there are cpu.threads, cpu.chunk, cpu.simd"
+            "cpu has no parameter \"cluster.block_x\"; there are cpu.threads, cpu.chunk, cpu.simd"
         );
         let error = knobs.set_from(Backend::Reference, "chunk=64").unwrap_err();
-        assert_eq!(error.to_string(), "reference has no knob \"chunk\"; it has none");
+        assert_eq!(error.to_string(), "reference has no parameter \"chunk\"; it has none");
         assert!(knobs.set_from(Backend::Emulated, "cluster").unwrap_err().to_string().contains("cluster.block_x"));
         assert_eq!(knobs, Knobs::default());
     }

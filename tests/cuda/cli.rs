@@ -61,7 +61,7 @@ fn with_a_driver_a_file_is_decoded_as_by_the_reference() {
     on_the_fake(&["generate", "--events", "3", "--profile", "pp-low", "--output", &at("")]);
     let (events, boards, geometry) = (at("events.mdf"), at("boards.bin"), at("geometry.bin"));
     let decode = |backend: &str, layout: &str, csv: &str| {
-        let tables = ["--boards", &boards, "--geometry", &geometry, "--layout", layout, "--batch-size", "2"];
+        let tables = ["--boards", &boards, "--geometry", &geometry, "--layout", layout, "--batch", "2"];
         let output = ["--backend", backend, "--output", csv, "--json", "-"];
         let output = on_the_fake(&[&["decode", &events], &tables[..], &output[..]].concat());
         (std::fs::read(csv).unwrap(), output)

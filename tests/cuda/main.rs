@@ -10,6 +10,7 @@ mod device;
 #[path = "../fake_driver/mod.rs"]
 mod fake_driver;
 mod graphs;
+mod interop;
 mod refusals;
 mod stand_in;
 mod streams;
@@ -64,11 +65,17 @@ fn compare(decoder: &mut dyn Decoder, tables: &DetectorTables, options: DecodeOp
     assert!(rows(&hits) == rows(&expected), "hits differ");
 }
 
-fn cuda(tables: &DetectorTables, options: DecodeOptions) -> CudaDecoder {
+/// The kernels that are meant, and whether they are launched as graphs.
+fn pipeline() -> (Pipeline, bool) {
     let kernels = std::env::var(KERNELS).unwrap_or_default();
     let mut words = kernels.split_whitespace();
     let pipeline = words.next().map_or(Pipeline::default(), |name| name.parse().expect("a pipeline"));
-    let config = CudaConfig { pipeline, graph: words.next() == Some("graph"), ..CudaConfig::default() };
+    (pipeline, words.next() == Some("graph"))
+}
+
+fn cuda(tables: &DetectorTables, options: DecodeOptions) -> CudaDecoder {
+    let (pipeline, graph) = pipeline();
+    let config = CudaConfig { pipeline, graph, ..CudaConfig::default() };
     CudaDecoder::new(tables, options, config).expect("the fake is a GPU")
 }
 

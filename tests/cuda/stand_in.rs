@@ -81,7 +81,7 @@ fn streams_are_ordered_by_events_alone() {
             if wait {
                 device.wait(&two, &written).unwrap();
             }
-            // SAFETY: as above.
+            // SAFETY: all live until both streams were waited for.
             unsafe { device.read(&two, address, CudaDevice::start(&to), Rows::one(8)) }.unwrap();
             device.synchronize(&two).unwrap();
             assert_eq!(look_at(&to) == [1; 8], wait);

@@ -19,6 +19,12 @@ pub fn shared(path: &str) -> Option<PathBuf> {
     None
 }
 
+/// A file of the shared data, for tests that are ignored where these are not.
+#[track_caller]
+pub fn needed(path: &str) -> PathBuf {
+    shared(path).unwrap_or_else(|| panic!("{path} is not there: UT_DECODE_DATA says where the real events are"))
+}
+
 /// Which of the two real detectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Real {
@@ -36,6 +42,13 @@ impl Real {
         let boards = Boards::read(&shared(boards)?).expect("the boards are good");
         let geometry = Geometry::read(&shared(geometry)?).expect("the geometry is good");
         Some(DetectorTables::new(boards, geometry, grouping).expect("boards and geometry go together"))
+    }
+
+    /// The real detector's tables and the UT banks of its events, for tests that are ignored where these are not.
+    #[track_caller]
+    pub fn needed(self, grouping: Grouping) -> (DetectorTables, Vec<Event>) {
+        let found = self.tables(grouping).zip(self.events());
+        found.expect("UT_DECODE_DATA says where the real events are")
     }
 
     /// The UT banks of the real events.

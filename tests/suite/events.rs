@@ -1,5 +1,7 @@
 //! Events as lists of banks, and batches made from them.
 
+use ut_decoding::detector::BankVersion;
+use ut_decoding::synth::{Generator, Profile};
 use ut_decoding::{EventBatch, EventMeta, Layout};
 
 /// A raw bank as a container holds it.
@@ -13,6 +15,13 @@ pub struct Bank {
 
 /// An event: its banks in order.
 pub type Event = Vec<Bank>;
+
+/// Synthetic events, none of which has any trouble.
+pub fn generated(version: BankVersion, n: usize) -> Vec<Event> {
+    let bank = |(source_id, payload)| Bank { kind: 66, version: version.byte(), source_id, payload };
+    let events = Generator::new(Profile::PpLow, version, 1).take(n);
+    events.map(|event| event.banks.into_iter().map(bank).collect()).collect()
+}
 
 /// The payload of a v5 bank: six lanes of (strip, ADC).
 pub fn v5_payload(lanes: &[Vec<(u16, u8)>; 6]) -> Vec<u8> {

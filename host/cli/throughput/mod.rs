@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "tune")]
     stages: bool,
     /// Write the result as JSON here; - is standard output.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
     sample: SampleArgs,
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let Loaded { detector, events, source, .. } = loaded;
         let backend = args.backend.backend;
         let mut default = vec![format!("layout={}", layout_name(args.backend.layout()))];
-        match (backend, args.backend.threads) {
+        match (backend, args.backend.threads()) {
             (Backend::Cpu, threads) => default.push(format!("cpu.threads={threads}")),
             (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
             _ => (),
@@ -192,7 +192,7 @@ fn settings(args: &Args, tuned: Option<Setting>, duration: Duration) -> Settings
             Backend::Cuda => tuned.threads,
             Backend::Reference | Backend::Emulated => 0,
         };
-        if args.backend.threads == 0 && threads > 0 {
+        if args.backend.threads() == 0 && threads > 0 {
             settings.threads = threads;
         }
     }

@@ -1,5 +1,6 @@
-//! What `tune` tunes, and the process that measures it.
+//! What `tune run` tunes, and the process that measures it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
@@ -15,9 +16,9 @@ use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
 use tuner::synthetic::{Faults, Synthetic};
 use tuner::{Config, Device, Noise, Replay, Space};
 
-use super::Args;
+use super::run::Args;
 use crate::cli::output::{say, with_causes};
-use crate::cli::{Failure, INVOCATION};
+use crate::cli::{Failure, INVOCATION, signals};
 
 /// The budget of a search where none is given.
 const BUDGET: &str = "evaluations=220,no-gain=50+gain=0.001";
@@ -79,7 +80,7 @@ impl Target {
                 program: Some(program),
             });
         }
-        match &args.device {
+        match &args.backend {
             DeviceSpec::Decoder(backend) => {
                 // First what this machine cannot do, then what is wrong with the files.
                 let device = tunable::device(*backend)?;
@@ -140,22 +141,29 @@ impl Target {
     /// The device: the program that is tuned, or this program again as another process, which a configuration may hang or
     /// crash.
     pub fn process(&self, args: &Args) -> Result<Box<dyn Device>, Failure> {
-        let time_out = args.time_out();
+        let time_out = args.timeout();
         if let Some(program) = &self.program {
             return args.program.device(program, time_out);
         }
         let invocation = INVOCATION.get().ok_or("how this program was started is not known")?;
         let (program, first) = invocation.again.split_first().ok_or("how to start this program again is not known")?;
         let mut command = Command::new(program);
-        // `measure` takes what `tune` takes, and makes the same device of it.
-        command.args(first).arg("measure").args(invocation.args.iter().skip(1));
+        command.args(first).args(measuring(&invocation.args));
         let mut device = ProcessDevice::new(self.device.name.as_str(), command, time_out);
-        if matches!(args.device, DeviceSpec::Decoder(Backend::Cuda)) {
+        if matches!(args.backend, DeviceSpec::Decoder(Backend::Cuda)) {
             device = device.fresh_after_failures();
         }
         device.start()?;
         Ok(Box::new(device))
     }
+}
+
+/// The arguments of `tune run` made those of `tune measure`, which takes the same and makes the same device of them.
+fn measuring(args: &[OsString]) -> Vec<OsString> {
+    let tune = args.iter().position(|arg| arg == "tune").unwrap_or_default();
+    let run = args.iter().skip(tune).position(|arg| arg == "run").map(|place| tune + place);
+    let with = |(place, arg): (usize, &OsString)| if Some(place) == run { "measure".into() } else { arg.clone() };
+    args.iter().enumerate().map(with).collect()
 }
 
 /// What is said of a cache that was not closed.
@@ -170,12 +178,13 @@ fn subject(backend: Backend, args: &Args) -> Subject {
 
 /// Measures on standard input's request: the other side of [`Target::process`].
 pub fn measure(args: &Args) -> Result<(), Failure> {
+    signals::be_silent();
     // Standard output is the other process's, which waits for a line.
     serve(args).or_else(|error| Ok(refuse(&with_causes(error.as_ref()))?))
 }
 
 fn serve(args: &Args) -> Result<(), Failure> {
-    match &args.device {
+    match &args.backend {
         DeviceSpec::Decoder(backend) => {
             let (detector, events, _) = args.sample.load()?;
             let Target { space, default, .. } = Target::of(args)?;

@@ -18,7 +18,7 @@ use super::policy::{HIT_BANKS, NeedsFallback, V5_COUNTS, v4_words, v5_counts};
 use super::prefetch::{LINE, Prefetch};
 use super::scratch::{BLOCK, Block, Lanes, READ_AHEAD, Scratch};
 use super::setup::Setup;
-use super::simd::{Simd, lane_ends_by_words};
+use super::simd::Simd;
 use crate::decoder::{Count, EventReport};
 use crate::detector::{BankVersion, LANES_PER_BOARD, MAX_BOARDS};
 use crate::input::{BatchView, Layout};
@@ -45,10 +45,13 @@ pub fn find_lanes<S: Simd>(
     }
     let lanes = &mut scratch.found;
     let beyond = &mut lanes.counts[setup.lanes.n_connected..setup.lanes.n_ranks()];
-    if lanes.unconnected != 0 || beyond.iter().fold(0, |any, count| any | count) != 0 {
-        let unconnected = beyond.iter().map(|&count| u32::from(count)).sum::<u32>() + lanes.unconnected;
+    let mut any = 0;
+    for &count in &*beyond {
+        any |= count;
+    }
+    if any != 0 {
+        report.add(Count::UnconnectedHits, beyond.iter().map(|&count| u32::from(count)).sum());
         beyond.fill(0);
-        report.add(Count::UnconnectedHits, unconnected);
     }
     Ok(report)
 }
@@ -144,7 +147,8 @@ fn find_allen<S: Simd>(
                         // SAFETY: at `payload`, in `raw`:
                         // - are `size` bytes, not less than the smallest: the loop over the table checked both;
                         // - READ_AHEAD more: the fragment ends at or before `reach`, being one of the first `n_direct`.
-                        bad |= unsafe { notes.take_v4(s, bank, payload, size) }.is_none();
+                        let (good, beyond) = unsafe { notes.take_v4(s, bank, payload, size) };
+                        bad |= !good | (beyond != 0);
                     }
                 }
             }
@@ -159,7 +163,7 @@ fn find_allen<S: Simd>(
                 unsafe {
                     match setup.lanes.version {
                         BankVersion::V5 => headers[i] = notes.take_v5(&banks[i], payload),
-                        BankVersion::V4 => bad |= notes.take_v4(s, &banks[i], payload, sizes[i]).is_none(),
+                        BankVersion::V4 => bad |= notes.take_v4(s, &banks[i], payload, sizes[i]) != (true, 0),
                     }
                 }
             }
@@ -225,7 +229,7 @@ fn find_mep<S: Simd>(
         unsafe {
             match setup.lanes.version {
                 BankVersion::V5 => headers[i] = notes.take_v5(bank, payload),
-                BankVersion::V4 => bad |= notes.take_v4(s, bank, payload, size).is_none(),
+                BankVersion::V4 => bad |= notes.take_v4(s, bank, payload, size) != (true, 0),
             }
         }
     }
@@ -308,7 +312,11 @@ fn bank_by_bank<S: Simd>(
                 let bank = BankBoard { board: board as u8, ranks };
                 // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; they hold the header
                 // and all words, as `v4_words` checked.
-                unsafe { Notes::of(lanes).0.take_v4(s, &bank, payload, size as u16) }.ok_or(NeedsFallback)?;
+                let (good, beyond) = unsafe { Notes::of(lanes).0.take_v4(s, &bank, payload, size as u16) };
+                if !good {
+                    return Err(NeedsFallback);
+                }
+                report.add(Count::UnconnectedHits, beyond);
             }
         }
     }
@@ -329,13 +337,12 @@ struct Notes<'a> {
     counts: &'a mut [u8; 1 << 16],
     payloads: &'a mut [*const u8; 1 << 8],
     begins: &'a mut [u64; 1 << 8],
-    unconnected: &'a mut u32,
 }
 
 impl<'a> Notes<'a> {
     fn of(lanes: &'a mut Lanes) -> (Self, &'a mut [u64; MAX_BOARDS]) {
-        let Lanes { counts, payloads, begins, headers, unconnected, .. } = lanes;
-        (Self { counts, payloads, begins, unconnected }, headers)
+        let Lanes { counts, payloads, begins, headers, .. } = lanes;
+        (Self { counts, payloads, begins }, headers)
     }
 
     /// Notes the lanes of a v5 bank. Gives its header.
@@ -353,37 +360,32 @@ impl<'a> Notes<'a> {
         u64::from_le_bytes(unsafe { payload.cast::<[u8; 8]>().read() })
     }
 
-    /// Notes the lanes of a v4 bank. `None`: it has more words than a byte counts or than are there, or they are not in
-    /// the order of the lanes.
+    /// Notes the lanes of a v4 bank. Gives whether all its words are there, not more than a byte counts, and in the order
+    /// of the lanes; and how many name a lane that no board has.
     ///
     /// # Safety
     /// At `payload` are `size` bytes, 4 at least, and [`READ_AHEAD`] more can be read.
     #[inline(always)]
-    unsafe fn take_v4<S: Simd>(&mut self, s: S, bank: &BankBoard, payload: *const u8, size: u16) -> Option<()> {
+    unsafe fn take_v4<S: Simd>(&mut self, s: S, bank: &BankBoard, payload: *const u8, size: u16) -> (bool, u32) {
         debug_assert!(size >= 4);
         // SAFETY: the header's four bytes are there: the caller's promise.
         let n_words = u16::from_le_bytes(unsafe { payload.cast::<[u8; 2]>().read() });
-        if n_words > 254 || size < 4 + 2 * n_words {
-            return None;
-        }
-        let n_words = usize::from(n_words);
-        let words = payload.wrapping_add(4);
+        let there = (n_words <= 254) & (u32::from(size) >= 4 + 2 * u32::from(n_words));
+        let n_words = if there { usize::from(n_words) } else { 0 };
         // Byte i: clusters of lanes 0 to i.
-        // SAFETY: the words are within the payload, as just checked, and READ_AHEAD bytes more than that, of which the
-        // first of the two reads no more than 66.
-        let ends =
-            unsafe { if n_words <= 32 { s.lane_ends(words, n_words) } else { lane_ends_by_words(words, n_words) } }?;
+        // SAFETY: the words are within the payload, as just checked, and READ_AHEAD bytes more, which are more than 66.
+        let (ends, sorted) = unsafe { s.lane_ends(payload.wrapping_add(4), n_words) };
         let begins = ends << 8;
         // They do not fall: no byte borrows from the next.
-        let counts = ends - begins;
+        let counts = ends.wrapping_sub(begins);
         for (lane, &rank) in bank.ranks.iter().enumerate() {
             self.counts[usize::from(rank)] = (counts >> (8 * lane)) as u8;
         }
         self.payloads[usize::from(bank.board)] = payload;
         self.begins[usize::from(bank.board)] = begins;
-        // A word can name the lanes 6 and 7, which no board has.
-        *self.unconnected += n_words as u32 - (ends >> (8 * (LANES_PER_BOARD - 1)) & 0xFF) as u32;
-        Some(())
+        // A word can name the lanes 6 and 7.
+        let beyond = n_words as u32 - (ends >> (8 * (LANES_PER_BOARD - 1)) & 0xFF) as u32;
+        (there & sorted, beyond)
     }
 }
 

@@ -21,6 +21,8 @@ mod scratch;
 mod setup;
 mod simd;
 mod stages;
+#[cfg(all(test, feature = "synth"))]
+mod tests;
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -35,6 +37,7 @@ pub use self::level::Simd;
 use self::policy::Policy;
 use self::schedule::{Job, Worker};
 use self::setup::Setup;
+#[doc(hidden)]
 pub use self::stages::{Stage, StageTimes};
 use super::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use crate::detector::DetectorTables;
@@ -116,6 +119,7 @@ impl CpuDecoder {
     ///
     /// # Errors
     /// As [`Decoder::decode`].
+    #[doc(hidden)]
     pub fn decode_in_stages(
         &mut self,
         batch: BatchView<'_>,

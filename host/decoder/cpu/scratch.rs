@@ -107,8 +107,6 @@ pub struct Lanes {
     pub begins: Box<[u64; 1 << 8]>,
     /// By bank, v5: its header.
     pub headers: Box<[u64; MAX_BOARDS]>,
-    /// Hits of lanes that are not there.
-    pub unconnected: u32,
     /// Copies of payloads. Cells: payloads that were copied before are still pointed to.
     tail: Box<[Cell<u8>]>,
     copied: usize,
@@ -218,7 +216,6 @@ impl Lanes {
             payloads: Box::new([std::ptr::null(); 1 << 8]),
             begins: Box::new([0; 1 << 8]),
             headers: Box::new([0; MAX_BOARDS]),
-            unconnected: 0,
             tail: zeros(TAIL + READ_AHEAD),
             copied: 0,
         }
@@ -228,7 +225,6 @@ impl Lanes {
     #[inline(always)]
     pub fn begin(&mut self) {
         self.counts[..MAX_RANKS].fill(0);
-        self.unconnected = 0;
         self.copied = 0;
     }
 

@@ -31,10 +31,14 @@ pub struct DeviceBatch {
 
 impl DeviceBatch {
     pub(super) fn view(&self) -> Batch<'static> {
-        // SAFETY: the host never follows these; whoever made the batch promised that the device can.
+        // SAFETY:
+        // - The host never follows the address. Kernels do: only unsafe calls launch them, which ask that the device can
+        //   read so many words there, at a multiple of 4.
         let words = |(address, len): (u64, usize)| unsafe { Global::new(address as usize as *const u32, len as u32) };
         Batch {
-            // SAFETY: as above.
+            // SAFETY:
+            // - The host never follows the address. Kernels do: only unsafe calls launch them, which ask that the device
+            //   can read so many bytes there.
             raw: unsafe { Global::new(self.raw.0 as usize as *const u8, self.raw.1 as u32) },
             offsets: words(self.offsets),
             sizes: words(self.sizes),
@@ -124,7 +128,7 @@ impl<D: Device> PinnedBatch<D> {
         let mut memory = HostBuffer::new();
         memory.reserve(device, packing.bytes)?;
         for (at, part) in packing.parts(batch) {
-            // SAFETY: the device does not know this memory yet.
+            // SAFETY: the memory was allocated just now: no copy from it or to it was put on a stream.
             unsafe { memory.put(at, part) };
         }
         Ok(Self { memory, packing, meta: batch.meta.to_vec() })

@@ -127,7 +127,21 @@ impl<D: Device> DeviceDecoder<D> {
         options: DecodeOptions,
         config: DeviceConfig,
     ) -> Result<Self, DecodeError> {
-        let DeviceConfig { launch, streams, capacity, pipeline, rung } = config;
+        device.begin()?;
+        let streams = (0..config.streams.max(1)).map(|_| device.stream()).collect::<Result<_, _>>()?;
+        Self::with_streams(name, device, streams, tables, options, config)
+    }
+
+    /// As [`on`](Self::on), with these streams of the device.
+    pub(super) fn with_streams(
+        name: &'static str,
+        mut device: D,
+        streams: Vec<D::Stream>,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        config: DeviceConfig,
+    ) -> Result<Self, DecodeError> {
+        let DeviceConfig { launch, capacity, pipeline, rung, .. } = config;
         let failure = |message| DecodeError::Device { backend: name, message };
         launch.validate().map_err(|error| failure(error.to_string()))?;
         let ranks = match (pipeline, &rung) {
@@ -140,9 +154,12 @@ impl<D: Device> DeviceDecoder<D> {
             return Err(failure(format!("a batch cannot have {} hits: 32 bits count them", capacity.hits)));
         }
         device.begin()?;
-        let streams: Vec<_> = (0..streams.max(1))
-            .map(|_| BatchStream::new(&mut device, ranks.is_some()))
-            .collect::<Result<_, DecodeError>>()?;
+        if streams.is_empty() {
+            return Err(failure("a decoder needs a stream".to_owned()));
+        }
+        // One of another device is an error here.
+        streams.iter().try_for_each(|stream| device.synchronize(stream))?;
+        let streams: Vec<_> = streams.into_iter().map(|queue| BatchStream::new(queue, ranks.is_some())).collect();
         let mut moved = TransferBytes::default();
         let tables = TablesOnDevice::new(&mut device, streams[0].queue(), tables, &mut moved)?;
         let put = |ranks| RanksOnDevice::new(&mut device, streams[0].queue(), ranks, &mut moved);

@@ -82,6 +82,7 @@ pub struct TransferBytes {
 ///   where a call puts that on a stream. Every device of the type can copy from and to them.
 /// - When [`synchronize`](Self::synchronize) returns, nothing that was put on the stream before reads or writes memory any
 ///   more, whether it returns `Ok` or an error.
+/// - Safe calls with a stream of another device are errors.
 /// - [`owns`](Self::owns) is true only of memory that kernels and copies on this device's streams can reach.
 /// - What [`submit_capturable`](Self::submit_capturable) puts on the stream is what `work` puts there, once.
 pub unsafe trait Device: Send {

@@ -71,7 +71,6 @@ impl Facts {
     /// What the driver said.
     pub fn compiled(&self, unit: Unit, entries: &[String]) -> Result<Vec<Compiled>, StartError> {
         let context = Context::primary(self.gpu.ordinal)?;
-        context.make_current()?;
         let compiled = |entry: &String| {
             let function = context.function(unit, 0, entry, 0, false)?;
             Ok(Compiled { entry: entry.clone(), registers: function.registers, shared: function.static_shared })

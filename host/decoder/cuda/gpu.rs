@@ -31,8 +31,15 @@ impl CudaDevice {
     /// When the kernels cannot run on it; the message says why and what to do.
     pub fn new(ordinal: usize, registers: u32) -> Result<Self, DecodeError> {
         let gpu = choose(&Cuda, ordinal)?;
-        let context = Context::primary(ordinal)?;
-        Ok(Self { gpu, registers, functions: HashMap::new(), timed: None, graphs: None, context })
+        Ok(Self::with(gpu, Context::primary(ordinal)?, registers))
+    }
+
+    pub(super) fn with(gpu: Gpu, context: Arc<Context>, registers: u32) -> Self {
+        Self { gpu, registers, functions: HashMap::new(), timed: None, graphs: None, context }
+    }
+
+    pub(super) const fn context(&self) -> &Arc<Context> {
+        &self.context
     }
 
     /// Whether what is put on a stream again and again is launched as a CUDA graph. It is given before a decoder has the
@@ -46,12 +53,6 @@ impl CudaDevice {
     /// Which GPU it is.
     pub const fn gpu(&self) -> &Gpu {
         &self.gpu
-    }
-
-    /// The device's primary context, a `CUcontext`, for calls of the driver beside this library. It is valid as long as
-    /// the device lives.
-    pub fn raw_context(&self) -> *mut c_void {
-        self.context.handle().cast()
     }
 
     /// How graphs were used so far, if they are.
@@ -93,7 +94,6 @@ impl CudaDevice {
         if self.functions.get(&entry).is_none_or(|(_, shared_bytes)| *shared_bytes < shape.shared_bytes) {
             // The fused kernel's blocks are limited by shared memory, and it gains nothing from a larger L1 cache.
             let prefers_shared = kernel == Kernel::Fused;
-            self.begin()?;
             let function = self.context.function(unit, self.registers, &entry, shape.shared_bytes, prefers_shared)?;
             self.functions.insert(entry.clone(), (function, shape.shared_bytes));
         }
@@ -259,7 +259,7 @@ unsafe impl Device for CudaDevice {
             Next::Record if graphs.begin(stream) => {
                 let made = work(self);
                 let Some(graphs) = &mut self.graphs else { return made };
-                // SAFETY: the captured calls are those of `work`, as above: what they ask for is there until the stream is
+                // SAFETY: the captured calls are those of `work`: what they ask for is there until the stream is
                 // synchronised after this returns.
                 if unsafe { graphs.end(stream, made) }? {
                     return Ok(());

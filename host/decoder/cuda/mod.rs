@@ -3,12 +3,12 @@
 //! [`CudaDecoder`] has some streams, each with buffers of its own, so that copies and kernels of different batches
 //! overlap. What it does with them is in [`DeviceDecoder`], which does not know CUDA; from below:
 //!
-//! - `device`: what is asked of a device; `gpu`, `modules`, `start`: a GPU that answers; `facts`, `identity`: what it
-//!   is;
+//! - `device`: what is asked of a device; `driver`: calls of the CUDA driver; `gpu`: a device by these calls;
+//! - `start`: whether there is a GPU; `facts`, `identity`: which one; `interop`: a caller's context and streams;
 //! - `buffer`, `tables`, `ranks`, `batch`, `output`: memory, and what lies in it; `setup`: what every launch is given;
 //! - `allen`, `fused`: the launches of a batch, from buffers to buffers, by either pipeline; `work`: one of the two;
-//! - `stream`: a batch under way, copies included; `graph`: its calls as one launch;
-//! - `decoder`: several of them; `passes`: many batches in turn; `resident`: batches that stay on the device.
+//! - `upload`: a batch on its way to the device; `stream`: a batch in flight, copies and kernels;
+//! - `decoder`: several streams; `passes`: many batches in turn.
 
 mod allen;
 mod batch;
@@ -22,6 +22,7 @@ mod facts;
 mod fused;
 mod gpu;
 mod identity;
+mod interop;
 mod output;
 mod passes;
 mod ranks;
@@ -56,12 +57,12 @@ pub struct CudaConfig {
     pub ordinal: usize,
     /// Block shapes and other launch parameters.
     pub launch: LaunchParams,
-    /// Batches that can be under way; at least 1.
+    /// Batches that can be in flight; at least 1.
     pub streams: usize,
     /// Most registers that a thread may have; 0: as many as the driver's compiler likes.
     pub registers: u32,
-    /// Whether the kernels of a batch are launched as a CUDA graph, where they were before: for small batches, whose
-    /// kernels take less time than their launches. A driver that refuses is said by [`CudaDevice::graph_use`].
+    /// Whether the kernels of a batch are launched as a CUDA graph, where such a batch was decoded before: for small batches,
+    /// whose kernels take less time than their launches. [`CudaDevice::graph_use`] says when the driver refuses.
     pub graph: bool,
     /// What is allocated at once, for each stream.
     pub capacity: Capacity,

@@ -108,9 +108,9 @@ pub(super) struct BatchStream<D: Device> {
 }
 
 impl<D: Device> BatchStream<D> {
-    pub(super) fn new(device: &mut D, fused: bool) -> Result<Self, DecodeError> {
-        Ok(Self {
-            queue: device.stream()?,
+    pub(super) const fn new(queue: D::Stream, fused: bool) -> Self {
+        Self {
+            queue,
             upload: Upload::new(),
             work: Work::new(fused),
             output: Output::new(),
@@ -122,7 +122,7 @@ impl<D: Device> BatchStream<D> {
             hits_per_byte: 0.0,
             read: 0,
             done: None,
-        })
+        }
     }
 
     pub(super) const fn queue(&self) -> &D::Stream {

@@ -66,7 +66,7 @@ pub(super) fn write_all<D: Device>(
     buffer.reserve(device, bytes)?;
     staging.reserve(device, bytes)?;
     for (at, part) in parts {
-        // SAFETY: the device does not know this memory yet.
+        // SAFETY: the memory was allocated just now: no copy from it or to it was put on a stream.
         unsafe { staging.put(*at, part) };
     }
     moved.to_device += bytes as u64;

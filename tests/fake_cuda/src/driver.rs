@@ -339,7 +339,7 @@ impl Driver {
         let from = if self.is_pinned(from, rows.host_extent())? {
             Source::Pinned(from)
         } else {
-            // SAFETY: the caller's word.
+            // SAFETY: the rows can be read now, as the caller says, and this is their extent.
             Source::Staged(unsafe { host::read(from, rows.host_extent()) })
         };
         self.enqueue(stream, Op::CopyIn { from, to, rows })
@@ -360,7 +360,7 @@ impl Driver {
                 complain(&format!("copy from {from:#x}: {what}"));
                 CUresult::CUDA_ERROR_INVALID_VALUE
             })?;
-            // SAFETY: the caller's word.
+            // SAFETY: the rows can be written now, as the caller says, and this is one of them.
             unsafe { host::write(to + row * rows.host, bytes) };
         }
         Ok(())

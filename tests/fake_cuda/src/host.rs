@@ -66,7 +66,7 @@ impl Pinned {
 /// - `bytes` bytes can be read from `start` on.
 pub unsafe fn read(start: usize, bytes: usize) -> Vec<u8> {
     let mut copy = vec![0u8; bytes];
-    // SAFETY: the caller's word; a fresh vector overlaps nothing.
+    // SAFETY: the bytes can be read, as the caller says; the vector has as many, and overlaps nothing.
     unsafe { std::ptr::copy_nonoverlapping(start as *const u8, copy.as_mut_ptr(), bytes) };
     copy
 }
@@ -74,6 +74,6 @@ pub unsafe fn read(start: usize, bytes: usize) -> Vec<u8> {
 /// # Safety
 /// - `bytes.len()` bytes can be written from `start` on.
 pub unsafe fn write(start: usize, bytes: &[u8]) {
-    // SAFETY: the caller's word; device memory is never host memory that somebody else was given.
+    // SAFETY: the bytes can be written, as the caller says; `bytes` is the stand-in's own memory, which it gives no one.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start as *mut u8, bytes.len()) };
 }

@@ -4,7 +4,7 @@
 //!
 //! A budget is a list of alternatives (`,`: whichever comes first) of limits that must all be reached (`+`):
 //! `evaluations=220,time=60` ends after 220 configurations or a minute; `evaluations=50+no-gain=20` after at least 50,
-//! once 20 in a row have brought nothing. A number alone means evaluations.
+//! once 20 in a row have brought nothing. A number alone means evaluations, a number with `s`, `min` or `h` a time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -146,27 +146,48 @@ impl fmt::Display for Budget {
     }
 }
 
+/// The seconds of a time with its unit, as `10min`.
+fn seconds(text: &str) -> Option<f64> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
+    let unit = match unit {
+        "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    Some(number.trim().parse::<f64>().ok()? * unit)
+}
+
 impl FromStr for Budget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let limit = |text: &str| -> Result<Limit, String> {
-            let (name, value) = text.trim().split_once('=').unwrap_or(("evaluations", text.trim()));
+            let text = text.trim();
+            let (name, value) = match text.split_once('=') {
+                Some(pair) => pair,
+                None if seconds(text).is_some() => ("time", text),
+                None => ("evaluations", text),
+            };
             let whole = || match value.parse::<usize>() {
                 Ok(number) if number > 0 => Ok(number),
-                _ => Err(format!("{name}: {value:?} is no whole number above 0")),
+                _ => Err(format!("{name}: {value:?} is no whole number above 0 (a time has a unit, as 10min)")),
             };
-            let real = || match value.parse::<f64>() {
-                Ok(number) if number > 0.0 && number <= LONGEST => Ok(number),
+            let above_0 = |number: Option<f64>| match number {
+                Some(number) if number > 0.0 && number <= LONGEST => Ok(number),
                 _ => Err(format!("{name}: {value:?} is no number above 0 and at most {LONGEST}")),
             };
+            let real = || value.parse().ok();
             match name {
                 "evaluations" => Ok(Limit::Evaluations(whole()?)),
                 "launches" => Ok(Limit::Launches(whole()?)),
-                "time" => Ok(Limit::Seconds(real()?)),
+                "time" => Ok(Limit::Seconds(above_0(real().or_else(|| seconds(value)))?)),
                 "no-gain" => Ok(Limit::NoGain(whole()?)),
-                "gain" => Ok(Limit::Gain(real()?)),
-                other => Err(format!("{other:?} is none of evaluations, launches, time, no-gain, gain")),
+                "gain" => Ok(Limit::Gain(above_0(real())?)),
+                other => Err(format!(
+                    "{other:?} is none of evaluations, launches, time, no-gain, gain; for instance 10min, 200, \
+                     evaluations=200,time=60"
+                )),
             }
         };
         let alternative = |text: &str| text.split('+').map(limit).collect::<Result<Vec<_>, _>>();
@@ -220,7 +241,14 @@ mod tests {
         for text in ["evaluations=220", "launches=5+no-gain=3,time=1.5,gain=0.01"] {
             assert_eq!(text.parse::<Budget>().unwrap().to_string(), text);
         }
+        for (text, seconds) in [("90s", "90"), ("10min", "600"), ("time=1.5h", "5400"), ("evaluations=3,2 min", "120")]
+        {
+            let read = text.parse::<Budget>().unwrap().to_string();
+            assert!(read.ends_with(&format!("time={seconds}")), "{text}: {read}");
+        }
         for (text, said) in [
+            ("-1min", "above 0"),
+            ("10 parsecs", "whole number"),
             ("", "evaluations"),
             ("0", "above 0"),
             ("time=-1", "time"),

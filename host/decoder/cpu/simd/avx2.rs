@@ -3,7 +3,7 @@
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::x86_64::*;
 
-use super::{LANE_BITS, Simd, x86};
+use super::{EACH_BYTE, LANE_BITS, Simd, x86};
 
 /// The AVX2 level.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,17 @@ static COMPRESS: [[u8; 8]; 256] = {
         bits += 1;
     }
     table
+};
+
+/// From place 16 - n on: nothing for n v4 words, and all bits that name the lane for the others.
+static BEHIND: [u16; 33] = {
+    let mut words = [0; 33];
+    let mut i = 16;
+    while i < 33 {
+        words[i] = LANE_BITS;
+        i += 1;
+    }
+    words
 };
 
 /// By direction and number of hits: which hit comes to each place; with bit 31 set, none.
@@ -246,19 +257,38 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
-    unsafe fn lane_ends(self, words: *const u8, n: usize) -> Option<u64> {
+    unsafe fn lane_ends(self, words: *const u8, n: usize) -> (u64, bool) {
         unsafe {
-            let (lanes, next) = (lanes_as_bytes(words), lanes_as_bytes(words.add(2)));
-            let live = ((1u64 << n) - 1) as u32;
-            if _mm256_movemask_epi8(_mm256_cmpgt_epi8(lanes, next)) as u32 & live >> 1 != 0 {
-                return None;
+            let bits = _mm256_set1_epi16(LANE_BITS as i16);
+            let one = _mm256_set1_epi64x(1);
+            let mut counts = _mm256_setzero_si256();
+            let mut falls = _mm256_setzero_si256();
+            let mut done = 0;
+            // 16 words at a time. Those behind the last one count as such of lane 7, which does not exist.
+            loop {
+                let left = n - done;
+                let behind = BEHIND.as_ptr().add(16 - left.min(16));
+                let lanes =
+                    _mm256_or_si256(_mm256_loadu_si256(words.add(2 * done).cast()), _mm256_loadu_si256(behind.cast()));
+                let lanes = _mm256_and_si256(lanes, bits);
+                let next = _mm256_loadu_si256(words.add(2 * done + 2).cast());
+                let next = _mm256_or_si256(next, _mm256_loadu_si256(behind.add(1).cast()));
+                falls = _mm256_or_si256(falls, _mm256_cmpgt_epi16(lanes, _mm256_and_si256(next, bits)));
+                // Eight times the lane: a bit is set in its byte.
+                let shifts = _mm256_srli_epi16::<8>(lanes);
+                for half in [_mm256_castsi256_si128(shifts), _mm256_extracti128_si256::<1>(shifts)] {
+                    let low = _mm256_sllv_epi64(one, _mm256_cvtepu16_epi64(half));
+                    let high = _mm256_sllv_epi64(one, _mm256_cvtepu16_epi64(_mm_srli_si128::<8>(half)));
+                    counts = _mm256_add_epi64(counts, _mm256_add_epi64(low, high));
+                }
+                if left <= 16 {
+                    break;
+                }
+                done += 16;
             }
-            let mut ends = (n as u64) << 48 | (n as u64) << 56;
-            for lane in 0..6 {
-                let beyond = _mm256_movemask_epi8(_mm256_cmpgt_epi8(lanes, _mm256_set1_epi8(lane))) as u32;
-                ends |= u64::from((!beyond & live).count_ones()) << (8 * lane);
-            }
-            Some(ends)
+            let counts = _mm_add_epi64(_mm256_castsi256_si128(counts), _mm256_extracti128_si256::<1>(counts));
+            let counts = _mm_add_epi64(counts, _mm_unpackhi_epi64(counts, counts));
+            ((_mm_cvtsi128_si64(counts) as u64).wrapping_mul(EACH_BYTE), _mm256_testz_si256(falls, falls) != 0)
         }
     }
     #[inline(always)]
@@ -346,20 +376,7 @@ unsafe fn sign_bits(a: __m256i) -> u32 {
     unsafe { _mm256_movemask_ps(_mm256_castsi256_ps(a)) as u32 }
 }
 
-/// The read-out lanes that 32 v4 words name, a byte each.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "as the trait's methods")]
-unsafe fn lanes_as_bytes(words: *const u8) -> __m256i {
-    // SAFETY: the caller's.
-    unsafe {
-        let bits = _mm256_set1_epi16(LANE_BITS as i16);
-        let low = _mm256_srli_epi16::<11>(_mm256_and_si256(_mm256_loadu_si256(words.cast()), bits));
-        let high = _mm256_srli_epi16::<11>(_mm256_and_si256(_mm256_loadu_si256(words.add(32).cast()), bits));
-        _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi16(low, high))
-    }
-}
-
-/// All ones in the lanes whose bit is set.
+/// All ones in the elements whose bit is set.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as the trait's methods")]
 unsafe fn lanes_of(bits: u32) -> __m256i {

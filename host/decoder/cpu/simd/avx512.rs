@@ -212,21 +212,29 @@ impl Simd for Avx512 {
         }
     }
     #[inline(always)]
-    unsafe fn lane_ends(self, words: *const u8, n: usize) -> Option<u64> {
+    unsafe fn lane_ends(self, words: *const u8, n: usize) -> (u64, bool) {
         unsafe {
             let bits = _mm512_set1_epi16(LANE_BITS as i16);
-            let lanes = _mm512_and_si512(_mm512_loadu_si512(words.cast()), bits);
-            let next = _mm512_and_si512(_mm512_loadu_si512(words.add(2).cast()), bits);
-            let live = ((1u64 << n) - 1) as u32;
-            if _mm512_mask_cmpgt_epu16_mask(live >> 1, lanes, next) != 0 {
-                return None;
-            }
             let mut ends = (n as u64) << 48 | (n as u64) << 56;
-            for lane in 0..6 {
-                let up_to = _mm512_mask_cmple_epu16_mask(live, lanes, _mm512_set1_epi16(lane << 11));
-                ends |= u64::from(up_to.count_ones()) << (8 * lane);
+            let mut falls = 0;
+            let mut done = 0;
+            // 32 words at a time.
+            loop {
+                let left = n - done;
+                let lanes = _mm512_and_si512(_mm512_loadu_si512(words.add(2 * done).cast()), bits);
+                let next = _mm512_and_si512(_mm512_loadu_si512(words.add(2 * done + 2).cast()), bits);
+                let live = ((1u64 << left.min(32)) - 1) as u32;
+                let pairs = ((1u64 << left.saturating_sub(1).min(32)) - 1) as u32;
+                falls |= _mm512_mask_cmpgt_epu16_mask(pairs, lanes, next);
+                for lane in 0..6 {
+                    let up_to = _mm512_mask_cmple_epu16_mask(live, lanes, _mm512_set1_epi16(lane << 11));
+                    ends += u64::from(up_to.count_ones()) << (8 * lane);
+                }
+                if left <= 32 {
+                    return (ends, falls == 0);
+                }
+                done += 32;
             }
-            Some(ends)
         }
     }
     #[inline(always)]

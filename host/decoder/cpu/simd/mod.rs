@@ -157,16 +157,25 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         unsafe { list_bits_one_by_one(bits, first, to) }
     }
 
-    /// Of `n <= 32` v4 words, which lane they name: byte i is how many name one of the lanes 0 to i, where lanes 6 and 7,
-    /// which do not exist, may count as one. `None`: they are not in the order of the lanes.
+    /// Of `n <= 254` v4 words, which lane they name: byte i, up to 5, is how many name one of the lanes 0 to i; the other
+    /// two may be anything. And whether the words are in the order of the lanes; if not, all bytes may be anything.
     ///
     /// # Safety
-    /// 66 bytes can be read.
+    /// The words can be read, and 66 bytes more.
     #[inline(always)]
-    unsafe fn lane_ends(self, words: *const u8, n: usize) -> Option<u64> {
-        debug_assert!(n <= 32);
-        // SAFETY: 32 words take 64 bytes, fewer than can be read.
-        unsafe { lane_ends_by_words(words, n) }
+    unsafe fn lane_ends(self, words: *const u8, n: usize) -> (u64, bool) {
+        debug_assert!(n <= 254);
+        let (mut counts, mut before, mut sorted) = (0u64, 0, true);
+        for i in 0..n {
+            // SAFETY: word `i` is one of the `n` that can be read: the caller's promise.
+            let word = u16::from_le_bytes(unsafe { words.add(2 * i).cast::<[u8; 2]>().read() });
+            // Eight times the lane.
+            let lane = (word & LANE_BITS) >> 8;
+            sorted &= before <= lane;
+            before = lane;
+            counts += 1 << lane;
+        }
+        (counts.wrapping_mul(EACH_BYTE), sorted)
     }
 
     /// Writes the first four hit words of a lane with `n > 0` hits as stream words to `to`, from the last one on if
@@ -235,25 +244,8 @@ pub unsafe fn list_bits_one_by_one(mut bits: u64, first: u16, to: *mut u16) -> u
 /// The bits of a v4 word that name the lane.
 const LANE_BITS: u16 = 0x3800;
 
-/// [`Simd::lane_ends`], word by word, for up to 255.
-///
-/// # Safety
-/// `n` words can be read.
-#[inline(always)]
-pub unsafe fn lane_ends_by_words(words: *const u8, n: usize) -> Option<u64> {
-    debug_assert!(n <= 255);
-    let (mut counts, mut before, mut unsorted) = (0u64, 0, false);
-    for i in 0..n {
-        // SAFETY: word `i` is one of the `n` that can be read: the caller's promise.
-        let word = u16::from_le_bytes(unsafe { words.add(2 * i).cast::<[u8; 2]>().read() });
-        // Eight times the lane.
-        let lane = (word & LANE_BITS) >> 8;
-        unsorted |= lane < before;
-        before = lane;
-        counts += 1 << lane;
-    }
-    (!unsorted).then_some(counts.wrapping_mul(0x0101_0101_0101_0101))
-}
+/// A factor that makes of counts in bytes how many there are up to each.
+const EACH_BYTE: u64 = 0x0101_0101_0101_0101;
 
 /// [`Simd::copy_lane`], hit by hit.
 ///

@@ -6,18 +6,20 @@ use cudarc::driver::sys;
 
 use super::error::{CallError, check};
 use super::library;
-use super::modules::Modules;
+use super::modules::{Function, Modules};
+use crate::decoder::ptx::Unit;
 
 /// The contexts that are in use in this process. Decoders of one GPU share one, and with it the compiled kernels.
 static IN_USE: Mutex<Vec<Weak<Context>>> = Mutex::new(Vec::new());
 
-/// The primary context of a GPU: the one that the CUDA runtime and other libraries use as well, so that an address of
-/// theirs is an address here.
+/// A context of a GPU: its primary one, which the CUDA runtime and other libraries use as well, so that an address of theirs
+/// is an address here; or one that the caller has.
 #[derive(Debug)]
 pub struct Context {
     handle: sys::CUcontext,
     device: sys::CUdevice,
-    pub(super) modules: Mutex<Modules>,
+    is_borrowed: bool,
+    modules: Mutex<Modules>,
 }
 
 // SAFETY: a context's handle may be used by any thread; `modules` is behind a lock.
@@ -32,16 +34,41 @@ impl Context {
         let action = "open the GPU";
         let device = library::device(action, ordinal)?;
         let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
-        in_use.retain(|context| context.strong_count() > 0);
-        if let Some(context) = in_use.iter().filter_map(Weak::upgrade).find(|context| context.device == device) {
+        let is_it = |context: &Arc<Self>| !context.is_borrowed && context.device == device;
+        if let Some(context) = in_use.iter().filter_map(Weak::upgrade).find(is_it) {
             return Ok(context);
         }
         let mut handle = std::ptr::null_mut();
         // SAFETY: the device's handle is the driver's; the place for the context is ours.
         check(action, unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut handle, device) })?;
-        let context = Arc::new(Self { handle, device, modules: Mutex::default() });
+        Ok(Self::add(&mut in_use, Self { handle, device, is_borrowed: false, modules: Mutex::default() }))
+    }
+
+    /// A context of the caller, and the ordinal of its GPU.
+    ///
+    /// # Safety
+    /// - It is a context of this process, and is not destroyed before this is dropped.
+    pub unsafe fn borrowed(handle: sys::CUcontext) -> Result<(Arc<Self>, usize), CallError> {
+        let action = "use the context";
+        let mut device = 0;
+        // SAFETY: the context lives, as the caller says.
+        check(action, unsafe { sys::cuCtxSetCurrent(handle) })?;
+        // SAFETY: writes one handle, to a place of ours.
+        check(action, unsafe { sys::cuCtxGetDevice(&raw mut device) })?;
+        let is_it = |ordinal: &usize| library::device(action, *ordinal).is_ok_and(|found| found == device);
+        let unknown = || CallError::of_message(action, "its GPU is not one that the driver lists".to_owned());
+        let ordinal = (0..library::device_count()?).find(is_it).ok_or_else(unknown)?;
+        let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = in_use.iter().filter_map(Weak::upgrade).find(|context| context.handle == handle);
+        let new = || Self::add(&mut in_use, Self { handle, device, is_borrowed: true, modules: Mutex::default() });
+        Ok((known.unwrap_or_else(new), ordinal))
+    }
+
+    fn add(in_use: &mut Vec<Weak<Self>>, context: Self) -> Arc<Self> {
+        in_use.retain(|context| context.strong_count() > 0);
+        let context = Arc::new(context);
         in_use.push(Arc::downgrade(&context));
-        Ok(context)
+        context
     }
 
     /// Makes this the calling thread's context.
@@ -55,6 +82,20 @@ impl Context {
         }
         // SAFETY: a context that is retained as long as `self` lives.
         check(action, unsafe { sys::cuCtxSetCurrent(self.handle) })
+    }
+
+    /// An entry of `unit`: see [`Modules::function`].
+    pub fn function(
+        &self,
+        unit: Unit,
+        registers: u32,
+        entry: &str,
+        shared_bytes: u32,
+        prefers_shared: bool,
+    ) -> Result<Function, CallError> {
+        self.make_current()?;
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        modules.function(unit, registers, entry, shared_bytes, prefers_shared)
     }
 
     /// The driver's handle: a `CUcontext`.
@@ -80,9 +121,11 @@ impl Drop for Context {
             // flight now.
             unsafe { modules.unload() };
         }
-        // There is no caller to be told of a failure.
-        // SAFETY: retained once, by `primary`, and released only here.
-        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+        if !self.is_borrowed {
+            // There is no caller to be told of a failure.
+            // SAFETY: retained once, by `primary`, and released only here.
+            let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+        }
     }
 }
 

@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
-use std::sync::PoisonError;
 
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute, CUjit_option};
 
-use super::context::Context;
 use super::error::{CallError, check};
 use crate::decoder::ptx::Unit;
 
@@ -72,6 +70,38 @@ impl Modules {
         }
     }
 
+    /// An entry of `unit`, compiled for at most `registers` registers a thread (0: as many as the driver likes), whose blocks
+    /// may have `shared_bytes` of dynamic shared memory. `prefers_shared`: whether a multiprocessor is to give it all the
+    /// memory that shared memory and L1 cache divide. The calling thread's context is that of the modules.
+    pub(super) fn function(
+        &mut self,
+        unit: Unit,
+        registers: u32,
+        entry: &str,
+        shared_bytes: u32,
+        prefers_shared: bool,
+    ) -> Result<Function, CallError> {
+        let entry = self.entry(unit, registers, entry)?;
+        // Never lowered: another decoder may need what it asked for.
+        if shared_bytes > entry.shared_bytes {
+            let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let bytes = i32::try_from(shared_bytes).unwrap_or(i32::MAX);
+            // SAFETY: a function of a module that is loaded, as modules are until their context ends.
+            let code = unsafe { sys::cuFuncSetAttribute(entry.function.handle.0, attribute, bytes) };
+            check("give a kernel its shared memory", code)?;
+            entry.shared_bytes = shared_bytes;
+        }
+        if prefers_shared && !entry.prefers_shared {
+            let attribute = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+            // A hint: a driver that does not take it runs the kernel all the same.
+            // SAFETY: a function of a module that is loaded, as modules are until their context ends; the value is a
+            // percentage.
+            let _ = unsafe { sys::cuFuncSetAttribute(entry.function.handle.0, attribute, 100) };
+            entry.prefers_shared = true;
+        }
+        Ok(entry.function.clone())
+    }
+
     fn module(&mut self, unit: Unit, registers: u32) -> Result<(Key, sys::CUmodule), CallError> {
         let key = (unit.text.as_ptr(), unit.text.len(), registers);
         if let Some(&module) = self.loaded.get(&key) {
@@ -92,40 +122,6 @@ impl Modules {
         }
         let Some(entry) = self.entries.get_mut(&place) else { unreachable!("inserted above") };
         Ok(entry)
-    }
-}
-
-impl Context {
-    /// An entry of `unit`, compiled for at most `registers` registers a thread (0: as many as the driver likes), whose
-    /// blocks may have `shared_bytes` of dynamic shared memory. `prefers_shared`: whether a multiprocessor is to give it
-    /// all the memory that shared memory and L1 cache divide. This is the calling thread's context.
-    pub fn function(
-        &self,
-        unit: Unit,
-        registers: u32,
-        entry: &str,
-        shared_bytes: u32,
-        prefers_shared: bool,
-    ) -> Result<Function, CallError> {
-        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = modules.entry(unit, registers, entry)?;
-        // Never lowered: another decoder may need what it asked for.
-        if shared_bytes > entry.shared_bytes {
-            let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            let bytes = i32::try_from(shared_bytes).unwrap_or(i32::MAX);
-            // SAFETY: a function of a module that is loaded in this context, which `self` keeps.
-            let code = unsafe { sys::cuFuncSetAttribute(entry.function.handle.0, attribute, bytes) };
-            check("give a kernel its shared memory", code)?;
-            entry.shared_bytes = shared_bytes;
-        }
-        if prefers_shared && !entry.prefers_shared {
-            let attribute = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
-            // A hint: a driver that does not take it runs the kernel all the same.
-            // SAFETY: a function of a module that is loaded in this context, which `self` keeps; the value is a percentage.
-            let _ = unsafe { sys::cuFuncSetAttribute(entry.function.handle.0, attribute, 100) };
-            entry.prefers_shared = true;
-        }
-        Ok(entry.function.clone())
     }
 }
 

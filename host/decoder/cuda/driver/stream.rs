@@ -14,10 +14,11 @@ use crate::decoder::plan::Shape;
 /// Most bytes from row to row of a copy: CUDA's limit on every device there is.
 const MAX_PITCH: usize = i32::MAX as usize;
 
-/// A stream of a GPU, finished and given back when dropped.
+/// A stream of a GPU; unless it is borrowed, finished and given back when dropped.
 #[derive(Debug)]
 pub struct CudaStream {
     handle: sys::CUstream,
+    is_borrowed: bool,
     context: Arc<Context>,
 }
 
@@ -33,7 +34,15 @@ impl CudaStream {
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: writes one handle, to a place of ours.
         check("make a stream", unsafe { sys::cuStreamCreate(&raw mut handle, flags) })?;
-        Ok(Self { handle, context: Arc::clone(context) })
+        Ok(Self { handle, is_borrowed: false, context: Arc::clone(context) })
+    }
+
+    /// A stream that is not destroyed when this is dropped.
+    ///
+    /// # Safety
+    /// - It is a stream of the context, and is not destroyed before this is dropped.
+    pub(in super::super) unsafe fn borrowed(context: &Arc<Context>, handle: sys::CUstream) -> Self {
+        Self { handle, is_borrowed: true, context: Arc::clone(context) }
     }
 
     /// The driver's handle, a `CUstream`, for calls of the driver beside this library. It is valid as long as `self` lives.
@@ -171,7 +180,7 @@ impl CudaStream {
 
 impl Drop for CudaStream {
     fn drop(&mut self) {
-        if self.context.make_current().is_ok() {
+        if !self.is_borrowed && self.context.make_current().is_ok() {
             // There is no caller to be told of a failure.
             // SAFETY: made by `new`, and given back only here. The driver finishes what is still on it.
             let _ = unsafe { sys::cuStreamDestroy_v2(self.handle) };

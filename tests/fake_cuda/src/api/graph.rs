@@ -42,7 +42,7 @@ unsafe extern "C" fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph) -
         }
         let id = driver.handle();
         driver.graphs.insert(id, Graph { device, ops: capture.ops, nodes: capture.nodes });
-        // SAFETY: as above.
+        // SAFETY: the caller gives a place.
         unsafe { give(graph, id as CUgraph) }
     })
 }
@@ -122,7 +122,7 @@ unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
             return Err(BAD_VALUE);
         }
         let shape: [c_uint; 6] = [p.gridDimX, p.gridDimY, p.gridDimZ, p.blockDimX, p.blockDimY, p.blockDimZ];
-        // SAFETY: the caller's word.
+        // SAFETY: the description's parameters are as many as the kernel has, as CUDA asks of a caller.
         let op = unsafe { kernel(driver, device, p.func, shape, p.sharedMemBytes, p.kernelParams, p.extra) }?;
         let ops = &mut driver.executables.get_mut(&(executable as usize)).ok_or(BAD_HANDLE)?.ops;
         if !matches!(ops[place], Op::Launch { .. }) {

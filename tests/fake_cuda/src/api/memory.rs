@@ -89,7 +89,7 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
 ) -> CUresult {
     call("cuMemcpyHtoDAsync", |driver| {
         let (stream, _) = stream_of(driver, stream)?;
-        // SAFETY: the caller's word.
+        // SAFETY: as CUDA asks of a caller, so many bytes can be read on the host.
         unsafe { driver.copy_in(stream, from as usize, to, Rows::one(bytes)) }
     })
 }
@@ -103,7 +103,7 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
 ) -> CUresult {
     call("cuMemcpyDtoHAsync", |driver| {
         let (stream, _) = stream_of(driver, stream)?;
-        // SAFETY: the caller's word.
+        // SAFETY: as CUDA asks of a caller, so many bytes can be written on the host.
         unsafe { driver.copy_out(stream, from, to as usize, Rows::one(bytes)) }
     })
 }
@@ -125,11 +125,11 @@ unsafe extern "C" fn cuMemcpy2DAsync_v2(copy: *const CUDA_MEMCPY2D, stream: CUst
         }
         if from_device {
             let rows = Rows { n, width, host: copy.dstPitch, device: copy.srcPitch };
-            // SAFETY: the caller's word.
+            // SAFETY: as CUDA asks of a caller, so many bytes can be written on the host.
             unsafe { driver.copy_out(stream, copy.srcDevice, copy.dstHost as usize, rows) }
         } else {
             let rows = Rows { n, width, host: copy.srcPitch, device: copy.dstPitch };
-            // SAFETY: the caller's word.
+            // SAFETY: as CUDA asks of a caller, so many bytes can be read on the host.
             unsafe { driver.copy_in(stream, copy.srcHost as usize, copy.dstDevice, rows) }
         }
     })

@@ -39,7 +39,7 @@ unsafe fn give<T>(to: *mut T, value: T) -> Done {
     if to.is_null() {
         return Err(BAD_VALUE);
     }
-    // SAFETY: the caller's word.
+    // SAFETY: not null, checked above, so that it can be written, as the caller says.
     unsafe { to.write(value) };
     Ok(())
 }
@@ -270,6 +270,15 @@ unsafe extern "C" fn cuCtxGetCurrent(context: *mut CUcontext) -> CUresult {
         let current = CURRENT.get().map_or(std::ptr::null_mut(), |device| (CONTEXTS + device) as CUcontext);
         // SAFETY: the caller gives a place.
         unsafe { give(context, current) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
+    call("cuCtxGetDevice", |driver| {
+        let current = current(driver)? as CUdevice;
+        // SAFETY: the caller gives a place.
+        unsafe { give(device, current) }
     })
 }
 

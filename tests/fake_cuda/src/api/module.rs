@@ -12,7 +12,7 @@ use ptx_machine::{Launch, Program};
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
-    // SAFETY: the caller's word; no options.
+    // SAFETY: place and text are the caller's, as CUDA asks for both functions alike; there are no options.
     unsafe { cuModuleLoadDataEx(module, image, 0, std::ptr::null_mut(), std::ptr::null_mut()) }
 }
 
@@ -149,7 +149,7 @@ unsafe extern "C" fn cuLaunchKernel(
     call("cuLaunchKernel", |driver| {
         let (stream, device) = stream_of(driver, stream)?;
         let shape = [grid_x, grid_y, grid_z, block_x, block_y, block_z];
-        // SAFETY: the caller's word.
+        // SAFETY: the parameters are as many as the kernel has, as CUDA asks of a caller.
         let op = unsafe { kernel(driver, device, function, shape, shared_bytes, parameters, extra) }?;
         driver.enqueue(stream, op)
     })
@@ -183,7 +183,7 @@ pub unsafe fn kernel(
     }
     let sizes = module.program.parameters(&function.entry).ok_or(BAD_HANDLE)?;
     let argument = |(i, &size): (usize, &usize)| {
-        // SAFETY: the caller's word.
+        // SAFETY: there are as many parameters as the kernel has, each of its size, as the caller says.
         unsafe { crate::host::read(*parameters.add(i) as usize, size) }
     };
     Ok(Op::Launch {

@@ -47,7 +47,7 @@ unsafe extern "C" fn cuStreamQuery(stream: CUstream) -> CUresult {
         if driver.streams[&stream].queue.is_empty() {
             return Ok(());
         }
-        // Who asks again and again must come to an end: something is done each time.
+        // A caller that asks again and again must come to an end: something is done each time.
         let left = driver.streams[&stream].queue.len();
         driver.run_until(Some(stream), |driver| driver.streams[&stream].queue.len() < left)?;
         Err(CUresult::CUDA_ERROR_NOT_READY)

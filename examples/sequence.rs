@@ -1,0 +1,130 @@
+//! A program that uses the library as a trigger sequence would: raw banks already lie in memory, in Allen layout, and are
+//! decoded where they are. There is no unsafe code here, and none is needed.
+//!
+//! `cargo run --release --example sequence` decodes a batch of synthetic events; `cargo test --example sequence` runs the
+//! tests below.
+#![forbid(unsafe_code)]
+
+use ut_decoding::synth::{self, Generator, Profile};
+use ut_decoding::{
+    BankVersion, BatchReport, BatchView, CpuConfig, CpuDecoder, DecodeError, DecodeOptions, Decoder, DetectorTables,
+    Grouping, Layout, UtHits,
+};
+
+/// What a framework holds of a batch: bytes, and words that say where things are in them.
+#[derive(Clone)]
+struct Memory {
+    n_events: usize,
+    raw: Vec<u8>,
+    offsets: Vec<u32>,
+    sizes: Vec<u32>,
+    types: Vec<u32>,
+}
+
+impl Memory {
+    /// The view that a decoder takes; nothing is copied.
+    fn view(&self) -> BatchView<'_> {
+        BatchView {
+            layout: Layout::Allen,
+            n_events: self.n_events,
+            raw: &self.raw,
+            offsets: &self.offsets,
+            sizes: &self.sizes,
+            types: &self.types,
+            // Every bank has the board table's version.
+            versions: None,
+            meta: &[],
+        }
+    }
+
+    /// Synthetic events, laid out as `docs/format.md` says.
+    fn of_synthetic_events(n_events: usize) -> Self {
+        let mut memory = Self { n_events, raw: Vec::new(), offsets: Vec::new(), sizes: Vec::new(), types: Vec::new() };
+        let (mut sizes, mut types) = (Vec::new(), Vec::new());
+        for event in Generator::new(Profile::PpLow, BankVersion::V5, 1).take(n_events) {
+            memory.offsets.push(memory.raw.len() as u32);
+            memory.raw.extend((event.banks.len() as u32).to_le_bytes());
+            let mut place = 0u32;
+            for (_, payload) in &event.banks {
+                memory.raw.extend(place.to_le_bytes());
+                place += 4 + payload.len().next_multiple_of(4) as u32;
+            }
+            memory.raw.extend(place.to_le_bytes());
+            for (source_id, payload) in &event.banks {
+                memory.raw.extend(u32::from(*source_id).to_le_bytes());
+                memory.raw.extend(payload);
+                memory.raw.resize(memory.raw.len().next_multiple_of(4), 0);
+            }
+            sizes.push(event.banks.iter().flat_map(|(_, payload)| (payload.len() as u16).to_le_bytes()).collect());
+            types.push(event.banks.iter().map(|_| 66).collect());
+        }
+        (memory.sizes, memory.types) = (with_places(&sizes, 2), with_places(&types, 1));
+        memory
+    }
+}
+
+/// A word for each row that says where it begins, in units of `unit` bytes, then the rows.
+fn with_places(rows: &[Vec<u8>], unit: usize) -> Vec<u32> {
+    let mut place = 4 * rows.len();
+    let mut words = Vec::new();
+    for row in rows {
+        words.push((place / unit) as u32);
+        place += row.len();
+    }
+    let mut bytes = rows.concat();
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    words.extend(bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])));
+    words
+}
+
+/// Tables of the synthetic detector. `Boards::read` and `Geometry::read` take those of a real one from files.
+fn tables() -> DetectorTables {
+    let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+    DetectorTables::new(boards, geometry, Grouping::YRows).expect("the synthetic detector is a good one")
+}
+
+fn main() -> Result<(), DecodeError> {
+    let tables = tables();
+    let batch = Memory::of_synthetic_events(100);
+    let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default(), CpuConfig::default())?;
+    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
+    let mut report = BatchReport::new();
+    decoder.decode(batch.view(), &mut hits, &mut report)?;
+    // The next stage of the sequence takes the hits of each group of sectors, in ascending x.
+    let first = hits.range(0, 0);
+    println!("{} hits in {} events, trouble: {}", hits.len(), batch.n_events, report.has_trouble());
+    println!("x of those in the first group of event 0, mm: {:?}", &hits.x_at_y_eq0()[first]);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_in_the_callers_memory_is_decoded() {
+        assert!(main().is_ok());
+    }
+
+    #[test]
+    fn whatever_the_words_of_a_batch_say_decoding_returns() {
+        let tables = tables();
+        let good = Memory::of_synthetic_events(3);
+        let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default(), CpuConfig::default()).expect("a decoder");
+        let mut hits = UtHits::with_capacity(3, tables.n_groups(), 4 * good.raw.len());
+        let mut report = BatchReport::new();
+        for value in [0, 1, 0x7FFF_FFFF, u32::MAX] {
+            for array in 0..3 {
+                let mut bad = good.clone();
+                [&mut bad.offsets, &mut bad.sizes, &mut bad.types][array].fill(value);
+                decoder.decode(bad.view(), &mut hits, &mut report).expect("a bad batch is no error");
+                for cut in [0, 1, 100] {
+                    [&mut bad.offsets, &mut bad.sizes, &mut bad.types][array].truncate(cut);
+                    bad.raw.truncate(bad.raw.len() - cut);
+                    decoder.decode(bad.view(), &mut hits, &mut report).expect("a short batch is no error");
+                    assert_eq!(report.events.len(), 3);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The settings file, `ut-decode.toml`: what is not typed with every command.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use etcetera::{BaseStrategy, choose_base_strategy};
+use serde::Deserialize;
+
+use crate::cli::Failure;
+use crate::cli::output::detail;
+use crate::detector::Grouping;
+use crate::{DecodeOptions, Flip};
+
+/// Names the file, or with nothing in it says that there is none.
+pub const VARIABLE: &str = "UT_DECODE_CONFIG";
+
+/// Its name.
+const NAME: &str = "ut-decode.toml";
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    boards: Option<PathBuf>,
+    geometry: Option<PathBuf>,
+    grouping: Option<Grouping>,
+    flip: Option<u16>,
+    threads: Option<u16>,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+/// Reads the file: the one that was asked for, else that of [`VARIABLE`], of the current folder, or of the user.
+pub fn load(asked: Option<&Path>) -> Result<(), Failure> {
+    let named = asked.map(Path::to_owned).or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
+    let found = match named {
+        Some(path) if path.as_os_str().is_empty() => None,
+        Some(path) => Some(path),
+        None => {
+            let of_user = choose_base_strategy().ok().map(|folders| folders.config_dir().join("ut-decode").join(NAME));
+            [Some(PathBuf::from(NAME)), of_user].into_iter().flatten().find(|path| path.is_file())
+        }
+    };
+    if let Some(path) = found {
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| format!("cannot read the settings in {}: {error}", path.display()))?;
+        let settings = parse(&text, path.parent().unwrap_or(Path::new("")))
+            .map_err(|error| format!("{}: {}", path.display(), error.trim_end()))?;
+        detail(&format!("settings from {}", path.display()));
+        // `main` is called once.
+        let _ = SETTINGS.set(settings);
+    }
+    Ok(())
+}
+
+/// What a file in `folder` says.
+fn parse(text: &str, folder: &Path) -> Result<Settings, String> {
+    let mut settings: Settings = toml::from_str(text).map_err(|error| error.to_string())?;
+    for path in [&mut settings.boards, &mut settings.geometry].into_iter().flatten() {
+        *path = folder.join(&*path);
+    }
+    if settings.boards.is_some() != settings.geometry.is_some() {
+        return Err("boards and geometry belong together: name both".to_owned());
+    }
+    if let Some(flip) = settings.flip.filter(|flip| ![511, 512].contains(flip)) {
+        return Err(format!("flip is 512 or 511, not {flip}"));
+    }
+    if let Some(threads) = settings.threads.filter(|&threads| threads > 1024) {
+        return Err(format!("threads is at most 1024, not {threads}"));
+    }
+    Ok(settings)
+}
+
+fn settings() -> Settings {
+    SETTINGS.get().cloned().unwrap_or_default()
+}
+
+/// Files of boards and geometry.
+pub fn tables() -> Option<(PathBuf, PathBuf)> {
+    let Settings { boards, geometry, .. } = settings();
+    boards.zip(geometry)
+}
+
+/// The grouping, y-rows where nothing is said.
+pub fn grouping() -> Grouping {
+    settings().grouping.unwrap_or_default()
+}
+
+/// The flip convention, that of the default where nothing is said.
+pub fn flip() -> Flip {
+    match settings().flip {
+        Some(511) => Flip::From511,
+        Some(_) => Flip::From512,
+        None => DecodeOptions::default().flip,
+    }
+}
+
+/// The number of threads, 0 where nothing is said.
+pub fn threads() -> u16 {
+    settings().threads.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_found_beside_the_file() {
+        let text = "boards = \"b.bin\"\ngeometry = \"/g.bin\"\ngrouping = \"unique-x\"\nflip = 511\nthreads = 3";
+        let expected = Settings {
+            boards: Some("folder/b.bin".into()),
+            geometry: Some("/g.bin".into()),
+            grouping: Some(Grouping::UniqueX),
+            flip: Some(511),
+            threads: Some(3),
+        };
+        assert_eq!(parse(text, Path::new("folder")), Ok(expected));
+        assert_eq!(parse("", Path::new("")), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_named() {
+        for (text, part) in [
+            ("board = \"b\"", "unknown field `board`, expected one of `boards`"),
+            ("boards = \"b\"", "boards and geometry belong together"),
+            ("flip = 513", "flip is 512 or 511, not 513"),
+            ("threads = 2000", "at most 1024"),
+            ("threads = -1", "threads"),
+            ("grouping = \"rows\"", "y-rows"),
+            ("flip 512", "expected"),
+        ] {
+            let error = parse(text, Path::new("")).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `ut-decode tune explain`: why this configuration.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use tuner::report::explain::{explain, importance};
+use tuner::report::words::in_words;
+use tuner::store::Store;
+
+use serde_json::json;
+
+use crate::cli::Failure;
+use crate::cli::output::{print_beside, write_json};
+use crate::cli::tune::store::StoreArgs;
+
+/// Say why a configuration was chosen: against what, how sure that is, and which parameters matter.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The run, by the number that `tune store list` shows; without it, the latest that decided something.
+    run: Option<i64>,
+    /// Write the evidence and the effects of the parameters as JSON here; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let store = Store::open_read_only(&args.store.locations(None)?.user)?;
+    let run = match args.run {
+        Some(run) => run,
+        None => store
+            .runs()?
+            .iter()
+            .rev()
+            .find(|summary| summary.record.decision.is_some())
+            .map(|summary| summary.record.run)
+            .ok_or_else(|| format!("{}: no run decided anything yet", store.file().display()))?,
+    };
+    let record = store.run_record(run)?;
+    if let Some(path) = &args.json {
+        write_json(path, &json!({ "decision": record.decision, "importance": importance(&record) }))?;
+    }
+    let pins = store.pins()?;
+    let pin = pins.iter().find(|pin| {
+        (&pin.tunable, &pin.workload, &pin.device.name) == (&record.tunable, &record.workload, &record.device.name)
+    });
+    let mut text = String::new();
+    let mut devices: Vec<String> = store.runs()?.iter().map(|summary| summary.record.device.to_string()).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    if args.run.is_none() && devices.len() > 1 {
+        let n = devices.len();
+        let _ =
+            writeln!(text, "The latest decision of any device; the store has runs on {n} (`store list` shows them).");
+    }
+    text += &explain(&record);
+    if let Some(pin) = pin {
+        let words = in_words(&pin.space.parameters, &pin.config);
+        let _ = writeln!(
+            text,
+            "Not used: {words} is pinned ({}); `ut-decode tune store unpin {}` ends that.",
+            pin.reason, pin.pin
+        );
+    }
+    print_beside(args.json.as_deref(), &text)
+}

@@ -1,0 +1,183 @@
+//! `ut-decode compare` and `aa-test`: what a CI relies on.
+
+use assert_cmd::Command;
+use predicates::prelude::*;
+use std::path::PathBuf;
+
+fn tool() -> Command {
+    Command::cargo_bin("ut-decode").unwrap()
+}
+
+/// A file of 20 blocks of 5 times around `level` ms, with a fixed wobble.
+fn samples(directory: &tempfile::TempDir, name: &str, level: f64, wobble: f64) -> PathBuf {
+    let block = |i: usize| -> Vec<f64> {
+        (0..5).map(|j| level * (1.0 + wobble * (((i * 7 + j * 3) % 11) as f64 / 10.0 - 0.5))).collect()
+    };
+    let blocks: Vec<Vec<f64>> = (0..20).map(block).collect();
+    let path = directory.path().join(name);
+    std::fs::write(&path, serde_json::to_string(&blocks).unwrap()).unwrap();
+    path
+}
+
+#[test]
+fn files_of_samples_give_the_documented_exit_codes() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = samples(&directory, "base.json", 1.0, 0.001);
+    let faster = samples(&directory, "faster.json", 0.98, 0.001);
+    let noisy = samples(&directory, "noisy.json", 1.0, 0.5);
+    let compare = |a: &PathBuf, b: &PathBuf| {
+        let mut tool = tool();
+        tool.arg("compare").args([a, b]);
+        tool
+    };
+    compare(&base, &faster).assert().code(0).stdout(predicate::str::contains("B is better"));
+    compare(&faster, &base).assert().code(3).stdout(predicate::str::contains("A is better"));
+    compare(&base, &base).assert().code(0).stdout(predicate::str::contains("verdict             same"));
+    compare(&base, &base).arg("--require-better").assert().code(5);
+    compare(&base, &faster).arg("--require-better").assert().code(0);
+    compare(&base, &noisy).assert().code(4).stdout(predicate::str::contains("cannot tell: too noisy"));
+    // The zone of indifference decides what matters.
+    compare(&base, &faster).args(["--zone", "5"]).assert().code(0).stdout(predicate::str::contains("same"));
+    compare(&base, &faster).args(["--rule", "alice"]).assert().code(0).stdout(predicate::str::contains("B is better"));
+}
+
+#[test]
+fn the_json_of_a_comparison_holds_verdict_and_interval() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = samples(&directory, "base.json", 1.0, 0.001);
+    let faster = samples(&directory, "faster.json", 0.98, 0.001);
+    let run = tool().arg("compare").args([&base, &faster]).args(["--json", "-"]).assert().code(0);
+    let value: serde_json::Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+    let judgement = &value["result"]["judgement"];
+    assert_eq!((judgement["verdict"].as_str(), judgement["detail"].as_str()), (Some("better"), Some("b")));
+    assert!(judgement["high"].as_f64().unwrap() < 0.0 && judgement["low"].as_f64().unwrap() < -0.019);
+}
+
+#[test]
+fn what_cannot_be_compared_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let good = samples(&directory, "good.json", 1.0, 0.001);
+    let bad = directory.path().join("bad.txt");
+    std::fs::write(&bad, "1.0 2.0\n3.0 soon\n").unwrap();
+    tool().arg("compare").args([&good, &bad]).assert().code(1).stderr(predicate::str::contains("line 2: \"soon\""));
+    let usage = |arguments: &[&str], part: &str| {
+        tool().arg("compare").args(arguments).assert().code(2).stderr(predicate::str::contains(part));
+    };
+    usage(&["", "smid=avx2"], "no parameter called \"smid\"");
+    usage(&["", "batch=0"], "1048576");
+    usage(&["", good.to_str().unwrap()], "must both be");
+    usage(&["", "", "--looks", "20,10"], "ascending");
+    usage(&["", "", "--zone=-1"], "--zone");
+    usage(&["", "", "--confidence", "100"], "--confidence");
+}
+
+#[test]
+fn configurations_are_measured_and_judged_whatever_this_machine_is_like() {
+    let run = tool()
+        .args(["compare", "", "threads=1", "--looks", "4", "--rounds", "2", "--profile", "pp-low", "--json", "-"])
+        .assert()
+        .code(predicate::in_iter([0, 3, 4]));
+    let value: serde_json::Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+    assert!(value["result"]["blocks"].as_array().is_some_and(|blocks| blocks.len() >= 4));
+}
+
+#[test]
+fn an_aa_test_says_what_this_machine_could_show() {
+    let run = tool()
+        .args([
+            "tune",
+            "aa-test",
+            "--parameters",
+            "threads=1",
+            "--duration",
+            "0",
+            "--rounds",
+            "2",
+            "--others",
+            "100",
+            "--profile",
+            "pp-low",
+        ])
+        .args(["--json", "-"])
+        .assert()
+        .code(0);
+    let value: serde_json::Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+    let result = &value["result"];
+    assert_eq!(result["smallest"].as_array().map(Vec::len), Some(5), "{result}");
+    assert!(result["false_alarms"]["rules"].as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)));
+    tool().args(["tune", "aa-test", "--duration", "-1"]).assert().code(2);
+}
+
+#[test]
+fn on_line_tuning_works_with_a_store_that_cannot_be_used_and_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("tune.sqlite");
+    let online = |more: &[&str]| {
+        let mut tool = tool();
+        tool.args(["throughput", "--tune", "online", "--duration", "0", "--profile", "pp-low", "--threads", "1"]);
+        tool.env("UT_DECODE_TUNE_DB", &store).args(more).assert().code(0)
+    };
+    online(&[])
+        .stdout(predicate::str::contains("started from        the default: nothing is known that fits"))
+        .stdout(predicate::str::contains("kept                nothing: tuning is not complete"));
+    assert!(!store.exists());
+    std::fs::write(&store, "my notes").unwrap();
+    online(&[]).stdout(predicate::str::contains("events/s")).stderr(
+        predicate::str::contains("warning: the tuner's memory: ").and(predicate::str::contains("not an SQLite")),
+    );
+    online(&["--untuned"]).stderr(predicate::str::is_empty());
+    let elsewhere = directory.path().join("other.sqlite");
+    online(&["--tune-db", elsewhere.to_str().unwrap()]).stderr(predicate::str::is_empty());
+}
+
+/// A script that says what `throughput --json -` would say.
+#[cfg(unix)]
+fn build(directory: &tempfile::TempDir, name: &str, rate: f64, more: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = directory.path().join(name);
+    let json = format!("{{\"hits_per_event\": 10.0, \"events_per_second\": {{\"median\": {rate}}}{more}}}");
+    std::fs::write(&path, format!("#!/bin/sh\necho '{json}'\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[cfg(unix)]
+#[test]
+fn a_build_that_decodes_other_bits_is_never_promoted_however_fast() {
+    let directory = tempfile::tempdir().unwrap();
+    let build = |name: &str, rate: f64, more: &str| build(&directory, name, rate, more);
+    let old = build("old", 100.0, ", \"digest\": \"00ff\"");
+    let compare = |b: &PathBuf| {
+        let mut tool = tool();
+        tool.arg("compare").args([&old, b]).args(["--looks", "4", "--others", "100"]).assert()
+    };
+    let faster = build("faster", 110.0, ", \"digest\": \"00ff\"");
+    compare(&faster)
+        .code(0)
+        .stdout(predicate::str::contains("the same bits").and(predicate::str::contains("B is better")));
+    let other = build("other", 200.0, ", \"digest\": \"00fe\"");
+    compare(&other).code(6).stderr(predicate::str::contains("their digest is 00fe, there 00ff"));
+    let fewer = build("fewer", 200.0, ", \"digest\": \"00ff\", \"hits_per_event\": 9.0");
+    compare(&fewer).code(6).stderr(predicate::str::contains("9 hits an event, but 10 with"));
+    let silent = build("silent", 110.0, "");
+    compare(&silent).code(0).stdout(predicate::str::contains("only the number of hits was compared"));
+    let broken = build("broken", 110.0, "");
+    std::fs::write(&broken, "#!/bin/sh\nexit 3\n").unwrap();
+    compare(&broken).code(1);
+}
+
+#[test]
+fn the_digest_of_what_was_decoded_depends_on_the_events_alone() {
+    let digest = |more: &[&str]| {
+        let mut tool = tool();
+        tool.args(["throughput", "--duration", "0", "--profile", "pp-low", "--events", "30", "--threads", "1"]);
+        let run = tool.args(more).args(["--json", "-"]).assert().code(0);
+        let value: serde_json::Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+        value["digest"].as_str().unwrap().to_owned()
+    };
+    let cpu = digest(&[]);
+    assert_eq!(cpu.len(), 16);
+    assert_eq!(digest(&["--batch", "7"]), cpu);
+    assert_eq!(digest(&["--backend", "reference"]), cpu);
+    assert_ne!(digest(&["--no-clustering"]), cpu);
+}

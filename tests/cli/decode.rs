@@ -1,0 +1,404 @@
+//! `ut-decode decode`, end to end.
+
+use std::fs::File;
+use std::path::Path;
+
+use crate::support::{ONE_HIT, TABLES, bank, data, event, json_of, read, run_to, sample, unchecked, write};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use ut_decoding::input::Bank;
+use ut_decoding::synth::encode::encode_v5;
+
+/// The rows of a CSV, without the column names, that belong to an event up to `last`.
+fn rows_up_to(csv: &[u8], last: u64) -> Vec<String> {
+    let text = String::from_utf8(csv.to_vec()).unwrap();
+    let event = |row: &str| row.split(',').next().unwrap().parse::<u64>().unwrap();
+    text.lines().skip(1).filter(|row| event(row) <= last).map(str::to_owned).collect()
+}
+
+#[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_events_give_the_bits_of_allen() {
+    let data = data();
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| data.join(name).to_str().unwrap().to_owned();
+    let v4 = [
+        path("minibrunel/MiniBrunel_2018_minbias_10events.mdf"),
+        path("tables/ut_boards_v4_240.bin"),
+        path("tables/ut_geometry_2018.bin"),
+    ];
+    let v5 = [
+        path("v5/ut_v5_minbias_20events.mdf"),
+        path("tables/ut_boards_v5_216.bin"),
+        path("tables/ut_geometry_sim10.bin"),
+    ];
+    let cases: [(&[String; 3], u64, &str, &[&str]); 9] = [
+        (&v4, 2, "v4_events0-2_y-rows", &[]),
+        (&v4, 2, "v4_events0-2_unique-x", &["--grouping", "unique-x"]),
+        (&v5, 2, "v5_events0-2_y-rows", &[]),
+        (&v5, 2, "v5_events0-2_unique-x", &["--grouping", "unique-x"]),
+        (&v5, 0, "v5_event0_flip511_y-rows", &["--flip", "511"]),
+        (&v5, 0, "v5_event0_geometric_y-rows", &["--position", "geometric"]),
+        (&v5, 0, "v5_event0_max4_saveabove_y-rows", &["--max-cluster-size", "4", "--save-above-max"]),
+        (&v5, 0, "v5_event0_max4_y-rows", &["--max-cluster-size", "4"]),
+        (&v5, 0, "v5_event0_unclustered_y-rows", &["--no-clustering"]),
+    ];
+    for ([mdf, boards, geometry], last, expected, options) in cases {
+        for more in [&["--backend", "reference"][..], &["--backend", "cpu"], &["--layout", "mep", "--batch", "3"]] {
+            let common =
+                ["decode", mdf, "--boards", boards, "--geometry", geometry, "--output", "hits.csv", "--strict"];
+            run_to(0, directory.path(), &[&common[..], options, more].concat());
+            let csv = read(directory.path(), "hits.csv");
+            let expected = std::fs::read(data.join(format!("expected/{expected}.csv"))).unwrap();
+            assert!(csv.starts_with(&expected[..expected.iter().position(|&byte| byte == b'\n').unwrap()]));
+            assert!(rows_up_to(&csv, last) == rows_up_to(&expected, last), "{options:?} {more:?}");
+        }
+    }
+    // The dumps of the same events hold the same hits.
+    let mut args = vec!["decode".to_owned()];
+    args.extend((6001..=6010).map(|n| path(&format!("minibrunel/allen-layout/6718861_{n}.bin"))));
+    args.extend(["--boards", &v4[1], "--geometry", &v4[2], "--output", "dumps.csv"].map(str::to_owned));
+    run_to(0, directory.path(), &args.iter().map(String::as_str).collect::<Vec<_>>());
+    run_to(0, directory.path(), &["decode", &v4[0], "--boards", &v4[1], "--geometry", &v4[2], "--output", "mdf.csv"]);
+    // Event and file differ: each dump is a file of one event.
+    let hits = |name: &str| -> Vec<String> {
+        let text = String::from_utf8(read(directory.path(), name)).unwrap();
+        text.lines().skip(1).map(|row| row.split(',').skip(1).take(8).collect::<Vec<_>>().join(",")).collect()
+    };
+    assert!(hits("dumps.csv") == hits("mdf.csv"));
+}
+
+#[test]
+fn generated_events_are_decoded_alike_by_all_and_without_a_warning() {
+    let directory = sample();
+    let directory = directory.path();
+    let (json, err) = json_of(0, directory, &["decode", "events.mdf", "--output", "hits.csv", "--strict"]);
+    assert_eq!(err.lines().find(|line| line.contains("warning")), None);
+    assert_eq!(json["events"], 5);
+    assert_eq!(json["complete"], true);
+    let csv = read(directory, "hits.csv");
+    assert_eq!(json["hits"], rows_up_to(&csv, 4).len());
+    let layers = json["hits_of_layer"].as_object().unwrap().values().map(|hits| hits.as_u64().unwrap());
+    assert_eq!(json["hits"], layers.sum::<u64>());
+    let report = json["report"].as_object().unwrap();
+    assert_eq!(report.len(), 13);
+    assert!(report.iter().all(|(name, total)| total == if name == "other_types" { 5 } else { 0 }));
+    let same: [&[&str]; 7] = [
+        &["--backend", "reference"],
+        &["--backend", "emulated"],
+        &["--backend", "emulated", "--schedule-seed", "18446744073709551615"],
+        &["--layout", "mep"],
+        &["--batch", "1"],
+        &["--threads", "2"],
+        &TABLES,
+    ];
+    for options in same {
+        run_to(0, directory, &[&["decode", "events.mdf", "--output", "same.csv"], options].concat());
+        assert!(read(directory, "same.csv") == csv, "{options:?}");
+    }
+}
+
+/// The key-value metadata of a Parquet file.
+fn metadata_of(path: &Path, key: &str) -> Option<String> {
+    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    let all = reader.metadata().file_metadata().key_value_metadata().unwrap().clone();
+    all.into_iter().find(|entry| entry.key == format!("ut-decode.{key}"))?.value
+}
+
+#[test]
+fn parquet_holds_what_csv_holds_and_the_numbers_and_how_it_was_made() {
+    let directory = sample();
+    let directory = directory.path();
+    let options = ["--flip", "511", "--max-cluster-size", "4"];
+    run_to(0, directory, &[&["decode", "events.mdf", "--output", "hits.csv"][..], &options].concat());
+    run_to(0, directory, &[&["decode", "events.mdf", "--output", "hits.parquet"][..], &options].concat());
+    let path = directory.join("hits.parquet");
+    let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    // Numbers, not text: of two equally short decimals the test's formatting may take the other.
+    let rows: Vec<Vec<f64>> = reader
+        .get_row_iter(None)
+        .unwrap()
+        .map(|row| {
+            let row = row.unwrap();
+            let columns: Vec<_> = row.get_column_iter().collect();
+            let names: Vec<_> = columns.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names[..5], ["event", "run", "event_number", "group", "lhcb_id"]);
+            assert_eq!(columns[1].1, &Field::UInt(1));
+            assert_eq!(columns[0].1, columns[2].1, "generate numbers events from 0");
+            let number = |field: &Field| match field {
+                Field::ULong(n) => *n as f64,
+                Field::UInt(n) => f64::from(*n),
+                Field::UShort(n) => f64::from(*n),
+                Field::Float(x) => f64::from(*x),
+                other => panic!("{other:?}"),
+            };
+            [0, 3, 4, 5, 6, 7, 8, 9, 10].map(|i| number(columns[i].1)).to_vec()
+        })
+        .collect();
+    let csv: Vec<Vec<f64>> = rows_up_to(&read(directory, "hits.csv"), u64::MAX)
+        .iter()
+        .map(|row| {
+            let (ids, floats) = row.split(',').enumerate().partition::<Vec<_>, _>(|(column, _)| *column < 3);
+            let ids = ids.into_iter().map(|(_, id)| id.parse().unwrap());
+            ids.chain(floats.into_iter().map(|(_, x)| f64::from(x.parse::<f32>().unwrap()))).collect()
+        })
+        .collect();
+    assert!(rows == csv);
+    let expected = [("flip", "511"), ("max_cluster_size", "4"), ("grouping", "y-rows"), ("complete", "true")];
+    for (key, value) in expected {
+        assert_eq!(metadata_of(&path, key).as_deref(), Some(value), "{key}");
+    }
+    assert_eq!(metadata_of(&path, "warning"), None);
+}
+
+#[test]
+fn hits_of_the_synthetic_detector_are_called_so_unless_the_events_were_generated() {
+    let directory = sample();
+    let directory = directory.path();
+    write(directory, "measured.mdf", &event(&[bank(0, &ONE_HIT)]));
+    for files in [&["measured.mdf"][..], &["events.mdf", "measured.mdf"]] {
+        let (_, err) = run_to(0, directory, &[&["decode", "--output", "hits.parquet"], files].concat());
+        assert!(err.contains("warning: these are the hits of a synthetic detector"), "{err}");
+        let warning = metadata_of(&directory.join("hits.parquet"), "warning").unwrap();
+        assert!(warning.contains("synthetic"), "{warning}");
+    }
+    let (_, err) =
+        run_to(0, directory, &[&["decode", "measured.mdf", "--output", "hits.parquet"][..], &TABLES].concat());
+    assert_eq!(err, "");
+    let path = directory.join("hits.parquet");
+    assert_eq!(metadata_of(&path, "warning"), None);
+    // Not every input tells the event number: null.
+    let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    let row = reader.get_row_iter(None).unwrap().next().unwrap().unwrap();
+    let columns: Vec<_> = row.get_column_iter().map(|(_, field)| field.clone()).take(3).collect();
+    assert_eq!(columns, [Field::ULong(0), Field::UInt(7), Field::Null]);
+}
+
+#[test]
+fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let good = unchecked(event(&[bank(0, &ONE_HIT)]));
+    let changed = |at: usize, new: &[u8]| {
+        let mut bytes = good.clone();
+        bytes[at..at + new.len()].copy_from_slice(new);
+        bytes
+    };
+    let sizes = |size: u32| changed(0, &[size.to_le_bytes(); 3].concat());
+    let cases = [
+        ("differ", changed(4, &[0xff])),
+        ("less than the", sizes(19)),
+        ("less than the", sizes(0)),
+        ("less than the", sizes(47)),
+        ("beyond the file", sizes(1 << 30)),
+        ("beyond the file", good[..60].to_vec()),
+        ("12 bytes", good[..7].to_vec()),
+        ("data type 3", changed(18, &[3])),
+        ("compressed with xz", [&changed(16, &[1])[..48], b"XZ", &good[50..]].concat()),
+    ];
+    for (message, bad) in cases {
+        // Where the file is not cut, a good event follows, which cannot be found.
+        let after = if bad.len() < good.len() { &[] } else { &good[..] };
+        write(directory, "bad.mdf", &[&good[..], &bad, after].concat());
+        let (json, err) = json_of(1, directory, &["decode", "bad.mdf", "--output", "hits.csv"]);
+        let place = format!("bad.mdf: event 1 at byte {}", good.len());
+        assert!(err.contains(&place) && err.contains(message), "{message}: {err}");
+        assert!(err.contains("hits.csv is incomplete"), "{err}");
+        assert_eq!(rows_up_to(&read(directory, "hits.csv"), 9).len(), 1, "{message}");
+        assert_eq!((&json["events"], &json["hits"], &json["complete"]), (&1.into(), &1.into(), &false.into()));
+        run_to(1, directory, &["decode", "bad.mdf", "--output", "hits.parquet"]);
+        let path = directory.join("hits.parquet");
+        assert_eq!(metadata_of(&path, "complete").as_deref(), Some("false"));
+        assert!(metadata_of(&path, "incomplete").unwrap().contains(message));
+    }
+    // Nothing came before: nothing is left.
+    write(directory, "bad.mdf", &good[..30]);
+    run_to(1, directory, &["decode", "bad.mdf", "--output", "none.csv"]);
+    run_to(1, directory, &["decode", "absent.mdf", "--output", "none.csv"]);
+    run_to(1, directory, &["decode", ".", "--output", "none.csv"]);
+    let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(names.into_iter().all(|name| !name.contains("none") && !name.contains("part")));
+}
+
+#[test]
+fn a_damaged_event_costs_itself_and_is_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let good = event(&[bank(0, &ONE_HIT), bank(1, &ONE_HIT)]);
+    let changed = |at: usize, new: u8| {
+        let mut bytes = unchecked(good.clone());
+        bytes[at] = new;
+        bytes
+    };
+    let second = 48 + 40;
+    let mut checksum = good.clone();
+    checksum[12] ^= 0xff;
+    for (what, bad, hits) in [
+        ("checksum", checksum, 4),
+        ("0xcb00", changed(second, 0), 5),
+        ("size of 7", changed(second + 2, 7), 5),
+        ("needs 41", changed(second + 2, 41), 5),
+        ("block 0 of the compressed event", changed(16, 1), 4),
+    ] {
+        write(directory, "bad.mdf", &[&good[..], &bad, &good].concat());
+        let (json, err) = json_of(0, directory, &["decode", "bad.mdf"]);
+        assert!(err.contains("bad.mdf: event 1 at byte") && err.contains(what), "{what}: {err}");
+        assert_eq!((&json["events"], &json["hits"]), (&3.into(), &hits.into()), "{what}");
+        assert_eq!((&json["report"]["broken_event"], &json["trouble"]), (&1.into(), &true.into()));
+        let (_, err) = run_to(1, directory, &["decode", "bad.mdf", "--strict"]);
+        assert!(err.contains("--strict"), "{err}");
+    }
+}
+
+#[test]
+fn every_trouble_is_counted_under_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let boards = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1).0;
+    let free = (0..boards.n_boards() * 6).find(|&slot| !boards.lanes[slot].is_connected()).unwrap();
+    let on_lane = |lane: usize, hits: &[(u16, u8)]| {
+        let mut lanes: [&[(u16, u8)]; 6] = [&[]; 6];
+        lanes[lane] = hits;
+        encode_v5(lanes)
+    };
+    let unconnected = on_lane(free % 6, &[(1, 1), (2, 1)]);
+    let [unsorted, chargeless, long] =
+        [&[(9, 1), (3, 1)][..], &[(3, 0)], &[(0, 1), (1, 1), (2, 1)]].map(|hits| on_lane(0, hits));
+    let mut bad_header = ONE_HIT;
+    bad_header[5] = 255;
+    let full = boards.n_boards();
+    let many: Vec<_> = (0..=full as u32).map(|i| bank(i % full as u32, &[0; 8])).collect();
+    let cases: Vec<(&str, u64, Vec<Bank<'_>>)> = vec![
+        ("other_types", 1, vec![Bank { kind: 67, ..bank(0, &[]) }]),
+        ("surplus_banks", 1, many),
+        ("wrong_version", 1, vec![bank(1, &[0; 8]), Bank { version: Some(3), ..bank(0, &[]) }]),
+        ("unknown_board", 1, vec![bank(216, &[0; 8])]),
+        ("repeated_board", 1, vec![bank(3, &[0; 8]), bank(3, &[0; 8])]),
+        ("short", 1, vec![bank(0, &ONE_HIT[..8])]),
+        ("bad_header", 1, vec![bank(0, &bad_header)]),
+        ("truncated", 1, vec![bank(0, &ONE_HIT[..30])]),
+        ("unconnected_hits", 2, vec![bank((free / 6) as u32, &unconnected)]),
+        ("unsorted_lanes", 1, vec![bank(0, &unsorted)]),
+        ("zero_charge_clusters", 1, vec![bank(0, &chargeless)]),
+        ("oversized_clusters", 1, vec![bank(0, &long)]),
+    ];
+    for (name, total, banks) in cases {
+        write(directory, "event.mdf", &event(&[&banks[..], &[bank(200, &ONE_HIT)]].concat()));
+        let extra = name == "surplus_banks";
+        for backend in ["cpu", "reference", "emulated"] {
+            let args = ["decode", "event.mdf", "--max-cluster-size", "2", "--backend", backend];
+            let (json, _) = json_of(0, directory, &args);
+            for (row, value) in json["report"].as_object().unwrap() {
+                let expected = if row == name { total + u64::from(extra) } else { 0 };
+                assert_eq!(value, expected, "{row} in the case of {name}, {backend}");
+            }
+            let statistic = ["other_types", "zero_charge_clusters", "oversized_clusters"].contains(&name);
+            assert_eq!(json["trouble"], !statistic, "{name}");
+            run_to(i32::from(!statistic), directory, &[&args[..], &["--strict"]].concat());
+        }
+    }
+}
+
+#[test]
+fn a_file_without_a_bank_of_the_tables_version_fails_and_names_both() {
+    let directory = sample();
+    let directory = directory.path();
+    run_to(0, directory, &["generate", "--format", "v4", "--events", "2", "--output", "old"]);
+    let old = ["--boards", "old/boards.bin", "--geometry", "old/geometry.bin"];
+    let (json, err) = json_of(1, directory, &[&["decode", "events.mdf", "--output", "hits.csv"][..], &old].concat());
+    assert!(
+        err.contains("events.mdf: none of its UT banks") && err.contains("version 4") && err.contains("version 3"),
+        "{err}"
+    );
+    assert_eq!(json["report"]["wrong_version"], 5 * 216);
+    assert!(!directory.join("hits.csv").exists());
+    // One such file among good ones fails, too; the hits of the good one are kept.
+    let (_, err) = run_to(1, directory, &["decode", "events.mdf", "old/events.mdf", "--output", "hits.csv"]);
+    assert!(err.contains("old/events.mdf: none of its UT banks"), "{err}");
+    assert!(!rows_up_to(&read(directory, "hits.csv"), 4).is_empty());
+    // v4 events find their embedded detector by themselves.
+    let (json, err) = json_of(0, directory, &["decode", "old/events.mdf", "--strict"]);
+    assert!(json["hits"].as_u64().unwrap() > 0 && !err.contains("warning"));
+}
+
+#[test]
+fn wrong_usage_ends_with_2() {
+    let directory = sample();
+    let file = "events.mdf";
+    let cases: [&[&str]; 12] = [
+        &["decode"],
+        &["decode", file, "--boards", "boards.bin"],
+        &["decode", file, "--geometry", "geometry.bin"],
+        &["decode", file, "--output", "hits.txt"],
+        &["decode", file, "--output", "hits"],
+        &["decode", file, "--max-cluster-size", "0"],
+        &["decode", file, "--backend", "abacus"],
+        &["decode", file, "--grouping", "none"],
+        &["decode", file, "--flip", "513"],
+        &["decode", file, "--position", "nowhere"],
+        &["decode", file, "--no-such-option"],
+        &["no-such-command"],
+    ];
+    for args in cases {
+        let (out, err) = run_to(2, directory.path(), args);
+        assert_eq!(out, "");
+        assert!(err.contains("error: "), "{err}");
+    }
+}
+
+#[test]
+fn bad_tables_fail_and_are_named() {
+    let directory = sample();
+    let directory = directory.path();
+    let boards = read(directory, "boards.bin");
+    write(directory, "cut.bin", &boards[..boards.len() - 4]);
+    let mut version = boards.clone();
+    version[4] = 5;
+    write(directory, "version.bin", &version);
+    for (table, message) in [("cut.bin", "too short"), ("version.bin", "version"), ("absent.bin", "No such file")] {
+        let args = ["decode", "events.mdf", "--boards", table, "--geometry", "geometry.bin", "--output", "hits.csv"];
+        let (_, err) = run_to(1, directory, &args);
+        assert!(err.contains(table) && err.contains(message), "{err}");
+        assert!(!directory.join("hits.csv").exists());
+    }
+    let (_, err) = run_to(1, directory, &["decode", "events.mdf", "--boards", "boards.bin", "--geometry", "cut.bin"]);
+    assert!(err.contains("cut.bin"), "{err}");
+}
+
+#[test]
+fn output_that_cannot_be_written_fails() {
+    let directory = sample();
+    let (_, err) = run_to(1, directory.path(), &["decode", "events.mdf", "--output", "nowhere/hits.csv"]);
+    assert!(err.contains("cannot write nowhere/hits.csv") && err.contains("because: "), "{err}");
+    let (_, err) = run_to(1, directory.path(), &["decode", "events.mdf", "--json", "nowhere/report.json"]);
+    assert!(err.contains("nowhere/report.json"), "{err}");
+}
+
+#[test]
+fn dumps_need_tables() {
+    let directory = sample();
+    let directory = directory.path();
+    run_to(0, directory, &["convert", "events.mdf", "--output", "dumps"]);
+    let (_, err) = run_to(1, directory, &["decode", "dumps/1_0.bin"]);
+    assert!(err.contains("--boards and --geometry"), "{err}");
+    let (json, _) = json_of(0, directory, &[&["decode", "dumps/1_0.bin"][..], &TABLES].concat());
+    assert!(json["hits"].as_u64().unwrap() > 0);
+    // A dump whose second bank lies beyond the file is broken from there; one without its table is an error.
+    let dump = read(directory, "dumps/1_0.bin");
+    write(directory, "cut.bin", &dump[..4 * 218 + 40]);
+    let (json, _) = json_of(0, directory, &[&["decode", "cut.bin"][..], &TABLES].concat());
+    assert_eq!(json["report"]["broken_event"], 1);
+    write(directory, "cut.bin", &dump[..40]);
+    let (_, err) = run_to(1, directory, &[&["decode", "cut.bin"][..], &TABLES].concat());
+    assert!(err.contains("cut.bin: a table of 216 banks"), "{err}");
+}
+
+#[test]
+fn an_empty_file_is_no_failure_but_said() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), "empty.mdf", &[]);
+    let (json, err) = json_of(0, directory.path(), &["decode", "empty.mdf", "--output", "hits.csv"]);
+    assert_eq!(json["events"], 0);
+    assert!(err.contains("there is no event"), "{err}");
+    assert!(rows_up_to(&read(directory.path(), "hits.csv"), 0).is_empty());
+}

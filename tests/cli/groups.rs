@@ -1,0 +1,223 @@
+//! `ut-decode groups` and `ut-decode workloads`, as a person uses them.
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use predicates::prelude::*;
+use serde_json::Value;
+use tuner::store::{Layers, Locations, Matching, Store};
+use ut_decoding::bench::tunable;
+use ut_decoding::decoder::Backend;
+use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
+use ut_decoding::{DecodeOptions, synth};
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        std::fs::write(self.path(name), text).unwrap();
+        self.path(name).display().to_string()
+    }
+
+    fn tool(&self, arguments: &[&str]) -> Command {
+        let mut tool = Command::cargo_bin("ut-decode").unwrap();
+        tool.current_dir(self.folder.path()).args(arguments);
+        tool.env("UT_DECODE_TUNE_DB", self.path("tune.sqlite")).env_remove("UT_DECODE_TUNE_MATCH");
+        tool
+    }
+
+    /// The JSON that a successful command prints.
+    fn json(&self, arguments: &[&str]) -> Value {
+        let run = self.tool(arguments).args(["--json", "-"]).assert().code(0);
+        serde_json::from_slice(&run.get_output().stdout).unwrap()
+    }
+
+    fn store(&self) -> Store {
+        Store::open(&self.path("tune.sqlite")).unwrap()
+    }
+}
+
+/// A recorded space of `width` 1 to 4 with these times, as compact CSV.
+fn recording(times: [f64; 4]) -> String {
+    let head = "# a kernel\nwidth,status,mean_ms,median_ms,min_ms,sd_ms,n,compile_ms\n";
+    let row = |(width, time): (i32, f64)| format!("{width},ok,{time},{time},{time},0,1,0\n");
+    head.to_owned() + &(1..=4).zip(times).map(row).collect::<String>()
+}
+
+#[test]
+fn kernels_of_a_step_are_tuned_on_its_time_and_independent_ones_by_themselves() {
+    let place = Place::new();
+    place.write("cluster.csv", &recording([4.0, 3.0, 2.0, 1.0]));
+    place.write("scan.csv", &recording([2.0, 1.5, 1.8, 1.9]));
+    place.write("sort.csv", &recording([3.0, 3.5, 2.5, 4.0]));
+    let file = place.write(
+        "groups.toml",
+        r#"
+        [[kernel]]
+        name = "cluster"
+        device = "replay:cluster.csv"
+        [[kernel]]
+        name = "scan"
+        device = "replay:scan.csv"
+        [[kernel]]
+        name = "sort"
+        device = "replay:sort.csv"
+        default = { width = 2 }
+        [[group]]
+        name = "first step"
+        together = ["cluster", "scan"]
+        concurrent = true
+        "#,
+    );
+    let found = place.json(&["tune", "groups", &file]);
+    let groups = found["groups"].as_array().unwrap();
+    let of = |i: usize| (groups[i]["group"].as_str().unwrap(), groups[i]["configurations"].as_u64().unwrap());
+    assert_eq!((groups.len(), of(0), of(1)), (2, ("first step", 16), ("sort", 4)));
+    assert_eq!(groups[0]["parameters"], serde_json::json!(["cluster.width", "scan.width"]));
+    // The step takes as long as the slower of the two: a scan of 2 is as fast as it need be beside a cluster of 4.
+    let chain = &found["chain"];
+    assert_eq!(chain["configs"][0], serde_json::json!([4]));
+    assert_eq!(chain["configs"][2], serde_json::json!([3]));
+    let judgement = &chain["comparison"]["judgement"];
+    assert_eq!((judgement["verdict"].as_str(), judgement["detail"].as_str()), (Some("better"), Some("b")));
+    // 4 + 3.5 against 1.5 + 2.5.
+    assert!((judgement["difference"].as_f64().unwrap() - (4.0 / 7.5 - 1.0)).abs() < 1e-9, "{judgement}");
+    // A run for each group, and one for the chain, which decided for what was chosen.
+    let runs = place.store().runs().unwrap();
+    assert_eq!(runs.len(), 3);
+    assert_eq!(runs[2].record.tunable.name, "chain of cluster, scan, sort");
+    assert!(runs[2].record.decision.as_ref().unwrap().verdict.starts_with("better than the default"));
+    place
+        .tool(&["tune", "groups", &file])
+        .assert()
+        .code(0)
+        .stdout(predicate::str::contains("cluster.width=4 scan.width=").and(predicate::str::contains("sort.width=3")))
+        .stdout(predicate::str::contains("verdict             B is better: use what was chosen"));
+}
+
+#[test]
+fn parameters_of_one_device_are_grouped_and_the_defaults_stay_without_evidence() {
+    let place = Place::new();
+    let file = place.write(
+        "groups.toml",
+        "[default]\nblock = 128\n[[group]]\ntogether = [\"block\", \"per_thread\"]\n[[group]]\nname = \"rest\"\n\
+         together = [\"unroll\", \"stage\"]\n",
+    );
+    let arguments = ["tune", "groups", &file, "--backend", "synthetic:seed=3,noise=0.01", "--looks", "10"];
+    let found = place.json(&arguments);
+    let names: Vec<&str> = found["groups"].as_array().unwrap().iter().map(|g| g["group"].as_str().unwrap()).collect();
+    // No group names `layout`, so it is tuned by itself.
+    assert_eq!(names, ["block + per_thread", "rest", "layout"]);
+    assert_eq!(found["groups"][0]["configurations"], 48);
+    assert_eq!(found["parameters"], serde_json::json!(["block", "per_thread", "unroll", "stage", "layout"]));
+    assert_eq!(found["chain"]["comparison"]["judgement"]["detail"], "b");
+    assert!(found["kept"]["verdict"].as_str().unwrap().starts_with("better than the default"));
+
+    // Noise in which nothing can be shown.
+    let loud = ["tune", "groups", &file, "--backend", "synthetic:seed=3,noise=2", "--looks", "4", "--rounds", "2"];
+    place.tool(&loud).assert().code(0).stdout(
+        predicate::str::contains("the defaults stay").or(predicate::str::contains("every group keeps its default")),
+    );
+}
+
+#[test]
+fn groups_that_cannot_be_meant_are_named() {
+    let place = Place::new();
+    place.write("a.csv", &recording([4.0, 3.0, 2.0, 1.0]));
+    let kernel = |name: &str, more: &str| format!("[[kernel]]\nname = \"{name}\"\ndevice = \"replay:a.csv\"\n{more}\n");
+    for (text, part) in [
+        ("together = 1".to_owned(), "unknown field"),
+        ("[[group]]\ntogether = [\"sort\"]".to_owned(), "there is no \"sort\"; there are block, "),
+        ("[[group]]\ntogether = []".to_owned(), "is empty"),
+        (
+            "[[group]]\ntogether = [\"block\"]\n[[group]]\ntogether = [\"block\"]".to_owned(),
+            "\"block\" is in a group already",
+        ),
+        ("[default]\nblock = 7".to_owned(), "no valid configuration has block=7"),
+        (kernel("a", "default = { height = 1 }"), "no valid configuration has height=1"),
+        (kernel("a", "") + &kernel("a", ""), "two kernels called \"a\""),
+        (kernel("a", "").replace("replay:a.csv", "cpu"), "no kernel of a chain"),
+        (kernel("a", "").replace("replay:a.csv", "abacus"), "none of cpu, "),
+        (kernel("a", "") + "[default]\nwidth = 1", "each has a default of its own"),
+    ] {
+        let file = place.write("groups.toml", &text);
+        let tool = place.tool(&["tune", "groups", &file, "--backend", "synthetic"]).assert().code(1);
+        tool.stderr(predicate::str::contains(part));
+    }
+    place.tool(&["tune", "groups", "nowhere.toml"]).assert().code(1).stderr(predicate::str::contains("nowhere.toml"));
+}
+
+/// What a lookup for these banks finds, of a workload or of any.
+fn found(store: &Path, workload: Option<&str>) -> bool {
+    let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+    let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();
+    let locations = Locations { user: store.to_owned(), shipped: None, matching: Matching::Nearest };
+    let (layers, options) = (Layers::open(locations).unwrap(), DecodeOptions::default());
+    let workload = match workload {
+        None => tunable::workload(&tables, &options),
+        Some(name) => tunable::workload_of(&tables, &options, name),
+    };
+    let found = tunable::look_up(&layers, Backend::Cpu, &workload.unwrap());
+    found.unwrap().is_some()
+}
+
+#[test]
+fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others() {
+    let place = Place::new();
+    place.tool(&["generate", "--events", "5", "--output", "."]).assert().code(0);
+    let quick = ["--budget", "3", "--launches", "1", "--rounds", "3", "--csv", "matrix.csv"];
+    let detector = ["--boards", "boards.bin", "--geometry", "geometry.bin"];
+    let arguments = [&["tune", "workloads", "pp-low", "events.mdf"][..], &quick, &detector].concat();
+    let value = place.json(&arguments);
+    let matrix = &value["matrix"];
+    assert_eq!(matrix["workloads"], serde_json::json!(["pp-low", "events"]));
+    let sets = matrix["sets"].as_array().unwrap().len();
+    assert!((2..=5).contains(&sets), "the default, and what each search found: {matrix}");
+    let times = matrix["times"].as_array().unwrap();
+    assert!(
+        times.len() == sets
+            && times.iter().flat_map(|row| row.as_array().unwrap()).all(|time| time.as_f64() > Some(0.0))
+    );
+    assert!(value["mean"][0].as_u64() < Some(sets as u64) && value["worst"][0].as_u64() < Some(sets as u64));
+    let of_workload = value["of_workload"].as_array().unwrap();
+    assert!(
+        of_workload.len() == 2 && of_workload.iter().all(|set| value["portfolio"].as_array().unwrap().contains(set))
+    );
+    let looks = value["looks"].as_array().unwrap();
+    assert!(
+        looks[0]["looks"]["hits_per_event"].as_f64().unwrap() < looks[1]["looks"]["hits_per_event"].as_f64().unwrap()
+    );
+    let csv = std::fs::read_to_string(place.path("matrix.csv")).unwrap();
+    assert!(csv.starts_with("set,pp-low,events\n") && csv.lines().count() == sets + 1, "{csv}");
+
+    let store = place.path("tune.sqlite");
+    let of = |workload: Option<&str>| found(&store, workload);
+    assert_eq!((of(Some("pp-low")), of(Some("events")), of(Some("pp-high")), of(None)), (true, true, false, false));
+    let decode = |more: &[&str]| {
+        let arguments = [&["decode", "events.mdf", "--output", "hits.csv"][..], &detector, more].concat();
+        place.tool(&arguments).assert().code(0)
+    };
+    decode(&[]).stderr(predicate::str::contains("tuned values").not());
+    decode(&["--workload", "events"]).stderr(predicate::str::contains("tuned values: "));
+    decode(&["--workload", "pp-high"]).stderr(predicate::str::contains(
+        "warning: nothing was tuned for the workload \"pp-high\": the defaults are used",
+    ));
+    for (arguments, part) in [
+        (&["tune", "workloads", "pp-low", "pp-low"][..], "two workloads called pp-low"),
+        (&["tune", "workloads", "pp-low", "--weights", "1,2"], "--weights"),
+        (&["tune", "workloads", "pp-low", "--weights", "0"], "--weights"),
+    ] {
+        place.tool(arguments).assert().code(2).stderr(predicate::str::contains(part));
+    }
+    place.tool(&["tune", "workloads", "no-such"]).assert().code(1).stderr(predicate::str::contains("no-such"));
+}

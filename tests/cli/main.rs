@@ -1,0 +1,19 @@
+//! The tool, as a user meets it: each test starts `ut-decode` and looks at what it prints, writes and returns.
+
+mod support;
+
+mod ablation;
+mod compare;
+mod decode;
+#[cfg(unix)]
+mod files;
+#[cfg(unix)]
+mod formats;
+mod groups;
+#[cfg(unix)]
+mod jobs;
+mod replay;
+mod sweep;
+mod tools;
+mod tune;
+mod voice;

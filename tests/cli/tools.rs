@@ -1,0 +1,281 @@
+//! `ut-decode inspect`, `generate`, `convert`, `throughput` and `completions`, end to end.
+
+use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, unchecked, write};
+use ut_decoding::input::MdfReader;
+
+#[test]
+fn help_teaches_and_every_subcommand_has_some() {
+    let directory = tempfile::tempdir().unwrap();
+    let (out, _) = run_to(0, directory.path(), &["--help"]);
+    assert!(out.contains("Examples:") && out.contains("Exit codes:"));
+    for command in ["decode", "inspect", "generate", "convert", "throughput", "completions"] {
+        let (out, _) = run_to(0, directory.path(), &[command, "--help"]);
+        assert!(out.contains(&format!("Usage: ut-decode {command}")), "{out}");
+    }
+    let (out, _) = run_to(0, directory.path(), &["--version"]);
+    assert!(out.starts_with("ut-decode "), "{out}");
+}
+
+#[test]
+fn generate_gives_the_same_bytes_for_the_same_seed() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let names = ["events.mdf", "boards.bin", "geometry.bin"];
+    let files = |seed: &str, format: &str, output: &str| {
+        run_to(0, directory, &["generate", "--events", "2", "--seed", seed, "--format", format, "--output", output]);
+        names.map(|name| read(directory, &format!("{output}/{name}")))
+    };
+    let first = files("7", "v5", "a/b");
+    assert!(first == files("7", "v5", "c"));
+    assert!(first[0] != files("8", "v5", "d")[0]);
+    assert!(first[0] != files("7", "v4", "e")[0]);
+    let mut reader = MdfReader::open(directory.join("c/events.mdf")).unwrap();
+    for number in 0..2 {
+        let event = reader.next_event().unwrap().unwrap();
+        assert!(event.is_generated() && event.damage.is_none());
+        assert_eq!(event.number, Some(number));
+    }
+    run_to(2, directory, &["generate", "--profile", "no-such", "--output", "f"]);
+    run_to(2, directory, &["generate"]);
+    write(directory, "file", &[]);
+    let (_, err) = run_to(1, directory, &["generate", "--output", "file"]);
+    assert!(err.contains("cannot write file"), "{err}");
+}
+
+#[test]
+fn inspect_shows_types_and_events() {
+    let directory = sample();
+    let (out, _) = run_to(0, directory.path(), &["inspect", "events.mdf"]);
+    for expected in [
+        "MDF, ",
+        "5 events",
+        "UT          4        1080",
+        "ODIN",
+        "format v5",
+        "name 216 boards, 0 to 215",
+        "made by ut-decode generate",
+    ] {
+        assert!(out.contains(expected), "{expected} in\n{out}");
+    }
+}
+
+#[test]
+fn inspect_shows_one_event_and_one_bank() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let mut bad = ONE_HIT;
+    bad[5] = 255;
+    let banks = [bank(5 << 11 | 1 << 10 | 3, &ONE_HIT), bank(2, &bad), bank(2, &ONE_HIT[..26]), bank(6 << 11, &[0; 8])];
+    write(directory, "a.mdf", &event(&banks));
+    let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--event", "0"]);
+    let row = |number: &str| {
+        out.lines().skip_while(|line| !line.starts_with("bank")).find(|line| line.starts_with(number)).unwrap()
+    };
+    assert!(row("0 ").contains("0x2c03") && row("0 ").contains("  5  "), "{out}");
+    assert!(row("1 ").contains("255") && row("1 ").contains("dropped whole"), "{out}");
+    assert!(row("2 ").contains("truncated") && row("2 ").contains("has sent a bank already"), "{out}");
+    assert!(row("3 ").contains("no board has this sourceID"), "{out}");
+    let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--bank", "0"]);
+    assert!(out.contains("board 5 (Run 3 numbering: A side, TELL40 3, data flow 1)"), "{out}");
+    assert!(out.contains("lane 0: 5:9") && out.contains("lane 1: -"), "{out}");
+    for (args, message) in [(["--event", "1"], "there is no event 1"), (["--bank", "4"], "there is no bank 4")] {
+        let (_, err) = run_to(1, directory, &[&["inspect", "a.mdf"][..], &args].concat());
+        assert!(err.contains(message), "{err}");
+    }
+}
+
+#[test]
+fn inspect_shows_v4_clusters() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    // Hybrid 1, strip 3 (from 1), 2 quarters; charge of two strips. Then a cluster on hybrid 6, which is not there.
+    let words = [2u16, 0x0180, 514 << 2 | 2 | 1 << 15, 3072 << 2];
+    let mut payload: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    payload.extend([0xff, 11, 0x8c, 4, 0x8d]);
+    let mut v4 = bank(9, &payload);
+    v4.version = Some(3);
+    write(directory, "a.mdf", &event(&[v4]));
+    let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--bank", "0"]);
+    for expected in ["2 clusters, PCN 128, error flag 1", "error flag is set", "hybrids 6 and 7"] {
+        assert!(out.contains(expected), "{expected} in\n{out}");
+    }
+    let fields: Vec<_> = out.lines().find(|line| line.starts_with("0 ")).unwrap().split_whitespace().collect();
+    assert_eq!(fields, ["0", "514", "1", "3", "2", "0", "1", "-1", "11", "12"]);
+}
+
+#[test]
+fn inspect_tells_what_is_wrong() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let good = unchecked(event(&[bank(0, &ONE_HIT)]));
+    let mut magic = good.clone();
+    magic[48] = 0;
+    write(directory, "a.mdf", &[&good[..], &magic, &good[..70]].concat());
+    let (out, err) = run_to(1, directory, &["inspect", "a.mdf"]);
+    assert!(out.contains("0xcb00 instead of 0xcbcb") && out.contains("1 events are damaged"), "{out}");
+    assert!(err.contains("event 2") && err.contains("beyond the file"), "{err}");
+    let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--event", "1"]);
+    assert!(out.contains("DAMAGED"), "{out}");
+    let (json, _) = json_of(1, directory, &["inspect", "a.mdf"]);
+    assert_eq!((&json["events"], &json["complete"]), (&2.into(), &false.into()));
+    assert_eq!((&json["types"][0]["type"], &json["types"][0]["banks"]), (&66.into(), &1.into()));
+    assert_eq!(json["damaged_events"][0]["event"], 1);
+    let (_, err) = run_to(1, directory, &["inspect", "absent.mdf"]);
+    assert!(err.contains("cannot open absent.mdf") && err.contains("because: No such file"), "{err}");
+}
+
+#[test]
+fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
+    let directory = sample();
+    let directory = directory.path();
+    let (out, _) = run_to(0, directory, &["convert", "events.mdf", "--output", "dumps"]);
+    for expected in ["5 events", "version of the banks, 4", "5 banks that are not decoded", "5 marks of generated"] {
+        assert!(out.contains(expected), "{expected} in\n{out}");
+    }
+    let dumps = ["dumps/1_0.bin", "dumps/1_1.bin", "dumps/1_2.bin", "dumps/1_3.bin", "dumps/1_4.bin"];
+    let (out, _) = run_to(0, directory, &[&["convert", "--format", "v5", "--output", "back.mdf"], &dumps[..]].concat());
+    assert!(out.contains("5 events") && out.contains("made up"), "{out}");
+    let hits = |files: &[&str]| {
+        run_to(0, directory, &[&["decode", "--output", "hits.csv"], files, &TABLES].concat());
+        let text = String::from_utf8(read(directory, "hits.csv")).unwrap();
+        // Event and file differ: each dump is a file of one event.
+        text.lines().map(|row| row.split(',').skip(1).take(8).collect::<Vec<_>>().join(",")).collect::<Vec<_>>()
+    };
+    let expected = hits(&["events.mdf"]);
+    assert!(hits(&["back.mdf"]) == expected);
+    assert!(hits(&dumps) == expected);
+    let mut reader = MdfReader::open(directory.join("back.mdf")).unwrap();
+    let event = reader.next_event().unwrap().unwrap();
+    assert_eq!((event.run, event.number, event.is_generated()), (Some(1), Some(0), false));
+}
+
+#[test]
+fn tables_are_shown_and_what_is_odd_about_them_fails() {
+    let directory = sample();
+    let directory = directory.path();
+    let (json, out) = json_of(0, directory, &["tables"]);
+    assert_eq!((&json["boards"], &json["lanes"], &json["odd"]), (&216.into(), &1192.into(), &serde_json::json!([])));
+    assert!(out.contains("Nothing is odd"), "{out}");
+    let (json, _) = json_of(0, directory, &[&["tables"][..], &TABLES].concat());
+    assert_eq!((&json["layers"][0]["sectors"], &json["layers"][3]["sectors"]), (&248.into(), &276.into()));
+    // A lane becomes the one behind it: words of the boards file after its header.
+    let lanes = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1).0.lanes;
+    let slot = (0..1290).find(|&slot| slot % 6 == 1 && [0, 1].iter().all(|i| lanes[slot + i].is_connected())).unwrap();
+    let mut boards = read(directory, "boards.bin");
+    for array in 0..8 {
+        let to = 4 * (2 + 216 + array * 6 * 216 + slot);
+        boards.copy_within(to + 4..to + 8, to);
+    }
+    write(directory, "boards.bin", &boards);
+    let (json, err) = json_of(1, directory, &[&["tables"][..], &TABLES].concat());
+    let odd = json["odd"].to_string();
+    let board = slot / 6;
+    assert!(odd.contains(&format!("belongs to board {board} lane 1 and board {board} lane 2")), "{odd}");
+    assert!(err.contains("odd"), "{err}");
+    let (_, err) = run_to(1, directory, &["tables", "--boards", "/dev/zero", "--geometry", "geometry.bin"]);
+    assert!(err.contains("/dev/zero") && err.contains("not a table"), "{err}");
+}
+
+#[test]
+fn what_cannot_be_converted_fails() {
+    let directory = sample();
+    let directory = directory.path();
+    run_to(0, directory, &["convert", "events.mdf", "--output", "dumps"]);
+    let (_, err) = run_to(2, directory, &["convert", "dumps/1_0.bin", "--output", "a.mdf"]);
+    assert!(err.contains("--format"), "{err}");
+    run_to(2, directory, &["convert", "events.mdf"]);
+    let (_, err) = run_to(1, directory, &["convert", "dumps/1_0.bin", "--output", "a"]);
+    assert!(err.contains("nothing to convert"), "{err}");
+    assert!(!directory.join("a.mdf").exists());
+    let (_, err) = run_to(1, directory, &["convert", "events.mdf", "events.mdf", "--output", "twice"]);
+    assert!(err.contains("1_0.bin is the name of two events"), "{err}");
+    // An input that cannot be read: what came before is kept.
+    write(directory, "bad.bin", &[1, 0, 0, 0]);
+    let args = ["convert", "dumps/1_0.bin", "bad.bin", "--format", "v5", "--output", "a.mdf"];
+    let (_, err) = run_to(1, directory, &args);
+    assert!(err.contains("a.mdf is incomplete") && err.contains("bad.bin: a table of"), "{err}");
+    let (json, _) = json_of(0, directory, &[&["decode", "a.mdf"][..], &TABLES].concat());
+    assert_eq!(json["events"], 1);
+}
+
+#[test]
+fn throughput_says_what_was_measured() {
+    let directory = sample();
+    let directory = directory.path();
+    let (json, err) = json_of(0, directory, &["throughput", "events.mdf", "--duration", "0", "--threads", "2"]);
+    assert_eq!(json["backend"], "cpu");
+    assert_eq!((&json["threads"], &json["events"], &json["distinct_events"]), (&2.into(), &1000.into(), &5.into()));
+    let rate = |name: &str| json["events_per_second"][name].as_f64().unwrap();
+    assert!(0.0 < rate("q1") && rate("q1") <= rate("median") && rate("median") <= rate("q3"));
+    let per_thread = json["events_per_second_per_thread"].as_f64().unwrap();
+    assert!((per_thread * 2.0 - rate("median")).abs() < 1e-6 * rate("median"));
+    assert!(json["strips_per_second"]["median"].as_f64().unwrap() > rate("median"));
+    assert!(json["gigabytes_per_second"]["median"].as_f64().unwrap() > 0.0);
+    assert_eq!(json["repeated_events"], true);
+    assert!(err.contains("only 5 distinct events"), "{err}");
+    let (json, _) = json_of(
+        0,
+        directory,
+        &["throughput", "events.mdf", "--duration", "0", "--threads", "1", "--layout", "mep", "--batch", "100"],
+    );
+    assert_eq!((&json["layout"], &json["batch"], &json["events"]), (&"mep".into(), &100.into(), &1000.into()));
+}
+
+#[test]
+fn throughput_without_a_file_measures_1000_embedded_events() {
+    let directory = tempfile::tempdir().unwrap();
+    let (json, err) = json_of(0, directory.path(), &["throughput", "--duration", "0", "--threads", "1"]);
+    assert_eq!((&json["events"], &json["distinct_events"]), (&1000.into(), &1000.into()));
+    assert!(!err.contains("distinct events, repeated"), "{err}");
+}
+
+#[test]
+fn several_batch_sizes_are_measured_in_turn_and_say_how_long_a_batch_takes() {
+    let directory = sample();
+    let directory = directory.path();
+    let args = ["throughput", "events.mdf", "--duration", "0", "--threads", "1", "--events", "20"];
+    let (json, err) = json_of(0, directory, &[&args[..], &["--batch", "1,10", "--batch", "40"]].concat());
+    let results = json["batches"].as_array().unwrap();
+    let of = |name: &str| results.iter().map(|result| result[name].as_u64().unwrap()).collect::<Vec<_>>();
+    assert_eq!((of("batch"), of("events")), (vec![1, 10, 40], vec![20, 20, 40]));
+    for result in results {
+        let latency = |name: &str| result["latency"]["us"][name].as_f64().unwrap();
+        assert!(0.0 < latency("min") && latency("median") <= latency("max"), "{result}");
+        assert!(result["latency"]["p99_us"].as_f64().unwrap() >= latency("median"), "{result}");
+        assert_eq!(result["repetitions"], results[0]["repetitions"]);
+    }
+    assert!(json["environment"]["seen"]["looks"].as_u64().unwrap() >= 2 && json["environment"]["gpu"].is_null());
+    assert!(err.contains("a batch takes, us") && err.contains("while measured"), "{err}");
+    for other in ["sweep --axis threads=1", "ablation"] {
+        let args: Vec<&str> = other.split(' ').chain(["--batch", "1,10"]).collect();
+        let (_, err) = run_to(2, directory, &args);
+        assert!(err.contains("--batch must be one size here"), "{err}");
+    }
+}
+
+#[test]
+fn throughput_of_nothing_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "empty.mdf", &[]);
+    let (_, err) = run_to(1, directory, &["throughput", "empty.mdf"]);
+    assert!(err.contains("no event"), "{err}");
+    run_to(1, directory, &["throughput", "absent.mdf"]);
+    // Banks that would all be skipped.
+    run_to(0, directory, &["generate", "--format", "v4", "--events", "1", "--output", "."]);
+    write(directory, "v5.mdf", &event(&[bank(0, &ONE_HIT)]));
+    let (_, err) = run_to(1, directory, &[&["throughput", "v5.mdf"][..], &TABLES].concat());
+    assert!(err.contains("none of its UT banks has the board table's version"), "{err}");
+    run_to(2, directory, &["throughput", "--duration=-1"]);
+    run_to(2, directory, &["throughput", "--batch", "0"]);
+}
+
+#[test]
+fn completions_know_the_subcommands() {
+    let directory = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish"] {
+        let (out, _) = run_to(0, directory.path(), &["completions", shell]);
+        assert!(out.contains("ut-decode") && out.contains("throughput"), "{shell}");
+    }
+    run_to(2, directory.path(), &["completions", "abacus"]);
+}

@@ -1,0 +1,471 @@
+//! `ut-decode tune`, `store` and `explain`, as a person uses them.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tuner::store::Store;
+use tuner::{FailureKind, Outcome};
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ut-decode"));
+        command.args(arguments).env("UT_DECODE_TUNE_DB", self.path("tune.sqlite")).env_remove("UT_DECODE_TUNE_MATCH");
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What a successful command prints.
+    fn says(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What a failing command says.
+    fn fails(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn store(&self) -> Store {
+        Store::open(&self.path("tune.sqlite")).unwrap()
+    }
+}
+
+/// A quick tuning, with its options replaced by those given.
+fn tune<'a>(device: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let quick = [["--budget", "12"], ["--finalists", "1"], ["--strategy", "random"]];
+    let kept = quick.into_iter().filter(|option| !more.contains(&option[0]));
+    ["tune", "run", "--backend", device].into_iter().chain(kept.flatten()).chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn a_tuning_is_listed_shown_explained_and_pinned() {
+    let place = Place::new();
+    let text = place.says(&tune("synthetic:seed=3,noise=0.02", &[]));
+    assert!(text.contains("Chosen:\n  block=") && text.contains("Tried 12 of 1152"), "{text}");
+    assert_eq!(place.says(&["tune", "explain"]), text);
+    assert!(text.contains("Final rounds, ") && text.contains(" blocks\n"), "{text}");
+    let effects = text.split("What matters: ").nth(1).unwrap();
+    for parameter in ["block", "per_thread", "unroll", "stage", "layout"] {
+        assert!(effects.lines().any(|line| line.trim_start().starts_with(parameter) && line.contains(" ms")), "{text}");
+    }
+    assert!(effects.contains("* ") && effects.contains(" %  "), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&place.says(&["tune", "explain", "--json", "-"])).unwrap();
+    assert_eq!(json["importance"].as_array().map(Vec::len), Some(5));
+    assert!(json["decision"]["details"]["decisions"][0]["candidates"][0]["blocks"].as_u64() >= Some(10), "{json}");
+    let list = place.says(&["tune", "store", "list"]);
+    assert!(list.contains("1 run, 0 pins") && list.contains("decided: "), "{list}");
+    let show = place.says(&["tune", "store", "show", "1", "--top", "3"]);
+    assert!(show.contains("12 configurations tried") && show.contains("and 9 more"), "{show}");
+    let pinned = place.says(&[
+        "tune",
+        "store",
+        "pin",
+        "1",
+        "--reason",
+        "because",
+        "--parameters",
+        "block=64,per_thread=2,unroll=1,stage=true,layout=tile",
+    ]);
+    assert!(pinned.contains("block=64 per_thread=2 unroll=1 stage=true layout=tile"), "{pinned}");
+    assert!(place.says(&["tune", "explain"]).contains("is pinned (because)"));
+    assert!(place.says(&["tune", "store", "list"]).contains("pin   1  synthetic v0"));
+    for (config, said) in [("block=65", "no value"), ("block", "name=value"), ("block=64", "per_thread")] {
+        let error = place.fails(&["tune", "store", "pin", "1", "--parameters", config]);
+        assert!(error.contains(said), "{error}");
+    }
+    place.says(&["tune", "store", "unpin", "1"]);
+    assert!(place.fails(&["tune", "store", "unpin", "1"]).contains("pin 1 is not there"));
+    assert!(place.fails(&["tune", "store", "show", "7"]).contains("run 7 is not there"));
+    assert!(place.says(&["tune", "store", "prune", "1"]).contains("removed 1 run: 1"));
+    assert!(place.fails(&["tune", "explain"]).contains("no run decided anything yet"));
+    assert_eq!(place.run(&["tune", "store", "prune"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_configuration_that_hangs_is_killed_and_one_that_crashes_costs_only_itself() {
+    let place = Place::new();
+    let text = place.says(&tune("synthetic:seed=1,hang=0.06,crash=0.2", &["--timeout", "0.4", "--budget", "24"]));
+    assert!(text.contains("failed: timed out (one says: killed after 0.400 s)"), "{text}");
+    assert!(text.contains("failed: does not launch (one says: the measuring process died: signal: 6"), "{text}");
+    // The same ones again are not waited for again.
+    let kinds = |run| {
+        let failed = |observation: tuner::store::Observation| match observation.outcome {
+            Outcome::Failed(failure) if failure.kind == FailureKind::TimeOut => Some(observation.took_ms),
+            _ => None,
+        };
+        place.store().observations(run).unwrap().into_iter().filter_map(failed).collect::<Vec<f64>>()
+    };
+    assert!(!kinds(1).is_empty() && kinds(1).iter().all(|&took| took >= 400.0));
+    place.says(&tune("synthetic:seed=1,hang=0.06,crash=0.2", &["--timeout", "0.4", "--budget", "24"]));
+    assert!(kinds(2).len() == kinds(1).len() && kinds(2).iter().all(|&took| took < 400.0));
+}
+
+/// The process that measures for `tune`, once there is another one than `before`.
+#[cfg(target_os = "linux")]
+fn measuring_process(tune: u32, before: Option<u32>) -> u32 {
+    for _ in 0..6000 {
+        let children = std::fs::read_to_string(format!("/proc/{tune}/task/{tune}/children")).unwrap_or_default();
+        let child = children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(|&pid| Some(pid) != before);
+        if let Some(child) = child {
+            return child;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{tune} measures nothing");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_cpu_decoder_is_measured_by_a_process_that_may_hang_or_be_killed() {
+    let place = Place::new();
+    let more = ["--budget", "30", "--finalists", "0", "--timeout", "3", "--profile", "pp-low"];
+    let mut tuning = place.command(&tune("cpu", &more)).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(tuning.stderr.take().unwrap()).lines();
+    lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("tried, best"))).unwrap().unwrap();
+    let signal = |what: &str, pid: u32| {
+        assert!(Command::new("kill").args([what, &pid.to_string()]).status().unwrap().success());
+    };
+    let first = measuring_process(tuning.id(), None);
+    signal("-STOP", first);
+    signal("-KILL", measuring_process(tuning.id(), Some(first)));
+    let said: Vec<String> = lines.map_while(Result::ok).collect();
+    assert!(tuning.wait().unwrap().success(), "{said:?}");
+    let observations = place.store().observations(1).unwrap();
+    assert_eq!(observations.len(), 30);
+    let failed = |kind: FailureKind, word: &str| {
+        let this =
+            |outcome: &Outcome| matches!(outcome, Outcome::Failed(f) if f.kind == kind && f.message.contains(word));
+        observations.iter().filter(|observation| this(&observation.outcome)).count()
+    };
+    assert!(failed(FailureKind::TimeOut, "killed after 3.000 s") >= 1);
+    assert_eq!(failed(FailureKind::Launch, "signal: 9"), 1);
+}
+
+#[test]
+fn the_kernels_are_tuned_and_decode_uses_what_was_found() {
+    let place = Place::new();
+    let folder = place.path("sample");
+    let folder = folder.to_str().unwrap();
+    place.says(&["generate", "--profile", "pp-low", "--events", "1", "--seed", "1", "--output", folder]);
+    let [events, boards, geometry] =
+        ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{folder}/{name}"));
+    let tables = ["--boards", boards.as_str(), "--geometry", geometry.as_str()];
+    let more = ["--budget", "5", "--finalists", "0", "--launches", "1", events.as_str(), "--timeout", "60"];
+    let text = place.says(&tune("emulated", &[&more[..], &tables[..], &["--pipeline", "fused"]].concat()));
+    assert!(text.contains("emulated-fused-decoder v1 for banks=v5") && text.contains("fused.block_x="), "{text}");
+    let observations = place.store().observations(1).unwrap();
+    assert_eq!(observations.len(), 5);
+    assert!(observations.iter().all(|observation| matches!(observation.outcome, Outcome::Times(_))));
+    let decode = ["decode", events.as_str(), "--backend", "emulated", "--pipeline", "fused"];
+    let output = place.run(&[&decode[..], &tables[..]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("tuned values: fused.block_x="), "{said}");
+}
+
+#[test]
+fn without_a_gpu_the_kernels_cannot_be_tuned_on_one_and_it_says_why() {
+    use ut_decoding::decoder::cuda::{Cuda, choose};
+
+    let Err(reason) = choose(&Cuda, 0) else {
+        eprintln!("SKIPPED: there is a GPU");
+        return;
+    };
+    let place = Place::new();
+    for option in ["--backend", "--backend"] {
+        let error = place.fails(&["tune", "run", option, "cuda"]);
+        assert_eq!(error.trim(), format!("error: {reason}"));
+    }
+    assert!(!place.path("tune.sqlite").exists());
+}
+
+#[test]
+fn what_the_measuring_process_cannot_read_is_the_error_of_the_tuning() {
+    let place = Place::new();
+    let nothing = place.path("nothing.mdf");
+    std::fs::write(&nothing, "").unwrap();
+    let error = place.fails(&tune("cpu", &[nothing.to_str().unwrap()]));
+    assert!(error.starts_with("error: ") && error.contains("there is no event"), "{error}");
+    assert!(!place.path("tune.sqlite").exists());
+}
+
+#[test]
+fn a_report_has_the_best_configuration_and_the_verdict() {
+    let place = Place::new();
+    let folder = place.path("new/report");
+    place.says(&tune("synthetic:seed=3,noise=0.02,fail=0.2", &["--report", folder.to_str().unwrap()]));
+    let store = place.store();
+    let evidence = store.run_record(1).unwrap().decision.unwrap();
+    let measured = store.observations(1).unwrap().len();
+    let [html, csv, json] =
+        ["html", "csv", "json"].map(|kind| std::fs::read_to_string(folder.join(format!("run-1.{kind}"))).unwrap());
+    let best = format!("block={}", evidence.chosen.config.0[0]);
+    assert!(html.contains(&best) && html.contains(&evidence.verdict), "{html}");
+    assert!(json.contains(&best) && json.contains(&evidence.verdict), "{json}");
+    // The final rounds with their intervals, on the page and beside it.
+    let decisions = std::fs::read_to_string(folder.join("run-1-decisions.csv")).unwrap();
+    assert!(html.contains("<h2>Decisions</h2>") && html.contains("Intervals of the candidates"), "{html}");
+    assert!(decisions.lines().count() > 1 && decisions.contains(",candidate,"), "{decisions}");
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["report"]["decisions"][0]["candidates"].as_array().map(Vec::len), Some(1), "{json}");
+    assert_eq!(csv.lines().count(), measured + 1, "{csv}");
+    // What cannot be written is said; the run is kept all the same.
+    std::fs::write(place.path("file"), "").unwrap();
+    let file = place.path("file");
+    let error = place.fails(&tune("synthetic:seed=4", &["--report", file.to_str().unwrap()]));
+    assert!(error.contains(file.to_str().unwrap()), "{error}");
+    assert!(place.store().run_record(2).unwrap().decision.is_some());
+}
+
+#[test]
+fn all_failing_is_an_error_with_the_last_cause() {
+    let place = Place::new();
+    let error = place.fails(&tune("synthetic:fail=1", &[]));
+    assert!(error.contains("all 12 configurations") && error.contains("too many resources"), "{error}");
+}
+
+#[test]
+fn killed_it_goes_on_where_it_was_and_says_so() {
+    let place = Place::new();
+    let folder = place.path("report");
+    let report = folder.to_str().unwrap();
+    let arguments = tune("synthetic:seed=3,noise=0.1,sleep=5", &["--budget", "40", "--report", report]);
+    for attempt in 0.. {
+        assert!(attempt < 20, "nothing is ever measured");
+        let mut child = place.command(&arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        // Some time after the first measurement.
+        lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("tried, best")));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if place.store().runs().unwrap().first().is_some_and(|run| run.measured > 0) {
+            break;
+        }
+    }
+    assert!(place.says(&["tune", "store", "list"]).contains("unfinished"));
+    let output = place.run(&arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("continuing run 1: "), "{said}");
+    let store = place.store();
+    assert_eq!(store.runs().unwrap().len(), 1);
+    assert!(store.lock_files().is_empty());
+    // The report has the measurements of both processes.
+    let csv = std::fs::read_to_string(folder.join("run-1.csv")).unwrap();
+    assert_eq!(csv.lines().count(), store.observations(1).unwrap().len() + 1, "{csv}");
+}
+
+#[test]
+fn runs_move_between_stores_and_to_other_programs() {
+    let (one, other) = (Place::new(), Place::new());
+    one.says(&tune("synthetic:seed=3,fail=0.3", &[]));
+    let export = one.path("export.json");
+    let export = export.to_str().unwrap();
+    one.says(&["tune", "store", "export", "--output", export]);
+    assert!(other.says(&["tune", "store", "import", export]).contains("1 new run,"));
+    assert!(other.says(&["tune", "store", "import", export]).contains("0 new runs, 0 new measurements, 0 new pins"));
+    assert_eq!(other.says(&["tune", "store", "export"]), std::fs::read_to_string(export).unwrap());
+    for (format, said) in [
+        ("kernel-tuner", "tune_params_keys"),
+        ("t4", "schema_version"),
+        ("rust", "pub mod synthetic"),
+        ("c", "#define SYNTHETIC_BLOCK "),
+    ] {
+        let text = other.says(&["tune", "store", "export", "1", "--format", format]);
+        assert!(text.contains(said), "{text}");
+        if !matches!(format, "rust" | "c") {
+            // Another program's form is a recording, and a recording is a device.
+            let file = one.path(format);
+            std::fs::write(&file, text).unwrap();
+            let device = format!("replay:{}", file.display());
+            assert!(one.says(&tune(&device, &["--finalists", "0"])).contains("Tried 12 of 12 "));
+            // The same recording in two forms is one run.
+            let new = if format == "t4" { "0 new runs" } else { "1 new run," };
+            assert!(one.says(&["tune", "store", "import", file.to_str().unwrap()]).contains(new));
+        }
+    }
+    let device = format!("replay:{export}");
+    assert!(one.says(&tune(&device, &["--finalists", "0"])).contains("replay of synthetic"));
+}
+
+#[test]
+fn a_tuning_begins_with_what_was_best_on_another_device_and_says_so() {
+    let place = Place::new();
+    place.says(&tune("synthetic:seed=3", &["--budget", "30"]));
+    let recorded = place.says(&["tune", "store", "export", "1", "--format", "kernel-tuner"]);
+    assert!(recorded.contains("synthetic 3"), "{recorded}");
+    let device = |name: &str| {
+        let file = place.path(name);
+        std::fs::write(&file, recorded.replace("synthetic 3", name)).unwrap();
+        format!("replay:{}", file.display())
+    };
+    let tuned = |device: &str, more: &[&str]| {
+        let output = place.run(&tune(device, more));
+        assert!(output.status.success());
+        [output.stderr, output.stdout].map(|bytes| String::from_utf8(bytes).unwrap())
+    };
+    let [said, explained] = tuned(&device("old"), &[]);
+    assert!(!said.contains("beginning with") && !explained.contains("seeds"), "{said}{explained}");
+    let [said, explained] = tuned(&device("new"), &[]);
+    assert!(
+        said.contains("beginning with the 5 best of old [replay]: tuned ") && said.contains("(run 2 of "),
+        "{said}"
+    );
+    assert!(said.contains("for device old instead of new") && explained.contains(", seeds "), "{said}{explained}");
+    let [said, _] = tuned(&device("newest"), &["--no-seeds"]);
+    assert!(!said.contains("beginning with"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let place = Place::new();
+    for arguments in [
+        &["tune", "run", "--backend", "abacus"][..],
+        &["tune", "run", "--backend", "reference"],
+        &["tune", "run", "--timeout=-1"],
+        &["tune", "run", "--pipeline", "fused"],
+        &["tune", "run", "--backend", "synthetic:noise=loud"],
+        &["tune", "run", "--backend", "synthetic", "--budget", "forever"],
+        &["tune", "run", "--backend", "synthetic", "--strategy", "prayer"],
+    ] {
+        assert_eq!(place.run(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+    assert!(place.fails(&["tune", "run", "--backend", "replay:/nowhere.json"]).contains("/nowhere.json"));
+    assert!(!place.path("tune.sqlite").exists(), "a mistake makes no store");
+    std::fs::write(place.path("tune.sqlite"), "my notes").unwrap();
+    for arguments in [&["tune", "store", "list"][..], &["tune", "explain"], &["tune", "run", "--backend", "synthetic"]]
+    {
+        let error = place.fails(arguments);
+        assert!(error.contains("not an SQLite file") && error.contains("name another store"), "{error}");
+    }
+    assert_eq!(std::fs::read_to_string(place.path("tune.sqlite")).unwrap(), "my notes");
+}
+
+#[test]
+fn recorded_spaces_are_devices() {
+    let folder = std::env::var_os("UT_DECODE_DATA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
+    for name in
+        ["raw/expdist_A4000_partial_2885_of_which_1380_failed.json.gz", "compact/dedispersion_milo_MI250X.csv.gz"]
+    {
+        let file = folder.join("tuning").join(name);
+        if !file.exists() {
+            eprintln!("skipped: {} is not there", file.display());
+            return;
+        }
+        let place = Place::new();
+        let text = place.says(&tune(&format!("replay:{}", file.display()), &[]));
+        assert!(text.contains("Tried 12 of "), "{text}");
+    }
+}
+
+#[test]
+fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() {
+    use tuner::store::{Contender, Evidence, Plan, Task};
+    use ut_decoding::Backend::Cpu;
+    use ut_decoding::bench::tunable;
+    use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
+    use ut_decoding::{DecodeOptions, synth};
+
+    let place = Place::new();
+    let sample = place.path("sample");
+    let sample = sample.to_str().unwrap();
+    place.says(&[
+        "generate",
+        "--profile",
+        "pp-low",
+        "--format",
+        "v5",
+        "--events",
+        "5",
+        "--seed",
+        "1",
+        "--output",
+        sample,
+    ]);
+    let [events, boards, geometry] =
+        ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{sample}/{name}"));
+    let decode = |name: &str, more: &[&str]| {
+        let hits = place.path(name);
+        let arguments =
+            ["decode", &events, "--boards", &boards, "--geometry", &geometry, "--output", hits.to_str().unwrap()];
+        let output = place.run(&[&arguments[..], more].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        (said, std::fs::read(hits).unwrap())
+    };
+    let (said, untouched) = decode("a.csv", &[]);
+    assert!(!said.contains("tuned") && !place.path("tune.sqlite").exists(), "{said}");
+
+    let (boards_file, geometry_file) = synth::detector(BankVersion::V5, 1);
+    let tables = DetectorTables::new(boards_file, geometry_file, Grouping::default()).unwrap();
+    let device = tunable::device(Cpu).unwrap();
+    let (thing, space) = (tunable::tunable(Cpu), tunable::space(Cpu, device.sm_count as usize).unwrap());
+    let workload = tunable::workload(&tables, &DecodeOptions::default()).unwrap();
+    let task = Task { device: &device, tunable: &thing, workload: &workload, space: &space };
+    let mut store = place.store();
+    let run = store.begin(&task, &Plan { strategy: String::new(), seed: 0, budget: String::new() }).unwrap();
+    let chosen = Contender { config: space.config(0), time_ms: 1.0, interval_ms: None, samples: 1 };
+    let evidence = Evidence {
+        chosen,
+        default: None,
+        runner_up: None,
+        tried: 1,
+        failed: 0,
+        valid: space.len(),
+        launches: 1,
+        stopped: String::new(),
+        expected_gain: None,
+        verdict: String::new(),
+        details: None,
+    };
+    store.decide(run, &evidence).unwrap();
+    drop(store);
+
+    // Throughput, too, and says in its result whether they were used.
+    let throughput = |more: &[&str]| {
+        let quick = ["throughput", "--profile", "pp-low", "--events", "40", "--duration", "0", "--json", "-"];
+        let output = place.run(&[&quick[..], more].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (said.contains("tuned values: "), json["tuned"].clone(), json["batch"].clone())
+    };
+    assert_eq!(throughput(&[]), (true, true.into(), 32.into()));
+    assert_eq!(throughput(&["--batch", "7"]), (true, true.into(), 7.into()));
+    assert_eq!(throughput(&["--untuned"]), (false, false.into(), 40.into()));
+    assert_eq!(throughput(&["--set", "cpu.chunk=2"]), (false, false.into(), 40.into()));
+
+    let (said, tuned) = decode("b.csv", &[]);
+    assert!(
+        said.contains("tuned values: ") && said.contains("cpu.chunk=1,batch=32; ") && said.contains("(run 1 of "),
+        "{said}"
+    );
+    assert_eq!(tuned, untouched);
+    let (said, untuned) = decode("c.csv", &["--untuned"]);
+    assert!(!said.contains("tuned"), "{said}");
+    assert_eq!(untuned, untouched);
+    // A store that cannot be read costs a warning, not the hits.
+    std::fs::write(place.path("tune.sqlite"), "my notes").unwrap();
+    let (said, hits) = decode("d.csv", &[]);
+    assert!(said.contains("warning: no tuned values") && said.contains("not an SQLite file"), "{said}");
+    assert_eq!(hits, untouched);
+}

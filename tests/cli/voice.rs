@@ -1,0 +1,211 @@
+//! What holds for every command: help on 80 columns, hints, settings, colours, quiet and verbose, Ctrl-C, JSON by its schema.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::{json_of, run_to, sample, write};
+
+/// All commands.
+const COMMANDS: [&[&str]; 18] = [
+    &["decode"],
+    &["inspect"],
+    &["generate"],
+    &["convert"],
+    &["throughput"],
+    &["compare"],
+    &["sweep"],
+    &["ablation"],
+    &["kernels"],
+    &["tune"],
+    &["tune", "run"],
+    &["tune", "explain"],
+    &["tune", "groups"],
+    &["tune", "workloads"],
+    &["tune", "store"],
+    &["tune", "aa-test"],
+    &["tune", "replay"],
+    &["completions"],
+];
+
+/// Runs the tool with these environment variables.
+fn run_with(directory: &Path, variables: &[(&str, &str)], args: &[&str]) -> Output {
+    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
+    tool.current_dir(directory).env("UT_DECODE_CONFIG", "").args(args);
+    tool.envs(variables.iter().copied()).output().unwrap()
+}
+
+#[test]
+fn help_fits_a_terminal_of_80_columns() {
+    let directory = tempfile::tempdir().unwrap();
+    for command in COMMANDS.iter().chain(&[&[][..]]) {
+        for help in ["-h", "--help"] {
+            let output = run_with(directory.path(), &[("COLUMNS", "80")], &[command, &[help][..]].concat());
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(text.contains(&format!("Usage: {}", [&["ut-decode"], *command].concat().join(" "))), "{text}");
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80 || !line.contains(' '), "{command:?} {help}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_page_is_about_decoding_and_the_long_help_lists_codes_variables_and_settings() {
+    let directory = tempfile::tempdir().unwrap();
+    let (short, _) = run_to(0, directory.path(), &["-h"]);
+    assert!(short.find("  decode ").unwrap() < short.find("  tune ").unwrap());
+    let (long, _) = run_to(0, directory.path(), &["--help"]);
+    let parts =
+        ["Exit codes:", "Environment variables:", "UT_DECODE_TUNE_DB", "NO_COLOR", "ut-decode.toml", "docs/schemas"];
+    for part in parts.into_iter().chain(["\n  3 ", "\n  6 ", "\n  130 "]) {
+        assert!(long.contains(part), "{part}: {long}");
+    }
+}
+
+#[test]
+fn every_json_has_a_schema_that_it_fits() {
+    let directory = sample();
+    let directory = directory.path();
+    write(directory, "samples.json", b"[[1.0, 1.1], [1.0, 1.2], [1.1, 1.0], [1.0, 1.1]]");
+    write(directory, "groups.toml", b"[[group]]\ntogether = [\"block\", \"layout\"]\n");
+    let cases: [(&str, &str); 15] = [
+        ("decode", "decode events.mdf"),
+        ("inspect", "inspect events.mdf"),
+        ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20"),
+        ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20 --batch 1,10 --stages"),
+        ("kernels", "kernels --arch sm_86"),
+        ("compare", "compare samples.json samples.json --looks 4"),
+        ("sweep", "sweep events.mdf --events 20 --axis batch=10,20 --rounds 1 --output sweep"),
+        ("ablation", "ablation --events 1 --profile pp-low"),
+        ("tune-run", "tune run --backend synthetic:seed=3 --budget 12 --finalists 1 --tune-db db"),
+        ("tune-explain", "tune explain --tune-db db"),
+        ("tune-store-list", "tune store list --tune-db db"),
+        ("tune-store-show", "tune store show 1 --tune-db db"),
+        ("tune-replay", "tune replay --score db --evaluations 20 --seeds 1"),
+        ("tune-groups", "tune groups groups.toml --backend synthetic:seed=3 --budget 4 --looks 4 --tune-db other"),
+        ("tune-aa-test", "tune aa-test --duration 0 --rounds 2 --others 100 --profile pp-low"),
+    ];
+    for (name, line) in cases {
+        let args: Vec<&str> = line.split(' ').collect();
+        let output = run_with(directory, &[], &[&args[..], &["--json", "-", "--quiet"]].concat());
+        let err = String::from_utf8_lossy(&output.stderr);
+        // A comparison of samples so few may end without a verdict.
+        assert!(output.status.success() || output.status.code() == Some(4), "{line}: {err}");
+        let json: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{line}: {error}: {err}"));
+        let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas").join(name).with_extension("json");
+        let schema: Value = serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
+        let schema = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> =
+            schema.iter_errors(&json).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert!(errors.is_empty(), "{line}: {errors:?}");
+    }
+}
+
+#[test]
+fn a_usage_error_names_the_subcommand_and_what_to_type() {
+    let directory = tempfile::tempdir().unwrap();
+    for (args, parts) in [
+        (&["decode"][..], &["Usage: ut-decode decode", "for example: ut-decode decode run.mdf"][..]),
+        (&["compare"], &["for example: ut-decode compare cpu.simd=avx2 cpu.simd=avx512"]),
+        (&["generate"], &["for example: ut-decode generate -o sample"]),
+        (&["decod", "a"], &["'decode'"]),
+        (&["explain"], &["tip: ut-decode tune explain"]),
+        (&["generate", "-o", "a", "--profile", "pp-nominel"], &["'pp-nominal'"]),
+        (&["decode", "a.mdf", "--set", "cpu.chunks=1"], &["Usage: ut-decode decode", "did you mean cpu.chunk?"]),
+        (&["sweep", "--axis", "bach=1"], &["Usage: ut-decode sweep", "did you mean batch?"]),
+        (&["compare", "smid=avx2", ""], &["did you mean cpu.simd?"]),
+        (&["tune", "run", "--budget", "soon"], &["10min"]),
+    ] {
+        let (_, err) = run_to(2, directory.path(), args);
+        for part in parts {
+            assert!(err.contains(part), "{part}: {err}");
+        }
+    }
+}
+
+#[test]
+fn settings_stand_in_for_options_and_options_win() {
+    let directory = sample();
+    let directory = directory.path();
+    let provenance = |args: &[&str]| -> Value {
+        let output =
+            run_with(directory, &[("UT_DECODE_CONFIG", "settings/my.toml")], &[args, &["--json", "-"]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["provenance"].clone()
+    };
+    std::fs::create_dir(directory.join("settings")).unwrap();
+    let tables = "boards = \"../boards.bin\"\ngeometry = \"../geometry.bin\"\n";
+    write(directory, "settings/my.toml", format!("{tables}grouping = \"unique-x\"\nflip = 511\n").as_bytes());
+    // Generated events belong to the embedded detector, whatever the settings say.
+    let found = provenance(&["decode", "events.mdf"]);
+    assert_eq!((&found["grouping"], &found["flip"]), (&"unique-x".into(), &"511".into()));
+    assert_eq!(found["boards"], "embedded synthetic detector");
+    let event = crate::support::event(&[crate::support::bank(0, &crate::support::ONE_HIT)]);
+    write(directory, "measured.mdf", &event);
+    assert_eq!(provenance(&["decode", "measured.mdf"])["boards"], "settings/../boards.bin");
+    let found = provenance(&["decode", "measured.mdf", "--flip", "512", "--grouping", "y-rows"]);
+    assert_eq!((&found["grouping"], &found["flip"]), (&"y-rows".into(), &"512".into()));
+    // In the current folder it is found by its name; a key that there is not is named.
+    write(directory, "ut-decode.toml", b"fliq = 511");
+    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
+    let output =
+        tool.current_dir(directory).env_remove("UT_DECODE_CONFIG").args(["decode", "events.mdf"]).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && err.contains("ut-decode.toml") && err.contains("`fliq`"), "{err}");
+    let (_, err) = run_to(1, directory, &["decode", "events.mdf", "--config", "absent.toml"]);
+    assert!(err.contains("absent.toml"), "{err}");
+}
+
+#[test]
+fn colours_are_for_terminals_unless_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let coloured =
+        |variables: &[(&str, &str)], args: &[&str]| run_with(directory.path(), variables, args).stderr.contains(&0x1B);
+    for args in [&["decode", "absent.mdf"][..], &["decode"]] {
+        assert!(!coloured(&[], args), "{args:?}");
+        assert!(coloured(&[], &[args, &["--color", "always"]].concat()), "{args:?}");
+        assert!(!coloured(&[("CLICOLOR_FORCE", "1")], &[args, &["--color=never"]].concat()), "{args:?}");
+    }
+    assert!(!coloured(&[("NO_COLOR", "1")], &["decode", "absent.mdf"]));
+}
+
+#[test]
+fn quiet_leaves_results_warnings_and_errors_and_verbose_tells_more() {
+    let directory = sample();
+    let directory = directory.path();
+    let (_, err) = run_to(0, directory, &["decode", "events.mdf", "--json", "-", "-q"]);
+    assert_eq!(err, "");
+    let (json, err) = json_of(0, directory, &["-v", "decode", "events.mdf"]);
+    assert_eq!(json["events"], 5);
+    assert!(err.contains("tables: the embedded synthetic detector") && err.contains("took "), "{err}");
+    let (_, err) = run_to(1, directory, &["decode", "absent.mdf", "-q"]);
+    assert!(err.starts_with("error: "), "{err}");
+    run_to(2, directory, &["decode", "events.mdf", "-q", "-v"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn ctrl_c_ends_a_command_says_so_and_leaves_nothing_half_written() {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Stdio;
+
+    let directory = tempfile::tempdir().unwrap();
+    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
+    tool.args(["generate", "--events", "100000000", "-o", "."]).current_dir(directory.path()).stderr(Stdio::piped());
+    let mut running = tool.spawn().unwrap();
+    let files = || std::fs::read_dir(directory.path()).unwrap().count();
+    // The events' file has begun when it is there beside the two tables.
+    while files() < 3 {
+        assert!(running.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let pid = running.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stopped"));
+    assert_eq!(files(), 2);
+}

@@ -1,0 +1,131 @@
+//! A decoder in a context and on a stream that the caller has made.
+
+use std::ffi::c_void;
+
+use cudarc::driver::{result, sys};
+use ut_decoding::decoder::cuda::{
+    CudaDecoder, CudaDevice, CudaHost, CudaMemory, CudaStream, Device, DeviceBatch, DeviceConfig, Readback,
+};
+use ut_decoding::detector::BankVersion;
+use ut_decoding::{DecodeOptions, EventBatch, Grouping};
+
+use crate::fake_driver::well_on_the_fake;
+use crate::suite::events::{allen_batch, mep_batch};
+use crate::{RUNS, collect_as_reference, detector, events, pipeline};
+
+/// The caller's side: a context that is held once, and a stream in it.
+struct Caller {
+    context: *mut c_void,
+    stream: sys::CUstream,
+}
+
+impl Caller {
+    fn new() -> Self {
+        result::init().unwrap();
+        let device = result::device::get(0).unwrap();
+        // SAFETY: the device was given just now; the context lives until it is released below.
+        let context = unsafe { result::primary_ctx::retain(device) }.unwrap();
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: the context was made just now; a place of ours.
+        unsafe {
+            result::ctx::set_current(context).unwrap();
+            sys::cuStreamCreate(&raw mut stream, 1).result().unwrap();
+        }
+        Self { context: context.cast(), stream }
+    }
+
+    fn device(&self) -> CudaDevice {
+        // SAFETY: the tests drop devices before the caller.
+        unsafe { CudaDevice::in_context(self.context, 0) }.unwrap()
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        let device = result::device::get(0).unwrap();
+        // SAFETY: made by `new`, and given back only here.
+        unsafe {
+            result::ctx::set_current(self.context.cast()).unwrap();
+            sys::cuStreamDestroy_v2(self.stream).result().unwrap();
+            result::primary_ctx::release(device).unwrap();
+        }
+    }
+}
+
+/// Puts the copy of a batch on the stream, and does not wait for it.
+fn send(device: &mut CudaDevice, stream: &CudaStream, batch: &EventBatch) -> (DeviceBatch, CudaMemory, CudaHost) {
+    let words = [&batch.offsets[..], &batch.sizes, &batch.types, batch.versions.as_deref().unwrap_or_default()];
+    let mut bytes = Vec::new();
+    let mut put = |part: &[u8]| {
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes.extend(part);
+        (bytes.len() - part.len()) as u64
+    };
+    let places = words.map(|words| (put(bytemuck::cast_slice(words)), words.len()));
+    let raw = put(&batch.raw);
+    let (memory, host) = (device.allocate(bytes.len()).unwrap(), device.allocate_host(bytes.len()).unwrap());
+    let address = CudaDevice::address(&memory);
+    // SAFETY: as many bytes on either side, which the caller keeps until the stream was waited for.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), CudaDevice::start(&host), bytes.len());
+        device.write(stream, address, CudaDevice::start(&host), bytes.len()).unwrap();
+    }
+    let [offsets, sizes, types, versions] = places.map(|(at, len)| (address + at, len));
+    let there = DeviceBatch {
+        layout: batch.layout,
+        n_events: batch.n_events,
+        raw: (address + raw, batch.raw.len()),
+        offsets,
+        sizes,
+        types,
+        versions: batch.versions.is_some().then_some(versions),
+    };
+    (there, memory, host)
+}
+
+#[test]
+fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() {
+    let name = "interop::a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it";
+    for run in RUNS {
+        well_on_the_fake(name, &run, || {
+            let tables = detector(BankVersion::V5, Grouping::YRows);
+            let caller = Caller::new();
+            let (mut device, graph) = (caller.device(), pipeline().1);
+            // SAFETY: the caller's stream, of the caller's context; both outlive the decoder.
+            let [mine, decoders] = [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
+            let config = DeviceConfig { pipeline: pipeline().0, ..DeviceConfig::default() };
+            let options = DecodeOptions::default();
+            let on = caller.device().with_graphs(graph);
+            assert_eq!(on.raw_context(), caller.context);
+            let mut decoder = CudaDecoder::on_streams(on, vec![decoders], &tables, options, config).unwrap();
+            assert_eq!(decoder.streams(), 1);
+            let events = events(BankVersion::V5, 5, 2);
+            for batch in [allen_batch(&events), mep_batch(&events), allen_batch(&events)] {
+                let (there, memory, host) = send(&mut device, &mine, &batch);
+                // SAFETY: the memory is kept until the batch was collected.
+                let ticket = unsafe { decoder.submit_resident(&there, Readback::Hits) }.unwrap();
+                collect_as_reference(&mut decoder, ticket, &tables, options, &batch);
+                drop((memory, host));
+            }
+            // With a batch in flight.
+            let _ = decoder.submit(allen_batch(&events).view(), Readback::Hits).unwrap();
+            drop((decoder, mine, device));
+        });
+    }
+}
+
+#[test]
+fn streams_of_another_context_and_none_at_all_are_refused() {
+    let name = "interop::streams_of_another_context_and_none_at_all_are_refused";
+    well_on_the_fake(name, &[("FAKE_CUDA_DEVICES", "2")], || {
+        let tables = detector(BankVersion::V5, Grouping::YRows);
+        let mut other = CudaDevice::new(1, 0).unwrap();
+        for (streams, what) in [(vec![other.stream().unwrap()], "not one of GPU 0"), (vec![], "needs a stream")] {
+            let device = CudaDevice::new(0, 0).unwrap();
+            let config = DeviceConfig::default();
+            let made = CudaDecoder::on_streams(device, streams, &tables, DecodeOptions::default(), config);
+            let error = made.err().expect("it is refused").to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    });
+}

@@ -1,0 +1,332 @@
+//! One suite for all decoders: whatever is tested here is tested on every backend of `suite::backends::backends`.
+
+use std::num::NonZeroU32;
+
+use crate::suite::backends::{backends, compare, decode};
+use crate::suite::data::{Real, expected, rows};
+use crate::suite::events::{Bank, allen_batch, fits_mep, generated, mep_batch, v5_payload};
+use crate::suite::nasty;
+use proptest::prop_oneof;
+use proptest::strategy::Strategy;
+use proptest::test_runner::{TestCaseError, TestRunner};
+use ut_decoding::decoder::reference::ReferenceDecoder;
+use ut_decoding::decoder::{Count, EventReport, Kind};
+use ut_decoding::detector::BankVersion;
+use ut_decoding::{BatchReport, DecodeError, DecodeOptions, DetectorTables, Flip, Grouping, Position, UtHits};
+
+fn up_to(max: u32) -> DecodeOptions {
+    DecodeOptions { max_cluster_size: NonZeroU32::new(max).expect("not 0"), ..DecodeOptions::default() }
+}
+
+#[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_events_give_the_expected_bits() {
+    let plain = DecodeOptions::default();
+    let files = [
+        (Real::V4, 0..3, Grouping::YRows, plain, "v4_events0-2_y-rows.csv"),
+        (Real::V4, 0..3, Grouping::UniqueX, plain, "v4_events0-2_unique-x.csv"),
+        (Real::V5, 0..3, Grouping::YRows, plain, "v5_events0-2_y-rows.csv"),
+        (Real::V5, 0..3, Grouping::UniqueX, plain, "v5_events0-2_unique-x.csv"),
+        (
+            Real::V5,
+            0..1,
+            Grouping::YRows,
+            DecodeOptions { flip: Flip::From511, ..plain },
+            "v5_event0_flip511_y-rows.csv",
+        ),
+        (
+            Real::V5,
+            0..1,
+            Grouping::YRows,
+            DecodeOptions { position: Position::Geometric, ..plain },
+            "v5_event0_geometric_y-rows.csv",
+        ),
+        (Real::V5, 0..1, Grouping::YRows, up_to(4), "v5_event0_max4_y-rows.csv"),
+        (
+            Real::V5,
+            0..1,
+            Grouping::YRows,
+            DecodeOptions { save_above_max: true, ..up_to(4) },
+            "v5_event0_max4_saveabove_y-rows.csv",
+        ),
+        (
+            Real::V5,
+            0..1,
+            Grouping::YRows,
+            DecodeOptions { clustering: false, ..plain },
+            "v5_event0_unclustered_y-rows.csv",
+        ),
+    ];
+    for (real, range, grouping, options, name) in files {
+        let (tables, events) = real.needed(grouping);
+        let expected = expected(name).expect("it lies beside the events");
+        let events = &events[range];
+        assert!(fits_mep(events), "real events have one sequence of sourceIDs");
+        for batch in [allen_batch(events), mep_batch(events)] {
+            for (backend, make) in backends() {
+                let (hits, report) = decode(&mut *make(&tables, options), &tables, batch.view());
+                let got = rows(&hits);
+                if let Some(i) = (0..got.len().max(expected.len())).find(|&i| got.get(i) != expected.get(i)) {
+                    panic!(
+                        "{backend}, {:?}, {name}, row {i}: {:?} and not {:?}",
+                        batch.layout,
+                        got.get(i),
+                        expected.get(i)
+                    );
+                }
+                assert!(!report.has_trouble(), "{backend}: {:?}", report.totals(Kind::Trouble).collect::<Vec<_>>());
+            }
+        }
+    }
+}
+
+/// The detectors of the tests: both formats, each in another grouping.
+fn detectors() -> [DetectorTables; 2] {
+    [(BankVersion::V4, Grouping::UniqueX), (BankVersion::V5, Grouping::YRows)].map(|(version, grouping)| {
+        let (boards, geometry) = ut_decoding::synth::detector(version, 1);
+        DetectorTables::new(boards, geometry, grouping).expect("a good detector")
+    })
+}
+
+/// Runs `test` on cases of `strategy`; a failing case is made smaller, and printed.
+fn check<S: Strategy>(strategy: &S, cases: u32, test: impl Fn(S::Value) -> Result<(), String>) {
+    let config = proptest::test_runner::Config { cases, failure_persistence: None, ..Default::default() };
+    let result = TestRunner::new(config).run(strategy, |case| test(case).map_err(TestCaseError::fail));
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn nasty_events_are_decoded_as_the_reference_does() {
+    for tables in detectors() {
+        check(&(nasty::events(tables.boards(), 0..6), nasty::options()), 20, |(events, options)| {
+            compare(&tables, options, allen_batch(&events).view())
+        });
+        check(&(nasty::aligned_events(tables.boards(), 0..6), nasty::options()), 20, |(events, options)| {
+            compare(&tables, options, mep_batch(&events).view())?;
+            compare(&tables, options, allen_batch(&events).view())
+        });
+    }
+}
+
+#[test]
+fn events_without_trouble_are_decoded_as_the_reference_does() {
+    for tables in detectors() {
+        check(&(nasty::good_events(tables.boards(), 0..4), nasty::options()), 25, |(events, options)| {
+            let batch = allen_batch(&events);
+            compare(&tables, options, batch.view())?;
+            compare(&tables, options, mep_batch(&events).view())?;
+            let (_, report) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view());
+            if report.has_trouble() { Err("these events should have no trouble".to_owned()) } else { Ok(()) }
+        });
+    }
+}
+
+#[test]
+fn sectors_that_all_differ_are_decoded_as_the_reference_does() {
+    for version in [BankVersion::V4, BankVersion::V5] {
+        let (boards, mut geometry) = ut_decoding::synth::detector(version, 1);
+        for (sector, place) in geometry.sectors.iter_mut().zip(0u8..=250) {
+            sector.dy += f32::from(place) / 64.0;
+            sector.pitch += f32::from(place) / 4096.0;
+        }
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+        check(&(nasty::good_events(tables.boards(), 1..4), nasty::options()), 10, |(events, options)| {
+            compare(&tables, options, allen_batch(&events).view())
+        });
+    }
+}
+
+#[test]
+fn clusters_of_any_length_and_charge_are_decoded_as_the_reference_does() {
+    let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
+    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    // Sums of up to 66 strips with full ADC, or of 128 in the mean case, are exact packed; beyond, other ways are taken.
+    let lane = |strips: u16, adc: u8| -> Vec<(u16, u8)> { (500 - strips..500).map(|strip| (strip, adc)).collect() };
+    let event = |strips: u16, adc: u8| -> Vec<Bank> {
+        let payload = v5_payload(&std::array::from_fn(|i| lane(strips - i as u16, adc)));
+        (0..20).map(|board| Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() }).collect()
+    };
+    for adc in [31, 16, 1] {
+        let events = [20, 70, 131, 254].map(|strips| event(strips, adc));
+        for max_size in [64, 128, 300] {
+            for position in [Position::Adc, Position::Geometric] {
+                let options = DecodeOptions { position, ..up_to(max_size) };
+                compare(&tables, options, allen_batch(&events).view()).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn nasty_events_have_every_kind_of_trouble() {
+    for tables in detectors() {
+        let counts = std::cell::Cell::new(EventReport::default());
+        let strategy = (nasty::events(tables.boards(), 0..6), nasty::corruptions());
+        check(&strategy, 400, |(events, corruptions)| {
+            let mut batch = allen_batch(&events);
+            nasty::corrupt(&mut batch, &corruptions);
+            let options = DecodeOptions { max_cluster_size: NonZeroU32::MIN, ..DecodeOptions::default() };
+            let mut reference = ReferenceDecoder::new(&tables, options);
+            let (_, report) = decode(&mut reference, &tables, batch.view());
+            let mut sum = counts.get();
+            for count in Count::ALL {
+                sum.add(count, report.total(count) as u32);
+            }
+            counts.set(sum);
+            Ok(())
+        });
+        for count in Count::ALL {
+            let v5_only = matches!(
+                count,
+                Count::ZeroChargeClusters
+                    | Count::OversizedClusters
+                    | Count::Short
+                    | Count::BadHeader
+                    | Count::UnsortedLanes
+            );
+            let expected = !v5_only || tables.boards().version == BankVersion::V5;
+            assert_eq!(counts.get().get(count) > 0, expected, "{} of {:?}", count.name(), tables.boards().version);
+        }
+    }
+}
+
+#[test]
+fn batches_that_contradict_themselves_are_decoded_as_the_reference_does() {
+    for tables in detectors() {
+        let strategy = (nasty::aligned_events(tables.boards(), 0..5), nasty::options(), nasty::corruptions());
+        check(&strategy, 30, |(events, options, corruptions)| {
+            for mut batch in [allen_batch(&events), mep_batch(&events)] {
+                nasty::corrupt(&mut batch, &corruptions);
+                compare(&tables, options, batch.view())?;
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn nothing_beyond_a_batch_is_read_and_nothing_beyond_the_hits_is_written() {
+    for tables in detectors() {
+        let events =
+            prop_oneof![nasty::good_events(tables.boards(), 1..4), nasty::aligned_events(tables.boards(), 1..4)];
+        check(&(events, nasty::options(), nasty::corruptions()), 15, |(events, options, corruptions)| {
+            for mut batch in [allen_batch(&events), mep_batch(&events)] {
+                let whole = crate::suite::guard::GuardedBatch::new(batch.clone());
+                compare(&tables, options, whole.view())?;
+                nasty::corrupt(&mut batch, &corruptions);
+                compare(&tables, options, crate::suite::guard::GuardedBatch::new(batch).view())?;
+                // With as much room as there are hits, one too many lands on another array.
+                for (name, make) in backends() {
+                    let mut decoder = make(&tables, options);
+                    let (expected, _) = decode(&mut *decoder, &tables, whole.view());
+                    let mut hits = UtHits::with_capacity(events.len(), tables.n_groups(), expected.len());
+                    decoder.decode(whole.view(), &mut hits, &mut BatchReport::new()).map_err(|e| e.to_string())?;
+                    if hits != expected {
+                        return Err(format!("{name}: hits depend on the room for them"));
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn both_layouts_give_the_same_hits() {
+    for tables in detectors() {
+        check(&nasty::aligned_events(tables.boards(), 1..5), 20, |events| {
+            for (_, make) in backends() {
+                let mut decoder = make(&tables, DecodeOptions::default());
+                let allen = decode(&mut *decoder, &tables, allen_batch(&events).view());
+                let mep = decode(&mut *decoder, &tables, mep_batch(&events).view());
+                if allen != mep {
+                    return Err("the layouts differ".to_owned());
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_events_are_decoded_as_the_reference_does_with_all_options() {
+    for real in [Real::V4, Real::V5] {
+        for grouping in [Grouping::YRows, Grouping::UniqueX] {
+            let (tables, events) = real.needed(grouping);
+            check(&nasty::options(), 12, |options| {
+                compare(&tables, options, allen_batch(&events).view())?;
+                compare(&tables, options, mep_batch(&events).view())
+            });
+        }
+    }
+}
+
+#[test]
+fn the_largest_events_are_decoded() {
+    for tables in detectors().into_iter().filter(|tables| tables.boards().version == BankVersion::V5) {
+        // Every lane with 254 hits; every second strip, in ascending and in descending order, and one long cluster.
+        let ascending: Vec<(u16, u8)> = (0..254).map(|i| (2 * i, 31)).collect();
+        let descending: Vec<(u16, u8)> = ascending.iter().rev().copied().collect();
+        let one_cluster: Vec<(u16, u8)> = (258..512).map(|strip| (strip, 31)).collect();
+        let plain = DecodeOptions::default();
+        let event = |lane: &Vec<(u16, u8)>| -> Vec<Bank> {
+            let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
+            let bank = |board| Bank { kind: 66, version: 4, source_id: board as u16, payload: payload.clone() };
+            (0..tables.boards().n_boards()).map(bank).collect()
+        };
+        for lane in [&ascending, &one_cluster] {
+            compare(&tables, plain, allen_batch(&[event(lane)]).view()).unwrap();
+        }
+        // The one that needs most work.
+        let options = DecodeOptions { clustering: false, ..plain };
+        compare(&tables, options, mep_batch(&[event(&descending)]).view()).unwrap();
+    }
+}
+
+#[test]
+fn an_empty_batch_and_empty_events_have_no_hits() {
+    for tables in detectors() {
+        for (name, make) in backends() {
+            let mut decoder = make(&tables, DecodeOptions::default());
+            for n_events in [0, 1, 3] {
+                let events = vec![Vec::new(); n_events];
+                let (hits, report) = decode(&mut *decoder, &tables, allen_batch(&events).view());
+                assert_eq!(hits.offsets(), vec![0; n_events * tables.n_groups() + 1], "{name}");
+                assert!(!report.has_trouble(), "{name}");
+                let (hits, _) = decode(&mut *decoder, &tables, mep_batch(&events).view());
+                assert_eq!(hits.len(), 0, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn hits_beyond_the_capacity_are_an_error_that_names_the_event() {
+    for tables in detectors() {
+        let events = generated(tables.boards().version, 6);
+        let batch = allen_batch(&events);
+        for (name, make) in backends() {
+            let mut decoder = make(&tables, DecodeOptions::default());
+            let (all, _) = decode(&mut *decoder, &tables, batch.view());
+            let after = |event: usize| all.offsets()[event * tables.n_groups()] as usize;
+            let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), after(4));
+            match decoder.decode(batch.view(), &mut hits, &mut BatchReport::new()) {
+                Err(DecodeError::TooManyHits { event, hits: n_hits, capacity }) => {
+                    let first = (4..events.len()).find(|&e| after(e + 1) > hits.stride()).expect("the last one");
+                    assert_eq!((event, n_hits, capacity), (first, after(first + 1), hits.stride()), "{name}");
+                }
+                other => panic!("{name}: {other:?}"),
+            }
+            let mut hits = UtHits::with_capacity(1, tables.n_groups(), all.len());
+            let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
+            assert!(matches!(result, Err(DecodeError::TooManyEvents { .. })), "{name}: {result:?}");
+            let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups() + 1, all.len());
+            let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
+            assert!(matches!(result, Err(DecodeError::WrongGroups { .. })), "{name}: {result:?}");
+        }
+    }
+}

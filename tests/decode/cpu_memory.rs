@@ -1,0 +1,119 @@
+//! What memory the CPU decoder takes, counted by the allocator.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
+use ut_decoding::detector::BankVersion;
+use ut_decoding::input::{Bank, BatchBuilder};
+use ut_decoding::{
+    BatchReport, DecodeOptions, Decoder, DetectorTables, EventBatch, EventMeta, Grouping, UtHits, input,
+};
+
+/// The most that a thread may take.
+const LIMIT: isize = 8 << 20;
+
+/// The system's allocator, counting what each thread allocates: the other tests run at the same time.
+struct Counting;
+
+thread_local! {
+    static BYTES: Cell<isize> = const { Cell::new(0) };
+    static MOST_BYTES: Cell<isize> = const { Cell::new(0) };
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts `bytes` more. A thread that is ending has no counts any more.
+fn count(bytes: isize) {
+    let _ = BYTES.try_with(|counted| {
+        let now = counted.get() + bytes;
+        counted.set(now);
+        let _ = MOST_BYTES.try_with(|most| most.set(most.get().max(now)));
+    });
+}
+
+// SAFETY: both functions pass their arguments on to the system's allocator unchanged, and what they do beside it neither
+// allocates nor unwinds: cells of thread-local memory that needs no initialisation are read and written.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+        count(layout.size() as isize);
+        // SAFETY: the layout is not of size zero: `GlobalAlloc::alloc` is never called with one that is.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: `alloc` above took `at` from the system's allocator, with this layout.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Events in which each board sends `payload`, and with `trouble`, one that is not there an empty one.
+fn batch(tables: &DetectorTables, payload: &[u8], n_events: usize, trouble: bool) -> EventBatch {
+    let version = tables.boards().version.byte();
+    let bank = |source_id| Bank { kind: 66, version: Some(version), source_id, payload };
+    let mut builder = BatchBuilder::new();
+    for _ in 0..n_events {
+        let boards = tables.boards().strips_per_hybrid.iter().enumerate().filter(|&(_, &strips)| strips > 0);
+        let banks = boards.map(|(board, _)| bank(board as u32)).chain(trouble.then(|| bank(2047)));
+        builder.push(EventMeta::default(), banks).expect("there is room");
+    }
+    let mut batch = EventBatch::default();
+    builder.finish(&mut batch);
+    batch
+}
+
+/// The payload with the most hits that a bank can have.
+fn fullest(version: BankVersion) -> Vec<u8> {
+    match version {
+        BankVersion::V5 => {
+            let mut payload = vec![254, 254, 0, 0, 254, 254, 254, 254];
+            for row in 0..127u16 {
+                for place in 0..16 {
+                    payload.extend(((4 * row + 2 * (place % 2)) << 5 | 31).to_le_bytes());
+                }
+            }
+            payload
+        }
+        BankVersion::V4 => {
+            let words = 3072u16;
+            let mut payload = Vec::from(u32::from(words).to_le_bytes());
+            payload.extend((0..words).flat_map(|channel| (channel << 2).to_le_bytes()));
+            payload
+        }
+    }
+}
+
+#[test]
+fn a_thread_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
+    for version in [BankVersion::V5, BankVersion::V4] {
+        let (boards, geometry) = ut_decoding::synth::detector(version, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+        let allen = batch(&tables, &fullest(version), 3, true);
+        let small = batch(&tables, &[0; 8], 40, false);
+        let mep = input::to_mep(small.view()).expect("a good batch");
+        let mut hits = UtHits::with_capacity(40, tables.n_groups(), allen.view().max_hits());
+        let mut report = BatchReport::new();
+        report.reset(40);
+
+        let before = BYTES.get();
+        MOST_BYTES.set(before);
+        let config = CpuConfig { threads: 1, ..CpuConfig::default() };
+        let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default(), config).expect("a decoder");
+        for round in 0..2 {
+            let allocations = ALLOCATIONS.get();
+            for batch in [&allen, &small, &mep[0]] {
+                decoder.decode(batch.view(), &mut hits, &mut report).expect("the batch fits");
+                assert_eq!(report.has_trouble(), batch.n_events == 3, "{version:?}, {:?}", batch.layout);
+            }
+            assert!(round == 0 || ALLOCATIONS.get() == allocations, "{version:?}: allocated on the way");
+        }
+        let most = MOST_BYTES.get() - before;
+        eprintln!("{version:?}: {most} bytes");
+        // The decoder of one thread works in the thread that calls it.
+        assert!((1 << 10..=LIMIT).contains(&most), "{version:?}: {most} bytes");
+    }
+}

@@ -1,0 +1,423 @@
+//! Detector tables: the real files, and every way in which a file can be wrong.
+
+use proptest::prelude::*;
+use ut_decoding::detector::{
+    BankVersion, Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD, Lane, N_SECTORS, Slot, TablesError,
+    sector_id, sectors_of_layer,
+};
+use ut_decoding::synth;
+
+use crate::suite::data::needed;
+
+const BOARDS: [(&str, BankVersion, usize, usize); 2] =
+    [("ut_boards_v4_240.bin", BankVersion::V4, 240, 1048), ("ut_boards_v5_216.bin", BankVersion::V5, 216, 1192)];
+const GEOMETRIES: [(&str, usize); 2] = [("ut_geometry_2018.bin", 0), ("ut_geometry_sim10.bin", 524)];
+
+#[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_boards_are_read_and_written_back_to_the_same_bytes() {
+    for (file, version, n_boards, n_lanes) in BOARDS {
+        let path = needed(&format!("tables/{file}"));
+        let boards = Boards::read(&path).unwrap();
+        assert_eq!(boards.version, version);
+        assert_eq!(boards.n_boards(), n_boards);
+        assert_eq!(boards.lanes.iter().filter(|lane| lane.is_connected()).count(), n_lanes);
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(boards.to_bytes(), bytes);
+        let copy = tempfile::NamedTempFile::new().unwrap();
+        boards.write(copy.path()).unwrap();
+        assert_eq!(std::fs::read(copy.path()).unwrap(), bytes);
+    }
+}
+
+#[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_boards_have_sector_ids_that_are_one_to_one() {
+    for (file, ..) in BOARDS {
+        let path = needed(&format!("tables/{file}"));
+        let boards = Boards::read(path).unwrap();
+        // A ChannelID without its strip bits determines the sector id and the other way round.
+        let mut sectors: Vec<_> = boards
+            .lanes
+            .iter()
+            .filter(|lane| lane.is_connected())
+            .map(|lane| (lane.chan_id >> 9, sector_id(lane).unwrap()))
+            .collect();
+        sectors.sort_unstable();
+        sectors.dedup();
+        let mut ids: Vec<_> = sectors.iter().map(|&(_, id)| id).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, (0..N_SECTORS as u16).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_sectors_are_where_stave_and_module_say() {
+    for (boards, _, _, _) in BOARDS {
+        for (geometry, _) in GEOMETRIES {
+            let [boards, geometry] = [boards, geometry].map(|file| needed(&format!("tables/{file}")));
+            let (boards, geometry) = (Boards::read(boards).unwrap(), Geometry::read(geometry).unwrap());
+            for lane in boards.lanes.iter().filter(|lane| lane.is_connected()) {
+                let sector = &geometry.sectors[usize::from(sector_id(lane).unwrap())];
+                let x = sector.p0_x + 256.0 * sector.dp0di_x;
+                let y = sector.p0_y + 256.0 * sector.dp0di_y + sector.dy / 2.0;
+                assert_eq!(x > 0.0, lane.side == 1, "{lane:?}");
+                assert!((x.abs() - (47.0 + 95.6 * lane.stave as f32)).abs() < 30.0, "{lane:?} is at x = {x}");
+                // Rows 6 and 9 are the first on either side of y = 0; stave 0 has shorter sensors and rows 7 and 8 there.
+                let row = match 2 * lane.module + 1 - lane.face {
+                    m @ 0..7 => 95.6 * (m as f32 - 6.5),
+                    m @ 9.. => 95.6 * (m as f32 - 8.5),
+                    _ => 0.0,
+                };
+                assert!((y - row).abs() < 35.0, "{lane:?} is at y = {y}, not {row}");
+                assert!(sectors_of_layer(lane.layer as usize).contains(&sector_id(lane).unwrap().into()));
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_geometries_are_read_and_written_back_to_the_same_bytes() {
+    for (file, flipped) in GEOMETRIES {
+        let path = needed(&format!("tables/{file}"));
+        let geometry = Geometry::read(&path).unwrap();
+        assert_eq!(geometry.version, 0);
+        assert_eq!(geometry.sectors.iter().filter(|sector| sector.is_flipped()).count(), flipped);
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(geometry.to_bytes(), bytes);
+        // As version 1 it is longer by the slopes, and the same otherwise.
+        let newer = Geometry { version: 1, ..geometry.clone() };
+        assert_eq!(newer.to_bytes().len(), bytes.len() + 4 * N_SECTORS);
+        assert_eq!(Geometry::parse(&newer.to_bytes(), "newer").unwrap(), newer);
+        for (layer, slope) in [0.0, 0.08748867, -0.08748867, 0.0].into_iter().enumerate() {
+            assert!(geometry.sectors[sectors_of_layer(layer)].iter().all(|sector| sector.dx_dy == slope));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_geometries_have_84_groups_in_unique_x() {
+    for (file, _) in GEOMETRIES {
+        let path = needed(&format!("tables/{file}"));
+        let (groups, n_groups) = Grouping::UniqueX.groups(&Geometry::read(path).unwrap());
+        assert_eq!(n_groups, 84);
+        for (layer, range) in [0..20, 20..40, 40..62, 62..84].into_iter().enumerate() {
+            let groups = &groups[sectors_of_layer(layer)];
+            assert!(range.clone().all(|group| groups.contains(&group)));
+            assert!(groups.iter().all(|group| range.contains(group)), "layer {layer}");
+        }
+    }
+}
+
+#[test]
+fn y_rows_have_18_groups_a_layer_at_rising_y() {
+    let (_, geometry) = synth::detector(BankVersion::V5, 0);
+    let (groups, n_groups) = Grouping::YRows.groups(&geometry);
+    assert_eq!(n_groups, 72);
+    for layer in 0..4 {
+        for id in sectors_of_layer(layer) {
+            let group = usize::from(groups[id]).checked_sub(18 * layer).unwrap();
+            let row = match group {
+                0..14 => -670.1 + 95.6 * group as f32,
+                14..18 => -96.5 + 47.8 * (group - 14) as f32,
+                _ => panic!("sector {id} is in group {} of layer {layer}", groups[id]),
+            };
+            assert!((geometry.sectors[id].p0_y - row).abs() < 20.0, "sector {id}");
+        }
+    }
+}
+
+#[test]
+fn a_gap_of_exactly_20_mm_in_x_starts_no_group() {
+    let (_, mut geometry) = synth::detector(BankVersion::V5, 0);
+    for sector in &mut geometry.sectors {
+        sector.p0_x = 0.0;
+    }
+    assert_eq!(Grouping::UniqueX.groups(&geometry).1, 4);
+    geometry.sectors[5].p0_x = 20.0;
+    geometry.sectors[7].p0_x = 40.0;
+    assert_eq!(Grouping::UniqueX.groups(&geometry).1, 4);
+    geometry.sectors[7].p0_x = 40.01;
+    let (groups, n_groups) = Grouping::UniqueX.groups(&geometry);
+    assert_eq!((n_groups, groups[5], groups[7], groups[247], groups[248]), (5, 0, 1, 0, 2));
+}
+
+#[test]
+fn groupings_are_called_by_their_names() {
+    for grouping in Grouping::ALL {
+        assert_eq!(grouping.to_string().parse(), Ok(grouping));
+        assert_eq!(serde_json::to_string(&grouping).unwrap(), format!("\"{grouping}\""));
+    }
+    assert_eq!(
+        "Y-rows".parse::<Grouping>().unwrap_err().to_string(),
+        r#"no grouping is called "Y-rows": it is y-rows or unique-x"#
+    );
+}
+
+#[test]
+fn tables_hold_what_the_hit_formulas_take() {
+    let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+    let tables = DetectorTables::new(boards.clone(), geometry.clone(), Grouping::YRows).unwrap();
+    assert_eq!(tables.slots().len(), 216 * LANES_PER_BOARD);
+    for (slot, lane) in tables.slots().iter().zip(&boards.lanes) {
+        if lane.is_connected() {
+            assert_eq!(slot.chan_id, lane.chan_id);
+            assert_eq!(Some(slot.sector), sector_id(lane));
+            assert_eq!(slot.group, tables.groups()[usize::from(slot.sector)]);
+        } else {
+            assert_eq!(*slot, Slot::default());
+        }
+    }
+    for (constants, sector) in tables.sectors().iter().zip(&geometry.sectors) {
+        assert_eq!(constants.p0_z, sector.p0_z.abs());
+        assert_eq!(constants.flipped, u32::from(sector.p0_z < 0.0));
+        assert_eq!(constants.weight.to_bits(), (12.0_f32 / (sector.pitch * sector.pitch)).to_bits());
+        assert_eq!((constants.dx_dy, constants.first_strip), (sector.dx_dy, 1));
+    }
+    assert_eq!(tables.sectors().iter().map(|sector| sector.flipped).sum::<u32>(), 524);
+}
+
+/// Byte offset of lane array `array` (0 sector … 7 chanID) and `slot` in a boards file.
+fn lane_at(boards: &Boards, array: usize, slot: usize) -> usize {
+    8 + 4 * (boards.n_boards() + array * boards.lanes.len() + slot)
+}
+
+fn with_word(bytes: &[u8], at: usize, word: u32) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    bytes
+}
+
+fn assert_bad(error: &TablesError, wanted_field: &str, wanted_offset: usize) {
+    let TablesError::BadValue { file, field, offset, .. } = error else { panic!("{error}") };
+    assert_eq!((file.as_str(), field.as_str(), *offset), ("t", wanted_field, wanted_offset), "{error}");
+    let message = error.to_string();
+    assert!(message.contains(wanted_field) && message.contains(&format!("byte {wanted_offset}")), "{message}");
+}
+
+#[test]
+fn every_cut_and_every_surplus_of_a_boards_file_is_an_error() {
+    for version in [BankVersion::V4, BankVersion::V5] {
+        let bytes = synth::detector(version, 0).0.to_bytes();
+        for len in (0..bytes.len()).step_by(997).chain([0, 1, 3, 4, 7, 8, 9, bytes.len() - 1]) {
+            let error = Boards::parse(&bytes[..len], "t").unwrap_err();
+            assert!(matches!(&error, TablesError::TooShort { len: l, .. } if *l == len), "{len}: {error}");
+        }
+        let mut long = bytes.clone();
+        long.push(0);
+        let error = Boards::parse(&long, "t").unwrap_err();
+        assert!(matches!(error, TablesError::TrailingBytes { offset, extra: 1, .. } if offset == bytes.len()));
+    }
+    let bytes = synth::detector(BankVersion::V5, 0).0.to_bytes();
+    let message = Boards::parse(&bytes[..8 + 4 * 216 + 6], "cut.bin").unwrap_err().to_string();
+    assert_eq!(message, "cut.bin: too short: it ends at byte 878, inside sector[1]; the table takes 42344 bytes");
+}
+
+#[test]
+fn board_counts_and_versions_that_cannot_be_are_errors() {
+    let bytes = synth::detector(BankVersion::V5, 0).0.to_bytes();
+    for count in [0, 241, 1 << 16, u32::MAX] {
+        let error = Boards::parse(&with_word(&bytes, 0, count), "t").unwrap_err();
+        assert!(
+            matches!(&error, TablesError::WrongCount { value, offset: 0, .. } if *value == u64::from(count)),
+            "{error}"
+        );
+    }
+    assert!(matches!(Boards::parse(&with_word(&bytes, 0, 217), "t"), Err(TablesError::TooShort { .. })));
+    assert!(matches!(Boards::parse(&with_word(&bytes, 0, 215), "t"), Err(TablesError::TrailingBytes { .. })));
+    for version in [0, 2, 5, 255, 0x104, u32::MAX] {
+        let error = Boards::parse(&with_word(&bytes, 4, version), "t").unwrap_err();
+        assert!(matches!(&error, TablesError::WrongVersion { value, offset: 4, .. } if *value == version), "{error}");
+    }
+}
+
+#[test]
+fn hybrids_have_512_strips_or_none() {
+    let bytes = synth::detector(BankVersion::V4, 0).0.to_bytes();
+    for strips in [1, 256, 511, 513, u32::MAX] {
+        assert_bad(&Boards::parse(&with_word(&bytes, 8 + 4 * 7, strips), "t").unwrap_err(), "stripsPerHybrid[7]", 36);
+    }
+    // A board that is switched off keeps its cables.
+    assert_eq!(Boards::parse(&with_word(&bytes, 8 + 4 * 7, 0), "t").unwrap().strips_per_hybrid[7], 0);
+}
+
+#[test]
+fn lanes_to_sectors_that_do_not_exist_are_errors() {
+    let (boards, _) = synth::detector(BankVersion::V5, 0);
+    let bytes = boards.to_bytes();
+    let slot = boards.lanes.iter().position(|lane| lane.is_connected() && lane.stave == 5).unwrap();
+    for (array, name, value) in [
+        (0, "sector", 2),
+        (0, "sector", 1),
+        (1, "module", 8),
+        (2, "face", 2),
+        (3, "stave", 9),
+        (4, "layer", 4),
+        (5, "side", 2),
+        (6, "type", 1),
+        (7, "chanID", 1),
+        (3, "stave", u32::MAX),
+    ] {
+        let at = lane_at(&boards, array, slot);
+        let error = Boards::parse(&with_word(&bytes, at, value), "t").unwrap_err();
+        assert_bad(&error, &format!("{name}[{slot}]"), at);
+    }
+}
+
+#[test]
+fn channels_that_contradict_the_other_fields_are_errors() {
+    let (boards, _) = synth::detector(BankVersion::V5, 0);
+    let slot = boards.lanes.iter().position(Lane::is_connected).unwrap();
+    let at = lane_at(&boards, 7, slot);
+    for bit in (0..32).filter(|&bit| bit != 8) {
+        let chan_id = boards.lanes[slot].chan_id ^ 1 << bit;
+        let error = Boards::parse(&with_word(&boards.to_bytes(), at, chan_id), "t").unwrap_err();
+        assert_bad(&error, &format!("chanID[{slot}]"), at);
+    }
+    // v5 has half-sectors, v4 has not.
+    let mut half = boards.clone();
+    half.lanes[slot].chan_id ^= 0x100;
+    half.validate("t").unwrap();
+    let (mut v4, _) = synth::detector(BankVersion::V4, 0);
+    v4.lanes[0].chan_id |= 0x100;
+    assert_bad(&v4.validate("t").unwrap_err(), "chanID[0]", lane_at(&v4, 7, 0));
+}
+
+#[test]
+fn a_lane_without_a_channel_must_be_all_zeros() {
+    let (mut boards, _) = synth::detector(BankVersion::V5, 0);
+    let slot = boards.lanes.iter().position(|lane| !lane.is_connected()).unwrap();
+    boards.lanes[slot].stave = 3;
+    assert_bad(&boards.validate("t").unwrap_err(), &format!("stave[{slot}]"), lane_at(&boards, 3, slot));
+}
+
+#[test]
+fn every_cut_and_every_surplus_of_a_geometry_file_is_an_error() {
+    for version in [0, 1] {
+        let bytes = synth::detector(BankVersion::V5, version).1.to_bytes();
+        for len in (0..bytes.len()).step_by(997).chain([0, 1, 3, 4, 5, bytes.len() - 1]) {
+            let error = Geometry::parse(&bytes[..len], "t").unwrap_err();
+            assert!(matches!(&error, TablesError::TooShort { len: l, .. } if *l == len), "{len}: {error}");
+        }
+        let mut long = bytes.clone();
+        long.extend([0; 5]);
+        let error = Geometry::parse(&long, "t").unwrap_err();
+        assert!(matches!(error, TablesError::TrailingBytes { offset, extra: 5, .. } if offset == bytes.len()));
+    }
+}
+
+#[test]
+fn sector_counts_and_versions_that_cannot_be_are_errors() {
+    let bytes = synth::detector(BankVersion::V5, 0).1.to_bytes();
+    for count in [0, 1, 1047, 1049, 0xFFFF] {
+        let error = Geometry::parse(&with_word(&bytes, 0, count), "t").unwrap_err();
+        assert!(
+            matches!(&error, TablesError::WrongCount { value, offset: 0, .. } if *value == u64::from(count)),
+            "{error}"
+        );
+    }
+    for version in [2, 3, 0xFFFF] {
+        let error = Geometry::parse(&with_word(&bytes, 0, 0x418 | version << 16), "t").unwrap_err();
+        assert!(matches!(&error, TablesError::WrongVersion { value, offset: 2, .. } if *value == version), "{error}");
+    }
+    // Version 1 needs the slopes.
+    assert!(matches!(Geometry::parse(&with_word(&bytes, 0, 0x418 | 1 << 16), "t"), Err(TablesError::TooShort { .. })));
+}
+
+#[test]
+fn numbers_that_make_no_hits_are_errors() {
+    let names = ["pitch", "dy", "dp0diX", "dp0diY", "dp0diZ", "p0X", "p0Y", "p0Z", "cos", "dxDy"];
+    let bytes = synth::detector(BankVersion::V5, 1).1.to_bytes();
+    for (i, name) in names.into_iter().enumerate() {
+        for value in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN] {
+            for sector in [0, 17, 1047] {
+                let at = 4 + 4 * ((i + 1) * N_SECTORS + sector);
+                let error = Geometry::parse(&with_word(&bytes, at, value.to_bits()), "t").unwrap_err();
+                assert_bad(&error, &format!("{name}[{sector}]"), at);
+            }
+        }
+    }
+    // The weight is 12/pitch².
+    let at = 4 + 4 * (N_SECTORS + 3);
+    for pitch in [0.0, -0.0, -0.19, 1e-30, f32::MIN_POSITIVE, 1e30_f32] {
+        assert_bad(&Geometry::parse(&with_word(&bytes, at, pitch.to_bits()), "t").unwrap_err(), "pitch[3]", at);
+    }
+    for first_strip in [513, u32::MAX] {
+        assert_bad(&Geometry::parse(&with_word(&bytes, 16, first_strip), "t").unwrap_err(), "firstStrip[3]", 16);
+    }
+}
+
+#[test]
+fn tables_made_by_hand_are_checked_too() {
+    let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+    let mut short = boards.clone();
+    short.lanes.pop();
+    let error = DetectorTables::new(short.clone(), geometry.clone(), Grouping::YRows).unwrap_err();
+    assert!(matches!(&error, TablesError::WrongCount { file, value: 1295, .. } if file == "boards"), "{error}");
+    let mut nan = geometry.clone();
+    nan.sectors[3].p0_x = f32::NAN;
+    let error = DetectorTables::new(boards.clone(), nan.clone(), Grouping::UniqueX).unwrap_err();
+    assert!(matches!(&error, TablesError::BadValue { file, .. } if file == "geometry"), "{error}");
+    let mut few = geometry;
+    few.sectors.truncate(5);
+    assert!(DetectorTables::new(boards, few, Grouping::YRows).is_err());
+    // Nor are they written.
+    let directory = tempfile::tempdir().unwrap();
+    assert!(short.write(directory.path().join("b")).is_err());
+    assert!(nan.write(directory.path().join("g")).is_err());
+    assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0);
+}
+
+#[test]
+fn errors_name_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("nowhere.bin");
+    for error in [Boards::read(&path).unwrap_err(), Geometry::read(&path).unwrap_err()] {
+        assert!(matches!(error, TablesError::Io { .. }));
+        assert!(error.to_string().contains("nowhere.bin"), "{error}");
+    }
+    std::fs::write(&path, [1, 2]).unwrap();
+    for error in [Boards::read(&path).unwrap_err(), Geometry::read(&path).unwrap_err()] {
+        assert!(error.to_string().contains("nowhere.bin") && error.to_string().contains("n_"), "{error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Words put anywhere, with any length: an error or tables that hold together, never a panic.
+    #[test]
+    fn damaged_files_do_no_harm(
+        v5 in any::<bool>(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), prop_oneof![any::<u32>(), 0_u32..12]), 0..4),
+        cut in prop::option::weighted(0.1, any::<prop::sample::Index>()),
+    ) {
+        let version = if v5 { BankVersion::V5 } else { BankVersion::V4 };
+        let (boards, geometry) = synth::detector(version, u16::from(v5));
+        let harm = |bytes: Vec<u8>| {
+            let mut bytes = bytes;
+            for (at, word) in &damage {
+                let at = 4 * at.index(bytes.len() / 4);
+                bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+            }
+            if let Some(cut) = &cut {
+                bytes.truncate(cut.index(bytes.len()));
+            }
+            bytes
+        };
+        let (boards_bytes, geometry_bytes) = (harm(boards.to_bytes()), harm(geometry.to_bytes()));
+        let parsed = (Boards::parse(&boards_bytes, "b"), Geometry::parse(&geometry_bytes, "g"));
+        if let (Ok(boards), Ok(geometry)) = parsed {
+            prop_assert_eq!(boards.to_bytes(), boards_bytes);
+            for grouping in Grouping::ALL {
+                let tables = DetectorTables::new(boards.clone(), geometry.clone(), grouping).unwrap();
+                for slot in tables.slots() {
+                    prop_assert!(usize::from(slot.sector) < N_SECTORS && usize::from(slot.group) < tables.n_groups());
+                }
+            }
+        }
+    }
+}

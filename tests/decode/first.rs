@@ -1,0 +1,162 @@
+//! Begin here: one bank, byte by byte, and its hits by hand. Then small cases of what can be wrong with a bank.
+//!
+//! `docs/format.md` says what the bytes mean. Every backend decodes every case.
+
+use ut_decoding::decoder::{Count, Kind};
+use ut_decoding::detector::BankVersion;
+use ut_decoding::{BatchReport, DecodeOptions, DetectorTables, Grouping, UtHits};
+
+use crate::suite::backends::{backends, decode};
+use crate::suite::events::{Bank, Event, allen_batch, v4_payload, v5_payload};
+
+/// A v5 bank with three hits on lane 0: strips 100 and 101, which are one cluster, and strip 300.
+#[rustfmt::skip]
+const BANK: [u8; 72] = [
+    // Header: hits of lanes 4 and 5, two bytes of other information, hits of lanes 0, 1, 2, 3.
+    0, 0,  0, 0,  3, 0, 0, 0,
+    // First row, hits 0 and 1 of each lane: lanes 5, 4, 3, 2, 1, then 0, then four bytes twice that belong to no lane.
+    0, 0, 0, 0,  0, 0, 0, 0,  0, 0, 0, 0,  0, 0, 0, 0,  0, 0, 0, 0,
+    0x8A, 0x0C,     // 100 << 5 | 10: strip 100, ADC 10
+    0xBE, 0x0C,     // 101 << 5 | 30: strip 101, ADC 30
+    0, 0, 0, 0,  0, 0, 0, 0,
+    // Second row, hits 2 and 3.
+    0, 0, 0, 0,  0, 0, 0, 0,  0, 0, 0, 0,  0, 0, 0, 0,  0, 0, 0, 0,
+    0x87, 0x25,     // 300 << 5 | 7: strip 300, ADC 7
+    0, 0,
+    0, 0, 0, 0,  0, 0, 0, 0,
+];
+
+/// A detector whose sector on lane 0 of board 0 has round numbers, and the ChannelID of that sector's strip 0.
+fn detector(version: BankVersion) -> (DetectorTables, u32) {
+    let (boards, mut geometry) = ut_decoding::synth::detector(version, 1);
+    let lane = boards.lanes[0];
+    let id = ut_decoding::detector::sector_id(&lane).expect("the lane is connected");
+    let sector = &mut geometry.sectors[usize::from(id)];
+    (sector.p0_x, sector.p0_y, sector.p0_z, sector.dy) = (10.0, 5.0, 2000.0, 100.0);
+    (sector.dp0di_x, sector.dp0di_y, sector.dp0di_z) = (0.125, 0.25, -0.5);
+    (sector.pitch, sector.dx_dy, sector.first_strip) = (0.5, 0.0625, 0);
+    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    (tables, lane.chan_id & !0x1FF)
+}
+
+/// Hits and report of an event, which every backend must make alike.
+fn decoded(tables: &DetectorTables, event: Event) -> (UtHits, BatchReport) {
+    let batch = allen_batch(&[event]);
+    let mut all = backends().into_iter().map(|(name, make)| {
+        let mut decoder = make(tables, DecodeOptions::default());
+        (name, decode(&mut *decoder, tables, batch.view()))
+    });
+    let (_, first) = all.next().expect("there is the reference");
+    for (name, other) in all {
+        assert_eq!(other, first, "{name}");
+    }
+    first
+}
+
+fn v5(source_id: u16, payload: &[u8]) -> Bank {
+    Bank { kind: 66, version: 4, source_id, payload: payload.to_vec() }
+}
+
+#[test]
+fn a_bank_gives_the_hits_worked_out_by_hand() {
+    let (tables, channel) = detector(BankVersion::V5);
+    let (hits, report) = decoded(&tables, vec![v5(0, &BANK)]);
+    // The first cluster lies at (10 * 100 + 30 * 101) / (10 + 30) = 100.75, its nearest strip is 101; the second at 300.
+    assert_eq!(hits.id(), [3 << 28 | (channel + 101), 3 << 28 | (channel + 300)]);
+    // Each coordinate is the sector's, plus the position times the step from strip to strip.
+    assert_eq!(hits.x_at_y_eq0(), [10.0 + 100.75 * 0.125, 10.0 + 300.0 * 0.125]);
+    assert_eq!(hits.z_at_y_eq0(), [2000.0 - 100.75 * 0.5, 2000.0 - 300.0 * 0.5]);
+    assert_eq!(hits.y_begin(), [5.0 + 100.75 * 0.25, 5.0 + 300.0 * 0.25]);
+    assert_eq!(hits.y_end(), [130.1875, 180.0]);
+    assert_eq!(hits.dx_dy(), [0.0625; 2]);
+    // 12 / pitch².
+    assert_eq!(hits.weight(), [48.0; 2]);
+    let group = usize::from(tables.slots()[0].group);
+    assert_eq!(hits.range(0, group), 0..2);
+    assert_eq!([Count::Banks, Count::Strips].map(|count| report.total(count)), [1, 3]);
+    assert!(!report.has_trouble());
+}
+
+#[test]
+fn a_v4_bank_gives_a_hit_a_cluster_word() {
+    let (tables, channel) = detector(BankVersion::V4);
+    // Channel 77 and two quarters of a strip; strips count from 1.
+    let bank = Bank { kind: 66, version: 3, source_id: 0, payload: v4_payload(&[77 << 2 | 2]) };
+    let (hits, report) = decoded(&tables, vec![bank]);
+    assert_eq!(hits.id(), [3 << 28 | (channel + 77)]);
+    assert_eq!(hits.x_at_y_eq0(), [10.0 + 78.5 * 0.125]);
+    assert!(!report.has_trouble());
+}
+
+#[test]
+fn a_v4_bank_cut_within_its_cluster_words_is_dropped() {
+    let (tables, _) = detector(BankVersion::V4);
+    let payload = v4_payload(&[77 << 2, 78 << 2, 79 << 2]);
+    for (kept, n_hits) in [(10, 3), (9, 0), (8, 0), (4, 0), (3, 0)] {
+        let bank = Bank { kind: 66, version: 3, source_id: 0, payload: payload[..kept].to_vec() };
+        let (hits, report) = decoded(&tables, vec![bank]);
+        assert_eq!((hits.len(), report.total(Count::Truncated)), (n_hits, u64::from(n_hits == 0)), "{kept} bytes");
+    }
+}
+
+/// The hits of an event, and its counts of trouble by name.
+fn outcome(event: Event) -> (usize, Vec<(&'static str, u64)>) {
+    let (hits, report) = decoded(&detector(BankVersion::V5).0, event);
+    (hits.len(), report.totals(Kind::Trouble).filter(|(_, n)| *n > 0).collect())
+}
+
+#[test]
+fn an_event_without_banks_and_a_bank_without_hits_give_nothing() {
+    assert_eq!(outcome(vec![]), (0, vec![]));
+    assert_eq!(outcome(vec![v5(0, &[0; 8])]), (0, vec![]));
+    assert_eq!(outcome(vec![v5(0, &[])]), (0, vec![]));
+}
+
+#[test]
+fn a_bank_that_ends_too_early_costs_itself_and_no_other() {
+    assert_eq!(outcome(vec![v5(0, &BANK[..63]), v5(1, &BANK)]), (2, vec![("truncated", 1)]));
+    // The last four bytes of a row belong to no lane, and 64 bytes hold two rows.
+    assert_eq!(outcome(vec![v5(0, &BANK[..64])]), (2, vec![]));
+    assert_eq!(outcome(vec![v5(0, &BANK[..23])]), (0, vec![("short", 1)]));
+}
+
+#[test]
+fn a_count_of_255_drops_the_bank() {
+    let mut bank = BANK;
+    bank[1] = 255;
+    assert_eq!(outcome(vec![v5(0, &bank), v5(1, &BANK)]), (2, vec![("bad_header", 1)]));
+}
+
+#[test]
+fn a_board_that_comes_twice_is_decoded_twice_and_counted() {
+    assert_eq!(outcome(vec![v5(0, &BANK), v5(0, &BANK)]), (4, vec![("repeated_board", 1)]));
+}
+
+#[test]
+fn banks_of_no_board_and_of_another_version_are_left_out() {
+    assert_eq!(outcome(vec![v5(2047, &BANK), v5(0, &BANK)]), (2, vec![("unknown_board", 1)]));
+    assert_eq!(outcome(vec![Bank { version: 3, ..v5(0, &BANK) }]), (0, vec![("wrong_version", 1)]));
+    assert_eq!(outcome(vec![Bank { kind: 16, ..v5(0, &BANK) }]), (0, vec![]));
+    // UTError banks are decoded as UT banks are.
+    assert_eq!(outcome(vec![Bank { kind: 68, ..v5(0, &BANK) }]), (2, vec![]));
+}
+
+#[test]
+fn strips_that_do_not_ascend_begin_a_cluster_and_are_counted() {
+    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
+    lanes[0] = vec![(101, 30), (100, 10), (100, 10)];
+    assert_eq!(outcome(vec![v5(0, &v5_payload(&lanes))]), (3, vec![("unsorted_lanes", 1)]));
+}
+
+#[test]
+fn the_longest_lane_there_can_be_is_one_cluster_too_many_strips_long() {
+    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
+    lanes[0] = (0..254).map(|strip| (strip, 1)).collect();
+    let (hits, report) = decoded(&detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
+    assert_eq!((hits.len(), report.total(Count::OversizedClusters), report.has_trouble()), (0, 1, false));
+    // With a gap in the middle, it is two good ones of 127.
+    for (strip, _) in &mut lanes[0][127..] {
+        *strip += 1;
+    }
+    assert_eq!(outcome(vec![v5(0, &v5_payload(&lanes))]), (2, vec![]));
+}

@@ -1,0 +1,304 @@
+//! The synthetic detector and its events against the figures that they have to match.
+
+use std::collections::BTreeMap;
+
+use ut_decoding::detector::{
+    BankVersion, Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD, Sector, sector_id,
+};
+use ut_decoding::synth::{self, Generator, Profile, SynthEvent};
+
+use crate::suite::data::needed;
+
+#[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_sectors_are_where_the_synthetic_ones_are() {
+    let real = Geometry::read(needed("tables/ut_geometry_sim10.bin")).unwrap();
+    for version in [0, 1] {
+        let (_, synthetic) = synth::detector(BankVersion::V5, version);
+        assert_eq!(synthetic.version, version);
+        for (id, (s, r)) in synthetic.sectors.iter().zip(&real.sectors).enumerate() {
+            for (name, s, r, tolerance) in [
+                ("p0X", s.p0_x, r.p0_x, 0.05),
+                ("p0Y", s.p0_y, r.p0_y, 0.05),
+                ("p0Z", s.p0_z, r.p0_z, 0.05),
+                ("dy", s.dy, r.dy, 1e-4),
+                ("pitch", s.pitch, r.pitch, 1e-6),
+                ("dp0diX", s.dp0di_x, r.dp0di_x, 1e-6),
+                ("dp0diY", s.dp0di_y, r.dp0di_y, 1e-6),
+                ("dp0diZ", s.dp0di_z, r.dp0di_z, 0.0),
+                ("cos", s.cos, r.cos, 1e-6),
+                ("dxDy", s.dx_dy, r.dx_dy, 1e-6),
+            ] {
+                assert!((s - r).abs() <= tolerance, "{name} of sector {id}: {s}, really {r}");
+            }
+            assert_eq!(s.first_strip, r.first_strip, "first strip of sector {id}");
+            assert_eq!(s.is_flipped(), r.is_flipped(), "flip of sector {id}");
+        }
+        assert_eq!(synthetic.sectors.iter().filter(|s| s.is_flipped()).count(), 524);
+    }
+}
+
+#[test]
+fn there_are_72_groups_in_y_rows_and_84_in_unique_x() {
+    let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+    for (grouping, n_groups) in [(Grouping::YRows, 72), (Grouping::UniqueX, 84)] {
+        let tables = DetectorTables::new(boards.clone(), geometry.clone(), grouping).unwrap();
+        assert_eq!(tables.n_groups(), n_groups);
+    }
+}
+
+#[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_sectors_form_the_same_groups() {
+    let (_, geometry) = synth::detector(BankVersion::V5, 1);
+    let real = Geometry::read(needed("tables/ut_geometry_sim10.bin")).unwrap();
+    assert_eq!(Grouping::UniqueX.groups(&geometry), Grouping::UniqueX.groups(&real));
+}
+
+/// Sector → lanes that read it.
+fn lanes_of_sectors(boards: &Boards) -> BTreeMap<u16, Vec<u32>> {
+    let mut lanes: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for lane in boards.lanes.iter().filter(|lane| lane.is_connected()) {
+        lanes.entry(sector_id(lane).unwrap()).or_default().push(lane.chan_id);
+    }
+    lanes
+}
+
+#[test]
+fn v5_boards_read_every_sector_with_one_lane_or_two_halves() {
+    let (boards, _) = synth::detector(BankVersion::V5, 0);
+    boards.validate("synthetic").unwrap();
+    assert_eq!(boards.n_boards(), 216);
+    let lanes = lanes_of_sectors(&boards);
+    assert_eq!(lanes.len(), 1048);
+    assert_eq!(lanes.values().map(Vec::len).sum::<usize>(), 1192);
+    let two: Vec<_> = lanes.values().filter(|lanes| lanes.len() == 2).collect();
+    assert_eq!(two.len(), 144);
+    assert!(two.iter().all(|lanes| lanes[0] & 0x100 == 0 && lanes[1] == lanes[0] | 0x100));
+    assert!(lanes.values().filter(|lanes| lanes.len() == 1).all(|lanes| lanes[0].trailing_zeros() >= 9));
+}
+
+#[test]
+fn v4_boards_read_every_sector_once_with_180_of_240_ids() {
+    let (boards, _) = synth::detector(BankVersion::V4, 0);
+    boards.validate("synthetic").unwrap();
+    assert_eq!(boards.n_boards(), 240);
+    assert_eq!(boards.strips_per_hybrid.iter().filter(|&&strips| strips == 512).count(), 180);
+    let lanes = lanes_of_sectors(&boards);
+    assert_eq!(lanes.len(), 1048);
+    assert!(lanes.values().all(|lanes| lanes.len() == 1));
+    for (board, lanes) in boards.lanes.chunks(LANES_PER_BOARD).enumerate() {
+        assert_eq!(lanes[0].is_connected(), boards.strips_per_hybrid[board] == 512);
+    }
+}
+
+#[test]
+fn tables_survive_the_way_through_their_files() {
+    for version in [BankVersion::V4, BankVersion::V5] {
+        for geometry_version in [0, 1] {
+            let (boards, geometry) = synth::detector(version, geometry_version);
+            assert_eq!(Boards::parse(&boards.to_bytes(), "b").unwrap(), boards);
+            assert_eq!(Geometry::parse(&geometry.to_bytes(), "g").unwrap(), geometry);
+        }
+    }
+}
+
+/// Hits of the lanes of a v5 payload, read as plainly as can be.
+fn v5_lanes(payload: &[u8]) -> [Vec<(u16, u16)>; 6] {
+    std::array::from_fn(|lane| {
+        (0..usize::from(payload[[4, 5, 6, 7, 0, 1][lane]]))
+            .map(|i| {
+                let at = 8 + 2 * (16 * (i / 2) + 2 * (5 - lane) + i % 2);
+                let word = u16::from_le_bytes([payload[at], payload[at + 1]]);
+                (word >> 5, word & 31)
+            })
+            .collect()
+    })
+}
+
+#[derive(Default)]
+struct Figures {
+    events: f64,
+    strips: f64,
+    clusters: f64,
+    lanes: f64,
+    bytes: f64,
+    adc: f64,
+    strips_of_events: Vec<usize>,
+    lane_hits: BTreeMap<usize, f64>,
+    sizes: BTreeMap<usize, f64>,
+}
+
+impl Figures {
+    fn of(events: impl Iterator<Item = SynthEvent>) -> Self {
+        let mut f = Self::default();
+        for event in events {
+            f.events += 1.0;
+            let mut strips = 0;
+            for (_, payload) in &event.banks {
+                f.bytes += payload.len() as f64;
+                for hits in v5_lanes(payload).iter().filter(|hits| !hits.is_empty()) {
+                    f.lanes += 1.0;
+                    strips += hits.len();
+                    *f.lane_hits.entry(hits.len()).or_default() += 1.0;
+                    f.adc += hits.iter().map(|&(_, adc)| f64::from(adc)).sum::<f64>();
+                    for cluster in hits.chunk_by(|a, b| a.0 + 1 == b.0) {
+                        f.clusters += 1.0;
+                        *f.sizes.entry(cluster.len()).or_default() += 1.0;
+                    }
+                }
+            }
+            f.strips += strips as f64;
+            f.strips_of_events.push(strips);
+        }
+        f
+    }
+
+    fn percent(of: &BTreeMap<usize, f64>, range: std::ops::RangeInclusive<usize>) -> f64 {
+        100.0 * of.range(range).map(|(_, n)| n).sum::<f64>() / of.values().sum::<f64>()
+    }
+}
+
+#[test]
+fn nominal_events_have_the_figures_of_minimum_bias_events() {
+    for seed in [1, 2] {
+        let f = Figures::of(Generator::new(Profile::PpNominal, BankVersion::V5, seed).take(300));
+        let rows = [
+            ("strips", f.strips / f.events, 1705.0, 0.05 * 1705.0),
+            ("clusters", f.clusters / f.events, 1132.0, 0.05 * 1132.0),
+            ("lanes with hits", f.lanes / f.events, 604.0, 0.05 * 604.0),
+            ("bytes of payload", f.bytes / f.events, 16.1e3, 0.1 * 16.1e3),
+            ("mean ADC", f.adc / f.strips, 18.0, 1.5),
+            ("% of lanes with 1 hit", Figures::percent(&f.lane_hits, 1..=1), 40.0, 3.0),
+            ("% of lanes with 2 hits", Figures::percent(&f.lane_hits, 2..=2), 23.0, 3.0),
+            ("% of lanes with 3 hits", Figures::percent(&f.lane_hits, 3..=3), 13.0, 3.0),
+            ("% of lanes with 4 hits", Figures::percent(&f.lane_hits, 4..=4), 8.0, 3.0),
+            ("% of lanes with 5 hits", Figures::percent(&f.lane_hits, 5..=5), 5.0, 3.0),
+            ("% of lanes with 16 hits or more", Figures::percent(&f.lane_hits, 16..=254), 1.0, 0.7),
+            ("% of clusters of 1 strip", Figures::percent(&f.sizes, 1..=1), 74.0, 3.0),
+            ("% of clusters of 2 strips", Figures::percent(&f.sizes, 2..=2), 17.0, 3.0),
+            ("% of clusters of 3 strips", Figures::percent(&f.sizes, 3..=3), 5.0, 3.0),
+            ("% of clusters of 4 strips or more", Figures::percent(&f.sizes, 4..=512), 4.0, 3.0),
+        ];
+        for (name, value, wanted, _) in rows {
+            eprintln!("seed {seed}: {name}: {value:.2} ({wanted})");
+        }
+        for (name, value, wanted, tolerance) in rows {
+            assert!((value - wanted).abs() <= tolerance, "seed {seed}: {name}: {value}, not {wanted}");
+        }
+        let (least, most) = (f.strips_of_events.iter().min().unwrap(), f.strips_of_events.iter().max().unwrap());
+        eprintln!("seed {seed}: strips of an event: {least}–{most}, largest cluster {:?}", f.sizes.last_key_value());
+        assert!((300..=700).contains(least) && (2800..=4500).contains(most), "strips of an event: {least}–{most}");
+        let largest = *f.sizes.last_key_value().unwrap().0;
+        assert!((50..=100).contains(&largest), "largest cluster: {largest}");
+    }
+}
+
+#[test]
+fn profiles_have_the_mean_strip_counts_that_their_docs_give() {
+    for (profile, wanted) in [
+        (Profile::PpLow, 603.0),
+        (Profile::PpNominal, 1716.0),
+        (Profile::PpHigh, 4189.0),
+        (Profile::PbpbLow, 5930.0),
+        (Profile::PbpbHigh, 19864.0),
+    ] {
+        let f = Figures::of(Generator::new(profile, BankVersion::V5, 1).take(150));
+        eprintln!("{profile}: {} strips", f.strips / f.events);
+        assert!((f.strips / f.events / wanted - 1.0).abs() < 0.05, "{profile}: {} strips", f.strips / f.events);
+    }
+}
+
+#[test]
+fn strips_fall_with_the_distance_from_the_beam() {
+    let (boards, geometry) = synth::detector(BankVersion::V5, 0);
+    let mut strips = [0.0; 3];
+    let mut areas = [0.0; 3];
+    let ring = |sector: &Sector| {
+        let (x, y) = (sector.p0_x + 256.0 * sector.dp0di_x, sector.p0_y + sector.dy / 2.0);
+        [200.0, 500.0, f32::MAX].iter().position(|&r| x.hypot(y) < r).unwrap()
+    };
+    for sector in &geometry.sectors {
+        areas[ring(sector)] += f64::from(sector.pitch * sector.dy);
+    }
+    for event in Generator::new(Profile::PpNominal, BankVersion::V5, 3).take(20) {
+        for (board, (_, payload)) in event.banks.iter().enumerate() {
+            for (lane, hits) in v5_lanes(payload).iter().enumerate().filter(|(_, hits)| !hits.is_empty()) {
+                let id = sector_id(&boards.lanes[board * LANES_PER_BOARD + lane]).unwrap();
+                strips[ring(&geometry.sectors[usize::from(id)])] += hits.len() as f64;
+            }
+        }
+    }
+    let density: Vec<_> = strips.iter().zip(areas).map(|(strips, area)| strips / area).collect();
+    // The real events: 10 to 20 times as many clusters per area at 100 mm as at 500 mm.
+    assert!(density[0] > 3.0 * density[1] && density[1] > 2.0 * density[2], "{density:?}");
+}
+
+#[test]
+fn lanes_are_strictly_ascending_and_hits_lie_on_connected_lanes() {
+    for profile in [Profile::PpNominal, Profile::PbpbHigh] {
+        let (boards, _) = synth::detector(BankVersion::V5, 0);
+        for event in Generator::new(profile, BankVersion::V5, 5).take(5) {
+            for (board, (source_id, payload)) in event.banks.iter().enumerate() {
+                let (tell40, flow, side) = (source_id & 0xFF, source_id >> 10 & 1, source_id >> 11);
+                assert_eq!(usize::from((tell40 - 1) * 2 + flow), board);
+                assert_eq!(side == 5, boards.lanes[board * LANES_PER_BOARD].side == 1);
+                assert!(side == 5 || side == 6);
+                let lanes = v5_lanes(payload);
+                let most = lanes.iter().map(Vec::len).max().unwrap();
+                assert_eq!(payload.len(), if most == 0 { 8 } else { 32 * most.div_ceil(2) });
+                for (lane, hits) in lanes.iter().enumerate() {
+                    let lane = &boards.lanes[board * LANES_PER_BOARD + lane];
+                    assert!(hits.is_empty() || lane.is_connected());
+                    assert!(hits.windows(2).all(|w| w[0].0 < w[1].0));
+                    assert!(lane.chan_id & 0x100 == 0 || hits.iter().all(|&(strip, _)| strip >= 256));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn events_depend_on_seed_and_index_alone() {
+    for version in [BankVersion::V4, BankVersion::V5] {
+        let generator = Generator::new(Profile::PpLow, version, 9);
+        let in_order: Vec<_> = generator.clone().take(4).collect();
+        let backwards: Vec<_> = (0..4).rev().map(|i| generator.event(i)).collect();
+        assert!(in_order.iter().eq(backwards.iter().rev()));
+        assert_ne!(in_order[0].banks, in_order[1].banks);
+        assert_ne!(in_order[0].banks, Generator::new(Profile::PpLow, version, 10).event(0).banks);
+        assert_eq!(in_order[3].event, 3);
+    }
+}
+
+#[test]
+fn v4_events_have_the_strips_of_the_v5_events() {
+    let v5 = Generator::new(Profile::PpNominal, BankVersion::V5, 4);
+    let v4 = Generator::new(Profile::PpNominal, BankVersion::V4, 4);
+    for index in 0..5 {
+        let mut strips = 0;
+        for (_, payload) in v5.event(index).banks {
+            strips += v5_lanes(&payload).iter().map(Vec::len).sum::<usize>();
+        }
+        let mut adc_bytes = 0;
+        let event = v4.event(index);
+        assert_eq!(event.banks.len(), 180);
+        for (_, payload) in &event.banks {
+            let n = usize::from(u16::from_le_bytes([payload[0], payload[1]]));
+            let words: Vec<_> =
+                payload[4..4 + 2 * n].chunks(2).map(|w| u16::from_le_bytes([w[0], w[1]]) >> 2 & 0xFFF).collect();
+            assert!(words.is_sorted() && words.iter().all(|&channel| channel < 3072));
+            adc_bytes += payload.len() - 4 - (2 * n).next_multiple_of(4) - n;
+        }
+        assert_eq!(adc_bytes, strips);
+    }
+}
+
+#[test]
+fn profiles_are_called_by_their_names() {
+    for profile in Profile::ALL {
+        assert_eq!(profile.to_string().parse(), Ok(profile));
+        assert_eq!(serde_json::to_string(&profile).unwrap(), format!("\"{profile}\""));
+    }
+    assert!("pp".parse::<Profile>().unwrap_err().to_string().contains("pbpb-high"));
+}
