@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use ptx_decoder::PtxDecoder;
-use ptx_machine::{Launch, Memory, Program, bytes_of};
+use ptx_machine::{Counts, Launch, Memory, Program, bytes_of};
 use suite::backends::decode;
 use suite::data::{Real, rows};
 use suite::events::{Bank, Event, allen_batch, fits_mep, mep_batch, v5_payload};
@@ -287,10 +287,11 @@ fn the_one_launch_issues_fewer_instructions_than_the_seven() {
         compare(&tables, options, allen_batch(events).view(), &mut decoder).unwrap();
         let issued = issued.lock().expect("no thread panicked");
         let an_event = |issued: u64| issued / events.len() as u64;
-        for (kernel, &issued) in issued.iter() {
-            println!("{kernel}: {} instructions of warps an event", an_event(issued));
+        let all_blocks = |blocks: &Vec<Counts>| blocks.iter().map(|block| block.issued).sum::<u64>();
+        for (kernel, blocks) in issued.iter() {
+            println!("{kernel}: {} instructions of warps an event", an_event(all_blocks(blocks)));
         }
-        an_event(issued.values().sum())
+        an_event(issued.values().map(all_blocks).sum())
     };
     let (allen, fused) = (of(Pipeline::Allen), of(Pipeline::Fused));
     println!("seven launches: {allen}, one launch: {fused}");
