@@ -101,7 +101,9 @@ impl Access {
             words.sort_unstable();
             words.dedup();
             let mut banks = [0u64; BANKS as usize];
-            words.iter().for_each(|word| banks[(word % BANKS) as usize] += 1);
+            for word in words {
+                banks[(word % BANKS) as usize] += 1;
+            }
             banks.into_iter().max().unwrap_or(0)
         };
         (0..self.parts()).map(of_part).sum()
