@@ -12,7 +12,7 @@ use crate::suite::events::{Bank, Event, allen_batch, fits_mep, mep_batch, v5_pay
 use crate::suite::nasty;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use ptx_machine::{Launch, Memory, Program, bytes_of};
+use ptx_machine::{Counts, Launch, Memory, Program, bytes_of};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::DeviceConfig;
 use ut_decoding::decoder::launch::LaunchParams;
@@ -284,10 +284,11 @@ fn the_one_launch_issues_fewer_instructions_than_the_seven() {
         compare(&tables, options, allen_batch(events).view(), &mut decoder).unwrap();
         let issued = issued.lock().expect("no thread panicked");
         let an_event = |issued: u64| issued / events.len() as u64;
-        for (kernel, &issued) in issued.iter() {
-            println!("{kernel}: {} instructions of warps an event", an_event(issued));
+        let all_blocks = |blocks: &Vec<Counts>| blocks.iter().map(|block| block.issued).sum::<u64>();
+        for (kernel, blocks) in issued.iter() {
+            println!("{kernel}: {} instructions of warps an event", an_event(all_blocks(blocks)));
         }
-        an_event(issued.values().sum())
+        an_event(issued.values().map(all_blocks).sum())
     };
     let (allen, fused) = (of(Pipeline::Allen), of(Pipeline::Fused));
     println!("seven kernels: {allen}, one launch: {fused}");

@@ -5,7 +5,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use ptx_machine::{Launch, Memory, Program, copied};
+use ptx_machine::{Counts, Launch, Memory, Program, copied};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, Rows};
 use ut_decoding::decoder::launch::LaunchParams;
@@ -20,12 +20,12 @@ pub struct Machine {
     identity: Arc<()>,
     programs: HashMap<&'static str, Program>,
     turn: u32,
-    /// Where instructions are counted: how many each kernel issued.
+    /// Where is counted what each kernel costs.
     issued: Option<Issued>,
 }
 
-/// Instructions that warps issued, kernel by kernel; shared with the test that reads them.
-pub type Issued = Arc<Mutex<BTreeMap<String, u64>>>;
+/// What the blocks of each kernel cost, launch after launch; shared with the test that reads them.
+pub type Issued = Arc<Mutex<BTreeMap<String, Vec<Counts>>>>;
 
 /// Memory of the host.
 pub struct Host(*mut u8, Layout);
@@ -124,7 +124,7 @@ unsafe impl Device for Machine {
         let entry = kernel.entry(variant);
         let issued = program.launch(&mut self.memory, &entry, launch, &arguments);
         if let Some(all) = &self.issued {
-            *all.lock().expect("no thread panicked").entry(entry).or_default() += issued;
+            all.lock().expect("no thread panicked").entry(entry).or_default().extend(issued);
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ impl PtxDecoder {
         Self::with(Machine { turn, ..Machine::default() }, tables, options, config)
     }
 
-    /// Counts what each kernel issues.
+    /// Counts what each kernel costs.
     pub fn counting(tables: &DetectorTables, options: DecodeOptions, config: DeviceConfig) -> (Self, Issued) {
         let issued = Issued::default();
         let machine = Machine { issued: Some(issued.clone()), ..Machine::default() };
