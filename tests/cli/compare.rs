@@ -100,7 +100,8 @@ fn an_aa_test_says_what_this_machine_could_show() {
         ])
         .args(["--json", "-"])
         .assert()
-        .code(0);
+        // 4: a busy machine cannot tell.
+        .code(predicate::in_iter([0, 4]));
     let value: serde_json::Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
     let result = &value["result"];
     assert_eq!(result["smallest"].as_array().map(Vec::len), Some(5), "{result}");
