@@ -5,6 +5,7 @@
 
 use ut_kernels::block::WARP_SIZE;
 use ut_kernels::fused::{MAX_TILE, Room};
+use ut_kernels::hit_parallel::{MAX_STRIPS, MIN_STRIPS};
 
 /// Most threads of a block on any device.
 pub const MAX_THREADS: u32 = 1024;
@@ -48,7 +49,7 @@ const fn block_x(name: &'static str, default: u32) -> Knob {
     }
 }
 
-const N_KNOBS: usize = 13;
+const N_KNOBS: usize = 14;
 
 /// The knobs, in the order in which the kernels run.
 pub const KNOBS: [Knob; N_KNOBS] = [
@@ -120,6 +121,15 @@ pub const KNOBS: [Knob; N_KNOBS] = [
         step: 1,
         default: 0,
         candidates: &[0, 1],
+    },
+    Knob {
+        name: "fused.strips",
+        about: "strips of an event that are in shared memory at a time; an event with more is read twice, part by part",
+        min: MIN_STRIPS,
+        max: MAX_STRIPS,
+        step: WARP_SIZE,
+        default: 1856,
+        candidates: &[1024, 1536, 1856, 2048, 2496, 3072, 4096],
     },
 ];
 
@@ -222,6 +232,10 @@ impl LaunchParams {
     pub const fn fused_count_first(&self) -> bool {
         self.at(12) != 0
     }
+    /// Strips of a window of the kernel for ordinary events.
+    pub const fn fused_strips(&self) -> u32 {
+        self.at(13)
+    }
 
     /// The value of a knob, by name.
     pub fn get(&self, name: &str) -> Option<u32> {
@@ -291,7 +305,7 @@ mod tests {
     #[test]
     fn a_setting_reaches_its_accessor() {
         let mut params = LaunchParams::default();
-        let accessors: [(&str, Accessor, u32); 13] = [
+        let accessors: [(&str, Accessor, u32); 14] = [
             ("count.block_x", LaunchParams::count_block_x, 32),
             ("count.bins", LaunchParams::count_bins, 8),
             ("scan.block_x", LaunchParams::scan_block_x, 64),
@@ -305,6 +319,7 @@ mod tests {
             ("fused.tile", |p| p.fused_room().tile, 64),
             ("fused.stage", |p| p.fused_room().stage, 512),
             ("fused.count_first", |p| u32::from(p.fused_count_first()), 1),
+            ("fused.strips", LaunchParams::fused_strips, 512),
         ];
         for (name, get, value) in accessors {
             params.set_from(&format!("{name}={value}")).unwrap();

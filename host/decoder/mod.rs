@@ -3,6 +3,7 @@
 pub mod cpu;
 pub mod cuda;
 pub mod emulated;
+pub mod hit_tables;
 mod hits;
 mod kind;
 pub mod knobs;

@@ -21,6 +21,7 @@ pub mod find_permutation;
 pub mod fused;
 pub mod headers;
 pub mod hit;
+pub mod hit_parallel;
 pub mod prefix_sum;
 pub mod primitives;
 pub mod report;

@@ -17,7 +17,7 @@ use ut_kernels::status;
 use ut_kernels::switches::{BatchLayout, Switches};
 
 use super::executor::Executor;
-use super::fused::FusedWork;
+use super::hit_parallel::HitWork;
 use super::lane::EmulatedBlock;
 use super::stats::LaunchStats;
 use super::violation::Violation;
@@ -60,7 +60,7 @@ pub struct EmulatedDecoder {
     flip_origin: f32,
     switches: Switches,
     /// With [`Pipeline::Fused`].
-    fused: Option<FusedWork>,
+    fused: Option<HitWork>,
     work: Work,
     launcher: Launcher,
 }
@@ -146,7 +146,7 @@ impl EmulatedDecoder {
         config.launch.validate().map_err(|error| failure(&error.to_string()))?;
         let detector = DeviceTables::new("emulated", tables)?;
         let fused = match config.pipeline {
-            Pipeline::Fused => Some(FusedWork::new(RankTables::new("emulated", tables, options)?)),
+            Pipeline::Fused => Some(HitWork::new(RankTables::new("emulated", tables, options)?)),
             Pipeline::Allen => None,
         };
         let bins = if config.switches.bins == 1 { 1 } else { config.launch.count_bins() };

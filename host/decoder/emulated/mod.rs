@@ -14,6 +14,7 @@
 mod decoder;
 mod executor;
 mod fused;
+mod hit_parallel;
 mod lane;
 mod schedule;
 mod shadow;

@@ -220,6 +220,72 @@ pub fn fused<B: Block>(
     // The event and its banks are known to all threads.
     block.sync_threads();
     let event = block.shared_load(shared.event, 0);
+    let start = if waits { Start::LookBack } else { Start::Known(output.bases) };
+    decode_event(block, switches, options, input, tables, output, shared, event, block.grid_dim_x(), start);
+}
+
+/// Where an event's hits begin.
+#[derive(Clone, Copy)]
+enum Start<'a> {
+    /// Behind those of the blocks before.
+    LookBack,
+    /// By event.
+    Known(Global<'a, u32>),
+    /// Where the event's first group is said to begin.
+    InOffsets,
+}
+
+/// After the kernel for ordinary events: blocks share the events that it left (see
+/// [`hit_parallel`](crate::hit_parallel)), whose hits begin where `output.offsets` says that their first group does.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "a kernel takes what its launch passes")]
+pub fn decode_others<B: Block>(
+    block: &B,
+    switches: Switches,
+    options: &FusedOptions,
+    input: &FusedInput<'_>,
+    tables: &LaneTables<'_>,
+    output: &FusedOutput<'_>,
+    n_events: u32,
+    others: Global<'_, u32>,
+) {
+    let shared = FusedShared::of(switches.version, tables, options.room);
+    let n_others = block.load(others, 0).min(n_events);
+    let mut i = block.block_idx_x();
+    // The same for all threads.
+    while i < n_others {
+        let event = block.load(others, 1 + i);
+        if block.thread() == 0 {
+            FoundEvent::find(block, &input.batch, switches.layout, event, shared.found);
+        }
+        clear(block, &shared);
+        // The event's banks are known to all threads.
+        block.sync_threads();
+        decode_event(block, switches, options, input, tables, output, shared, event, n_events, Start::InOffsets);
+        // Nothing of the event is looked at any more.
+        block.sync_threads();
+        i += block.grid_dim_x();
+    }
+}
+
+/// Everything of one event. All threads of the block call, after a barrier since its banks were found and the counters
+/// cleared.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "what a kernel takes, and what it knows of the event")]
+fn decode_event<B: Block>(
+    block: &B,
+    switches: Switches,
+    options: &FusedOptions,
+    input: &FusedInput<'_>,
+    tables: &LaneTables<'_>,
+    output: &FusedOutput<'_>,
+    shared: FusedShared,
+    event: u32,
+    n_events: u32,
+    start: Start<'_>,
+) {
+    let look_back = LookBack(output.look_back);
+    let waits = matches!(start, Start::LookBack);
     let Counted { lanes, n_listed, n_hits } = count(block, switches, options, input, tables, shared);
     if waits && block.thread() == 0 {
         look_back.publish_own(block, event, n_hits);
@@ -257,7 +323,11 @@ pub fn fused<B: Block>(
             }
         }
     } else if block.thread() == 0 {
-        block.shared_store(shared.base, 0, block.load(output.bases, event));
+        let base = match start {
+            Start::Known(bases) => block.load(bases, event),
+            _ => block.load_mut(output.offsets, event * tables.n_groups()),
+        };
+        block.shared_store(shared.base, 0, base);
     }
     // Base, group starts and order are there for all threads.
     block.sync_threads();
@@ -265,7 +335,7 @@ pub fn fused<B: Block>(
     kept.base = base;
 
     let n_groups = tables.n_groups();
-    let is_last = event + 1 == block.grid_dim_x();
+    let is_last = event + 1 == n_events;
     let mut group = block.thread();
     // The start of the next event closes the last group, or the end of the last event.
     while group < n_groups + u32::from(is_last) {

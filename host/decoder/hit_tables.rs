@@ -1,0 +1,89 @@
+//! The tables of the kernel for ordinary events as they lie on a device: the [rank tables](super::rank_tables), in the
+//! records that it reads.
+
+use ut_kernels::block::Global;
+use ut_kernels::fused::tables as fused;
+use ut_kernels::hit_parallel::tables::{
+    BoardRecord, CLASS_SHIFT, CLASS_WORDS, HitTables, LaneRecord, MAX_BOARDS, MAX_CLASSES, MAX_RANKS, REVERSED,
+    UNCONNECTED,
+};
+
+use super::rank_tables::RankTables;
+use crate::detector::LANES_PER_BOARD;
+
+const _: () = assert!(REVERSED == fused::REVERSED && UNCONNECTED == fused::UNCONNECTED, "ranks are taken as they are");
+
+/// Bits of an `LHCbID` that say that a channel of the UT follows.
+const UT_CHANNEL: u32 = 3 << 28;
+
+/// The tables of a detector, by board, rank and class.
+#[derive(Clone, Debug)]
+pub struct HitRecords {
+    /// As [`HitTables::boards`].
+    pub boards: Vec<BoardRecord>,
+    /// As [`HitTables::lanes`].
+    pub lanes: Vec<LaneRecord>,
+    /// As [`HitTables::groups`].
+    pub groups: Vec<u16>,
+    /// As [`HitTables::classes`].
+    pub classes: Vec<u64>,
+    /// As [`HitTables::n_groups`].
+    pub n_groups: u32,
+    /// As [`HitTables::fits`].
+    pub fits: bool,
+}
+
+impl HitRecords {
+    /// The records of these tables. Where they have no room for them, there are none, and every event is left to the
+    /// kernel that needs none.
+    pub fn new(tables: &RankTables) -> Self {
+        let n_groups = tables.first_ranks.len() - 1;
+        let words = fused::CLASS_WORDS as usize;
+        let fits = tables.chan_ids.len() <= MAX_RANKS as usize
+            && tables.strips_per_hybrid.len() <= MAX_BOARDS as usize
+            && tables.constants.len() / words <= MAX_CLASSES as usize
+            && tables.chan_ids.iter().all(|&id| id < 1 << CLASS_SHIFT)
+            && tables.strips_per_hybrid.iter().all(|&strips| strips <= u32::from(u16::MAX));
+        if !fits {
+            let n_groups = n_groups as u32;
+            return Self { boards: vec![], lanes: vec![], groups: vec![], classes: vec![], n_groups, fits };
+        }
+        let boards = tables.strips_per_hybrid.iter().zip(tables.ranks.chunks_exact(LANES_PER_BOARD));
+        let boards = boards.map(|(&strips, ranks)| BoardRecord {
+            ranks: std::array::from_fn(|lane| ranks[lane]),
+            strips_per_hybrid: strips as u16,
+            spare: 0,
+        });
+        let lanes = (0..tables.chan_ids.len()).map(|rank| LaneRecord {
+            id: UT_CHANNEL | tables.chan_ids[rank] | u32::from(tables.classes[rank]) << CLASS_SHIFT,
+            p0_x: tables.p0_x[rank],
+            p0_y: tables.p0_y[rank],
+            p0_z: tables.p0_z[rank],
+        });
+        let groups = tables.first_ranks.windows(2).enumerate();
+        let groups = groups.flat_map(|(group, ranks)| (ranks[0]..ranks[1]).map(move |_| group as u16));
+        let pairs = tables.constants.chunks_exact(2);
+        let classes: Vec<_> = pairs.map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32).collect();
+        assert_eq!(classes.len() * 2, tables.constants.len() / words * 2 * CLASS_WORDS as usize);
+        Self {
+            boards: boards.collect(),
+            lanes: lanes.collect(),
+            groups: groups.collect(),
+            classes,
+            n_groups: n_groups as u32,
+            fits,
+        }
+    }
+
+    /// The records where they are, in the host's memory.
+    pub fn view(&self) -> HitTables<'_> {
+        HitTables {
+            boards: Global::from_slice(&self.boards),
+            lanes: Global::from_slice(&self.lanes),
+            groups: Global::from_slice(&self.groups),
+            classes: Global::from_slice(&self.classes),
+            n_groups: self.n_groups,
+            fits: u32::from(self.fits),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Steps 4 and 5: where the clusters of a window belong, and the hits.
+
+use super::lane::Word;
+use super::places::{before_and_all, warp_sum};
+use super::shared::HitShared;
+use super::strips::Window;
+use super::tables::{CLASS_SHIFT, CLASS_WORDS, HitTables};
+use crate::bank::v4;
+use crate::block::{Block, FULL_MASK, WARP_SIZE};
+use crate::clustering::ClusterOptions;
+use crate::detector::BankVersion;
+use crate::fused::tables::CLASS_FLIPPED;
+use crate::hit::{HitArrays, ordered};
+
+/// Notes where the groups that begin in the window begin, counted in hits, `before` of them in earlier windows. All
+/// threads of the block call, after a barrier since the strips were read. Gives the window's clusters.
+#[inline(always)]
+pub(super) fn place_groups<B: Block>(
+    block: &B,
+    tables: &HitTables<'_>,
+    shared: &HitShared,
+    window: &Window,
+    before: u32,
+    n_strips: u32,
+) -> u32 {
+    let lane = block.lane_id();
+    let total = if lane < block.warps() { block.shared_load(shared.warp_hits, lane) } else { 0 };
+    let up_to = warp_sum(block, total);
+    let all = block.shuffle_idx_sync(FULL_MASK, up_to, WARP_SIZE - 1);
+    let per_warp = window.per_warp(block.warps()).max(1);
+    let is_last = window.start + window.n == n_strips;
+    let mut first = block.warp_id() * WARP_SIZE;
+    while first <= tables.n_groups {
+        let group = first + lane;
+        // Far beyond the window where the group is before it.
+        let mut strip = u32::MAX;
+        if group <= tables.n_groups {
+            strip = block.shared_load(shared.group_strips, group).wrapping_sub(window.start);
+        }
+        let is_inside = strip < window.n;
+        let chunk = if is_inside { strip / WARP_SIZE } else { 0 };
+        let of_warp = block.shuffle_idx_sync(FULL_MASK, up_to - total, chunk / per_warp);
+        if is_inside {
+            let begins = block.shared_load(shared.cluster_begins, chunk) & ((1 << (strip % WARP_SIZE)) - 1);
+            let in_part = block.shared_load(shared.clusters_before, chunk) + begins.count_ones();
+            block.shared_store(shared.group_hits, group, before + of_warp + in_part);
+        } else if is_last && strip == window.n {
+            block.shared_store(shared.group_hits, group, before + all);
+        }
+        first += block.threads();
+    }
+    all
+}
+
+/// What the hits are made with.
+#[derive(Clone, Copy)]
+pub(super) struct Maker<'a> {
+    pub version: BankVersion,
+    pub options: ClusterOptions,
+    pub flip_origin: f32,
+    pub tables: &'a HitTables<'a>,
+    pub shared: HitShared,
+    pub hits: &'a HitArrays<'a>,
+    /// Where the event's hits begin.
+    pub base: u32,
+}
+
+impl Maker<'_> {
+    /// Makes the hits of the window, whose first is hit `before` of the event, and notes the groups in which x does not
+    /// rise. All threads of the block call, after a barrier since the groups were placed; a barrier must follow.
+    #[inline(always)]
+    pub fn write<B: Block>(&self, block: &B, window: &Window, before: u32) {
+        let Self { shared, tables, hits, .. } = self;
+        let lane = block.lane_id();
+        let (first_chunk, _) = window.part(block);
+        let n_clusters = block.shared_load(shared.warp_hits, block.warp_id());
+        let (in_warps, _) = before_and_all(block, shared.warp_hits);
+        if n_clusters == 0 {
+            return;
+        }
+        let first = before + in_warps;
+        // The last hit of the warps before is made once more, to be compared with; it has number -1 here.
+        let mut last_x = 0;
+        let earlier = u32::from(in_warps > 0);
+        // Warps begin at multiples of their size, so that they write whole sectors. Less than 0 at first.
+        let aligned = (self.base + first) % WARP_SIZE;
+        let mut i = lane.wrapping_sub(if aligned < earlier { WARP_SIZE } else { aligned });
+        // The same for all lanes but for their number.
+        while i.wrapping_sub(lane).cast_signed() < n_clusters.cast_signed() {
+            let is_made = i.wrapping_add(earlier) < n_clusters + earlier;
+            let (mut x, mut rank) = (0, 0);
+            if is_made {
+                let place = if i == u32::MAX { self.last_before(block, window) } else { first_chunk * WARP_SIZE + i };
+                let strip = u32::from(block.shared_load(shared.clusters, place));
+                let word = Word(block.shared_load(shared.strips, strip));
+                rank = word.rank();
+                let at = self.base.wrapping_add(first).wrapping_add(i);
+                x = ordered(self.make(block, window, word, strip, (i != u32::MAX).then_some(at)));
+            }
+            let below = block.shuffle_up_sync(FULL_MASK, x, 1);
+            let below = if lane == 0 { last_x } else { below };
+            last_x = block.shuffle_idx_sync(FULL_MASK, x, WARP_SIZE - 1);
+            // The window before has written its last.
+            let below = if i == 0 && earlier == 0 && before > 0 {
+                ordered(block.load_mut(hits.x_at_y_eq0, self.base + before - 1))
+            } else {
+                below
+            };
+            if is_made && i != u32::MAX && first + i > 0 && x <= below {
+                let group = tables.group(block, rank);
+                // (Two equal x are looked at as if they fell.)
+                if block.shared_load(shared.group_hits, group) < first + i {
+                    block.shared_atomic_or(shared.bad_groups, group / 32, 1 << (group % 32));
+                }
+            }
+            i = i.wrapping_add(WARP_SIZE);
+        }
+    }
+
+    /// Place of the last cluster of the warps before the caller's, which have one.
+    #[inline(always)]
+    fn last_before<B: Block>(&self, block: &B, window: &Window) -> u32 {
+        let per_warp = window.per_warp(block.warps());
+        let mut warp = block.warp_id();
+        loop {
+            warp = warp.wrapping_sub(1) % WARP_SIZE;
+            let n = block.shared_load(self.shared.warp_hits, warp);
+            if n > 0 {
+                return warp * per_warp * WARP_SIZE + n - 1;
+            }
+        }
+    }
+
+    /// The hit of the cluster that begins with `word` at a strip of the window; written to place `at`. Gives its x.
+    #[inline(always)]
+    fn make<B: Block>(&self, block: &B, window: &Window, word: Word, strip: u32, at: Option<u32>) -> f32 {
+        let Self { shared, tables, hits, .. } = self;
+        let lane = block.load(tables.lanes, word.rank());
+        let class = CLASS_WORDS * (lane.id >> CLASS_SHIFT & 0x1F);
+        let pair = |i: u32| {
+            let pair = block.shared_load(shared.classes, class + i);
+            (pair as u32, (pair >> 32) as u32)
+        };
+        let float = f32::from_bits;
+        let (dp0di_x, dp0di_y) = pair(0);
+        let (dp0di_z, dy) = pair(1);
+        let (dx_dy, weight) = pair(2);
+        let (first_strip, flags) = pair(3);
+        let first = lane.id & !(0x1F << CLASS_SHIFT);
+        let (n, id) = match self.version {
+            BankVersion::V4 => {
+                let word = word.0 as u16;
+                // (512 strips a lane.)
+                let strip_id = (v4::channel(word) & 0x1FF) + 1;
+                let n = 0.25 * v4::fraction(word) as f32 + strip_id as f32 - first_strip as f32;
+                (n, first + strip_id - 1)
+            }
+            BankVersion::V5 => {
+                let (sum, weight) = self.sums(block, window, word, strip);
+                let mean = sum as f32 / weight as f32;
+                // The nearest strip: what the quotient says, put right.
+                let twice = 2 * sum + weight;
+                let about = (mean + 0.5) as u32;
+                let product = 2 * about * weight;
+                let nearest = if product > twice {
+                    about - 1
+                } else if twice - product >= 2 * weight {
+                    about + 1
+                } else {
+                    about
+                };
+                let n = if flags & CLASS_FLIPPED == 0 { mean } else { self.flip_origin - mean };
+                (n, first + nearest)
+            }
+        };
+        let x = lane.p0_x + n * float(dp0di_x);
+        if let Some(at) = at {
+            let y_begin = lane.p0_y + n * float(dp0di_y);
+            block.store(hits.y_begin, at, y_begin);
+            block.store(hits.y_end, at, float(dy) + y_begin);
+            block.store(hits.z_at_y_eq0, at, lane.p0_z + n * float(dp0di_z));
+            block.store(hits.x_at_y_eq0, at, x);
+            block.store(hits.dx_dy, at, float(dx_dy));
+            block.store(hits.weight, at, float(weight));
+            block.store(hits.id, at, id);
+        }
+        x
+    }
+
+    /// Σpos and W of a v5 cluster.
+    #[inline(always)]
+    fn sums<B: Block>(&self, block: &B, window: &Window, word: Word, strip: u32) -> (u32, u32) {
+        if self.options.flags & ClusterOptions::CLUSTERING == 0 {
+            return (word.strip(), 1);
+        }
+        let geometric = self.options.flags & ClusterOptions::GEOMETRIC != 0;
+        let mut word = word;
+        let (mut sum, mut weight) = (0, 0);
+        let mut next = strip + 1;
+        loop {
+            let charge = if geometric { 1 } else { word.adc() };
+            sum += charge * word.strip();
+            weight += charge;
+            if next >= window.n {
+                break;
+            }
+            let following = Word(block.shared_load(self.shared.strips, next));
+            if following.key() != word.key() + 1 {
+                break;
+            }
+            word = following;
+            next += 1;
+        }
+        // Not 0: each strip has a charge. The guard keeps the division defined on the device all the same.
+        (sum, weight.max(1))
+    }
+}

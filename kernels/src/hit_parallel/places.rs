@@ -1,0 +1,145 @@
+//! Step 2: from the lanes by rank to the lanes with hits, in order, and to where each begins among the event's strips.
+//!
+//! ```text
+//! rank               0  1  2  3  4  5  6  7
+//! hits               .  3  .  1  2  .  .  4
+//! lanes              [1] [3] [4] [7]
+//! lane begins        1..11.1...             a bit a strip
+//! ```
+
+use super::lane::Lane;
+use super::shared::HitShared;
+use super::tables::HitTables;
+use crate::block::{Block, FULL_MASK, WARP_SIZE};
+
+/// Lanes and strips, counted together: 12 bits and 20.
+#[derive(Clone, Copy)]
+pub(super) struct Run(u32);
+
+const STRIPS: u32 = (1 << 20) - 1;
+
+impl Run {
+    #[inline(always)]
+    const fn with(self, lane: Lane) -> Self {
+        if lane.0 == 0 { self } else { Self(self.0 + (1 << 20) + lane.count()) }
+    }
+
+    #[inline(always)]
+    pub const fn lanes(self) -> u32 {
+        self.0 >> 20
+    }
+
+    #[inline(always)]
+    pub const fn strips(self) -> u32 {
+        self.0 & STRIPS
+    }
+}
+
+/// Inclusive sum over the warp, modulo 2³². All lanes call.
+#[inline(always)]
+pub(super) fn warp_sum<B: Block>(block: &B, value: u32) -> u32 {
+    let mut sum = value;
+    let mut delta = 1;
+    while delta < WARP_SIZE {
+        let below = block.shuffle_up_sync(FULL_MASK, sum, delta);
+        sum += if block.lane_id() >= delta { below } else { 0 };
+        delta *= 2;
+    }
+    sum
+}
+
+/// Sum of the words of the warps before the caller's, and of all. All threads call, after a barrier.
+#[inline(always)]
+#[track_caller]
+pub(super) fn before_and_all<B: Block>(block: &B, totals: crate::block::Shared<u32>) -> (u32, u32) {
+    let lane = block.lane_id();
+    let total = if lane < block.warps() { block.shared_load(totals, lane) } else { 0 };
+    let before = if lane < block.warp_id() { total } else { 0 };
+    (block.redux_add_sync(FULL_MASK, before), block.redux_add_sync(FULL_MASK, total))
+}
+
+/// Ranks of each thread.
+#[inline(always)]
+fn run_length<B: Block>(block: &B, n_ranks: u32) -> u32 {
+    n_ranks.div_ceil(block.threads())
+}
+
+/// Lists the lanes with hits, marks those of the first window as [`mark`] does, and notes where groups begin. All threads of the block call, after a barrier since the lanes
+/// were noted; a barrier must follow. Gives the event's lanes and strips.
+#[inline(always)]
+pub(super) fn list<B: Block>(block: &B, tables: &HitTables<'_>, shared: &HitShared) -> Run {
+    let n_ranks = tables.n_ranks();
+    let length = run_length(block, n_ranks);
+    let first = (block.thread() * length).min(n_ranks);
+    let end = (first + length).min(n_ranks);
+    let mut own = Run(0);
+    let mut rank = first;
+    while rank < end {
+        own = own.with(Lane(block.shared_load(shared.ranks, rank)));
+        rank += 1;
+    }
+    let up_to = warp_sum(block, own.0);
+    if block.lane_id() == WARP_SIZE - 1 {
+        block.shared_store(shared.warp_totals, block.warp_id(), up_to);
+    }
+    // The sums of all warps are there before any is read.
+    block.sync_threads();
+    let (before, all) = before_and_all(block, shared.warp_totals);
+    let mut run = Run(before + up_to - own.0);
+    block.shared_store(shared.runs, block.thread(), run.0);
+    // The group of the rank before.
+    let mut group = if first == 0 || first >= end { u32::MAX } else { tables.group(block, first - 1) };
+    let mut rank = first;
+    while rank < end {
+        let this = tables.group(block, rank);
+        // Groups that no lane has begin and end here.
+        while group != this {
+            group = group.wrapping_add(1);
+            block.shared_store(shared.group_strips, group, run.strips());
+        }
+        let lane = Lane(block.shared_load(shared.ranks, rank));
+        if lane.0 != 0 {
+            block.shared_store(shared.lanes, run.lanes(), lane.0);
+            mark_one(block, shared, run.strips());
+        }
+        run = run.with(lane);
+        rank += 1;
+    }
+    if end == n_ranks && (first < end || n_ranks == 0 && block.thread() == 0) {
+        while group != tables.n_groups {
+            group = group.wrapping_add(1);
+            block.shared_store(shared.group_strips, group, run.strips());
+        }
+    }
+    if block.thread() == block.threads() - 1 {
+        block.shared_store(shared.runs, block.threads(), all);
+    }
+    Run(all)
+}
+
+#[inline(always)]
+fn mark_one<B: Block>(block: &B, shared: &HitShared, place: u32) {
+    if place < shared.lane_begins.len() * WARP_SIZE {
+        block.shared_atomic_or(shared.lane_begins, place / WARP_SIZE, 1 << (place % WARP_SIZE));
+    }
+}
+
+/// Marks the strips of a later window that begin a lane: bit `i` for the strip `start + i`. All threads of the block call, after
+/// a barrier since the list was made; a barrier must follow.
+#[inline(always)]
+pub(super) fn mark<B: Block>(block: &B, shared: &HitShared, start: u32) {
+    let room = shared.lane_begins.len() * WARP_SIZE;
+    let run = Run(block.shared_load(shared.runs, block.thread()));
+    let next = Run(block.shared_load(shared.runs, block.thread() + 1));
+    if next.strips() < start || run.strips() >= start + room {
+        return;
+    }
+    let mut lane = run.lanes();
+    let mut strip = run.strips();
+    while lane < next.lanes() {
+        // (Far beyond the room where the lane is before the window.)
+        mark_one(block, shared, strip.wrapping_sub(start));
+        strip += Lane(block.shared_load(shared.lanes, lane)).count();
+        lane += 1;
+    }
+}

@@ -1,0 +1,160 @@
+//! The kernel's shared memory.
+
+use super::tables::{CLASS_WORDS, HitTables};
+use crate::block::{Shared, SharedLayout, WARP_SIZE};
+use crate::detector::BankVersion;
+
+/// Strips that a window has room for, a multiple of 32: at least a whole lane. An event with more takes several windows.
+pub const MIN_STRIPS: u32 = 256;
+
+/// Most strips of a window: their places are 16 bits.
+pub const MAX_STRIPS: u32 = 1 << 14;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HitShared {
+    /// The block's event.
+    pub event: Shared<u32>,
+    /// Where the event's hits begin.
+    pub base: Shared<u32>,
+    /// Not 0: the event is for the other kernel.
+    pub unusual: Shared<u32>,
+    /// For the slow counting: the first bank that is not there, and the hits.
+    pub first_broken: Shared<u32>,
+    pub n_slow: Shared<u32>,
+    /// For block scans: a word a warp.
+    pub warp_totals: Shared<u32>,
+    /// Clusters of each warp's part of the window.
+    pub warp_hits: Shared<u32>,
+    /// Boards named so far, a bit each.
+    pub boards_seen: Shared<u32>,
+    /// By bank: the word of the batch at which the payload begins.
+    pub payloads: Shared<u32>,
+    /// v4, by lane slot of a bank (eight a bank): its first cluster word.
+    pub first_words: Shared<u8>,
+    /// Where each group begins, counted in strips, and where the last ends.
+    pub group_strips: Shared<u32>,
+    /// The same, counted in hits.
+    pub group_hits: Shared<u32>,
+    /// Groups whose x do not rise, a bit each.
+    pub bad_groups: Shared<u32>,
+    /// By thread, and one more: lanes and strips before its ranks.
+    pub runs: Shared<u32>,
+    /// The lanes with hits, in the order of their ranks.
+    pub lanes: Shared<u32>,
+    /// By 32 strips of the window: which begin a lane, …
+    pub lane_begins: Shared<u32>,
+    /// … which begin a cluster, …
+    pub cluster_begins: Shared<u32>,
+    /// … and how many clusters of the warp's part come before.
+    pub clusters_before: Shared<u32>,
+    /// The classes of sectors.
+    pub classes: Shared<u64>,
+    /// Where each cluster begins in the window; those of a warp from the warp's first strip on.
+    pub clusters: Shared<u16>,
+    /// The strips of the window.
+    pub strips: Shared<u32>,
+    /// In their place, before: by rank, the descriptor of the lane.
+    pub ranks: Shared<u32>,
+}
+
+/// What the layout depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HitRoom {
+    /// Format of the banks.
+    pub version: BankVersion,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Strips of a window.
+    pub strips: u32,
+    /// Boards, ranks, groups, classes of the tables.
+    pub n_boards: u32,
+    /// Ranks.
+    pub n_ranks: u32,
+    /// Groups.
+    pub n_groups: u32,
+    /// Words of all classes.
+    pub class_words: u32,
+}
+
+impl HitRoom {
+    /// For these tables.
+    pub const fn new(version: BankVersion, tables: &HitTables<'_>, threads: u32, strips: u32) -> Self {
+        let classes = tables.classes.len();
+        let most = CLASS_WORDS * super::tables::MAX_CLASSES;
+        Self {
+            version,
+            threads,
+            strips,
+            n_boards: tables.n_boards(),
+            n_ranks: tables.n_ranks(),
+            n_groups: tables.n_groups,
+            class_words: if classes < most { classes } else { most },
+        }
+    }
+}
+
+impl HitShared {
+    #[inline(always)]
+    pub const fn layout(room: HitRoom) -> (Self, u32) {
+        let HitRoom { version, threads, strips, n_boards, n_ranks, n_groups, class_words } = room;
+        let mut layout = SharedLayout::new();
+        let chunks = strips / WARP_SIZE + 1;
+        // What has a fixed size comes first: its places are constants.
+        let event = layout.array(1);
+        let base = layout.array(1);
+        let unusual = layout.array(1);
+        let first_broken = layout.array(1);
+        let n_slow = layout.array(1);
+        let warp_totals = layout.array(WARP_SIZE);
+        let warp_hits = layout.array(WARP_SIZE);
+        let boards_seen = layout.array(n_boards.div_ceil(32));
+        let payloads = layout.array(n_boards);
+        let first_words = match version {
+            BankVersion::V4 => layout.array(8 * n_boards),
+            BankVersion::V5 => layout.array(0),
+        };
+        let group_strips = layout.array(n_groups + 1);
+        let group_hits = layout.array(n_groups + 1);
+        let bad_groups = layout.array(n_groups.div_ceil(32));
+        let runs = layout.array(threads + 1);
+        let lanes = layout.array(n_ranks);
+        let lane_begins = layout.array(chunks);
+        let cluster_begins = layout.array(chunks);
+        let clusters_before = layout.array(chunks);
+        let classes = layout.array(class_words);
+        let clusters = layout.array(strips);
+        let mut earlier = layout;
+        let of_strips = layout.array(strips);
+        let ranks = earlier.array(n_ranks);
+        let shared = Self {
+            event,
+            base,
+            unusual,
+            first_broken,
+            n_slow,
+            warp_totals,
+            warp_hits,
+            boards_seen,
+            payloads,
+            first_words,
+            group_strips,
+            group_hits,
+            bad_groups,
+            runs,
+            lanes,
+            lane_begins,
+            cluster_begins,
+            clusters_before,
+            classes,
+            clusters,
+            strips: of_strips,
+            ranks,
+        };
+        (shared, layout.or(earlier).bytes())
+    }
+}
+
+/// Bytes of shared memory a block needs.
+pub const fn hit_shared_bytes(room: HitRoom) -> u32 {
+    HitShared::layout(room).1
+}

@@ -1,0 +1,167 @@
+//! Step 3: the strips of a window, a thread each, in the order of the ranks; where clusters begin; and what is unusual.
+//!
+//! A warp takes neighbouring strips, 32 at a time. Which lane a strip belongs to, and which of its hits it is, follows from
+//! the bits of the strips that begin a lane. The strip before is in the neighbour's register.
+
+use super::lane::{Hits, Lane, Word};
+use super::shared::HitShared;
+use crate::block::{Block, FULL_MASK, WARP_SIZE};
+use crate::clustering::ClusterOptions;
+use crate::detector::BankVersion;
+
+/// A run of the event's strips that is looked at together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    /// Its first strip, which begins a lane.
+    pub start: u32,
+    /// Its strips.
+    pub n: u32,
+    /// Lanes before.
+    pub lanes_before: u32,
+}
+
+impl Window {
+    /// The window from `start` on of an event with `n_strips`: as many whole lanes as there is room for. All lanes of the
+    /// warp call, after a barrier since the window's lanes were marked.
+    #[inline(always)]
+    pub fn new<B: Block>(block: &B, shared: &HitShared, start: u32, n_strips: u32, lanes_before: u32) -> Self {
+        let room = shared.strips.len();
+        let mut n = n_strips - start;
+        if n > room {
+            // The last strip that begins a lane: no lane has more strips than there is room for.
+            let mut chunk = room / WARP_SIZE;
+            let mut begins = block.shared_load(shared.lane_begins, chunk) & 1;
+            while begins == 0 {
+                chunk -= 1;
+                begins = block.shared_load(shared.lane_begins, chunk);
+            }
+            n = chunk * WARP_SIZE + begins.ilog2();
+        }
+        Self { start, n, lanes_before }
+    }
+
+    /// Chunks of 32 strips of each warp.
+    #[inline(always)]
+    pub const fn per_warp(&self, warps: u32) -> u32 {
+        self.n.div_ceil(WARP_SIZE).div_ceil(warps)
+    }
+
+    /// The first of them, and the one after the last.
+    #[inline(always)]
+    pub fn part<B: Block>(&self, block: &B) -> (u32, u32) {
+        let (chunks, per_warp) = (self.n.div_ceil(WARP_SIZE), self.per_warp(block.warps()));
+        let first = (block.warp_id() * per_warp).min(chunks);
+        (first, (first + per_warp).min(chunks))
+    }
+
+    /// Lanes before the window that follows. All lanes of the warp call.
+    #[inline(always)]
+    pub fn lanes_up_to<B: Block>(&self, block: &B, shared: &HitShared) -> u32 {
+        let mut lanes = 0;
+        let mut chunk = block.lane_id();
+        while chunk * WARP_SIZE < self.n {
+            let begins = block.shared_load(shared.lane_begins, chunk);
+            let left = self.n - chunk * WARP_SIZE;
+            lanes += if left < WARP_SIZE { begins & ((1 << left) - 1) } else { begins }.count_ones();
+            chunk += WARP_SIZE;
+        }
+        self.lanes_before + block.redux_add_sync(FULL_MASK, lanes)
+    }
+}
+
+/// Reads the window's strips and finds where clusters begin. All threads of the block call, after a barrier since the
+/// window's lanes were marked; a barrier must follow. Gives whether the caller has found anything unusual.
+#[inline(always)]
+pub(super) fn read<B: Block>(
+    block: &B,
+    hits: &Hits<'_>,
+    options: ClusterOptions,
+    shared: &HitShared,
+    window: &Window,
+) -> bool {
+    let clusters = matches!(hits.version, BankVersion::V5) && options.flags & ClusterOptions::CLUSTERING != 0;
+    let is_v5 = matches!(hits.version, BankVersion::V5);
+    let thread = block.lane_id();
+    let (first, end) = window.part(block);
+    // Lanes that begin before the warp's part, and where the last of them does.
+    let mut lanes = 0;
+    let mut chunk = thread;
+    while chunk < first {
+        lanes += block.shared_load(shared.lane_begins, chunk).count_ones();
+        chunk += WARP_SIZE;
+    }
+    let mut lanes = block.redux_add_sync(FULL_MASK, lanes) + window.lanes_before;
+    let mut last_begin = 0;
+    if first > 0 && first < end {
+        let mut chunk = first - 1;
+        let mut begins = block.shared_load(shared.lane_begins, chunk);
+        // (The first strip of the window begins a lane.)
+        while begins == 0 {
+            chunk -= 1;
+            begins = block.shared_load(shared.lane_begins, chunk);
+        }
+        last_begin = chunk * WARP_SIZE + begins.ilog2();
+    }
+    let mut unusual = false;
+    let mut n_clusters = 0;
+    let mut before = Word(0);
+    let mut chunk = first;
+    while chunk < end {
+        let begins = block.shared_load(shared.lane_begins, chunk);
+        let strip = chunk * WARP_SIZE + thread;
+        let is_there = strip < window.n;
+        let up_to = begins & (block.lanemask_lt() | 1 << thread);
+        let begin = if up_to == 0 { last_begin } else { chunk * WARP_SIZE + up_to.ilog2() };
+        let mut word = Word(0);
+        let mut is_begin = false;
+        let (mut lane, mut first_hit) = (Lane(0), 0);
+        let i = strip - begin;
+        if is_there {
+            lane = Lane(block.shared_load(shared.lanes, lanes + up_to.count_ones() - 1));
+            first_hit = hits.begin(block, lane);
+            word = hits.word(block, lane, first_hit, i);
+            block.shared_store(shared.strips, strip, word.0);
+        }
+        if is_v5 {
+            let mut previous = Word(block.shuffle_up_sync(FULL_MASK, word.0, 1));
+            if thread == 0 {
+                previous = before;
+                if chunk == first && i > 0 {
+                    previous = hits.word(block, lane, first_hit, i - 1);
+                }
+            }
+            before = Word(block.shuffle_idx_sync(FULL_MASK, word.0, WARP_SIZE - 1));
+            is_begin = is_there && (!clusters || i == 0 || word.key() != previous.key() + 1);
+            unusual |= is_there && i > 0 && word.key() <= previous.key();
+            if clusters && is_there {
+                unusual |= word.adc() == 0;
+                if i >= options.max_size {
+                    // Strips rise: as many steps of one, or more.
+                    let earlier = hits.word(block, lane, first_hit, i - options.max_size);
+                    unusual |= word.key() - earlier.key() == options.max_size;
+                }
+            }
+        } else {
+            is_begin |= is_there;
+        }
+        let found = block.ballot_sync(FULL_MASK, is_begin);
+        if is_begin {
+            let place = first * WARP_SIZE + n_clusters + (found & block.lanemask_lt()).count_ones();
+            block.shared_store(shared.clusters, place, strip as u16);
+        }
+        if thread == 0 {
+            block.shared_store(shared.cluster_begins, chunk, found);
+            block.shared_store(shared.clusters_before, chunk, n_clusters);
+        }
+        n_clusters += found.count_ones();
+        lanes += begins.count_ones();
+        if begins != 0 {
+            last_begin = chunk * WARP_SIZE + begins.ilog2();
+        }
+        chunk += 1;
+    }
+    if thread == 0 {
+        block.shared_store(shared.warp_hits, block.warp_id(), n_clusters);
+    }
+    unusual
+}
