@@ -4,7 +4,7 @@
 use ut_kernels::block::Global;
 use ut_kernels::fused::tables as fused;
 use ut_kernels::hit_parallel::tables::{
-    BoardRecord, CLASS_SHIFT, CLASS_WORDS, HitTables, LaneRecord, MAX_BOARDS, MAX_CLASSES, MAX_RANKS, REVERSED,
+    BoardRecord, CLASS_SHIFT, CLASS_WORDS, HitTables, LaneRecord, MAX_BOARDS, MAX_CLASSES, MAX_GROUPS, MAX_RANKS, REVERSED,
     UNCONNECTED,
 };
 
@@ -39,7 +39,8 @@ impl HitRecords {
     pub fn new(tables: &RankTables) -> Self {
         let n_groups = tables.first_ranks.len() - 1;
         let words = fused::CLASS_WORDS as usize;
-        let fits = tables.chan_ids.len() <= MAX_RANKS as usize
+        let fits = n_groups <= MAX_GROUPS as usize
+            && tables.chan_ids.len() <= MAX_RANKS as usize
             && tables.strips_per_hybrid.len() <= MAX_BOARDS as usize
             && tables.constants.len() / words <= MAX_CLASSES as usize
             && tables.chan_ids.iter().all(|&id| id < 1 << CLASS_SHIFT)

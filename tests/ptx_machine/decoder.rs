@@ -115,6 +115,7 @@ impl Device for Machine {
         let entry = kernel.entry(variant);
         let issued = program.launch(&mut self.memory, &entry, launch, &arguments);
         if let Some(all) = &self.issued {
+            let issued: u64 = issued.iter().map(|block| block.issued).sum();
             *all.lock().expect("nobody panicked").entry(entry).or_default() += issued;
         }
         Ok(())

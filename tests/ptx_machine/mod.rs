@@ -8,14 +8,19 @@
 //!
 //! On demand the instructions are counted that warps issue: between two collectives each instruction as often as the lane
 //! that does it most often. Lanes that diverge are taken to meet again at once, so the true number is not smaller.
+//! With them are counted the critical path (between two barriers of a block, the most that one of its warps issues), the
+//! bank conflicts of shared memory and the sectors of global memory.
 
 #![allow(dead_code)]
 
+mod counts;
 mod memory;
 mod parse;
 
 use std::collections::HashMap;
 
+pub use counts::Counts;
+use counts::{Accesses, Where};
 pub use memory::Memory;
 use memory::Touch;
 use parse::{Cmp, Float, Instruction, Kind, Op, Operand, Shuffle, Space, Special, Type};
@@ -58,19 +63,19 @@ impl Program {
         self.entries.get(name).map(|entry| entry.parameters.as_slice())
     }
 
-    /// Runs an entry to its end. `arguments` are the bytes of each parameter. Gives how many instructions the warps issue,
-    /// if that is to be counted.
-    pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[Vec<u8>]) -> u64 {
+    /// Runs an entry to its end. `arguments` are the bytes of each parameter. Gives what the warps issue, block by block in
+    /// the order in which they ran, if that is to be counted.
+    pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[Vec<u8>]) -> Vec<Counts> {
         let entry = self.entries.get(name).unwrap_or_else(|| panic!("no entry {name}"));
         let sizes: Vec<_> = arguments.iter().map(Vec::len).collect();
         assert_eq!(sizes, entry.parameters, "sizes of the arguments of {name}");
         memory.begin_launch();
         let threads = launch.block.0 * launch.block.1;
         assert!(threads.is_multiple_of(32) && (32..=1024).contains(&threads), "{launch:?}");
-        let mut issued = 0;
+        let mut all = Vec::new();
         for i in 0..launch.grid {
             let index = (i + launch.turn) % launch.grid;
-            Block {
+            let mut block = Block {
                 name,
                 entry,
                 memory,
@@ -80,11 +85,14 @@ impl Program {
                 // Nothing may depend on what was there.
                 shared: vec![0xA5; launch.shared_bytes as usize],
                 lanes: (0..threads).map(|thread| Lane::new(entry, thread, launch.counts)).collect(),
-                issued: &mut issued,
-            }
-            .run();
+                counts: Counts::default(),
+                paths: vec![0; threads as usize / 32],
+                accesses: (0..threads / 32).map(|_| Accesses::default()).collect(),
+            };
+            block.run();
+            all.push(block.counts);
         }
-        issued
+        all
     }
 }
 
@@ -97,7 +105,11 @@ struct Block<'a> {
     index: u32,
     shared: Vec<u8>,
     lanes: Vec<Lane>,
-    issued: &'a mut u64,
+    counts: Counts,
+    /// What each warp issued since the last barrier.
+    paths: Vec<u64>,
+    /// What the lanes of each warp touched since its last collective.
+    accesses: Vec<Accesses>,
 }
 
 struct Lane {
@@ -136,6 +148,7 @@ impl Block<'_> {
             }
             if self.lanes.iter().all(|lane| lane.state == State::Done) {
                 (0..n / 32).for_each(|warp| self.count(warp));
+                self.end_path();
                 return;
             }
             let collected = (0..n / 32).map(|warp| self.warp_collectives(warp)).fold(false, |any, did| any | did);
@@ -232,18 +245,21 @@ impl Block<'_> {
             Kind::Load { space, read_only, ty, to, base, offset } => {
                 let address = self.value(lane, base).wrapping_add_signed(*offset);
                 let touch = if *read_only { Touch::ReadOnly } else { Touch::Read };
+                self.touch(lane, *space, address, ty.bytes());
                 let value = little_endian(self.bytes(*space, address, ty.bytes(), touch, line));
                 self.lanes[lane].registers[*to] = value;
             }
             Kind::Store { space, ty, base, offset, from } => {
                 let address = self.value(lane, base).wrapping_add_signed(*offset);
                 let value = self.value(lane, from);
+                self.touch(lane, *space, address, ty.bytes());
                 let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
                 bytes.copy_from_slice(&value.to_le_bytes()[..bytes.len()]);
             }
             Kind::Atomic { space, op, ty, to, base, offset, from } => {
                 let address = self.value(lane, base).wrapping_add_signed(*offset);
                 let value = self.value(lane, from);
+                self.touch(lane, *space, address, ty.bytes());
                 let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
                 let old = little_endian(bytes);
                 let new = compute(*op, *ty, [old, value, 0, 0]);
@@ -275,8 +291,32 @@ impl Block<'_> {
         let lanes = &mut self.lanes[32 * warp..32 * warp + 32];
         for pc in 0..lanes[0].done.len() {
             let most = lanes.iter_mut().map(|lane| std::mem::take(&mut lane.done[pc])).max();
-            *self.issued += u64::from(most.expect("32 lanes"));
+            let most = u64::from(most.expect("32 lanes"));
+            self.counts.issued += most;
+            self.paths[warp] += most;
         }
+        self.accesses[warp].count(&mut self.counts);
+    }
+
+    /// The block is at a barrier, or at its end.
+    fn end_path(&mut self) {
+        self.counts.path += self.paths.iter().max().copied().unwrap_or(0);
+        self.paths.fill(0);
+    }
+
+    /// Notes an access of a lane, if that is wanted.
+    fn touch(&mut self, lane: usize, space: Space, address: u64, bytes: usize) {
+        if !self.launch.counts {
+            return;
+        }
+        let at = match space {
+            Space::Global => Where::Global,
+            Space::Shared => Where::Shared,
+        };
+        // It was counted before it is done.
+        let pc = self.lanes[lane].pc;
+        let visit = self.lanes[lane].done[pc];
+        self.accesses[lane / 32].add(at, pc, visit, lane % 32, address, bytes);
     }
 
     /// Lets the block's threads pass a barrier, if all of them are there.
@@ -287,6 +327,8 @@ impl Block<'_> {
             return false;
         }
         (0..self.lanes.len() / 32).for_each(|warp| self.count(warp));
+        self.end_path();
+        self.counts.barriers += 1;
         for lane in &mut self.lanes {
             lane.state = State::Running;
             lane.pc += 1;

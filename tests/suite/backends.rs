@@ -47,7 +47,7 @@ pub fn backends() -> Vec<Backend> {
         }),
         // Nearly everything is read in place, and little is kept: windows, and groups that are too large for one.
         ("emulated, one launch without room", |tables, options| {
-            let settings = ["fused.block_x=64", "fused.tile=64", "fused.stage=512", "fused.count_first=1"];
+            let settings = ["fused.block_x=64", "fused.tile=64", "fused.stage=512", "fused.strips=256"];
             emulated(tables, options, fused(&settings))
         }),
     ];

@@ -117,7 +117,7 @@ impl HitWork {
             look_back: launcher.executor.writable(look_back),
             others: launcher.executor.writable(others),
         };
-        let shared = hit_shared_bytes(HitRoom::new(switches.version, &records, block.0, options.strips));
+        let shared = hit_shared_bytes(HitRoom { version: switches.version, threads: block.0, strips: options.strips });
         launcher.launch("decode_ordinary", events, block, shared, |block| {
             decode_ordinary(block, switches, &options, &input, &records, &tables, &output);
         })?;

@@ -83,7 +83,7 @@ impl<'a> Banks<'a> {
                 let n_banks = block.load(self.raw, start / 4);
                 let table = start / 4 + 1;
                 let fits = |view_len: u32, first: u32| first <= view_len && n_banks <= view_len - first;
-                let is_there = n_banks < MAX_BOARDS
+                let is_there = n_banks <= MAX_BOARDS
                     && fits(batch.sizes.as_u16().len(), sizes)
                     && fits(batch.types.as_u8().len(), types)
                     && (!has_versions || fits(batch.versions.as_u8().len(), versions))
@@ -95,7 +95,7 @@ impl<'a> Banks<'a> {
                     return None;
                 }
                 let n_banks = block.load(batch.offsets, 0);
-                if n_banks >= MAX_BOARDS {
+                if n_banks > MAX_BOARDS {
                     return None;
                 }
                 let first = event.checked_mul(n_banks)?;

@@ -158,9 +158,10 @@ impl Maker<'_> {
             BankVersion::V5 => {
                 let (sum, weight) = self.sums(block, window, word, strip);
                 let mean = sum as f32 / weight as f32;
-                // The nearest strip: what the quotient says, put right.
+                // The nearest strip: what the quotient says, rounded to a whole number by the room that is left beside
+                // 2²³, and put right.
                 let twice = 2 * sum + weight;
-                let about = (mean + 0.5) as u32;
+                let about = (mean + 8_388_608.0).to_bits() & 0x3FF;
                 let product = 2 * about * weight;
                 let nearest = if product > twice {
                     about - 1

@@ -134,7 +134,11 @@ pub fn decode_ordinary<B: Block>(
     all_tables: &LaneTables<'_>,
     output: &HitOutput<'_>,
 ) {
-    let (shared, _) = HitShared::layout(HitRoom::new(switches.version, tables, block.threads(), options.strips));
+    let (shared, _) = HitShared::layout(HitRoom {
+        version: switches.version,
+        threads: block.threads(),
+        strips: options.strips,
+    });
     let look_back = LookBack(output.look_back);
     if block.thread() == 0 {
         block.shared_store(shared.event, 0, look_back.ticket(block));
@@ -147,7 +151,7 @@ pub fn decode_ordinary<B: Block>(
     clear(block, shared.lane_begins, 0);
     clear(block, shared.bad_groups, 0);
     let mut i = block.thread();
-    while i < shared.classes.len() {
+    while i < tables.classes.len() {
         block.shared_store(shared.classes, i, block.load(tables.classes, i));
         i += block.threads();
     }

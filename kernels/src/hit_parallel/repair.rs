@@ -53,7 +53,8 @@ impl Written<'_> {
             return true;
         }
         let (xs, ids) = (2 * room * block.warp_id(), 2 * room * block.warp_id() + room);
-        // (The last group of this warp is done: its lanes have met since they looked at these.)
+        // All lanes are done with the keys of the warp's last group.
+        block.sync_warp(FULL_MASK);
         let mut i = block.lane_id();
         while i < n {
             block.shared_store(shared.strips, xs + i, ordered(block.load_mut(hits.x_at_y_eq0, start + i)));

@@ -1,6 +1,6 @@
 //! The kernel's shared memory.
 
-use super::tables::{CLASS_WORDS, HitTables};
+use super::tables::{CLASS_WORDS, MAX_BOARDS, MAX_CLASSES, MAX_GROUPS, MAX_RANKS};
 use crate::block::{Shared, SharedLayout, WARP_SIZE};
 use crate::detector::BankVersion;
 
@@ -8,7 +8,7 @@ use crate::detector::BankVersion;
 pub const MIN_STRIPS: u32 = 256;
 
 /// Most strips of a window: their places are 16 bits.
-pub const MAX_STRIPS: u32 = 1 << 14;
+pub const MAX_STRIPS: u32 = 1 << 12;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HitShared {
@@ -57,7 +57,8 @@ pub(super) struct HitShared {
     pub ranks: Shared<u32>,
 }
 
-/// What the layout depends on.
+/// What the layout depends on. All else has room for the largest tables, so that its places are constants: looked up, they
+/// would fill registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HitRoom {
     /// Format of the banks.
@@ -66,40 +67,16 @@ pub struct HitRoom {
     pub threads: u32,
     /// Strips of a window.
     pub strips: u32,
-    /// Boards, ranks, groups, classes of the tables.
-    pub n_boards: u32,
-    /// Ranks.
-    pub n_ranks: u32,
-    /// Groups.
-    pub n_groups: u32,
-    /// Words of all classes.
-    pub class_words: u32,
 }
 
-impl HitRoom {
-    /// For these tables.
-    pub const fn new(version: BankVersion, tables: &HitTables<'_>, threads: u32, strips: u32) -> Self {
-        let classes = tables.classes.len();
-        let most = CLASS_WORDS * super::tables::MAX_CLASSES;
-        Self {
-            version,
-            threads,
-            strips,
-            n_boards: tables.n_boards(),
-            n_ranks: tables.n_ranks(),
-            n_groups: tables.n_groups,
-            class_words: if classes < most { classes } else { most },
-        }
-    }
-}
+/// Chunks of 32 strips.
+const CHUNKS: u32 = MAX_STRIPS / WARP_SIZE + 1;
 
 impl HitShared {
     #[inline(always)]
     pub const fn layout(room: HitRoom) -> (Self, u32) {
-        let HitRoom { version, threads, strips, n_boards, n_ranks, n_groups, class_words } = room;
+        let HitRoom { version, threads, strips } = room;
         let mut layout = SharedLayout::new();
-        let chunks = strips / WARP_SIZE + 1;
-        // What has a fixed size comes first: its places are constants.
         let event = layout.array(1);
         let base = layout.array(1);
         let unusual = layout.array(1);
@@ -107,25 +84,26 @@ impl HitShared {
         let n_slow = layout.array(1);
         let warp_totals = layout.array(WARP_SIZE);
         let warp_hits = layout.array(WARP_SIZE);
-        let boards_seen = layout.array(n_boards.div_ceil(32));
-        let payloads = layout.array(n_boards);
+        let boards_seen = layout.array(MAX_BOARDS.div_ceil(32));
+        let payloads = layout.array(MAX_BOARDS);
         let first_words = match version {
-            BankVersion::V4 => layout.array(8 * n_boards),
+            BankVersion::V4 => layout.array(8 * MAX_BOARDS),
             BankVersion::V5 => layout.array(0),
         };
-        let group_strips = layout.array(n_groups + 1);
-        let group_hits = layout.array(n_groups + 1);
-        let bad_groups = layout.array(n_groups.div_ceil(32));
-        let runs = layout.array(threads + 1);
-        let lanes = layout.array(n_ranks);
-        let lane_begins = layout.array(chunks);
-        let cluster_begins = layout.array(chunks);
-        let clusters_before = layout.array(chunks);
-        let classes = layout.array(class_words);
-        let clusters = layout.array(strips);
+        let group_strips = layout.array(MAX_GROUPS + 1);
+        let group_hits = layout.array(MAX_GROUPS + 1);
+        let bad_groups = layout.array(MAX_GROUPS.div_ceil(32));
+        let lane_begins = layout.array(CHUNKS);
+        let cluster_begins = layout.array(CHUNKS);
+        let clusters_before = layout.array(CHUNKS);
+        let classes = layout.array(CLASS_WORDS * MAX_CLASSES);
+        let lanes = layout.array(MAX_RANKS);
         let mut earlier = layout;
         let of_strips = layout.array(strips);
-        let ranks = earlier.array(n_ranks);
+        let ranks = earlier.array(MAX_RANKS);
+        let mut layout = layout.or(earlier);
+        let clusters = layout.array(strips);
+        let runs = layout.array(threads + 1);
         let shared = Self {
             event,
             base,
@@ -150,7 +128,7 @@ impl HitShared {
             strips: of_strips,
             ranks,
         };
-        (shared, layout.or(earlier).bytes())
+        (shared, layout.bytes())
     }
 }
 

@@ -138,7 +138,7 @@ pub(super) fn read<B: Block>(
                 if i >= options.max_size {
                     // Strips rise: as many steps of one, or more.
                     let earlier = hits.word(block, lane, first_hit, i - options.max_size);
-                    unusual |= word.key() - earlier.key() == options.max_size;
+                    unusual |= word.key().wrapping_sub(earlier.key()) == options.max_size;
                 }
             }
         } else {

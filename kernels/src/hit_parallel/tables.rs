@@ -2,14 +2,17 @@
 
 use crate::block::{Block, Global, Plain};
 
-/// Most ranks: a lane's descriptor has eleven bits for its own.
-pub const MAX_RANKS: u32 = 1 << 11;
+/// Most ranks that shared memory has room for; the UT has 1192. (A lane's descriptor has eleven bits for its own.)
+pub const MAX_RANKS: u32 = 1200;
 
-/// Most boards: a descriptor has nine bits for the bank.
-pub const MAX_BOARDS: u32 = 1 << 9;
+/// Most boards; the UT has 216, in v4 240. (A descriptor has nine bits for the bank.)
+pub const MAX_BOARDS: u32 = 240;
 
-/// Most classes of sectors: a [`LaneRecord`] has five bits for its own.
-pub const MAX_CLASSES: u32 = 1 << 5;
+/// Most groups; the groupings in use have 72 and 84.
+pub const MAX_GROUPS: u32 = 96;
+
+/// Most classes of sectors; the UT has 9. (A [`LaneRecord`] has five bits for its own.)
+pub const MAX_CLASSES: u32 = 16;
 
 /// Where the class begins in [`LaneRecord::id`]; a `ChannelID` ends below.
 pub const CLASS_SHIFT: u32 = 23;

@@ -12,6 +12,8 @@ use crate::block::{Global, GlobalMut};
 use crate::detector::BankVersion;
 use crate::fused::tables::LaneTables;
 use crate::fused::{FusedInput, FusedOptions, FusedOutput};
+use crate::hit_parallel::tables::HitTables;
+use crate::hit_parallel::{HitOptions, HitOutput};
 use crate::nvptx::Hardware;
 use crate::switches::{BatchLayout, Switches};
 
@@ -39,6 +41,31 @@ macro_rules! fused {
             output: FusedOutput<'_>,
         ) {
             crate::fused::fused(&Hardware, SWITCHES, &options, &input, &tables, &output);
+        }
+
+        #[unsafe(export_name = concat!("decode_ordinary__", $variant))]
+        unsafe extern "ptx-kernel" fn decode_ordinary(
+            options: HitOptions,
+            input: FusedInput<'_>,
+            tables: HitTables<'_>,
+            all_tables: LaneTables<'_>,
+            output: HitOutput<'_>,
+        ) {
+            crate::hit_parallel::decode_ordinary(&Hardware, SWITCHES, &options, &input, &tables, &all_tables, &output);
+        }
+
+        #[unsafe(export_name = concat!("decode_others__", $variant))]
+        unsafe extern "ptx-kernel" fn decode_others(
+            options: FusedOptions,
+            input: FusedInput<'_>,
+            tables: LaneTables<'_>,
+            output: FusedOutput<'_>,
+            n_events: u32,
+            others: Global<'_, u32>,
+        ) {
+            crate::fused::decode_others(
+                &Hardware, SWITCHES, &options, &input, &tables, &output, n_events, others,
+            );
         }
     };
 }

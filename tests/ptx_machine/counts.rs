@@ -1,0 +1,108 @@
+//! What a block costs, counted.
+
+use std::collections::HashMap;
+
+/// Bytes of a sector of global memory.
+const SECTOR: u64 = 32;
+
+/// Banks of shared memory, four bytes wide.
+const BANKS: u64 = 32;
+
+/// What one block did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Instructions that its warps issued.
+    pub issued: u64,
+    /// The sum over the intervals between barriers of the most that one warp issued.
+    pub path: u64,
+    /// Barriers that it passed.
+    pub barriers: u64,
+    /// Accesses to shared memory, one a warp.
+    pub shared: u64,
+    /// Passes that they took beyond the first, because lanes met in a bank.
+    pub conflicts: u64,
+    /// Sectors of global memory, each warp's access for itself.
+    pub sectors: u64,
+}
+
+impl Counts {
+    pub const fn add(&mut self, other: &Self) {
+        self.issued += other.issued;
+        self.path += other.path;
+        self.barriers += other.barriers;
+        self.shared += other.shared;
+        self.conflicts += other.conflicts;
+        self.sectors += other.sectors;
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Where {
+    Global,
+    Shared,
+}
+
+/// The accesses of a warp, put together that are one instruction: the same line, for the same time.
+#[derive(Default)]
+pub struct Accesses(HashMap<(usize, u32), Access>);
+
+struct Access {
+    at: Where,
+    bytes: usize,
+    addresses: Vec<(usize, u64)>,
+}
+
+impl Accesses {
+    pub fn add(&mut self, at: Where, pc: usize, visit: u32, lane: usize, address: u64, bytes: usize) {
+        let access = self.0.entry((pc, visit)).or_insert_with(|| Access { at, bytes, addresses: Vec::new() });
+        access.addresses.push((lane, address));
+    }
+
+    /// Counts and forgets them.
+    pub fn count(&mut self, counts: &mut Counts) {
+        for (_, access) in self.0.drain() {
+            match access.at {
+                Where::Global => {
+                    let mut sectors: Vec<_> = access.addresses.iter().map(|&(_, address)| address / SECTOR).collect();
+                    sectors.sort_unstable();
+                    sectors.dedup();
+                    counts.sectors += sectors.len() as u64;
+                }
+                Where::Shared => {
+                    counts.shared += 1;
+                    counts.conflicts += access.passes() - access.ideal();
+                }
+            }
+        }
+    }
+}
+
+impl Access {
+    /// Eight bytes a lane are brought half a warp at a time.
+    const fn parts(&self) -> usize {
+        if self.bytes > 4 { self.bytes / 4 } else { 1 }
+    }
+
+    fn part(&self, part: usize) -> impl Iterator<Item = u64> {
+        let lanes = 32 / self.parts();
+        let of_part = self.addresses.iter().filter(move |(lane, _)| lane / lanes == part);
+        of_part.flat_map(|&(_, address)| (address..address + self.bytes as u64).step_by(4).map(|byte| byte / 4))
+    }
+
+    fn ideal(&self) -> u64 {
+        (0..self.parts()).filter(|&part| self.part(part).next().is_some()).count() as u64
+    }
+
+    /// Lanes that want the same word are served together.
+    fn passes(&self) -> u64 {
+        let of_part = |part| {
+            let mut words: Vec<_> = self.part(part).collect();
+            words.sort_unstable();
+            words.dedup();
+            let mut banks = [0u64; BANKS as usize];
+            words.iter().for_each(|word| banks[(word % BANKS) as usize] += 1);
+            banks.into_iter().max().unwrap_or(0)
+        };
+        (0..self.parts()).map(of_part).sum()
+    }
+}
