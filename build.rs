@@ -1,19 +1,17 @@
 //! Sees to the PTX in `kernels/ptx`: rebuilds it when `UT_DECODE_BUILD_PTX=1` asks for it, and otherwise takes what is
 //! committed, with a warning where the kernels have changed since.
 
-#[path = "kernels/build_ptx.rs"]
-mod build_ptx;
-#[path = "host/decoder/ptx/ptxas.rs"]
-#[allow(dead_code)]
-mod ptxas;
+#[path = "kernels/ptx_units.rs"]
+mod ptx_units;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use build_ptx::{Compiler, UNITS, header_field, source_hash};
+use ptx_units::UNITS;
+use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, header_field, source_hash};
 
 fn main() {
-    for path in ["build.rs", "kernels/build_ptx.rs", "kernels/src", "kernels/ptx", "host/decoder/ptx/ptxas.rs"] {
+    for path in ["build.rs", "kernels/ptx_units.rs", "kernels/src", "kernels/ptx", "simt/src"] {
         println!("cargo:rerun-if-changed={path}");
     }
     for name in ["UT_DECODE_BUILD_PTX", "UT_DECODE_PTX_RUSTC", "UT_DECODE_PTXAS"] {
@@ -28,7 +26,7 @@ fn main() {
         }
     } else if let Some(stale) = stale_unit(&root) {
         println!(
-            "cargo:warning=kernels/src has changed since {stale} was made: the GPU backend still runs the older kernels; \
+            "cargo:warning=kernels/src or simt/src has changed since {stale} was made: the GPU backend still runs the older kernels; \
              rebuild with UT_DECODE_BUILD_PTX=1 cargo build (kernels/install-ptx-tools.sh installs the compiler)"
         );
     }
@@ -36,15 +34,17 @@ fn main() {
 
 /// Compiles every unit, and has ptxas, where there is one, say what each kernel uses.
 fn rebuild(root: &Path, work: &Path) -> Result<(), String> {
-    let compiler = Compiler::find()?;
+    let compiler = Compiler::find("UT_DECODE_PTX_RUSTC")?;
     let folder = root.join("kernels/ptx");
+    let kernels =
+        KernelCrate { name: "ut_kernels", folder: &root.join("kernels"), rebuild: "UT_DECODE_BUILD_PTX=1 cargo build" };
     // All or none: what is there belongs together.
-    let units = UNITS.map(|unit| compiler.compile(root, work, unit).map(|text| (unit, text)));
+    let units = UNITS.map(|unit| compiler.compile(&kernels, unit, work).map(|text| (unit, text)));
     let units = units.into_iter().collect::<Result<Vec<_>, _>>()?;
     for (unit, text) in &units {
         write(&folder.join(format!("{unit}.ptx")), text)?;
     }
-    let Some(ptxas) = ptxas::Ptxas::find(&root.join("target/ptx-tools/bin")) else {
+    let Some(ptxas) = Ptxas::find("UT_DECODE_PTXAS", &root.join("target/ptx-tools/bin")) else {
         println!(
             "cargo:warning=no ptxas: kernels/ptx/resources.json was left as it was (kernels/install-ptx-tools.sh installs it)"
         );
@@ -52,7 +52,7 @@ fn rebuild(root: &Path, work: &Path) -> Result<(), String> {
     };
     let mut lines = Vec::new();
     for (unit, text) in &units {
-        for arch in ptxas::ARCHS {
+        for arch in ARCHS {
             for usage in ptxas.assemble(text, arch, work)? {
                 lines.push(usage.to_json(unit, arch));
             }
@@ -76,7 +76,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 
 /// The first unit whose PTX was made from other sources than are here, or that is missing.
 fn stale_unit(root: &Path) -> Option<String> {
-    let hash = source_hash(root).ok()?;
+    let hash = source_hash(&root.join("kernels")).ok()?;
     UNITS.iter().map(|unit| format!("kernels/ptx/{unit}.ptx")).find(|name| {
         let text = fs::read_to_string(root.join(name)).unwrap_or_default();
         header_field(&text, "sources") != Some(hash.as_str())

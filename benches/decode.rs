@@ -40,7 +40,7 @@ fn events(version: BankVersion) -> EventBatch {
 }
 
 fn run(c: &mut Criterion, name: &str, decoder: &mut dyn Decoder, tables: &DetectorTables, batch: &EventBatch) {
-    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups, batch.view().max_hits());
+    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
     let mut report = BatchReport::new();
     let mut group = c.benchmark_group("decode");
     group.throughput(Throughput::Elements(batch.n_events as u64));
@@ -83,7 +83,7 @@ fn decoders(c: &mut Criterion) {
 fn stages(c: &mut Criterion) {
     let tables = detector(BankVersion::V5);
     let batch = events(BankVersion::V5);
-    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups, batch.view().max_hits());
+    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
     let mut report = BatchReport::new();
     let config = CpuConfig { threads: 1, ..CpuConfig::default() };
     let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default(), config).expect("every CPU has what it has");

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use ut_decoding::decoder::emulated::{EmulatedBlock, Executor};
-use ut_kernels::block::{Block, FULL_MASK, Global, SharedLayout};
+use simt::executor::{EmulatedBlock, Executor};
+use simt::primitives::warp_aggregated_atomics;
+use simt::primitives::warp_scan::warp_exclusive;
+use simt::{Block, FULL_MASK, Global, SharedLayout};
 use ut_kernels::prefix_sum::{prefix_sum_shared_bytes, prefix_sum_tiles, tiles};
-use ut_kernels::primitives::aggregated_atomics;
-use ut_kernels::primitives::prefix_sum::warp_exclusive;
 
 const BLOCKS: u32 = 16;
 const THREADS: u32 = 128;
@@ -37,7 +37,7 @@ fn primitives(c: &mut Criterion) {
             block.sync_threads();
             let counter = block.thread() % 5;
             if aggregated {
-                aggregated_atomics::increment(block, FULL_MASK, counters, counter);
+                warp_aggregated_atomics::increment(block, FULL_MASK, counters, counter);
             } else {
                 block.shared_atomic_add(counters, counter, 1);
             }

@@ -1,12 +1,13 @@
 #!/bin/sh
 # Compiles the C++ example against the C interface, decodes the events of the fixtures with it, and compares its hits
-# with those of the tool. Needs a C++ compiler.
+# with those of the tool. Runs the package's own tests first. Needs a C++ compiler.
 set -eu
 cd "$(dirname "$0")/.."
 if ! command -v "${CXX:-g++}" >/dev/null; then
     echo "skipped: no C++ compiler (CXX, else g++)"
     exit 0
 fi
+cargo test -p ut-decoding-c
 cargo build --release -p ut-decoding-c -p ut-decoding
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -4,16 +4,23 @@
 //! [`DetectorTables`] turns the batch into [`UtHits`] and a [`BatchReport`]; [`output`] writes them to a file, or the
 //! next stage of a trigger sequence takes them.
 
+#[cfg(feature = "cli")]
+#[doc(hidden)]
 pub mod bench;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
 pub mod decoder;
 pub mod detector;
 pub mod input;
+pub mod memory;
 pub mod output;
+#[cfg(feature = "synth")]
 pub mod synth;
-#[cfg(feature = "tuning")]
-pub mod tuning;
 
-pub use decoder::{Backend, BatchReport, DecodeError, DecodeOptions, Decoder, Flip, Position, UtHits};
+#[cfg(feature = "device")]
+pub use decoder::Backend;
+pub use decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, Flip, Position, UtHits};
 pub use detector::{DetectorTables, Grouping};
 pub use input::{BatchView, EventBatch, EventMeta, Layout};
 

@@ -106,10 +106,10 @@ fn check<S: Strategy>(strategy: &S, cases: u32, test: impl Fn(S::Value) -> Resul
 #[test]
 fn nasty_events_are_decoded_as_the_reference_does() {
     for tables in detectors() {
-        check(&(nasty::events(&tables.boards, 0..6), nasty::options()), 20, |(events, options)| {
+        check(&(nasty::events(tables.boards(), 0..6), nasty::options()), 20, |(events, options)| {
             compare(&tables, options, allen_batch(&events).view())
         });
-        check(&(nasty::aligned_events(&tables.boards, 0..6), nasty::options()), 20, |(events, options)| {
+        check(&(nasty::aligned_events(tables.boards(), 0..6), nasty::options()), 20, |(events, options)| {
             compare(&tables, options, mep_batch(&events).view())?;
             compare(&tables, options, allen_batch(&events).view())
         });
@@ -119,7 +119,7 @@ fn nasty_events_are_decoded_as_the_reference_does() {
 #[test]
 fn events_without_trouble_are_decoded_as_the_reference_does() {
     for tables in detectors() {
-        check(&(nasty::good_events(&tables.boards, 0..4), nasty::options()), 25, |(events, options)| {
+        check(&(nasty::good_events(tables.boards(), 0..4), nasty::options()), 25, |(events, options)| {
             let batch = allen_batch(&events);
             compare(&tables, options, batch.view())?;
             compare(&tables, options, mep_batch(&events).view())?;
@@ -138,7 +138,7 @@ fn sectors_that_all_differ_are_decoded_as_the_reference_does() {
             sector.pitch += f32::from(place) / 4096.0;
         }
         let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
-        check(&(nasty::good_events(&tables.boards, 1..4), nasty::options()), 10, |(events, options)| {
+        check(&(nasty::good_events(tables.boards(), 1..4), nasty::options()), 10, |(events, options)| {
             compare(&tables, options, allen_batch(&events).view())
         });
     }
@@ -169,7 +169,7 @@ fn clusters_of_any_length_and_charge_are_decoded_as_the_reference_does() {
 fn nasty_events_have_every_kind_of_trouble() {
     for tables in detectors() {
         let counts = std::cell::Cell::new(EventReport::default());
-        let strategy = (nasty::events(&tables.boards, 0..6), nasty::corruptions());
+        let strategy = (nasty::events(tables.boards(), 0..6), nasty::corruptions());
         check(&strategy, 400, |(events, corruptions)| {
             let mut batch = allen_batch(&events);
             nasty::corrupt(&mut batch, &corruptions);
@@ -192,8 +192,8 @@ fn nasty_events_have_every_kind_of_trouble() {
                     | Count::BadHeader
                     | Count::UnsortedLanes
             );
-            let expected = !v5_only || tables.boards.version == BankVersion::V5;
-            assert_eq!(counts.get().get(count) > 0, expected, "{} of {:?}", count.name(), tables.boards.version);
+            let expected = !v5_only || tables.boards().version == BankVersion::V5;
+            assert_eq!(counts.get().get(count) > 0, expected, "{} of {:?}", count.name(), tables.boards().version);
         }
     }
 }
@@ -201,7 +201,7 @@ fn nasty_events_have_every_kind_of_trouble() {
 #[test]
 fn batches_that_contradict_themselves_are_decoded_as_the_reference_does() {
     for tables in detectors() {
-        let strategy = (nasty::aligned_events(&tables.boards, 0..5), nasty::options(), nasty::corruptions());
+        let strategy = (nasty::aligned_events(tables.boards(), 0..5), nasty::options(), nasty::corruptions());
         check(&strategy, 30, |(events, options, corruptions)| {
             for mut batch in [allen_batch(&events), mep_batch(&events)] {
                 nasty::corrupt(&mut batch, &corruptions);
@@ -216,7 +216,8 @@ fn batches_that_contradict_themselves_are_decoded_as_the_reference_does() {
 #[cfg(target_os = "linux")]
 fn nothing_beyond_a_batch_is_read_and_nothing_beyond_the_hits_is_written() {
     for tables in detectors() {
-        let events = prop_oneof![nasty::good_events(&tables.boards, 1..4), nasty::aligned_events(&tables.boards, 1..4)];
+        let events =
+            prop_oneof![nasty::good_events(tables.boards(), 1..4), nasty::aligned_events(tables.boards(), 1..4)];
         check(&(events, nasty::options(), nasty::corruptions()), 15, |(events, options, corruptions)| {
             for mut batch in [allen_batch(&events), mep_batch(&events)] {
                 let whole = suite::guard::GuardedBatch::new(batch.clone());
@@ -227,7 +228,7 @@ fn nothing_beyond_a_batch_is_read_and_nothing_beyond_the_hits_is_written() {
                 for (name, make) in backends() {
                     let mut decoder = make(&tables, options);
                     let (expected, _) = decode(&mut *decoder, &tables, whole.view());
-                    let mut hits = UtHits::with_capacity(events.len(), tables.n_groups, expected.len());
+                    let mut hits = UtHits::with_capacity(events.len(), tables.n_groups(), expected.len());
                     decoder.decode(whole.view(), &mut hits, &mut BatchReport::new()).map_err(|e| e.to_string())?;
                     if hits != expected {
                         return Err(format!("{name}: hits depend on the room for them"));
@@ -242,7 +243,7 @@ fn nothing_beyond_a_batch_is_read_and_nothing_beyond_the_hits_is_written() {
 #[test]
 fn both_layouts_give_the_same_hits() {
     for tables in detectors() {
-        check(&nasty::aligned_events(&tables.boards, 1..5), 20, |events| {
+        check(&nasty::aligned_events(tables.boards(), 1..5), 20, |events| {
             for (_, make) in backends() {
                 let mut decoder = make(&tables, DecodeOptions::default());
                 let allen = decode(&mut *decoder, &tables, allen_batch(&events).view());
@@ -271,7 +272,7 @@ fn real_events_are_decoded_as_the_reference_does_with_all_options() {
 
 #[test]
 fn the_largest_events_are_decoded() {
-    for tables in detectors().into_iter().filter(|tables| tables.boards.version == BankVersion::V5) {
+    for tables in detectors().into_iter().filter(|tables| tables.boards().version == BankVersion::V5) {
         // Every lane with 254 hits; every second strip, in ascending and in descending order, and one long cluster.
         let ascending: Vec<(u16, u8)> = (0..254).map(|i| (2 * i, 31)).collect();
         let descending: Vec<(u16, u8)> = ascending.iter().rev().copied().collect();
@@ -280,13 +281,13 @@ fn the_largest_events_are_decoded() {
         let event = |lane: &Vec<(u16, u8)>| -> Vec<Bank> {
             let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
             let bank = |board| Bank { kind: 66, version: 4, source_id: board as u16, payload: payload.clone() };
-            (0..tables.boards.n_boards()).map(bank).collect()
+            (0..tables.boards().n_boards()).map(bank).collect()
         };
         for lane in [&ascending, &one_cluster] {
             compare(&tables, plain, allen_batch(&[event(lane)]).view()).unwrap();
         }
         // The one that needs most work; the executor takes its time over it, so in one grouping only.
-        if tables.grouping == Grouping::YRows {
+        if tables.grouping() == Grouping::YRows {
             let options = DecodeOptions { clustering: false, ..plain };
             compare(&tables, options, mep_batch(&[event(&descending)]).view()).unwrap();
         }
@@ -301,7 +302,7 @@ fn an_empty_batch_and_empty_events_have_no_hits() {
             for n_events in [0, 1, 3] {
                 let events = vec![Vec::new(); n_events];
                 let (hits, report) = decode(&mut *decoder, &tables, allen_batch(&events).view());
-                assert_eq!(hits.offsets(), vec![0; n_events * tables.n_groups + 1], "{name}");
+                assert_eq!(hits.offsets(), vec![0; n_events * tables.n_groups() + 1], "{name}");
                 assert!(!report.has_trouble(), "{name}");
                 let (hits, _) = decode(&mut *decoder, &tables, mep_batch(&events).view());
                 assert_eq!(hits.len(), 0, "{name}");
@@ -318,8 +319,8 @@ fn hits_beyond_the_capacity_are_an_error_that_names_the_event() {
         for (name, make) in backends() {
             let mut decoder = make(&tables, DecodeOptions::default());
             let (all, _) = decode(&mut *decoder, &tables, batch.view());
-            let after = |event: usize| all.offsets()[event * tables.n_groups] as usize;
-            let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups, after(4));
+            let after = |event: usize| all.offsets()[event * tables.n_groups()] as usize;
+            let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), after(4));
             match decoder.decode(batch.view(), &mut hits, &mut BatchReport::new()) {
                 Err(DecodeError::TooManyHits { event, hits: n_hits, capacity }) => {
                     let first = (4..events.len()).find(|&e| after(e + 1) > hits.stride()).expect("the last one");
@@ -327,10 +328,10 @@ fn hits_beyond_the_capacity_are_an_error_that_names_the_event() {
                 }
                 other => panic!("{name}: {other:?}"),
             }
-            let mut hits = UtHits::with_capacity(1, tables.n_groups, all.len());
+            let mut hits = UtHits::with_capacity(1, tables.n_groups(), all.len());
             let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
             assert!(matches!(result, Err(DecodeError::TooManyEvents { .. })), "{name}: {result:?}");
-            let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups + 1, all.len());
+            let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups() + 1, all.len());
             let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
             assert!(matches!(result, Err(DecodeError::WrongGroups { .. })), "{name}: {result:?}");
         }

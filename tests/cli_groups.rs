@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use predicates::prelude::*;
 use serde_json::Value;
+use tuner::store::{Layers, Locations, Matching, Store};
 use ut_decoding::bench::tunable;
 use ut_decoding::decoder::Backend;
 use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
-use ut_decoding::tuning::store::{Layers, Locations, Matching, Store};
 use ut_decoding::{DecodeOptions, synth};
 
 struct Place {

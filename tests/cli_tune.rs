@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use ut_decoding::tuning::store::Store;
-use ut_decoding::tuning::{FailureKind, Outcome};
+use tuner::store::Store;
+use tuner::{FailureKind, Outcome};
 
 struct Place {
     folder: tempfile::TempDir,
@@ -108,7 +108,7 @@ fn a_configuration_that_hangs_is_killed_and_one_that_crashes_costs_only_itself()
     assert!(text.contains("failed: does not launch (one says: the measuring process died: signal: 6"), "{text}");
     // The same ones again are not waited for again.
     let kinds = |run| {
-        let failed = |observation: ut_decoding::tuning::store::Observation| match observation.outcome {
+        let failed = |observation: tuner::store::Observation| match observation.outcome {
             Outcome::Failed(failure) if failure.kind == FailureKind::TimeOut => Some(observation.took_ms),
             _ => None,
         };
@@ -353,7 +353,7 @@ fn what_cannot_be_meant_is_refused() {
     std::fs::write(place.path("tune.sqlite"), "my notes").unwrap();
     for arguments in [&["store", "list"][..], &["explain"], &["tune", "--device", "synthetic"]] {
         let error = place.fails(arguments);
-        assert!(error.contains("not an SQLite file") && error.contains("--db"), "{error}");
+        assert!(error.contains("not an SQLite file") && error.contains("name another store"), "{error}");
     }
     assert_eq!(std::fs::read_to_string(place.path("tune.sqlite")).unwrap(), "my notes");
 }
@@ -378,10 +378,10 @@ fn recorded_spaces_are_devices() {
 
 #[test]
 fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() {
+    use tuner::store::{Contender, Evidence, Plan, Task};
     use ut_decoding::Backend::Cpu;
     use ut_decoding::bench::tunable;
     use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
-    use ut_decoding::tuning::store::{Contender, Evidence, Plan, Task};
     use ut_decoding::{DecodeOptions, synth};
 
     let place = Place::new();

@@ -42,11 +42,11 @@ static ALLOCATOR: Counting = Counting;
 
 /// Events in which each board sends `payload`, and with `trouble`, one that is not there an empty one.
 fn batch(tables: &DetectorTables, payload: &[u8], n_events: usize, trouble: bool) -> EventBatch {
-    let version = tables.boards.version.byte();
+    let version = tables.boards().version.byte();
     let bank = |source_id| Bank { kind: 66, version: Some(version), source_id, payload };
     let mut builder = BatchBuilder::new();
     for _ in 0..n_events {
-        let boards = tables.boards.strips_per_hybrid.iter().enumerate().filter(|&(_, &strips)| strips > 0);
+        let boards = tables.boards().strips_per_hybrid.iter().enumerate().filter(|&(_, &strips)| strips > 0);
         let banks = boards.map(|(board, _)| bank(board as u32)).chain(trouble.then(|| bank(2047)));
         builder.push(EventMeta::default(), banks).expect("there is room");
     }
@@ -85,7 +85,7 @@ fn a_thread_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
         let allen = batch(&tables, &fullest(version), 3, true);
         let small = batch(&tables, &[0; 8], 40, false);
         let mep = input::to_mep(small.view()).expect("a good batch");
-        let mut hits = UtHits::with_capacity(40, tables.n_groups, allen.view().max_hits());
+        let mut hits = UtHits::with_capacity(40, tables.n_groups(), allen.view().max_hits());
         let mut report = BatchReport::new();
         report.reset(40);
 

@@ -124,18 +124,18 @@ fn a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver() {
 struct OneByOne<'t> {
     device: ut_decoding::bench::decoding::DecodeDevice<'t>,
     batch: usize,
-    seen: Vec<ut_decoding::tuning::Config>,
+    seen: Vec<tuner::Config>,
 }
 
 #[cfg(target_os = "linux")]
-impl ut_decoding::tuning::Device for OneByOne<'_> {
+impl tuner::Device for OneByOne<'_> {
     fn name(&self) -> String {
         self.device.name()
     }
 
-    fn measure(&mut self, config: &ut_decoding::tuning::Config, launches: usize) -> ut_decoding::tuning::Outcome {
+    fn measure(&mut self, config: &tuner::Config, launches: usize) -> tuner::Outcome {
         let mut config = config.clone();
-        config.0[self.batch] = ut_decoding::tuning::Value::Int(1);
+        config.0[self.batch] = tuner::Value::Int(1);
         self.seen.push(config.clone());
         self.device.measure(&config, launches)
     }
@@ -144,11 +144,12 @@ impl ut_decoding::tuning::Device for OneByOne<'_> {
 #[test]
 #[cfg(target_os = "linux")]
 fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
+    use tuner::session::Session;
+    use tuner::store::{Store, Task};
+    use tuner::strategy::StrategyKind;
+    use tuner::tune;
     use ut_decoding::bench::decoding::DecodeDevice;
     use ut_decoding::bench::tunable::{self, Subject};
-    use ut_decoding::tuning::session::{Session, tune};
-    use ut_decoding::tuning::store::{Store, Task};
-    use ut_decoding::tuning::strategy::StrategyKind;
     use ut_decoding::{Backend, DecodeOptions, DetectorTables, Grouping};
 
     let name = "what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput";

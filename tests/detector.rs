@@ -167,23 +167,23 @@ fn groupings_are_called_by_their_names() {
 fn tables_hold_what_the_hit_formulas_take() {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
     let tables = DetectorTables::new(boards.clone(), geometry.clone(), Grouping::YRows).unwrap();
-    assert_eq!(tables.slots.len(), 216 * LANES_PER_BOARD);
-    for (slot, lane) in tables.slots.iter().zip(&boards.lanes) {
+    assert_eq!(tables.slots().len(), 216 * LANES_PER_BOARD);
+    for (slot, lane) in tables.slots().iter().zip(&boards.lanes) {
         if lane.is_connected() {
             assert_eq!(slot.chan_id, lane.chan_id);
             assert_eq!(Some(slot.sector), sector_id(lane));
-            assert_eq!(slot.group, tables.groups[usize::from(slot.sector)]);
+            assert_eq!(slot.group, tables.groups()[usize::from(slot.sector)]);
         } else {
             assert_eq!(*slot, Slot::default());
         }
     }
-    for (constants, sector) in tables.sectors.iter().zip(&geometry.sectors) {
+    for (constants, sector) in tables.sectors().iter().zip(&geometry.sectors) {
         assert_eq!(constants.p0_z, sector.p0_z.abs());
         assert_eq!(constants.flipped, u32::from(sector.p0_z < 0.0));
         assert_eq!(constants.weight.to_bits(), (12.0_f32 / (sector.pitch * sector.pitch)).to_bits());
         assert_eq!((constants.dx_dy, constants.first_strip), (sector.dx_dy, 1));
     }
-    assert_eq!(tables.sectors.iter().map(|sector| sector.flipped).sum::<u32>(), 524);
+    assert_eq!(tables.sectors().iter().map(|sector| sector.flipped).sum::<u32>(), 524);
 }
 
 /// Byte offset of lane array `array` (0 sector … 7 chanID) and `slot` in a boards file.
@@ -420,8 +420,8 @@ proptest! {
             prop_assert_eq!(boards.to_bytes(), boards_bytes);
             for grouping in Grouping::ALL {
                 let tables = DetectorTables::new(boards.clone(), geometry.clone(), grouping).unwrap();
-                for slot in &tables.slots {
-                    prop_assert!(usize::from(slot.sector) < N_SECTORS && usize::from(slot.group) < tables.n_groups);
+                for slot in tables.slots() {
+                    prop_assert!(usize::from(slot.sector) < N_SECTORS && usize::from(slot.group) < tables.n_groups());
                 }
             }
         }

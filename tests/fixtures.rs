@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use ut_decoding::decoder::cuda::{self, Cuda};
 use ut_decoding::decoder::{Backend, BatchReport, Count, Kind};
 use ut_decoding::detector::{Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD};
-use ut_decoding::input::{Bank, Batches, EventBatch, EventHeader, Events, MdfWriter, kind, to_mep};
+use ut_decoding::input::{Bank, Batches, EventBatch, EventHeader, Events, GENERATED_MASK, MdfWriter, kind, to_mep};
 use ut_decoding::output::CsvWriter;
 use ut_decoding::synth::encode::{Strip, encode_v5};
-use ut_decoding::{DecodeOptions, UtHits, synth};
+use ut_decoding::{DecodeOptions, UtHits};
 
 const FILES: [&str; 3] = ["v4/events.mdf", "v5/events.mdf", "v5/troubles.mdf"];
 
@@ -72,7 +72,7 @@ fn decode(file: &str, backend: Backend, mep: bool) -> Expected {
         expected.report.clear();
         for part in &parts {
             let view = part.view();
-            let mut hits = UtHits::with_capacity(view.n_events, tables.n_groups, view.max_hits());
+            let mut hits = UtHits::with_capacity(view.n_events, tables.n_groups(), view.max_hits());
             let mut report = BatchReport::new();
             decoder.decode(view, &mut hits, &mut report).unwrap();
             csv.write(events, &hits).unwrap();
@@ -157,7 +157,7 @@ struct Owned {
 /// The v5 events, with every row of the policy table in them.
 fn make_troubles() {
     let tables = tables("v5/events.mdf", Grouping::YRows);
-    let unconnected = tables.slots.iter().position(|slot| !slot.is_connected()).unwrap();
+    let unconnected = tables.slots().iter().position(|slot| !slot.is_connected()).unwrap();
     let mut writer = MdfWriter::new(Vec::new());
     let mut last = 0;
     let mut events = Events::new([fixture("v5/events.mdf")]);
@@ -208,7 +208,7 @@ fn make_troubles() {
             // An event whose container is damaged, below.
             _ => last = index,
         }
-        let header = EventHeader { trigger_mask: synth::MARK, run: event.run.unwrap(), number: event.number };
+        let header = EventHeader { trigger_mask: GENERATED_MASK, run: event.run.unwrap(), number: event.number };
         let banks = banks.iter().map(|bank| Bank {
             kind: bank.kind,
             version: Some(bank.version),

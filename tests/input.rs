@@ -260,9 +260,12 @@ fn a_dump_gives_back_what_was_written() {
 #[test]
 fn a_dump_whose_table_does_not_fit_is_an_error() {
     for words in [&[][..], &[0], &[1, 0], &[u32::MAX, 0], &[2, 0, 4]] {
-        assert!(matches!(dump(words), Err(InputError::DumpTable { .. })), "{words:?}");
+        assert!(matches!(dump(words), Err(InputError::DumpTable { .. } | InputError::DumpBanks { .. })), "{words:?}");
     }
     assert!(dump(&[0, 0]).unwrap().next_event().unwrap().entries.is_empty());
+    assert!(matches!(dump(&[1 << 17, 0]), Err(InputError::DumpBanks { banks: 131072, .. })));
+    assert!(matches!(dump(&[0, 0, 0]), Err(InputError::DumpTrailing { end: 8, .. })));
+    assert!(matches!(dump(&[1, 0, 8, 1, 2, 3]), Err(InputError::DumpTrailing { end: 20, .. })));
 }
 
 #[test]

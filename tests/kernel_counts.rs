@@ -20,7 +20,7 @@ use ut_decoding::detector::BankVersion;
 use ut_decoding::synth::{self, Generator, Profile};
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping, Layout};
 use ut_kernels::bank::layout::Batch;
-use ut_kernels::block::Global;
+use simt::Global;
 use ut_kernels::fused::gather::{GATHER_THREADS, gather_blocks, gather_shared_bytes};
 use ut_kernels::fused::tables::LaneTables;
 use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room, fused_shared_bytes};
@@ -91,7 +91,7 @@ fn run(text: &str, unit: &str, tables: &DetectorTables, batch: BatchView<'_>, ne
     let capacity = batch.max_hits() + (1 << 16);
     let n_events = batch.n_events;
     let arrays: Vec<_> = (0..7).map(|_| m.put(&vec![0xA5A5_A5A5u32; capacity], true)).collect();
-    let offsets = m.put(&vec![u32::MAX; n_events * tables.n_groups + 1], true);
+    let offsets = m.put(&vec![u32::MAX; n_events * tables.n_groups() + 1], true);
     let report = m.put(&vec![u32::MAX; n_events * N_COUNTS], true);
     let status = m.put(&[0u32], true);
     let look_back = m.put(&vec![0u32; 1 + n_events], true);
@@ -123,7 +123,7 @@ fn run(text: &str, unit: &str, tables: &DetectorTables, batch: BatchView<'_>, ne
         bank_words = words.global();
     }
     let input = FusedInput { batch: device_batch, bank_words };
-    let (version, events) = (tables.boards.version, n_events as u32);
+    let (version, events) = (tables.boards().version, n_events as u32);
     let room = Room { tile: 1600, stage: 24 << 10 };
     let (cluster, flip_origin) = (cluster_options(&options), options.flip.origin());
     let fused_options = FusedOptions { cluster, flip_origin, room };
@@ -135,7 +135,7 @@ fn run(text: &str, unit: &str, tables: &DetectorTables, batch: BatchView<'_>, ne
         look_back: look_back.global_mut(),
         bases: Global::from_slice(&[]),
     };
-    let fused_shared = fused_shared_bytes(version, tables.boards.n_boards() as u32, tables.n_groups as u32, room);
+    let fused_shared = fused_shared_bytes(version, tables.boards().n_boards() as u32, tables.n_groups() as u32, room);
     if new {
         let options = HitOptions { cluster, flip_origin, strips: strips_room() };
         let output = HitOutput {
@@ -215,7 +215,7 @@ fn count() {
         }
         for layout in [Layout::Allen, Layout::Mep] {
             let batch = if layout == Layout::Allen { allen_batch(&events) } else { mep_batch(&events) };
-            let version = tables.boards.version.name();
+            let version = tables.boards().version.name();
             let unit = format!("{version}_{}_fused", if layout == Layout::Allen { "allen" } else { "mep" });
             let folder = std::env::var("HIT_PTX").unwrap_or_else(|_| "kernels/ptx".into());
             let ending = if folder == "kernels/ptx" { "ptx" } else { "s" };

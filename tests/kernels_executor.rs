@@ -3,9 +3,9 @@
 
 use std::cell::{Cell, RefCell};
 
-use ut_decoding::decoder::emulated::{EmulatedBlock, Executor, Fault, LaunchStats, Violation};
-use ut_kernels::block::{Block, FULL_MASK, Global, GlobalMut, Shared, SharedLayout};
-use ut_kernels::primitives::prefix_sum::block_exclusive;
+use simt::executor::{EmulatedBlock, Executor, Fault, LaunchStats, Violation};
+use simt::primitives::block_scan::block_exclusive;
+use simt::{Block, FULL_MASK, Global, GlobalMut, Shared, SharedLayout};
 
 /// Runs one block of `threads` threads with `words` words of shared memory.
 fn run(seed: u64, threads: u32, words: u32, kernel: impl Fn(&EmulatedBlock<'_>)) -> Result<LaunchStats, Violation> {

@@ -7,11 +7,11 @@ use std::sync::LazyLock;
 
 use kernels_setup::Bug;
 use kernels_setup::fused::{FusedSetup, ROOMY, TIGHT, WINDOWS};
+use simt::executor::{Executor, Fault, Violation};
+use simt::{Block, FULL_MASK};
 use suite::backends::decode;
-use ut_decoding::decoder::emulated::{Executor, Fault, Violation};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::{DecodeOptions, UtHits};
-use ut_kernels::block::{Block, FULL_MASK};
 use ut_kernels::fused::Room;
 use ut_kernels::fused::look_back::{LIMIT, LookBack};
 use ut_kernels::status::HITS_OVERFLOW;
@@ -71,7 +71,7 @@ fn removed_warp_barriers_of_gathering_and_staging_are_caught() {
 #[test]
 fn hits_without_room_are_not_written_and_the_status_says_so() {
     let mut setup = FusedSetup::new(N_EVENTS);
-    let second = EXPECTED.offsets()[2 * setup.tables.n_groups] as usize;
+    let second = EXPECTED.offsets()[2 * setup.tables.n_groups()] as usize;
     for room in [ROOMY, TIGHT] {
         setup.run(1, Bug::None, room, EXPECTED.len() - 1).unwrap();
         assert_eq!((setup.status, &setup.offsets[..]), (HITS_OVERFLOW, EXPECTED.offsets()));
@@ -87,7 +87,7 @@ fn hits_without_room_are_not_written_and_the_status_says_so() {
 fn no_barrier_can_go() {
     for room in [ROOMY, TIGHT, WINDOWS] {
         let mut setup = FusedSetup::new(1);
-        let n_hits = EXPECTED.offsets()[setup.tables.n_groups] as usize;
+        let n_hits = EXPECTED.offsets()[setup.tables.n_groups()] as usize;
         // Banks that are not all there, in the last and in the first chunk of 64: threads must learn of each other's.
         let (mut late, mut early) = (FusedSetup::new(1), FusedSetup::new(1));
         late.batch.raw.pop();
@@ -218,7 +218,7 @@ fn blocks_that_wait_for_each_other_are_a_deadlock_and_those_that_get_on_are_not(
         });
         let violation = result.expect_err("nobody says the first word");
         assert!(matches!(violation.fault, Fault::Deadlock { finished: 0, .. }), "{violation}");
-        assert!(violation.to_string().contains("waits for another block for ever"), "{violation}");
+        assert!(violation.to_string().contains("waits for another block forever"), "{violation}");
         // Another warp of the same block may say it.
         let view = executor.writable(&mut words);
         executor

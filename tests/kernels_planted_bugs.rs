@@ -9,12 +9,12 @@ mod suite;
 use std::panic::Location;
 
 use kernels_setup::{Bug, Faulty, Setup};
-use ut_decoding::decoder::emulated::{Executor, Fault, Violation};
-use ut_kernels::block::{Block, FULL_MASK, Global, SharedLayout};
+use simt::executor::{Executor, Fault, Violation};
+use simt::primitives::block_opportunistic_loop::ItemLoop;
+use simt::primitives::block_scan::block_exclusive;
+use simt::primitives::warp_sort::{Segment, warp_sort};
+use simt::{Block, FULL_MASK, Global, SharedLayout};
 use ut_kernels::count_hits::Item;
-use ut_kernels::primitives::opportunistic_loop::ItemLoop;
-use ut_kernels::primitives::prefix_sum::block_exclusive;
-use ut_kernels::primitives::segmented_sort::{Segment, warp_sort};
 
 const SEEDS: std::ops::Range<u64> = 0..8;
 
@@ -79,11 +79,11 @@ fn a_counter_that_is_initialised_late_is_caught() {
                 while items.fetch(&door).is_some() {}
             })
             .expect_err("nothing orders the counter's first value");
-        assert!(file_of(&violation).ends_with("primitives/opportunistic_loop.rs"), "{violation}");
+        assert!(file_of(&violation).ends_with("primitives/block_opportunistic_loop.rs"), "{violation}");
         match violation.fault {
             Fault::UnwrittenShared { byte: 0, size: 4 } => {}
             Fault::Race { memory: "shared byte", place: 0, ref other, .. } => {
-                assert!(other.contains("opportunistic_loop.rs"), "{violation}");
+                assert!(other.contains("block_opportunistic_loop.rs"), "{violation}");
             }
             _ => panic!("{violation}"),
         }
@@ -103,7 +103,7 @@ fn a_removed_barrier_of_or_between_block_scans_is_caught() {
                     block_exclusive(&door, totals, before);
                 })
                 .expect_err("a barrier is missing");
-            assert!(file_of(&violation).ends_with("primitives/prefix_sum.rs"), "{violation}");
+            assert!(file_of(&violation).ends_with("primitives/block_scan.rs"), "{violation}");
             assert!(matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. }), "{violation}");
         }
     }
@@ -150,7 +150,7 @@ fn a_wrong_shuffle_mask_is_caught() {
     setup.count(0, Bug::None).unwrap();
     for seed in SEEDS {
         let violation = setup.cluster(seed, Bug::FullShuffleMask).expect_err("not all lanes emit");
-        assert!(file_of(&violation).ends_with("primitives/aggregated_atomics.rs"), "{violation}");
+        assert!(file_of(&violation).ends_with("primitives/warp_aggregated_atomics.rs"), "{violation}");
         let Fault::DivergentCollective { operation, mask, .. } = violation.fault else { panic!("{violation}") };
         assert_eq!((operation, mask), ("shuffle_idx_sync", FULL_MASK));
     }

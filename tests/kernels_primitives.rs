@@ -6,14 +6,15 @@ use proptest::collection::vec;
 use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, proptest};
 use proptest::sample::select;
 use proptest::test_runner::Config;
-use ut_decoding::decoder::emulated::Executor;
-use ut_kernels::block::{Block, FULL_MASK, Global, SharedLayout};
+use simt::executor::Executor;
+use simt::primitives::block_opportunistic_loop::ItemLoop;
+use simt::primitives::block_scan::block_exclusive;
+use simt::primitives::block_size_binning::{SizeBins, bin_of};
+use simt::primitives::warp_aggregated_atomics::{add, append, increment};
+use simt::primitives::warp_scan::{warp_exclusive, warp_inclusive};
+use simt::primitives::warp_sort::{Segment, warp_sort};
+use simt::{Block, FULL_MASK, Global, SharedLayout};
 use ut_kernels::prefix_sum::{prefix_sum_offsets, prefix_sum_shared_bytes, prefix_sum_tiles, tiles};
-use ut_kernels::primitives::aggregated_atomics::{add, append, increment};
-use ut_kernels::primitives::opportunistic_loop::ItemLoop;
-use ut_kernels::primitives::prefix_sum::{block_exclusive, warp_exclusive, warp_inclusive};
-use ut_kernels::primitives::segmented_sort::{Segment, warp_sort};
-use ut_kernels::primitives::size_binning::{SizeBins, bin_of};
 
 /// Something for each thread of a block to note.
 struct Notes<T>(RefCell<Vec<Option<T>>>);
@@ -292,7 +293,7 @@ proptest! {
         let in_a = RefCell::new(false);
         executor.launch("sort", 1, (32, 1), 0, |block| {
             let sorted = warp_sort(block, &segment, run, a_view, b_view, |i| keys[i as usize].1);
-            *in_a.borrow_mut() = sorted.tag() == a_view.tag();
+            *in_a.borrow_mut() = sorted.as_ptr() == a_view.as_ptr();
         }).unwrap();
         let sorted = if in_a.into_inner() { &a } else { &b };
         let mut expected: Vec<u32> = (0..len as u32).collect();

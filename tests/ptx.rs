@@ -3,16 +3,15 @@
 //! No compiler is needed, but for the last tests, which rebuild it where the compiler is at hand and assemble it where
 //! `ptxas` is.
 
-#[allow(dead_code)]
-#[path = "../kernels/build_ptx.rs"]
-mod build_ptx;
+#[path = "../kernels/ptx_units.rs"]
+mod ptx_units;
 
 use std::fmt::Write as _;
 use std::ops::{Add, Mul};
 use std::path::Path;
 
-use build_ptx::{Compiler, TARGET, UNITS, header_field};
-use ut_decoding::decoder::ptx::ptxas::{ARCHS, Ptxas};
+use ptx_units::UNITS;
+use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, TARGET, header_field, source_hash};
 use ut_decoding::decoder::ptx::{Kernel, Resources, Unit};
 use ut_kernels::detector::BankVersion;
 use ut_kernels::switches::{BatchLayout, Switches};
@@ -77,7 +76,7 @@ fn block_exclusive() -> Collectives {
     warp_exclusive(32) + BARRIER + warp_inclusive(32) + 2 * SHUFFLE
 }
 
-/// `aggregated_atomics::increment` and the ballot that its mask comes from; nothing where lanes add alone.
+/// `warp_aggregated_atomics::increment` and the ballot that its mask comes from; nothing where lanes add alone.
 fn increment(switches: Switches) -> Collectives {
     if switches.warp_atomics { BALLOT + MATCH + SHUFFLE } else { NONE }
 }
@@ -317,10 +316,10 @@ fn the_checks_find_what_they_are_for() {
 #[test]
 fn the_hash_changes_with_every_name_and_byte_of_the_sources_and_with_nothing_else() {
     let root = tempfile::tempdir().unwrap();
-    let sources = root.path().join("kernels/src");
+    let sources = root.path().join("src");
     std::fs::create_dir_all(sources.join("bank")).unwrap();
     let write = |name: &str, text: &str| std::fs::write(sources.join(name), text).unwrap();
-    let hash = || build_ptx::source_hash(root.path()).unwrap();
+    let hash = || source_hash(root.path()).unwrap();
     write("lib.rs", "pub mod bank;");
     write("bank/mod.rs", "");
     let first = hash();
@@ -354,11 +353,13 @@ fn a_header_says_what_made_the_file_and_stops_where_the_text_begins() {
 #[test]
 fn the_compiler_that_made_the_ptx_makes_it_again() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let compiler = match Compiler::find() {
+    let compiler = match Compiler::find("UT_DECODE_PTX_RUSTC") {
         Ok(compiler) => compiler,
         Err(e) => return eprintln!("skipped: {e}"),
     };
-    let hash = build_ptx::source_hash(root).unwrap();
+    let hash = source_hash(&root.join("kernels")).unwrap();
+    let folder = root.join("kernels");
+    let kernels = KernelCrate { name: "ut_kernels", folder: &folder, rebuild: "UT_DECODE_BUILD_PTX=1 cargo build" };
     for unit in Unit::all() {
         let made_by = header_field(unit.text, "compiler").unwrap();
         if made_by != compiler.version {
@@ -367,7 +368,7 @@ fn the_compiler_that_made_the_ptx_makes_it_again() {
         if header_field(unit.text, "sources") != Some(hash.as_str()) {
             return eprintln!("skipped: {} was made from older sources", unit.name);
         }
-        let made = compiler.compile(root, Path::new(env!("CARGO_TARGET_TMPDIR")), unit.name).unwrap();
+        let made = compiler.compile(&kernels, unit.name, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
         assert!(made == unit.text, "{} comes out differently", unit.name);
     }
 }
@@ -375,7 +376,7 @@ fn the_compiler_that_made_the_ptx_makes_it_again() {
 #[test]
 fn the_assembler_says_what_is_committed() {
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ptx-tools/bin");
-    let Some(ptxas) = Ptxas::find(&installed) else {
+    let Some(ptxas) = Ptxas::find("UT_DECODE_PTXAS", &installed) else {
         return eprintln!("skipped: no ptxas");
     };
     let committed = Resources::committed().unwrap();

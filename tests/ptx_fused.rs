@@ -11,6 +11,7 @@ mod suite;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use ptx_bytes::bytes_of;
 use ptx_machine::{Launch, Memory, Program};
+use simt::Global;
 use suite::backends::decode;
 use suite::data::{Real, rows};
 use suite::events::{Event, allen_batch, fits_mep, mep_batch};
@@ -24,7 +25,6 @@ use ut_decoding::detector::BankVersion;
 use ut_decoding::synth::{self, Generator, Profile};
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping, Layout, UtHits};
 use ut_kernels::bank::layout::Batch;
-use ut_kernels::block::Global;
 use ut_kernels::fused::tables::LaneTables;
 use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room};
 use ut_kernels::hit::HitArrays;
@@ -72,7 +72,7 @@ fn run(
         Layout::Allen => BatchLayout::Allen,
         Layout::Mep => BatchLayout::Mep,
     };
-    let unit = Unit::fused(tables.boards.version, layout);
+    let unit = Unit::fused(tables.boards().version, layout);
     let program = Program::new(unit.text);
     let plan = Plan::new(&DeviceTables::new("ptx", tables).expect("few slots"), params, batch.n_events);
     let ranks = RankTables::new("ptx", tables, options).expect("few lanes");
@@ -102,7 +102,7 @@ fn run(
     let capacity = batch.max_hits() + (1 << 16);
     let n_events = batch.n_events;
     let arrays: Vec<_> = (0..7).map(|_| m.put(&vec![0xA5A5_A5A5u32; capacity], true)).collect();
-    let offsets = m.put(&vec![u32::MAX; n_events * tables.n_groups + 1], true);
+    let offsets = m.put(&vec![u32::MAX; n_events * tables.n_groups() + 1], true);
     let report = m.put(&vec![u32::MAX; n_events * N_COUNTS], true);
     let status = m.put(&[0u32], true);
     let look_back = m.put(&vec![0u32; 1 + n_events], true);
@@ -238,7 +238,7 @@ fn events_come_out_as_from_the_reference_whatever_is_kept() {
 fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_bounds() {
     for (tables, _) in detectors().take(2) {
         let config = Config { cases: 16, failure_persistence: None, ..Config::default() };
-        let strategy = (nasty::aligned_events(&tables.boards, 1..4), nasty::corruptions(), nasty::options());
+        let strategy = (nasty::aligned_events(tables.boards(), 1..4), nasty::corruptions(), nasty::options());
         let result = TestRunner::new(config).run(&strategy, |(events, corruptions, options)| {
             for mut batch in [allen_batch(&events), mep_batch(&events)] {
                 nasty::corrupt(&mut batch, &corruptions);

@@ -73,7 +73,7 @@ fn detectors(grouping: Grouping) -> impl Iterator<Item = (DetectorTables, Vec<Ev
 
 /// Those of format v5.
 fn v5_detectors(grouping: Grouping) -> impl Iterator<Item = (DetectorTables, Vec<Event>)> {
-    detectors(grouping).filter(|(tables, _)| tables.boards.version == BankVersion::V5)
+    detectors(grouping).filter(|(tables, _)| tables.boards().version == BankVersion::V5)
 }
 
 fn up_to(max: u32) -> DecodeOptions {
@@ -174,7 +174,7 @@ fn full_lanes_fill_the_narrow_sums_and_a_group_beyond_the_run_is_merged() {
 fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_bounds() {
     for (tables, _) in detectors(Grouping::YRows) {
         let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
-        let strategy = (nasty::events(&tables.boards, 0..4), nasty::corruptions(), nasty::options());
+        let strategy = (nasty::events(tables.boards(), 0..4), nasty::corruptions(), nasty::options());
         let result = TestRunner::new(config).run(&strategy, |(events, corruptions, options)| {
             let mut decoder = PtxDecoder::new(&tables, options, LaunchParams::default(), 3);
             let mut batch = allen_batch(&events);
@@ -183,7 +183,7 @@ fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_boun
         });
         assert!(result.is_ok(), "{}", result.unwrap_err());
         let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
-        let strategy = (nasty::aligned_events(&tables.boards, 0..4).prop_map(|e| mep_batch(&e)), nasty::corruptions());
+        let strategy = (nasty::aligned_events(tables.boards(), 0..4).prop_map(|e| mep_batch(&e)), nasty::corruptions());
         let result = TestRunner::new(config).run(&strategy, |(mut batch, corruptions)| {
             let mut decoder = PtxDecoder::new(&tables, DecodeOptions::default(), LaunchParams::default(), 5);
             nasty::corrupt(&mut batch, &corruptions);

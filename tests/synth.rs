@@ -53,7 +53,7 @@ fn groups_are_those_of_the_real_geometry() {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
     for (grouping, n_groups) in [(Grouping::YRows, 72), (Grouping::UniqueX, 84)] {
         let tables = DetectorTables::new(boards.clone(), geometry.clone(), grouping).unwrap();
-        assert_eq!(tables.n_groups, n_groups);
+        assert_eq!(tables.n_groups(), n_groups);
     }
     if let Some(path) = shared_data("tables/ut_geometry_sim10.bin") {
         let real = Geometry::read(path).unwrap();

@@ -3,6 +3,11 @@
  * A decoder is made once for one detector and one set of options, for a declared capacity, and then fed batch after
  * batch. It is not to be used by two threads at a time; make one for each. Link with libut_decoding_c.a (and -lpthread
  * -ldl -lm) or libut_decoding_c.so: `cargo build --release -p ut-decoding-c`.
+ *
+ * capi/examples/beside.rs compares another decoder with this one. That decoder is a shared library with the functions
+ * ut_decoder_new, ut_decoder_decode and ut_decoder_free, declared as here. It gets threads = 1 and batches in Allen layout,
+ * may give the hits of a group in any order, and may leave `report` NULL. Functions and arrays must behave as described
+ * here: arrays have the lengths given and stay until the next call.
  */
 #ifndef UT_DECODING_H
 #define UT_DECODING_H
@@ -24,7 +29,7 @@ typedef struct {
   uint32_t save_above_max;   /* 1: clusters beyond the maximum are cut, not dropped */
   uint32_t flip_from_511;    /* 1: flipped sectors count from 511 (Allen !2178), 0: from 512 */
   uint32_t unique_x;         /* 1: groups of distinct x; 0: 72 rows in y */
-  uint32_t threads;          /* 0: all cores */
+  uint32_t threads;          /* 0: all cores; at most 1024 */
 } UtOptions;
 
 enum { UT_LAYOUT_ALLEN = 0, UT_LAYOUT_MEP = 1 };

@@ -6,33 +6,38 @@ use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
-use ut_decoding::decoder::Count;
-use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
+use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder, memory_of_threads};
+use ut_decoding::decoder::{Count, DecodeError, EventReport};
 use ut_decoding::detector::{Boards, Geometry};
 use ut_decoding::{
-    BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, Flip, Grouping, Layout, Position, UtHits,
+    BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, Flip, Grouping, Layout, Position, UtHits, memory,
 };
+
+/// Threads of a decoder, as for the tool.
+const MAX_THREADS: usize = 1024;
 
 /// A decoder with its output buffers.
 pub struct UtDecoder {
     decoder: CpuDecoder,
     hits: UtHits,
     report: BatchReport,
+    max_events: usize,
 }
 
 /// `UtOptions` of the header: zeros are the production values.
 #[repr(C)]
+#[expect(missing_docs, reason = "the header documents the fields")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct COptions {
-    no_clustering: u32,
-    geometric: u32,
-    max_cluster_size: u32,
-    save_above_max: u32,
-    flip_from_511: u32,
-    unique_x: u32,
-    threads: u32,
+    pub no_clustering: u32,
+    pub geometric: u32,
+    pub max_cluster_size: u32,
+    pub save_above_max: u32,
+    pub flip_from_511: u32,
+    pub unique_x: u32,
+    pub threads: u32,
 }
 
 impl COptions {
@@ -54,37 +59,39 @@ impl COptions {
 
 /// `UtBatch` of the header.
 #[repr(C)]
+#[expect(missing_docs, reason = "the header documents the fields")]
 #[derive(Clone, Copy, Debug)]
 pub struct CBatch {
-    layout: u32,
-    n_events: u32,
-    raw: *const u8,
-    raw_bytes: usize,
-    offsets: *const u32,
-    n_offsets: usize,
-    sizes: *const u32,
-    n_sizes: usize,
-    types: *const u32,
-    n_types: usize,
-    versions: *const u32,
-    n_versions: usize,
+    pub layout: u32,
+    pub n_events: u32,
+    pub raw: *const u8,
+    pub raw_bytes: usize,
+    pub offsets: *const u32,
+    pub n_offsets: usize,
+    pub sizes: *const u32,
+    pub n_sizes: usize,
+    pub types: *const u32,
+    pub n_types: usize,
+    pub versions: *const u32,
+    pub n_versions: usize,
 }
 
 /// `UtHits` of the header.
 #[repr(C)]
+#[expect(missing_docs, reason = "the header documents the fields")]
 #[derive(Clone, Copy, Debug)]
 pub struct CHits {
-    n_hits: usize,
-    n_groups: usize,
-    offsets: *const u32,
-    y_begin: *const f32,
-    y_end: *const f32,
-    z_at_y_eq0: *const f32,
-    x_at_y_eq0: *const f32,
-    dx_dy: *const f32,
-    weight: *const f32,
-    id: *const u32,
-    report: *const u32,
+    pub n_hits: usize,
+    pub n_groups: usize,
+    pub offsets: *const u32,
+    pub y_begin: *const f32,
+    pub y_end: *const f32,
+    pub z_at_y_eq0: *const f32,
+    pub x_at_y_eq0: *const f32,
+    pub dx_dy: *const f32,
+    pub weight: *const f32,
+    pub id: *const u32,
+    pub report: *const u32,
 }
 
 /// The slice that a pointer and a length of the caller make; an empty one for a null pointer.
@@ -120,8 +127,11 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     format!("internal error: {}", text.unwrap_or_default())
 }
 
-/// Runs `body`; whatever goes wrong becomes the error's text.
+/// Runs `body`; whatever goes wrong becomes the error's text, and only that.
 fn guarded<T>(body: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    static SILENCE: Once = Once::new();
+    // The library has a Rust runtime of its own: no other code's panics are silenced.
+    SILENCE.call_once(|| std::panic::set_hook(Box::new(|_| {})));
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(panic_message(panic.as_ref())))
 }
 
@@ -135,11 +145,20 @@ fn make(
     let boards = Boards::read(path(boards)?).map_err(|e| e.to_string())?;
     let geometry = Geometry::read(path(geometry)?).map_err(|e| e.to_string())?;
     let tables = DetectorTables::new(boards, geometry, options.grouping()).map_err(|e| e.to_string())?;
-    let config = CpuConfig { threads: options.threads as usize, ..CpuConfig::default() };
+    let threads = options.threads as usize;
+    if threads > MAX_THREADS {
+        return Err(format!("{threads} threads: at most {MAX_THREADS} can be asked for"));
+    }
+    memory::check(format!("{threads} threads"), memory_of_threads(threads)).map_err(|e| e.to_string())?;
+    let report_bytes = (max_events as u64).saturating_mul(size_of::<EventReport>() as u64);
+    memory::check(format!("the report of {max_events} events"), report_bytes).map_err(|e| e.to_string())?;
+    let hits = UtHits::try_with_capacity(max_events, tables.n_groups(), max_hits).map_err(|e| e.to_string())?;
+    let config = CpuConfig { threads, ..CpuConfig::default() };
     Ok(UtDecoder {
         decoder: CpuDecoder::new(&tables, options.options(), config).map_err(|e| e.to_string())?,
-        hits: UtHits::with_capacity(max_events, tables.n_groups, max_hits),
+        hits,
         report: BatchReport::new(),
+        max_events,
     })
 }
 
@@ -204,11 +223,16 @@ pub unsafe extern "C" fn ut_decoder_decode(
             1 => Layout::Mep,
             other => return Err(format!("layout {other}: it is 0 (Allen) or 1 (MEP)")),
         };
+        let events = batch.n_events as usize;
+        if events > this.max_events {
+            // The report has a row an event, and would grow first.
+            return Err(DecodeError::TooManyEvents { events, capacity: this.max_events }.to_string());
+        }
         // SAFETY: each pointer is null or readable for the length beside it, by this function's precondition.
         let view = unsafe {
             BatchView {
                 layout,
-                n_events: batch.n_events as usize,
+                n_events: events,
                 raw: slice(batch.raw, batch.raw_bytes),
                 offsets: slice(batch.offsets, batch.n_offsets),
                 sizes: slice(batch.sizes, batch.n_sizes),
@@ -264,4 +288,79 @@ pub extern "C" fn ut_count_name(count: usize) -> *const c_char {
     static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
     let names = NAMES.get_or_init(|| Count::ALL.iter().filter_map(|count| CString::new(count.name()).ok()).collect());
     names.get(count).map_or(std::ptr::null(), |name| name.as_ptr())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::{CStr, CString};
+    use std::ptr;
+
+    use super::{CBatch, COptions, UtDecoder, ut_decoder_decode, ut_decoder_free, ut_decoder_new};
+
+    /// A decoder of the v5 fixtures, or the error.
+    fn make(threads: u32, max_events: usize, max_hits: usize) -> Result<*mut UtDecoder, String> {
+        let file = |name: &str| CString::new(format!("{}/../fixtures/v5/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let options = COptions { threads, ..COptions::default() };
+        let mut error = [0; 256];
+        let (boards, geometry) = (file("boards.bin"), file("geometry.bin"));
+        // SAFETY:
+        // - both names are strings ended by 0, and `options` is a `UtOptions`;
+        // - `error` has the size that is given.
+        let decoder = unsafe {
+            ut_decoder_new(
+                boards.as_ptr(),
+                geometry.as_ptr(),
+                &raw const options,
+                max_events,
+                max_hits,
+                error.as_mut_ptr(),
+                error.len(),
+            )
+        };
+        // SAFETY: the buffer is ended by 0: it was zeros, and a message is always ended.
+        let message = unsafe { CStr::from_ptr(error.as_ptr()) };
+        if decoder.is_null() { Err(message.to_str().unwrap().to_owned()) } else { Ok(decoder) }
+    }
+
+    #[test]
+    fn capacities_and_threads_that_cannot_be_are_refused_with_the_figure() {
+        for (threads, events, hits, figure) in [
+            (4_000_000_000, 1, 1, "4000000000"),
+            (1, 1, 1 << 40, "1099511627776"),
+            (1, 1, usize::MAX, "18446744073709551615"),
+            (1, 1 << 40, 1, "1099511627776"),
+            (1, usize::MAX, 1, "18446744073709551615"),
+        ] {
+            let error = make(threads, events, hits).unwrap_err();
+            assert!(error.contains(figure), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_batch_of_more_events_than_declared_is_refused() {
+        let decoder = make(1, 2, 1000).unwrap();
+        let batch = CBatch {
+            layout: 0,
+            n_events: u32::MAX,
+            raw: ptr::null(),
+            raw_bytes: 0,
+            offsets: ptr::null(),
+            n_offsets: 0,
+            sizes: ptr::null(),
+            n_sizes: 0,
+            types: ptr::null(),
+            n_types: 0,
+            versions: ptr::null(),
+            n_versions: 0,
+        };
+        let mut hits = std::mem::MaybeUninit::uninit();
+        // SAFETY:
+        // - the decoder was made above, is not freed yet, and is used here alone;
+        // - the batch's pointers are null, and `hits` can be written to;
+        // - no error buffer is given.
+        let failed = unsafe { ut_decoder_decode(decoder, &raw const batch, hits.as_mut_ptr(), ptr::null_mut(), 0) };
+        assert_eq!(failed, 1);
+        // SAFETY: the decoder was made above and is not used after this.
+        unsafe { ut_decoder_free(decoder) };
+    }
 }

@@ -28,7 +28,7 @@ pub const RUNGS: usize = 11;
 /// Passes over which the kernels are timed one by one.
 const KERNEL_PASSES: usize = 10;
 
-/// A step of the merge request's table (spec section 5): events a second of Allen's sequence
+/// A step of the table in Allen merge request !1663: events a second of Allen's sequence
 /// `trackmatching_veloscifi_and_utdecoding` on an RTX A5000, of which the decoding is a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Published {
@@ -105,8 +105,8 @@ pub struct CountedWork {
     /// Lanes that an atomic served, in the mean: the atomics that the same rung needs when each lane has its own, over
     /// those that it needs. `None` for the one launch, which cannot do without.
     pub lanes_per_atomic: Option<f64>,
-    /// Bytes that move between global memory and the multiprocessors, over the bytes in and out; without the tables that
-    /// all events share.
+    /// Bytes that move between global memory and the multiprocessors, over the bytes in and out; without the tables
+    /// that all events share.
     pub traffic: f64,
     /// The same with each sector counted once a launch: see [`Work::distinct_traffic`].
     pub distinct_traffic: f64,
@@ -189,8 +189,8 @@ pub enum AblationError {
     Measure(#[source] DecodeError),
 }
 
-/// Makes what is measured of a rung, by its number, and holds its hits against what is expected: the inner error says what
-/// differs.
+/// Makes what is measured of a rung, by its number, and holds its hits against what is expected: the inner error says
+/// what differs.
 pub type RungVariant<'a> = dyn Fn(usize, &Expected) -> Result<Result<Variant, String>, DecodeError> + 'a;
 
 impl Ladder<'_> {
@@ -202,7 +202,7 @@ impl Ladder<'_> {
     }
 
     fn rungs(&self) -> [(&'static str, Switches); 7] {
-        Switches::ladder(self.tables.boards.version, self.layout())
+        Switches::ladder(self.tables.boards().version, self.layout())
     }
 
     /// The steps from the last rung of the seven launches to the one: what is kept in shared memory, and whether the
@@ -355,7 +355,7 @@ impl Ladder<'_> {
 
     /// Whether there are kernels of the rungs for this sample.
     pub fn is_compiled(&self) -> bool {
-        self.tables.boards.version == BankVersion::V5 && self.layout() == BatchLayout::Allen
+        self.tables.boards().version == BankVersion::V5 && self.layout() == BatchLayout::Allen
     }
 
     /// Registers and occupancy of a rung; only v5 in Allen layout was compiled rung by rung.
@@ -368,7 +368,7 @@ impl Ladder<'_> {
 
     /// Registers and occupancy of a rung of the one launch.
     fn fused_resources(&self, launch: LaunchParams) -> Vec<KernelResources> {
-        let mut kernels = self.filled(Unit::fused(self.tables.boards.version, self.layout()).name, launch);
+        let mut kernels = self.filled(Unit::fused(self.tables.boards().version, self.layout()).name, launch);
         let always = [Kernel::GatherBanks.name(), Kernel::Fused.name()];
         kernels.retain(|of| launch.fused_count_first() || always.contains(&of.kernel.as_str()));
         kernels

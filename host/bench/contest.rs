@@ -147,7 +147,7 @@ impl Variant {
         let worker = || {
             Ok(Worker {
                 decoder: decoder()?,
-                hits: UtHits::with_capacity(max_events, tables.n_groups, max_hits),
+                hits: UtHits::with_capacity(max_events, tables.n_groups(), max_hits),
                 report: BatchReport::new(),
                 batches: sample.batches.clone(),
             })

@@ -4,7 +4,7 @@
 //! # use ut_decoding::{Backend, DecodeOptions, DetectorTables, EventBatch};
 //! use ut_decoding::bench::Setting;
 //! use ut_decoding::bench::decoding::{DecodeDevice, base};
-//! use ut_decoding::tuning::{Config, Device, Value};
+//! use tuner::{Config, Device, Value};
 //! # fn tune(tables: &DetectorTables, events: Vec<EventBatch>) -> Result<(), Box<dyn std::error::Error>> {
 //! // Configurations of these knobs, in this order, such as those of a space with parameters of these names; all other
 //! // knobs are as in the setting.
@@ -28,7 +28,7 @@ use crate::decoder::launch::Knob;
 use crate::decoder::{Backend, DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
 use crate::input::{EventBatch, Layout};
-use crate::tuning::{Config, Device, Failure, FailureKind, Outcome};
+use tuner::{Config, Device, Failure, FailureKind, Outcome};
 
 pub(super) use configs::of_kernels;
 pub use configs::{base, choices, knobs, name, parse, setting_of, value};
@@ -200,9 +200,9 @@ mod tests {
     use crate::decoder::Pipeline;
     use crate::detector::{BankVersion, Grouping};
     use crate::synth::{self, Profile};
-    use crate::tuning::Value;
-    use crate::tuning::online::{Options, Tuner, drive};
     use std::time::Duration;
+    use tuner::Value;
+    use tuner::online::{Options, Tuner, drive};
 
     fn events(n: usize) -> EventBatch {
         synthetic(Profile::PpLow, n)

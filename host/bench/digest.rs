@@ -80,7 +80,7 @@ mod tests {
             let mut decoder = ReferenceDecoder::new(&tables, options);
             let mut digest = Digest::default();
             for batch in &Sample::of(std::slice::from_ref(&events), batch, 6).batches {
-                let mut hits = UtHits::with_capacity(6, tables.n_groups, batch.view().max_hits());
+                let mut hits = UtHits::with_capacity(6, tables.n_groups(), batch.view().max_hits());
                 let mut report = BatchReport::new();
                 decoder.decode(batch.view(), &mut hits, &mut report).unwrap();
                 if spoil {

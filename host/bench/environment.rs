@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use nvml_wrapper::Nvml;
 use serde::{Deserialize, Serialize};
 
+use super::gpu_watch::GpuWatch;
 use crate::decoder::Backend;
 use crate::decoder::cuda::{CudaDevice, Facts};
-use crate::tuning::watch::cpu::{CpuWatch, System};
-use crate::tuning::watch::gpu::GpuWatch;
-use crate::tuning::watch::{Limits, NoWatch, State, Watch};
+use tuner::watch::cpu::{CpuWatch, System};
+use tuner::watch::{Limits, NoWatch, State, Watch};
 
 /// The least between two looks, which take a little of the time that is measured.
 const PAUSE: Duration = Duration::from_millis(250);

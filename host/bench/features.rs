@@ -2,15 +2,21 @@
 
 use crate::decoder::{BatchReport, Count, UtHits};
 use crate::detector::LANES_PER_BOARD;
-use crate::tuning::workloads::Features;
+use tuner::workloads::Features;
+
+/// Name of a feature: mean number of strips in a lane.
+pub const MEAN_LANE_LENGTH: &str = "mean_lane_length";
+
+/// Name of a feature: hits an event (of the batch before, where this one's are not known yet).
+pub const HITS_PER_EVENT: &str = "hits_per_event";
 
 /// The look of a batch that has been decoded: strips a lane of its banks (v4: cluster words), and hits an event.
 pub fn features(hits: &UtHits, report: &BatchReport) -> Features {
     let lanes = report.total(Count::Banks) as f64 * LANES_PER_BOARD as f64;
-    Features {
-        mean_lane_length: report.total(Count::Strips) as f64 / lanes.max(1.0),
-        hits_per_event: hits.len() as f64 / (report.events.len() as f64).max(1.0),
-    }
+    Features::from([
+        (MEAN_LANE_LENGTH, report.total(Count::Strips) as f64 / lanes.max(1.0)),
+        (HITS_PER_EVENT, hits.len() as f64 / (report.events.len() as f64).max(1.0)),
+    ])
 }
 
 #[cfg(test)]
@@ -29,14 +35,16 @@ mod tests {
         let look = |profile| {
             let sample = Sample::of(&[synthetic(profile, 5)], 5, 5);
             let view = sample.batches[0].view();
-            let mut hits = UtHits::with_capacity(5, tables.n_groups, view.max_hits());
+            let mut hits = UtHits::with_capacity(5, tables.n_groups(), view.max_hits());
             let mut report = BatchReport::new();
             ReferenceDecoder::new(&tables, DecodeOptions::default()).decode(view, &mut hits, &mut report).unwrap();
             features(&hits, &report)
         };
         let (low, high) = (look(Profile::PpLow), look(Profile::PpHigh));
-        assert!(high.mean_lane_length > 2.0 * low.mean_lane_length && high.hits_per_event > 2.0 * low.hits_per_event);
-        let nothing = features(&UtHits::with_capacity(1, tables.n_groups, 1), &BatchReport::new());
-        assert_eq!((nothing.mean_lane_length, nothing.hits_per_event), (0.0, 0.0));
+        for name in [MEAN_LANE_LENGTH, HITS_PER_EVENT] {
+            assert!(high.get(name) > 2.0 * low.get(name), "{name}");
+        }
+        let nothing = features(&UtHits::with_capacity(1, tables.n_groups(), 1), &BatchReport::new());
+        assert_eq!((nothing.get(MEAN_LANE_LENGTH), nothing.get(HITS_PER_EVENT)), (0.0, 0.0));
     }
 }

@@ -3,13 +3,11 @@
 pub mod ablation;
 pub mod chip;
 pub mod contest;
-#[cfg(feature = "tuning")]
 pub mod decoding;
 mod digest;
-#[cfg(feature = "tuning")]
 pub mod environment;
-#[cfg(feature = "tuning")]
 mod features;
+mod gpu_watch;
 mod machine;
 pub mod modes;
 mod sample;
@@ -17,13 +15,11 @@ pub mod setting;
 mod statistics;
 pub mod sweep;
 pub mod throughput;
-#[cfg(feature = "tuning")]
 pub mod tunable;
 pub mod work;
 
 pub use digest::Digest;
-#[cfg(feature = "tuning")]
-pub use features::features;
+pub use features::{HITS_PER_EVENT, MEAN_LANE_LENGTH, features};
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
 pub use setting::Setting;

@@ -112,7 +112,7 @@ impl Expected {
         let mut decoder = ReferenceDecoder::new(tables, options);
         let decode = |batch: &EventBatch| {
             let view = batch.view();
-            let mut hits = UtHits::with_capacity(view.n_events, tables.n_groups, view.max_hits());
+            let mut hits = UtHits::with_capacity(view.n_events, tables.n_groups(), view.max_hits());
             let mut report = BatchReport::new();
             decoder.decode(view, &mut hits, &mut report)?;
             Ok((hits, report))
@@ -238,14 +238,14 @@ mod tests {
         let sample = Sample::of(&[batch_of(3)], 3, 3);
         let options = DecodeOptions::default();
         let expected = Expected::of(&sample, &tables, options).unwrap();
-        let mut hits = UtHits::with_capacity(3, tables.n_groups, 10_000);
+        let mut hits = UtHits::with_capacity(3, tables.n_groups(), 10_000);
         let mut report = BatchReport::new();
         ReferenceDecoder::new(&tables, options).decode(sample.batches[0].view(), &mut hits, &mut report).unwrap();
         assert_eq!(expected.check(0..3, &hits, &report), Ok(()));
         let mut other = report.clone();
         other.events[2].add(crate::decoder::Count::Banks, 1);
         assert_eq!(expected.check(0..3, &hits, &other), Err("event 2: counts other than the reference's".to_owned()));
-        let fewer = UtHits::with_capacity(3, tables.n_groups, 10_000);
+        let fewer = UtHits::with_capacity(3, tables.n_groups(), 10_000);
         assert!(expected.check(0..3, &fewer, &report).unwrap_err().contains("of 3 events"));
         assert!(expected.check(0..2, &hits, &report).unwrap_err().contains("of 2 events"));
         let none = Expected { batches: Vec::new(), places: Vec::new() };
@@ -274,7 +274,7 @@ mod tests {
             for sample in [&allen, &allen.transposed(crate::input::to_mep).unwrap()] {
                 let mut first = 0;
                 for batch in &sample.batches {
-                    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups, batch.view().max_hits());
+                    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
                     let mut report = BatchReport::new();
                     decoder.decode(batch.view(), &mut hits, &mut report).unwrap();
                     let events = first..first + batch.n_events;

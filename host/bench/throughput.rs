@@ -164,7 +164,7 @@ impl Contestant<'_> {
             hits_per_event: hits,
             bytes_per_event: bytes,
             bytes_in_per_event: sample.batches.iter().map(bytes_in).sum::<usize>() as f64 / events,
-            bytes_out_per_event: hits * 28.0 + ((tables.n_groups + Count::ALL.len()) * size_of::<u32>()) as f64,
+            bytes_out_per_event: hits * 28.0 + ((tables.n_groups() + Count::ALL.len()) * size_of::<u32>()) as f64,
             modes: modes.collect(),
             kernels: self.kernels,
             graphs: self.graphs,

@@ -12,9 +12,9 @@ use crate::decoder::launch::Knob;
 use crate::decoder::ptx::Unit;
 use crate::decoder::{Backend, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
-use crate::tuning::space::{Space, SpaceError};
-use crate::tuning::store::{DeviceIdentity, Layers, StoreError, Task, TunableIdentity, Workload};
-use crate::tuning::{Config, Parameter, SpaceBuilder, Value};
+use tuner::space::{Space, SpaceError};
+use tuner::store::{DeviceIdentity, Layers, StoreError, Task, TunableIdentity, Workload};
+use tuner::{Config, Parameter, SpaceBuilder, Value};
 
 /// Raised when what was measured before no longer says anything about the CPU decoder.
 const CPU_VERSION: u32 = 2;
@@ -227,8 +227,8 @@ pub fn tunable(what: impl Into<Subject>) -> TunableIdentity {
 /// None that these keys could have.
 pub fn workload(tables: &DetectorTables, options: &DecodeOptions) -> Result<Workload, StoreError> {
     Workload::new()
-        .with("banks", tables.boards.version.name())?
-        .with("grouping", tables.grouping.name())?
+        .with("banks", tables.boards().version.name())?
+        .with("grouping", tables.grouping().name())?
         .with("clustering", options.clustering)
 }
 
@@ -279,7 +279,7 @@ pub fn look_up(
 mod tests {
     use super::*;
     use crate::detector::{BankVersion, Grouping};
-    use crate::tuning::store::{Contender, Evidence, Locations, Matching, Plan, Store};
+    use tuner::store::{Contender, Evidence, Locations, Matching, Plan, Store};
 
     #[test]
     fn the_default_is_in_the_space_of_every_machine_and_all_of_it_can_be_set() {

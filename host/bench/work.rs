@@ -100,7 +100,7 @@ impl Work {
         let mut work = Self::default();
         for batch in &sample.batches {
             let view = batch.view();
-            let mut hits = UtHits::with_capacity(view.n_events, tables.n_groups, view.max_hits());
+            let mut hits = UtHits::with_capacity(view.n_events, tables.n_groups(), view.max_hits());
             let mut report = BatchReport::new();
             decoder.decode(view, &mut hits, &mut report)?;
             if let Err(difference) = expected.check(work.events..work.events + view.n_events, &hits, &report) {

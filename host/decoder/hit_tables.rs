@@ -1,7 +1,7 @@
 //! The tables of the kernel for ordinary events as they lie on a device: the [rank tables](super::rank_tables), in the
 //! records that it reads.
 
-use ut_kernels::block::Global;
+use simt::Global;
 use ut_kernels::fused::tables as fused;
 use ut_kernels::hit_parallel::tables::{
     BoardRecord, CLASS_SHIFT, CLASS_WORDS, HitTables, LaneRecord, MAX_BOARDS, MAX_CLASSES, MAX_GROUPS, MAX_RANKS, REVERSED,

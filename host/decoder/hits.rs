@@ -15,7 +15,7 @@ const N_ARRAYS: usize = 7;
 /// The hits of sector group `g` of event `e` are `offsets[e * n_groups + g] .. offsets[e * n_groups + g + 1]`.
 /// The capacity is declared once; decoding into a `UtHits` allocates nothing.
 ///
-/// Source: spec section 4.
+/// Source: `docs/format.md`.
 #[derive(Clone, Debug)]
 pub struct UtHits {
     block: Block,
@@ -24,6 +24,29 @@ pub struct UtHits {
     n_groups: usize,
     max_events: usize,
 }
+
+/// A capacity that a [`UtHits`] cannot have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CapacityError {
+    /// Events that were asked for.
+    pub max_events: usize,
+    /// Hits that were asked for.
+    pub max_hits: usize,
+    /// Bytes that the system did not give; `None` where offsets of 32 bits are too small.
+    pub bytes: Option<u64>,
+}
+
+impl fmt::Display for CapacityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no room for {} hits of {} events: ", self.max_hits, self.max_events)?;
+        match self.bytes {
+            Some(bytes) => write!(f, "the system does not give {bytes} bytes"),
+            None => write!(f, "hits and groups are numbered with 32 bits"),
+        }
+    }
+}
+
+impl std::error::Error for CapacityError {}
 
 /// Words that are zero until they are written, and take no memory until then.
 ///
@@ -36,15 +59,21 @@ enum Block {
 
 impl Block {
     fn zeroed(len: usize) -> Self {
-        match len.checked_mul(size_of::<u32>()).map(MmapMut::map_anon) {
-            Some(Ok(pages)) => {
-                // A wish. Without it everything works the same, a little slower.
-                #[cfg(target_os = "linux")]
-                let _ = pages.advise(memmap2::Advice::HugePage);
-                Self::Pages(pages)
-            }
-            _ => Self::Heap(vec![0; len]),
-        }
+        Self::try_zeroed(len).unwrap_or_else(|| Self::Heap(vec![0; len]))
+    }
+
+    /// `None` when the system does not give the memory.
+    fn try_zeroed(len: usize) -> Option<Self> {
+        let Ok(pages) = MmapMut::map_anon(len.checked_mul(size_of::<u32>())?) else {
+            let mut words = Vec::new();
+            words.try_reserve_exact(len).ok()?;
+            words.resize(len, 0);
+            return Some(Self::Heap(words));
+        };
+        // A wish. Without it everything works the same, a little slower.
+        #[cfg(target_os = "linux")]
+        let _ = pages.advise(memmap2::Advice::HugePage);
+        Some(Self::Pages(pages))
     }
 }
 
@@ -115,6 +144,23 @@ impl UtHits {
             n_groups,
             max_events,
         }
+    }
+
+    /// As [`Self::with_capacity`], for a capacity that comes from outside: refused instead of ending the program.
+    ///
+    /// # Errors
+    /// When offsets of 32 bits cannot number the hits or the groups, or the system does not give the memory.
+    pub fn try_with_capacity(max_events: usize, n_groups: usize, max_hits: usize) -> Result<Self, CapacityError> {
+        let most = u32::MAX as usize;
+        let refuse = |bytes| CapacityError { max_events, max_hits, bytes };
+        let ends = max_events.checked_mul(n_groups).and_then(|ends| ends.checked_add(1)).filter(|&ends| ends <= most);
+        let (Some(ends), true) = (ends, max_hits <= most) else { return Err(refuse(None)) };
+        let stride = max_hits.next_multiple_of(16);
+        let bytes = 4 * (N_ARRAYS as u64 * stride as u64 + ends as u64);
+        let mut offsets = Vec::new();
+        offsets.try_reserve_exact(ends).map_err(|_| refuse(Some(bytes)))?;
+        let block = Block::try_zeroed(N_ARRAYS * stride).ok_or(refuse(Some(bytes)))?;
+        Ok(Self { block, stride, offsets, n_groups, max_events })
     }
 
     /// Grows the capacity, if it is smaller, so that `max_events` events and `max_hits` hits fit. Forgets the hits.

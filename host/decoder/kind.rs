@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::cpu::CpuDecoder;
-use super::cuda::{Cuda, CudaConfig, CudaDecoder, StartError, choose};
+#[cfg(feature = "cuda")]
+use super::cuda::{Cuda, CudaConfig, CudaDecoder, choose};
+#[cfg(feature = "emulated")]
 use super::emulated::{EmulatedConfig, EmulatedDecoder};
 use super::knobs::Knobs;
 use super::reference::ReferenceDecoder;
@@ -12,8 +14,9 @@ use super::{DecodeError, DecodeOptions, Decoder};
 use crate::detector::DetectorTables;
 
 /// The backends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Backend {
     /// Plain, slow and independent: the oracle.
     Reference,
@@ -41,8 +44,12 @@ impl Backend {
     }
 
     /// The fastest backend that this machine can run, and why it is not `cuda` where it is not.
-    pub fn best() -> (Self, Option<StartError>) {
-        match choose(&Cuda, 0) {
+    pub fn best() -> (Self, Option<DecodeError>) {
+        #[cfg(feature = "cuda")]
+        let gpu = choose(&Cuda, 0).map_err(DecodeError::from);
+        #[cfg(not(feature = "cuda"))]
+        let gpu: Result<(), _> = Err(left_out("cuda"));
+        match gpu {
             Ok(_) => (Self::Cuda, None),
             Err(error) => (Self::Cpu, Some(error)),
         }
@@ -81,17 +88,29 @@ impl Backend {
         Ok(match self {
             Self::Reference => Box::new(ReferenceDecoder::new(tables, options)),
             Self::Cpu => Box::new(CpuDecoder::new(tables, options, knobs.cpu)?),
+            #[cfg(not(feature = "emulated"))]
+            Self::Emulated => return Err(left_out("emulated")),
+            #[cfg(feature = "emulated")]
             Self::Emulated => {
                 let Knobs { launch, pipeline, .. } = *knobs;
                 let config = EmulatedConfig { pipeline, launch, ..EmulatedConfig::default() };
                 Box::new(EmulatedDecoder::new(tables, options, config)?)
             }
+            #[cfg(not(feature = "cuda"))]
+            Self::Cuda => return Err(left_out("cuda")),
+            #[cfg(feature = "cuda")]
             Self::Cuda => {
                 let config = CudaConfig::of(knobs);
                 Box::new(CudaDecoder::new(tables, options, config)?)
             }
         })
     }
+}
+
+/// The error of a backend that was not compiled in.
+#[cfg(not(all(feature = "cuda", feature = "emulated")))]
+fn left_out(backend: &'static str) -> DecodeError {
+    DecodeError::Device { backend, message: format!("this program was built without the feature `{backend}`") }
 }
 
 impl fmt::Display for Backend {

@@ -3,7 +3,7 @@
 //! A knob is called `kernel.knob`. All of them can be set from outside (`--set cluster.block_x=64`) and found by the
 //! tuner; nothing about a launch is hard-wired elsewhere.
 
-use ut_kernels::block::WARP_SIZE;
+use simt::WARP_SIZE;
 use ut_kernels::fused::{MAX_TILE, Room};
 use ut_kernels::hit_parallel::{MAX_STRIPS, MIN_STRIPS};
 

@@ -1,26 +1,39 @@
 //! Decoders: one trait, several backends, the same bits from each of them.
 
 pub mod cpu;
+#[cfg(feature = "cuda")]
 pub mod cuda;
+#[cfg(feature = "emulated")]
 pub mod emulated;
 pub mod hit_tables;
 mod hits;
+#[cfg(feature = "device")]
 mod kind;
+#[cfg(feature = "device")]
 pub mod knobs;
+#[cfg(feature = "device")]
 pub mod launch;
+#[cfg(feature = "device")]
 pub mod occupancy;
 mod options;
+#[cfg(feature = "device")]
 mod pipeline;
+#[cfg(feature = "device")]
 pub mod plan;
+#[cfg(feature = "device")]
 pub mod ptx;
+#[cfg(feature = "device")]
 pub mod rank_tables;
 pub mod reference;
 mod report;
 
-pub use hits::{UtHits, UtHitsMut};
+pub use hits::{CapacityError, UtHits, UtHitsMut};
+#[cfg(feature = "device")]
 pub use kind::{Backend, UnknownBackend};
+#[cfg(feature = "device")]
 pub use knobs::{KnobError, Knobs};
 pub use options::{DecodeOptions, Flip, Position};
+#[cfg(feature = "device")]
 pub use pipeline::{Pipeline, UnknownPipeline};
 pub use report::BatchReport;
 pub use ut_kernels::report::{Count, EventReport, Kind};
@@ -37,7 +50,7 @@ pub trait Decoder: Send {
 
     /// Decodes every event of `batch`, replacing what `hits` and `report` held.
     ///
-    /// Hits come out as spec section 4 orders them: by event, then by sector group, and inside a group ascending by
+    /// Hits come out in the order of `docs/format.md`: by event, then by sector group, and inside a group ascending by
     /// x and `LHCbID`. Bad banks cost only themselves and are counted in `report`.
     ///
     /// # Errors

@@ -1,10 +1,11 @@
-//! What a user can choose about clustering (spec section 3).
+//! Clustering options (`docs/format.md`).
 
 use std::num::NonZeroU32;
 
 /// How the strips of a cluster make its position.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Position {
     /// Mean of the strips weighted by their ADC counts.
     #[default]
@@ -14,14 +15,15 @@ pub enum Position {
 }
 
 /// From where the strips of a flipped sector are counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Flip {
     /// `512 - mean`: the convention of 2024, and the default.
     #[default]
-    #[serde(rename = "512")]
+    #[cfg_attr(feature = "serde", serde(rename = "512"))]
     From512,
     /// `511 - mean`: since Allen merge request !2178.
-    #[serde(rename = "511")]
+    #[cfg_attr(feature = "serde", serde(rename = "511"))]
     From511,
 }
 
@@ -38,7 +40,8 @@ impl Flip {
 /// Clustering options. The default is what LHCb runs since August 2024.
 ///
 /// v4 banks come clustered from the front end: none of these options changes their hits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DecodeOptions {
     /// Whether neighbouring strips are joined at all; if not, every strip is a hit.
     pub clustering: bool,

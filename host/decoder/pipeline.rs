@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How the device kernels divide the work. Both give the same bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Pipeline {
     /// One launch, everything in between in shared memory.
     Fused,

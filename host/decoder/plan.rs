@@ -1,7 +1,7 @@
 //! What every backend that runs the device kernels must agree on: the tables as they lie on a device, the sizes of the
 //! work buffers, and the launches.
 
-use ut_kernels::block::{Global, WARP_SIZE, blocks_of_warps};
+use simt::{Global, WARP_SIZE, blocks_of_warps};
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::count_hits::items_capacity;
 use ut_kernels::detector::{BankVersion, BoardLane, SectorConstants, Slot};
@@ -48,11 +48,11 @@ impl DeviceTables {
     /// # Errors
     /// When there are more lane slots than 16 bits can count.
     pub fn new(backend: &'static str, tables: &DetectorTables) -> Result<Self, DecodeError> {
-        if tables.slots.len() > usize::from(u16::MAX) {
+        if tables.slots().len() > usize::from(u16::MAX) {
             let message = "the board table has more lane slots than 16 bits can count".to_owned();
             return Err(DecodeError::Device { backend, message });
         }
-        let board_lanes = tables.boards.lanes.iter().map(|lane| BoardLane {
+        let board_lanes = tables.boards().lanes.iter().map(|lane| BoardLane {
             sector: lane.sector,
             module: lane.module,
             face: lane.face,
@@ -63,17 +63,17 @@ impl DeviceTables {
             chan_id: lane.chan_id,
         });
         let first_group = |layer: usize| {
-            let sectors = &tables.groups[LAYER_SECTORS[layer]..LAYER_SECTORS[layer + 1]];
+            let sectors = &tables.groups()[LAYER_SECTORS[layer]..LAYER_SECTORS[layer + 1]];
             u32::from(sectors.iter().copied().min().unwrap_or(0))
         };
-        let n_groups = tables.n_groups as u32;
+        let n_groups = tables.n_groups() as u32;
         Ok(Self {
-            version: tables.boards.version,
-            slots: tables.slots.clone(),
+            version: tables.boards().version,
+            slots: tables.slots().to_vec(),
             board_lanes: board_lanes.collect(),
-            groups: tables.groups.clone(),
-            sectors: tables.sectors.clone(),
-            strips_per_hybrid: tables.boards.strips_per_hybrid.clone(),
+            groups: tables.groups().to_vec(),
+            sectors: tables.sectors().to_vec(),
+            strips_per_hybrid: tables.boards().strips_per_hybrid.clone(),
             layer_groups: (0..N_LAYERS).map(first_group).chain([n_groups]).collect(),
             n_groups,
         })
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn arguments_are_as_large_as_the_ptx_takes_them() {
         // Views are a pointer, a length, and a tag or padding.
-        assert_eq!((size_of::<Global<'_, u8>>(), size_of::<ut_kernels::block::GlobalMut<'_, u8>>()), (16, 16));
+        assert_eq!((size_of::<Global<'_, u8>>(), size_of::<simt::GlobalMut<'_, u8>>()), (16, 16));
         assert_eq!((size_of::<Batch<'_>>(), size_of::<Tables<'_>>()), (5 * 16 + 8, 6 * 16 + 8));
         assert_eq!((size_of::<CountOutput<'_>>(), size_of::<ClusterOptions>()), (4 * 16, 8));
         assert_eq!((size_of::<ClusterInput<'_>>(), size_of::<ClusterOutput<'_>>()), (4 * 16, 4 * 16));

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use ut_kernels::block::Global;
+use simt::Global;
 use ut_kernels::detector::{LANES_PER_BOARD, SectorConstants};
 use ut_kernels::fused::tables::{
     CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, LaneTables, MAX_RANKS, REVERSED, UNCONNECTED,
@@ -46,11 +46,11 @@ impl RankTables {
     pub fn new(backend: &'static str, tables: &DetectorTables, options: DecodeOptions) -> Result<Self, DecodeError> {
         let order = LaneOrder::new(tables, options);
         let n = order.n_connected;
-        if n > MAX_RANKS as usize || tables.slots.len() > usize::from(u16::MAX) {
+        if n > MAX_RANKS as usize || tables.slots().len() > usize::from(u16::MAX) {
             let message = format!("{n} connected lanes are too many for the one-launch kernel");
             return Err(DecodeError::Device { backend, message });
         }
-        let mut ranks = vec![UNCONNECTED; tables.slots.len()];
+        let mut ranks = vec![UNCONNECTED; tables.slots().len()];
         let mut slots = vec![0; n];
         for (slot, of_slot) in ranks.iter_mut().enumerate() {
             let rank = order.boards[slot / LANES_PER_BOARD].ranks[slot % LANES_PER_BOARD];
@@ -60,7 +60,7 @@ impl RankTables {
                 *of_slot = rank | if reversed { REVERSED } else { 0 };
             }
         }
-        let sector = |slot: usize| &tables.sectors[usize::from(tables.slots[slot].sector)];
+        let sector = |slot: usize| &tables.sectors()[usize::from(tables.slots()[slot].sector)];
         let column = |value: fn(&SectorConstants) -> f32| slots.iter().map(|&slot| value(sector(slot))).collect();
 
         let mut numbers = HashMap::new();
@@ -75,11 +75,11 @@ impl RankTables {
                 next
             }));
         }
-        let chan_id = |slot: usize| match tables.boards.version {
-            BankVersion::V4 => tables.slots[slot].chan_id,
-            BankVersion::V5 => tables.slots[slot].chan_id & !0x1FF,
+        let chan_id = |slot: usize| match tables.boards().version {
+            BankVersion::V4 => tables.slots()[slot].chan_id,
+            BankVersion::V5 => tables.slots()[slot].chan_id & !0x1FF,
         };
-        let strips_per_hybrid = tables.boards.strips_per_hybrid.clone();
+        let strips_per_hybrid = tables.boards().strips_per_hybrid.clone();
         let first_channel = |slot: usize| (slot % LANES_PER_BOARD) as u32 * strips_per_hybrid[slot / LANES_PER_BOARD];
         Ok(Self {
             first_ranks: order.first_ranks.iter().map(|&rank| u32::from(rank)).collect(),

@@ -1,4 +1,4 @@
-//! The boards file: which sector hangs on which lane of which board (spec section 2, `ut_boards*.bin`).
+//! The boards file: which sector hangs on which lane of which board (`docs/format.md`, "Boards file").
 //!
 //! All words are u32, little endian: `n_boards, version, stripsPerHybrid[n]`, then eight arrays of `6 n` words, one
 //! word a lane slot. The slots of boards or lanes that nothing is connected to are all zeros.

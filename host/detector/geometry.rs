@@ -1,4 +1,4 @@
-//! The geometry file: where each sector is (spec section 2, `ut_geometry*.bin`).
+//! The geometry file: where each sector is (`docs/format.md`, "Geometry file").
 //!
 //! Little endian: `u32 n_sectors | version << 16`, then arrays of one word a sector: `u32 firstStrip`, f32 `pitch, dy,
 //! dp0diX, dp0diY, dp0diZ, p0X, p0Y, p0Z, cos`, and from version 1 on `dxDy`.

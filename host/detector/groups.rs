@@ -1,4 +1,4 @@
-//! Sector groups: hits are output per group and sorted inside it (spec section 2).
+//! Sector groups: hits are output per group and sorted inside it (`docs/format.md`, "Sector groups").
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,8 +6,9 @@ use std::str::FromStr;
 use super::{Geometry, N_LAYERS, sectors_of_layer};
 
 /// How sectors form the groups in which hits are sorted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Grouping {
     /// 72 rows in y, 18 a layer (Allen, 2025).
     #[default]

@@ -1,7 +1,7 @@
 //! The detector: which sensor hangs on which lane of which board, where it is, and how sensors form groups.
 //!
-//! [`Boards`] and [`Geometry`] are the contents of the two files of spec section 2; [`DetectorTables`] is what they and
-//! a [`Grouping`] make together, flattened to what a hot loop reads.
+//! [`Boards`] and [`Geometry`] are the contents of the two tables files of `docs/format.md`; [`DetectorTables`] is what
+//! they and a [`Grouping`] make together, flattened to what a hot loop reads.
 
 mod boards;
 mod error;
@@ -12,9 +12,11 @@ mod tables;
 
 pub use boards::{Boards, Lane, MAX_BOARDS};
 pub use error::TablesError;
+#[cfg(feature = "synth")]
 pub(crate) use geometry::DX_DY;
 pub use geometry::{Geometry, Sector};
 pub use groups::{Grouping, UnknownGrouping};
+#[cfg(feature = "synth")]
 pub(crate) use sector_id::is_cut_in_two;
 pub use sector_id::{layer_of, sector_id, sectors_of_layer};
 pub use tables::DetectorTables;

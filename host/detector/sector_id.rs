@@ -1,4 +1,4 @@
-//! Sector ids: the numbering 0…1047 of the UT's sectors in which geometry tables are ordered (spec section 2).
+//! Sector ids: the numbering 0…1047 of the UT's sectors in which geometry tables are ordered (`docs/format.md`).
 //!
 //! A half-layer's sectors are numbered stave by stave along x, and inside a stave along y. The outer staves have 14
 //! sectors; near the beam some sensors are cut in two, so that stave 1 has 18 sectors and stave 0 has 22.

@@ -2,30 +2,48 @@
 
 use super::{Boards, Geometry, Grouping, Sector, SectorConstants, Slot, TablesError, sector_id};
 
-/// Everything a decoder looks up. Built once, immutable.
+/// Everything a decoder looks up: built once, checked, immutable.
+///
+/// Decoders index these tables without checking again, the fast path of the CPU without bounds checks at all. So only
+/// [`DetectorTables::new`] can make one, and it makes sure that
+/// - there are 1 to [`MAX_BOARDS`](super::MAX_BOARDS) boards, and [`slots`](Self::slots) has
+///   [`LANES_PER_BOARD`](super::LANES_PER_BOARD) entries a board;
+/// - [`sectors`](Self::sectors) and [`groups`](Self::groups) have [`N_SECTORS`](super::N_SECTORS) entries, and every
+///   slot's sector is below that;
+/// - every group is below [`n_groups`](Self::n_groups), which is at least 1 and at most [`N_SECTORS`](super::N_SECTORS);
+/// - all constants are finite.
+///
+/// Fields cannot be set from outside:
+///
+/// ```compile_fail,E0616
+/// # use ut_decoding::detector::DetectorTables;
+/// fn lie(mut tables: DetectorTables) {
+///     tables.slots.truncate(6);
+/// }
+/// ```
+///
+/// ```compile_fail,E0596
+/// # use ut_decoding::detector::DetectorTables;
+/// fn lie(mut tables: DetectorTables) {
+///     tables.slots().fill(Default::default());
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct DetectorTables {
-    /// The boards that the tables were made from.
-    pub boards: Boards,
-    /// The geometry that the tables were made from.
-    pub geometry: Geometry,
-    /// The grouping that `groups` follows.
-    pub grouping: Grouping,
-    /// Sector → group.
-    pub groups: Vec<u16>,
-    /// Groups of an event.
-    pub n_groups: usize,
-    /// Slot → channel, sector, group; 6 a board.
-    pub slots: Vec<Slot>,
-    /// Sector → constants of the hit formulas.
-    pub sectors: Vec<SectorConstants>,
+    boards: Boards,
+    geometry: Geometry,
+    grouping: Grouping,
+    groups: Vec<u16>,
+    n_groups: usize,
+    slots: Vec<Slot>,
+    sectors: Vec<SectorConstants>,
 }
 
 impl DetectorTables {
     /// Builds the tables.
     ///
     /// # Errors
-    /// When boards or geometry, whose fields anybody may have set, do not pass [`Boards::validate`] and
+    /// When boards or geometry, whose fields are public, do not pass [`Boards::validate`] and
     /// [`Geometry::validate`]; the errors call them "boards" and "geometry".
     pub fn new(boards: Boards, geometry: Geometry, grouping: Grouping) -> Result<Self, TablesError> {
         boards.validate("boards")?;
@@ -43,6 +61,41 @@ impl DetectorTables {
             .collect();
         let sectors = geometry.sectors.iter().map(constants).collect();
         Ok(Self { boards, geometry, grouping, groups, n_groups, slots, sectors })
+    }
+
+    /// The boards that the tables were made from.
+    pub const fn boards(&self) -> &Boards {
+        &self.boards
+    }
+
+    /// The geometry that the tables were made from.
+    pub const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The grouping that [`groups`](Self::groups) follows.
+    pub const fn grouping(&self) -> Grouping {
+        self.grouping
+    }
+
+    /// By sector id: its group.
+    pub const fn groups(&self) -> &[u16] {
+        self.groups.as_slice()
+    }
+
+    /// Groups of an event.
+    pub const fn n_groups(&self) -> usize {
+        self.n_groups
+    }
+
+    /// By lane slot, six a board: its first channel, sector and group. All zeros where nothing is connected.
+    pub const fn slots(&self) -> &[Slot] {
+        self.slots.as_slice()
+    }
+
+    /// By sector id: the constants of the hit formulas.
+    pub const fn sectors(&self) -> &[SectorConstants] {
+        self.sectors.as_slice()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Allen-layout dumps: one event a file, and nothing in it but the block of spec section 1, "Inputs in memory".
+//! Allen-layout dumps: one event a file, and nothing in it but its block in Allen layout (`docs/format.md`).
 //!
 //! A dump holds sourceIDs and payloads. Sizes follow from the table of banks, so they are multiples of 4; all banks are
 //! of type UT and of the board table's version; run and event number are in the file's name, `<run>_<event>.bin`.
@@ -10,6 +10,12 @@ use std::path::{Path, PathBuf};
 use super::event::{Format, kind};
 use super::mdf::u32_at;
 use super::{Bank, BankEntry, Damage, InputError, Place, RawEvent};
+
+/// Banks that an event can have: sourceIDs have 16 bits.
+const MAX_BANKS: u64 = 1 << 16;
+
+/// The longest bank: its sourceID, and a payload whose size has 16 bits.
+const LONGEST: u64 = 4 + u16::MAX as u64;
 
 /// Reads the one event of a dump.
 #[derive(Debug)]
@@ -36,25 +42,33 @@ impl AllenDumpReader {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn new(input: impl Read, path: impl Into<PathBuf>) -> Result<Self, InputError> {
+    pub fn new(mut input: impl Read, path: impl Into<PathBuf>) -> Result<Self, InputError> {
         let file = path.into();
         let mut data = Vec::new();
-        let limit = u64::from(u32::MAX);
-        input
-            .take(limit + 1)
-            .read_to_end(&mut data)
-            .map_err(|source| InputError::Read { place: Place { file: file.clone(), event: 0, byte: 0 }, source })?;
-        let length = data.len() as u64;
-        if length > limit {
-            return Err(InputError::DumpTooLong { file });
-        }
+        // The buffer grows with the bytes that arrive, and no further than the table of banks reaches.
+        let mut read_to = |data: &mut Vec<u8>, end: u64| {
+            let read = input.by_ref().take(end.saturating_sub(data.len() as u64)).read_to_end(data);
+            let place = || Place { file: file.clone(), event: 0, byte: 0 };
+            read.map_err(|source| InputError::Read { place: place(), source })
+        };
+        read_to(&mut data, 4)?;
         let banks = if data.len() < 4 { 0 } else { u64::from(u32_at(&data, 0)) };
-        let needed = 4 + 4 * (banks + 1);
-        if needed > length {
-            return Err(InputError::DumpTable { file, banks, needed, length });
+        if banks > MAX_BANKS {
+            return Err(InputError::DumpBanks { file, banks, most: MAX_BANKS });
         }
+        let needed = 4 + 4 * (banks + 1);
+        read_to(&mut data, needed)?;
+        if needed > data.len() as u64 {
+            return Err(InputError::DumpTable { file, banks, needed, length: data.len() as u64 });
+        }
+        let end = end_of_banks(&data);
+        read_to(&mut data, end)?;
         let mut entries = Vec::new();
         let damage = find_banks(&data, banks as usize, &mut entries).err();
+        // A table without a fault says where the file ends.
+        if damage.is_none() && read_to(&mut data, end + 1)? > 0 {
+            return Err(InputError::DumpTrailing { file, banks, end });
+        }
         Ok(Self { file, data, entries, damage, taken: false })
     }
 
@@ -96,6 +110,20 @@ pub(super) fn looks_like_dump(begin: &[u8], length: Option<u64>) -> bool {
         && length.is_none_or(|length| 8 + 4 * u64::from(u32_at(begin, 0)) <= length)
 }
 
+/// The end of the last bank up to the first that the table cannot mean. The table is known to be there.
+fn end_of_banks(data: &[u8]) -> u64 {
+    let base = data.len() as u64;
+    let ends = data[4..].chunks_exact(4).map(|word| u64::from(u32_at(word, 0)));
+    let mut end = 0;
+    for (from, to) in ends.clone().zip(ends.skip(1)) {
+        if to < from || to - from > LONGEST {
+            break;
+        }
+        end = end.max(to);
+    }
+    base + end
+}
+
 /// Lists the banks up to the first that is not there. The table is known to fit.
 fn find_banks(data: &[u8], n_banks: usize, entries: &mut Vec<BankEntry>) -> Result<(), Damage> {
     let base = 4 * (n_banks as u64 + 2);
@@ -103,7 +131,7 @@ fn find_banks(data: &[u8], n_banks: usize, entries: &mut Vec<BankEntry>) -> Resu
         let [from, to] = [0, 1].map(|next| base + u64::from(u32_at(data, 4 + 4 * (bank + next))));
         let byte = usize::try_from(from).unwrap_or(usize::MAX);
         let length = to as i64 - from as i64;
-        if !(4..=4 + i64::from(u16::MAX)).contains(&length) {
+        if !(4..=LONGEST as i64).contains(&length) {
             return Err(Damage::Entry { bank, byte, length });
         }
         let left = (data.len() as u64).saturating_sub(from);

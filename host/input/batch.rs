@@ -1,8 +1,8 @@
 //! A batch of events as a GPU framework holds it: raw bytes, offsets, sizes, types and versions.
 //!
-//! Two layouts are in use (spec section 1, "Inputs in memory"). *Allen*: event-major, each event a block with its own
-//! table of banks. *MEP*: bank-major, as the event builder delivers it. Both are plain words and bytes, so that a batch
-//! that already lies in memory, on the host or on the device, is decoded where it is.
+//! Two layouts are in use (`docs/format.md`, "Batches in memory"). *Allen*: event-major, each event a block with its
+//! own table of banks. *MEP*: bank-major, as the event builder delivers it. Both are plain words and bytes, so that a
+//! batch that already lies in memory, on the host or on the device, is decoded where it is.
 
 use super::room::make_room;
 
@@ -44,8 +44,8 @@ pub struct BatchView<'a> {
     pub n_events: usize,
     /// The bytes that `offsets` point into.
     pub raw: &'a [u8],
-    /// Allen: `n_events` offsets into `raw` (a framework's closing one may follow; nobody reads it). MEP: `n_banks`, 0, `n_banks` sourceIDs, then
-    /// `n_banks` offsets into `raw` an event.
+    /// Allen: `n_events` offsets into `raw` (a framework's closing one may follow; nobody reads it). MEP: `n_banks`, 0,
+    /// `n_banks` sourceIDs, then `n_banks` offsets into `raw` an event.
     pub offsets: &'a [u32],
     /// Allen: `n_events` words, each the place of the event's first size counted in u16 from the start of this very
     /// slice; then the sizes (payload bytes without sourceID word and padding), u16, bank by bank. MEP: the same with

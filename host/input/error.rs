@@ -1,6 +1,6 @@
 //! What can be wrong with an input file.
 //!
-//! Two degrees (spec section 6, "The container"): an [`InputError`] ends the reading, because nobody can tell where the
+//! Two degrees (`docs/policy.md`, "Files"): an [`InputError`] ends the reading, because nobody can tell where the
 //! next event would begin; a [`Damage`] costs the rest of one event, and the next one follows.
 
 use std::fmt;
@@ -109,11 +109,25 @@ pub enum InputError {
         /// Bytes of the file.
         length: u64,
     },
-    /// The file is too long for an Allen-layout dump, whose offsets have 32 bits.
-    #[error("{}: more than 4 GiB: not an Allen-layout dump of one event", file.display())]
-    DumpTooLong {
+    /// The first word of an Allen-layout dump announces more banks than an event can have.
+    #[error("{}: the first word announces {banks} banks, an event has at most {most}: not an Allen-layout dump", file.display())]
+    DumpBanks {
         /// The file.
         file: PathBuf,
+        /// Banks that the first word announces.
+        banks: u64,
+        /// Banks that an event can have.
+        most: u64,
+    },
+    /// An Allen-layout dump goes on after the last bank of its table.
+    #[error("{}: the table of {banks} banks ends at byte {end}, the file goes on: not an Allen-layout dump of one event", file.display())]
+    DumpTrailing {
+        /// The file.
+        file: PathBuf,
+        /// Banks of the table.
+        banks: u64,
+        /// Where the last of them ends.
+        end: u64,
     },
     /// The event does not fit into a batch.
     #[error("{place}")]

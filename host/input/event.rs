@@ -112,6 +112,15 @@ pub struct RawEvent<'a> {
     pub damage: Option<&'a Damage>,
 }
 
+/// The trigger-mask words (sub-header words 0…3) of MDF files that `ut-decode generate` made, by which they are
+/// recognised: "UT-SYNTHETIC-001" in ASCII, which no trigger configuration yields.
+pub const GENERATED_MASK: [u32; 4] = [
+    u32::from_le_bytes(*b"UT-S"),
+    u32::from_le_bytes(*b"YNTH"),
+    u32::from_le_bytes(*b"ETIC"),
+    u32::from_le_bytes(*b"-001"),
+];
+
 impl<'a> RawEvent<'a> {
     /// The banks, in the order of the file.
     pub fn banks(&self) -> impl Iterator<Item = Bank<'a>> + Clone + use<'a> {
@@ -131,7 +140,7 @@ impl<'a> RawEvent<'a> {
 
     /// Whether `ut-decode generate` made the event.
     pub fn is_generated(&self) -> bool {
-        self.trigger_mask == Some(crate::synth::MARK)
+        self.trigger_mask == Some(GENERATED_MASK)
     }
 
     /// What a batch keeps of the event beside its UT banks.

@@ -1,4 +1,4 @@
-//! MDF files, read: events one behind the other, each with its size in front (spec section 1, "Container").
+//! MDF files, read: events one behind the other, each with its size in front (`docs/format.md`, "MDF files").
 //!
 //! One event is in memory at a time, in a buffer that is reused. No size is believed before the bytes are there: on a
 //! regular file it is compared with the file's length first, on a pipe the buffer grows with what arrives.
@@ -23,7 +23,7 @@ pub(super) const RAW_BANKS: u8 = 1;
 
 /// The checksum of an event: `bytes` are those from byte 16 of the event to its end.
 ///
-/// One byte at a time, each taken as signed, all modulo 2³² (spec section 1).
+/// One byte at a time, each taken as signed, all modulo 2³² (`docs/format.md`).
 pub fn checksum(bytes: &[u8]) -> u32 {
     let mut h = 0u32;
     for &byte in bytes {

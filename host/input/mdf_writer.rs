@@ -16,7 +16,7 @@ pub const MAX_PAYLOAD: usize = u16::MAX as usize - BANK_HEADER;
 /// What an event says of itself beside its banks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventHeader {
-    /// Trigger mask. [`synth::MARK`](crate::synth::MARK) says that the event was generated.
+    /// Trigger mask. [`GENERATED_MASK`](super::GENERATED_MASK) says that the event was generated.
     pub trigger_mask: [u32; 4],
     /// Run number, in the sub-header.
     pub run: u32,
@@ -125,6 +125,11 @@ impl<W: Write> MdfWriter<W> {
         self.data.extend(what.payload);
         self.data.resize(self.data.len().next_multiple_of(4), 0);
         Ok(())
+    }
+
+    /// Hands the output back. Every event was passed on to it; nothing is flushed.
+    pub fn into_inner(self) -> W {
+        self.output
     }
 
     /// Flushes, and hands the output back.

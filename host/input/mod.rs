@@ -18,7 +18,7 @@ pub use allen_dump::{AllenDumpReader, write_allen_dump};
 pub use batch::{BatchView, EventBatch, EventMeta, Layout};
 pub use builder::{BatchBuilder, BuildError};
 pub use error::{Damage, InputError, Place};
-pub use event::{Bank, BankEntry, Format, RawEvent, kind};
+pub use event::{Bank, BankEntry, Format, GENERATED_MASK, RawEvent, kind};
 pub use mdf::{MdfReader, checksum};
 pub use mdf_writer::{EventHeader, MAX_PAYLOAD, MdfWriter, WriteError};
 pub use mep::{banks_of, to_allen, to_mep};

@@ -1,16 +1,14 @@
 //! A file of hits, whole or not at all: what is at the path when something fails.
 //!
-//! Hits go to `PATH.part` first, and only [`HitFile::finish`] gives the file its name. So a file at the path itself was
-//! always written to its end. When the *input* breaks off, what came before is kept: the file is finished with
-//! [`Provenance::incomplete`] set, which a Parquet file carries in its metadata; a CSV file has no place for it, so
-//! there the message and the exit code say it. When *writing* fails (a full disk), the `.part` file is removed and
-//! nothing appears at the path; whoever is killed leaves a `.part`.
+//! Hits go to a [`NewFile`], so a file at the path itself was always written to its end. When the *input* breaks off,
+//! what came before is kept: the file is finished with [`Provenance::incomplete`] set, which a Parquet file carries in
+//! its metadata; a CSV file has no place for it, so there the message and the exit code say it. When *writing* fails
+//! (a full disk), nothing appears at the path.
 
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{CsvWriter, ParquetWriter};
+use super::{CsvWriter, NewFile, ParquetWriter};
 
 use crate::decoder::UtHits;
 use crate::input::EventMeta;
@@ -66,16 +64,14 @@ impl Format {
 }
 
 enum Writer {
-    Csv(CsvWriter<BufWriter<File>>),
-    Parquet(ParquetWriter<BufWriter<File>>),
+    Csv(CsvWriter<NewFile>),
+    Parquet(ParquetWriter<NewFile>),
 }
 
 /// A file of hits in the making. Dropped without [`Self::finish`], it leaves nothing behind.
 pub struct HitFile {
     path: PathBuf,
-    part: PathBuf,
-    writer: Option<Writer>,
-    finished: bool,
+    writer: Writer,
 }
 
 impl HitFile {
@@ -94,28 +90,14 @@ impl HitFile {
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, OutputError> {
         let path = path.into();
         let format = Format::of(&path).ok_or_else(|| OutputError::Format(path.clone()))?;
-        let mut part = path.clone().into_os_string();
-        part.push(".part");
-        let part = PathBuf::from(part);
-        let cannot = |source| OutputError::Io { file: path.clone(), source };
-        if path.is_dir() {
-            return Err(cannot(io::ErrorKind::IsADirectory.into()));
-        }
-        let file = BufWriter::with_capacity(1 << 18, File::create(&part).map_err(cannot)?);
-        let mut this = Self { path: path.clone(), part, writer: None, finished: false };
-        this.writer = Some(match format {
-            Format::Csv => Writer::Csv(CsvWriter::new(file).map_err(cannot)?),
-            Format::Parquet => Writer::Parquet(ParquetWriter::new(file).map_err(|source| this.parquet_error(source))?),
-        });
-        Ok(this)
-    }
-
-    fn parquet_error(&self, source: ::parquet::errors::ParquetError) -> OutputError {
-        OutputError::Parquet { file: self.path.clone(), source: source.into() }
-    }
-
-    fn io_error(&self, source: io::Error) -> OutputError {
-        OutputError::Io { file: self.path.clone(), source }
+        let file = NewFile::create(&path)?;
+        let writer = match format {
+            Format::Csv => CsvWriter::new(file).map(Writer::Csv).map_err(|source| io_error(&path, source))?,
+            Format::Parquet => {
+                ParquetWriter::new(file).map(Writer::Parquet).map_err(|source| parquet_error(&path, source))?
+            }
+        };
+        Ok(Self { path, writer })
     }
 
     /// Writes the hits of a batch. `first_event` is the number of the batch's first event over all inputs; `meta`
@@ -124,17 +106,10 @@ impl HitFile {
     /// # Errors
     /// When writing fails.
     pub fn write(&mut self, first_event: u64, meta: &[EventMeta], hits: &UtHits) -> Result<(), OutputError> {
-        match self.writer.take() {
-            None => Ok(()),
-            Some(Writer::Csv(mut writer)) => {
-                let result = writer.write(first_event, hits);
-                self.writer = Some(Writer::Csv(writer));
-                result.map_err(|source| self.io_error(source))
-            }
-            Some(Writer::Parquet(mut writer)) => {
-                let result = writer.write(first_event, meta, hits);
-                self.writer = Some(Writer::Parquet(writer));
-                result.map_err(|source| self.parquet_error(source))
+        match &mut self.writer {
+            Writer::Csv(writer) => writer.write(first_event, hits).map_err(|source| io_error(&self.path, source)),
+            Writer::Parquet(writer) => {
+                writer.write(first_event, meta, hits).map_err(|source| parquet_error(&self.path, source))
             }
         }
     }
@@ -143,30 +118,19 @@ impl HitFile {
     ///
     /// # Errors
     /// When writing or renaming fails; nothing is left then.
-    pub fn finish(mut self, provenance: &Provenance) -> Result<(), OutputError> {
-        match self.writer.take() {
-            None => {}
-            Some(Writer::Csv(writer)) => {
-                let file = writer.finish().map_err(|source| self.io_error(source))?;
-                file.into_inner().map_err(|error| self.io_error(error.into_error()))?;
-            }
-            Some(Writer::Parquet(writer)) => {
-                let file = writer.finish(provenance).map_err(|source| self.parquet_error(source))?;
-                file.into_inner().map_err(|error| self.io_error(error.into_error()))?;
-            }
-        }
-        std::fs::rename(&self.part, &self.path).map_err(|source| self.io_error(source))?;
-        self.finished = true;
-        Ok(())
+    pub fn finish(self, provenance: &Provenance) -> Result<(), OutputError> {
+        let file = match self.writer {
+            Writer::Csv(writer) => writer.finish().map_err(|source| io_error(&self.path, source))?,
+            Writer::Parquet(writer) => writer.finish(provenance).map_err(|source| parquet_error(&self.path, source))?,
+        };
+        file.finish()
     }
 }
 
-impl Drop for HitFile {
-    fn drop(&mut self) {
-        if !self.finished {
-            self.writer = None;
-            // Nobody is left to tell, and the name says what the file is.
-            let _ = std::fs::remove_file(&self.part);
-        }
-    }
+fn io_error(path: &Path, source: io::Error) -> OutputError {
+    OutputError::Io { file: path.to_path_buf(), source }
+}
+
+fn parquet_error(path: &Path, source: ::parquet::errors::ParquetError) -> OutputError {
+    OutputError::Parquet { file: path.to_path_buf(), source: source.into() }
 }

@@ -1,4 +1,4 @@
-//! Encoders of bank payloads (spec section 1). What they write, a decoder reads back.
+//! Encoders of bank payloads (`docs/format.md`). What they write, a decoder reads back.
 
 use crate::detector::LANES_PER_BOARD;
 

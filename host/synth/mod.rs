@@ -17,15 +17,6 @@ pub use profile::{Profile, UnknownProfile};
 
 use crate::detector::{BankVersion, Boards, Geometry};
 
-/// The trigger-mask words (sub-header words 0…3) of MDF files that `ut-decode generate` made, by which they are
-/// recognised: "UT-SYNTHETIC-001" in ASCII, which no trigger configuration yields.
-pub const MARK: [u32; 4] = [
-    u32::from_le_bytes(*b"UT-S"),
-    u32::from_le_bytes(*b"YNTH"),
-    u32::from_le_bytes(*b"ETIC"),
-    u32::from_le_bytes(*b"-001"),
-];
-
 /// The synthetic UT: boards of a read-out format, and the geometry in the file version asked for (0, or 1 with dxDy; any
 /// other counts as 1).
 ///

@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A kind of events. The strip counts are means over 1000 events of seed 1, v5 banks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Profile {
     /// Proton collisions with little pile-up: 603 strips an event.
     PpLow,

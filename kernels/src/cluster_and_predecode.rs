@@ -12,17 +12,17 @@
 //! [`cluster_and_predecode_shared_bytes`] of shared memory.
 
 use crate::bank::{v4, v5};
-use crate::block::{Block, FULL_MASK, Global, GlobalMut, Shared, SharedLayout};
 use crate::clustering::{ClusterOptions, LaneClustering, NarrowSums, Step, Sums, WideSums};
 use crate::count_hits::{Item, items_capacity, v4_slot};
 use crate::detector::BankVersion;
 use crate::hit::Cluster;
-use crate::primitives::aggregated_atomics;
-use crate::primitives::opportunistic_loop::ItemLoop;
 use crate::report::{Count, N_COUNTS};
 use crate::status::STRIPS_OVERFLOW;
 use crate::switches::Switches;
 use crate::tables::Tables;
+use simt::primitives::block_opportunistic_loop::ItemLoop;
+use simt::primitives::warp_aggregated_atomics;
+use simt::{Block, FULL_MASK, Global, GlobalMut, Shared, SharedLayout};
 
 /// What the kernel reads, besides the tables.
 #[repr(C)]
@@ -86,7 +86,7 @@ impl<B: Block> Emitter<'_, B> {
         if self.switches.warp_atomics {
             let mask = self.block.ballot_sync(FULL_MASK, group.is_some());
             if let Some(group) = group {
-                let place = aggregated_atomics::increment(self.block, mask, self.next_place, group);
+                let place = warp_aggregated_atomics::increment(self.block, mask, self.next_place, group);
                 self.block.store(self.output.clusters, place, cluster);
             }
         } else {

@@ -3,13 +3,13 @@
 //! A warp a group of an event. What is compact afterwards is the keys; the clusters stay where they are, and whoever
 //! needs one reaches it through its place in the group.
 //!
-//! Launch: [`blocks_of_warps`](crate::block::blocks_of_warps) `events * n_groups` warps in blocks of `compress.block_x` threads,
+//! Launch: [`blocks_of_warps`](simt::blocks_of_warps) `events * n_groups` warps in blocks of `compress.block_x` threads,
 //! no shared memory.
 
-use crate::block::{Block, Global, GlobalMut, WARP_SIZE};
 use crate::hit::Cluster;
 use crate::switches::Switches;
 use crate::tables::Tables;
+use simt::{Block, Global, GlobalMut, WARP_SIZE};
 
 /// Where the clusters of all groups are.
 #[repr(C)]

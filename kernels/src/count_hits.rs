@@ -13,15 +13,15 @@
 
 use crate::bank::layout::Batch;
 use crate::bank::{v4, v5};
-use crate::block::{Block, FULL_MASK, GlobalMut, Shared, SharedLayout, WARP_SIZE};
 use crate::detector::BankVersion;
 pub use crate::headers::items_capacity;
 use crate::headers::{HeaderCounters, Headers, UtBanks, clear, items_per_bank};
-use crate::primitives::aggregated_atomics;
-use crate::primitives::size_binning::SizeBins;
 use crate::report::{Count, N_COUNTS};
 use crate::switches::Switches;
 use crate::tables::Tables;
+use simt::primitives::block_size_binning::SizeBins;
+use simt::primitives::warp_aggregated_atomics;
+use simt::{Block, FULL_MASK, GlobalMut, Shared, SharedLayout, WARP_SIZE};
 
 /// A lane (v5) or a bank (v4) with hits, as the clustering kernel gets it: eight bytes.
 ///
@@ -227,7 +227,7 @@ fn add_to_group<B: Block>(block: &B, switches: Switches, shared: &CountShared, g
     if switches.warp_atomics {
         let mask = block.ballot_sync(FULL_MASK, group.is_some());
         if let Some(group) = group {
-            aggregated_atomics::add(block, mask, shared.group_counts, group, amount);
+            warp_aggregated_atomics::add(block, mask, shared.group_counts, group, amount);
         }
     } else if let Some(group) = group {
         block.shared_atomic_add(shared.group_counts, group, amount);

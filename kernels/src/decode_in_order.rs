@@ -5,11 +5,11 @@
 //!
 //! Launch: as many blocks as events, `decode.block_x` threads, no shared memory.
 
-use crate::block::{Block, Global, GlobalMut};
 use crate::hit::{Cluster, HitArrays};
 use crate::status::HITS_OVERFLOW;
 use crate::switches::Switches;
 use crate::tables::Tables;
+use simt::{Block, Global, GlobalMut};
 
 /// What the kernel reads, besides the tables.
 #[repr(C)]

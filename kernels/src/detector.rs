@@ -153,3 +153,10 @@ impl BankVersion {
         }
     }
 }
+
+// SAFETY: `repr(C)`, 4 + 2 + 2 bytes, alignment 4: no padding; integers only, so every bit pattern is a value.
+unsafe impl simt::Plain for Slot {}
+// SAFETY: `repr(C)`, eight u32: no padding; every bit pattern is a value.
+unsafe impl simt::Plain for BoardLane {}
+// SAFETY: `repr(C)`, eleven 4-byte numbers: no padding; every bit pattern is a value.
+unsafe impl simt::Plain for SectorConstants {}

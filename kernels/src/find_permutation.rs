@@ -3,15 +3,15 @@
 //! The order is (key, ord(n)): hits for which both are equal are equal in every bit, so that their order does not show.
 //! Keys are unique in valid data, so n is looked at only when two are equal.
 //!
-//! Launch: [`blocks_of_warps`](crate::block::blocks_of_warps) `events * n_groups` warps in blocks of `sort.block_x`
+//! Launch: [`blocks_of_warps`](simt::blocks_of_warps) `events * n_groups` warps in blocks of `sort.block_x`
 //! threads, no shared memory.
 
-use crate::block::{Block, Global, GlobalMut, WARP_SIZE};
 use crate::compress_and_make_keys::GroupRanges;
 use crate::hit::ordered;
-use crate::primitives::segmented_sort::{Segment, warp_sort};
 use crate::switches::Switches;
 use crate::tables::Tables;
+use simt::primitives::warp_sort::{Segment, warp_sort};
+use simt::{Block, Global, GlobalMut, WARP_SIZE};
 
 /// The kernel: `permutation[i]` = place in `clusters` of the cluster whose hit comes out at place `i`.
 ///

@@ -13,11 +13,11 @@
 use crate::bank::bytes::Bytes;
 use crate::bank::layout::{Bank, Banks, Batch};
 use crate::bank::{is_ut, v4, v5};
-use crate::block::{Block, FULL_MASK, Global, Shared, SharedLayout, WARP_SIZE};
 use crate::detector::BankVersion;
-use crate::primitives::prefix_sum::block_exclusive;
 use crate::report::{Count, N_COUNTS};
 use crate::switches::Switches;
+use simt::primitives::block_scan::block_exclusive;
+use simt::{Block, FULL_MASK, Global, Shared, SharedLayout, WARP_SIZE};
 
 /// Items of a bank.
 #[inline(always)]

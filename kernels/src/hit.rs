@@ -3,10 +3,10 @@
 //! All f32, in the order of operations that the spec gives, nothing contracted: every backend gives the same bits.
 
 use crate::bank::v4;
-use crate::block::{Block, GlobalMut};
 use crate::detector::{BankVersion, SectorConstants, Slot};
 use crate::switches::Switches;
 use crate::tables::Tables;
+use simt::{Block, GlobalMut};
 
 /// A cluster between the kernels: what the bank said, eight bytes. Nothing is divided before it is compact.
 #[repr(C, align(8))]
@@ -20,6 +20,9 @@ pub struct Cluster {
     /// Lane slot, connected.
     pub slot: u16,
 }
+
+// SAFETY: `repr(C)`, 4 + 2 + 2 bytes, size and alignment 8: no padding; integers only, so every bit pattern is a value.
+unsafe impl simt::Plain for Cluster {}
 
 /// Where a hit is, before its coordinates are worked out.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,8 @@
 //!
 //! Launch: `tiles(counts.len(), block)` blocks of `scan.block_x` threads, both kernels alike.
 
-use crate::block::{Block, Global, GlobalMut, SharedLayout, WARP_SIZE};
-use crate::primitives::prefix_sum::block_exclusive;
+use simt::primitives::block_scan::block_exclusive;
+use simt::{Block, Global, GlobalMut, SharedLayout, WARP_SIZE};
 
 /// Blocks to launch for `n` counters with `block_x` threads a block; at least 1, which writes the total of nothing.
 pub const fn tiles(n: u32, block_x: u32) -> u32 {

@@ -3,9 +3,9 @@
 //! The *flat map* answers with one load of eight bytes. The *board table* is what Allen had before merge request !1663:
 //! the contents of the boards file, from which the sector id is worked out hit by hit; it is here to measure that step.
 
-use crate::block::{Block, Global};
 use crate::detector::{BoardLane, SectorConstants, Slot};
 use crate::switches::Switches;
+use simt::{Block, Global};
 
 /// The tables of a detector.
 #[repr(C)]

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use ut_decoding::decoder::Pipeline;
-use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, Want};
+use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, Readback};
 use ut_decoding::decoder::launch::LaunchParams;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
@@ -82,9 +82,9 @@ fn more_strips_than_there_is_room_for_are_decoded_all_the_same() {
             let mut decoder = cuda(&tables, options);
             let before = allen_batch(&events(BankVersion::V5, 7, 1));
             // With others under way.
-            let first = decoder.submit(before.view(), Want::Hits).unwrap();
-            let large = decoder.submit(batch.view(), Want::Hits).unwrap();
-            let third = decoder.submit(before.view(), Want::Hits).unwrap();
+            let first = decoder.submit(before.view(), Readback::Hits).unwrap();
+            let large = decoder.submit(batch.view(), Readback::Hits).unwrap();
+            let third = decoder.submit(before.view(), Readback::Hits).unwrap();
             for (ticket, batch) in [(large, &batch), (third, &before), (first, &before)] {
                 collect_as_reference(&mut decoder, ticket, &tables, options, batch);
             }

@@ -1,6 +1,6 @@
 //! What a device tells, and what becomes of one that fails.
 
-use ut_decoding::decoder::cuda::Want;
+use ut_decoding::decoder::cuda::Readback;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchReport, DecodeOptions, Decoder, Grouping, UtHits};
 
@@ -18,7 +18,7 @@ fn a_device_that_fails_is_an_error_and_no_end_of_the_program() {
         // SAFETY: none: it was given back. The fake notices, and nothing else is there to suffer.
         let error = unsafe { decoder.decode_resident(&gone) }.unwrap_err().to_string();
         assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
-        let error = decoder.submit(batch.view(), Want::Hits).unwrap_err().to_string();
+        let error = decoder.submit(batch.view(), Readback::Hits).unwrap_err().to_string();
         assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
     });
     let found = output.map(|output| complaints(&output));
@@ -91,7 +91,7 @@ fn a_device_whose_memory_is_used_up_says_so_and_the_decoder_recovers() {
         let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
         let mut decoder = cuda(&tables, options);
         let large = allen_batch(&events(BankVersion::V5, 1, 60));
-        let mut hits = UtHits::with_capacity(60, tables.n_groups, large.view().max_hits());
+        let mut hits = UtHits::with_capacity(60, tables.n_groups(), large.view().max_hits());
         let error = decoder.decode(large.view(), &mut hits, &mut BatchReport::new()).unwrap_err();
         assert!(error.to_string().contains("do not fit"), "{error}");
         compare(&mut decoder, &tables, options, allen_batch(&events(BankVersion::V5, 1, 1)).view());

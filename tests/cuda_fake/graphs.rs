@@ -1,6 +1,6 @@
 //! Batches whose kernels are launched as CUDA graphs. That they give the same hits is tested with everything else.
 
-use ut_decoding::decoder::cuda::{CudaDecoder, GraphUse, Want};
+use ut_decoding::decoder::cuda::{CudaDecoder, GraphUse, Readback};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping};
 
@@ -23,9 +23,9 @@ fn used(decoder: &mut CudaDecoder) -> GraphUse {
 /// Decodes a batch on the device twice, hits to the host and left there.
 fn decode(decoder: &mut CudaDecoder, tables: &DetectorTables, batch: &EventBatch) {
     let resident = decoder.upload(batch.view()).unwrap();
-    let ticket = decoder.submit(&resident, Want::Hits).unwrap();
+    let ticket = decoder.submit(&resident, Readback::Hits).unwrap();
     collect_as_reference(decoder, ticket, tables, DecodeOptions::default(), batch);
-    let ticket = decoder.submit(&resident, Want::Nothing).unwrap();
+    let ticket = decoder.submit(&resident, Readback::None).unwrap();
     decoder.collect_resident(ticket).unwrap();
 }
 

@@ -92,7 +92,7 @@ fn collect_as_reference(
     let (expected, expected_report) = decode(&mut ReferenceDecoder::new(tables, options), tables, batch.view());
     let found = decoder.collect(ticket).unwrap();
     assert_eq!((found.len(), found.offsets()), (expected.len(), expected.offsets()));
-    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups, found.len());
+    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), found.len());
     let mut report = BatchReport::new();
     found.copy_to(&mut hits, &mut report).unwrap();
     assert_eq!(report, expected_report);

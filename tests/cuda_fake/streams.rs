@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ut_decoding::decoder::cuda::{DeviceHits, HostHits, Want};
+use ut_decoding::decoder::cuda::{DeviceHits, HostHits, Readback};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchReport, DecodeError, DecodeOptions, EventBatch, Grouping, UtHits};
@@ -27,17 +27,17 @@ fn batches_under_way_at_the_same_time_do_not_disturb_each_other() {
                     collect_as_reference(&mut decoder, ticket, &tables, options, batch);
                 }
                 let mut copy = batch.clone();
-                let ticket = decoder.submit(copy.view(), Want::Hits).unwrap();
+                let ticket = decoder.submit(copy.view(), Readback::Hits).unwrap();
                 // The host's batch is free at once.
                 copy.raw.fill(0xEE);
                 under_way.push_back((ticket, batch));
             }
-            let busy = decoder.submit(batches[0].view(), Want::Hits).unwrap_err().to_string();
+            let busy = decoder.submit(batches[0].view(), Readback::Hits).unwrap_err().to_string();
             assert!(busy.contains("collect one"), "{busy}");
             for (ticket, batch) in under_way {
                 collect_as_reference(&mut decoder, ticket, &tables, options, batch);
             }
-            let _ = decoder.submit(batches[0].view(), Want::Hits).unwrap();
+            let _ = decoder.submit(batches[0].view(), Readback::Hits).unwrap();
             // Dropped while a batch is under way.
         });
     }
@@ -56,23 +56,23 @@ fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
                 let pinned = decoder.pin(batch.view()).unwrap();
                 let resident = decoder.upload(batch.view()).unwrap();
                 for _ in 0..2 {
-                    let one = decoder.submit(&pinned, Want::Hits).unwrap();
-                    let two = decoder.submit(&resident, Want::Hits).unwrap();
+                    let one = decoder.submit(&pinned, Readback::Hits).unwrap();
+                    let two = decoder.submit(&resident, Readback::Hits).unwrap();
                     // SAFETY: `resident` lives longer than the ticket.
-                    let three = unsafe { decoder.submit_resident(&resident.batch(), Want::Nothing) }.unwrap();
+                    let three = unsafe { decoder.submit_resident(&resident.batch(), Readback::None) }.unwrap();
                     assert_eq!(decoder.collect_resident(three).unwrap().len, expected.len());
                     collect_as_reference(&mut decoder, two, &tables, options, batch);
                     collect_as_reference(&mut decoder, one, &tables, options, batch);
                 }
                 let before = decoder.moved();
-                let ticket = decoder.submit(&resident, Want::Nothing).unwrap();
+                let ticket = decoder.submit(&resident, Readback::None).unwrap();
                 let error = decoder.collect(ticket).unwrap_err().to_string();
                 assert!(error.contains("stay on the device"), "{error}");
                 let moved = decoder.moved();
                 assert_eq!(moved.to_device, before.to_device, "a batch that lies there is not copied");
                 let status_and_total = if batch.n_events == 0 { 0 } else { 8 };
                 assert_eq!(moved.from_device - before.from_device, status_and_total);
-                let ticket = decoder.submit(&pinned, Want::Hits).unwrap();
+                let ticket = decoder.submit(&pinned, Readback::Hits).unwrap();
                 drop(pinned);
                 collect_as_reference(&mut decoder, ticket, &tables, options, batch);
             }
@@ -93,7 +93,7 @@ fn kernels_alone_are_repeated_and_leave_the_decoder_as_it_was() {
             assert!(decoder.repeat_resident(&resident[..1], 2).unwrap() > 0.0);
             decoder.repeat_resident(&[], 2).unwrap();
             for (batch, resident) in batches.iter().zip(&resident) {
-                let ticket = decoder.submit(resident, Want::Hits).unwrap();
+                let ticket = decoder.submit(resident, Readback::Hits).unwrap();
                 let busy = decoder.repeat_resident(&[], 1).unwrap_err().to_string();
                 assert!(busy.contains("under way"), "{busy}");
                 collect_as_reference(&mut decoder, ticket, &tables, options, batch);
@@ -118,7 +118,7 @@ fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_under_way() {
                     .collect();
                 let mut found = Vec::new();
                 let each = |hits: HostHits<'_>| {
-                    let mut copy = UtHits::with_capacity(1, tables.n_groups, hits.len());
+                    let mut copy = UtHits::with_capacity(1, tables.n_groups(), hits.len());
                     hits.copy_to(&mut copy, &mut BatchReport::new())?;
                     found.push(copy);
                     Ok(())
@@ -152,7 +152,7 @@ fn a_ticket_is_good_for_one_decoder() {
         let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
         let batch = allen_batch(&events(BankVersion::V5, 1, 1));
         let [mut one, mut two] = [cuda(&tables, options), cuda(&tables, options)];
-        let ticket = one.submit(batch.view(), Want::Hits).unwrap();
+        let ticket = one.submit(batch.view(), Readback::Hits).unwrap();
         let error = two.collect(ticket).unwrap_err().to_string();
         assert!(error.contains("another decoder"), "{error}");
     });

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use ut_kernels::block::{Block, FULL_MASK, Global, GlobalMut, Plain, Scalar, Shared};
+use simt::{Block, FULL_MASK, Global, GlobalMut, Plain, Scalar, Shared};
 
 /// What is wrong with a door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! A few events and the one-launch kernel on them, through a door that may have a fault.
 
-use ut_decoding::decoder::emulated::{Executor, LaunchStats, Violation};
+use simt::Global;
+use simt::executor::{Executor, LaunchStats, Violation};
 use ut_decoding::decoder::rank_tables::RankTables;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping};
 use ut_kernels::bank::layout::Batch;
-use ut_kernels::block::Global;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::fused::gather::{GATHER_THREADS, gather_banks, gather_blocks, gather_shared_bytes};
 use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room, fused, fused_shared_bytes};
@@ -51,7 +51,7 @@ impl FusedSetup {
     fn of(n_events: usize, layout: BatchLayout) -> Self {
         let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
         let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a sound detector");
-        let n_boards = tables.boards.n_boards();
+        let n_boards = tables.boards().n_boards();
         let event = |event: usize| {
             let first = if layout == BatchLayout::Allen { event } else { 0 };
             let boards = (0..n_boards).filter(|board| (board + first) % 7 != 3).chain([5]);
@@ -129,7 +129,7 @@ impl FusedSetup {
         let input = FusedInput { batch, bank_words: Global::from_slice(&bank_words) };
         let mut floats = vec![vec![0f32; capacity]; 6];
         self.ids = vec![u32::MAX; capacity];
-        self.offsets = vec![u32::MAX; n_events * self.tables.n_groups + 1];
+        self.offsets = vec![u32::MAX; n_events * self.tables.n_groups() + 1];
         self.report = vec![u32::MAX; n_events * N_COUNTS];
         let mut status = [0];
         let mut look_back = vec![0; 1 + n_events];

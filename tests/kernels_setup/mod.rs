@@ -6,11 +6,11 @@ pub mod fused;
 
 pub use door::{Bug, Faulty};
 
-use ut_decoding::decoder::emulated::{Executor, Violation};
+use simt::Global;
+use simt::executor::{Executor, Violation};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DetectorTables, EventBatch, Grouping};
 use ut_kernels::bank::layout::Batch;
-use ut_kernels::block::Global;
 use ut_kernels::cluster_and_predecode::{
     ClusterInput, ClusterOutput, cluster_and_predecode, cluster_and_predecode_shared_bytes,
 };
@@ -50,7 +50,7 @@ impl Setup {
     pub fn new() -> Self {
         let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
         let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a sound detector");
-        let n_slots = tables.slots.len();
+        let n_slots = tables.slots().len();
         let last_board = n_slots / LANES_PER_BOARD - 1;
         let event: Vec<Bank> = (0..=last_board)
             .filter(|board| board % 7 != 3 || *board == last_board)
@@ -67,7 +67,7 @@ impl Setup {
             batch: allen_batch(&[event]),
             items: vec![0; n_slots],
             n_items: vec![0; 1],
-            strip_counts: vec![0; tables.n_groups],
+            strip_counts: vec![0; tables.n_groups()],
             report: vec![0; N_COUNTS],
             clusters: Vec::new(),
             cluster_counts: Vec::new(),
@@ -78,13 +78,13 @@ impl Setup {
 
     fn tables(tables: &DetectorTables) -> Tables<'_> {
         Tables {
-            slots: Global::from_slice(&tables.slots),
+            slots: Global::from_slice(tables.slots()),
             board_lanes: Global::from_slice(&[]),
             groups: Global::from_slice(&[]),
-            sectors: Global::from_slice(&tables.sectors),
-            strips_per_hybrid: Global::from_slice(&tables.boards.strips_per_hybrid),
+            sectors: Global::from_slice(tables.sectors()),
+            strips_per_hybrid: Global::from_slice(&tables.boards().strips_per_hybrid),
             layer_groups: Global::from_slice(&[]),
-            n_groups: tables.n_groups as u32,
+            n_groups: tables.n_groups() as u32,
         }
     }
 
@@ -132,7 +132,7 @@ impl Setup {
             offsets.push(offsets.last().unwrap_or(&0) + count);
         }
         self.clusters = vec![NO_CLUSTER; capacity];
-        self.cluster_counts = vec![u32::MAX; self.tables.n_groups];
+        self.cluster_counts = vec![u32::MAX; self.tables.n_groups()];
         let mut status = [0];
         let input = ClusterInput {
             raw: Global::from_slice(&self.batch.raw),

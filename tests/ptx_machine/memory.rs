@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytemuck::Pod;
-use ut_kernels::block::{Global, GlobalMut, Plain};
+use simt::{Global, GlobalMut, Plain};
 
 /// Where the first allocation begins: above 32 bits, so that a lost upper half is noticed.
 const BASE: u64 = 0x7_1000_0000;
@@ -167,7 +167,7 @@ impl Address {
 
     pub fn global_mut<T: Plain>(self) -> GlobalMut<'static, T> {
         // SAFETY: as for `global`; all accesses of a launch go through the machine.
-        unsafe { GlobalMut::new(self.address as usize as *mut T, self.len as u32, 0) }
+        unsafe { GlobalMut::new(self.address as usize as *mut T, self.len as u32) }
     }
 
     /// The same, with another number of elements.

@@ -96,7 +96,7 @@ fn cpu(tables: &DetectorTables, options: DecodeOptions, simd: Simd, threads: usi
 /// Hits and report of a batch.
 pub fn decode(decoder: &mut dyn Decoder, tables: &DetectorTables, batch: BatchView<'_>) -> (UtHits, BatchReport) {
     // Fragments that overlap hold more hits than bytes.
-    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups, batch.max_hits() + (1 << 16));
+    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.max_hits() + (1 << 16));
     let mut report = BatchReport::new();
     decoder.decode(batch, &mut hits, &mut report).expect("the batch fits");
     (hits, report)

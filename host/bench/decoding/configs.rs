@@ -4,7 +4,7 @@ use super::super::setting::{self, Setting, SettingError};
 use crate::decoder::knobs::{parse_value, refused, words};
 use crate::decoder::launch::Knob;
 use crate::decoder::{Backend, Pipeline};
-use crate::tuning::{Config, Value};
+use tuner::{Config, Value};
 
 /// Configurations that an on-line tuner may choose from, at the most, before it varies the knobs of one kernel at a time.
 const MOST_CHOICES: usize = 500;

@@ -60,8 +60,8 @@ impl Limits<'_> {
         };
         let Knobs { launch, pipeline, .. } = setting.knobs;
         let unit = match pipeline {
-            Pipeline::Fused => Unit::fused(self.tables.boards.version, layout),
-            Pipeline::Allen => Unit::production(self.tables.boards.version, layout),
+            Pipeline::Fused => Unit::fused(self.tables.boards().version, layout),
+            Pipeline::Allen => Unit::production(self.tables.boards().version, layout),
         };
         let filled = self.chip.filled(unit.name, launch, self.tables);
         let refused = filled.into_iter().find(|of| of.occupancy.blocks == 0)?;

@@ -1,10 +1,10 @@
-//! Stage 1: reads the headers of an event's banks: how many hits each lane has, and where they are; and lays the first four
-//! hits of each lane out for stage 2.
+//! Stage 1: reads the headers of an event's banks: how many hits each lane has, and where they are; and lays the first
+//! four hits of each lane out for stage 2.
 //!
 //! The banks of an event come from the same boards in the same order as those of the event before, nearly always. Which
 //! lanes they have is looked up once, and from then on it is only made sure that they are the same.
 //!
-//! Whatever the policy of spec section 6 counts as trouble ends this stage, and with it the fast path for the event. So
+//! Whatever `docs/policy.md` counts as trouble ends this stage, and with it the fast path for the event. So
 //! does every byte that is not there: this is the only stage that looks at the batch's tables, in safe code but for the
 //! reads from places that it has checked itself.
 
@@ -93,8 +93,8 @@ impl Fast {
         }
         let to_raw_end = batch.raw.as_ptr_range().end as usize - fragments.as_ptr_range().end as usize;
         let raw_end = (to_raw_end < READ_AHEAD).then_some(batch.raw.as_ptr_range().end as usize);
-        // SAFETY: the fragments ascend and the last one ends within the batch, as checked above; each has four bytes before
-        // its payload.
+        // SAFETY: the fragments ascend and the last one ends within the batch, as checked above; each has four bytes
+        // before its payload.
         let fragment = |begin: &[u8; 4]| unsafe {
             let fragment = fragments.as_ptr().add(u32::from_le_bytes(*begin) as usize);
             (u32::from_le_bytes(fragment.cast::<[u8; 4]>().read()), fragment.add(4))

@@ -109,21 +109,21 @@ pub struct LaneOrder {
 impl LaneOrder {
     /// Orders the lanes of a detector.
     pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
-        let version = tables.boards.version;
-        let sector_of = |slot: &Slot| &tables.sectors[usize::from(slot.sector)];
-        let mut order: Vec<usize> = (0..tables.slots.len()).collect();
+        let version = tables.boards().version;
+        let sector_of = |slot: &Slot| &tables.sectors()[usize::from(slot.sector)];
+        let mut order: Vec<usize> = (0..tables.slots().len()).collect();
         order.sort_by(|&a, &b| {
             let key = |slot: usize| {
-                let lane = &tables.slots[slot];
+                let lane = &tables.slots()[slot];
                 let x = if lane.is_connected() { middle(version, *lane, sector_of(lane), options) } else { 0.0 };
                 (!lane.is_connected(), lane.group, x)
             };
             let (a, b) = (key(a), key(b));
             (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2))
         });
-        let n_connected = tables.slots.iter().filter(|slot| slot.is_connected()).count();
+        let n_connected = tables.slots().iter().filter(|slot| slot.is_connected()).count();
 
-        let strips_per_hybrid = &tables.boards.strips_per_hybrid;
+        let strips_per_hybrid = &tables.boards().strips_per_hybrid;
         let mut boards: Vec<_> = strips_per_hybrid
             .iter()
             .map(|&strips| BoardRanks { ranks: [0; LANES_PER_BOARD], reversed: 0, in_use: strips == STRIPS_PER_SECTOR })
@@ -133,7 +133,7 @@ impl LaneOrder {
         for (rank, &slot) in order.iter().enumerate() {
             let (board, lane) = (slot / LANES_PER_BOARD, slot % LANES_PER_BOARD);
             boards[board].ranks[lane] = rank as u16;
-            let this = &tables.slots[slot];
+            let this = &tables.slots()[slot];
             let sector = sector_of(this);
             let (strip_bits, head, place) = match version {
                 BankVersion::V4 => (BACKWARDS | 0x7FF, lane, lane),
@@ -158,11 +158,11 @@ impl LaneOrder {
         id.resize(order.len() + PADDING, 0);
 
         let connected = &order[..n_connected];
-        let groups: Vec<u16> = connected.iter().map(|&slot| tables.slots[slot].group).collect();
-        let first_ranks = (0..=tables.n_groups)
+        let groups: Vec<u16> = connected.iter().map(|&slot| tables.slots()[slot].group).collect();
+        let first_ranks = (0..=tables.n_groups())
             .map(|group| groups.partition_point(|&of_rank| usize::from(of_rank) < group) as u16)
             .collect();
-        let sectors: Vec<_> = connected.iter().map(|&slot| sector_of(&tables.slots[slot])).collect();
+        let sectors: Vec<_> = connected.iter().map(|&slot| sector_of(&tables.slots()[slot])).collect();
         let column = |sectors: &[&SectorConstants], value: fn(&SectorConstants) -> f32| {
             let mut column: Vec<f32> = sectors.iter().map(|sector| value(sector)).collect();
             column.resize(order.len() + PADDING, 0.0);

@@ -34,8 +34,9 @@ use crate::detector::DetectorTables;
 use crate::input::BatchView;
 
 /// Which vector instructions the decoder uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Simd {
     /// The widest that this CPU has.
     #[default]
@@ -112,6 +113,11 @@ impl Default for CpuConfig {
     fn default() -> Self {
         Self { threads: 0, simd: Simd::Auto, chunk: 16 }
     }
+}
+
+/// An estimate of the bytes that a [`CpuDecoder`] with so many threads takes, stacks included; it is above what they take.
+pub const fn memory_of_threads(threads: usize) -> u64 {
+    (threads as u64).saturating_mul(12 << 20)
 }
 
 /// Decodes on the CPU, with one thread or several.

@@ -1,11 +1,11 @@
 //! The ordinary path: decodes every event, whatever is wrong with it, with nothing assumed about its banks.
 //!
-//! First it applies the policy to each bank, counts, and says how many hits each sector group gets; so the groups' places
-//! are known. Then it writes the hits into the output itself, group by group in the order of the banks, and sorts each
-//! group there. No other memory is needed, however many hits a hostile event holds: while a group is unsorted, its
-//! arrays hold as words what the sort needs: the order of x, the `LHCbID`, the order of the strip coordinate n (in
-//! `weight`) and the slot (in `dx_dy`), from which everything else is computed at the end. Between the two steps the
-//! hits of an event of ordinary size are kept; those of a larger one are found a second time.
+//! First it applies the policy to each bank, counts, and says how many hits each sector group gets; so the groups'
+//! places are known. Then it writes the hits into the output itself, group by group in the order of the banks, and
+//! sorts each group there. No other memory is needed, however many hits a hostile event holds: while a group is
+//! unsorted, its arrays hold as words what the sort needs: the order of x, the `LHCbID`, the order of the strip
+//! coordinate n (in `weight`) and the slot (in `dx_dy`), from which everything else is computed at the end. Between the
+//! two steps the hits of an event of ordinary size are kept; those of a larger one are found a second time.
 //!
 //! This path is what the vectorised one falls back to, so its speed matters, but only within reason.
 
@@ -23,7 +23,7 @@ pub const HIT_BANKS: [u8; 2] = [66, 68];
 /// Detector type UT in the top bits of an LHCbID.
 pub const UT_ID: u32 = 3 << 28;
 
-/// The board that a sourceID names, whether the table has it or not (spec section 1).
+/// The board that a sourceID names, whether the table has it or not (`docs/format.md`).
 pub const fn board_of(source_id: u32) -> Option<u32> {
     if source_id >> 11 == 0 {
         return Some(source_id);
@@ -79,13 +79,13 @@ impl Ordinary {
     /// The path for one detector and one set of options.
     pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
         Self {
-            version: tables.boards.version,
-            board_in_use: tables.boards.strips_per_hybrid.iter().map(|&strips| strips != 0).collect(),
-            slots: tables.slots.clone(),
-            sectors: tables.sectors.as_slice().into(),
+            version: tables.boards().version,
+            board_in_use: tables.boards().strips_per_hybrid.iter().map(|&strips| strips != 0).collect(),
+            slots: tables.slots().to_vec(),
+            sectors: tables.sectors().into(),
             options,
-            seen: vec![false; tables.boards.strips_per_hybrid.len()],
-            next: Vec::with_capacity(tables.n_groups + 1),
+            seen: vec![false; tables.boards().strips_per_hybrid.len()],
+            next: Vec::with_capacity(tables.n_groups() + 1),
             found: Vec::new(),
         }
     }
@@ -333,8 +333,8 @@ impl LaneHits<'_> {
     }
 }
 
-/// Clusters a lane run by run (spec section 3): a run is as many hits as follow each other strip by strip. Gives `emit`
-/// Σpos and W.
+/// Clusters a lane (`docs/format.md`) run by run: a run is as many hits as follow each other strip by strip. Gives
+/// `emit` Σpos and W.
 fn cluster(hits: LaneHits<'_>, options: DecodeOptions, report: &mut EventReport, mut emit: impl FnMut(u32, u32)) {
     let max_size = options.max_cluster_size.get();
     let geometric = options.position == Position::Geometric;
@@ -435,7 +435,7 @@ impl Unsorted<'_> {
     }
 }
 
-/// Spec section 4, `ord`: a float as a word that is ordered as the float is.
+/// `ord` of `docs/format.md`: a float as a word that is ordered as the float is.
 const fn order(value: f32) -> u32 {
     let bits = value.to_bits();
     if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }

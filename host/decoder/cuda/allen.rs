@@ -2,53 +2,21 @@
 //!
 //! No kernel waits for the host: totals stay on the device, where each kernel holds them against the buffers.
 
-use ut_kernels::block::{Global, GlobalMut};
+use simt::{Global, GlobalMut};
 use ut_kernels::cluster_and_predecode::{ClusterInput, ClusterOutput};
-use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::compress_and_make_keys::GroupRanges;
 use ut_kernels::count_hits::CountOutput;
 use ut_kernels::decode_in_order::DecodeInput;
 use ut_kernels::hit::Cluster;
-use ut_kernels::switches::BatchLayout;
 
 use super::batch::DeviceBatch;
 use super::buffer::Buffer;
 use super::device::{Argument, Device};
-use super::fused::RanksOnDevice;
 use super::output::{Output, WORD};
-use super::tables::TablesOnDevice;
+use super::setup::Setup;
 use crate::decoder::DecodeError;
-use crate::decoder::launch::LaunchParams;
 use crate::decoder::plan::Plan;
 use crate::decoder::ptx::{Kernel, Unit};
-use crate::input::Layout;
-
-/// What the launches of every batch have in common.
-pub(super) struct Setup<D: Device> {
-    pub(super) tables: TablesOnDevice<D>,
-    pub(super) options: ClusterOptions,
-    pub(super) flip_origin: f32,
-    pub(super) params: LaunchParams,
-    /// A rung of the ladder in place of production, for v5 in Allen layout.
-    pub(super) rung: Option<String>,
-    /// Where the one-launch pipeline runs.
-    pub(super) ranks: Option<RanksOnDevice<D>>,
-}
-
-impl<D: Device> Setup<D> {
-    /// Unit and variant for a layout.
-    fn variant(&self, layout: Layout) -> (Unit, String) {
-        if let (Layout::Allen, Some(rung)) = (layout, &self.rung) {
-            return (Unit::LADDER, rung.clone());
-        }
-        let layout = match layout {
-            Layout::Allen => BatchLayout::Allen,
-            Layout::Mep => BatchLayout::Mep,
-        };
-        let unit = Unit::production(self.tables.host.version, layout);
-        (unit, unit.name.to_owned())
-    }
-}
 
 /// The buffers between the kernels.
 pub(super) struct AllenWork<D: Device> {

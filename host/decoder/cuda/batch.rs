@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use simt::Global;
 use ut_kernels::bank::layout::Batch;
-use ut_kernels::block::Global;
 
 use super::buffer::{Buffer, HostBuffer, LINE};
 use super::device::Device;

@@ -1,6 +1,6 @@
 //! Memory that is used again from batch to batch, and only grows.
 
-use ut_kernels::block::{Global, GlobalMut, Plain};
+use simt::{Global, GlobalMut, Plain};
 
 use super::device::Device;
 use crate::decoder::DecodeError;
@@ -53,7 +53,7 @@ impl<D: Device> Buffer<D> {
     pub(super) fn view_mut<T: Plain>(&self, at: usize, len: usize) -> GlobalMut<'static, T> {
         debug_assert!(at + len * size_of::<T>() <= self.bytes);
         // SAFETY: as for `view`; all accesses of a launch are the kernels'.
-        unsafe { GlobalMut::new((self.address() as usize + at) as *mut T, len as u32, 0) }
+        unsafe { GlobalMut::new((self.address() as usize + at) as *mut T, len as u32) }
     }
 
     pub(super) fn global<T: Plain>(&self, len: usize) -> Global<'static, T> {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::allen::Setup;
 use super::batch::{DeviceBatch, Packing, PinnedBatch, ResidentBatch, Source};
-use super::device::Device;
-use super::fused::RanksOnDevice;
+use super::device::{Device, TransferBytes};
 use super::output::{DeviceHits, HostHits};
-use super::stream::{BatchStream, Moved, Want};
+use super::ranks::RanksOnDevice;
+use super::setup::Setup;
+use super::stream::{BatchStream, Readback};
 use super::tables::{TablesOnDevice, write_all};
 use crate::decoder::launch::LaunchParams;
 use crate::decoder::plan::{DeviceTables, Plan, cluster_options};
@@ -64,7 +64,7 @@ impl Default for DeviceConfig {
 pub struct Ticket {
     stream: usize,
     serial: u64,
-    want: Want,
+    readback: Readback,
 }
 
 /// Decodes on a device.
@@ -74,7 +74,7 @@ pub struct Ticket {
 ///
 /// ```no_run
 /// # use ut_decoding::{EventBatch, DecodeError};
-/// # use ut_decoding::decoder::cuda::{CudaDecoder, Want};
+/// # use ut_decoding::decoder::cuda::{CudaDecoder, Readback};
 /// # fn all(decoder: &mut CudaDecoder, batches: &[EventBatch]) -> Result<(), DecodeError> {
 /// let mut under_way = std::collections::VecDeque::new();
 /// for batch in batches {
@@ -82,7 +82,7 @@ pub struct Ticket {
 ///         let hits = decoder.collect(under_way.pop_front().expect("some are"))?;
 ///         println!("{} hits", hits.len());
 ///     }
-///     under_way.push_back(decoder.submit(batch.view(), Want::Hits)?);
+///     under_way.push_back(decoder.submit(batch.view(), Readback::Hits)?);
 /// }
 /// for ticket in under_way {
 ///     println!("{} hits", decoder.collect(ticket)?.len());
@@ -97,7 +97,7 @@ pub struct DeviceDecoder<D: Device> {
     pub(super) streams: Vec<BatchStream<D>>,
     serial: u64,
     /// What was moved without a stream of its own: tables, and batches that stay.
-    moved: Moved,
+    moved: TransferBytes,
 }
 
 impl<D: Device> Drop for DeviceDecoder<D> {
@@ -136,7 +136,7 @@ impl<D: Device> DeviceDecoder<D> {
         let streams: Vec<_> = (0..streams.max(1))
             .map(|_| BatchStream::new(&mut device, ranks.is_some()))
             .collect::<Result<_, DecodeError>>()?;
-        let mut moved = Moved::default();
+        let mut moved = TransferBytes::default();
         let tables = TablesOnDevice::new(&mut device, streams[0].queue(), tables, &mut moved)?;
         let put = |ranks| RanksOnDevice::new(&mut device, streams[0].queue(), ranks, &mut moved);
         let ranks = ranks.map(put).transpose()?;
@@ -170,8 +170,8 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     /// What has gone over the link between host and device since the decoder was made: batches, results, tables.
-    pub fn moved(&self) -> Moved {
-        self.streams.iter().map(BatchStream::moved).fold(self.moved, |sum, moved| Moved {
+    pub fn moved(&self) -> TransferBytes {
+        self.streams.iter().map(BatchStream::moved).fold(self.moved, |sum, moved| TransferBytes {
             to_device: sum.to_device + moved.to_device,
             from_device: sum.from_device + moved.from_device,
         })
@@ -236,11 +236,11 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     /// A stream with nothing under way, and a ticket for it.
-    fn free(&mut self, want: Want) -> Result<Ticket, DecodeError> {
+    fn free(&mut self, readback: Readback) -> Result<Ticket, DecodeError> {
         let stream = self.streams.iter().position(BatchStream::is_free);
         let stream = stream.ok_or_else(|| self.failure("all streams have a batch: collect one before the next"))?;
         self.serial += 1;
-        Ok(Ticket { stream, serial: self.serial, want })
+        Ok(Ticket { stream, serial: self.serial, readback })
     }
 
     /// Begins to decode a batch: [`BatchView`], `&Arc<PinnedBatch>` or `&Arc<ResidentBatch>`. Returns as soon as all is
@@ -248,7 +248,7 @@ impl<D: Device> DeviceDecoder<D> {
     ///
     /// # Errors
     /// When all streams have a batch, the batch is too large, or what the device said.
-    pub fn submit<'a>(&mut self, batch: impl Into<Source<'a, D>>, want: Want) -> Result<Ticket, DecodeError> {
+    pub fn submit<'a>(&mut self, batch: impl Into<Source<'a, D>>, readback: Readback) -> Result<Ticket, DecodeError> {
         let source = batch.into();
         let plan = match &source {
             Source::Host(view) => self.plan_of(view)?,
@@ -256,10 +256,10 @@ impl<D: Device> DeviceDecoder<D> {
             Source::Pinned(pinned) => self.plan(pinned.n_events(), 0, 0)?,
             Source::Resident(resident) => self.plan_at(&resident.batch)?,
         };
-        let ticket = self.free(want)?;
+        let ticket = self.free(readback)?;
         self.device.begin()?;
         let stream = &mut self.streams[ticket.stream];
-        stream.submit(&mut self.device, &self.setup, source, plan, want, ticket.serial)?;
+        stream.submit(&mut self.device, &self.setup, source, plan, readback, ticket.serial)?;
         Ok(ticket)
     }
 
@@ -272,37 +272,37 @@ impl<D: Device> DeviceDecoder<D> {
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
-    pub unsafe fn submit_resident(&mut self, batch: &DeviceBatch, want: Want) -> Result<Ticket, DecodeError> {
+    pub unsafe fn submit_resident(&mut self, batch: &DeviceBatch, readback: Readback) -> Result<Ticket, DecodeError> {
         let plan = self.plan_at(batch)?;
-        let ticket = self.free(want)?;
+        let ticket = self.free(readback)?;
         self.device.begin()?;
         let stream = &mut self.streams[ticket.stream];
         // SAFETY: the caller's word.
-        unsafe { stream.submit_resident(&mut self.device, &self.setup, *batch, plan, want, ticket.serial) }?;
+        unsafe { stream.submit_resident(&mut self.device, &self.setup, *batch, plan, readback, ticket.serial) }?;
         Ok(ticket)
     }
 
     /// Waits for a batch; gives its stream, and what was wanted.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one time")]
-    fn finish(&mut self, ticket: Ticket) -> Result<(&BatchStream<D>, Want), DecodeError> {
-        let Ticket { stream, serial, want } = ticket;
+    fn finish(&mut self, ticket: Ticket) -> Result<(&BatchStream<D>, Readback), DecodeError> {
+        let Ticket { stream, serial, readback } = ticket;
         if !self.streams.get(stream).is_some_and(|stream| stream.has(serial)) {
             return Err(self.failure("the ticket is of another decoder"));
         }
         self.device.begin()?;
         self.streams[stream].collect(&mut self.device, &self.setup, self.name)?;
-        Ok((&self.streams[stream], want))
+        Ok((&self.streams[stream], readback))
     }
 
-    /// Waits for a batch that was submitted with [`Want::Hits`]; its hits lie in pinned memory.
+    /// Waits for a batch that was submitted with [`Readback::Hits`]; its hits lie in pinned memory.
     ///
     /// # Errors
     /// What went wrong with the batch; its stream is free again all the same.
     pub fn collect(&mut self, ticket: Ticket) -> Result<HostHits<'_>, DecodeError> {
         let (name, n_groups) = (self.name, self.tables().n_groups as usize);
         match self.finish(ticket)? {
-            (stream, Want::Hits) => Ok(stream.on_host(n_groups)),
-            (_, Want::Nothing) => {
+            (stream, Readback::Hits) => Ok(stream.on_host(n_groups)),
+            (_, Readback::None) => {
                 let message = "the hits of this batch were to stay on the device".to_owned();
                 Err(DecodeError::Device { backend: name, message })
             }
@@ -327,7 +327,7 @@ impl<D: Device> DeviceDecoder<D> {
     /// As [`Decoder::decode`].
     pub unsafe fn decode_resident(&mut self, batch: &DeviceBatch) -> Result<DeviceHits, DecodeError> {
         // SAFETY: the caller's word.
-        let ticket = unsafe { self.submit_resident(batch, Want::Nothing) }?;
+        let ticket = unsafe { self.submit_resident(batch, Readback::None) }?;
         self.collect_resident(ticket)
     }
 }
@@ -340,7 +340,7 @@ impl<D: Device> Decoder for DeviceDecoder<D> {
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
         // What cannot be taken is refused before it is worked for.
         hits.begin(batch.n_events, self.tables().n_groups as usize)?;
-        let ticket = self.submit(batch, Want::Hits)?;
+        let ticket = self.submit(batch, Readback::Hits)?;
         self.collect(ticket)?.copy_to(hits, report)
     }
 }

@@ -51,6 +51,15 @@ impl Rows {
     }
 }
 
+/// Bytes over the link between host and device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransferBytes {
+    /// To the device.
+    pub to_device: u64,
+    /// From the device.
+    pub from_device: u64,
+}
+
 /// A device with memory of its own. What is put on one of its streams is done in order; different streams are not
 /// ordered, but for [`wait`](Self::wait).
 pub trait Device: Send {
@@ -151,7 +160,7 @@ pub trait Device: Send {
     ///
     /// # Errors
     /// What the device said.
-    fn together(
+    fn submit_capturable(
         &mut self,
         stream: &Self::Stream,
         work: &dyn Fn(&mut Self) -> Result<(), DecodeError>,

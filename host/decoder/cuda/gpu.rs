@@ -281,7 +281,7 @@ impl Device for CudaDevice {
         Ok(())
     }
 
-    fn together(
+    fn submit_capturable(
         &mut self,
         stream: &Arc<CudaStream>,
         work: &dyn Fn(&mut Self) -> Result<(), DecodeError>,

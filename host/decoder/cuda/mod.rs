@@ -4,7 +4,7 @@
 //! overlap. What it does with them is in [`DeviceDecoder`], which does not know CUDA; from below:
 //!
 //! - `device`: what is asked of a device; `gpu`, `modules`, `start`: a GPU that answers; `facts`, `identity`: what it is;
-//! - `buffer`, `tables`, `batch`, `output`: memory, and what lies in it;
+//! - `buffer`, `tables`, `ranks`, `batch`, `output`: memory, and what lies in it; `setup`: what every launch is given;
 //! - `allen`, `fused`: the launches of a batch, from buffers to buffers, by either pipeline; `work`: one of the two;
 //! - `stream`: a batch under way, copies included; `graph`: its calls as one launch;
 //! - `decoder`: several of them; `passes`: many batches in turn; `resident`: batches that stay on the device.
@@ -24,6 +24,8 @@ mod identity;
 mod modules;
 mod output;
 mod passes;
+mod ranks;
+mod setup;
 mod start;
 mod stream;
 mod tables;
@@ -31,14 +33,14 @@ mod work;
 
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 pub use decoder::{Capacity, DEFAULT_STREAMS, DeviceConfig, DeviceDecoder, Ticket};
-pub use device::{Argument, Device, Rows};
+pub use device::{Argument, Device, Rows, TransferBytes};
 pub use facts::{Compiled, Facts};
 pub use gpu::{CudaDevice, CudaHost, CudaMemory};
 pub use graph::GraphUse;
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
 pub use start::{Cuda, Driver, Gpu, StartError, choose};
-pub use stream::{Moved, Want};
+pub use stream::Readback;
 
 use super::knobs::Knobs;
 use super::launch::LaunchParams;

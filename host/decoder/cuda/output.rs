@@ -4,7 +4,7 @@
 //! status are the last two words of it, so that a copy of eight bytes brings them alone. The hits are seven arrays with a
 //! common stride: one copy of seven rows.
 
-use ut_kernels::block::{Global, GlobalMut};
+use simt::{Global, GlobalMut};
 use ut_kernels::hit::HitArrays;
 use ut_kernels::report::N_COUNTS;
 

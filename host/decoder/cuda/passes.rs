@@ -7,7 +7,7 @@ use super::batch::{DeviceBatch, ResidentBatch, Source};
 use super::decoder::{DeviceDecoder, Ticket};
 use super::device::Device;
 use super::output::{DeviceHits, HostHits};
-use super::stream::{BatchStream, Want};
+use super::stream::{BatchStream, Readback};
 use crate::decoder::DecodeError;
 use crate::decoder::plan::Plan;
 
@@ -22,7 +22,7 @@ impl<D: Device> DeviceDecoder<D> {
         batches: impl IntoIterator<Item = S>,
         mut each: impl FnMut(HostHits<'_>) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
-        self.in_turn(batches, Want::Hits, |decoder, ticket| each(decoder.collect(ticket)?))
+        self.in_turn(batches, Readback::Hits, |decoder, ticket| each(decoder.collect(ticket)?))
     }
 
     /// As [`decode_all`](Self::decode_all), but the hits stay on the device.
@@ -34,13 +34,13 @@ impl<D: Device> DeviceDecoder<D> {
         batches: impl IntoIterator<Item = S>,
         mut each: impl FnMut(DeviceHits) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
-        self.in_turn(batches, Want::Nothing, |decoder, ticket| each(decoder.collect_resident(ticket)?))
+        self.in_turn(batches, Readback::None, |decoder, ticket| each(decoder.collect_resident(ticket)?))
     }
 
     fn in_turn<'a, S: Into<Source<'a, D>>>(
         &mut self,
         batches: impl IntoIterator<Item = S>,
-        want: Want,
+        readback: Readback,
         mut each: impl FnMut(&mut Self, Ticket) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
         let mut under_way = VecDeque::with_capacity(self.streams());
@@ -49,7 +49,7 @@ impl<D: Device> DeviceDecoder<D> {
             if let Some(oldest) = under_way.pop_front_if(|_| is_full) {
                 each(self, oldest)?;
             }
-            under_way.push_back(self.submit(batch, want)?);
+            under_way.push_back(self.submit(batch, readback)?);
             Ok(())
         });
         for ticket in under_way {
@@ -79,7 +79,7 @@ impl<D: Device> DeviceDecoder<D> {
         self.device.begin()?;
         for stream in &mut self.streams {
             for (batch, &plan) in batches.iter().zip(&plans) {
-                stream.submit(&mut self.device, &self.setup, batch.into(), plan, Want::Nothing, 0)?;
+                stream.submit(&mut self.device, &self.setup, batch.into(), plan, Readback::None, 0)?;
                 stream.collect(&mut self.device, &self.setup, self.name)?;
             }
         }

@@ -11,11 +11,11 @@ mod copies;
 
 use std::sync::Arc;
 
-use super::allen::Setup;
 use super::batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 use super::buffer::{Buffer, HostBuffer, LINE};
-use super::device::{Device, Rows};
+use super::device::{Device, Rows, TransferBytes};
 use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
+use super::setup::Setup;
 use super::work::Work;
 use crate::decoder::DecodeError;
 use crate::decoder::plan::Plan;
@@ -24,20 +24,11 @@ use ut_kernels::fused::look_back::LIMIT;
 
 /// What is to be there when a batch is collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
+pub enum Readback {
     /// Hits and report, in the host's memory.
     Hits,
     /// Nothing but the number of hits: they stay on the device, as for the next stage of a trigger sequence.
-    Nothing,
-}
-
-/// Bytes over the link between host and device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
-    /// To the device.
-    pub to_device: u64,
-    /// From the device.
-    pub from_device: u64,
+    None,
 }
 
 /// A batch that is under way.
@@ -47,7 +38,7 @@ struct Job<D: Device> {
     /// Nothing where there is no event.
     plan: Option<Plan>,
     batch: DeviceBatch,
-    want: Want,
+    readback: Readback,
     /// Hits that are being copied to the host.
     copied: usize,
     source: Held<D>,
@@ -88,7 +79,7 @@ pub(super) struct BatchStream<D: Device> {
     job: Option<Job<D>>,
     /// Hits a byte of the last batch's raw banks.
     hits_per_byte: f64,
-    moved: Moved,
+    moved: TransferBytes,
     /// The batch collected last: number of hits, plan, and what must live as long as it is looked at.
     done: Option<(usize, Option<Plan>, Held<D>)>,
 }
@@ -106,7 +97,7 @@ impl<D: Device> BatchStream<D> {
             stride: 0,
             job: None,
             hits_per_byte: 0.0,
-            moved: Moved::default(),
+            moved: TransferBytes::default(),
             done: None,
         })
     }
@@ -124,7 +115,7 @@ impl<D: Device> BatchStream<D> {
         self.job.as_ref().is_some_and(|job| job.serial == serial)
     }
 
-    pub(super) const fn moved(&self) -> Moved {
+    pub(super) const fn moved(&self) -> TransferBytes {
         self.moved
     }
 
@@ -160,7 +151,7 @@ impl<D: Device> BatchStream<D> {
         batch: &DeviceBatch,
     ) -> Result<(), DecodeError> {
         // SAFETY: the buffers are as large as they have been then; the stream does one batch after the other.
-        device.together(&self.queue, &|device| unsafe { self.kernels(device, setup, plan, batch) })
+        device.submit_capturable(&self.queue, &|device| unsafe { self.kernels(device, setup, plan, batch) })
     }
 
     /// # Safety
@@ -194,7 +185,7 @@ impl<D: Device> BatchStream<D> {
         setup: &Setup<D>,
         source: Source<'_, D>,
         plan: Option<Plan>,
-        want: Want,
+        readback: Readback,
         serial: u64,
     ) -> Result<(), DecodeError> {
         let put = match source {
@@ -204,7 +195,7 @@ impl<D: Device> BatchStream<D> {
         };
         let started = put.and_then(|(batch, source)| {
             // SAFETY: the batch lies in `input`, or in what `source` keeps.
-            unsafe { self.submit_at(device, setup, batch, source, plan, want, serial) }
+            unsafe { self.submit_at(device, setup, batch, source, plan, readback, serial) }
         });
         self.or_finish(device, started)
     }
@@ -219,11 +210,11 @@ impl<D: Device> BatchStream<D> {
         setup: &Setup<D>,
         batch: DeviceBatch,
         plan: Option<Plan>,
-        want: Want,
+        readback: Readback,
         serial: u64,
     ) -> Result<(), DecodeError> {
         // SAFETY: the caller's word.
-        let started = unsafe { self.submit_at(device, setup, batch, Held::Nothing, plan, want, serial) };
+        let started = unsafe { self.submit_at(device, setup, batch, Held::Nothing, plan, readback, serial) };
         self.or_finish(device, started)
     }
 
@@ -247,17 +238,17 @@ impl<D: Device> BatchStream<D> {
         batch: DeviceBatch,
         source: Held<D>,
         plan: Option<Plan>,
-        want: Want,
+        readback: Readback,
         serial: u64,
     ) -> Result<(), DecodeError> {
         self.done = None;
-        let mut job = Job { serial, plan, batch, want, copied: 0, source };
+        let mut job = Job { serial, plan, batch, readback, copied: 0, source };
         if let Some(plan) = &plan {
             // Two bytes a strip: enough for every batch that a reader makes.
             self.reserve(device, plan, batch.raw.1 / 2)?;
             self.work.reserve_banks(device, &batch)?;
             let expected = (batch.raw.1 as f64 * self.hits_per_byte * (33.0 / 32.0)) as usize;
-            job.copied = if want == Want::Hits { expected.min(self.output.stride()) } else { 0 };
+            job.copied = if readback == Readback::Hits { expected.min(self.output.stride()) } else { 0 };
             self.reserve_host(device, plan, job.copied)?;
             // SAFETY: the caller's word; the buffers were reserved just now.
             unsafe { self.launch(device, setup, &job, plan) }?;
@@ -290,10 +281,10 @@ impl<D: Device> BatchStream<D> {
         plan: &Plan,
     ) -> Result<(), DecodeError> {
         let results = Results::of(plan);
-        let first = if job.want == Want::Hits { 0 } else { results.total() };
+        let first = if job.readback == Readback::Hits { 0 } else { results.total() };
         let bytes = (results.words() - first) * WORD;
         self.moved.from_device += bytes as u64;
-        device.together(&self.queue, &|device| {
+        device.submit_capturable(&self.queue, &|device| {
             // SAFETY: the caller's word; the stream does one batch after the other. Both sides of the results were reserved
             // for the plan, and nobody looks there before the stream is done.
             unsafe {
@@ -357,7 +348,7 @@ impl<D: Device> BatchStream<D> {
             unsafe { self.launch(device, setup, &job, &plan) }?;
             device.synchronize(&self.queue)?;
         };
-        if job.want == Want::Hits && n > job.copied {
+        if job.readback == Readback::Hits && n > job.copied {
             if n > self.stride {
                 self.reserve_host(device, &plan, n)?;
                 job.copied = 0;
@@ -378,7 +369,7 @@ impl<D: Device> BatchStream<D> {
         }
     }
 
-    /// What was collected last with [`Want::Hits`], in pinned memory.
+    /// What was collected last with [`Readback::Hits`], in pinned memory.
     pub(super) fn on_host(&self, n_groups: usize) -> HostHits<'_> {
         let Some((n, Some(plan), source)) = &self.done else { return HostHits::none(n_groups) };
         let results = Results::of(plan);

@@ -3,8 +3,7 @@
 use ut_kernels::tables::Tables;
 
 use super::buffer::{Buffer, HostBuffer};
-use super::device::Device;
-use super::stream::Moved;
+use super::device::{Device, TransferBytes};
 use crate::decoder::DecodeError;
 use crate::decoder::plan::DeviceTables;
 
@@ -21,7 +20,7 @@ impl<D: Device> TablesOnDevice<D> {
         device: &mut D,
         stream: &D::Stream,
         tables: DeviceTables,
-        moved: &mut Moved,
+        moved: &mut TransferBytes,
     ) -> Result<Self, DecodeError> {
         let mut put = |bytes: &[u8]| write_all(device, stream, &[(0, bytes)], moved);
         let buffers = [
@@ -60,7 +59,7 @@ pub(super) fn write_all<D: Device>(
     device: &mut D,
     stream: &D::Stream,
     parts: &[(usize, &[u8])],
-    moved: &mut Moved,
+    moved: &mut TransferBytes,
 ) -> Result<Buffer<D>, DecodeError> {
     let bytes = parts.last().map_or(0, |(at, part)| at + part.len());
     let (mut buffer, mut staging) = (Buffer::new(), HostBuffer::new());

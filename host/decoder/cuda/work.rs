@@ -2,11 +2,12 @@
 
 use ut_kernels::status;
 
-use super::allen::{AllenWork, Setup};
+use super::allen::AllenWork;
 use super::batch::DeviceBatch;
 use super::device::Device;
 use super::fused::FusedWork;
 use super::output::Output;
+use super::setup::Setup;
 use crate::decoder::DecodeError;
 use crate::decoder::plan::Plan;
 

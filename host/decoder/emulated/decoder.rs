@@ -1,7 +1,7 @@
 //! The decoder that runs the device kernels in the executor.
 
+use simt::{Global, blocks_of_warps};
 use ut_kernels::bank::layout::Batch;
-use ut_kernels::block::{Global, blocks_of_warps};
 use ut_kernels::cluster_and_predecode::{
     ClusterInput, ClusterOutput, cluster_and_predecode, cluster_and_predecode_shared_bytes,
 };
@@ -16,11 +16,9 @@ use ut_kernels::prefix_sum::{prefix_sum_offsets, prefix_sum_shared_bytes, prefix
 use ut_kernels::status;
 use ut_kernels::switches::{BatchLayout, Switches};
 
-use super::executor::Executor;
+use simt::executor::{EmulatedBlock, Executor, LaunchStats, Violation};
+
 use super::hit_parallel::HitWork;
-use super::lane::EmulatedBlock;
-use super::stats::LaunchStats;
-use super::violation::Violation;
 use crate::decoder::launch::LaunchParams;
 use crate::decoder::plan::{DeviceTables, add_meta, cluster_options, too_many_hits};
 use crate::decoder::rank_tables::RankTables;
@@ -352,5 +350,39 @@ pub(super) fn failure(message: &str) -> DecodeError {
 impl From<Violation> for DecodeError {
     fn from(violation: Violation) -> Self {
         failure(&violation.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detector::Grouping;
+    use crate::input::{Bank, BatchBuilder, EventBatch, EventMeta};
+    use crate::synth::{self, Generator, Profile};
+
+    #[test]
+    fn a_violation_in_a_kernel_is_an_error_of_the_decoder() {
+        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("the synthetic detector is sound");
+        let config = EmulatedConfig { pipeline: Pipeline::Allen, ..EmulatedConfig::default() };
+        let mut decoder = EmulatedDecoder::new(&tables, DecodeOptions::default(), config).expect("valid parameters");
+        // Tables that lie: most sectors are not there.
+        decoder.detector.sectors.truncate(3);
+        let event = Generator::new(Profile::PpNominal, BankVersion::V5, 1).event(0);
+        let banks = event.banks.iter().map(|(board, payload)| Bank {
+            kind: 66,
+            version: None,
+            source_id: u32::from(*board),
+            payload,
+        });
+        let mut builder = BatchBuilder::new();
+        builder.push(EventMeta::default(), banks).expect("it fits");
+        let mut batch = EventBatch::default();
+        builder.finish(&mut batch);
+        let mut hits = UtHits::with_capacity(1, tables.n_groups(), batch.view().max_hits());
+        let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
+        let Err(DecodeError::Device { backend: "emulated", message }) = result else { panic!("{result:?}") };
+        assert!(message.starts_with("kernel compress_and_make_keys, block "), "{message}");
+        assert!(message.contains("hit.rs:") && message.ends_with("of 3"), "{message}");
     }
 }

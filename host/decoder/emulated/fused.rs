@@ -1,6 +1,6 @@
 //! The one-launch pipeline in the executor.
 
-use ut_kernels::block::Global;
+use simt::Global;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::fused::gather::{GATHER_THREADS, gather_banks, gather_blocks, gather_shared_bytes};
 use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room, count_clusters, fused, fused_shared_bytes};

@@ -1,6 +1,6 @@
 //! The hit-parallel pipeline in the executor: ordinary events, then the others.
 
-use ut_kernels::block::Global;
+use simt::Global;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::fused::gather::{GATHER_THREADS, gather_banks, gather_blocks, gather_shared_bytes};
 use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, decode_others, fused_shared_bytes};

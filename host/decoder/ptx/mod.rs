@@ -3,7 +3,6 @@
 //! The PTX is committed in `kernels/ptx`, so that everybody with a stable compiler and a driver can run it;
 //! `docs/ptx.md` says how it is made and checked.
 
-pub mod ptxas;
 mod resources;
 
 pub use resources::{KernelUse, Resources, ResourcesError};

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::ptxas::{ARCHS, Ptxas};
 use super::{Kernel, Unit};
 use crate::decoder::occupancy::{Architecture, Launch, Occupancy};
+use simt::ptx::{ARCHS, Ptxas};
 
 /// The committed data; `docs/ptx.md` says how it is made.
 const COMMITTED: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/ptx/resources.json"));
@@ -76,7 +76,7 @@ impl Resources {
     /// When there is none, or it fails.
     pub fn measured() -> Result<Self, ResourcesError> {
         let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ptx-tools/bin");
-        let ptxas = Ptxas::find(&installed).ok_or(ResourcesError::NoPtxas)?;
+        let ptxas = Ptxas::find("UT_DECODE_PTXAS", &installed).ok_or(ResourcesError::NoPtxas)?;
         // Made new, for this process alone: nobody else's file is written over.
         let folder = std::env::temp_dir().join(format!("ut-decode-ptxas-{}", std::process::id()));
         std::fs::create_dir(&folder)?;

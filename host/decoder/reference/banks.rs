@@ -1,4 +1,4 @@
-//! The banks of one event, found in a batch of either layout. Spec section 1, "Inputs in memory".
+//! The banks of one event, found in a batch of either layout. `docs/format.md`, "Batches in memory".
 
 use crate::input::{BatchView, Layout};
 

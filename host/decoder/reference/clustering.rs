@@ -1,4 +1,4 @@
-//! The clustering of one lane, step by step as spec section 3 numbers them.
+//! The clustering of one lane, in the numbered steps of `docs/format.md`.
 
 use crate::decoder::{Count, DecodeOptions, EventReport, Position};
 

@@ -15,10 +15,10 @@ impl Lookup {
     /// Copies the file contents and the grouping out of the tables, and nothing that was derived from them.
     pub fn new(tables: &DetectorTables) -> Self {
         Self {
-            boards: tables.boards.clone(),
-            geometry: tables.geometry.clone(),
-            groups: tables.groups.clone(),
-            n_groups: tables.n_groups,
+            boards: tables.boards().clone(),
+            geometry: tables.geometry().clone(),
+            groups: tables.groups().to_vec(),
+            n_groups: tables.n_groups(),
         }
     }
 
@@ -37,7 +37,7 @@ impl Lookup {
         self.n_groups
     }
 
-    /// Spec section 1, "sourceID → board"; `None` for boards that are not there or not in use.
+    /// `docs/format.md`, "From sourceID to board"; `None` for boards that are not there or not in use.
     pub fn board(&self, source_id: u32) -> Option<usize> {
         let board = if source_id >> 11 != 0 {
             let tell40 = source_id & 0xFF;
@@ -84,7 +84,7 @@ impl Lookup {
     }
 }
 
-/// Spec section 2, "sector id". Signed, as the terms of the formula may go below 0 before they are added up.
+/// `docs/format.md`, "Sector ids". Signed, as the terms of the formula may go below 0 before they are added up.
 fn sector_id(lane: &Lane) -> usize {
     let [sector, module, face, stave, layer, side] =
         [lane.sector, lane.module, lane.face, lane.stave, lane.layer, lane.side].map(i64::from);

@@ -1,10 +1,9 @@
-//! The oracle: decoding written down from the spec, plainly and slowly.
+//! The oracle: plain, slow decoding, written from `docs/format.md` and `docs/policy.md`.
 //!
 //! Every other backend is tested against this one, bit for bit. To stay an oracle it shares nothing with them but the
 //! types at its two ends: its own walk over the batch (`banks`), its own sourceID map and lookup of sectors straight
 //! from the contents of the boards and geometry files (`lookup`), its own clustering (`clustering`) and one plain
-//! sort with the whole key. Nothing here is clever; whoever doubts a line finds it in the spec section that is named
-//! beside it.
+//! sort with the whole key. Nothing here is clever; each step names the section of the page that it follows.
 
 mod banks;
 mod clustering;
@@ -98,7 +97,7 @@ impl ReferenceDecoder {
         (hits, report)
     }
 
-    /// Spec section 1, "v4", and the v4 rows of section 6.
+    /// `docs/format.md`, "v4 banks", and the v4 rows of `docs/policy.md`.
     fn v4_bank(&self, board: usize, bank: &Bank<'_>, hits: &mut Vec<Hit>, report: &mut EventReport) {
         let payload = bank.payload;
         if payload.len() < 4 {
@@ -131,7 +130,7 @@ impl ReferenceDecoder {
         }
     }
 
-    /// Spec section 1, "v5", and the v5 rows of section 6.
+    /// `docs/format.md`, "v5 banks", and the v5 rows of `docs/policy.md`.
     fn v5_bank(&self, board: usize, bank: &Bank<'_>, hits: &mut Vec<Hit>, report: &mut EventReport) {
         const COUNT_BYTES: [usize; 6] = [4, 5, 6, 7, 0, 1];
         let payload = bank.payload;
@@ -174,8 +173,8 @@ impl ReferenceDecoder {
         }
     }
 
-    /// Spec section 3, "Emit".
-    #[expect(clippy::manual_midpoint, reason = "as the spec writes it")]
+    /// `docs/format.md`, "Clustering": emitting a cluster.
+    #[expect(clippy::manual_midpoint, reason = "as docs/format.md writes it")]
     fn v5_hit(&self, slot: usize, cluster: Cluster) -> Hit {
         let Cluster { sum_position, weight } = cluster;
         let mean = sum_position as f32 / weight as f32;
@@ -185,7 +184,7 @@ impl ReferenceDecoder {
         self.hit(slot, n, id)
     }
 
-    /// Spec section 4, in its order of operations.
+    /// `docs/format.md`, "From a cluster to a hit", in its order of operations.
     fn hit(&self, slot: usize, n: f32, id: u32) -> Hit {
         let sector = self.lookup.sector(slot);
         let y_begin = sector.p0_y + n * sector.dp0di_y;
@@ -204,7 +203,7 @@ impl ReferenceDecoder {
     }
 }
 
-/// Spec section 4: the bits of a float as an integer that is ordered as the float is.
+/// `docs/format.md`, "The order of hits": the bits of a float as an integer that is ordered as the float is.
 fn order(value: f32) -> u32 {
     let bits = value.to_bits();
     if bits & 0x8000_0000 != 0 { !bits } else { bits | 0x8000_0000 }

@@ -1,6 +1,6 @@
 //! Where the bytes of a batch are read from: global memory, or a copy of a part of it that is nearer.
 
-use crate::block::{Block, Global, Scalar};
+use simt::{Block, Global, Scalar};
 
 /// The bytes of a batch's `raw`, whose places are the same wherever they are read from.
 pub trait Bytes<B: Block>: Copy {

@@ -6,8 +6,8 @@
 
 use super::board_of;
 use super::bytes::Bytes;
-use crate::block::{Block, FULL_MASK, Global, Plain, Shared};
 use crate::switches::BatchLayout;
+use simt::{Block, FULL_MASK, Global, Plain, Shared};
 
 /// A batch in memory.
 #[repr(C)]

@@ -1,7 +1,7 @@
 //! v4 banks (version byte 3): clusters made by the front end (spec section 1, "v4").
 
 use super::bytes::Bytes;
-use crate::block::Block;
+use simt::Block;
 
 /// Bytes of the header.
 pub const HEADER: u32 = 4;

@@ -1,8 +1,8 @@
 //! v5 banks (version byte 4): the strips of six lanes, interleaved in rows of 32 bytes (spec section 1, "v5").
 
 use super::bytes::Bytes;
-use crate::block::Block;
 use crate::detector::LANES_PER_BOARD;
+use simt::Block;
 
 /// Bytes before the first row.
 pub const HEADER: u32 = 8;

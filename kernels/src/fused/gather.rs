@@ -14,8 +14,8 @@
 
 use crate::bank::layout::Batch;
 use crate::bank::{board_of, is_ut};
-use crate::block::{Block, FULL_MASK, GlobalMut, Shared, SharedLayout, WARP_SIZE};
 use crate::switches::Switches;
+use simt::{Block, FULL_MASK, GlobalMut, Shared, SharedLayout, WARP_SIZE};
 
 /// Threads of a block.
 pub const GATHER_THREADS: u32 = 256;

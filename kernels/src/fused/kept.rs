@@ -9,10 +9,10 @@ use super::repair::is_before;
 use super::shared::FusedShared;
 use super::tables::{LaneTables, REVERSED};
 use super::windows::Window;
-use crate::block::{Block, FULL_MASK, Shared, WARP_SIZE};
 use crate::detector::BankVersion;
 use crate::hit::{HitArrays, Strip, ordered};
-use crate::primitives::aggregated_atomics;
+use simt::primitives::warp_aggregated_atomics;
+use simt::{Block, FULL_MASK, Shared, WARP_SIZE};
 
 /// A cluster as it is kept: eight bytes. Position 22 bits, weight 13, rank 15 and its flag, number 13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl<B: Block> Sink<B> for Keep {
         let mask = block.ballot_sync(FULL_MASK, found.is_some());
         if let Some(found) = found {
             let number = block.shared_atomic_add(self.shared.places, found.rank(), 1);
-            let place = aggregated_atomics::append(block, mask, self.shared.n_clusters, 0);
+            let place = warp_aggregated_atomics::append(block, mask, self.shared.n_clusters, 0);
             if place < self.shared.clusters.len() {
                 block.shared_store(self.shared.clusters, place, Kept { found, number }.to_bits());
             }

@@ -4,14 +4,14 @@ use super::shared::FusedShared;
 use super::tables::{LaneTables, REVERSED};
 use crate::bank::bytes::Bytes;
 use crate::bank::{v4, v5};
-use crate::block::{Block, FULL_MASK, WARP_SIZE};
 use crate::clustering::{ClusterOptions, LaneClustering, NarrowSums, Step};
 use crate::detector::BankVersion;
 use crate::headers::items_per_bank;
-use crate::primitives::opportunistic_loop::ItemLoop;
-use crate::primitives::size_binning::SizeBins;
 use crate::report::Count;
 use crate::switches::Switches;
+use simt::primitives::block_opportunistic_loop::ItemLoop;
+use simt::primitives::block_size_binning::SizeBins;
+use simt::{Block, FULL_MASK, WARP_SIZE};
 
 /// A cluster on its way to its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

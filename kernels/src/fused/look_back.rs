@@ -12,8 +12,8 @@
 //!
 //! Sums stay at [`LIMIT`], which no batch may reach.
 
-use crate::block::{Block, FULL_MASK, GlobalMut, WARP_SIZE};
-use crate::primitives::prefix_sum::warp_inclusive;
+use simt::primitives::warp_scan::warp_inclusive;
+use simt::{Block, FULL_MASK, GlobalMut, WARP_SIZE};
 
 /// The number that is too large: 30 bits are left beside the flags.
 pub const LIMIT: u32 = (1 << 30) - 1;

@@ -62,15 +62,15 @@ use tables::LaneTables;
 use windows::{Place, Window};
 
 use crate::bank::layout::{Batch, FoundEvent};
-use crate::block::{Block, Global, GlobalMut};
 use crate::clustering::ClusterOptions;
 use crate::count_hits::copy_out;
 use crate::headers::Headers;
 use crate::hit::HitArrays;
-use crate::primitives::prefix_sum::block_exclusive;
 use crate::report::N_COUNTS;
 use crate::status::HITS_OVERFLOW;
 use crate::switches::{BatchLayout, Switches};
+use simt::primitives::block_scan::block_exclusive;
+use simt::{Block, Global, GlobalMut};
 
 /// Numbers of a launch.
 #[repr(C)]

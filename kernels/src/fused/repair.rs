@@ -3,7 +3,7 @@
 //! Neighbouring staves overlap a little, lanes can be unsorted, and boards repeated. Hits are ordered by key, and by the
 //! strip where two keys are equal.
 
-use crate::block::{Block, FULL_MASK, WARP_SIZE};
+use simt::{Block, FULL_MASK, WARP_SIZE};
 
 /// Whether a hit with key `a` comes before one with key `b`; `tie` decides when they are equal.
 #[inline(always)]

@@ -9,9 +9,9 @@ use super::repair::{is_before, warp_sort_in_place};
 use super::shared::FusedShared;
 use super::tables::LaneTables;
 use super::windows::next_place;
-use crate::block::{Block, FULL_MASK, WARP_SIZE};
 use crate::detector::BankVersion;
 use crate::hit::{HitArrays, Strip, ordered};
+use simt::{Block, FULL_MASK, WARP_SIZE};
 
 /// The hits of an event that is not kept.
 pub(super) struct ScatteredHits<'a> {

@@ -6,10 +6,10 @@
 
 use super::tables::LaneTables;
 use crate::bank::layout::FoundEvent;
-use crate::block::{Shared, SharedLayout};
 use crate::detector::{BankVersion, LANES_PER_BOARD};
 use crate::headers::{HeaderCounters, UtBanks, items_capacity};
-use crate::primitives::size_binning::SizeBins;
+use simt::primitives::block_size_binning::SizeBins;
+use simt::{Shared, SharedLayout};
 
 /// How much of an event is kept in shared memory; what is beyond takes longer, and nothing else changes.
 #[repr(C)]

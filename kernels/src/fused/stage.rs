@@ -12,10 +12,10 @@ use super::gather::{BankWord, State};
 use crate::bank::bytes::Bytes;
 use crate::bank::layout::{Bank, Banks, Batch, FoundEvent};
 use crate::bank::{UT, v5};
-use crate::block::{Block, FULL_MASK, Global, Scalar, Shared, WARP_SIZE};
 use crate::detector::BankVersion;
-use crate::primitives::prefix_sum::warp_exclusive;
 use crate::switches::{BatchLayout, Switches};
+use simt::primitives::warp_scan::warp_exclusive;
+use simt::{Block, FULL_MASK, Global, Scalar, Shared, WARP_SIZE};
 
 /// Copies begin at multiples of this many bytes, so that each access of a warp is four whole sectors.
 const LINE: u32 = 128;

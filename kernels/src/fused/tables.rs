@@ -5,9 +5,9 @@
 //! few sectors. The constants that few sectors have alike (steps, lengths, slopes: 9 sets in the real geometries) are
 //! stored once for each *class*.
 
-use crate::block::{Block, Global};
 use crate::detector::{BankVersion, SectorConstants};
 use crate::hit::Strip;
+use simt::{Block, Global};
 
 /// Bit of a slot's rank that says that x falls with the strip number: the lane is written backwards.
 pub const REVERSED: u16 = 1 << 15;

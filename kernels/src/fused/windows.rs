@@ -9,7 +9,7 @@ use super::kept::Kept;
 use super::lanes::{Found, Sink};
 use super::shared::FusedShared;
 use super::tables::LaneTables;
-use crate::block::{Block, FULL_MASK, Shared, WARP_SIZE};
+use simt::{Block, FULL_MASK, Shared, WARP_SIZE};
 
 /// A run of groups, and so of ranks and of hits.
 #[derive(Clone, Copy, Debug)]

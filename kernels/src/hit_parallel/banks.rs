@@ -5,7 +5,7 @@ use super::shared::HitShared;
 use super::tables::{BoardRecord, HitTables, MAX_BOARDS, REVERSED, UNCONNECTED};
 use crate::bank::layout::Batch;
 use crate::bank::{board_of, is_ut, v4, v5};
-use crate::block::{Block, Global};
+use simt::{Block, Global};
 use crate::detector::BankVersion;
 use crate::fused::gather::{BankWord, State};
 use crate::switches::{BatchLayout, Switches};

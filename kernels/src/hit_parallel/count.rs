@@ -4,11 +4,11 @@
 use super::shared::HitShared;
 use crate::bank::layout::{Banks, Batch};
 use crate::bank::{is_ut, v4, v5};
-use crate::block::Block;
+use simt::Block;
 use crate::clustering::{ClusterOptions, LaneClustering, NarrowSums, Step};
 use crate::detector::BankVersion;
 use crate::fused::tables::LaneTables;
-use crate::primitives::prefix_sum::block_exclusive;
+use simt::primitives::block_scan::block_exclusive;
 use crate::switches::Switches;
 
 /// What is counted.

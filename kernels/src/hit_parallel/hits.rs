@@ -6,7 +6,7 @@ use super::shared::HitShared;
 use super::strips::Window;
 use super::tables::{CLASS_SHIFT, CLASS_WORDS, HitTables};
 use crate::bank::v4;
-use crate::block::{Block, FULL_MASK, WARP_SIZE};
+use simt::{Block, FULL_MASK, WARP_SIZE};
 use crate::clustering::ClusterOptions;
 use crate::detector::BankVersion;
 use crate::fused::tables::CLASS_FLIPPED;

@@ -1,7 +1,7 @@
 //! A lane with hits in one word, and where its hits are.
 
 use crate::bank::{v4, v5};
-use crate::block::{Block, Global, Shared};
+use simt::{Block, Global, Shared};
 use crate::detector::BankVersion;
 
 /// A lane with hits: count 8 bits, lane of the bank 3, bank 9, rank 11, reversed 1. Never 0.

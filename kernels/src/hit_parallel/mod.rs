@@ -66,7 +66,7 @@ use shared::HitShared;
 use strips::Window;
 use tables::HitTables;
 
-use crate::block::{Block, FULL_MASK, Global, GlobalMut};
+use simt::{Block, FULL_MASK, Global, GlobalMut};
 use crate::clustering::ClusterOptions;
 use crate::fused::FusedInput;
 use crate::fused::look_back::{LIMIT, LookBack};

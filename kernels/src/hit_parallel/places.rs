@@ -10,7 +10,7 @@
 use super::lane::Lane;
 use super::shared::HitShared;
 use super::tables::HitTables;
-use crate::block::{Block, FULL_MASK, WARP_SIZE};
+use simt::{Block, FULL_MASK, WARP_SIZE};
 
 /// Lanes and strips, counted together: 12 bits and 20.
 #[derive(Clone, Copy)]
@@ -51,7 +51,7 @@ pub(super) fn warp_sum<B: Block>(block: &B, value: u32) -> u32 {
 /// Sum of the words of the warps before the caller's, and of all. All threads call, after a barrier.
 #[inline(always)]
 #[track_caller]
-pub(super) fn before_and_all<B: Block>(block: &B, totals: crate::block::Shared<u32>) -> (u32, u32) {
+pub(super) fn before_and_all<B: Block>(block: &B, totals: simt::Shared<u32>) -> (u32, u32) {
     let lane = block.lane_id();
     let total = if lane < block.warps() { block.shared_load(totals, lane) } else { 0 };
     let before = if lane < block.warp_id() { total } else { 0 };

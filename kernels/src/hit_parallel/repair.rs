@@ -1,7 +1,7 @@
 //! The few groups in which x does not rise: where neighbouring staves overlap.
 
 use super::shared::HitShared;
-use crate::block::{Block, FULL_MASK, GlobalMut, Plain, WARP_SIZE};
+use simt::{Block, FULL_MASK, GlobalMut, Plain, WARP_SIZE};
 use crate::hit::{HitArrays, ordered};
 
 /// Hits of a group that each lane of the warp moves.

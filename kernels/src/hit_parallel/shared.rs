@@ -1,7 +1,7 @@
 //! The kernel's shared memory.
 
 use super::tables::{CLASS_WORDS, MAX_BOARDS, MAX_CLASSES, MAX_GROUPS, MAX_RANKS};
-use crate::block::{Shared, SharedLayout, WARP_SIZE};
+use simt::{Shared, SharedLayout, WARP_SIZE};
 use crate::detector::BankVersion;
 
 /// Strips that a window has room for, a multiple of 32: at least a whole lane. An event with more takes several windows.

@@ -5,7 +5,7 @@
 
 use super::lane::{Hits, Lane, Word};
 use super::shared::HitShared;
-use crate::block::{Block, FULL_MASK, WARP_SIZE};
+use simt::{Block, FULL_MASK, WARP_SIZE};
 use crate::clustering::ClusterOptions;
 use crate::detector::BankVersion;
 

@@ -1,6 +1,6 @@
 //! What the kernel looks up, in records that one or two loads of eight bytes bring.
 
-use crate::block::{Block, Global, Plain};
+use simt::{Block, Global, Plain};
 
 /// Most ranks that shared memory has room for; the UT has 1192. (A lane's descriptor has eleven bits for its own.)
 pub const MAX_RANKS: u32 = 1200;

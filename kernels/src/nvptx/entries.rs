@@ -11,7 +11,7 @@
 //! - grid, block and shared memory are as the kernel's module says ("Launch").
 
 use crate::bank::layout::Batch;
-use crate::block::{Global, GlobalMut};
+use simt::{Global, GlobalMut};
 use crate::cluster_and_predecode::{ClusterInput, ClusterOutput};
 use crate::clustering::ClusterOptions;
 use crate::compress_and_make_keys::GroupRanges;
@@ -19,7 +19,6 @@ use crate::count_hits::CountOutput;
 use crate::decode_in_order::DecodeInput;
 use crate::detector::BankVersion;
 use crate::hit::HitArrays;
-use crate::nvptx::Hardware;
 use crate::switches::{BatchLayout, Switches};
 use crate::tables::Tables;
 
@@ -28,7 +27,7 @@ macro_rules! count_hits {
     ($variant:literal, $switches:expr) => {
         #[unsafe(export_name = concat!("count_hits__", $variant))]
         unsafe extern "ptx-kernel" fn count_hits(batch: Batch<'_>, tables: Tables<'_>, output: CountOutput<'_>) {
-            crate::count_hits::count_hits(&Hardware, $switches, &batch, &tables, &output);
+            crate::count_hits::count_hits(&hardware!(), $switches, &batch, &tables, &output);
         }
     };
 }
@@ -44,7 +43,7 @@ macro_rules! cluster_and_predecode {
             output: ClusterOutput<'_>,
         ) {
             crate::cluster_and_predecode::cluster_and_predecode(
-                &Hardware, $switches, options, &input, &tables, &output,
+                &hardware!(), $switches, options, &input, &tables, &output,
             );
         }
     };
@@ -72,7 +71,7 @@ macro_rules! variant {
                 keys: GlobalMut<'_, u64>,
             ) {
                 crate::compress_and_make_keys::compress_and_make_keys(
-                    &Hardware,
+                    &hardware!(),
                     SWITCHES,
                     flip_origin,
                     &ranges,
@@ -92,7 +91,7 @@ macro_rules! variant {
                 scratch: GlobalMut<'_, u32>,
             ) {
                 crate::find_permutation::find_permutation(
-                    &Hardware,
+                    &hardware!(),
                     SWITCHES,
                     flip_origin,
                     run,
@@ -113,7 +112,7 @@ macro_rules! variant {
                 status: GlobalMut<'_, u32>,
             ) {
                 crate::decode_in_order::decode_in_order(
-                    &Hardware,
+                    &hardware!(),
                     SWITCHES,
                     flip_origin,
                     &input,

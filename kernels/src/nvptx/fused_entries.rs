@@ -8,13 +8,12 @@
 
 #[cfg(any(ptx_unit = "v4_mep_fused", ptx_unit = "v5_mep_fused"))]
 use crate::bank::layout::Batch;
-use crate::block::{Global, GlobalMut};
+use simt::{Global, GlobalMut};
 use crate::detector::BankVersion;
 use crate::fused::tables::LaneTables;
 use crate::fused::{FusedInput, FusedOptions, FusedOutput};
 use crate::hit_parallel::tables::HitTables;
 use crate::hit_parallel::{HitOptions, HitOutput};
-use crate::nvptx::Hardware;
 use crate::switches::{BatchLayout, Switches};
 
 macro_rules! fused {
@@ -30,7 +29,7 @@ macro_rules! fused {
             tables: LaneTables<'_>,
             counts: GlobalMut<'_, u32>,
         ) {
-            crate::fused::count_clusters(&Hardware, SWITCHES, &options, &input, &tables, counts);
+            crate::fused::count_clusters(&hardware!(), SWITCHES, &options, &input, &tables, counts);
         }
 
         #[unsafe(export_name = concat!("fused__", $variant))]
@@ -40,7 +39,7 @@ macro_rules! fused {
             tables: LaneTables<'_>,
             output: FusedOutput<'_>,
         ) {
-            crate::fused::fused(&Hardware, SWITCHES, &options, &input, &tables, &output);
+            crate::fused::fused(&hardware!(), SWITCHES, &options, &input, &tables, &output);
         }
 
         #[unsafe(export_name = concat!("decode_ordinary__", $variant))]
@@ -51,7 +50,7 @@ macro_rules! fused {
             all_tables: LaneTables<'_>,
             output: HitOutput<'_>,
         ) {
-            crate::hit_parallel::decode_ordinary(&Hardware, SWITCHES, &options, &input, &tables, &all_tables, &output);
+            crate::hit_parallel::decode_ordinary(&hardware!(), SWITCHES, &options, &input, &tables, &all_tables, &output);
         }
 
         #[unsafe(export_name = concat!("decode_others__", $variant))]
@@ -64,7 +63,7 @@ macro_rules! fused {
             others: Global<'_, u32>,
         ) {
             crate::fused::decode_others(
-                &Hardware, SWITCHES, &options, &input, &tables, &output, n_events, others,
+                &hardware!(), SWITCHES, &options, &input, &tables, &output, n_events, others,
             );
         }
     };
@@ -75,7 +74,7 @@ macro_rules! gather {
     ($variant:literal) => {
         #[unsafe(export_name = concat!("gather_banks__", $variant))]
         unsafe extern "ptx-kernel" fn gather_banks(batch: Batch<'_>, n_events: u32, words: GlobalMut<'_, u32>) {
-            crate::fused::gather::gather_banks(&Hardware, SWITCHES, &batch, n_events, words);
+            crate::fused::gather::gather_banks(&hardware!(), SWITCHES, &batch, n_events, words);
         }
     };
 }

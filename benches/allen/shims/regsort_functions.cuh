@@ -1,1 +1,0 @@
-// Stands in for a header of this name, of which the UT decoder uses nothing on a CPU.

@@ -1,0 +1,99 @@
+//! Looks at a GPU through NVML, the library that nvidia-smi uses. It is opened at run time: without a driver, opening
+//! fails and nothing else does.
+
+use nvml_wrapper::Nvml;
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::error::NvmlError;
+use tuner::watch::{Limits, State, Watch};
+
+/// Watches one GPU: clock of the multiprocessors, temperature, throttling, other processes.
+#[derive(Debug)]
+pub struct GpuWatch {
+    nvml: Nvml,
+    bus: String,
+    limits: Limits,
+}
+
+/// There is no GPU to watch.
+#[derive(Debug, thiserror::Error)]
+pub enum GpuWatchError {
+    /// No driver, or none that works.
+    #[error("NVML cannot be opened: {0}")]
+    Open(#[source] NvmlError),
+    /// The driver does not know this GPU.
+    #[error("NVML knows no GPU at {bus}: {source}")]
+    Device {
+        /// The PCI bus id.
+        bus: String,
+        /// The driver's words.
+        source: NvmlError,
+    },
+}
+
+impl GpuWatch {
+    /// Watches the GPU with a PCI bus id (`0000:01:00.0`, as CUDA gives it: the numbers of CUDA and of NVML differ). Open
+    /// it after the process has its CUDA context: one process on the GPU is taken to be this one, whatever number it has
+    /// in the container.
+    ///
+    /// # Errors
+    /// Without a driver, or without such a GPU.
+    pub fn open(bus: &str, limits: Limits) -> Result<Self, GpuWatchError> {
+        let nvml = Nvml::init().map_err(GpuWatchError::Open)?;
+        if let Err(source) = nvml.device_by_pci_bus_id(bus) {
+            return Err(GpuWatchError::Device { bus: bus.to_owned(), source });
+        }
+        Ok(Self { nvml, bus: bus.to_owned(), limits })
+    }
+}
+
+impl Watch for GpuWatch {
+    fn look(&mut self) -> State {
+        // What a GPU does not tell stays unknown.
+        let Ok(device) = self.nvml.device_by_pci_bus_id(self.bus.as_str()) else { return State::default() };
+        State {
+            clock_mhz: device.clock_info(Clock::SM).ok().map(f64::from),
+            temperature: device.temperature(TemperatureSensor::Gpu).ok().map(f64::from),
+            others: device.running_compute_processes_count().ok().map(|count| f64::from(u8::from(count > 1))),
+            throttled: device.current_throttle_reasons().map(words).unwrap_or_default(),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits.clone()
+    }
+}
+
+/// The reasons that hold a clock down against the user's will. Idle clocks and clocks that somebody set are none.
+fn words(reasons: ThrottleReasons) -> Vec<String> {
+    let known = [
+        (ThrottleReasons::SW_POWER_CAP, "power cap"),
+        (ThrottleReasons::HW_SLOWDOWN, "hardware slowdown"),
+        (ThrottleReasons::SW_THERMAL_SLOWDOWN, "temperature (software)"),
+        (ThrottleReasons::HW_THERMAL_SLOWDOWN, "temperature (hardware)"),
+        (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "power brake"),
+    ];
+    known.into_iter().filter(|(reason, _)| reasons.contains(*reason)).map(|(_, word)| word.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tuner::watch::Trouble;
+
+    #[test]
+    fn idle_and_chosen_clocks_are_no_trouble_and_heat_is() {
+        let state = |reasons| State { throttled: words(reasons), ..State::default() };
+        let harmless = ThrottleReasons::GPU_IDLE | ThrottleReasons::APPLICATIONS_CLOCKS_SETTING;
+        assert_eq!(state(harmless).trouble(&Limits::default()), None);
+        let hot = ThrottleReasons::HW_THERMAL_SLOWDOWN | ThrottleReasons::HW_SLOWDOWN;
+        assert_eq!(state(hot | harmless).trouble(&Limits::default()), Some(Trouble::Throttled));
+        assert_eq!(state(hot).throttled.len(), 2);
+    }
+
+    #[test]
+    fn a_machine_without_such_a_gpu_says_so() {
+        let error = GpuWatch::open("ffff:ff:1f.7", Limits::default()).unwrap_err();
+        assert!(error.to_string().contains("NVML"), "{error}");
+    }
+}

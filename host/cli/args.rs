@@ -1,0 +1,179 @@
+//! Options that several subcommands have.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use crate::bench::setting::STREAMS;
+use crate::decoder::{Backend, Knobs, Pipeline};
+use crate::detector::{BankVersion, Grouping};
+use crate::{DecodeOptions, Flip, Layout, Position};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use crate::cli::output::say;
+use crate::cli::usage;
+
+/// A parser for an option that has one of several names.
+macro_rules! one_of {
+    ($all:expr, $name:expr) => {
+        PossibleValuesParser::new($all.map($name)).map(|text: String| {
+            let found = $all.into_iter().find(|&value| $name(value) == text);
+            found.expect("the parser lets no other name pass")
+        })
+    };
+}
+pub(crate) use one_of;
+
+/// Which detector the banks come from.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Detector")]
+pub struct DetectorArgs {
+    /// Boards file of your detector (ut_boards*.bin). Without it and --geometry: the embedded synthetic detector, whose
+    /// hits are those of your detector only if `ut-decode generate` made the banks.
+    #[arg(long, value_name = "FILE", requires = "geometry")]
+    pub boards: Option<PathBuf>,
+    /// Geometry file of your detector (ut_geometry*.bin).
+    #[arg(long, value_name = "FILE", requires = "boards")]
+    pub geometry: Option<PathBuf>,
+    /// How sectors form the groups in which hits are sorted: 18 rows in y a layer, or columns of distinct x.
+    #[arg(long, default_value = "y-rows", value_parser = one_of!(Grouping::ALL, Grouping::name))]
+    pub grouping: Grouping,
+}
+
+/// How strips become clusters.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Clustering (v5 banks; v4 banks come clustered)")]
+pub struct ClusterArgs {
+    /// Make every strip a hit.
+    #[arg(long)]
+    pub no_clustering: bool,
+    /// Position of a cluster: mean of the strips weighted by ADC counts, or plain mean.
+    #[arg(long, default_value = "adc", value_parser = one_of!([Position::Adc, Position::Geometric], position_name))]
+    pub position: Position,
+    /// Drop clusters of more strips than this (at least 1).
+    #[arg(long, value_name = "N", default_value = "128")]
+    pub max_cluster_size: NonZeroU32,
+    /// Keep the first strips of clusters above the maximum size instead of dropping them.
+    #[arg(long)]
+    pub save_above_max: bool,
+    /// Strips of flipped sectors count from 512 (2024) or from 511 (since Allen !2178).
+    #[arg(long, default_value = "512", value_parser = one_of!([Flip::From512, Flip::From511], flip_name))]
+    pub flip: Flip,
+}
+
+impl ClusterArgs {
+    /// The options as the decoders take them.
+    pub const fn options(&self) -> DecodeOptions {
+        DecodeOptions {
+            clustering: !self.no_clustering,
+            position: self.position,
+            max_cluster_size: self.max_cluster_size,
+            save_above_max: self.save_above_max,
+            flip: self.flip,
+        }
+    }
+}
+
+/// A parser for a backend, or `auto`.
+fn backend() -> impl TypedValueParser<Value = Backend> {
+    PossibleValuesParser::new(Backend::ALL.map(Backend::name).into_iter().chain(["auto"])).map(|name: String| {
+        name.parse().unwrap_or_else(|_| {
+            let (backend, reason) = Backend::best();
+            if let Some(reason) = reason {
+                say(&format!("--backend auto: taking {backend}, because {reason}"));
+            }
+            backend
+        })
+    })
+}
+
+/// What does the work.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Backend")]
+pub struct BackendArgs {
+    /// All give the same bits: cpu is fast; reference is plain and slow, to check the others; emulated runs the GPU's
+    /// kernels on the CPU, slowly; cuda runs them on an NVIDIA GPU; auto is cuda where there is a GPU, else cpu.
+    #[arg(long, default_value = "cpu", value_parser = backend())]
+    pub backend: Backend,
+    /// Threads, on a GPU streams; 0: one a core, and 3 streams.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
+    pub threads: u16,
+    /// Layout in memory that is handed to the decoder: event by event, or bank by bank as from the event builder.
+    /// Results are the same.
+    #[arg(long, default_value = "allen", value_parser = one_of!([Layout::Allen, Layout::Mep], layout_name))]
+    pub layout: Layout,
+    /// Vector instructions of the cpu backend: the best that this machine has, or a level by name. Short for
+    /// --set cpu.simd=LEVEL.
+    #[arg(long, value_name = "LEVEL", value_parser = ["auto", "scalar", "avx2", "avx512", "neon"])]
+    pub simd: Option<String>,
+    /// Which kernels emulated and cuda run: one launch that keeps everything in shared memory, or seven as Allen has them.
+    /// Results are the same.
+    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
+    pub pipeline: Option<Pipeline>,
+    /// Set a knob of the backend, as --set cluster.block_x=64; results never change. Unknown knobs are answered with the
+    /// list of those that there are.
+    #[arg(long = "set", value_name = "KNOB=VALUE")]
+    pub settings: Vec<String>,
+}
+
+impl BackendArgs {
+    /// The knobs, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the program when a
+    /// setting cannot be meant.
+    pub fn knobs(&self, threads: usize) -> Knobs {
+        let mut knobs = Knobs::default();
+        knobs.cpu.threads = threads;
+        if let Some(pipeline) = self.pipeline {
+            if !self.backend.runs_kernels() {
+                usage(&format!("--pipeline chooses between kernels for emulated and cuda; {} has none", self.backend));
+            }
+            knobs.pipeline = pipeline;
+        }
+        let simd = self.simd.iter().map(|level| format!("cpu.simd={level}"));
+        for setting in &simd.chain(self.settings.iter().cloned()).collect::<Vec<_>>() {
+            if let Err(error) = knobs.set_from(self.backend, setting) {
+                usage(&format!("--set {error}"));
+            }
+        }
+        if let Err(error) = knobs.validate() {
+            usage(&format!("--set {error}"));
+        }
+        knobs
+    }
+
+    /// The number of threads or streams, of which `--threads 0` means one a core, and the default of streams.
+    pub fn n_threads(&self) -> usize {
+        match self.threads {
+            0 if self.backend == Backend::Cuda => STREAMS.default as usize,
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            n => usize::from(n),
+        }
+    }
+}
+
+/// A parser for a bank format.
+pub fn bank_format() -> impl TypedValueParser<Value = BankVersion> {
+    one_of!([BankVersion::V4, BankVersion::V5], BankVersion::name)
+}
+
+/// The name of a position on the command line.
+pub const fn position_name(position: Position) -> &'static str {
+    match position {
+        Position::Adc => "adc",
+        Position::Geometric => "geometric",
+    }
+}
+
+/// The name of a flip convention on the command line.
+pub const fn flip_name(flip: Flip) -> &'static str {
+    match flip {
+        Flip::From512 => "512",
+        Flip::From511 => "511",
+    }
+}
+
+/// The name of a layout on the command line.
+pub const fn layout_name(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Allen => "allen",
+        Layout::Mep => "mep",
+    }
+}

@@ -1,0 +1,107 @@
+//! The detector tables of a command: from files, or the embedded synthetic detector.
+
+use std::path::PathBuf;
+
+use crate::DetectorTables;
+use crate::detector::{BankVersion, Boards, Geometry};
+use crate::input::{Events, FileVersions, Seen, kind};
+use crate::synth;
+
+use crate::cli::Failure;
+use crate::cli::args::DetectorArgs;
+
+/// The file version of the embedded geometry: with dxDy a sector.
+const GEOMETRY_VERSION: u16 = 1;
+
+/// What to say of hits of the embedded detector, when it is not certain that they belong to it.
+pub const SYNTHETIC: &str = "these are the hits of a synthetic detector, whose cabling and positions are not those of yours; \
+name your detector with --boards and --geometry";
+
+/// Tables, and where they come from.
+pub struct Detector {
+    pub tables: DetectorTables,
+    /// Name of the boards file; `None`: embedded.
+    pub boards: Option<PathBuf>,
+    /// Name of the geometry file; `None`: embedded.
+    pub geometry: Option<PathBuf>,
+}
+
+impl Detector {
+    /// The detector that `args` ask for; the embedded one is made for the format of the first UT banks in `files`, v5
+    /// where there are none.
+    pub fn load(args: &DetectorArgs, files: &[PathBuf]) -> Result<Self, Failure> {
+        let Some((boards, geometry)) = args.boards.as_ref().zip(args.geometry.as_ref()) else {
+            let version = first_version(files)?.unwrap_or(BankVersion::V5);
+            return Self::embedded(version, args);
+        };
+        let tables = DetectorTables::new(Boards::read(boards)?, Geometry::read(geometry)?, args.grouping)?;
+        Ok(Self { tables, boards: Some(boards.clone()), geometry: Some(geometry.clone()) })
+    }
+
+    /// The embedded detector of a bank format.
+    pub fn embedded(version: BankVersion, args: &DetectorArgs) -> Result<Self, Failure> {
+        let (boards, geometry) = synth::detector(version, GEOMETRY_VERSION);
+        Ok(Self { tables: DetectorTables::new(boards, geometry, args.grouping)?, boards: None, geometry: None })
+    }
+
+    /// Whether these are the tables of the synthetic detector that is part of the program.
+    pub const fn is_embedded(&self) -> bool {
+        self.boards.is_none()
+    }
+
+    /// Checks that no file that was read has UT banks of which none has the board table's version.
+    pub fn check_versions(&self, seen: &Seen) -> Result<(), Failure> {
+        let version = self.tables.boards().version;
+        match seen.files.iter().find_map(|file| wrong_version(file, version)) {
+            Some(message) => Err(message.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What to say of a file that has UT banks of which none has the board table's version.
+fn wrong_version(file: &FileVersions, table: BankVersion) -> Option<String> {
+    let fits = |version: &Option<u8>| version.is_none_or(|version| version == table.byte());
+    if file.versions.keys().any(fits) {
+        return None;
+    }
+    let found = file.versions.keys().flatten().map(|&version| version_in_words(version)).collect::<Vec<_>>();
+    Some(format!(
+        "{}: none of its UT banks has the board table's version: the banks have version {}, the board table is for \
+         version {}",
+        file.file.display(),
+        found.join(" and "),
+        version_in_words(table.byte()),
+    ))
+}
+
+/// A version byte in words.
+pub fn version_in_words(version: u8) -> String {
+    match BankVersion::from_byte(version) {
+        Some(known) => format!("{version} (format {})", known.name()),
+        None => format!("{version} (unknown)"),
+    }
+}
+
+/// The format of the first UT bank of a known version. A file that cannot be read ends the search: the command itself
+/// will come to it and say so.
+fn first_version(files: &[PathBuf]) -> Result<Option<BankVersion>, Failure> {
+    let pipe = files.iter().find(|file| file.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir()));
+    if let Some(pipe) = pipe {
+        let what = pipe.display();
+        return Err(format!("{what} can be read only once: name the detector with --boards and --geometry").into());
+    }
+    let mut events = Events::new(files);
+    while let Ok(Some(event)) = events.next_event() {
+        let mut banks = event.entries.iter().filter(|bank| kind::is_decoded(bank.kind));
+        if banks.clone().any(|bank| bank.version.is_none()) {
+            let what = event.file.display();
+            let why = "an Allen-layout dump does not say the version of its banks";
+            return Err(format!("{what}: {why}: name the detector with --boards and --geometry").into());
+        }
+        if let Some(version) = banks.find_map(|bank| BankVersion::from_byte(bank.version?)) {
+            return Ok(Some(version));
+        }
+    }
+    Ok(None)
+}

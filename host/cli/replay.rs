@@ -1,0 +1,114 @@
+//! `ut-decode replay`: judging strategies and racing on recorded spaces.
+
+use std::path::{Path, PathBuf};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tuner::interchange::read_recording;
+use tuner::racing_score::{race_table, score_racing};
+use tuner::score::{score, table};
+use tuner::strategy::StrategyKind;
+
+use crate::cli::args::one_of;
+use crate::cli::output::{print, say, write_file};
+use crate::cli::{Failure, usage};
+
+/// Replay recorded search spaces, to judge how the tuner searches (--score) and how it races (--race).
+///
+/// Takes any recorded space: the compact CSV form, Kernel Tuner caches, T4 files and stores, gzipped or not. A score of 0
+/// is drawing at random, 1 the optimum at once.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Score the strategies: files, or folders of files, one recorded space each.
+    #[arg(long, value_name = "PATH", num_args = 1.., required_unless_present = "race")]
+    score: Vec<PathBuf>,
+    /// Race random configurations of these spaces, which must have samples: files, or folders of files.
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    race: Vec<PathBuf>,
+    /// Strategies to score.
+    #[arg(long, value_delimiter = ',', default_value = "bayesian", value_parser = one_of!(StrategyKind::ALL, StrategyKind::name))]
+    strategy: Vec<StrategyKind>,
+    /// Runs of a strategy on each space, or races, each with its own seed.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    seeds: u64,
+    /// Evaluations of a run (at least 20).
+    #[arg(long, value_name = "N", default_value_t = 220, value_parser = clap::value_parser!(u32).range(20..=1_000_000))]
+    budget: u32,
+    /// Configurations of a race.
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    candidates: u32,
+    /// In races, let the first launch of a configuration be as slow as it was recorded.
+    #[arg(long)]
+    slow_start: bool,
+    /// Write all runs to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[derive(serde::Serialize)]
+struct Report {
+    scores: Vec<tuner::score::ScoreRow>,
+    races: Vec<tuner::racing_score::RaceRow>,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let mut report = Report { scores: Vec::new(), races: Vec::new() };
+    let spaces = files(&args.score)?;
+    for &strategy in &args.strategy {
+        for file in &spaces {
+            let recording = read_recording(file)?;
+            match score(&name(file), &recording, strategy, args.seeds, args.budget as usize) {
+                Some(row) => report.scores.push(row),
+                None => say(&format!("{}: nothing in it is valid; left out", file.display())),
+            }
+        }
+    }
+    if !report.scores.is_empty() {
+        print(&table(&report.scores))?;
+    }
+    for file in files(&args.race)? {
+        let recording = read_recording(&file)?;
+        match score_racing(&name(&file), &recording, args.candidates as usize, args.seeds, 5, args.slow_start) {
+            Some(rows) => report.races.extend(rows),
+            None => say(&format!(
+                "{}: fewer than {} configurations with samples; left out",
+                file.display(),
+                args.candidates
+            )),
+        }
+    }
+    if !report.races.is_empty() {
+        print(&race_table(&report.races))?;
+    }
+    if report.scores.is_empty() && report.races.is_empty() {
+        usage("none of these files has a space that can be replayed so");
+    }
+    if let Some(file) = &args.json {
+        let text = serde_json::to_string_pretty(&report)?;
+        write_file(file, text + "\n")?;
+    }
+    Ok(())
+}
+
+/// The files themselves, and those in the folders, sorted.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let mut found = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
+            found.retain(|path| path.is_file());
+            found.sort();
+            files.extend(found);
+        } else {
+            files.push(path.clone());
+        }
+    }
+    Ok(files)
+}
+
+/// The file's name without its endings.
+fn name(file: &Path) -> String {
+    let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    name.strip_suffix(".csv").or_else(|| name.strip_suffix(".json")).unwrap_or(name).to_owned()
+}

@@ -1,0 +1,203 @@
+//! The events that are measured: those of files, or synthetic ones that are part of the program.
+
+use std::path::PathBuf;
+
+use crate::bench::setting::BATCH;
+use crate::bench::{ENOUGH_DISTINCT, Expected, Sample, Setting};
+use crate::decoder::Backend;
+use crate::decoder::cpu::memory_of_threads;
+use crate::detector::BankVersion;
+use crate::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind};
+use crate::synth::{Generator, Profile};
+use crate::{DecodeOptions, Layout, memory};
+
+use crate::cli::args::{BackendArgs, DetectorArgs, bank_format, one_of};
+use crate::cli::detector::{Detector, SYNTHETIC};
+use crate::cli::output::say;
+use crate::cli::{Failure, usage};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+/// Seed of the embedded sample.
+const SEED: u64 = 1;
+
+/// Events of the input that are kept in memory, at the most.
+pub const MAX_EVENTS: usize = 10_000;
+
+/// Raw banks of a batch while reading.
+const BATCH_BYTES: usize = 16 << 20;
+
+/// Events of a pass on the emulated backend, which is slow.
+const EMULATED_EVENTS: usize = 20;
+
+/// Which events are measured.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Sample")]
+pub struct SampleArgs {
+    /// MDF files or Allen-layout dumps; none: the embedded synthetic sample.
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Events of a pass; repeated where there are fewer [default: all of FILE or 1000, whichever is more; 20 on the
+    /// emulated backend].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub events: Option<u32>,
+    /// Events of a batch; `throughput` takes several sizes, as 1,10,100, and measures them in turn [default: 256; for
+    /// `throughput` as tuned, else 256].
+    #[arg(long = "batch", value_name = "N,…", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub batches: Vec<u32>,
+    /// How busy the events of the embedded sample are.
+    #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
+    pub profile: Profile,
+    /// Bank format of the embedded sample.
+    #[arg(long, default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
+    pub format: BankVersion,
+}
+
+impl SampleArgs {
+    /// The batch sizes.
+    pub fn sizes(&self) -> Vec<u32> {
+        if self.batches.is_empty() { vec![BATCH.default] } else { self.batches.clone() }
+    }
+
+    /// Events of a batch, where there is one size; ends the program where there are several.
+    pub fn batch(&self) -> usize {
+        match self.sizes()[..] {
+            [batch] => batch as usize,
+            _ => usage("--batch must be one size here; throughput takes several"),
+        }
+    }
+
+    /// Refuses what would take more memory than there is: a pass of `wanted` events, and buffers for each thread.
+    fn check_memory(&self, events: &[EventBatch], wanted: usize, backend: &BackendArgs) -> Result<(), Failure> {
+        let n_events = events.iter().map(|batch| batch.n_events).sum::<usize>().max(1) as f64;
+        let bytes = events.iter().map(|batch| batch.raw.len()).sum::<usize>() as f64 / n_events;
+        // A pass is kept once for each batch size and once more, in buffers that are up to twice as large.
+        let pass = 2.0 * (self.sizes().len() + 1) as f64 * bytes * wanted as f64;
+        let threads = if backend.backend == Backend::Cpu { backend.n_threads() } else { 1 };
+        // 28 bytes a hit, and a hit takes at least two bytes of a bank.
+        let hits = 14.0 * bytes * self.largest() as f64 * threads as f64;
+        let what = format!("a sample of {wanted} events, with {threads} threads");
+        Ok(memory::check(what, (pass + hits) as u64 + memory_of_threads(threads))?)
+    }
+
+    /// Events of the largest batch.
+    fn largest(&self) -> usize {
+        self.sizes().into_iter().max().unwrap_or(1) as usize
+    }
+}
+
+/// A sample, and what it comes from.
+pub struct Loaded {
+    /// Its detector.
+    pub detector: Detector,
+    /// The events as they were read.
+    pub events: Vec<EventBatch>,
+    /// Events of a pass.
+    pub wanted: usize,
+    /// The pass, in the largest batches and in the layout that was asked for.
+    pub sample: Sample,
+    /// Where the events come from, in words.
+    pub source: String,
+}
+
+impl Loaded {
+    /// Reads or makes the events.
+    pub fn new(args: &SampleArgs, detector: &DetectorArgs, backend: &BackendArgs) -> Result<Self, Failure> {
+        let asked = args.events.map(|n| n as usize);
+        let default = if backend.backend == Backend::Emulated { EMULATED_EVENTS } else { ENOUGH_DISTINCT };
+        let (detector, events, source) = if args.files.is_empty() {
+            let source = format!("embedded {} {} events, seed {SEED}", args.profile.name(), args.format.name());
+            let n = asked.unwrap_or(default).min(MAX_EVENTS);
+            let events = vec![embedded(args.profile, args.format, n)?];
+            let detector = if detector.boards.is_some() {
+                Detector::load(detector, &[])?
+            } else {
+                Detector::embedded(args.format, detector)?
+            };
+            (detector, events, source)
+        } else {
+            let names: Vec<_> = args.files.iter().map(|file| file.display().to_string()).collect();
+            let most = asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { MAX_EVENTS });
+            let detector = Detector::load(detector, &args.files)?;
+            let events = read(&args.files, &detector, most.min(MAX_EVENTS))?;
+            (detector, events, names.join(" "))
+        };
+        let n_events: usize = events.iter().map(|batch| batch.n_events).sum();
+        if n_events == 0 {
+            return Err(format!("{source}: there is no event").into());
+        }
+        let wanted =
+            asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { Sample::enough(n_events, args.largest()) });
+        args.check_memory(&events, wanted, backend)?;
+        let setting = Setting { batch: args.largest(), layout: backend.layout, ..Setting::default() };
+        let sample = setting.sample(&events, wanted)?;
+        Ok(Self { detector, events, wanted, sample, source })
+    }
+
+    /// A pass in batches of each of some sizes.
+    pub fn samples(&self, args: &SampleArgs, backend: &BackendArgs, sizes: &[u32]) -> Result<Vec<Sample>, Failure> {
+        let n_events = self.events.iter().map(|batch| batch.n_events).sum();
+        let of = |&batch: &u32| {
+            let setting = Setting { batch: batch as usize, layout: backend.layout, ..Setting::default() };
+            let fixed = args.events.is_some() || backend.backend == Backend::Emulated;
+            let wanted = match sizes.len() {
+                1 if fixed => self.wanted,
+                _ if fixed => self.wanted.max(setting.batch),
+                _ => Sample::enough(n_events, setting.batch),
+            };
+            Ok(setting.sample(&self.events, wanted)?)
+        };
+        sizes.iter().map(of).collect()
+    }
+
+    /// What the reference makes of the events.
+    pub fn expected(&self, layout: Layout, options: DecodeOptions) -> Result<Expected, Failure> {
+        let n_events = self.events.iter().map(|batch| batch.n_events).sum();
+        let once = Setting { layout, ..Setting::default() }.sample(&self.events, n_events)?;
+        Ok(Expected::of(&once, &self.detector.tables, options)?)
+    }
+}
+
+/// `n` events of a profile, as one batch.
+pub fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<EventBatch, Failure> {
+    let mut builder = BatchBuilder::new();
+    for event in Generator::new(profile, format, SEED).take(n) {
+        let meta = EventMeta { run: Some(event.run), event: Some(event.event), ..EventMeta::default() };
+        let banks = event.banks.iter().map(|(source_id, payload)| Bank {
+            kind: kind::UT,
+            version: Some(format.byte()),
+            source_id: u32::from(*source_id),
+            payload,
+        });
+        builder.push(meta, banks)?;
+    }
+    let mut batch = EventBatch::default();
+    builder.finish(&mut batch);
+    Ok(batch)
+}
+
+/// The events of `files`, at least `most` of them where there are as many.
+pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<EventBatch>, Failure> {
+    let mut batches = Batches::new(Events::new(files), 100, BATCH_BYTES);
+    let (mut all, mut events) = (Vec::new(), 0);
+    loop {
+        let mut batch = EventBatch::default();
+        if !batches.next_into(&mut batch)? {
+            break;
+        }
+        events += batch.n_events;
+        all.push(batch);
+        if events >= most {
+            if most == MAX_EVENTS {
+                say(&format!("warning: there may be more events; the first {events} are used"));
+            }
+            break;
+        }
+    }
+    // Banks that are skipped are decoded very fast.
+    detector.check_versions(batches.seen())?;
+    if detector.is_embedded() && batches.seen().measured > 0 {
+        say(&format!("warning: {SYNTHETIC}"));
+    }
+    Ok(all)
+}

@@ -1,0 +1,40 @@
+//! Signals: files that are too large are an error, and whoever ends the program leaves no half-written file.
+
+/// Makes a write beyond the limit on the size of files an error, and removes unfinished files when the program is told
+/// to end.
+#[cfg(unix)]
+pub fn prepare() {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::iterator::Signals;
+
+    // SAFETY: to ignore a signal installs no handler, so no code of ours can run inside one.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    // What is ignored, as SIGHUP under nohup, stays so.
+    let wanted: Vec<i32> = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|&signal| !is_ignored(signal)).collect();
+    // Without the thread a signal still ends the program, and leaves a temporary file.
+    let Ok(mut signals) = Signals::new(wanted) else { return };
+    let wait = move || {
+        let Some(signal) = signals.forever().next() else { return };
+        crate::output::remove_unfinished();
+        // It ends the program with the status that a shell expects; if it cannot, the next line does.
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
+        std::process::exit(1);
+    };
+    let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
+}
+
+#[cfg(unix)]
+fn is_ignored(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY:
+    // - no new action is given, so none is set; the old one is written into `action`, which has room for it;
+    // - `action` is all zeros before, which is a valid `sigaction` should the call write nothing.
+    let action = unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}
+
+#[cfg(not(unix))]
+pub fn prepare() {}

@@ -1,0 +1,454 @@
+//! `ut-decode store`: what the tuner has kept.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use tuner::interchange::constants::{self, Constants};
+use tuner::interchange::{kernel_tuner, read_import, store_json, t4};
+use tuner::store::contents::{Prune, RunRecord, RunSummary};
+use tuner::store::{Application, Locations, Matching, Observation, Store};
+use tuner::{Config, FailureKind, Outcome, Value};
+
+use crate::cli::Failure;
+use crate::cli::output::{print, print_beside, write_file, write_json};
+
+/// Whose stores they are.
+pub const APPLICATION: Application<'static> = Application("ut-decode");
+
+/// Which store.
+#[derive(Debug, clap::Args)]
+pub struct StoreArgs {
+    /// The store of measurements and decisions; without it, $UT_DECODE_TUNE_DB, else tune.sqlite in your cache folder.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub db: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    /// Where the stores are; `matching` as on the command line.
+    pub fn locations(&self, matching: Option<Matching>) -> Result<Locations, Failure> {
+        Ok(Locations::choose(APPLICATION, self.db.clone(), matching)?)
+    }
+
+    fn read(&self) -> Result<Store, Failure> {
+        let file = self.locations(None)?.user;
+        // Brings an old file to today's schema; a file that is not there is not made.
+        if file.exists() { Ok(Store::open(&file)?) } else { Ok(Store::open_read_only(&file)?) }
+    }
+
+    fn write(&self) -> Result<Store, Failure> {
+        Ok(Store::open(&self.locations(None)?.user)?)
+    }
+}
+
+/// Look at, move and tidy what the tuner has measured and decided.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// All runs and pins, a line each.
+    List {
+        /// Write them as JSON here; - is standard output.
+        #[arg(long, value_name = "F")]
+        json: Option<PathBuf>,
+    },
+    /// One run: its task, its decision, and every configuration with its samples.
+    Show {
+        /// Its number, as `store list` shows it.
+        run: i64,
+        /// Configurations to list, the fastest first; 0: all.
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        top: usize,
+        /// Write it with all samples as JSON here; - is standard output.
+        #[arg(long, value_name = "F")]
+        json: Option<PathBuf>,
+    },
+    /// Write runs for another store, for another program, or as source code.
+    Export {
+        /// Runs, by number; none: all.
+        runs: Vec<i64>,
+        /// json: everything, for `store import`. kernel-tuner, t4: one task's measurements. rust, c: the decisions, as
+        /// constants.
+        #[arg(long, value_enum, default_value_t = Form::Json)]
+        format: Form,
+        /// Where to; - is standard output.
+        #[arg(long, short, value_name = "FILE", default_value = "-")]
+        output: PathBuf,
+    },
+    /// Take in what `store export` wrote, another store, a Kernel Tuner cache, a T4 file or a compact CSV.
+    Import {
+        /// Files; gzipped or not.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Remove runs. Pins stay, and so does what a living process is measuring.
+    Prune {
+        /// These runs.
+        runs: Vec<i64>,
+        /// Runs of an older version of the tuned thing, or of other code.
+        #[arg(long)]
+        retired: bool,
+        /// Runs that were not finished.
+        #[arg(long)]
+        unfinished: bool,
+        /// Runs that began more than so many days ago.
+        #[arg(long, value_name = "DAYS")]
+        older_than: Option<u32>,
+        /// Only runs of this tuned thing; alone: all of them.
+        #[arg(long, value_name = "NAME")]
+        tunable: Option<String>,
+    },
+    /// Fix a configuration for the device, the tuned thing and the workload of a run, whatever is measured.
+    Pin {
+        /// The run.
+        run: i64,
+        /// The configuration, as name=value,name=value; without it, what the run decided.
+        #[arg(long, value_name = "CONFIG")]
+        config: Option<String>,
+        /// Why; shown wherever the pin is used.
+        #[arg(long, default_value = "pinned by hand")]
+        reason: String,
+    },
+    /// Remove a pin.
+    Unpin {
+        /// Its number, as `store list` shows it.
+        pin: i64,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    Json,
+    KernelTuner,
+    T4,
+    Rust,
+    C,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    match &args.command {
+        Command::List { json } => list(&args.store.read()?, json.as_deref()),
+        Command::Show { run, top, json } => show(&args.store.read()?.run_record(*run)?, *top, json.as_deref()),
+        Command::Export { runs, format, output } => export(&args.store.read()?, runs, *format, output),
+        Command::Import { files } => import(&mut args.store.write()?, files),
+        Command::Prune { runs, retired, unfinished, older_than, tunable } => {
+            let prune = Prune {
+                runs: runs.clone(),
+                retired: *retired,
+                unfinished: *unfinished,
+                older_than_days: *older_than,
+                tunable: tunable.clone(),
+            };
+            if prune == Prune::default() {
+                crate::cli::usage("say which runs: by number, --retired, --unfinished, --older-than or --tunable");
+            }
+            let removed = args.store.write()?.prune(&prune)?;
+            let numbers: Vec<String> = removed.iter().map(ToString::to_string).collect();
+            match removed.len() {
+                0 => print("nothing to remove\n")?,
+                n => print(&format!("removed {n} runs: {}\n", numbers.join(" ")))?,
+            }
+            Ok(())
+        }
+        Command::Pin { run, config, reason } => {
+            let mut store = args.store.write()?;
+            let record = store.run_record(*run)?;
+            let config = match config {
+                Some(text) => parse_config(&record, text)?,
+                None => record
+                    .decision
+                    .as_ref()
+                    .map(|decision| decision.chosen.config.clone())
+                    .ok_or_else(|| format!("run {run} decided nothing: name the configuration with --config"))?,
+            };
+            store.pin(*run, &config, reason)?;
+            let words = in_words(&record.space.parameters, &config);
+            print(&format!("pinned {} for {} on {}: {words}\n", record.tunable, record.workload, record.device))
+        }
+        Command::Unpin { pin } => {
+            args.store.write()?.unpin(*pin)?;
+            print(&format!("removed pin {pin}\n"))
+        }
+    }
+}
+
+/// A configuration as `name=value name=value`.
+pub fn in_words(parameters: &[(String, Vec<Value>)], config: &Config) -> String {
+    let named = parameters.iter().zip(&config.0).map(|((name, _), value)| format!("{name}={value}"));
+    named.collect::<Vec<_>>().join(" ")
+}
+
+fn parse_config(record: &RunRecord, text: &str) -> Result<Config, Failure> {
+    let mut given: Vec<(&str, &str)> = Vec::new();
+    for part in text.split(',') {
+        given.push(part.split_once('=').ok_or_else(|| format!("{part:?} is not name=value"))?);
+    }
+    let mut config = Vec::new();
+    for (name, values) in &record.space.parameters {
+        let place = given.iter().position(|(other, _)| other == name);
+        let (_, text) = given.swap_remove(place.ok_or_else(|| format!("parameter {name} has no value"))?);
+        let known = values.iter().find(|value| value.to_string() == text);
+        config.push(known.cloned().ok_or_else(|| {
+            let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+            format!("parameter {name} has no value {text:?}; there are {}", values.join(", "))
+        })?);
+    }
+    match given.first() {
+        Some((name, _)) => Err(format!("there is no parameter {name:?}").into()),
+        None => Ok(Config(config)),
+    }
+}
+
+fn state(summary: &RunSummary) -> &'static str {
+    match (&summary.record.finished, &summary.record.decision, summary.retired) {
+        (None, ..) => "unfinished",
+        (_, _, true) => "retired",
+        (_, Some(_), _) => "decided",
+        (_, None, _) => "no winner",
+    }
+}
+
+fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
+    let (runs, pins) = (store.runs()?, store.pins()?);
+    if let Some(path) = json {
+        let runs: Vec<_> = runs
+            .iter()
+            .map(|summary| {
+                json!({
+                    "run": summary.record.run, "tunable": summary.record.tunable, "device": summary.record.device,
+                    "workload": summary.record.workload, "strategy": summary.record.plan.strategy,
+                    "seed": summary.record.plan.seed, "budget": summary.record.plan.budget,
+                    "started": summary.record.started, "finished": summary.record.finished,
+                    "measurements": summary.measured, "failures": summary.failed, "state": state(summary),
+                    "decision": summary.record.decision,
+                })
+            })
+            .collect();
+        write_json(path, &json!({"file": store.file(), "runs": runs, "pins": pins}))?;
+    }
+    let mut text = format!("{}: {} runs, {} pins\n", store.file().display(), runs.len(), pins.len());
+    for summary in &runs {
+        let record = &summary.record;
+        let failures = if summary.failed > 0 { format!(" ({} failed)", summary.failed) } else { String::new() };
+        let decided = record.decision.as_ref().map(|evidence| {
+            format!(
+                ": {} {}",
+                milliseconds(evidence.chosen.time_ms),
+                in_words(&record.space.parameters, &evidence.chosen.config)
+            )
+        });
+        let _ = writeln!(
+            text,
+            "{:>5}  {}  {} for {} on {}\n       {}, {} measurements{failures}, {}{}",
+            record.run,
+            record.started.get(..19).unwrap_or(&record.started).replace('T', " "),
+            record.tunable,
+            record.workload,
+            record.device,
+            record.plan.strategy,
+            summary.measured,
+            state(summary),
+            decided.unwrap_or_default()
+        );
+    }
+    for pin in &pins {
+        let words = in_words(&pin.space.parameters, &pin.config);
+        let _ = writeln!(
+            text,
+            "pin {:>3}  {} for {} on {}: {words} ({})",
+            pin.pin, pin.tunable, pin.workload, pin.device, pin.reason
+        );
+    }
+    print_beside(json, &text)
+}
+
+/// A time in ms with four digits.
+pub fn milliseconds(time: f64) -> String {
+    let digits = if time > 0.0 { (3 - time.log10().floor() as i32).clamp(0, 9) as usize } else { 0 };
+    format!("{time:.digits$} ms")
+}
+
+/// The outcomes of a configuration in a run, joined.
+pub struct Tried<'a> {
+    /// The configuration.
+    pub config: &'a Config,
+    /// All its samples, in ms.
+    pub times: Vec<f64>,
+    /// Its last failure.
+    pub failure: Option<(FailureKind, &'a str)>,
+}
+
+impl Tried<'_> {
+    /// The median of its samples, in ms.
+    pub fn median(&self) -> Option<f64> {
+        let mut times = self.times.clone();
+        times.sort_by(f64::total_cmp);
+        let middle = times.len() / 2;
+        match times.len() {
+            0 => None,
+            n if n % 2 == 1 => Some(times[middle]),
+            _ => Some(f64::midpoint(times[middle - 1], times[middle])),
+        }
+    }
+}
+
+/// What a run tried, the fastest median first, failures last.
+pub fn tried(measurements: &[Observation]) -> Vec<Tried<'_>> {
+    let mut tried: Vec<Tried<'_>> = Vec::new();
+    let mut seen = std::collections::HashMap::new();
+    for measurement in measurements {
+        let words: Vec<String> = measurement.config.0.iter().map(|value| format!("{value:?}")).collect();
+        let place = *seen.entry(words).or_insert_with(|| {
+            tried.push(Tried { config: &measurement.config, times: Vec::new(), failure: None });
+            tried.len() - 1
+        });
+        match &measurement.outcome {
+            Outcome::Times(times) => tried[place].times.extend(times),
+            Outcome::Failed(failure) => tried[place].failure = Some((failure.kind, &failure.message)),
+        }
+    }
+    let key = |tried: &Tried<'_>| tried.median().filter(|_| tried.failure.is_none()).unwrap_or(f64::INFINITY);
+    tried.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    tried
+}
+
+fn show(record: &RunRecord, top: usize, json: Option<&Path>) -> Result<(), Failure> {
+    if let Some(path) = json {
+        write_json(path, record)?;
+    }
+    let mut text = format!(
+        "run {}: {} for {} on {}\n{}, seed {}, {}; began {}, {}\nspace: {} valid configurations of\n",
+        record.run,
+        record.tunable,
+        record.workload,
+        record.device,
+        record.plan.strategy,
+        record.plan.seed,
+        record.plan.budget,
+        record.started,
+        record.finished.as_ref().map_or_else(|| "not finished".to_owned(), |finished| format!("ended {finished}")),
+        record.space.valid
+    );
+    for (name, values) in &record.space.parameters {
+        let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+        let _ = writeln!(text, "  {name}: {}", values.join(" "));
+    }
+    if let Some(decision) = &record.decision {
+        let words = in_words(&record.space.parameters, &decision.chosen.config);
+        let _ = writeln!(
+            text,
+            "decided: {words}: {}; ut-decode explain {} says why",
+            milliseconds(decision.chosen.time_ms),
+            record.run
+        );
+    }
+    let tried = tried(&record.measurements);
+    let shown = if top == 0 { tried.len() } else { top.min(tried.len()) };
+    let _ = writeln!(text, "{} configurations tried, {} measurements:", tried.len(), record.measurements.len());
+    for tried in &tried[..shown] {
+        let words = in_words(&record.space.parameters, tried.config);
+        let _ = match (tried.median(), tried.failure) {
+            (_, Some((kind, message))) => writeln!(text, "  {:>14}           {words}: {message}", word(kind)),
+            (Some(median), None) => {
+                writeln!(text, "  {:>14} {:>4} samples  {words}", milliseconds(median), tried.times.len())
+            }
+            (None, None) => writeln!(text, "  {:>14}           {words}", "no sample"),
+        };
+    }
+    if shown < tried.len() {
+        let _ = writeln!(text, "  and {} more (--top 0 lists all)", tried.len() - shown);
+    }
+    print_beside(json, &text)
+}
+
+/// A kind of failure in a word.
+pub const fn word(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Constraint => "constraint",
+        FailureKind::Compile => "does not compile",
+        FailureKind::Launch => "does not launch",
+        FailureKind::WrongResult => "wrong result",
+        FailureKind::TimeOut => "timed out",
+        FailureKind::Declined => "declined",
+    }
+}
+
+fn export(store: &Store, runs: &[i64], form: Form, output: &Path) -> Result<(), Failure> {
+    let export = store_json::export(store, runs)?;
+    let mut bytes = Vec::new();
+    match form {
+        Form::Json => store_json::write(&export, &mut bytes)?,
+        Form::KernelTuner => kernel_tuner::write(&store_json::recording_of_export(&export, None)?, &mut bytes)?,
+        Form::T4 => t4::write(&store_json::recording_of_export(&export, None)?, &mut bytes)?,
+        Form::Rust => bytes.extend(constants::rust(APPLICATION.0, &decisions(&export)?).bytes()),
+        Form::C => bytes.extend(constants::c_header(APPLICATION.0, &decisions(&export)?).bytes()),
+    }
+    if output.as_os_str() == "-" {
+        match std::io::stdout().lock().write_all(&bytes) {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            result => Ok(result?),
+        }
+    } else {
+        write_file(output, bytes)
+    }
+}
+
+/// The pins and the newest decision of each task, without what a pin replaces.
+fn decisions(export: &store_json::Export) -> Result<Vec<Constants>, Failure> {
+    let mut found: Vec<Constants> = Vec::new();
+    let mut add = |constants: Constants| {
+        let same = |other: &Constants| {
+            (&other.tunable, &other.workload, &other.device)
+                == (&constants.tunable, &constants.workload, &constants.device)
+        };
+        if !found.iter().any(same) {
+            found.push(constants);
+        }
+    };
+    let names = |parameters: &[(String, Vec<Value>)]| parameters.iter().map(|(name, _)| name.clone()).collect();
+    for pin in &export.pins {
+        add(Constants {
+            tunable: pin.tunable.clone(),
+            workload: pin.workload.clone(),
+            device: pin.device.clone(),
+            names: names(&pin.space.parameters),
+            config: pin.config.clone(),
+            origin: format!("pinned {}, {}", pin.at, pin.reason),
+        });
+    }
+    for run in export.runs.iter().rev() {
+        let Some(decision) = &run.decision else { continue };
+        add(Constants {
+            tunable: run.tunable.clone(),
+            workload: run.workload.clone(),
+            device: run.device.clone(),
+            names: names(&run.space.parameters),
+            config: decision.chosen.config.clone(),
+            origin: format!("run {} of {}, {}", run.run, run.started, milliseconds(decision.chosen.time_ms)),
+        });
+    }
+    if found.is_empty() { Err("no run decided anything, and nothing is pinned".into()) } else { Ok(found) }
+}
+
+fn import(store: &mut Store, files: &[PathBuf]) -> Result<(), Failure> {
+    for file in files {
+        let export = read_import(file)?;
+        let imported = store.import(&export.runs, &export.pins)?;
+        let text = format!(
+            "{}: {} new runs, {} new measurements, {} new pins\n",
+            file.display(),
+            imported.runs,
+            imported.measurements,
+            imported.pins
+        );
+        print(&text)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! What `decode` says at its end: to a person, and as JSON.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::decoder::{Count, Kind};
+use crate::detector::{N_LAYERS, layer_of};
+use crate::{BatchReport, DetectorTables, UtHits};
+use serde_json::{Map, Value, json};
+
+/// The layers, in the order in which particles cross them.
+const LAYERS: [&str; N_LAYERS] = ["aX", "aU", "bV", "bX"];
+
+/// One counter over all events.
+#[derive(Clone, Copy, Default)]
+struct Total {
+    sum: u64,
+    /// Events in which it is not 0.
+    events: u64,
+    /// The first of them.
+    first: u64,
+}
+
+/// Sums over all batches.
+pub struct Totals {
+    pub events: u64,
+    pub hits: u64,
+    pub hits_of_layer: [u64; N_LAYERS],
+    /// Time in the decoder.
+    pub decoding: Duration,
+    counts: [Total; Count::ALL.len()],
+    layer_of_group: Vec<usize>,
+}
+
+impl Totals {
+    /// Nothing summed yet.
+    pub fn new(tables: &DetectorTables) -> Self {
+        let mut layer_of_group = vec![0; tables.n_groups()];
+        for (sector, &group) in tables.groups().iter().enumerate() {
+            layer_of_group[usize::from(group)] = layer_of(sector);
+        }
+        let decoding = Duration::ZERO;
+        Self { events: 0, hits: 0, hits_of_layer: [0; 4], decoding, counts: Default::default(), layer_of_group }
+    }
+
+    /// Adds a batch.
+    pub fn add(&mut self, hits: &UtHits, report: &BatchReport, decoding: Duration) {
+        for (i, event) in report.events.iter().enumerate() {
+            for (total, count) in self.counts.iter_mut().zip(Count::ALL) {
+                let n = u64::from(event.get(count));
+                if n > 0 && total.events == 0 {
+                    total.first = self.events + i as u64;
+                }
+                total.sum += n;
+                total.events += u64::from(n > 0);
+            }
+        }
+        for (i, ends) in hits.offsets().windows(2).enumerate() {
+            self.hits_of_layer[self.layer_of_group[i % hits.n_groups()]] += u64::from(ends[1] - ends[0]);
+        }
+        self.events += report.events.len() as u64;
+        self.hits += hits.len() as u64;
+        self.decoding += decoding;
+    }
+
+    fn total(&self, count: Count) -> Total {
+        self.counts[count as usize]
+    }
+
+    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (Count, Total)> {
+        Count::ALL.into_iter().filter(move |count| count.kind() == kind).map(|count| (count, self.total(count)))
+    }
+
+    /// Whether anything is wrong with the data.
+    pub fn has_trouble(&self) -> bool {
+        self.of_kind(Kind::Trouble).any(|(_, total)| total.sum > 0)
+    }
+
+    /// For a person.
+    pub fn text(&self, elapsed: Duration) -> String {
+        let mut text = String::new();
+        let mut row = |name: &str, value: &str| {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{name:<22}{value}");
+        };
+        let per_event = |n: u64| {
+            let mean = n as f64 / self.events.max(1) as f64;
+            format!("{n:<12}{mean:.1} an event")
+        };
+        row("events", &self.events.to_string());
+        row("banks", &per_event(self.total(Count::Banks).sum));
+        row("strips", &per_event(self.total(Count::Strips).sum));
+        row("clusters (hits)", &per_event(self.hits));
+        for (layer, &hits) in LAYERS.iter().zip(&self.hits_of_layer) {
+            row(&format!("  layer {layer}"), &per_event(hits));
+        }
+        let seconds = self.decoding.as_secs_f64();
+        let rate = self.events as f64 / seconds.max(1e-9);
+        row("time", &format!("{:.3} s, of which decoding {seconds:.3} s ({rate:.0} events/s)", elapsed.as_secs_f64()));
+        for (kind, title) in [(Kind::Statistic, "remarks"), (Kind::Trouble, "troubles")] {
+            let mut none = true;
+            for (count, total) in self.of_kind(kind).filter(|(_, total)| total.sum > 0) {
+                if std::mem::take(&mut none) {
+                    row(title, "");
+                }
+
+                let Total { sum, events: n, first } = total;
+                let place = if n == 1 { format!("event {first}") } else { format!("{n} events, the first is {first}") };
+                row(&format!("  {}", count.name()), &format!("{sum:<12}{} ({place})", meaning(count)));
+            }
+            if none && kind == Kind::Trouble {
+                row(title, "none");
+            }
+        }
+        text
+    }
+
+    /// For a program: `events`, `hits`, `report` and more.
+    pub fn json(&self, elapsed: Duration) -> Map<String, Value> {
+        let kinds = [Kind::Statistic, Kind::Trouble];
+        let named = |f: fn(Total) -> Value| -> Map<String, Value> {
+            let all = kinds.into_iter().flat_map(|kind| self.of_kind(kind));
+            all.map(|(count, total)| (count.name().to_owned(), f(total))).collect()
+        };
+        let layers: Map<String, Value> =
+            LAYERS.iter().zip(self.hits_of_layer).map(|(layer, hits)| ((*layer).to_owned(), hits.into())).collect();
+        let value = json!({
+            "events": self.events,
+            "banks": self.total(Count::Banks).sum,
+            "strips": self.total(Count::Strips).sum,
+            "hits": self.hits,
+            "hits_of_layer": layers,
+            "seconds": elapsed.as_secs_f64(),
+            "seconds_decoding": self.decoding.as_secs_f64(),
+            "trouble": self.has_trouble(),
+            "report": named(|total| total.sum.into()),
+            "events_with": named(|total| total.events.into()),
+            "first_event_with": named(|total| if total.events > 0 { total.first.into() } else { Value::Null }),
+        });
+        match value {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        }
+    }
+}
+
+/// A counter in words.
+const fn meaning(count: Count) -> &'static str {
+    match count {
+        Count::Banks => "banks decoded",
+        Count::Strips => "strips read",
+        Count::OtherTypes => "banks of other types, skipped",
+        Count::ZeroChargeClusters => "clusters without charge, not made hits",
+        Count::OversizedClusters => "clusters above the maximum size",
+        Count::SurplusBanks => "UT banks more than there are boards, skipped",
+        Count::WrongVersion => "banks of another version than the board table's, skipped",
+        Count::UnknownBoard => "banks of boards that the board table does not have, skipped",
+        Count::RepeatedBoard => "banks of a board that had sent one already, decoded",
+        Count::Short => "banks too short for the hits they announce, without hits",
+        Count::BadHeader => "banks with a lane count of 255, dropped",
+        Count::Truncated => "banks shorter than their counts say, dropped",
+        Count::UnconnectedHits => "hits on lanes that nothing is connected to, skipped",
+        Count::UnsortedLanes => "lanes whose strips do not ascend, decoded",
+        Count::BrokenEvent => "events given up before their end",
+    }
+}

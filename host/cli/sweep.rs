@@ -1,0 +1,269 @@
+//! `ut-decode sweep`: every combination of some knobs' values.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::bench::chip::Chip;
+use crate::bench::environment::Environment;
+use crate::bench::modes::Mode;
+use crate::bench::setting::knobs;
+use crate::bench::sweep::axis::parse_all;
+use crate::bench::sweep::journal::Journal;
+use crate::bench::sweep::plan::{Limits, Plan};
+use crate::bench::sweep::report::{About, Report};
+use crate::bench::sweep::{Sweep, SweepError};
+use crate::bench::work::METRICS;
+use crate::bench::{Machine, Sample, Setting};
+use crate::decoder::Backend;
+use crate::decoder::launch::Knob;
+use crate::decoder::occupancy::Architecture;
+use crate::decoder::ptx::Unit;
+use serde_json::json;
+
+use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
+use crate::cli::output::{print, say, write_file, write_json};
+use crate::cli::progress::Progress;
+use crate::cli::sample::{Loaded, SampleArgs};
+use crate::cli::table::table;
+use crate::cli::{Failure, usage};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+/// Memory that the batches of a point may take.
+const MAX_BYTES: f64 = 4e9;
+
+/// Measure every combination of some knobs' values.
+///
+/// Axes are written as in nvbench: --axis cluster.block_x=32,64,128, --axis count.block_x=128:512:64,
+/// --axis "batch[pow2]=6:12:1"; a name alone stands for the knob's candidates. What cannot run is skipped, and listed with
+/// the reason. Every point's hits are compared with the reference's before it counts. Points are measured in rounds, each
+/// in an order of its own; with --backend emulated their work is counted instead. Results go to a folder: sweep.csv,
+/// sweep.json, sweep.md, sweep.html (self-contained), sweep.svg. A sweep that was killed goes on where it was when it is
+/// started again with the same arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    sample: SampleArgs,
+    /// A knob and its values; once for each axis.
+    #[arg(long = "axis", value_name = "NAME=VALUES", required_unless_present = "list")]
+    axes: Vec<String>,
+    /// List the backend's knobs, and end.
+    #[arg(long)]
+    list: bool,
+    /// Show what would be run and what would be skipped, and end.
+    #[arg(long)]
+    dry_run: bool,
+    /// Folder for the results, and for the journal from which a killed sweep goes on.
+    #[arg(long, short, value_name = "DIR", default_value = "ut-decode-sweep")]
+    output: PathBuf,
+    /// Begin anew, whatever the folder's journal holds.
+    #[arg(long)]
+    restart: bool,
+    /// Rounds: how often each point is measured (emulated: counted once).
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Seed of the orders in which the points are measured.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// What is compared on the emulated backend; all counts are in the files.
+    #[arg(long, value_name = "NAME", default_value = "global_sectors", value_parser = PossibleValuesParser::new(METRICS.map(|metric| metric.name)))]
+    metric: String,
+    /// What is measured on the cuda backend: the kernels alone, the kernels and the copies in, or the whole way.
+    #[arg(long, value_name = "MODE", default_value = "device-resident", value_parser = one_of!(Mode::ALL, Mode::name))]
+    mode: Mode,
+    /// GPU architecture whose registers and shared memory the kernels' blocks must fit; with --backend cuda, those of the
+    /// GPU at hand count.
+    #[arg(long, default_value = "sm_86", value_parser = one_of!(Architecture::ALL, |arch: Architecture| arch.name))]
+    arch: Architecture,
+    #[command(flatten)]
+    detector: DetectorArgs,
+    #[command(flatten)]
+    clustering: ClusterArgs,
+    #[command(flatten)]
+    backend: BackendArgs,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let backend = args.backend.backend;
+    if args.list {
+        return print(&list(backend));
+    }
+    let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| usage(&format!("--axis {error}")));
+    let base = Setting {
+        knobs: args.backend.knobs(1),
+        batch: args.sample.batch(),
+        layout: args.backend.layout,
+        threads: if backend == Backend::Emulated { 1 } else { args.backend.n_threads() },
+    };
+    let Loaded { detector, events, wanted, sample, source } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    let mut environment = Environment::of(backend);
+    let chip = environment.facts().map_or_else(|| Chip::of(args.arch), |facts| Chip::at_hand(facts, &Unit::PRODUCTION));
+    let limits = Limits {
+        backend,
+        tables: &detector.tables,
+        chip: &chip,
+        bytes_per_event: sample.bytes as f64 / sample.events.max(1) as f64,
+        max_bytes: MAX_BYTES,
+    };
+    let plan = Plan::new(axes, &base, &limits).unwrap_or_else(|error| usage(&error.to_string()));
+    if args.dry_run {
+        return print(&dry_run(&plan));
+    }
+    // On the emulated backend a batch is never more than the sample: repeated events would only repeat the counts.
+    let samples = |setting: &Setting| -> Result<Sample, String> {
+        setting.sample(&events, if backend == Backend::Emulated { wanted } else { wanted.max(setting.batch) })
+    };
+    let options = args.clustering.options();
+    let sweep = Sweep {
+        backend,
+        tables: &detector.tables,
+        options,
+        plan: &plan,
+        rounds: if backend == Backend::Emulated { 1 } else { args.rounds as usize },
+        seed: args.seed,
+        samples: &samples,
+        mode: args.mode,
+    };
+    let metric = METRICS.iter().position(|metric| metric.name == args.metric).unwrap_or_default();
+    let mut about = About {
+        command: command(),
+        backend: backend.name().to_owned(),
+        sample: source,
+        events: wanted,
+        unit: match backend {
+            Backend::Emulated => format!("{} an event", METRICS[metric].name),
+            Backend::Cuda => format!("events/s {}", args.mode.name()),
+            Backend::Reference | Backend::Cpu => "events/s".to_owned(),
+        },
+        less_is_better: backend == Backend::Emulated,
+        rounds: sweep.rounds,
+        seed: args.seed,
+        machine: Machine::this(),
+        environment: Vec::new(),
+    };
+    let header = json!({
+        "journal": "ut-decode sweep 1",
+        "backend": about.backend,
+        "unit": about.unit,
+        "gpu": environment.facts().map(|facts| &facts.gpu.name),
+        "axes": plan.axes,
+        "default": plan.points[plan.default].values,
+        "pipeline": base.knobs.pipeline.name(),
+        "set": args.backend.settings,
+        "sample": about.sample,
+        "events": about.events,
+        "batch": base.batch,
+        "threads": base.threads,
+        "layout": layout_name(args.backend.layout),
+        "grouping": detector.tables.grouping().name(),
+        "boards": detector.boards,
+        "geometry": detector.geometry,
+        "options": options,
+        "seed": about.seed,
+        "machine": about.machine,
+    });
+    let records = measure(args, &sweep, &header, &mut environment)?;
+    about.environment = environment.in_words().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let report = Report::new(about, &plan, &records, metric);
+    write(&args.output, &report)?;
+    print(&text(&report, &args.output))?;
+    Ok(())
+}
+
+fn measure(
+    args: &Args,
+    sweep: &Sweep<'_>,
+    header: &serde_json::Value,
+    environment: &mut Environment,
+) -> Result<Vec<crate::bench::sweep::journal::Record>, Failure> {
+    let folder = |error| format!("cannot make the folder {}: {error}", args.output.display());
+    std::fs::create_dir_all(&args.output).map_err(folder)?;
+    let path = args.output.join("journal.jsonl");
+    if args.restart && path.exists() {
+        std::fs::remove_file(&path).map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
+    }
+    let (mut journal, records) = Journal::open(&path, header)?;
+    let (all, points, skipped) = (sweep.visits(), sweep.plan.points.len(), sweep.plan.skipped.len());
+    let left = all.saturating_sub(records.len());
+    let there = if records.is_empty() { String::new() } else { format!(", {} are there already", records.len()) };
+    let estimate = if left == 0 { Duration::ZERO } else { sweep.probe()? * u32::try_from(left).unwrap_or(u32::MAX) };
+    say(&format!("{points} points ({skipped} skipped), {all} measurements{there}; about {} to go", in_words(estimate)));
+    let mut progress = Progress::new(all as u64, "{pos} of {len} {wide_bar} {eta} left");
+    let tick = |visited: usize| {
+        progress.set(visited as u64);
+        environment.tick();
+    };
+    let done = sweep.run(records, |record| journal.add(record), tick);
+    drop(progress);
+    Ok(done.map_err(|error: SweepError| Box::new(error))?)
+}
+
+fn in_words(time: Duration) -> String {
+    match time.as_secs() {
+        0 => "a second".to_owned(),
+        seconds @ 1..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
+fn write(folder: &Path, report: &Report) -> Result<(), Failure> {
+    write_json(&folder.join("sweep.json"), report)?;
+    let files = [
+        ("sweep.csv", Some(report.csv())),
+        ("sweep.md", Some(report.markdown())),
+        ("sweep.html", Some(report.html())),
+        ("sweep.svg", report.svg()),
+    ];
+    for (name, text) in files {
+        let path = folder.join(name);
+        if let Some(text) = text {
+            write_file(&path, text)?;
+        }
+    }
+    Ok(())
+}
+
+fn text(report: &Report, folder: &Path) -> String {
+    let mut lines = vec![report.verdict()];
+    for point in &report.points {
+        if let Some(why) = &point.failure {
+            lines.push(format!("Failed: {}: {why}", report.point_text(&point.values)));
+        }
+    }
+    lines.push(format!("Everything is in {}: sweep.html, sweep.csv, sweep.json, sweep.md", folder.display()));
+    lines.join("\n") + "\n"
+}
+
+fn list(backend: Backend) -> String {
+    let mut rows = vec![["knob", "default", "valid", "about"].map(str::to_owned).to_vec()];
+    let text = crate::decoder::knobs::value_text;
+    for Knob { name, about, min, max, step, default, .. } in knobs(backend) {
+        let step = if *step == 1 { String::new() } else { format!(", by {step}") };
+        rows.push(vec![(*name).to_owned(), text(name, *default), format!("{min} to {max}{step}"), (*about).to_owned()]);
+    }
+    table(&rows)
+}
+
+fn dry_run(plan: &Plan) -> String {
+    let names: Vec<String> = plan.axes.iter().map(|axis| axis.name.clone()).collect();
+    let mut rows = vec![[names, vec![String::new()]].concat()];
+    let texts = |values: &[u32]| -> Vec<String> {
+        let text = crate::decoder::knobs::value_text;
+        plan.axes.iter().zip(values).map(|(axis, &value)| text(&axis.name, value)).collect()
+    };
+    for (i, point) in plan.points.iter().enumerate() {
+        rows.push([texts(&point.values), vec![if i == plan.default { "default" } else { "run" }.to_owned()]].concat());
+    }
+    for skipped in &plan.skipped {
+        rows.push([texts(&skipped.values), vec![format!("skipped: {}", skipped.reason)]].concat());
+    }
+    table(&rows)
+}
+
+/// How the program was called, its own name without the path.
+fn command() -> String {
+    let mut words = vec!["ut-decode".to_owned()];
+    let quoted = |word: String| if word.contains([' ', '[', '*', '"']) { format!("'{word}'") } else { word };
+    words.extend(std::env::args().skip(1).map(quoted));
+    words.join(" ")
+}

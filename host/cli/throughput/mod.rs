@@ -1,0 +1,259 @@
+//! `ut-decode throughput`: events a second.
+
+mod text;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::bench::decoding::{self, DecodeDevice};
+use crate::bench::environment::Environment;
+use crate::bench::throughput::{Settings, run as measure};
+use crate::bench::tunable::{self, Subject};
+use crate::bench::work::{self, metric};
+use crate::bench::{Expected, Machine, Sample, Setting};
+use crate::decoder::cpu::{CpuConfig, CpuDecoder, Stage};
+use crate::decoder::emulated::EmulatedConfig;
+use crate::decoder::{Backend, Knobs};
+use crate::{BatchReport, Layout, UtHits};
+use serde_json::{Value, json};
+
+use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
+use crate::cli::detector::Detector;
+use crate::cli::online::{self, OnlineArgs, Work};
+use crate::cli::output::{print_beside, write_json};
+use crate::cli::progress::Progress;
+use crate::cli::sample::{Loaded, SampleArgs};
+use crate::cli::tuned::TunedArgs;
+use crate::cli::{Failure, usage};
+use text::{head, on_gpu, one, several, stages_text};
+
+/// Measure how many events a second are decoded.
+///
+/// Each thread decodes the whole sample over and over, with a decoder and buffers of its own; the rate is that of all
+/// threads together. With --backend cuda three modes take turns: the kernels alone, with batches and hits on the device;
+/// the same with the batches copied in; the whole way. --batch 1,10,100 measures several batch sizes in turn. Without FILE
+/// the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the branch predictor: they are repeated to
+/// make 1000, and the result says so.
+///
+/// Where `tune` has found something for this backend, machine and banks it is used, and said.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How long to measure, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 5.0)]
+    duration: f64,
+    /// Also say where the time of the cpu backend goes, stage by stage, on one thread.
+    #[arg(long, conflicts_with = "tune")]
+    stages: bool,
+    /// Write the result as JSON here; - is standard output.
+    #[arg(long, value_name = "F")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    sample: SampleArgs,
+    #[command(flatten)]
+    detector: DetectorArgs,
+    #[command(flatten)]
+    clustering: ClusterArgs,
+    #[command(flatten)]
+    backend: BackendArgs,
+    #[command(flatten)]
+    online: OnlineArgs,
+    #[command(flatten)]
+    tuned: TunedArgs,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
+        usage("--duration must be a number of seconds, not negative");
+    };
+    let loaded = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    if args.online.tune.is_some() {
+        let Loaded { detector, events, source, .. } = loaded;
+        let backend = args.backend.backend;
+        let mut default = vec![format!("layout={}", layout_name(args.backend.layout))];
+        match (backend, args.backend.threads) {
+            (Backend::Cpu, threads) => default.push(format!("cpu.threads={threads}")),
+            (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
+            _ => (),
+        }
+        if let Some(pipeline) = args.backend.pipeline {
+            default.push(format!("pipeline={pipeline}"));
+        }
+        default.extend(args.backend.settings.iter().cloned());
+        let default = decoding::parse(backend, &default.join(",")).unwrap_or_else(|error| usage(&error.to_string()));
+        let options = args.clustering.options();
+        let subject = Subject { backend, pipeline: args.backend.pipeline.unwrap_or_default() };
+        let names: Vec<&str> = decoding::knobs(backend).iter().map(|knob| knob.name).collect();
+        let device = DecodeDevice::new(backend, &detector.tables, options, events);
+        let work = Work {
+            subject,
+            device: device.with_knobs(&names, tunable::base(subject))?,
+            workload: args.tuned.tuned_for(&detector.tables, &options)?,
+            default,
+            source: &source,
+            duration,
+        };
+        return online::run(&args.tuned, work, args.json.as_deref());
+    }
+    if args.stages && args.backend.backend != Backend::Cpu {
+        usage("--stages are those of --backend cpu");
+    }
+    let tuned = tuned(args, &loaded.detector);
+    let settings = settings(args, tuned, duration);
+    let expected = loaded.expected(args.backend.layout, settings.options)?;
+    let batches = match tuned {
+        Some(tuned) if args.sample.batches.is_empty() => vec![tuned.batch as u32],
+        _ => args.sample.sizes(),
+    };
+    let samples = loaded.samples(&args.sample, &args.backend, &batches)?;
+    let Loaded { detector, source, sample, .. } = loaded;
+    let mut environment = Environment::of(settings.backend);
+    let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
+    let tick = |elapsed: Duration| {
+        progress.set(elapsed.as_millis() as u64);
+        environment.tick();
+    };
+    let results = measure(&samples, &detector.tables, &expected, &settings, tick)?;
+    drop(progress);
+    let stages = if args.stages { Some(stage_times(&sample, &detector, &settings)?) } else { None };
+    let counted = if matches!(settings.backend, Backend::Emulated | Backend::Cuda) {
+        Counted::of(&samples, &detector, &settings, &expected)
+    } else {
+        None
+    };
+    let machine = Machine::this();
+    if let Some(path) = &args.json {
+        // One batch size: its result is the object itself.
+        let mut value = match &results[..] {
+            [result] => serde_json::to_value(result)?,
+            results => json!({ "batches": results }),
+        };
+        if let Value::Object(map) = &mut value {
+            map.insert("sample".to_owned(), source.clone().into());
+            map.insert("repeated_events".to_owned(), results.iter().any(|r| r.distinct_events < r.events).into());
+            map.insert("layout".to_owned(), layout_name(args.backend.layout).into());
+            map.insert("embedded_detector".to_owned(), detector.is_embedded().into());
+            map.insert("grouping".to_owned(), detector.tables.grouping().name().into());
+            map.insert("bank_version".to_owned(), detector.tables.boards().version.byte().into());
+            map.insert("options".to_owned(), json!(settings.options));
+            map.insert("set".to_owned(), json!(args.backend.settings));
+            map.insert("tuned".to_owned(), tuned.is_some().into());
+            if let Some(stages) = &stages {
+                let micros = stages.iter().map(|(stage, time)| (stage.name().to_owned(), json!(time)));
+                map.insert("stages_us_per_event".to_owned(), micros.collect());
+            }
+            map.insert("sector_bytes_per_event".to_owned(), json!(counted.map(|counted| counted.sectors)));
+            map.insert("traffic_bytes_per_event".to_owned(), json!(counted.map(|counted| counted.traffic)));
+            map.insert("environment".to_owned(), environment.json());
+            map.insert("machine".to_owned(), json!(machine));
+            map.insert("cpu".to_owned(), json!(machine.cpu));
+            map.insert("commit".to_owned(), json!(machine.commit));
+        }
+        write_json(path, &value)?;
+    }
+    let mut text = head(args, &results, &machine, &source, &mut environment);
+    match &results[..] {
+        [result] => text += &one(result),
+        results => text += &several(results),
+    }
+    let (_, gpu) = environment.seen();
+    for result in results.iter().filter(|result| !result.modes.is_empty()) {
+        text += &on_gpu(result, gpu, counted);
+    }
+    if let Some(stages) = &stages {
+        text += &stages_text(stages);
+    }
+    print_beside(args.json.as_deref(), &text)?;
+    Ok(())
+}
+
+/// What was tuned for this backend, unless something is set by hand: who does that wants to see what it does.
+fn tuned(args: &Args, detector: &Detector) -> Option<Setting> {
+    let by_hand = !args.backend.settings.is_empty() || args.backend.simd.is_some();
+    let what = (args.backend.backend, args.backend.pipeline.unwrap_or_default());
+    let tuned = || args.tuned.setting(what, &detector.tables, &args.clustering.options());
+    if by_hand { None } else { tuned() }
+}
+
+/// How it is measured: with what was tuned, as far as options do not say otherwise.
+fn settings(args: &Args, tuned: Option<Setting>, duration: Duration) -> Settings {
+    let backend = args.backend.backend;
+    let mut settings = Settings {
+        backend,
+        options: args.clustering.options(),
+        knobs: args.backend.knobs(1),
+        threads: args.backend.n_threads(),
+        duration,
+    };
+    if let Some(tuned) = tuned {
+        let Knobs { launch, registers, graph, .. } = tuned.knobs;
+        (settings.knobs.launch, settings.knobs.registers, settings.knobs.graph) = (launch, registers, graph);
+        settings.knobs.cpu.chunk = tuned.knobs.cpu.chunk;
+        // The threads of one decoder are as many decoders of one thread here; a GPU has streams.
+        let threads = match backend {
+            Backend::Cpu => tuned.knobs.cpu.threads,
+            Backend::Cuda => tuned.threads,
+            Backend::Reference | Backend::Emulated => 0,
+        };
+        if args.backend.threads == 0 && threads > 0 {
+            settings.threads = threads;
+        }
+    }
+    settings
+}
+
+/// Events on which the executor counts the sectors that the kernels ask for.
+const COUNTED_EVENTS: usize = 20;
+
+/// What the executor counts of the kernels on some of the events, bytes an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// The 32-byte sectors that warps ask of global memory: what is moved, were there no caches.
+    pub sectors: f64,
+    /// Those of them that are not of the tables that all events share: what is moved where the tables lie in caches.
+    pub traffic: f64,
+}
+
+impl Counted {
+    /// `None` where it cannot tell.
+    fn of(samples: &[Sample], detector: &Detector, settings: &Settings, expected: &Expected) -> Option<Self> {
+        let few = Sample::of(&samples.first()?.batches, COUNTED_EVENTS, COUNTED_EVENTS);
+        if samples[0].batches[0].layout != Layout::Allen {
+            return None;
+        }
+        let config = EmulatedConfig {
+            launch: settings.knobs.launch,
+            pipeline: settings.knobs.pipeline,
+            ..EmulatedConfig::default()
+        };
+        let work = work::Work::count(&few, &detector.tables, settings.options, config, expected).ok()?.ok()?;
+        let sectors = 32.0 * work.per_event(metric("global_sectors")?);
+        Some(Self { sectors, traffic: work.traffic() * work.of_event(work.bytes_in + work.bytes_out) })
+    }
+}
+
+/// Passes over the sample that the stages are timed on; of each stage the fastest pass counts.
+const STAGE_PASSES: usize = 20;
+
+/// Microseconds an event that each stage of the CPU decoder takes.
+fn stage_times(sample: &Sample, detector: &Detector, settings: &Settings) -> Result<Vec<(Stage, f64)>, Failure> {
+    let config = CpuConfig { threads: 1, ..settings.knobs.cpu };
+    let mut decoder = CpuDecoder::new(&detector.tables, settings.options, config)?;
+    let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
+    let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
+    let mut hits = UtHits::with_capacity(max_events, detector.tables.n_groups(), max_hits);
+    let mut report = BatchReport::new();
+    let mut best = Stage::ALL.map(|stage| (stage, f64::INFINITY));
+    for _ in 0..STAGE_PASSES {
+        let mut pass = [0.0; Stage::ALL.len()];
+        for batch in &sample.batches {
+            let times = decoder.decode_in_stages(batch.view(), &mut hits, &mut report)?;
+            for (sum, stage) in pass.iter_mut().zip(Stage::ALL) {
+                *sum += times.of(stage).as_secs_f64() * 1e6;
+            }
+        }
+        for ((_, best), time) in best.iter_mut().zip(pass) {
+            *best = best.min(time / sample.events as f64);
+        }
+    }
+    Ok(best.to_vec())
+}

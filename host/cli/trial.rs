@@ -1,0 +1,174 @@
+//! What `aa-test` and `compare` share: what is decoded, and how evidence is weighed.
+
+use std::path::PathBuf;
+
+use crate::bench::ENOUGH_DISTINCT;
+use crate::bench::decoding::DecodeDevice;
+use crate::bench::environment::watch;
+use crate::decoder::Backend;
+use crate::detector::BankVersion;
+use crate::input::EventBatch;
+use crate::synth::Profile;
+use tuner::compare::{Order, Plan};
+use tuner::verdict::{Judgement, Method, Rules};
+use tuner::watch::{Limits, Watch};
+
+use crate::cli::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
+use crate::cli::detector::Detector;
+use crate::cli::sample::{MAX_EVENTS, embedded, read};
+use crate::cli::{Failure, usage};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+/// What is decoded.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Sample")]
+pub struct SampleArgs {
+    /// MDF file or Allen-layout dump to decode; may be repeated; none: 1000 synthetic events.
+    #[arg(long = "input", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// How busy the synthetic events are.
+    #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
+    pub profile: Profile,
+    /// Bank format of the synthetic events.
+    #[arg(long, default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
+    pub format: BankVersion,
+    #[command(flatten)]
+    pub detector: DetectorArgs,
+    #[command(flatten)]
+    pub clustering: ClusterArgs,
+}
+
+impl SampleArgs {
+    /// The detector alone.
+    pub fn detector(&self) -> Result<Detector, Failure> {
+        if self.files.is_empty() && self.detector.boards.is_none() {
+            Detector::embedded(self.format, &self.detector)
+        } else {
+            Detector::load(&self.detector, &self.files)
+        }
+    }
+
+    /// The detector, the events, and what they are called.
+    pub fn load(&self) -> Result<(Detector, Vec<EventBatch>, String), Failure> {
+        let detector = self.detector()?;
+        let (events, name) = if self.files.is_empty() {
+            let name = format!("embedded {} {} events", self.profile.name(), self.format.name());
+            (vec![embedded(self.profile, self.format, ENOUGH_DISTINCT)?], name)
+        } else {
+            let names: Vec<_> = self.files.iter().map(|file| file.display().to_string()).collect();
+            (read(&self.files, &detector, MAX_EVENTS)?, names.join(" "))
+        };
+        if events.iter().all(|batch| batch.n_events == 0) {
+            return Err(format!("{name}: there is no event").into());
+        }
+        Ok((detector, events, name))
+    }
+
+    /// The decoder of a backend on these events.
+    pub fn device<'t>(&self, backend: Backend, detector: &'t Detector, events: Vec<EventBatch>) -> DecodeDevice<'t> {
+        DecodeDevice::new(backend, &detector.tables, self.clustering.options(), events)
+    }
+}
+
+/// How evidence is taken and weighed.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Evidence")]
+pub struct RuleArgs {
+    /// How evidence is weighed: blocks looks at the variance between interleaved blocks; alice takes the 95 % interval of
+    /// the difference of the means of all samples, as ALICE does, which alarms too often on free clocks.
+    #[arg(long, default_value = "blocks", value_parser = ["blocks", "alice"])]
+    rule: String,
+    /// Difference in % within which two configurations count as the same.
+    #[arg(long, value_name = "%", default_value_t = 0.2)]
+    zone: f64,
+    /// Confidence in %.
+    #[arg(long, value_name = "%", default_value_t = 95.0)]
+    confidence: f64,
+    /// Comparisons that share the error: how many such verdicts will be looked at together.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    family: u32,
+    /// Rounds of a block: samples of each side in it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds: Option<u32>,
+    /// Order of the sides: mirrored (A B B A, or B A A B, by lot) or random.
+    #[arg(long, default_value = "mirrored", value_parser = ["mirrored", "random"])]
+    order: String,
+    /// Seed of the order.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Share in % of the machine's time that others may take before samples are discarded.
+    #[arg(long, value_name = "%", default_value_t = 25.0)]
+    others: f64,
+}
+
+impl RuleArgs {
+    /// The plan, with `rounds` where none were given.
+    pub fn plan(&self, rounds: usize, looks: &[usize]) -> Plan {
+        if !(0.0..100.0).contains(&self.zone) {
+            usage("--zone must be at least 0 and below 100 %");
+        }
+        if !(50.0..100.0).contains(&self.confidence) {
+            usage("--confidence must be at least 50 and below 100 %");
+        }
+        if looks.iter().any(|look| !(4..=100_000).contains(look)) || !looks.is_sorted_by(|a, b| a < b) {
+            usage("--looks must be ascending numbers of blocks from 4 to 100000");
+        }
+        Plan {
+            rules: Rules {
+                method: if self.rule == "alice" { Method::Alice } else { Method::Blocks },
+                confidence: self.confidence / 100.0,
+                indifference: self.zone / 100.0,
+                family: self.family as usize,
+                looks: looks.to_vec(),
+                ..Rules::default()
+            },
+            order: if self.order == "random" { Order::Random } else { Order::Mirrored },
+            rounds: self.rounds.map_or(rounds, |rounds| rounds as usize),
+            seed: self.seed,
+            ..Plan::default()
+        }
+    }
+
+    /// A watch over what a backend runs on.
+    pub fn watch(&self, backend: Backend) -> Box<dyn Watch> {
+        if self.others.is_nan() || self.others < 0.0 {
+            usage("--others must be a share in %, not negative");
+        }
+        watch(backend, Limits { others: self.others / 100.0, ..Limits::default() })
+    }
+}
+
+/// What a watch sees now, if that is trouble: the usual cause of discarded samples.
+pub fn trouble(watch: &mut dyn Watch, judgement: &Judgement) -> String {
+    let state = watch.look();
+    if judgement.discarded == 0 || state.trouble(&watch.limits()).is_none() {
+        return String::new();
+    }
+    let others = state.others.map(|share| format!("others take {:.0} % of this machine", 100.0 * share));
+    let words: Vec<String> = others.into_iter().chain(state.throttled).collect();
+    format!("note                {}\n", words.join("; "))
+}
+
+/// A relative difference in %.
+pub fn percent(x: f64) -> String {
+    if x.is_finite() { format!("{:+.3} %", 100.0 * x) } else { "unknown".to_owned() }
+}
+
+/// What a judgement rests on, a line each.
+pub fn evidence(judgement: &Judgement) -> String {
+    format!(
+        "difference          {} (time of B against A; interval {} to {})\n\
+         chance              {:.2e} between equals; decided at {:.2e}\n\
+         blocks              {} (worth {:.1} independent ones)\n\
+         samples             {} used, {} discarded\n",
+        percent(judgement.difference),
+        percent(judgement.low),
+        percent(judgement.high),
+        judgement.chance,
+        judgement.level,
+        judgement.blocks,
+        judgement.effective_blocks,
+        judgement.kept,
+        judgement.discarded,
+    )
+}

@@ -1,0 +1,169 @@
+//! What `tune` tunes, and the process that measures it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::Layout;
+use crate::bench::tunable::{self, Subject};
+use crate::decoder::Backend;
+use tuner::interchange::read_recording;
+use tuner::process::{ProcessDevice, refuse, serve_standard_streams};
+use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
+use tuner::synthetic::{Faults, Synthetic};
+use tuner::{Config, Device, Noise, Replay, Space};
+
+use super::Args;
+use crate::cli::output::with_causes;
+use crate::cli::{Failure, INVOCATION, usage};
+
+/// The budget of a search where none is given.
+const BUDGET: &str = "evaluations=220,no-gain=50+gain=0.001";
+
+/// The same for a decoder.
+const DECODER_BUDGET: &str = "evaluations=100,no-gain=30+gain=0.002,time=120";
+
+/// Configurations that are ready at a time: those of a race, and the default.
+const KEPT: usize = 20;
+
+/// A device by name.
+#[derive(Clone, Debug)]
+pub enum DeviceSpec {
+    Decoder(Backend),
+    Replay(PathBuf),
+    Synthetic(String),
+}
+
+impl FromStr for DeviceSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "reference" => Err("the reference decoder has nothing to tune".to_owned()),
+            None if text == "synthetic" => Ok(Self::Synthetic(String::new())),
+            Some(("replay", file)) if !file.is_empty() => Ok(Self::Replay(file.into())),
+            Some(("synthetic", spec)) => spec.parse::<Faults>().map(|_| Self::Synthetic(spec.to_owned())),
+            _ => match text.parse() {
+                Ok(backend) => Ok(Self::Decoder(backend)),
+                Err(_) => Err("none of cpu, cuda, emulated, replay:FILE, synthetic:SPEC".to_owned()),
+            },
+        }
+    }
+}
+
+/// What is to be tuned, with all that a store knows it by.
+pub struct Target {
+    pub device: DeviceIdentity,
+    pub tunable: TunableIdentity,
+    pub workload: Workload,
+    pub space: Space,
+    pub default: Option<Config>,
+    pub budget: &'static str,
+}
+
+impl Target {
+    pub fn of(args: &Args) -> Result<Self, Failure> {
+        match &args.device {
+            DeviceSpec::Decoder(backend) => {
+                // First what this machine cannot do, then what is wrong with the files.
+                let device = tunable::device(*backend)?;
+                let tables = args.sample.detector()?.tables;
+                let what = subject(*backend, args);
+                let space = tunable::space(what, device.sm_count as usize)?;
+                Ok(Self {
+                    tunable: tunable::tunable(what),
+                    workload: tunable::workload(&tables, &args.sample.clustering.options())?,
+                    default: Some(tunable::default_config(what, &space)?),
+                    space,
+                    device,
+                    budget: DECODER_BUDGET,
+                })
+            }
+            DeviceSpec::Replay(file) => {
+                let recording = read_recording(file)?;
+                let mut workload = Workload::new();
+                if !recording.problem.is_empty() {
+                    workload = workload.with("problem_size", recording.problem.as_str())?;
+                }
+                for (name, value) in &recording.fixed {
+                    workload = workload.with(name.as_str(), value.clone())?;
+                }
+                Ok(Self {
+                    device: DeviceIdentity::named(recording.device, "replay"),
+                    // Not the kernel's own name: what a replay decides must never be taken for a measurement.
+                    tunable: TunableIdentity::new(format!("replay of {}", recording.kernel), 0),
+                    workload,
+                    space: recording.space,
+                    default: None,
+                    budget: BUDGET,
+                })
+            }
+            DeviceSpec::Synthetic(spec) => {
+                let synthetic = Synthetic::new(spec.parse()?);
+                Ok(Self {
+                    device: DeviceIdentity::named(synthetic.name(), "synthetic"),
+                    tunable: TunableIdentity::new("synthetic", 0),
+                    workload: Workload::new().with("spec", spec.as_str())?,
+                    default: Some(synthetic.space().config(0)),
+                    space: synthetic.space().clone(),
+                    budget: BUDGET,
+                })
+            }
+        }
+    }
+
+    /// The device: this program again, as another process, which a configuration may hang or crash.
+    pub fn process(&self, args: &Args) -> Result<ProcessDevice, Failure> {
+        let Ok(time_out) = Duration::try_from_secs_f64(args.time_out) else {
+            usage("--time-out must be a number of seconds, not negative");
+        };
+        let invocation = INVOCATION.get().ok_or("how this program was started is not known")?;
+        let (program, first) = invocation.again.split_first().ok_or("how to start this program again is not known")?;
+        let mut command = Command::new(program);
+        // `measure` takes what `tune` takes, and makes the same device of it.
+        command.args(first).arg("measure").args(invocation.args.iter().skip(1));
+        let mut device = ProcessDevice::new(self.device.name.as_str(), command, time_out);
+        if matches!(args.device, DeviceSpec::Decoder(Backend::Cuda)) {
+            device = device.fresh_after_failures();
+        }
+        device.start()?;
+        Ok(device)
+    }
+}
+
+/// The backend with the kernels that are asked for.
+fn subject(backend: Backend, args: &Args) -> Subject {
+    Subject { backend, pipeline: args.pipeline.unwrap_or_default() }
+}
+
+/// Measures on standard input's request: the other side of [`Target::process`].
+pub fn measure(args: &Args) -> Result<(), Failure> {
+    // Standard output is the other process's, which waits for a line.
+    serve(args).or_else(|error| Ok(refuse(&with_causes(error.as_ref()))?))
+}
+
+fn serve(args: &Args) -> Result<(), Failure> {
+    match &args.device {
+        DeviceSpec::Decoder(backend) => {
+            let (detector, events, _) = args.sample.load()?;
+            let Target { space, default, .. } = Target::of(args)?;
+            let names = space.names();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let device = args.sample.device(*backend, &detector, events);
+            let mut device = device.with_knobs(&names, tunable::base(subject(*backend, args)))?.keeping(KEPT);
+            device.expect(Layout::Allen).map_err(|failure| failure.message)?;
+            if let (Backend::Cuda, Some(default)) = (backend, &default) {
+                // The driver compiles the kernels when they are first used; what comes of it is measured later.
+                let _ = device.measure(default, 1);
+            }
+            serve_standard_streams(&mut device)?;
+        }
+        DeviceSpec::Replay(file) => {
+            let noise = Noise::Resampled { seed: args.seed, first: true };
+            serve_standard_streams(&mut Replay::new(read_recording(file)?, noise))?;
+        }
+        DeviceSpec::Synthetic(spec) => serve_standard_streams(&mut Synthetic::new(spec.parse()?))?,
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! Tuned values for the commands that decode: looked up by themselves, and said.
+
+use std::path::PathBuf;
+
+use crate::DecodeOptions;
+use crate::bench::Setting;
+use crate::bench::tunable::{self, Subject, TunedSetting};
+use crate::detector::DetectorTables;
+use tuner::store::{Layers, Locations, StoreError, Workload};
+
+use crate::cli::output::say;
+
+/// Whether tuned values are used.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Tuning")]
+pub struct TunedArgs {
+    /// Ignore what `ut-decode tune` has found; use the defaults.
+    #[arg(long)]
+    pub untuned: bool,
+    /// The store of tuned values; without it, $UT_DECODE_TUNE_DB, else tune.sqlite in your cache folder.
+    #[arg(long, value_name = "FILE")]
+    pub tune_db: Option<PathBuf>,
+    /// Use what `ut-decode workloads` has found for this workload (pp-low, or the name of a file without its ending), and
+    /// nothing that was tuned for another one.
+    #[arg(long, value_name = "NAME", conflicts_with = "untuned")]
+    pub workload: Option<String>,
+}
+
+impl TunedArgs {
+    /// What tuned values must have been tuned for.
+    ///
+    /// # Errors
+    /// None that these keys could have.
+    pub fn tuned_for(&self, tables: &DetectorTables, options: &DecodeOptions) -> Result<Workload, StoreError> {
+        match &self.workload {
+            None => tunable::workload(tables, options),
+            Some(name) => tunable::workload_of(tables, options, name),
+        }
+    }
+
+    /// What was tuned for this machine and these banks, said on standard error where there is something. A store that
+    /// cannot be read is a warning: any values decode the same hits.
+    pub fn setting(
+        &self,
+        what: impl Into<Subject>,
+        tables: &DetectorTables,
+        options: &DecodeOptions,
+    ) -> Option<Setting> {
+        if self.untuned {
+            return None;
+        }
+        let stores =
+            Locations::choose(crate::cli::store::APPLICATION, self.tune_db.clone(), None).and_then(Layers::open);
+        let workload = self.tuned_for(tables, options);
+        match stores.and_then(|stores| tunable::look_up(&stores, what, &workload?)) {
+            Ok(Some(TunedSetting { setting, values, origin })) => {
+                say(&format!("tuned values: {values}; {origin}"));
+                Some(setting)
+            }
+            Ok(None) => {
+                if let Some(name) = &self.workload {
+                    say(&format!("warning: nothing was tuned for the workload {name:?}: the defaults are used"));
+                }
+                None
+            }
+            Err(error) => {
+                say(&format!("warning: no tuned values: {error}"));
+                None
+            }
+        }
+    }
+}

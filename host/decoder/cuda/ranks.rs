@@ -1,0 +1,63 @@
+//! The tables of the one-launch pipeline on a device.
+
+use ut_kernels::fused::tables::LaneTables;
+
+use super::buffer::Buffer;
+use super::device::{Device, TransferBytes};
+use super::tables::write_all;
+use crate::decoder::DecodeError;
+use crate::decoder::rank_tables::RankTables;
+
+/// The tables by rank, once copied and never changed.
+pub(super) struct RanksOnDevice<D: Device> {
+    host: RankTables,
+    buffers: [Buffer<D>; 10],
+}
+
+impl<D: Device> RanksOnDevice<D> {
+    /// Copies them, and waits.
+    pub(super) fn new(
+        device: &mut D,
+        stream: &D::Stream,
+        tables: RankTables,
+        moved: &mut TransferBytes,
+    ) -> Result<Self, DecodeError> {
+        let mut put = |bytes: &[u8]| write_all(device, stream, &[(0, bytes)], moved);
+        let buffers = [
+            put(bytemuck::cast_slice(&tables.ranks))?,
+            put(bytemuck::cast_slice(&tables.first_ranks))?,
+            put(bytemuck::cast_slice(&tables.strips_per_hybrid))?,
+            put(bytemuck::cast_slice(&tables.chan_ids))?,
+            put(bytemuck::cast_slice(&tables.first_channels))?,
+            put(bytemuck::cast_slice(&tables.p0_x))?,
+            put(bytemuck::cast_slice(&tables.p0_y))?,
+            put(bytemuck::cast_slice(&tables.p0_z))?,
+            put(bytemuck::cast_slice(&tables.classes))?,
+            put(bytemuck::cast_slice(&tables.constants))?,
+        ];
+        Ok(Self { host: tables, buffers })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.buffers.iter().map(Buffer::bytes).sum()
+    }
+
+    /// For kernels.
+    pub(super) fn view(&self) -> LaneTables<'static> {
+        let [ranks, first_ranks, strips, chan_ids, first_channels, p0_x, p0_y, p0_z, classes, constants] =
+            &self.buffers;
+        let tables = &self.host;
+        LaneTables {
+            ranks: ranks.global(tables.ranks.len()),
+            first_ranks: first_ranks.global(tables.first_ranks.len()),
+            strips_per_hybrid: strips.global(tables.strips_per_hybrid.len()),
+            chan_ids: chan_ids.global(tables.chan_ids.len()),
+            first_channels: first_channels.global(tables.first_channels.len()),
+            p0_x: p0_x.global(tables.p0_x.len()),
+            p0_y: p0_y.global(tables.p0_y.len()),
+            p0_z: p0_z.global(tables.p0_z.len()),
+            classes: classes.global(tables.classes.len()),
+            constants: constants.global(tables.constants.len()),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What the launches of every batch have in common.
+
+use ut_kernels::clustering::ClusterOptions;
+use ut_kernels::switches::BatchLayout;
+
+use super::device::Device;
+use super::ranks::RanksOnDevice;
+use super::tables::TablesOnDevice;
+use crate::decoder::launch::LaunchParams;
+use crate::decoder::ptx::Unit;
+use crate::input::Layout;
+
+/// What the launches of every batch have in common.
+pub(super) struct Setup<D: Device> {
+    pub(super) tables: TablesOnDevice<D>,
+    pub(super) options: ClusterOptions,
+    pub(super) flip_origin: f32,
+    pub(super) params: LaunchParams,
+    /// A rung of the ladder in place of production, for v5 in Allen layout.
+    pub(super) rung: Option<String>,
+    /// Where the one-launch pipeline runs.
+    pub(super) ranks: Option<RanksOnDevice<D>>,
+}
+
+impl<D: Device> Setup<D> {
+    /// Unit and variant for a layout.
+    pub(super) fn variant(&self, layout: Layout) -> (Unit, String) {
+        if let (Layout::Allen, Some(rung)) = (layout, &self.rung) {
+            return (Unit::LADDER, rung.clone());
+        }
+        let layout = match layout {
+            Layout::Allen => BatchLayout::Allen,
+            Layout::Mep => BatchLayout::Mep,
+        };
+        let unit = Unit::production(self.tables.host.version, layout);
+        (unit, unit.name.to_owned())
+    }
+}

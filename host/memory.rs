@@ -1,0 +1,108 @@
+//! How much memory a program may take: asked before much is allocated, since an allocation that fails ends the program.
+
+use std::fs;
+
+/// Something would take more memory than there is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} would take about {}, and {} can be had", in_words(*needed), in_words(*available))]
+pub struct TooMuchMemory {
+    /// What.
+    pub what: String,
+    /// Estimate, bytes.
+    pub needed: u64,
+    /// What the system can give, bytes.
+    pub available: u64,
+}
+
+/// Checks that `needed` bytes can be had, where the system says how many there are.
+///
+/// # Errors
+/// When they cannot; `what` begins the message.
+pub fn check(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> {
+    match available() {
+        Some(available) if needed > available => Err(TooMuchMemory { what: what.into(), needed, available }),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes that this process can still take: of the machine's memory, of its control groups and of its address space,
+/// whichever is least. `None` where the system does not tell.
+pub fn available() -> Option<u64> {
+    [of_machine(), of_control_groups(), of_address_space()].into_iter().flatten().min()
+}
+
+fn in_words(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000_000 => format!("{:.0} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
+/// Memory that the kernel can free without swapping.
+fn of_machine() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(1024 * line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?)
+}
+
+/// What the control group (version 2) of this process and those above it leave.
+fn of_control_groups() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mut group = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let mut least = None;
+    loop {
+        let number = |file: &str| -> Option<u64> {
+            fs::read_to_string(format!("/sys/fs/cgroup/{group}/{file}")).ok()?.trim().parse().ok()
+        };
+        if let Some((most, taken)) = number("memory.max").zip(number("memory.current")) {
+            // What files in the page cache take is given back when it is needed.
+            let cached = fs::read_to_string(format!("/sys/fs/cgroup/{group}/memory.stat")).ok();
+            let cached =
+                cached.and_then(|text| text.lines().find_map(|line| line.strip_prefix("file "))?.parse::<u64>().ok());
+            let left = most.saturating_sub(taken.saturating_sub(cached.unwrap_or(0)));
+            least = Some(least.map_or(left, |least: u64| least.min(left)));
+        }
+        if group.is_empty() {
+            return least;
+        }
+        group = group.rsplit_once('/').map_or("", |(above, _)| above);
+    }
+}
+
+/// What the limit on the address space (`ulimit -v`) leaves.
+#[cfg(unix)]
+fn of_address_space() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for the two numbers that the call writes.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    if result != 0 || limit.rlim_cur == libc::RLIM_INFINITY {
+        return None;
+    }
+    let text = fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
+    let taken = 1024 * line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?;
+    Some(limit.rlim_cur.saturating_sub(taken))
+}
+
+#[cfg(not(unix))]
+fn of_address_space() -> Option<u64> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TooMuchMemory, check};
+
+    #[test]
+    fn what_no_machine_has_is_refused_with_the_figure() {
+        check("nothing", 0).unwrap();
+        let error = TooMuchMemory { what: "a sample of 9 events".into(), needed: 12_900_000_000, available: 2_000_000 };
+        assert_eq!(error.to_string(), "a sample of 9 events would take about 12.9 GB, and 2 MB can be had");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn linux_says_how_much_there_is() {
+        assert!(check("everything", u64::MAX).is_err());
+    }
+}

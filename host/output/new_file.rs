@@ -1,0 +1,229 @@
+//! A file in the making: whole under its name, or not there.
+//!
+//! Bytes go to a temporary file beside the target, made exclusively under a name that no other run has; only
+//! [`NewFile::finish`] gives it the target's name. A symbolic link at the path is followed to its target. What is no
+//! regular file, as a FIFO or `/dev/stdout`, is written to directly.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use tempfile::{Builder, NamedTempFile, TempPath};
+
+use super::OutputError;
+
+/// Bytes that are collected before they are written.
+const BUFFER: usize = 1 << 18;
+
+/// Symbolic links that are followed one after the other, as on Linux.
+const MAX_LINKS: usize = 40;
+
+/// Temporary files of this process, for [`remove_unfinished`].
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes the temporary file of every [`NewFile`] that is not finished: for a program that a signal is about to end.
+pub fn remove_unfinished() {
+    if let Ok(mut paths) = UNFINISHED.lock() {
+        for path in paths.drain(..) {
+            // The name says what the file is, and the program has no time left to say more.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// A file in the making. Dropped without [`Self::finish`], it leaves nothing behind.
+#[derive(Debug)]
+pub struct NewFile {
+    /// What the user called it.
+    path: PathBuf,
+    output: BufWriter<File>,
+    /// The temporary file and what it becomes; `None` for a FIFO or a device.
+    temporary: Option<(TempPath, PathBuf)>,
+}
+
+impl NewFile {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// When the path is a folder, or a file that may not be written to, or its folder takes no new file.
+    pub fn create(path: impl Into<PathBuf>) -> Result<Self, OutputError> {
+        let path = path.into();
+        match begin(&path) {
+            Ok((file, temporary)) => Ok(Self { path, output: BufWriter::with_capacity(BUFFER, file), temporary }),
+            Err(source) => Err(OutputError::Io { file: path, source }),
+        }
+    }
+
+    /// Whether [`Self::create`] would work; nothing is left of the trial.
+    ///
+    /// # Errors
+    /// As [`Self::create`]. A FIFO or a device is not opened, and so passes.
+    pub fn check(path: &Path) -> Result<(), OutputError> {
+        if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+            return Ok(());
+        }
+        Self::create(path).map(|_| ())
+    }
+
+    /// The failure to write this file.
+    pub fn cannot(&self, source: io::Error) -> OutputError {
+        OutputError::Io { file: self.path.clone(), source }
+    }
+
+    /// Writes what is left and gives the file its name.
+    ///
+    /// # Errors
+    /// When writing or renaming fails; nothing is left then.
+    pub fn finish(mut self) -> Result<(), OutputError> {
+        self.output.flush().map_err(|source| self.cannot(source))?;
+        if let Some((temporary, target)) = self.temporary.take() {
+            let name = temporary.to_path_buf();
+            let renamed = temporary.persist(target);
+            forget(&name);
+            renamed.map_err(|error| self.cannot(error.error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.output.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some((temporary, _)) = &self.temporary {
+            forget(temporary);
+        }
+    }
+}
+
+fn begin(path: &Path) -> io::Result<(File, Option<(TempPath, PathBuf)>)> {
+    let there = match fs::metadata(path) {
+        Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+        Ok(there) if !there.is_file() => return Ok((OpenOptions::new().write(true).open(path)?, None)),
+        Ok(there) => {
+            // A rename would replace a file that is protected from writing, too.
+            OpenOptions::new().append(true).open(path)?;
+            Some(there)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let target = target_of(path)?;
+    let (file, temporary) = temporary_in(folder_of(&target))?.into_parts();
+    if let Some(there) = there {
+        // The new file may lack the right to the old one's mode; it then keeps the usual one.
+        let _ = file.set_permissions(there.permissions());
+    }
+    if let Ok(mut paths) = UNFINISHED.lock() {
+        paths.push(temporary.to_path_buf());
+    }
+    Ok((file, Some((temporary, target))))
+}
+
+/// A new file in `folder`, with the mode that the umask leaves.
+fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
+    let mut refused = None;
+    let create = |path: &Path| {
+        let file = OpenOptions::new().write(true).create_new(true).open(path);
+        file.inspect_err(|error| refused = error.raw_os_error())
+    };
+    let file = Builder::new().prefix(".ut-decode-").suffix(".part").make_in(folder, create);
+    // `tempfile` adds the temporary name, which the user has never heard of.
+    file.map_err(|error| refused.map_or(error, io::Error::from_raw_os_error))
+}
+
+/// The file at the end of the symbolic links at `path`; it need not exist.
+fn target_of(path: &Path) -> io::Result<PathBuf> {
+    let mut target = path.to_path_buf();
+    for _ in 0..MAX_LINKS {
+        let Ok(link) = fs::read_link(&target) else { return Ok(target) };
+        target = folder_of(&target).join(link);
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+/// The folder that `path` is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Strikes a temporary file from the list of those to remove.
+fn forget(path: &Path) {
+    if let Ok(mut paths) = UNFINISHED.lock() {
+        paths.retain(|other| other != path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::NewFile;
+
+    fn names(folder: &std::path::Path) -> Vec<String> {
+        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_old_file_stays_until_the_new_one_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hits");
+        fs::write(&path, "old").unwrap();
+        let mut dropped = NewFile::create(&path).unwrap();
+        dropped.write_all(b"half").unwrap();
+        drop(dropped);
+        assert_eq!((fs::read_to_string(&path).unwrap(), names(folder.path())), ("old".into(), vec!["hits".into()]));
+        let [mut first, mut second] = [(); 2].map(|()| NewFile::create(&path).unwrap());
+        first.write_all(b"first").unwrap();
+        second.write_all(b"second").unwrap();
+        first.finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+        second.finish().unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap(), names(folder.path())), ("second".into(), vec!["hits".into()]));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_followed_and_stays_a_link_and_the_mode_is_kept() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let [link, target] = ["link", "elsewhere/target"].map(|name| folder.path().join(name));
+        fs::create_dir(folder.path().join("elsewhere")).unwrap();
+        symlink("elsewhere/target", &link).unwrap();
+        for content in ["one", "two"] {
+            let mut file = NewFile::create(&link).unwrap();
+            file.write_all(content.as_bytes()).unwrap();
+            file.finish().unwrap();
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+            assert_eq!(fs::read_to_string(&target).unwrap(), content);
+            fs::set_permissions(&target, fs::Permissions::from_mode(0o640)).unwrap();
+        }
+        assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o640);
+        symlink("circle", folder.path().join("circle")).unwrap();
+        assert!(NewFile::create(folder.path().join("circle")).is_err());
+    }
+
+    #[test]
+    fn what_cannot_become_a_file_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [".", "absent/hits"] {
+            assert!(NewFile::create(folder.path().join(path)).is_err(), "{path}");
+            assert!(NewFile::check(&folder.path().join(path)).is_err(), "{path}");
+        }
+        NewFile::check(&folder.path().join("hits")).unwrap();
+        assert!(names(folder.path()).is_empty());
+    }
+}

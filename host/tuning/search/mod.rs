@@ -1,8 +1,0 @@
-//! The search for a good configuration: sessions with budgets, races between candidates, and how well they do.
-
-pub mod budget;
-mod ending;
-pub mod racing;
-pub mod racing_score;
-pub mod score;
-pub mod session;

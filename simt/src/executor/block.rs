@@ -1,0 +1,595 @@
+//! A thread of a block in the executor: the [`Block`] that kernels see there.
+//!
+//! Every access is checked before it is done. A collective parks the thread's coroutine with a request; the scheduler
+//! (`schedule.rs`) answers when all warp lanes of the mask are there. A thread that broke a rule never runs again.
+
+use std::cell::RefCell;
+use std::panic::Location;
+
+use crate::{Block, Global, GlobalMut, Plain, Scalar, Shared};
+use corosensei::Yielder;
+
+use super::shadow::{Shadow, Touch, Toucher};
+use super::stats::{Access, Coalescer, LaunchStats, Touched};
+use super::violation::{Fault, Violation, describe};
+
+/// Warp collectives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    SyncWarp,
+    Ballot,
+    ShuffleUp,
+    ShuffleDown,
+    ShuffleIdx,
+    ShuffleXor,
+    MatchAny,
+    ReduxAdd,
+    ActiveMask,
+}
+
+impl Operation {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SyncWarp => "sync_warp",
+            Self::Ballot => "ballot_sync",
+            Self::ShuffleUp => "shuffle_up_sync",
+            Self::ShuffleDown => "shuffle_down_sync",
+            Self::ShuffleIdx => "shuffle_idx_sync",
+            Self::ShuffleXor => "shuffle_xor_sync",
+            Self::MatchAny => "match_any_sync",
+            Self::ReduxAdd => "redux_add_sync",
+            Self::ActiveMask => "active_mask",
+        }
+    }
+}
+
+/// The collective that a thread waits at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub operation: Operation,
+    pub mask: u32,
+    pub value: u32,
+    /// Delta, warp lane or lane mask of a shuffle.
+    pub argument: u32,
+    pub location: &'static Location<'static>,
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It can be resumed.
+    Runnable,
+    /// It waits for the other warp lanes of a mask.
+    AtCollective(Request),
+    /// It waits for the other threads of the block.
+    AtBarrier(&'static Location<'static>),
+    /// It waits for another block.
+    Paused(&'static Location<'static>),
+    /// It has returned from the kernel.
+    Finished,
+}
+
+/// One thread: what it does, and what it is ordered after.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadState {
+    pub status: Status,
+    /// The answer to the last collective.
+    pub answer: u32,
+    pub clock: u32,
+    pub seen: [u32; 32],
+}
+
+impl ThreadState {
+    pub const NEW: Self = Self { status: Status::Runnable, answer: 0, clock: 1, seen: [0; 32] };
+
+    /// What the thread does, for a message.
+    pub fn doing(&self) -> String {
+        match self.status {
+            Status::Runnable => "still runs".to_owned(),
+            Status::AtCollective(request) => format!(
+                "waits at {} with mask {:#010x} at {}",
+                request.operation.name(),
+                request.mask,
+                request.location
+            ),
+            Status::AtBarrier(location) => format!("waits at sync_threads at {location}"),
+            Status::Paused(location) => format!("waits for another block at {location}"),
+            Status::Finished => "has left the kernel".to_owned(),
+        }
+    }
+}
+
+/// A granule of eight bytes of shared memory is used with elements of one size at a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Granule {
+    serial: u32,
+    size: u8,
+}
+
+/// Everything of a block that its threads change, its shared memory included.
+#[derive(Debug, Default)]
+pub struct BlockState {
+    pub threads: Vec<ThreadState>,
+    /// One per warp.
+    pub coalescers: Vec<Coalescer>,
+    /// Accesses and collectives that the block's threads may still do.
+    pub steps_left: u64,
+    /// Serial of the block.
+    pub serial: u32,
+    /// Barriers that the block has passed.
+    pub epoch: u32,
+    /// The block's shared memory, in words of eight bytes for their alignment.
+    pub shared: Vec<u64>,
+    /// One per byte.
+    pub shared_shadow: Vec<Shadow>,
+    /// One per eight bytes.
+    pub granules: Vec<Granule>,
+}
+
+impl BlockState {
+    /// Makes it the state of a block that begins.
+    pub fn begin(&mut self, serial: u32, threads: u32, shared_bytes: u32, max_steps: u64) {
+        self.threads.clear();
+        self.threads.resize(threads as usize, ThreadState::NEW);
+        self.coalescers.resize_with(self.coalescers.len().max((threads / 32) as usize), Default::default);
+        self.serial = serial;
+        self.steps_left = max_steps;
+        self.epoch = 0;
+        let granules = shared_bytes.div_ceil(8) as usize;
+        if self.granules.len() < granules {
+            self.shared.resize(granules, 0);
+            self.granules.resize_with(granules, Default::default);
+            self.shared_shadow.resize(8 * granules, Shadow::default());
+        }
+    }
+
+    /// Forgets what earlier blocks did, so that serials can begin again.
+    pub fn forget(&mut self) {
+        self.granules.clear();
+        self.shared_shadow.clear();
+    }
+}
+
+/// State of a launch, and of the block that runs at the moment.
+#[derive(Debug, Default)]
+pub struct LaunchState {
+    pub block: BlockState,
+    pub stats: LaunchStats,
+    pub touched: Touched,
+    pub violation: Option<Violation>,
+    /// Serial of the launch's first block.
+    pub oldest: u32,
+    /// Bytes of shared memory of a block.
+    pub shared_bytes: u32,
+    /// Stores and atomics on global memory: what a block that waits for another can be waiting for.
+    pub writes: u64,
+    /// The writable views of the launch: a shadow per element, up to the last that was touched.
+    pub views: Vec<Vec<Shadow>>,
+    /// Tag of the first of `views` that belongs to this launch.
+    pub first_tag: u32,
+    /// How many of `views` belong to this launch.
+    pub n_views: u32,
+    /// Where constant tables lie: address of the first element.
+    pub tables: Vec<usize>,
+}
+
+impl LaunchState {
+    const fn toucher<'a>(
+        own: &'a ThreadState,
+        thread: u32,
+        oldest: u32,
+        serial: u32,
+        epoch: u32,
+        location: &'static Location<'static>,
+    ) -> Toucher<'a> {
+        Toucher { oldest, serial, epoch, clock: own.clock, thread: thread as u16, seen: &own.seen, location }
+    }
+}
+
+/// What the threads of a block share and none changes.
+#[derive(Debug)]
+pub struct BlockContext<'a> {
+    pub kernel: &'a str,
+    pub block: u32,
+    pub grid: u32,
+    pub block_dim: (u32, u32),
+    pub launch: &'a RefCell<LaunchState>,
+}
+
+/// A thread of a block that runs in the executor.
+#[expect(missing_debug_implementations, reason = "a coroutine's yielder cannot be shown")]
+pub struct EmulatedBlock<'a> {
+    pub(super) context: &'a BlockContext<'a>,
+    pub(super) yielder: &'a Yielder<(), ()>,
+    pub(super) thread: u32,
+}
+
+impl EmulatedBlock<'_> {
+    /// Notes the violation; the thread never runs again.
+    #[cold]
+    fn fail(&self, location: &'static Location<'static>, fault: Fault) -> ! {
+        {
+            let mut launch = self.context.launch.borrow_mut();
+            launch.violation.get_or_insert_with(|| Violation {
+                kernel: self.context.kernel.to_owned(),
+                block: self.context.block,
+                thread: self.thread,
+                location: Some(location),
+                fault,
+            });
+        }
+        loop {
+            self.yielder.suspend(());
+        }
+    }
+
+    /// Counts a step of the block, so that an endless loop is reported.
+    fn step(&self, location: &'static Location<'static>) {
+        let left = {
+            let mut launch = self.context.launch.borrow_mut();
+            launch.block.steps_left = launch.block.steps_left.saturating_sub(1);
+            launch.block.steps_left
+        };
+        if left == 0 {
+            self.fail(location, Fault::Endless);
+        }
+    }
+
+    fn collective(&self, request: Request) -> u32 {
+        self.step(request.location);
+        if request.mask & (1 << self.lane_id()) == 0 {
+            let Request { operation, mask, location, .. } = request;
+            self.fail(location, Fault::NotInMask { operation: operation.name(), mask });
+        }
+        self.context.launch.borrow_mut().block.threads[self.thread as usize].status = Status::AtCollective(request);
+        self.yielder.suspend(());
+        self.context.launch.borrow().block.threads[self.thread as usize].answer
+    }
+
+    fn check_bounds(
+        &self,
+        access: &'static str,
+        memory: &'static str,
+        index: u32,
+        len: u32,
+        location: &'static Location<'static>,
+    ) {
+        if index >= len {
+            self.fail(location, Fault::OutOfBounds { access, memory, index, len });
+        }
+    }
+
+    /// Counts an access to global memory.
+    fn count_global(&self, touch: Touch, location: &'static Location<'static>, base: usize, offset: u64, size: u64) {
+        self.step(location);
+        let mut launch = self.context.launch.borrow_mut();
+        let LaunchState { stats, touched, block: BlockState { coalescers, .. }, tables, .. } = &mut *launch;
+        stats.global_loads += u64::from(touch == Touch::Read);
+        stats.global_stores += u64::from(touch == Touch::Write);
+        stats.global_atomics += u64::from(touch == Touch::Atomic);
+        let in_table = tables.contains(&base);
+        let access = Access { touch, location, base, offset, size, in_table };
+        coalescers[(self.thread / 32) as usize].access(stats, touched, self.thread % 32, access);
+    }
+
+    fn touch_global<T: Plain>(
+        &self,
+        view: GlobalMut<'_, T>,
+        i: u32,
+        touch: Touch,
+        location: &'static Location<'static>,
+    ) {
+        self.check_bounds(touch.name(), "global", i, view.len(), location);
+        let size = size_of::<T>() as u64;
+        self.count_global(touch, location, view.as_ptr().addr(), u64::from(i) * size, size);
+        let fault = {
+            let mut launch = self.context.launch.borrow_mut();
+            let LaunchState {
+                block: BlockState { threads, serial, epoch, .. }, oldest, views, first_tag, n_views, ..
+            } = &mut *launch;
+            match Some(view.tag().wrapping_sub(*first_tag)).filter(|place| place < n_views) {
+                None => Some(Fault::BadLaunch("a view is used that was not made for this launch".to_owned())),
+                Some(place) => {
+                    let own = &threads[self.thread as usize];
+                    let toucher = LaunchState::toucher(own, self.thread, *oldest, *serial, *epoch, location);
+                    let shadows = &mut views[place as usize];
+                    if shadows.len() <= i as usize {
+                        shadows.resize((i as usize + 1).next_power_of_two(), Shadow::default());
+                    }
+                    let race = shadows[i as usize].touch(&toucher, touch);
+                    race.map(|other| Fault::Race {
+                        access: touch.name(),
+                        memory: "global element",
+                        place: i,
+                        other: describe(&other, self.context.block),
+                    })
+                }
+            }
+        };
+        if let Some(fault) = fault {
+            self.fail(location, fault);
+        }
+    }
+
+    /// Checks an access to shared memory; gives its byte.
+    fn touch_shared<T: Scalar>(
+        &self,
+        array: Shared<T>,
+        i: u32,
+        touch: Touch,
+        location: &'static Location<'static>,
+    ) -> usize {
+        self.step(location);
+        self.check_bounds(touch.name(), "shared", i, array.len(), location);
+        let size = size_of::<T>() as u32;
+        let byte = array.offset() + i * size;
+        let fault = {
+            let mut launch = self.context.launch.borrow_mut();
+            let LaunchState { block, stats, oldest, shared_bytes, .. } = &mut *launch;
+            let BlockState { threads, serial, epoch, shared_shadow, granules, .. } = block;
+            match touch {
+                Touch::Read => stats.shared_loads += 1,
+                Touch::Write => stats.shared_stores += 1,
+                Touch::Atomic => stats.shared_atomics += 1,
+            }
+            if byte + size > *shared_bytes {
+                Some(Fault::BadLaunch(format!(
+                    "shared memory ends at byte {shared_bytes}, the kernel wants bytes {byte} to {}",
+                    byte + size
+                )))
+            } else {
+                let granule = &mut granules[(byte / 8) as usize];
+                let other_size = granule.serial != *serial || u32::from(granule.size) != size;
+                if other_size && touch == Touch::Write {
+                    *granule = Granule { serial: *serial, size: size as u8 };
+                    shared_shadow[(byte / 8 * 8) as usize..][..8].fill(Shadow::default());
+                }
+                let shadow = &mut shared_shadow[byte as usize];
+                if touch != Touch::Write && (other_size || !shadow.is_written_by(*serial)) {
+                    Some(Fault::UnwrittenShared { byte, size })
+                } else {
+                    let own = &threads[self.thread as usize];
+                    let toucher = LaunchState::toucher(own, self.thread, *oldest, *serial, *epoch, location);
+                    shadow.touch(&toucher, touch).map(|other| Fault::Race {
+                        access: touch.name(),
+                        memory: "shared byte",
+                        place: byte,
+                        other: describe(&other, self.context.block),
+                    })
+                }
+            }
+        };
+        if let Some(fault) = fault {
+            self.fail(location, fault);
+        }
+        byte as usize
+    }
+
+    fn read_shared<T: Scalar>(&self, byte: usize) -> T {
+        let word = self.context.launch.borrow().block.shared[byte / 8];
+        T::from_bits(word >> (8 * (byte % 8)))
+    }
+
+    fn write_shared<T: Scalar>(&self, byte: usize, value: T) {
+        let mask = u64::MAX >> (64 - 8 * size_of::<T>());
+        let shift = 8 * (byte % 8);
+        let word = &mut self.context.launch.borrow_mut().block.shared[byte / 8];
+        *word = (*word & !(mask << shift)) | (value.to_bits() << shift);
+    }
+
+    fn shared_atomic(
+        &self,
+        array: Shared<u32>,
+        i: u32,
+        location: &'static Location<'static>,
+        change: impl FnOnce(u32) -> u32,
+    ) -> u32 {
+        let byte = self.touch_shared(array, i, Touch::Atomic, location);
+        let before: u32 = self.read_shared(byte);
+        self.write_shared(byte, change(before));
+        before
+    }
+
+    fn global_atomic(
+        &self,
+        view: GlobalMut<'_, u32>,
+        i: u32,
+        location: &'static Location<'static>,
+        change: impl FnOnce(u32) -> u32,
+    ) -> u32 {
+        self.touch_global(view, i, Touch::Atomic, location);
+        self.context.launch.borrow_mut().writes += 1;
+        let element = view.as_ptr().wrapping_add(i as usize);
+        // SAFETY:
+        // - Aligned, good for reads and writes: `touch_global` returned, so `i` is below the view's length, and
+        //   `GlobalMut::new`, or the slice in `Executor::writable`, gives `len` such elements.
+        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
+        unsafe {
+            let before = element.read();
+            element.write(change(before));
+            before
+        }
+    }
+}
+
+impl Block for EmulatedBlock<'_> {
+    fn thread_idx_x(&self) -> u32 {
+        self.thread % self.context.block_dim.0
+    }
+    fn thread_idx_y(&self) -> u32 {
+        self.thread / self.context.block_dim.0
+    }
+    fn block_dim_x(&self) -> u32 {
+        self.context.block_dim.0
+    }
+    fn block_dim_y(&self) -> u32 {
+        self.context.block_dim.1
+    }
+    fn block_idx_x(&self) -> u32 {
+        self.context.block
+    }
+    fn grid_dim_x(&self) -> u32 {
+        self.context.grid
+    }
+    fn lane_id(&self) -> u32 {
+        self.thread % 32
+    }
+    fn lanemask_lt(&self) -> u32 {
+        (1 << (self.thread % 32)) - 1
+    }
+    // The default, without its arithmetic.
+    fn thread(&self) -> u32 {
+        self.thread
+    }
+
+    #[track_caller]
+    fn sync_threads(&self) {
+        let location = Location::caller();
+        self.step(location);
+        self.context.launch.borrow_mut().block.threads[self.thread as usize].status = Status::AtBarrier(location);
+        self.yielder.suspend(());
+    }
+    #[track_caller]
+    fn sync_warp(&self, mask: u32) {
+        let location = Location::caller();
+        self.collective(Request { operation: Operation::SyncWarp, mask, value: 0, argument: 0, location });
+    }
+    #[track_caller]
+    fn ballot_sync(&self, mask: u32, predicate: bool) -> u32 {
+        let location = Location::caller();
+        let value = u32::from(predicate);
+        self.collective(Request { operation: Operation::Ballot, mask, value, argument: 0, location })
+    }
+    #[track_caller]
+    fn shuffle_up_sync(&self, mask: u32, value: u32, delta: u32) -> u32 {
+        let location = Location::caller();
+        self.collective(Request { operation: Operation::ShuffleUp, mask, value, argument: delta, location })
+    }
+    #[track_caller]
+    fn shuffle_down_sync(&self, mask: u32, value: u32, delta: u32) -> u32 {
+        let location = Location::caller();
+        self.collective(Request { operation: Operation::ShuffleDown, mask, value, argument: delta, location })
+    }
+    #[track_caller]
+    fn shuffle_idx_sync(&self, mask: u32, value: u32, lane: u32) -> u32 {
+        let location = Location::caller();
+        self.collective(Request { operation: Operation::ShuffleIdx, mask, value, argument: lane, location })
+    }
+    #[track_caller]
+    fn shuffle_xor_sync(&self, mask: u32, value: u32, lane_mask: u32) -> u32 {
+        let location = Location::caller();
+        self.collective(Request { operation: Operation::ShuffleXor, mask, value, argument: lane_mask, location })
+    }
+    #[track_caller]
+    fn match_any_sync(&self, mask: u32, value: u32) -> u32 {
+        let location = Location::caller();
+        self.collective(Request { operation: Operation::MatchAny, mask, value, argument: 0, location })
+    }
+    #[track_caller]
+    fn redux_add_sync(&self, mask: u32, value: u32) -> u32 {
+        let location = Location::caller();
+        self.collective(Request { operation: Operation::ReduxAdd, mask, value, argument: 0, location })
+    }
+    #[track_caller]
+    fn active_mask(&self) -> u32 {
+        let location = Location::caller();
+        let mask = u32::MAX;
+        self.collective(Request { operation: Operation::ActiveMask, mask, value: 0, argument: 0, location })
+    }
+
+    #[track_caller]
+    fn load<T: Plain>(&self, view: Global<'_, T>, i: u32) -> T {
+        let location = Location::caller();
+        self.check_bounds("read", "read-only global", i, view.len(), location);
+        let size = size_of::<T>() as u64;
+        self.count_global(Touch::Read, location, view.as_ptr().addr(), u64::from(i) * size, size);
+        // SAFETY: aligned and readable: `i` is below the view's length, and `Global::new`, or the slice in `from_slice`,
+        // gives `len` such elements, which nothing writes while the view exists.
+        unsafe { view.as_ptr().add(i as usize).read() }
+    }
+    #[track_caller]
+    fn load_bytes<T: Scalar>(&self, view: Global<'_, u8>, at: u32) -> T {
+        let location = Location::caller();
+        let size = size_of::<T>() as u64;
+        if u64::from(at) + size > u64::from(view.len()) {
+            let (access, memory) = ("read beyond the end", "read-only global");
+            self.fail(location, Fault::OutOfBounds { access, memory, index: at, len: view.len() });
+        }
+        self.count_global(Touch::Read, location, view.as_ptr().addr(), u64::from(at), size);
+        // SAFETY:
+        // - `at + size` is within the view, whose bytes are readable (`Global::new`, `from_slice`).
+        // - The read needs no alignment; every bit pattern is a `T` (`Plain`).
+        unsafe { view.as_ptr().add(at as usize).cast::<T>().read_unaligned() }
+    }
+    #[track_caller]
+    fn load_mut<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32) -> T {
+        self.touch_global(view, i, Touch::Read, Location::caller());
+        // SAFETY:
+        // - Aligned and readable: `touch_global` returned, so `i` is below the view's length, and `GlobalMut::new`, or the
+        //   slice in `Executor::writable`, gives `len` such elements.
+        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
+        unsafe { view.as_ptr().add(i as usize).read() }
+    }
+    #[track_caller]
+    fn store<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32, value: T) {
+        self.touch_global(view, i, Touch::Write, Location::caller());
+        self.context.launch.borrow_mut().writes += 1;
+        // SAFETY:
+        // - Aligned and writable: `touch_global` returned, so `i` is below the view's length, and `GlobalMut::new`, or the
+        //   slice in `Executor::writable`, gives `len` such elements.
+        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
+        unsafe { view.as_ptr().add(i as usize).write(value) };
+    }
+    #[track_caller]
+    fn atomic_add(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
+        self.global_atomic(view, i, Location::caller(), |before| before.wrapping_add(value))
+    }
+    #[track_caller]
+    fn atomic_or(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
+        self.global_atomic(view, i, Location::caller(), |before| before | value)
+    }
+
+    #[track_caller]
+    fn atomic_load(&self, view: GlobalMut<'_, u32>, i: u32) -> u32 {
+        self.touch_global(view, i, Touch::Atomic, Location::caller());
+        // SAFETY:
+        // - Aligned and readable: `touch_global` returned, so `i` is below the view's length, and `GlobalMut::new`, or the
+        //   slice in `Executor::writable`, gives `len` such elements.
+        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
+        unsafe { view.as_ptr().add(i as usize).read() }
+    }
+    #[track_caller]
+    fn atomic_store(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) {
+        self.global_atomic(view, i, Location::caller(), |_| value);
+    }
+    #[track_caller]
+    fn pause(&self) {
+        let location = Location::caller();
+        self.step(location);
+        self.context.launch.borrow_mut().block.threads[self.thread as usize].status = Status::Paused(location);
+        self.yielder.suspend(());
+    }
+
+    #[track_caller]
+    fn shared_load<T: Scalar>(&self, array: Shared<T>, i: u32) -> T {
+        let byte = self.touch_shared(array, i, Touch::Read, Location::caller());
+        self.read_shared(byte)
+    }
+    #[track_caller]
+    fn shared_store<T: Scalar>(&self, array: Shared<T>, i: u32, value: T) {
+        let byte = self.touch_shared(array, i, Touch::Write, Location::caller());
+        self.write_shared(byte, value);
+    }
+    #[track_caller]
+    fn shared_atomic_add(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
+        self.shared_atomic(array, i, Location::caller(), |before| before.wrapping_add(value))
+    }
+    #[track_caller]
+    fn shared_atomic_min(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
+        self.shared_atomic(array, i, Location::caller(), |before| before.min(value))
+    }
+    #[track_caller]
+    fn shared_atomic_or(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
+        self.shared_atomic(array, i, Location::caller(), |before| before | value)
+    }
+}

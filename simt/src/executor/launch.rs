@@ -1,0 +1,233 @@
+//! The executor: launches kernels on the CPU and checks what hardware does not.
+//!
+//! A few blocks at a time have begun and are not done, as on a small device; they take turns at barriers and whenever one
+//! waits for another. When all of them wait and none can change what they wait for, that is a deadlock, and is reported.
+//!
+//! # Example
+//! ```
+//! use simt::Block;
+//! use simt::executor::Executor;
+//!
+//! let mut numbers = vec![0u32; 64];
+//! let mut executor = Executor::new(7);
+//! let view = executor.writable(&mut numbers);
+//! executor.launch("count", 2, (32, 1), 0, |block| {
+//!     let i = block.block_idx_x() * 32 + block.thread();
+//!     block.store(view, i, i);
+//! })?;
+//! assert!((0..64).eq(numbers));
+//! # Ok::<(), simt::executor::Violation>(())
+//! ```
+
+use std::cell::RefCell;
+
+use crate::{GlobalMut, Plain};
+
+use super::block::{BlockContext, BlockState, EmulatedBlock, LaunchState};
+use super::schedule::{Order, RunningBlock, Stacks, Turn};
+use super::shadow::Shadow;
+use super::stats::LaunchStats;
+use super::violation::{Fault, Violation};
+
+/// Runs kernels on the CPU; see the [module](super).
+#[derive(Debug)]
+pub struct Executor {
+    order: Order,
+    stacks: Stacks,
+    /// LaunchState that no block has at the moment.
+    spare: Vec<BlockState>,
+    state: RefCell<LaunchState>,
+    /// Serial of the next block, from 1.
+    next_serial: u32,
+    /// Accesses and collectives that a block may do.
+    max_steps: u64,
+    /// Most blocks that have begun and are not done.
+    max_resident: u32,
+}
+
+/// Most blocks that have begun and are not done, unless a test says otherwise.
+const MAX_RESIDENT: u32 = 4;
+
+/// Largest grid of any device.
+const MAX_GRID: u32 = i32::MAX as u32;
+
+/// Largest shared memory of a block on any device: 227 KiB.
+const MAX_SHARED: u32 = 227 << 10;
+
+/// Accesses and collectives of a block: minutes of work, and far more than any event needs.
+const MAX_STEPS: u64 = 1 << 33;
+
+impl Executor {
+    /// An executor whose schedules come from `seed`: the same seed and the same launches give the same schedules.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            order: Order::new(seed),
+            stacks: Stacks::default(),
+            spare: Vec::new(),
+            state: RefCell::default(),
+            next_serial: 1,
+            max_steps: MAX_STEPS,
+            max_resident: MAX_RESIDENT,
+        }
+    }
+
+    /// Reports [`Fault::Endless`] after this many accesses and collectives of a block's threads.
+    pub const fn limit_steps(&mut self, steps: u64) {
+        self.max_steps = steps;
+    }
+
+    /// Holds at most so many blocks at a time (at least 1), as a device with little room does.
+    pub const fn limit_resident(&mut self, blocks: u32) {
+        self.max_resident = if blocks == 0 { 1 } else { blocks };
+    }
+
+    /// Notes tables that all events share, by the views that kernels read them through: the next launches count their
+    /// sectors apart (`table_sectors`), since a GPU has them in its caches. Replaces those noted before.
+    pub fn constant(&mut self, addresses: impl IntoIterator<Item = usize>) {
+        let tables = &mut self.state.get_mut().tables;
+        tables.clear();
+        tables.extend(addresses);
+    }
+
+    /// A view that the next launch may write through; it covers at most the first 2³² − 1 elements. Launches after that
+    /// refuse it ([`Fault::BadLaunch`]).
+    pub fn writable<'a, T: Plain>(&mut self, slice: &'a mut [T]) -> GlobalMut<'a, T> {
+        let state = self.state.get_mut();
+        let place = state.n_views as usize;
+        if place == state.views.len() {
+            state.views.push(Vec::new());
+        }
+        state.n_views += 1;
+        let tag = state.first_tag.wrapping_add(place as u32);
+        GlobalMut::tagged(slice, tag)
+    }
+
+    /// Runs `kernel` on `grid` blocks of `block` = (x, y) threads, each with `shared_bytes` bytes of shared memory.
+    ///
+    /// Blocks begin in an order drawn from the seed and take turns; threads of a block interleave at their collectives.
+    ///
+    /// # Errors
+    /// The first rule that the kernel breaks; or a grid, a block shape or an amount of shared memory that no device takes.
+    pub fn launch(
+        &mut self,
+        name: &str,
+        grid: u32,
+        block: (u32, u32),
+        shared_bytes: u32,
+        kernel: impl Fn(&EmulatedBlock<'_>),
+    ) -> Result<LaunchStats, Violation> {
+        let result = self.run(name, grid, block, shared_bytes, &kernel);
+        // Views of this launch end here: later launches refuse their tags.
+        let state = self.state.get_mut();
+        state.first_tag = state.first_tag.wrapping_add(state.n_views);
+        state.n_views = 0;
+        result
+    }
+
+    fn run(
+        &mut self,
+        name: &str,
+        grid: u32,
+        block: (u32, u32),
+        shared_bytes: u32,
+        kernel: &impl Fn(&EmulatedBlock<'_>),
+    ) -> Result<LaunchStats, Violation> {
+        let bad = |what: String| Violation {
+            kernel: name.to_owned(),
+            block: 0,
+            thread: 0,
+            location: None,
+            fault: Fault::BadLaunch(what),
+        };
+        let threads =
+            block.0.checked_mul(block.1).filter(|&threads| threads > 0 && threads <= 1024 && threads % 32 == 0);
+        let Some(threads) = threads else {
+            return Err(bad(format!("a block of {}x{} threads is not one of full warps", block.0, block.1)));
+        };
+        if grid > MAX_GRID {
+            return Err(bad(format!("a grid of {grid} blocks: a device takes at most {MAX_GRID}")));
+        }
+        if shared_bytes > MAX_SHARED {
+            return Err(bad(format!("{shared_bytes} bytes of shared memory: a block has at most {MAX_SHARED}")));
+        }
+        let state = self.state.get_mut();
+        if self.next_serial.checked_add(grid).is_none() {
+            // Out of serials, after four billion blocks: all shadows are cleared.
+            state.views.iter_mut().for_each(|view| view.fill(Shadow::default()));
+            self.spare.iter_mut().for_each(BlockState::forget);
+            self.next_serial = 1;
+        }
+        state.shared_bytes = shared_bytes;
+        state.oldest = self.next_serial;
+        state.stats = LaunchStats { blocks: u64::from(grid), ..LaunchStats::default() };
+        state.touched.clear();
+        state.violation = None;
+
+        // Blocks in the order start, start + stride, …, for a stride that meets all of them.
+        let start = if grid == 0 { 0 } else { self.order.below(grid) };
+        let stride = stride_through(grid, &mut self.order);
+        let mut number = u64::from(start);
+        let resident = 1 + self.order.below(self.max_resident);
+        let mut begun = 0;
+        // Blocks that have begun, each with the number of writes at which it was last seen waiting.
+        let mut blocks: Vec<(RunningBlock<'_>, Option<u64>)> = Vec::new();
+        loop {
+            let writes = self.state.borrow().writes;
+            let able: Vec<usize> = (0..blocks.len()).filter(|&i| blocks[i].1 != Some(writes)).collect();
+            let can_begin = begun < grid && blocks.len() < resident as usize;
+            let place = if can_begin && (able.is_empty() || self.order.below(2) == 0) {
+                let mut block_state = self.spare.pop().unwrap_or_default();
+                block_state.begin(self.next_serial, threads, shared_bytes, self.max_steps);
+                let context =
+                    BlockContext { kernel: name, block: number as u32, grid, block_dim: block, launch: &self.state };
+                self.next_serial += 1;
+                begun += 1;
+                number = (number + u64::from(stride)) % u64::from(grid);
+                blocks.push((RunningBlock::begin(context, kernel, block_state, &mut self.stacks), None));
+                blocks.len() - 1
+            } else if !able.is_empty() {
+                able[self.order.below(able.len() as u32) as usize]
+            } else if let Some((first, _)) = blocks.first() {
+                let (thread, location) = first.waits_at().unzip();
+                let waiting = blocks.len() as u32;
+                let fault = Fault::Deadlock { waiting, finished: begun - waiting, resident, grid };
+                let (block, thread) = (first.number(), thread.unwrap_or(0));
+                return Err(Violation { kernel: name.to_owned(), block, thread, location, fault });
+            } else {
+                break;
+            };
+            let (running, in_vain) = &mut blocks[place];
+            match running.run(resident > 1, &mut self.order) {
+                Turn::Over => {
+                    let (over, _) = blocks.swap_remove(place);
+                    self.spare.push(over.end(&mut self.stacks));
+                    if let Some(violation) = self.state.borrow_mut().violation.take() {
+                        return Err(violation);
+                    }
+                }
+                Turn::Able => *in_vain = None,
+                // It waited in vain if nothing was written since it looked; what it wrote itself may be what it wants.
+                Turn::Waits => *in_vain = (self.state.borrow().writes == writes).then_some(writes),
+            }
+        }
+        let LaunchState { stats, touched, .. } = self.state.get_mut();
+        stats.distinct_sectors = touched.count();
+        Ok(*stats)
+    }
+}
+
+/// A stride that has no common divisor with `n`.
+fn stride_through(n: u32, order: &mut Order) -> u32 {
+    if n < 3 {
+        return 1;
+    }
+    let mut stride = 1 + order.below(n - 1);
+    while gcd(stride, n) != 1 {
+        stride = 1 + stride % (n - 1);
+    }
+    stride
+}
+
+const fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

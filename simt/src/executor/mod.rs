@@ -1,0 +1,28 @@
+//! Kernels on the CPU, checked.
+//!
+//! [`Executor`] runs any kernel that is generic over [`Block`](crate::Block). Every thread is a coroutine that runs until
+//! it needs the others. It finds and reports, with kernel, block, thread and place in the source:
+//! - a collective that not all warp lanes of its mask reach, or a shuffle from a lane outside the mask;
+//! - a barrier that not all threads of the block reach;
+//! - a read of shared memory that no thread wrote;
+//! - a race: two threads access an element of shared or global memory, one of them writes, and neither a barrier nor
+//!   atomics order them;
+//! - an access out of bounds;
+//! - blocks that wait for each other forever, and loops without end.
+//!
+//! The order of blocks, warps and threads comes from a seed, so that a test can try many schedules; `active_mask` answers
+//! with an arbitrary part of the warp lanes that wait.
+//!
+//! A kernel that recurses without end overflows its thread's stack, whose guard page ends the process.
+
+mod block;
+mod launch;
+mod schedule;
+mod shadow;
+mod stats;
+mod violation;
+
+pub use block::EmulatedBlock;
+pub use launch::Executor;
+pub use stats::LaunchStats;
+pub use violation::{Fault, Violation};

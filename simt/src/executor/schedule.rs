@@ -1,0 +1,404 @@
+//! The schedule of a block: which thread runs when, in an order drawn from a seed, and the answers to collectives.
+//!
+//! A thread runs until it parks. Once all threads of a warp are parked, each collective is answered at which all warp
+//! lanes of its mask wait, at the same place in the source. When no warp can go on, all threads must be at the same
+//! barrier; otherwise the block waits for another one, or is stuck, and the first thread that can never go on is reported.
+//! At a barrier another block may get its turn.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult};
+
+use super::block::{BlockContext, BlockState, EmulatedBlock, LaunchState, Operation, Request, Status, ThreadState};
+use super::violation::{Fault, Violation};
+
+/// Bytes of a thread's stack. Only touched pages cost memory; formatting a panic message needs some. A guard page ends
+/// the process on overflow.
+const STACK: usize = 256 * 1024;
+
+/// Most rounds that a warp runs at a time.
+const MOST_ROUNDS: u32 = 4;
+
+/// Barriers that a block passes before another gets its turn, on average.
+const BARRIERS_A_TURN: u32 = 4;
+
+/// The order in which things happen: SplitMix64, small and fast; it decides schedules and nothing else.
+#[derive(Clone, Debug)]
+pub struct Order(u64);
+
+impl Order {
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`, which is not 0.
+    pub const fn below(&mut self, n: u32) -> u32 {
+        (((self.next() >> 32) * n as u64) >> 32) as u32
+    }
+}
+
+type ThreadRoutine = Coroutine<(), (), (), DefaultStack>;
+
+/// Stacks of threads, kept between blocks.
+#[derive(Default)]
+pub struct Stacks(Vec<DefaultStack>);
+
+impl std::fmt::Debug for Stacks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Stacks").field(&self.0.len()).finish()
+    }
+}
+
+/// Where a block stands when it gives the turn back. What went wrong is in the launch's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// All threads have left the kernel, or a rule was broken.
+    Over,
+    /// It can go on.
+    Able,
+    /// It waits for another block.
+    Waits,
+}
+
+/// A block that has begun.
+pub struct RunningBlock<'a> {
+    /// Dropped before `context` and before what `'a` borrows: see `begin`.
+    routines: Vec<ThreadRoutine>,
+    context: Rc<BlockContext<'a>>,
+    /// The block's state, while another block runs.
+    state: BlockState,
+}
+
+impl<'a> RunningBlock<'a> {
+    /// Begins a block, with the state `state`.
+    pub fn begin(
+        context: BlockContext<'a>,
+        kernel: &'a impl Fn(&EmulatedBlock<'_>),
+        state: BlockState,
+        stacks: &mut Stacks,
+    ) -> Self {
+        let threads = context.block_dim.0 * context.block_dim.1;
+        let context = Rc::new(context);
+        let routine = |thread| {
+            let stack = stacks.0.pop().unwrap_or_else(|| DefaultStack::new(STACK).expect("memory for a stack"));
+            let context = Rc::clone(&context);
+            let body = move |yielder: &corosensei::Yielder<(), ()>, ()| {
+                kernel(&EmulatedBlock { context: &context, yielder, thread });
+            };
+            // SAFETY: the coroutine must not outlive what its closure borrows, which is borrowed for `'a`.
+            // - `RunningBlock<'a>` owns the coroutine and hands it out only in `end`, which either drops it or takes the
+            //   stack of a finished one.
+            // - Dropping an unfinished coroutine unwinds it, so that nothing of the closure is left.
+            unsafe { ThreadRoutine::with_stack_unchecked(stack, body) }
+        };
+        let routines = (0..threads).map(routine).collect();
+        Self { routines, context, state }
+    }
+
+    /// Lets it run for a while. `others`: whether another block could have the turn.
+    pub fn run(&mut self, others: bool, order: &mut Order) -> Turn {
+        std::mem::swap(&mut self.state, &mut self.context.launch.borrow_mut().block);
+        let turn = self.go_on(others, order);
+        std::mem::swap(&mut self.state, &mut self.context.launch.borrow_mut().block);
+        turn
+    }
+
+    fn go_on(&mut self, others: bool, order: &mut Order) -> Turn {
+        let Self { routines, context, .. } = self;
+        for thread in &mut context.launch.borrow_mut().block.threads {
+            if matches!(thread.status, Status::Paused(_)) {
+                thread.status = Status::Runnable;
+            }
+        }
+        let n_warps = routines.len() as u32 / 32;
+        let mut able: Vec<u32> = (0..n_warps).collect();
+        loop {
+            while !able.is_empty() {
+                let pick = order.below(able.len() as u32) as usize;
+                let warp = able[pick];
+                let rounds = 1 + order.below(MOST_ROUNDS);
+                let mut goes_on = true;
+                for _ in 0..rounds {
+                    if !run_warp(context, routines, warp, order) {
+                        return Turn::Over;
+                    }
+                    goes_on = answer(context, warp, order);
+                    if context.launch.borrow().violation.is_some() {
+                        return Turn::Over;
+                    }
+                    if !goes_on {
+                        break;
+                    }
+                }
+                if !goes_on {
+                    able.swap_remove(pick);
+                }
+            }
+            match pass_barrier(context) {
+                Turn::Able if others && order.below(BARRIERS_A_TURN) == 0 => return Turn::Able,
+                Turn::Able => able.extend(0..n_warps),
+                turn => return turn,
+            }
+        }
+    }
+
+    /// Where the block waits for another one: the first thread that does.
+    pub fn waits_at(&self) -> Option<(u32, &'static std::panic::Location<'static>)> {
+        self.state.threads.iter().zip(0..).find_map(|(thread, number)| match thread.status {
+            Status::Paused(location) => Some((number, location)),
+            _ => None,
+        })
+    }
+
+    /// Number of the block.
+    pub fn number(&self) -> u32 {
+        self.context.block
+    }
+
+    /// Gives back what the next block can use. Threads that are not done are unwound.
+    pub fn end(self, stacks: &mut Stacks) -> BlockState {
+        stacks.0.extend(self.routines.into_iter().filter(ThreadRoutine::done).map(ThreadRoutine::into_stack));
+        self.state
+    }
+}
+
+/// Resumes every thread of the warp that can run, once. False when a rule was broken.
+fn run_warp(context: &BlockContext<'_>, routines: &mut [ThreadRoutine], warp: u32, order: &mut Order) -> bool {
+    let draw = order.next() as u32;
+    let (start, stride) = (draw % 32, (draw >> 8) | 1);
+    for i in 0..32 {
+        let lane = start.wrapping_add(stride.wrapping_mul(i)) % 32;
+        let thread = warp * 32 + lane;
+        if context.launch.borrow().block.threads[thread as usize].status != Status::Runnable {
+            continue;
+        }
+        let routine = &mut routines[thread as usize];
+        match catch_unwind(AssertUnwindSafe(|| routine.resume(()))) {
+            Ok(CoroutineResult::Yield(())) => {}
+            Ok(CoroutineResult::Return(())) => {
+                context.launch.borrow_mut().block.threads[thread as usize].status = Status::Finished;
+            }
+            Err(payload) => {
+                let message = payload
+                    .downcast_ref::<String>()
+                    .cloned()
+                    .or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+                    .unwrap_or_else(|| "with a payload that is not text".to_owned());
+                fail(context, thread, None, Fault::Panicked(message));
+            }
+        }
+        if context.launch.borrow().violation.is_some() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Notes a violation, unless there is one already.
+fn fail(
+    context: &BlockContext<'_>,
+    thread: u32,
+    location: Option<&'static std::panic::Location<'static>>,
+    fault: Fault,
+) {
+    let kernel = context.kernel.to_owned();
+    context.launch.borrow_mut().violation.get_or_insert(Violation {
+        kernel,
+        block: context.block,
+        thread,
+        location,
+        fault,
+    });
+}
+
+/// Answers the collectives of a warp whose threads are all parked. Gives whether any of them can run now.
+fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
+    let mut guard = context.launch.borrow_mut();
+    let launch: &mut LaunchState = &mut guard;
+    let lanes = &mut launch.block.threads[(warp * 32) as usize..][..32];
+    let mut waiting = 0u32;
+    for (i, lane) in lanes.iter().enumerate() {
+        if matches!(lane.status, Status::AtCollective(_)) {
+            waiting |= 1 << i;
+        }
+    }
+    let mut answered = false;
+    let mut fault = None;
+    let mut left: u32 = waiting;
+    while left != 0 && fault.is_none() {
+        let first = left.trailing_zeros();
+        let Status::AtCollective(request) = lanes[first as usize].status else { break };
+        let same = lanes_at(lanes, left, &request);
+        left &= !same;
+        if request.operation == Operation::ActiveMask {
+            // Any non-empty part of those that wait.
+            let some = same & order.next() as u32;
+            let some = if some == 0 { 1 << first } else { some };
+            for lane in bits(some) {
+                lanes[lane].status = Status::Runnable;
+                lanes[lane].answer = some;
+            }
+            answered = true;
+            continue;
+        }
+        if same != request.mask {
+            // Not all there yet, or never.
+            continue;
+        }
+        fault = complete(lanes, &request);
+        launch.stats.collectives += 1;
+        launch.stats.collective_lanes += u64::from(same.count_ones());
+        answered = true;
+    }
+    if answered || waiting == 0 {
+        launch.block.coalescers[warp as usize].flush(&mut launch.stats, &mut launch.touched);
+    }
+    drop(guard);
+    if let Some((lane, location, fault)) = fault {
+        fail(context, warp * 32 + lane, Some(location), fault);
+    }
+    answered
+}
+
+/// The warp lanes among `candidates` that wait at the very same collective.
+fn lanes_at(lanes: &[ThreadState], candidates: u32, request: &Request) -> u32 {
+    let mut same = 0;
+    for i in bits(candidates) {
+        if let Status::AtCollective(other) = lanes[i].status
+            && other.operation == request.operation
+            && other.mask == request.mask
+            && other.location == request.location
+        {
+            same |= 1 << i;
+        }
+    }
+    same
+}
+
+/// The numbers of the bits that are set.
+fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = mask.trailing_zeros();
+        mask &= mask.wrapping_sub(1);
+        (bit < 32).then_some(bit as usize)
+    })
+}
+
+type ThreadFault = (u32, &'static std::panic::Location<'static>, Fault);
+
+/// All warp lanes of the mask are there: gives each its answer and lets it run.
+fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault> {
+    let mut asked = [(0, 0); 32];
+    let mut ballot = 0;
+    let mut sum = 0u32;
+    for i in bits(request.mask) {
+        if let Status::AtCollective(own) = lanes[i].status {
+            asked[i] = (own.value, own.argument);
+            ballot |= u32::from(own.value != 0) << i;
+            sum = sum.wrapping_add(own.value);
+        }
+        lanes[i].status = Status::Runnable;
+    }
+    let mut fault = None;
+    for i in bits(request.mask) {
+        let lane = i as u32;
+        let (value, argument) = asked[i];
+        let mut shuffle = |source: Option<u32>| match source.filter(|&source| source < 32) {
+            // Beyond the warp: the thread's own value.
+            None => value,
+            Some(source) if request.mask >> source & 1 == 1 => asked[source as usize].0,
+            Some(source_lane) => {
+                let (operation, mask) = (request.operation.name(), request.mask);
+                fault.get_or_insert((lane, request.location, Fault::SourceNotInMask { operation, mask, source_lane }));
+                0
+            }
+        };
+        lanes[i].answer = match request.operation {
+            Operation::SyncWarp | Operation::ActiveMask => 0,
+            Operation::Ballot => ballot,
+            Operation::ReduxAdd => sum,
+            Operation::MatchAny => {
+                bits(request.mask).filter(|&other| asked[other].0 == value).fold(0, |peers, other| peers | 1 << other)
+            }
+            Operation::ShuffleUp => shuffle(lane.checked_sub(argument)),
+            Operation::ShuffleDown => shuffle(lane.checked_add(argument)),
+            Operation::ShuffleIdx => shuffle(Some(argument % 32)),
+            Operation::ShuffleXor => shuffle(Some((lane ^ argument) % 32)),
+        };
+    }
+    if request.operation == Operation::SyncWarp {
+        let mut seen = [0; 32];
+        for k in bits(request.mask) {
+            for (latest, &known) in seen.iter_mut().zip(&lanes[k].seen) {
+                *latest = known.max(*latest);
+            }
+            seen[k] = seen[k].max(lanes[k].clock);
+        }
+        for k in bits(request.mask) {
+            lanes[k].seen = seen;
+            lanes[k].clock += 1;
+        }
+    }
+    fault
+}
+
+/// No warp can go on. If all threads wait at one barrier, lets them run; otherwise the block is done, waits for another,
+/// or is stuck.
+fn pass_barrier(context: &BlockContext<'_>) -> Turn {
+    let mut guard = context.launch.borrow_mut();
+    let LaunchState { block, stats, touched, .. } = &mut *guard;
+    if block.threads.iter().all(|thread| thread.status == Status::Finished) {
+        return Turn::Over;
+    }
+    let first = block.threads[0].status;
+    if matches!(first, Status::AtBarrier(_)) && block.threads.iter().all(|thread| thread.status == first) {
+        for thread in &mut block.threads {
+            thread.status = Status::Runnable;
+        }
+        block.epoch += 1;
+        stats.barriers += 1;
+        for coalescer in &mut block.coalescers {
+            coalescer.flush(stats, touched);
+        }
+        return Turn::Able;
+    }
+    if block.threads.iter().any(|thread| matches!(thread.status, Status::Paused(_))) {
+        return Turn::Waits;
+    }
+    // Stuck. The collective that can never complete says more than the barrier that others wait at because of it.
+    let stuck_at_collective = block.threads.iter().enumerate().find_map(|(number, thread)| match thread.status {
+        Status::AtCollective(request) => Some((number as u32, request)),
+        _ => None,
+    });
+    let (thread, location, fault) = if let Some((thread, request)) = stuck_at_collective {
+        let warp = &block.threads[(thread / 32 * 32) as usize..][..32];
+        let missing = request.mask & !lanes_at(warp, request.mask, &request);
+        let missing = missing.trailing_zeros() % 32;
+        let (operation, mask) = (request.operation.name(), request.mask);
+        let doing = warp[missing as usize].doing();
+        (thread, request.location, Fault::DivergentCollective { operation, mask, missing, doing })
+    } else {
+        let waits = block.threads.iter().enumerate().find_map(|(number, thread)| match thread.status {
+            Status::AtBarrier(location) => Some((number as u32, location)),
+            _ => None,
+        });
+        let Some((thread, location)) = waits else { return Turn::Over };
+        let own = Status::AtBarrier(location);
+        let missing = block.threads.iter().position(|thread| thread.status != own).unwrap_or(0);
+        let doing = block.threads[missing].doing();
+        (thread, location, Fault::MissedBarrier { missing: missing as u32, doing })
+    };
+    drop(guard);
+    fail(context, thread, Some(location), fault);
+    Turn::Over
+}

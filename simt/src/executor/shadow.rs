@@ -1,0 +1,192 @@
+//! Who touched an element last: the records by which races are found.
+//!
+//! Each element of writable global and of shared memory has a [`Shadow`]: its last write, atomics and reads. Two accesses
+//! race when different threads make them, at least one writes, not both are atomic, and nothing orders them. What orders:
+//! `sync_threads` among the threads of a block (the *epoch* counts them), `sync_warp` among the warp lanes of its mask
+//! (each thread has a *clock*, and notes up to which clock of each other thread of its warp it has *seen*). Nothing orders blocks of a launch.
+//!
+//! Blocks are numbered through all launches of an executor (*serial*), so that records need not be cleared: a record
+//! of an earlier launch counts as none.
+
+use std::panic::Location;
+
+/// How an element is touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Touch {
+    #[default]
+    Read,
+    Write,
+    Atomic,
+}
+
+impl Touch {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Atomic => "atomic",
+        }
+    }
+}
+
+/// How many made the accesses that a record stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sharers {
+    One,
+    LanesOfAWarp,
+    Warps,
+    Blocks,
+}
+
+/// One access, or several that nothing orders among each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    serial: u32,
+    epoch: u32,
+    clock: u32,
+    thread: u16,
+    sharers: Sharers,
+    touch: Touch,
+    location: Option<&'static Location<'static>>,
+}
+
+const NO_RECORD: Record =
+    Record { serial: 0, epoch: 0, clock: 0, thread: 0, sharers: Sharers::One, touch: Touch::Read, location: None };
+
+impl Record {
+    pub const fn is_atomic(&self) -> bool {
+        matches!(self.touch, Touch::Atomic)
+    }
+    pub const fn is_write(&self) -> bool {
+        !matches!(self.touch, Touch::Read)
+    }
+    pub const fn is_of_block(&self) -> bool {
+        !matches!(self.sharers, Sharers::Blocks)
+    }
+    pub const fn thread(&self) -> u16 {
+        self.thread
+    }
+    pub const fn location(&self) -> Option<&'static Location<'static>> {
+        self.location
+    }
+}
+
+/// The thread that touches, and what it is ordered after.
+#[derive(Clone, Copy, Debug)]
+pub struct Toucher<'a> {
+    /// The oldest serial that counts: that of the launch's first block.
+    pub oldest: u32,
+    /// The block's.
+    pub serial: u32,
+    /// Barriers that the block has passed.
+    pub epoch: u32,
+    /// The thread's clock.
+    pub clock: u32,
+    pub thread: u16,
+    /// Clocks of the threads of the warp up to which this thread is ordered after them.
+    pub seen: &'a [u32; 32],
+    pub location: &'static Location<'static>,
+}
+
+impl Toucher<'_> {
+    /// Whether what the record stands for is over and done with for this thread.
+    #[inline]
+    fn is_after(&self, record: &Record) -> bool {
+        if record.serial < self.oldest {
+            return true;
+        }
+        if record.serial != self.serial {
+            return false;
+        }
+        if record.sharers == Sharers::Blocks {
+            return false;
+        }
+        if record.epoch < self.epoch {
+            return true;
+        }
+        let same_warp = record.thread / 32 == self.thread / 32;
+        match record.sharers {
+            Sharers::One => {
+                record.thread == self.thread
+                    || (same_warp && record.clock <= self.seen[usize::from(record.thread % 32)])
+            }
+            Sharers::LanesOfAWarp => {
+                let own = usize::from(self.thread % 32);
+                same_warp && self.seen.iter().enumerate().all(|(lane, &seen)| lane == own || record.clock <= seen)
+            }
+            Sharers::Warps | Sharers::Blocks => false,
+        }
+    }
+
+    const fn record(&self, touch: Touch) -> Record {
+        Record {
+            serial: self.serial,
+            epoch: self.epoch,
+            clock: self.clock,
+            thread: self.thread,
+            sharers: Sharers::One,
+            touch,
+            location: Some(self.location),
+        }
+    }
+
+    /// The record after this thread has touched too.
+    #[inline]
+    fn enter(&self, record: &Record, touch: Touch) -> Record {
+        if self.is_after(record) {
+            return self.record(touch);
+        }
+        let sharers = if record.serial != self.serial {
+            Sharers::Blocks
+        } else if record.sharers == Sharers::One && record.thread == self.thread {
+            Sharers::One
+        } else if record.thread / 32 == self.thread / 32 && record.sharers != Sharers::Warps {
+            Sharers::LanesOfAWarp
+        } else {
+            Sharers::Warps
+        };
+        let sharers = if record.sharers == Sharers::Blocks { Sharers::Blocks } else { sharers };
+        Record { sharers, clock: self.clock.max(record.clock), ..self.record(touch) }
+    }
+}
+
+/// The records of one element.
+#[derive(Clone, Copy, Debug)]
+pub struct Shadow {
+    write: Record,
+    atomic: Record,
+    read: Record,
+}
+
+impl Default for Shadow {
+    fn default() -> Self {
+        Self { write: NO_RECORD, atomic: NO_RECORD, read: NO_RECORD }
+    }
+}
+
+impl Shadow {
+    /// Whether a thread of block `serial` has written the element. (An atomic on an unwritten element is refused.)
+    pub const fn is_written_by(&self, serial: u32) -> bool {
+        self.write.serial == serial
+    }
+
+    /// Enters an access; gives the one that it races with.
+    #[inline]
+    pub fn touch(&mut self, toucher: &Toucher<'_>, touch: Touch) -> Option<Record> {
+        if !toucher.is_after(&self.write) {
+            return Some(self.write);
+        }
+        if touch != Touch::Atomic && !toucher.is_after(&self.atomic) {
+            return Some(self.atomic);
+        }
+        if touch != Touch::Read && !toucher.is_after(&self.read) {
+            return Some(self.read);
+        }
+        match touch {
+            Touch::Read => self.read = toucher.enter(&self.read, touch),
+            Touch::Atomic => self.atomic = toucher.enter(&self.atomic, touch),
+            Touch::Write => self.write = toucher.record(touch),
+        }
+        None
+    }
+}

@@ -1,0 +1,150 @@
+//! What the executor finds wrong with a kernel.
+
+use std::panic::Location;
+
+use super::shadow::Record;
+
+/// A rule that a kernel broke: which, where, and in which thread.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("kernel {kernel}, block {block}, warp {}, lane {} (thread {thread}), at {}: {fault}",
+    thread / 32, thread % 32, Place(*location))]
+pub struct Violation {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Number of the block.
+    pub block: u32,
+    /// Number of the thread in the block.
+    pub thread: u32,
+    /// Where in the source; `None` where it is not known.
+    pub location: Option<&'static Location<'static>>,
+    /// What happened.
+    pub fault: Fault,
+}
+
+/// What can be wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// A warp lane of a collective's mask does not arrive.
+    #[error("{operation} waits for the lanes of mask {mask:#010x}, but lane {missing} {doing}")]
+    DivergentCollective {
+        /// The collective.
+        operation: &'static str,
+        /// Its mask.
+        mask: u32,
+        /// The first warp lane of the mask that is missing.
+        missing: u32,
+        /// What its thread does instead.
+        doing: String,
+    },
+    /// The caller of a collective is not in its own mask.
+    #[error("{operation} is called with mask {mask:#010x}, which does not contain its own lane")]
+    NotInMask {
+        /// The collective.
+        operation: &'static str,
+        /// Its mask.
+        mask: u32,
+    },
+    /// A shuffle reads from a warp lane that does not take part.
+    #[error("{operation} reads from lane {source_lane}, which is not in mask {mask:#010x}")]
+    SourceNotInMask {
+        /// The collective.
+        operation: &'static str,
+        /// Its mask.
+        mask: u32,
+        /// The warp lane that is read.
+        source_lane: u32,
+    },
+    /// A thread does not arrive at a barrier.
+    #[error("sync_threads waits for all threads, but thread {missing} {doing}")]
+    MissedBarrier {
+        /// The first thread that is missing.
+        missing: u32,
+        /// What that thread does instead.
+        doing: String,
+    },
+    /// Shared memory is read that no thread of the block has written.
+    #[error("reads shared memory at byte {byte}, which no thread wrote (as an element of {size} bytes)")]
+    UnwrittenShared {
+        /// Place in the block's shared memory.
+        byte: u32,
+        /// Size of the element.
+        size: u32,
+    },
+    /// Two threads meet in one element, and at least one of them writes.
+    #[error("{access} of {memory} {place} races with the {other}")]
+    Race {
+        /// This access.
+        access: &'static str,
+        /// Which memory.
+        memory: &'static str,
+        /// Byte (shared) or element (global).
+        place: u32,
+        /// The access before.
+        other: String,
+    },
+    /// An access outside its array.
+    #[error("{access} of {memory} element {index} of {len}")]
+    OutOfBounds {
+        /// The access.
+        access: &'static str,
+        /// Which memory.
+        memory: &'static str,
+        /// Where it went.
+        index: u32,
+        /// Elements of the array.
+        len: u32,
+    },
+    /// The block does more than [`Executor::limit_steps`](super::Executor::limit_steps) allows.
+    #[error("the block does not come to an end")]
+    Endless,
+    /// Blocks wait for something that no block can provide any more.
+    #[error(
+        "waits for another block forever: {waiting} blocks of {grid} have begun and wait, {finished} are done, and \
+         the device holds {resident} at a time"
+    )]
+    Deadlock {
+        /// Blocks that wait.
+        waiting: u32,
+        /// Blocks that are done.
+        finished: u32,
+        /// Blocks that can have begun and not be done.
+        resident: u32,
+        /// Blocks of the launch.
+        grid: u32,
+    },
+    /// The kernel used a view that was not made for this launch, or more shared memory than it was launched with.
+    #[error("{0}")]
+    BadLaunch(String),
+    /// The kernel panicked.
+    #[error("panicked: {0}")]
+    Panicked(String),
+}
+
+/// Shows a source location, or that there is none.
+struct Place(Option<&'static Location<'static>>);
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(location) => location.fmt(f),
+            None => f.write_str("an unknown place"),
+        }
+    }
+}
+
+/// Describes the access that was there before.
+pub fn describe(record: &Record, block: u32) -> String {
+    let kind = if record.is_atomic() {
+        "atomic"
+    } else if record.is_write() {
+        "write"
+    } else {
+        "read"
+    };
+    let who = if record.is_of_block() {
+        format!("thread {} of block {block}", record.thread())
+    } else {
+        "a thread of another block".to_owned()
+    };
+    format!("{kind} by {who} at {}", Place(record.location()))
+}

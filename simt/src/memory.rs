@@ -1,0 +1,296 @@
+//! Views of memory that kernels read and write, and the layout of a block's shared memory.
+//!
+//! A view is a pointer and a length in elements. Views are `repr(C)`: an entry point takes them by value, and the host
+//! passes the same struct, so that the two cannot disagree.
+//!
+//! # Out of bounds
+//! An access beyond its view is a bug of the kernel. The executor reports it. On hardware it does no harm: a load gives
+//! zero, a store does nothing, an atomic does nothing and gives 0.
+
+use core::marker::PhantomData;
+
+/// Plain old data: what memory may hold.
+///
+/// # Safety
+/// - Every bit pattern is a value (so that unchecked bytes may be read as one).
+/// - No padding, no pointers, no drop glue.
+///
+/// The alignment is at most 8: views of more strictly aligned types do not compile.
+pub unsafe trait Plain: Copy + Default + 'static {}
+
+macro_rules! plain_numbers {
+    ($($t:ty)*) => {$(
+        // SAFETY: a primitive number: every bit pattern is a value; no padding, no pointer, no drop glue.
+        unsafe impl Plain for $t {}
+    )*};
+}
+plain_numbers!(u8 u16 u32 u64 i8 i16 i32 i64 f32 f64);
+
+/// What one instruction can load or store: a number of 1, 2, 4 or 8 bytes, aligned to its size.
+///
+/// Sealed: shared memory and unaligned loads rely on the size.
+pub trait Scalar: Plain + sealed::Sealed {
+    /// The value's bits, zero-extended.
+    fn to_bits(self) -> u64;
+    /// The value of the low bits.
+    fn from_bits(bits: u64) -> Self;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! integer_scalars {
+    ($($t:ty, $unsigned:ty;)*) => {$(
+        impl sealed::Sealed for $t {}
+
+        impl Scalar for $t {
+            #[inline(always)]
+            fn to_bits(self) -> u64 {
+                u64::from(self as $unsigned)
+            }
+            #[inline(always)]
+            fn from_bits(bits: u64) -> Self {
+                bits as $t
+            }
+        }
+    )*};
+}
+integer_scalars! { u8, u8; u16, u16; u32, u32; u64, u64; i8, u8; i16, u16; i32, u32; i64, u64; }
+
+impl sealed::Sealed for f32 {}
+
+impl Scalar for f32 {
+    #[inline(always)]
+    fn to_bits(self) -> u64 {
+        u64::from(f32::to_bits(self))
+    }
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Self {
+        f32::from_bits(bits as u32)
+    }
+}
+
+impl sealed::Sealed for f64 {}
+
+impl Scalar for f64 {
+    #[inline(always)]
+    fn to_bits(self) -> u64 {
+        f64::to_bits(self)
+    }
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Self {
+        f64::from_bits(bits)
+    }
+}
+
+/// Read-only global memory: elements of `T` that nothing writes during the launch.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Global<'a, T> {
+    pointer: *const T,
+    len: u32,
+    lifetime: PhantomData<&'a [T]>,
+}
+
+impl<T> Clone for Global<'_, T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Global<'_, T> {}
+
+impl<'a, T: Plain> Global<'a, T> {
+    /// A view of `len` elements from `pointer`.
+    ///
+    /// # Safety
+    /// - `pointer` is aligned for `T` and readable for `len` elements for `'a`, by the code that will read it: a view of
+    ///   device memory is for kernels on that device only. Or `len` is 0.
+    /// - Nothing writes these elements during `'a`.
+    #[inline(always)]
+    pub const unsafe fn new(pointer: *const T, len: u32) -> Self {
+        const { assert!(align_of::<T>() <= 8) };
+        Self { pointer, len, lifetime: PhantomData }
+    }
+
+    /// A view of a slice; of its first 2³² − 1 elements, should it be longer.
+    #[inline]
+    pub fn from_slice(slice: &'a [T]) -> Self {
+        const { assert!(align_of::<T>() <= 8) };
+        let len = u32::try_from(slice.len()).unwrap_or(u32::MAX);
+        Self { pointer: slice.as_ptr(), len, lifetime: PhantomData }
+    }
+
+    /// Elements.
+    #[inline(always)]
+    pub const fn len(self) -> u32 {
+        self.len
+    }
+
+    /// Whether the view has no element.
+    #[inline(always)]
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The first element. For implementations of [`Block`](crate::Block).
+    #[inline(always)]
+    pub const fn as_ptr(self) -> *const T {
+        self.pointer
+    }
+}
+
+impl<'a> Global<'a, u32> {
+    /// The same memory as little-endian u16, twice as many; of at most the first 2³¹ words.
+    #[inline(always)]
+    pub const fn as_u16(self) -> Global<'a, u16> {
+        Global { pointer: self.pointer.cast(), len: self.len.saturating_mul(2), lifetime: PhantomData }
+    }
+
+    /// The same memory as bytes, four times as many; of at most the first 2³⁰ words.
+    #[inline(always)]
+    pub const fn as_u8(self) -> Global<'a, u8> {
+        Global { pointer: self.pointer.cast(), len: self.len.saturating_mul(4), lifetime: PhantomData }
+    }
+}
+
+/// Global memory that the launch writes: elements of `T`, shared by all threads.
+#[repr(C)]
+#[derive(Debug)]
+pub struct GlobalMut<'a, T> {
+    pointer: *mut T,
+    len: u32,
+    tag: u32,
+    lifetime: PhantomData<&'a core::cell::Cell<T>>,
+}
+
+impl<T> Clone for GlobalMut<'_, T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for GlobalMut<'_, T> {}
+
+impl<'a, T: Plain> GlobalMut<'a, T> {
+    /// A view of `len` elements from `pointer`.
+    ///
+    /// # Safety
+    /// - `pointer` is aligned for `T` and good for reads and writes of `len` elements for `'a`, by the code that will use
+    ///   it: a view of device memory is for kernels on that device only. Or `len` is 0.
+    /// - During `'a` all accesses to these elements go through this view and its copies.
+    #[inline(always)]
+    pub const unsafe fn new(pointer: *mut T, len: u32) -> Self {
+        const { assert!(align_of::<T>() <= 8) };
+        Self { pointer, len, tag: 0, lifetime: PhantomData }
+    }
+
+    /// A view of a slice, or of its first 2³² − 1 elements, with a mark by which the executor finds it again.
+    #[cfg(feature = "executor")]
+    pub(crate) fn tagged(slice: &'a mut [T], tag: u32) -> Self {
+        const { assert!(align_of::<T>() <= 8) };
+        let len = u32::try_from(slice.len()).unwrap_or(u32::MAX);
+        Self { pointer: slice.as_mut_ptr(), len, tag, lifetime: PhantomData }
+    }
+
+    /// Elements.
+    #[inline(always)]
+    pub const fn len(self) -> u32 {
+        self.len
+    }
+
+    /// Whether the view has no element.
+    #[inline(always)]
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The first element. For implementations of [`Block`](crate::Block).
+    #[inline(always)]
+    pub const fn as_ptr(self) -> *mut T {
+        self.pointer
+    }
+
+    /// The executor's mark; 0 in views of device memory. No access is allowed or refused for memory safety by it.
+    #[cfg(feature = "executor")]
+    pub(crate) const fn tag(self) -> u32 {
+        self.tag
+    }
+}
+
+/// An array in the block's shared memory.
+#[derive(Debug)]
+pub struct Shared<T> {
+    /// Bytes from the start of the block's shared memory; a multiple of the element's size.
+    offset: u32,
+    len: u32,
+    element: PhantomData<T>,
+}
+
+impl<T> Clone for Shared<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Shared<T> {}
+
+impl<T: Scalar> Shared<T> {
+    /// Elements.
+    #[inline(always)]
+    pub const fn len(self) -> u32 {
+        self.len
+    }
+
+    /// Whether the array has no element.
+    #[inline(always)]
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// Byte offset of the array in the block's shared memory. For implementations of [`Block`](crate::Block).
+    #[inline(always)]
+    pub const fn offset(self) -> u32 {
+        self.offset
+    }
+}
+
+/// Cuts the block's shared memory into arrays, front to back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SharedLayout {
+    bytes: u32,
+}
+
+impl SharedLayout {
+    /// Nothing handed out yet.
+    #[inline(always)]
+    pub const fn new() -> Self {
+        Self { bytes: 0 }
+    }
+
+    /// The next `len` elements. Every array begins on a multiple of eight bytes.
+    #[inline(always)]
+    pub const fn array<T: Scalar>(&mut self, len: u32) -> Shared<T> {
+        let offset = self.bytes.next_multiple_of(8);
+        self.bytes = offset + len * size_of::<T>() as u32;
+        Shared { offset, len, element: PhantomData }
+    }
+
+    /// What both need, for arrays that are not used at the same time: hand out the ones from here, and the others from a
+    /// copy of what is here now.
+    #[must_use]
+    #[inline(always)]
+    pub const fn or(self, other: Self) -> Self {
+        if self.bytes < other.bytes { other } else { self }
+    }
+
+    /// Bytes of shared memory that the arrays so far need.
+    #[inline(always)]
+    pub const fn bytes(self) -> u32 {
+        self.bytes
+    }
+}

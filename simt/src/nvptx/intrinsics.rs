@@ -1,0 +1,246 @@
+//! NVIDIA's instructions, one function each.
+//!
+//! Barriers and collectives are LLVM intrinsics and never `asm!`: the compiler knows that intrinsics are convergent and
+//! neither duplicates them nor moves them into a branch. Memory instructions are `asm!`, since Rust has no type for
+//! shared memory and no read-only loads; they are not convergent, so that does no harm. Read-modify-write atomics are
+//! relaxed on the device in any case; `atom` says so.
+
+use core::arch::asm;
+
+// Where the compiler takes an operand as `i32`, masks and values keep their bits.
+unsafe extern "C" {
+    #[link_name = "llvm.nvvm.read.ptx.sreg.tid.x"]
+    pub(super) safe fn tid_x() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.tid.y"]
+    pub(super) safe fn tid_y() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.ntid.x"]
+    pub(super) safe fn ntid_x() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.ntid.y"]
+    pub(super) safe fn ntid_y() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.ctaid.x"]
+    pub(super) safe fn ctaid_x() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.nctaid.x"]
+    pub(super) safe fn nctaid_x() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.laneid"]
+    pub(super) safe fn laneid() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.lanemask.lt"]
+    pub(super) safe fn lanemask_lt() -> u32;
+    #[link_name = "llvm.nvvm.barrier0"]
+    pub(super) safe fn barrier0();
+    #[link_name = "llvm.nvvm.bar.warp.sync"]
+    pub(super) safe fn bar_warp_sync(mask: u32);
+    #[link_name = "llvm.nvvm.vote.ballot.sync"]
+    pub(super) safe fn vote_ballot_sync(mask: u32, predicate: bool) -> u32;
+    #[link_name = "llvm.nvvm.shfl.sync.up.i32"]
+    pub(super) safe fn shfl_sync_up(mask: u32, value: u32, delta: u32, clamp: u32) -> u32;
+    #[link_name = "llvm.nvvm.shfl.sync.down.i32"]
+    pub(super) safe fn shfl_sync_down(mask: u32, value: u32, delta: u32, clamp: u32) -> u32;
+    #[link_name = "llvm.nvvm.shfl.sync.idx.i32"]
+    pub(super) safe fn shfl_sync_idx(mask: u32, value: u32, lane: u32, clamp: u32) -> u32;
+    #[link_name = "llvm.nvvm.shfl.sync.bfly.i32"]
+    pub(super) safe fn shfl_sync_bfly(mask: u32, value: u32, lane_mask: u32, clamp: u32) -> u32;
+    #[link_name = "llvm.nvvm.match.any.sync.i32"]
+    pub(super) safe fn match_any_sync(mask: u32, value: u32) -> u32;
+    #[link_name = "llvm.nvvm.redux.sync.add"]
+    pub(super) safe fn redux_sync_add(value: u32, mask: u32) -> u32;
+    #[link_name = "llvm.nvvm.activemask"]
+    pub(super) safe fn activemask() -> u32;
+}
+
+/// Address of the block's shared memory.
+#[inline(always)]
+fn shared_base() -> u32 {
+    let address: u32;
+    // SAFETY: takes the address of the symbol that `declare_shared_memory!` declares; no memory is touched.
+    unsafe { asm!("mov.u32 {}, block_shared;", out(reg32) address, options(pure, nomem, nostack)) };
+    address
+}
+
+/// The address that instructions on global memory take.
+#[inline(always)]
+fn global<T>(pointer: *const T) -> u64 {
+    let address: u64;
+    // SAFETY: arithmetic on an address; no memory is touched.
+    unsafe {
+        asm!("cvta.to.global.u64 {}, {};", out(reg64) address, in(reg64) pointer, options(pure, nomem, nostack));
+    }
+    address
+}
+
+macro_rules! global_accesses {
+    ($($load_nc:ident $load:ident $store:ident $type:ty, $class:ident, $bits:literal;)*) => {$(
+        /// Loads through the read-only cache.
+        ///
+        /// # Safety
+        /// - `pointer` is aligned and readable.
+        /// - Nothing writes there during the launch.
+        #[inline(always)]
+        pub(super) unsafe fn $load_nc(pointer: *const u8) -> $type {
+            let value: $type;
+            // SAFETY: reads one aligned, readable element that nothing writes, required of `pointer`.
+            unsafe {
+                asm!(concat!("ld.global.nc.", $bits, " {}, [{}];"), out($class) value, in(reg64) global(pointer),
+                     options(pure, readonly, nostack));
+            }
+            value
+        }
+
+        /// Loads.
+        ///
+        /// # Safety
+        /// - `pointer` is aligned and readable.
+        /// - No other thread writes there between the two barriers around.
+        #[inline(always)]
+        pub(super) unsafe fn $load(pointer: *const u8) -> $type {
+            let value: $type;
+            // SAFETY: reads one aligned, readable element that no other thread writes now, required of `pointer`.
+            unsafe {
+                asm!(concat!("ld.global.", $bits, " {}, [{}];"), out($class) value, in(reg64) global(pointer),
+                     options(pure, readonly, nostack));
+            }
+            value
+        }
+
+        /// Stores.
+        ///
+        /// # Safety
+        /// - `pointer` is aligned and writable.
+        /// - No other thread touches what is there between the two barriers around.
+        #[inline(always)]
+        pub(super) unsafe fn $store(pointer: *mut u8, value: $type) {
+            // SAFETY: writes one aligned, writable element that no other thread touches now, required of `pointer`.
+            unsafe {
+                asm!(concat!("st.global.", $bits, " [{}], {};"), in(reg64) global(pointer), in($class) value,
+                     options(nostack));
+            }
+        }
+    )*};
+}
+// A byte travels in a 16-bit register: there is no smaller one.
+global_accesses! {
+    load_nc_u8 load_u8 store_u8 u16, reg16, "u8";
+    load_nc_u16 load_u16 store_u16 u16, reg16, "u16";
+    load_nc_u32 load_u32 store_u32 u32, reg32, "u32";
+    load_nc_u64 load_u64 store_u64 u64, reg64, "u64";
+}
+
+macro_rules! global_atomics {
+    ($($name:ident $instruction:literal;)*) => {$(
+        /// Changes a word of global memory, relaxed, and gives what was there.
+        ///
+        /// # Safety
+        /// - `pointer` is aligned and good for reads and writes.
+        /// - During the launch the word is changed by atomics only.
+        #[inline(always)]
+        pub(super) unsafe fn $name(pointer: *mut u32, value: u32) -> u32 {
+            let old: u32;
+            // SAFETY: changes one aligned word, good for reads and writes, required of `pointer`.
+            unsafe {
+                asm!(concat!($instruction, " {}, [{}], {};"), out(reg32) old, in(reg64) global(pointer),
+                     in(reg32) value, options(nostack));
+            }
+            old
+        }
+    )*};
+}
+global_atomics! {
+    atomic_add "atom.global.add.u32";
+    atomic_or "atom.global.or.b32";
+}
+
+/// Loads a word that other blocks may change at the same time, relaxed.
+///
+/// # Safety
+/// - `pointer` is aligned and readable.
+/// - During the launch the word is changed by atomics only.
+#[inline(always)]
+pub(super) unsafe fn atomic_load(pointer: *const u32) -> u32 {
+    let value: u32;
+    // SAFETY: reads one aligned, readable word, required of `pointer`. Not `pure`: the value may differ each time.
+    unsafe {
+        asm!("ld.relaxed.gpu.global.u32 {}, [{}];", out(reg32) value, in(reg64) global(pointer), options(nostack));
+    }
+    value
+}
+
+/// Stores a word that other blocks may read at the same time, relaxed.
+///
+/// # Safety
+/// - `pointer` is aligned and writable.
+/// - During the launch the word is changed by atomics only.
+#[inline(always)]
+pub(super) unsafe fn atomic_store(pointer: *mut u32, value: u32) {
+    // SAFETY: writes one aligned, writable word, required of `pointer`.
+    unsafe {
+        asm!("st.relaxed.gpu.global.u32 [{}], {};", in(reg64) global(pointer), in(reg32) value, options(nostack));
+    }
+}
+
+/// Leaves the multiprocessor to other warps for some tens of nanoseconds.
+#[inline(always)]
+pub(super) fn pause() {
+    // SAFETY: touches no memory.
+    unsafe { asm!("nanosleep.u32 64;", options(nostack, nomem)) };
+}
+
+macro_rules! shared_accesses {
+    ($($load:ident $store:ident $type:ty, $class:ident, $bits:literal;)*) => {$(
+        /// Loads from `offset` bytes into the block's shared memory.
+        ///
+        /// # Safety
+        /// `offset` is aligned and inside what the launch gave.
+        #[inline(always)]
+        pub(super) unsafe fn $load(offset: u32) -> $type {
+            let value: $type;
+            // SAFETY: touches one aligned element of the block's shared memory, required of `offset`.
+            unsafe {
+                asm!(concat!("ld.shared.", $bits, " {}, [{}];"), out($class) value, in(reg32) shared_base() + offset,
+                     options(pure, readonly, nostack));
+            }
+            value
+        }
+
+        /// Stores to `offset` bytes into the block's shared memory.
+        ///
+        /// # Safety
+        /// `offset` is aligned and inside what the launch gave.
+        #[inline(always)]
+        pub(super) unsafe fn $store(offset: u32, value: $type) {
+            // SAFETY: touches one aligned element of the block's shared memory, required of `offset`.
+            unsafe {
+                asm!(concat!("st.shared.", $bits, " [{}], {};"), in(reg32) shared_base() + offset, in($class) value,
+                     options(nostack));
+            }
+        }
+    )*};
+}
+shared_accesses! {
+    load_shared_u8 store_shared_u8 u16, reg16, "u8";
+    load_shared_u16 store_shared_u16 u16, reg16, "u16";
+    load_shared_u32 store_shared_u32 u32, reg32, "u32";
+    load_shared_u64 store_shared_u64 u64, reg64, "u64";
+}
+
+macro_rules! shared_atomics {
+    ($($name:ident $instruction:literal;)*) => {$(
+        /// Changes the word at `offset` bytes into the block's shared memory, relaxed, and gives what was there.
+        ///
+        /// # Safety
+        /// `offset` is a multiple of 4 and inside what the launch gave.
+        #[inline(always)]
+        pub(super) unsafe fn $name(offset: u32, value: u32) -> u32 {
+            let old: u32;
+            // SAFETY: touches one aligned element of the block's shared memory, required of `offset`.
+            unsafe {
+                asm!(concat!($instruction, " {}, [{}], {};"), out(reg32) old, in(reg32) shared_base() + offset,
+                     in(reg32) value, options(nostack));
+            }
+            old
+        }
+    )*};
+}
+shared_atomics! {
+    shared_atomic_add "atom.shared.add.u32";
+    shared_atomic_min "atom.shared.min.u32";
+    shared_atomic_or "atom.shared.or.b32";
+}

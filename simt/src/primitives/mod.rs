@@ -1,0 +1,8 @@
+//! Algorithms of a warp or a block, one file each, generic over [`Block`](crate::Block). The name says the scope first.
+
+pub mod block_opportunistic_loop;
+pub mod block_scan;
+pub mod block_size_binning;
+pub mod warp_aggregated_atomics;
+pub mod warp_scan;
+pub mod warp_sort;

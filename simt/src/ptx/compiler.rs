@@ -1,0 +1,274 @@
+//! Compiles a crate of kernels to PTX.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Oldest architecture that has all collectives of [`Block`](crate::Block) (`redux.sync`); the driver compiles from here
+/// for newer ones.
+pub const TARGET: &str = "sm_80";
+
+/// Flags of every crate: `core`, this one, and the kernels.
+const COMMON_FLAGS: [&str; 8] = [
+    "--target=nvptx64-nvidia-cuda",
+    "--edition=2024",
+    "-Ctarget-cpu=sm_80",
+    "-Copt-level=3",
+    // A panic is a `trap`: no formatting, no `.func`, no strings.
+    "-Cpanic=immediate-abort",
+    "-Zunstable-options",
+    "-Cdebuginfo=0",
+    // MIR jump threading duplicates barriers.
+    "-Zmir-enable-passes=-JumpThreading",
+];
+
+/// Flags of the kernels' crate alone.
+const KERNEL_FLAGS: [&str; 5] =
+    ["--crate-type=cdylib", "-Clto=fat", "-Ccodegen-units=1", "-Clinker=true", "-Dwarnings"];
+
+/// Folders and files under `src` of this crate that device code is compiled from.
+const DEVICE_SOURCES: [&str; 5] = ["lib.rs", "block.rs", "memory.rs", "primitives", "nvptx"];
+
+/// A crate of kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelCrate<'a> {
+    /// The crate's name, as in `use name::…`.
+    pub name: &'a str,
+    /// Its folder; the root module is `src/lib.rs` below it.
+    pub folder: &'a Path,
+    /// How to make the PTX again, for the header of each file.
+    pub rebuild: &'a str,
+}
+
+/// A compiler that can make PTX: one whose own `core` source is installed.
+#[derive(Debug)]
+pub struct Compiler {
+    rustc: PathBuf,
+    core_source: PathBuf,
+    /// `rustc --version` with LLVM's, as the header has it.
+    pub version: String,
+}
+
+impl Compiler {
+    /// Takes the compiler that the environment variable `variable` names. Without it, looks for Debian's `rustc-web` in
+    /// `/usr/bin`, a rustup nightly, and the compiler on the path, in this order.
+    ///
+    /// # Errors
+    /// No compiler with its `core` source; the message says what to install.
+    pub fn find(variable: &str) -> Result<Self, String> {
+        if let Some(rustc) = std::env::var_os(variable) {
+            return Self::at(Path::new(&rustc));
+        }
+        let nightly = Command::new("rustup").args(["which", "--toolchain", "nightly", "rustc"]).output().ok();
+        let nightly = nightly.filter(|o| o.status.success()).map(|o| String::from_utf8_lossy(&o.stdout).trim().into());
+        let candidates = [Some("/usr/bin/rustc".into()), nightly, Some("rustc".to_owned())];
+        let mut failures = String::new();
+        for candidate in candidates.into_iter().flatten() {
+            match Self::at(Path::new(&candidate)) {
+                Ok(compiler) => return Ok(compiler),
+                Err(e) => _ = write!(failures, "\n  {e}"),
+            }
+        }
+        Err(format!(
+            "no compiler for PTX: install Debian's rustc-web and rust-web-src, or a rustup nightly with rust-src, or name \
+             one in {variable}. Tried:{failures}"
+        ))
+    }
+
+    fn at(rustc: &Path) -> Result<Self, String> {
+        let says = |arguments: &[&str]| {
+            let output = clean(rustc).args(arguments).output().map_err(|e| format!("{}: {e}", rustc.display()))?;
+            if !output.status.success() {
+                return Err(format!("{}: {}", rustc.display(), String::from_utf8_lossy(&output.stderr).trim()));
+            }
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        let sysroot = says(&["--print=sysroot"])?;
+        let core_source = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/core/src/lib.rs");
+        if !core_source.is_file() {
+            return Err(format!("{}: its source is not installed ({})", rustc.display(), core_source.display()));
+        }
+        let verbose = says(&["--version", "--verbose"])?;
+        let llvm = verbose.lines().find(|l| l.starts_with("LLVM")).unwrap_or("LLVM version: unknown");
+        let version = format!("{}, {llvm}", verbose.lines().next().unwrap_or("unknown"));
+        Ok(Self { rustc: rustc.to_owned(), core_source, version })
+    }
+
+    /// Compiles a crate of kernels with `--cfg ptx_unit="unit"` and returns the PTX with a header; a crate with several
+    /// sets of entry points chooses by `unit`. `work` is an existing folder, for `core` and this crate (compiled once for
+    /// each compiler) and for intermediate files.
+    ///
+    /// # Errors
+    /// What the compiler says, or the file that could not be read or written.
+    pub fn compile(&self, kernels: &KernelCrate<'_>, unit: &str, work: &Path) -> Result<String, String> {
+        let libraries = self.libraries(work)?;
+        let ptx = work.join(format!("{}-{unit}.s", kernels.name));
+        let mut command = clean(&self.rustc);
+        command.args(COMMON_FLAGS).args(KERNEL_FLAGS).args(["--crate-name", kernels.name]);
+        command.arg(format!("--cfg=ptx_unit=\"{unit}\"")).arg(format!("--emit=asm={}", ptx.display()));
+        command.arg(format!("--remap-path-prefix={}=.", kernels.folder.display()));
+        // A sysroot without libraries: another `core` for the target, should one be installed, is not in the way.
+        command.arg("--sysroot").arg(&libraries).arg("-L").arg(&libraries);
+        command.arg(format!("--extern=simt={}", libraries.join("libsimt.rlib").display()));
+        succeed(command.arg(kernels.folder.join("src/lib.rs")))?;
+        let mut text = self.header(kernels, unit, &source_hash(kernels.folder)?);
+        for line in fs::read_to_string(&ptx).map_err(|e| format!("{}: {e}", ptx.display()))?.lines() {
+            // A fifth of the file otherwise, saying nothing.
+            if !line.ends_with("inline asm") && !line.trim().is_empty() {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        Ok(text)
+    }
+
+    fn header(&self, kernels: &KernelCrate<'_>, unit: &str, hash: &str) -> String {
+        let flags = [&COMMON_FLAGS[..], &KERNEL_FLAGS[..]].concat().join(" ");
+        format!(
+            "// Made from the sources of {} and of simt; rebuild: {}\n\
+             // unit: {unit}\n// compiler: {}\n// target: {TARGET}\n// flags: {flags}\n// sources: {hash}\n",
+            kernels.name, kernels.rebuild, self.version
+        )
+    }
+
+    /// The folder with `core`, the empty `compiler_builtins` that `no_std` crates link, and this crate. The back end
+    /// expands every memory function in place, so nothing of the real `compiler_builtins` is missed.
+    fn libraries(&self, work: &Path) -> Result<PathBuf, String> {
+        let mut key = Fnv::new();
+        key.add(self.version.as_bytes());
+        for flag in COMMON_FLAGS {
+            key.add(flag.as_bytes());
+        }
+        key.add(hash_of(&device_sources()?)?.as_bytes());
+        let done = work.join(format!("core-{}", key.hex()));
+        if done.is_dir() {
+            return Ok(done);
+        }
+        // Made aside and renamed, so that an interrupted build leaves nothing that looks complete.
+        let folder = work.join(format!("core-{}.{}", key.hex(), std::process::id()));
+        let io = |e: std::io::Error| format!("{}: {e}", folder.display());
+        fs::create_dir_all(&folder).map_err(io)?;
+        let library = |name: &str, source: &Path| {
+            let mut command = clean(&self.rustc);
+            command.args(COMMON_FLAGS).args(["--crate-type=rlib", "--cap-lints=allow", "--crate-name", name]);
+            command
+                .arg("--sysroot")
+                .arg(&folder)
+                .arg("-L")
+                .arg(&folder)
+                .arg("-o")
+                .arg(folder.join(format!("lib{name}.rlib")));
+            succeed(command.arg(source))
+        };
+        library("core", &self.core_source)?;
+        let stub = folder.join("compiler_builtins.rs");
+        let attributes = "#![no_std]\n#![feature(compiler_builtins)]\n#![compiler_builtins]\n";
+        fs::write(&stub, attributes).map_err(io)?;
+        library("compiler_builtins", &stub)?;
+        library("simt", &own_sources().join("lib.rs"))?;
+        match fs::rename(&folder, &done) {
+            Err(e) if !done.is_dir() => Err(io(e)),
+            _ => Ok(done),
+        }
+    }
+}
+
+/// A command that nothing of the surrounding cargo or rustup reaches.
+fn clean(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("RUSTC_BOOTSTRAP", "1");
+    for name in ["LD_LIBRARY_PATH", "RUSTUP_TOOLCHAIN", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "SOURCE_DATE_EPOCH"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
+}
+
+/// `src` of this crate, which cargo keeps wherever it has compiled it.
+fn own_sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The files of this crate that device code is compiled from, with their names in the hash.
+fn device_sources() -> Result<Vec<(String, PathBuf)>, String> {
+    let top = own_sources();
+    let mut files = Vec::new();
+    for name in DEVICE_SOURCES {
+        sources_below(&top, &top.join(name), "simt/", &mut files)?;
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Hash of everything that the PTX of a crate in `folder` is made from, besides the compiler and its flags: names and
+/// contents of the Rust files below its `src` and of this crate's device code. 64-bit FNV-1a: it finds a forgotten
+/// rebuild, not malice.
+///
+/// # Errors
+/// The file or folder that could not be read.
+pub fn source_hash(folder: &Path) -> Result<String, String> {
+    let top = folder.join("src");
+    let mut files = Vec::new();
+    sources_below(&top, &top, "", &mut files)?;
+    files.extend(device_sources()?);
+    files.sort();
+    hash_of(&files)
+}
+
+/// Adds the Rust files at and below `path`, named relative to `top` with `prefix` in front.
+fn sources_below(top: &Path, path: &Path, prefix: &str, files: &mut Vec<(String, PathBuf)>) -> Result<(), String> {
+    if path.is_dir() {
+        let io = |e: std::io::Error| format!("{}: {e}", path.display());
+        for entry in fs::read_dir(path).map_err(io)? {
+            sources_below(top, &entry.map_err(io)?.path(), prefix, files)?;
+        }
+    } else if path.extension().is_some_and(|e| e == "rs") {
+        let name = path.strip_prefix(top).unwrap_or(path).to_string_lossy().replace('\\', "/");
+        files.push((format!("{prefix}{name}"), path.to_owned()));
+    }
+    Ok(())
+}
+
+fn hash_of(files: &[(String, PathBuf)]) -> Result<String, String> {
+    let mut hash = Fnv::new();
+    for (name, path) in files {
+        let text = fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        for part in [name.as_bytes(), &text] {
+            hash.add(&part.len().to_le_bytes());
+            hash.add(part);
+        }
+    }
+    Ok(hash.hex())
+}
+
+/// A field of a PTX file's header, such as `sources` or `compiler`.
+pub fn header_field<'a>(ptx: &'a str, name: &str) -> Option<&'a str> {
+    let comments = ptx.lines().map_while(|line| line.strip_prefix("// "));
+    comments.filter_map(|line| line.split_once(": ")).find(|(field, _)| *field == name).map(|(_, value)| value)
+}
+
+struct Fnv(u64);
+
+impl Fnv {
+    const fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+
+    fn hex(&self) -> String {
+        format!("{:016x}", self.0)
+    }
+}

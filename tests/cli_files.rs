@@ -1,0 +1,205 @@
+//! What the tool does to files when things go wrong: whole or not at all, never over an input, and said with a name.
+
+#![cfg(unix)]
+
+mod cli_support;
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use cli_support::{ONE_HIT, TABLES, bank, event, read, run, run_to, sample, write};
+
+/// Runs a line of shell in `directory`, where `$TOOL` is the tool; exit code, standard output and standard error.
+fn shell(directory: &Path, line: &str) -> (Option<i32>, String, String) {
+    let tool = assert_cmd::cargo::cargo_bin!("ut-decode");
+    let output = Command::new("bash").args(["-c", line]).env("TOOL", tool).current_dir(directory).output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    (output.status.code(), out, err)
+}
+
+/// The names of the files in `directory`, sorted.
+fn names(directory: &Path) -> Vec<String> {
+    let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_output_that_is_an_input_a_table_or_another_output_is_refused_and_nothing_is_touched() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::hard_link(directory.join("events.mdf"), directory.join("same.csv")).unwrap();
+    symlink("events.mdf", directory.join("link.csv")).unwrap();
+    fs::copy(directory.join("events.mdf"), directory.join("1_0.bin")).unwrap();
+    let before = ["events.mdf", "boards.bin", "geometry.bin", "1_0.bin"].map(|name| read(directory, name));
+    let decode = ["decode", "events.mdf"];
+    let folder = directory.file_name().unwrap().to_str().unwrap();
+    let cases: [&[&str]; 8] = [
+        &["--json", "events.mdf"],
+        &["--json", "./events.mdf"],
+        &["--output", "same.csv"],
+        &["--output", "link.csv"],
+        &["--output", "new.csv", "--json", "new.csv"],
+        &["--output", "new.csv", "--json", &format!("../{folder}/new.csv")],
+        &[&TABLES[..], &["--json", "boards.bin"]].concat(),
+        &[&TABLES[..], &["--json", "geometry.bin"]].concat(),
+    ];
+    for options in cases {
+        let (_, err) = run_to(2, directory, &[&decode, options].concat());
+        assert!(err.contains("would overwrite") || err.contains("are the same file"), "{options:?}: {err}");
+    }
+    run_to(2, directory, &["inspect", "events.mdf", "--json", "events.mdf"]);
+    run_to(2, directory, &["throughput", "events.mdf", "--duration", "0", "--json", "events.mdf"]);
+    // The name is made from what is in the file.
+    let (_, err) = run_to(1, directory, &["convert", "1_0.bin", "--output", "."]);
+    assert!(err.contains("is an input"), "{err}");
+    assert!(["events.mdf", "boards.bin", "geometry.bin", "1_0.bin"].map(|name| read(directory, name)) == before);
+    assert_eq!(names(directory), ["1_0.bin", "boards.bin", "events.mdf", "geometry.bin", "link.csv", "same.csv"]);
+}
+
+#[test]
+fn what_lies_at_a_name_that_once_was_temporary_is_not_touched() {
+    let directory = sample();
+    let directory = directory.path();
+    write(directory, "precious", b"precious");
+    for name in ["hits.csv.part", "summary.json.part"] {
+        symlink("precious", directory.join(name)).unwrap();
+    }
+    run_to(0, directory, &["decode", "events.mdf", "--output", "hits.csv", "--json", "summary.json"]);
+    assert_eq!(read(directory, "precious"), b"precious");
+    assert!(names(directory).iter().any(|name| name == "hits.csv"));
+}
+
+#[test]
+fn a_json_path_that_cannot_be_written_is_noticed_before_the_work() {
+    let directory = sample();
+    let directory = directory.path();
+    for json in ["absent/summary.json", "."] {
+        let (_, err) = run_to(1, directory, &["decode", "events.mdf", "--output", "hits.csv", "--json", json]);
+        assert!(err.contains(&format!("cannot write {json}")), "{err}");
+        assert!(!directory.join("hits.csv").exists());
+    }
+}
+
+#[test]
+fn beyond_the_limit_on_file_sizes_the_old_files_stay_and_the_message_names_the_new_one() {
+    let directory = sample();
+    let directory = directory.path();
+    let files = ["boards.bin", "events.mdf", "geometry.bin"];
+    let before = files.map(|name| read(directory, name));
+    let (code, _, err) = shell(directory, "ulimit -f 8; \"$TOOL\" generate --events 9 --seed 2 --output .");
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("cannot write ./boards.bin"), "{err}");
+    let (code, _, err) = shell(directory, "ulimit -f 1; \"$TOOL\" decode events.mdf --output hits.csv");
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("cannot write hits.csv"), "{err}");
+    assert!(files.map(|name| read(directory, name)) == before);
+    assert_eq!(names(directory), files);
+}
+
+#[test]
+fn a_signal_ends_the_tool_without_a_half_written_file() {
+    let directory = sample();
+    let directory = directory.path();
+    let made = Command::new("mkfifo").arg(directory.join("pipe")).status().unwrap();
+    assert!(made.success());
+    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"))
+        .args(["decode", "pipe", "--output", "hits.csv"])
+        .args(TABLES)
+        .current_dir(directory)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Opening waits for the reader; kept open, the reader waits for events.
+    let pipe = fs::OpenOptions::new().write(true).open(directory.join("pipe")).unwrap();
+    while !names(directory).iter().any(|name| name.contains(".part")) {
+        assert!(tool.try_wait().unwrap().is_none(), "the tool ended");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args(["-TERM", &tool.id().to_string()]).status().unwrap().success());
+    let status = tool.wait().unwrap();
+    assert!(!status.success());
+    drop(pipe);
+    assert_eq!(names(directory), ["boards.bin", "events.mdf", "geometry.bin", "pipe"]);
+}
+
+#[test]
+fn zeros_are_no_dump_whatever_their_number() {
+    let directory = sample();
+    let directory = directory.path();
+    File::create(directory.join("sparse.bin")).unwrap().set_len(30 << 30).unwrap();
+    let mut many = vec![0xff; 4];
+    many.resize(64, 0);
+    write(directory, "many.bin", &many);
+    for (file, message) in [("sparse.bin", "goes on"), ("/dev/zero", "goes on"), ("many.bin", "4294967295 banks")] {
+        let tables = TABLES.join(" ");
+        let line = format!("ulimit -v 1000000; \"$TOOL\" decode {file} --threads 1 {tables}");
+        let (code, _, err) = shell(directory, &line);
+        assert_eq!(code, Some(1), "{file}: {err}");
+        assert!(err.contains(file) && err.contains(message) && err.contains("not an Allen-layout dump"), "{err}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_into_memory_is_refused_with_the_figure() {
+    let directory = sample();
+    let directory = directory.path();
+    for line in [
+        "ulimit -v 6000000; \"$TOOL\" decode events.mdf --threads 1024",
+        "ulimit -v 6000000; \"$TOOL\" throughput events.mdf --duration 0 --threads 1024",
+        "ulimit -v 4000000; \"$TOOL\" throughput events.mdf --duration 0 --threads 1 --events 200000",
+    ] {
+        let (code, _, err) = shell(directory, line);
+        assert_eq!(code, Some(1), "{line}: {err}");
+        assert!(err.contains("would take about") && err.contains(" GB"), "{line}: {err}");
+    }
+}
+
+#[test]
+fn messages_name_the_file_once_and_cannot_act_on_a_terminal() {
+    let directory = sample();
+    let directory = directory.path();
+    let name = "a\u{1b}[31m\r.mdf";
+    write(directory, name, &event(&[bank(0, &ONE_HIT)])[..50]);
+    for (args, shown) in [
+        (&["decode", name][..], "a\\u{1b}[31m\\r.mdf"),
+        (&["inspect", name], "a\\u{1b}[31m\\r.mdf"),
+        // The option parser leaves out what begins with an escape.
+        (&["decode", "events.mdf", "--backend", name], "a\\r.mdf"),
+    ] {
+        let output = run(directory, args);
+        assert!(!output.status.success());
+        let text = [output.stdout, output.stderr].concat();
+        assert!(!text.contains(&0x1b) && !text.contains(&b'\r'), "{args:?}");
+        assert!(String::from_utf8(text).unwrap().contains(shown), "{args:?}");
+    }
+    for args in [
+        &["decode", "events.mdf", "--boards", "absent.bin", "--geometry", "geometry.bin"][..],
+        &["decode", "absent.bin", "--boards", "boards.bin", "--geometry", "geometry.bin"],
+        &["groups", "absent.bin"],
+    ] {
+        let (_, err) = run_to(1, directory, args);
+        assert_eq!(err.matches("No such file").count(), 1, "{err}");
+        assert!(err.contains("absent.bin"), "{err}");
+    }
+    for command in ["decode events.mdf", "inspect events.mdf", "completions bash"] {
+        let (code, _, err) = shell(directory, &format!("\"$TOOL\" {command} >/dev/full"));
+        assert_eq!(code, Some(1), "{command}");
+        assert!(err.contains("standard output") && err.contains("No space left"), "{command}: {err}");
+    }
+}
+
+#[test]
+fn a_closed_standard_error_changes_nothing() {
+    let directory = sample();
+    let directory = directory.path();
+    let (code, out, _) = shell(directory, "\"$TOOL\" decode events.mdf --backend auto 2>&-");
+    assert_eq!(code, Some(0));
+    assert!(out.contains("events                5"), "{out}");
+    let (code, _, _) = shell(directory, "\"$TOOL\" decode absent.mdf 2>&-");
+    assert_eq!(code, Some(1));
+}

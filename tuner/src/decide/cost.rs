@@ -1,0 +1,185 @@
+//! Measures what parameter sets cost on workloads.
+
+use super::workloads::{Matrix, MatrixError};
+use crate::compare::{Order, turns};
+use crate::statistics::{median, robust_spread};
+use crate::{Config, Device, Failure, Outcome};
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+
+/// A matrix, and how well it is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Costs {
+    /// The medians.
+    pub matrix: Matrix,
+    /// The standard error of an entry, relative: the median over all entries.
+    pub error: f64,
+    /// Why entries are missing: set, workload, failure.
+    pub failures: Vec<(usize, usize, Failure)>,
+}
+
+/// Measures `sets` on each of `workloads` (names and devices), `rounds` times, all taking turns in an order drawn by lot:
+/// what slowly changes meets all of them alike.
+///
+/// # Errors
+/// A workload on which no set runs.
+pub fn measure(
+    workloads: &mut [(String, &mut dyn Device)],
+    sets: &[Config],
+    rounds: usize,
+    seed: u64,
+    mut tick: impl FnMut(usize),
+) -> Result<Costs, MatrixError> {
+    let mut lot = ChaCha8Rng::seed_from_u64(seed);
+    let mut times: Vec<Vec<Result<Vec<f64>, Failure>>> = vec![vec![Ok(Vec::new()); workloads.len()]; sets.len()];
+    // The first round warms up.
+    for (round, turn) in
+        turns(sets.len() * workloads.len(), rounds + 1, Order::Random, &mut lot).into_iter().enumerate()
+    {
+        for place in turn {
+            let (set, workload) = (place / workloads.len(), place % workloads.len());
+            let cell = &mut times[set][workload];
+            if let Ok(samples) = cell {
+                match workloads[workload].1.measure(&sets[set], 1) {
+                    Outcome::Times(new) if round > 0 => samples.extend(new),
+                    Outcome::Times(_) => {}
+                    Outcome::Failed(failure) => *cell = Err(failure),
+                }
+            }
+        }
+        tick(round);
+    }
+    let mut failures = Vec::new();
+    let mut errors = Vec::new();
+    let mut medians = vec![vec![None; workloads.len()]; sets.len()];
+    for (set, row) in times.into_iter().enumerate() {
+        for (workload, cell) in row.into_iter().enumerate() {
+            match cell {
+                Ok(samples) if !samples.is_empty() => {
+                    let middle = median(&samples);
+                    medians[set][workload] = Some(middle);
+                    // 1.2533: what a median loses against a mean on normal noise.
+                    errors.push(1.2533 * robust_spread(&samples) / middle / (samples.len() as f64).sqrt());
+                }
+                Ok(_) => {}
+                Err(failure) => failures.push((set, workload, failure)),
+            }
+        }
+    }
+    let workloads = workloads.iter().map(|(name, _)| name.clone()).collect();
+    let matrix = Matrix { workloads, sets: sets.to_vec(), times: medians };
+    matrix.check()?;
+    Ok(Costs { matrix, error: median(&errors), failures })
+}
+
+/// Several devices as one: a launch is one on each, and its time the mean of theirs, weighted, each in units of `unit` ms.
+/// So no workload counts more because it is larger.
+pub struct Mix<'w, 'd> {
+    parts: &'w mut [(String, &'d mut dyn Device)],
+    weights: Vec<f64>,
+    units: Vec<f64>,
+}
+
+impl<'w, 'd> Mix<'w, 'd> {
+    /// A mix of devices with a weight and a unit for each.
+    pub fn new(parts: &'w mut [(String, &'d mut dyn Device)], weights: &[f64], units: &[f64]) -> Self {
+        Self { parts, weights: weights.to_vec(), units: units.to_vec() }
+    }
+}
+
+impl Device for Mix<'_, '_> {
+    fn name(&self) -> String {
+        self.parts.first().map(|(_, device)| device.name()).unwrap_or_default()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let mut sums = vec![0.0; launches];
+        let all: f64 = self.weights.iter().sum();
+        for ((name, device), (weight, unit)) in self.parts.iter_mut().zip(self.weights.iter().zip(&self.units)) {
+            if *weight == 0.0 {
+                continue;
+            }
+            match device.measure(config, launches) {
+                Outcome::Times(times) => {
+                    for (sum, time) in sums.iter_mut().zip(times) {
+                        *sum += weight / all * time / unit;
+                    }
+                }
+                Outcome::Failed(Failure { kind, message }) => {
+                    return Outcome::Failed(Failure { kind, message: format!("{name}: {message}") });
+                }
+            }
+        }
+        Outcome::Times(sums)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FailureKind, Value};
+
+    /// A set runs in `base` ms times its distance from `best`, plus 1; set 9 fails.
+    struct Line {
+        best: i64,
+        base: f64,
+        measured: usize,
+    }
+
+    impl Device for Line {
+        fn name(&self) -> String {
+            "line".into()
+        }
+
+        fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+            self.measured += launches;
+            let Value::Int(set) = config.0[0] else { panic!() };
+            if set == 9 {
+                return Outcome::Failed(Failure { kind: FailureKind::Launch, message: "too much".into() });
+            }
+            Outcome::Times(vec![self.base * (1.0 + (set - self.best).abs() as f64); launches])
+        }
+    }
+
+    fn sets(all: &[i64]) -> Vec<Config> {
+        all.iter().map(|set| Config(vec![Value::Int(*set)])).collect()
+    }
+
+    #[test]
+    fn every_set_is_measured_on_every_workload_and_failures_are_kept() {
+        let (mut a, mut b) = (Line { best: 1, base: 1.0, measured: 0 }, Line { best: 3, base: 10.0, measured: 0 });
+        let mut workloads: [(String, &mut dyn Device); 2] = [("a".into(), &mut a), ("b".into(), &mut b)];
+        let mut rounds = 0;
+        let costs = measure(&mut workloads, &sets(&[1, 3, 9]), 5, 1, |_| rounds += 1).unwrap();
+        assert_eq!(
+            costs.matrix.times,
+            [[Some(1.0), Some(30.0)], [Some(3.0), Some(10.0)]]
+                .map(Vec::from)
+                .to_vec()
+                .into_iter()
+                .chain([vec![None, None]])
+                .collect::<Vec<_>>()
+        );
+        assert_eq!((costs.error, rounds), (0.0, 6));
+        assert_eq!(costs.failures.len(), 2);
+        assert_eq!(costs.matrix.workloads, ["a", "b"]);
+        // Five rounds and one to warm up for two sets; the failing one once.
+        assert_eq!((a.measured, b.measured), (13, 13));
+        let mut alone: [(String, &mut dyn Device); 1] = [("a".into(), &mut a)];
+        assert!(matches!(measure(&mut alone, &sets(&[9]), 2, 1, |_| ()), Err(MatrixError::Nobody(_))));
+    }
+
+    #[test]
+    fn a_mix_weighs_workloads_and_not_their_size() {
+        let (mut a, mut b) = (Line { best: 1, base: 1.0, measured: 0 }, Line { best: 1, base: 1000.0, measured: 0 });
+        let mut parts: [(String, &mut dyn Device); 2] = [("a".into(), &mut a), ("b".into(), &mut b)];
+        let time = |parts: &mut [(String, &mut dyn Device)], weights: &[f64], set: i64| {
+            Mix::new(parts, weights, &[1.0, 1000.0]).measure(&sets(&[set])[0], 2)
+        };
+        assert_eq!(time(&mut parts, &[1.0, 1.0], 2), Outcome::Times(vec![2.0, 2.0]));
+        assert_eq!(time(&mut parts, &[1.0, 3.0], 1), Outcome::Times(vec![1.0, 1.0]));
+        assert!(
+            matches!(time(&mut parts, &[0.0, 1.0], 9), Outcome::Failed(failure) if failure.message == "b: too much")
+        );
+    }
+}

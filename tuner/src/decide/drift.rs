@@ -1,0 +1,167 @@
+//! Notices that a series of times has moved to another level: another workload, another clock.
+//!
+//! Launch times are neither normal nor independent (a free clock moves by a third for tens of launches and comes back),
+//! so no fixed threshold serves every machine. The detector works on medians of short windows, learns how far they
+//! stray while nothing happens, and calls it drift only when three windows in a row lie on the same side, well beyond
+//! anything that it has seen.
+
+use crate::statistics::{median, quantile, robust_spread};
+use std::collections::VecDeque;
+
+/// How the detector judges.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DriftOptions {
+    /// Times in a window. Default 8.
+    pub window: usize,
+    /// Windows in a row that must be out of line. Default 3.
+    pub streak: usize,
+    /// Windows before the first alarm is possible. Default 8.
+    pub settle: usize,
+    /// Smallest relative change that matters. Default 0.05.
+    pub least: f64,
+    /// How often the largest deviation seen so far a change must exceed. Default 2.
+    pub margin: f64,
+}
+
+impl Default for DriftOptions {
+    fn default() -> Self {
+        Self { window: 8, streak: 3, settle: 8, least: 0.05, margin: 2.0 }
+    }
+}
+
+/// Windows that are remembered.
+const MEMORY: usize = 64;
+/// Robust standard deviations of the window medians that a change must exceed as well.
+const SPREADS: f64 = 6.0;
+
+/// The detector; fed with one time after the other.
+#[derive(Clone, Debug)]
+pub struct Detector {
+    options: DriftOptions,
+    window: Vec<f64>,
+    /// Log medians of the past windows.
+    past: VecDeque<f64>,
+    /// The last windows, all out of line on the same side.
+    suspects: Vec<f64>,
+    /// How far single times strayed before: a window of one mode of two is as far off.
+    single: f64,
+    /// Deviations up to this one turned out to be harmless.
+    harmless: f64,
+    /// The deviation that raised the last alarm.
+    last_alarm: f64,
+}
+
+impl Detector {
+    /// A detector that has seen nothing.
+    pub fn new(options: DriftOptions) -> Self {
+        Self {
+            options,
+            window: Vec::new(),
+            past: VecDeque::new(),
+            suspects: Vec::new(),
+            single: 0.0,
+            harmless: 0.0,
+            last_alarm: 0.0,
+        }
+    }
+
+    /// Takes one time; `true` is an alarm. What is no positive number is ignored.
+    pub fn push(&mut self, time: f64) -> bool {
+        if !(time.is_finite() && time > 0.0) {
+            return false;
+        }
+        self.window.push(time.ln());
+        if self.window.len() < self.options.window.max(1) {
+            return false;
+        }
+        let level = median(&self.window);
+        self.window.clear();
+        if self.past.len() < self.options.settle.max(2) {
+            self.remember(level);
+            return false;
+        }
+        let past: Vec<f64> = self.past.iter().copied().collect();
+        let centre = median(&past);
+        let strayed = past.iter().map(|p| (p - centre).abs()).fold(self.harmless.max(self.single), f64::max);
+        let threshold =
+            self.options.least.ln_1p().max(self.options.margin * strayed).max(SPREADS * robust_spread(&past));
+        let away = level - centre;
+        let odd = away.abs() > threshold;
+        if !odd || self.suspects.first().is_some_and(|first| (first - centre).signum() != away.signum()) {
+            // Windows out of line that did not last are part of what happens here.
+            for suspect in std::mem::take(&mut self.suspects) {
+                self.remember(suspect);
+            }
+        }
+        if !odd {
+            self.remember(level);
+            return false;
+        }
+        self.suspects.push(level);
+        if self.suspects.len() < self.options.streak {
+            return false;
+        }
+        self.last_alarm = self.suspects.drain(..).map(|s| (s - centre).abs()).fold(f64::INFINITY, f64::min);
+        true
+    }
+
+    /// Starts anew at whatever level comes; what was learned to be harmless is kept. `samples` are times as they were before,
+    /// about a common level, if there are any: where their tenth and ninetieth percentiles lie is no drift.
+    pub fn restart(&mut self, samples: &[f64]) {
+        let middle = median(samples);
+        let stray = [0.1, 0.9].map(|p| (quantile(samples, p) / middle).ln().abs());
+        self.single = if samples.len() < 5 { 0.0 } else { stray.into_iter().fold(0.0, f64::max) };
+        self.window.clear();
+        self.past.clear();
+        self.suspects.clear();
+    }
+
+    /// The last alarm changed nothing: a change of its size is not to raise another.
+    pub fn was_harmless(&mut self) {
+        self.harmless = self.harmless.max(self.last_alarm);
+    }
+
+    fn remember(&mut self, level: f64) {
+        if self.past.len() == MEMORY {
+            self.past.pop_front();
+        }
+        self.past.push_back(level);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feed(detector: &mut Detector, times: impl Iterator<Item = f64>) -> Option<usize> {
+        times.into_iter().position(|time| detector.push(time))
+    }
+
+    #[test]
+    fn a_steady_series_never_alarms_and_a_step_does_within_four_windows() {
+        let mut detector = Detector::new(DriftOptions::default());
+        let wobble = |i: usize| 1.0 + 0.01 * ((i * 7919) % 11) as f64;
+        assert_eq!(feed(&mut detector, (0..10_000).map(wobble)), None);
+        let at = feed(&mut detector, (0..10_000).map(|i| 1.3 * wobble(i))).unwrap();
+        assert!(at < 32, "{at}");
+    }
+
+    #[test]
+    fn single_odd_windows_and_nonsense_are_no_drift() {
+        let mut detector = Detector::new(DriftOptions::default());
+        let odd = |i: usize| if (i / 8) % 10 == 9 { 3.0 } else { 1.0 };
+        assert_eq!(feed(&mut detector, (0..5_000).map(odd)), None);
+        assert_eq!(feed(&mut detector, [f64::NAN, 0.0, -1.0, f64::INFINITY].into_iter().cycle().take(1000)), None);
+    }
+
+    #[test]
+    fn a_change_that_proved_harmless_alarms_once() {
+        let mut detector = Detector::new(DriftOptions::default());
+        let jump = |i: usize| if i < 200 { 1.0 } else { 1.2 };
+        assert!(feed(&mut detector, (0..1000).map(jump)).is_some());
+        detector.was_harmless();
+        detector.restart(&[]);
+        assert_eq!(feed(&mut detector, (0..1000).map(jump)), None);
+        assert!(feed(&mut detector, (0..1000).map(|_| 2.0)).is_some());
+    }
+}

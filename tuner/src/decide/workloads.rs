@@ -1,0 +1,438 @@
+//! One parameter set for many workloads, or several and a rule that picks.
+//!
+//! A trigger sees pp at low and high rate and PbPb; what is best for one costs on another. Everything here works on a
+//! [`Matrix`] of what each set costs on each workload, measured by whoever can.
+
+use std::collections::BTreeMap;
+
+use crate::Config;
+use serde::{Deserialize, Serialize};
+
+/// Times of parameter sets on workloads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Matrix {
+    /// Names of the workloads.
+    pub workloads: Vec<String>,
+    /// The sets.
+    pub sets: Vec<Config>,
+    /// `times[set][workload]` in ms; `None` where the set fails.
+    pub times: Vec<Vec<Option<f64>>>,
+}
+
+/// What can be wrong with a matrix or a question to it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MatrixError {
+    /// Rows and columns do not fit the names.
+    #[error("{rows} rows of times for {sets} sets, or a row that has not {workloads} columns")]
+    Shape {
+        /// Rows.
+        rows: usize,
+        /// Sets.
+        sets: usize,
+        /// Workloads.
+        workloads: usize,
+    },
+    /// A time that no launch can take.
+    #[error("set {set} takes no positive time on {workload}")]
+    Time {
+        /// Number of the set.
+        set: usize,
+        /// The workload.
+        workload: String,
+    },
+    /// No set runs on this workload.
+    #[error("no set runs on {0}")]
+    Nobody(String),
+    /// No single set runs on all workloads.
+    #[error("no set runs on all workloads")]
+    NoCommon,
+    /// Weights that do not fit.
+    #[error("{weights} weights for {workloads} workloads, or a weight that is negative, not finite, or all of them 0")]
+    Weights {
+        /// Weights.
+        weights: usize,
+        /// Workloads.
+        workloads: usize,
+    },
+}
+
+/// One set for all workloads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OneForAll {
+    /// Number of the set.
+    pub set: usize,
+    /// What it costs on each workload beyond the best there, relative.
+    pub regrets: Vec<f64>,
+    /// The measure it was chosen by: weighted mean of the regrets, or the largest.
+    pub cost: f64,
+}
+
+impl Matrix {
+    /// Checks shape and times.
+    ///
+    /// # Errors
+    /// Whatever does not fit; a workload on which nothing runs.
+    pub fn check(&self) -> Result<(), MatrixError> {
+        let workloads = self.workloads.len();
+        if self.times.len() != self.sets.len() || self.times.iter().any(|row| row.len() != workloads) {
+            return Err(MatrixError::Shape { rows: self.times.len(), sets: self.sets.len(), workloads });
+        }
+        for (set, row) in self.times.iter().enumerate() {
+            let wrong = row.iter().position(|time| time.is_some_and(|time| !(time.is_finite() && time > 0.0)));
+            if let Some(workload) = wrong {
+                return Err(MatrixError::Time { set, workload: self.workloads[workload].clone() });
+            }
+        }
+        (0..workloads).try_for_each(|workload| self.best(workload).map(|_| ()))
+    }
+
+    /// The best set of a workload, and its time; of equals the first.
+    ///
+    /// # Errors
+    /// [`MatrixError::Nobody`].
+    pub fn best(&self, workload: usize) -> Result<(usize, f64), MatrixError> {
+        let times = self.times.iter().enumerate().filter_map(|(set, row)| Some((set, (*row.get(workload)?)?)));
+        times.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or_else(|| {
+            MatrixError::Nobody(self.workloads.get(workload).cloned().unwrap_or_else(|| workload.to_string()))
+        })
+    }
+
+    /// What `set` costs on each workload beyond the best there, relative; infinite where it fails.
+    ///
+    /// # Errors
+    /// [`MatrixError::Nobody`].
+    pub fn regrets(&self, set: usize) -> Result<Vec<f64>, MatrixError> {
+        (0..self.workloads.len())
+            .map(|workload| {
+                let (_, best) = self.best(workload)?;
+                Ok(self.times[set][workload].map_or(f64::INFINITY, |time| time / best - 1.0))
+            })
+            .collect()
+    }
+
+    /// The set with the smallest mean regret, workloads weighted by `weights` (say by how often each occurs).
+    ///
+    /// # Errors
+    /// Weights that do not fit; no set that runs wherever the weight is not 0.
+    pub fn by_mean(&self, weights: &[f64]) -> Result<OneForAll, MatrixError> {
+        self.check()?;
+        let sum: f64 = weights.iter().sum();
+        let bad = weights.iter().any(|weight| !(weight.is_finite() && *weight >= 0.0));
+        if weights.len() != self.workloads.len() || bad || sum <= 0.0 {
+            return Err(MatrixError::Weights { weights: weights.len(), workloads: self.workloads.len() });
+        }
+        // A weight of 0 forgives a failure, which 0 times infinity would not.
+        self.one(|regrets| {
+            let parts = regrets.iter().zip(weights).filter(|(_, weight)| **weight > 0.0);
+            parts.map(|(regret, weight)| regret * weight / sum).sum()
+        })
+    }
+
+    /// The set whose largest regret is smallest.
+    ///
+    /// # Errors
+    /// No set that runs on all workloads.
+    pub fn by_worst(&self) -> Result<OneForAll, MatrixError> {
+        self.check()?;
+        self.one(|regrets| regrets.iter().copied().fold(0.0, f64::max))
+    }
+
+    fn one(&self, cost: impl Fn(&[f64]) -> f64) -> Result<OneForAll, MatrixError> {
+        let mut found: Option<OneForAll> = None;
+        for set in 0..self.sets.len() {
+            let regrets = self.regrets(set)?;
+            let cost = cost(&regrets);
+            if cost.is_finite() && found.as_ref().is_none_or(|found| cost < found.cost) {
+                found = Some(OneForAll { set, regrets, cost });
+            }
+        }
+        found.ok_or(MatrixError::NoCommon)
+    }
+
+    /// The sets, at most `most`, that together leave the smallest worst regret when each workload uses the best of them;
+    /// taken one after the other (greedily), and no more once the worst regret is within `enough`. Numbers of sets, and
+    /// the number of the set of each workload.
+    ///
+    /// # Errors
+    /// A workload on which nothing runs.
+    pub fn portfolio(&self, most: usize, enough: f64) -> Result<(Vec<usize>, Vec<usize>), MatrixError> {
+        self.check()?;
+        let regrets = (0..self.sets.len()).map(|set| self.regrets(set)).collect::<Result<Vec<_>, _>>()?;
+        let worst = |chosen: &[usize]| -> (usize, f64, f64) {
+            let of = |workload: usize| chosen.iter().map(|set| regrets[*set][workload]).fold(f64::INFINITY, f64::min);
+            let all: Vec<f64> = (0..self.workloads.len()).map(of).collect();
+            let failing = all.iter().filter(|regret| !regret.is_finite()).count();
+            let finite = || all.iter().copied().filter(|regret| regret.is_finite());
+            (failing, finite().fold(0.0, f64::max), finite().sum())
+        };
+        let mut chosen: Vec<usize> = Vec::new();
+        while chosen.len() < most.max(1) {
+            let with = |set: usize| worst(&chosen.iter().copied().chain([set]).collect::<Vec<_>>());
+            let next = (0..self.sets.len()).filter(|set| !chosen.contains(set)).min_by(|a, b| {
+                let (a, b) = (with(*a), with(*b));
+                a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.total_cmp(&b.2))
+            });
+            let Some(next) = next else { break };
+            let before = worst(&chosen);
+            let after = with(next);
+            if !chosen.is_empty() && (after.0, after.1, after.2) == before {
+                break;
+            }
+            chosen.push(next);
+            if after.0 == 0 && after.1 <= enough {
+                break;
+            }
+        }
+        let (failing, ..) = worst(&chosen);
+        if failing > 0 {
+            return Err(MatrixError::NoCommon);
+        }
+        let best = |workload: usize| {
+            let times = chosen.iter().filter_map(|set| Some((*set, self.times[*set][workload]?)));
+            times.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(chosen[0], |(set, _)| set)
+        };
+        let of_workload = (0..self.workloads.len()).map(best).collect();
+        Ok((chosen, of_workload))
+    }
+
+    /// The matrix as CSV: a row a set, its regret in % on each workload.
+    pub fn csv(&self) -> String {
+        let mut text = String::from("set");
+        for workload in &self.workloads {
+            text.push(',');
+            text += &quoted(workload);
+        }
+        text.push('\n');
+        for (set, config) in self.sets.iter().enumerate() {
+            let values: Vec<String> = config.0.iter().map(ToString::to_string).collect();
+            text += &quoted(&values.join(" "));
+            for (workload, time) in self.times[set].iter().enumerate() {
+                let regret = time.and_then(|time| Some(100.0 * (time / self.best(workload).ok()?.1 - 1.0)));
+                text += &regret.map_or_else(|| ",failed".to_owned(), |regret| format!(",{regret:.3}"));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+/// What a batch of work looks like, as far as a rule may use it: named quantities, none of them negative, that the
+/// application chooses (a mean length, results an item). Every look at one kind of work has the same names.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Features(pub BTreeMap<String, f64>);
+
+impl Features {
+    /// The quantity called `name`; 0 where there is none.
+    pub fn get(&self, name: &str) -> f64 {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+
+    /// The mean of several looks, quantity by quantity.
+    pub fn mean(looks: &[Self]) -> Self {
+        let mut mean: BTreeMap<String, f64> = BTreeMap::new();
+        for (name, value) in looks.iter().flat_map(|look| &look.0) {
+            *mean.entry(name.clone()).or_default() += value / looks.len() as f64;
+        }
+        Self(mean)
+    }
+
+    /// Distance between two looks: the largest of the ratios, as a logarithm. What is not a number counts as 0.
+    fn distance(&self, other: &Self) -> f64 {
+        let ratio = |a: f64, b: f64| ((a.max(0.0) + 0.1) / (b.max(0.0) + 0.1)).ln().abs();
+        let names = self.0.keys().chain(other.0.keys().filter(|name| !self.0.contains_key(*name)));
+        names.map(|name| ratio(self.get(name), other.get(name))).fold(0.0, f64::max)
+    }
+}
+
+impl<const N: usize> From<[(&str, f64); N]> for Features {
+    fn from(quantities: [(&str, f64); N]) -> Self {
+        Self(quantities.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+}
+
+/// What a parameter set was tuned for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tuned {
+    /// The set.
+    pub config: Config,
+    /// The device it was measured on.
+    pub device: String,
+    /// The workload, by name and by look.
+    pub workload: String,
+    /// What its batches look like.
+    pub features: Features,
+}
+
+/// Picks a set of a portfolio for each batch, by the workload that the batch looks most like, with hysteresis: only when
+/// another one is clearly nearer, several batches in a row, is the set changed.
+#[derive(Clone, Debug)]
+pub struct Picker {
+    sets: Vec<Tuned>,
+    current: usize,
+    streak: usize,
+    /// How much nearer (log ratio) another workload must be. Default ln 1.2.
+    pub margin: f64,
+    /// Batches in a row that must say so. Default 3.
+    pub patience: usize,
+    /// Log distance beyond which a batch looks like none of the workloads. Default ln 3.
+    pub strange: f64,
+}
+
+/// Why a portfolio cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PickerError {
+    /// There is nothing to pick from.
+    #[error("the portfolio is empty")]
+    Empty,
+    /// A set was tuned for another device, and nobody said that this is all right.
+    #[error("the set for {workload} was tuned on {theirs}, this is {here}: validate it, or tune")]
+    OtherDevice {
+        /// The workload.
+        workload: String,
+        /// The device of the set.
+        theirs: String,
+        /// This device.
+        here: String,
+    },
+}
+
+/// A choice for a batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pick<'a> {
+    /// The set to use.
+    pub set: &'a Tuned,
+    /// Whether it is another one than for the batch before.
+    pub changed: bool,
+    /// The batch looks like none of the workloads: the set is a guess, to be reported.
+    pub strange: bool,
+}
+
+impl Picker {
+    /// A picker on the device `here`. The first set is used until batches say otherwise.
+    ///
+    /// # Errors
+    /// An empty portfolio; a set that was tuned on another device (that sort of set is only used after a comparison on
+    /// this device, which makes it one of this device).
+    pub fn new(sets: Vec<Tuned>, here: &str) -> Result<Self, PickerError> {
+        if sets.is_empty() {
+            return Err(PickerError::Empty);
+        }
+        if let Some(other) = sets.iter().find(|set| set.device != here) {
+            return Err(PickerError::OtherDevice {
+                workload: other.workload.clone(),
+                theirs: other.device.clone(),
+                here: here.to_owned(),
+            });
+        }
+        let (margin, strange) = (1.2_f64.ln(), 3.0_f64.ln());
+        Ok(Self { sets, current: 0, streak: 0, margin, patience: 3, strange })
+    }
+
+    /// The set for a batch that looks like `features`.
+    pub fn pick(&mut self, features: &Features) -> Pick<'_> {
+        let distances: Vec<f64> = self.sets.iter().map(|set| set.features.distance(features)).collect();
+        let nearest = (0..distances.len()).min_by(|a, b| distances[*a].total_cmp(&distances[*b])).unwrap_or(0);
+        let clearly = distances[nearest] + self.margin < distances[self.current];
+        self.streak = if clearly { self.streak + 1 } else { 0 };
+        let changed = clearly && self.streak >= self.patience.max(1);
+        if changed {
+            self.current = nearest;
+            self.streak = 0;
+        }
+        // What is not a number is strange, too.
+        let strange = distances[nearest].is_nan() || distances[nearest] > self.strange;
+        Pick { set: &self.sets[self.current], changed, strange }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Value;
+
+    fn matrix(times: &[&[Option<f64>]]) -> Matrix {
+        Matrix {
+            workloads: (0..times[0].len()).map(|i| format!("w{i}")).collect(),
+            sets: (0..times.len()).map(|i| Config(vec![Value::Int(i as i64)])).collect(),
+            times: times.iter().map(|row| row.to_vec()).collect(),
+        }
+    }
+
+    #[test]
+    fn mean_worst_and_portfolio_choose_differently() {
+        // 0 is best on w0 and bad on w1, 1 the other way round, 2 is middling on both, 3 fails on w1.
+        let m =
+            matrix(&[&[Some(1.0), Some(2.0)], &[Some(1.5), Some(1.0)], &[Some(1.2), Some(1.3)], &[Some(0.999), None]]);
+        assert_eq!(m.by_mean(&[9.0, 1.0]).unwrap().set, 0);
+        assert_eq!(m.by_mean(&[1.0, 9.0]).unwrap().set, 1);
+        assert_eq!(m.by_mean(&[1.0, 0.0]).unwrap().set, 3, "a failure where it does not count is forgiven");
+        let worst = m.by_worst().unwrap();
+        assert_eq!((worst.set, worst.regrets.len()), (2, 2));
+        assert!((worst.cost - 0.3).abs() < 1e-12);
+        assert_eq!(m.portfolio(1, 0.0).unwrap(), (vec![2], vec![2, 2]));
+        let (sets, of_workload) = m.portfolio(3, 0.01).unwrap();
+        assert_eq!(of_workload[1], 1);
+        assert!(sets.contains(&1) && sets.len() <= 3);
+        assert_eq!(m.csv().lines().nth(4), Some("3,0.000,failed"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let m = matrix(&[&[Some(1.0), None], &[Some(2.0), None]]);
+        assert_eq!(m.by_worst(), Err(MatrixError::Nobody("w1".into())));
+        assert_eq!(matrix(&[&[Some(1.0), None], &[None, Some(1.0)]]).by_worst(), Err(MatrixError::NoCommon));
+        assert_eq!(matrix(&[&[Some(1.0), None], &[None, Some(1.0)]]).portfolio(1, 0.0), Err(MatrixError::NoCommon));
+        let m = matrix(&[&[Some(1.0), Some(1.0)]]);
+        for weights in [&[1.0][..], &[0.0, 0.0], &[-1.0, 2.0], &[f64::NAN, 1.0]] {
+            assert!(matches!(m.by_mean(weights), Err(MatrixError::Weights { .. })), "{weights:?}");
+        }
+        assert!(matches!(matrix(&[&[Some(f64::NAN)]]).check(), Err(MatrixError::Time { .. })));
+        let ragged = Matrix { times: vec![vec![Some(1.0)]], ..matrix(&[&[Some(1.0), Some(1.0)]]) };
+        assert!(matches!(ragged.check(), Err(MatrixError::Shape { .. })));
+    }
+
+    fn tuned(workload: &str, lane: f64, hits: f64) -> Tuned {
+        Tuned {
+            config: Config(vec![Value::Text(workload.into())]),
+            device: "here".into(),
+            workload: workload.into(),
+            features: [("length", lane), ("results", hits)].into(),
+        }
+    }
+
+    #[test]
+    fn the_picker_changes_only_when_several_batches_clearly_say_so() {
+        let sets = vec![tuned("pp", 2.0, 500.0), tuned("pbpb", 20.0, 10_000.0)];
+        let mut picker = Picker::new(sets, "here").unwrap();
+        let look = |length, results| Features::from([("length", length), ("results", results)]);
+        let (pp, pbpb) = (look(2.1, 480.0), look(18.0, 11_000.0));
+        let mut workload = |features: &Features| {
+            let pick = picker.pick(features);
+            (pick.set.workload.clone(), pick.changed)
+        };
+        assert_eq!(workload(&pbpb), ("pp".into(), false));
+        assert_eq!(workload(&pp), ("pp".into(), false));
+        assert_eq!(workload(&pbpb), ("pp".into(), false));
+        assert_eq!(workload(&pbpb), ("pp".into(), false));
+        assert_eq!(workload(&pbpb), ("pbpb".into(), true));
+        assert_eq!(workload(&pbpb), ("pbpb".into(), false));
+        // Halfway between the two nothing flutters.
+        let between = look(6.5, 2_300.0);
+        assert!((0..20).all(|_| workload(&between) == ("pbpb".into(), false)));
+        assert!(picker.pick(&look(f64::NAN, 1e9)).strange);
+        assert!(!picker.pick(&pp).strange);
+    }
+
+    #[test]
+    fn a_set_of_another_device_is_refused() {
+        let other = Tuned { device: "elsewhere".into(), ..tuned("pp", 1.0, 1.0) };
+        let error = Picker::new(vec![tuned("pbpb", 1.0, 1.0), other], "here").unwrap_err();
+        assert!(error.to_string().contains("elsewhere"));
+        assert_eq!(Picker::new(Vec::new(), "here").unwrap_err(), PickerError::Empty);
+    }
+}

@@ -1,0 +1,353 @@
+//! Measuring in another process, so that a configuration that hangs or crashes costs only itself.
+//!
+//! The child first says that it is ready, or why it cannot be. Then it reads one request a line and writes one answer a
+//! line, all JSON: `"ready"` or `{"failed": "…"}`; `{"config": […], "launches": n}` and an [`Outcome`]. It keeps its device
+//! between requests, so that one child measures many configurations. When an answer does not come in time, the child is
+//! killed, the outcome is [`FailureKind::TimeOut`], and the next request starts a new child; when it dies, the outcome is
+//! [`FailureKind::Launch`] with the signal or exit code.
+//!
+//! [`serve`] is the child's side; what it writes to its standard output besides answers breaks the line and counts as a
+//! failure, so a device must not print there.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use crate::{Config, Device, Failure, FailureKind, Outcome};
+
+/// How long a child may take to make its device ready: to read its input, to start a driver.
+const READY: Duration = Duration::from_mins(5);
+
+/// How long a killed child may take to be gone: in a driver's hands, for ever.
+const GONE: Duration = Duration::from_secs(5);
+
+/// What the child says first.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Hello {
+    Ready,
+    Failed(String),
+}
+
+/// What the child is asked.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Request {
+    config: Config,
+    launches: usize,
+}
+
+fn write_line(mut to: impl Write, line: &impl serde::Serialize) -> std::io::Result<()> {
+    serde_json::to_writer(&mut to, line)?;
+    to.write_all(b"\n")?;
+    to.flush()
+}
+
+/// The child's last word, on its standard output, where it cannot make a device: why.
+///
+/// # Errors
+/// Those of writing.
+pub fn refuse(reason: &str) -> std::io::Result<()> {
+    write_line(std::io::stdout(), &Hello::Failed(reason.to_owned()))
+}
+
+/// The child's side, on its standard streams. Ends the process when the parent is gone, also in the midst of a
+/// measurement that hangs.
+///
+/// # Errors
+/// Those of writing; a line that is no request.
+pub fn serve_standard_streams(device: &mut dyn Device) -> std::io::Result<()> {
+    let (sender, requests) = channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+        std::process::exit(0);
+    });
+    serve(device, requests, std::io::stdout())
+}
+
+/// The child's side: measures on `device` until `requests` (lines) ends.
+///
+/// # Errors
+/// Those of reading and writing; a line that is no request.
+pub fn serve(
+    device: &mut dyn Device,
+    requests: impl IntoIterator<Item = std::io::Result<String>>,
+    mut answers: impl Write,
+) -> std::io::Result<()> {
+    write_line(&mut answers, &Hello::Ready)?;
+    for line in requests {
+        let request: Request = serde_json::from_str(&line?)?;
+        write_line(&mut answers, &device.measure(&request.config, request.launches))?;
+    }
+    Ok(())
+}
+
+/// A device that lives in another process.
+pub struct ProcessDevice {
+    name: String,
+    command: Command,
+    time_out: Duration,
+    fresh: bool,
+    child: Option<Running>,
+}
+
+/// A child and the two ends of its pipes.
+struct Running {
+    child: Child,
+    requests: ChildStdin,
+    answers: Receiver<std::io::Result<String>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Whether it is still there or not: afterwards it is neither running nor a zombie.
+        let _ = self.child.kill();
+        let _ = ended(&mut self.child);
+    }
+}
+
+/// Waits for a child that has no reason to live any more; `None` if the system does not let go of it, which must not
+/// stop the tuning.
+fn ended(child: &mut Child) -> Option<std::io::Result<ExitStatus>> {
+    let begun = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(None) if begun.elapsed() < GONE => std::thread::sleep(Duration::from_millis(1)),
+            status => return status.transpose(),
+        }
+    }
+}
+
+fn start(command: &mut Command) -> std::io::Result<Running> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let missing = || std::io::Error::other("the child has no pipes");
+    let requests = child.stdin.take().ok_or_else(missing)?;
+    let output = child.stdout.take().ok_or_else(missing)?;
+    let (sender, answers) = channel();
+    // Ends with the child, whose end closes the pipe.
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines() {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    Ok(Running { child, requests, answers })
+}
+
+impl ProcessDevice {
+    /// A device behind `command`, whose process [`serve`]s. A measurement may take `time_out`, whatever its number of
+    /// launches; making the device is not part of it.
+    pub fn new(name: impl Into<String>, command: Command, time_out: Duration) -> Self {
+        Self { name: name.into(), command, time_out, fresh: false, child: None }
+    }
+
+    /// Starts a new child after every failed launch: where such a failure can leave a device on which nothing works any
+    /// more, as a GPU's context after an illegal access.
+    #[must_use]
+    pub fn fresh_after_failures(mut self) -> Self {
+        self.fresh = true;
+        self
+    }
+
+    /// Starts the child, so that what is wrong with the device as a whole shows before anything is measured.
+    ///
+    /// # Errors
+    /// The child's reason, or why there is no child.
+    pub fn start(&mut self) -> Result<(), String> {
+        if self.child.is_some() {
+            return Ok(());
+        }
+        let mut running = start(&mut self.command).map_err(|error| format!("the measuring process: {error}"))?;
+        let hello = answer(&mut running, READY).map_err(|failure| match failure.kind {
+            FailureKind::TimeOut => format!("the measuring process was not ready after {} s", READY.as_secs()),
+            _ => failure.message,
+        })?;
+        match serde_json::from_str(&hello) {
+            Ok(Hello::Ready) => {
+                self.child = Some(running);
+                Ok(())
+            }
+            Ok(Hello::Failed(reason)) => Err(reason),
+            Err(_) => Err(nonsense(&hello)),
+        }
+    }
+
+    fn ask(&mut self, config: &Config, launches: usize) -> Result<Outcome, Failure> {
+        let launch = |message: String| Failure { kind: FailureKind::Launch, message };
+        self.start().map_err(launch)?;
+        let running = self.child.as_mut().ok_or_else(|| launch("there is no measuring process".to_owned()))?;
+        // A child that died since the last answer shows when no answer comes.
+        let _ = write_line(&mut running.requests, &Request { config: config.clone(), launches });
+        let line = answer(running, self.time_out)?;
+        serde_json::from_str(&line).map_err(|_| launch(nonsense(&line)))
+    }
+}
+
+/// The next line of a child.
+fn answer(running: &mut Running, time_out: Duration) -> Result<String, Failure> {
+    let launch = |message: String| Failure { kind: FailureKind::Launch, message };
+    match running.answers.recv_timeout(time_out) {
+        Ok(Ok(line)) => Ok(line),
+        Ok(Err(error)) => Err(launch(format!("the measuring process: {error}"))),
+        Err(RecvTimeoutError::Timeout) => {
+            let message = format!("killed after {:.3} s", time_out.as_secs_f64());
+            Err(Failure { kind: FailureKind::TimeOut, message })
+        }
+        Err(RecvTimeoutError::Disconnected) => {
+            let status = match ended(&mut running.child) {
+                Some(status) => status.map_or_else(|error| error.to_string(), |status| status.to_string()),
+                None => "it closed its output".to_owned(),
+            };
+            Err(launch(format!("the measuring process died: {status}")))
+        }
+    }
+}
+
+fn nonsense(line: &str) -> String {
+    format!("the measuring process answered {:?}", line.chars().take(200).collect::<String>())
+}
+
+impl Device for ProcessDevice {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let outcome = self.ask(config, launches).unwrap_or_else(|failure| {
+            // After anything unexpected the two may no longer agree on whose turn it is.
+            self.child = None;
+            Outcome::Failed(failure)
+        });
+        if self.fresh && matches!(&outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Launch) {
+            self.child = None;
+        }
+        outcome
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::Value;
+
+    fn device(script: &str, time_out_ms: u64) -> ProcessDevice {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("echo '\"ready\"'; {script}")]);
+        ProcessDevice::new("script", command, Duration::from_millis(time_out_ms))
+    }
+
+    fn measure(device: &mut ProcessDevice) -> Outcome {
+        device.measure(&Config(vec![Value::Int(1)]), 2)
+    }
+
+    fn failure(outcome: Outcome) -> Failure {
+        match outcome {
+            Outcome::Failed(failure) => failure,
+            Outcome::Times(times) => panic!("{times:?}"),
+        }
+    }
+
+    #[test]
+    fn a_child_answers_request_after_request() {
+        let mut device =
+            device("n=0; while read -r line; do n=$((n+1)); echo \"{\\\"times\\\":[$n.5]}\"; done", 20_000);
+        assert_eq!(measure(&mut device), Outcome::Times(vec![1.5]));
+        assert_eq!(measure(&mut device), Outcome::Times(vec![2.5]));
+    }
+
+    #[test]
+    fn a_child_that_hangs_is_killed_and_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let once = folder.path().join("once");
+        let script = format!(
+            "read -r line; if mkdir {0} 2>/dev/null; then exec sleep 1000; fi; echo '{{\"times\":[1]}}'; cat >/dev/null",
+            once.display()
+        );
+        let mut device = device(&script, 300);
+        let begun = Instant::now();
+        assert_eq!(failure(measure(&mut device)).kind, FailureKind::TimeOut);
+        assert!(begun.elapsed() < Duration::from_secs(100));
+        device.time_out = Duration::from_secs(20);
+        assert_eq!(measure(&mut device), Outcome::Times(vec![1.0]));
+    }
+
+    #[test]
+    fn a_child_that_dies_or_talks_nonsense_is_a_failed_launch_that_says_so() {
+        for (script, said) in [
+            ("read -r line; kill -9 $$", "signal: 9"),
+            ("read -r line; exit 3", "exit status: 3"),
+            ("read -r line; echo hello", "answered \"hello\""),
+        ] {
+            let mut device = device(script, 20_000);
+            for _ in 0..2 {
+                let failure = failure(measure(&mut device));
+                assert_eq!(failure.kind, FailureKind::Launch);
+                assert!(failure.message.contains(said), "{}", failure.message);
+            }
+        }
+        let mut nowhere = ProcessDevice::new("none", Command::new("/nowhere/at/all"), Duration::from_secs(1));
+        assert_eq!(failure(measure(&mut nowhere)).kind, FailureKind::Launch);
+    }
+
+    #[test]
+    fn a_child_that_cannot_begin_says_why_before_anything_is_measured() {
+        for (script, said) in [
+            (r#"echo '{"failed":"no such file"}'"#, "no such file"),
+            ("exit 3", "died: exit status: 3"),
+            ("echo hello", "answered \"hello\""),
+        ] {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            let mut device = ProcessDevice::new("script", command, Duration::from_secs(20));
+            let error = device.start().unwrap_err();
+            assert!(error.contains(said), "{error}");
+            assert!(failure(measure(&mut device)).message.contains(said));
+        }
+    }
+
+    #[test]
+    fn a_child_lives_on_after_a_failed_launch_or_is_replaced_as_asked() {
+        // The second answer of a child is a time.
+        let script = r#"read -r line; echo '{"failed":{"kind":"launch","message":"no"}}'; read -r line; \
+            echo '{"times":[1]}'; cat >/dev/null"#;
+        let mut one = device(script, 20_000);
+        assert_eq!(failure(measure(&mut one)).message, "no");
+        assert_eq!(measure(&mut one), Outcome::Times(vec![1.0]));
+        let mut fresh = device(script, 20_000).fresh_after_failures();
+        for _ in 0..2 {
+            assert_eq!(failure(measure(&mut fresh)).message, "no");
+        }
+    }
+
+    #[test]
+    fn a_child_that_is_slow_to_begin_is_waited_for() {
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"sleep 0.5; echo '"ready"'; read -r line; echo '{"times":[1]}'; cat >/dev/null"#]);
+        let mut device = ProcessDevice::new("script", command, Duration::from_millis(300));
+        assert_eq!(measure(&mut device), Outcome::Times(vec![1.0]));
+    }
+
+    #[test]
+    fn the_served_side_answers_each_line_and_refuses_what_is_no_request() {
+        let mut synthetic = crate::synthetic::Synthetic::new("seed=1".parse().unwrap());
+        let request = serde_json::to_string(&Request { config: synthetic.space().config(7), launches: 2 }).unwrap();
+        let mut answers = Vec::new();
+        serve(&mut synthetic, [Ok(request.clone()), Ok(request)], &mut answers).unwrap();
+        let truth = synthetic.true_ms(7).unwrap();
+        let answers = String::from_utf8(answers).unwrap();
+        let mut lines = answers.lines();
+        assert_eq!(lines.next(), Some("\"ready\""));
+        assert_eq!(lines.clone().count(), 2);
+        for line in lines {
+            assert_eq!(serde_json::from_str::<Outcome>(line).unwrap(), Outcome::Times(vec![truth; 2]));
+        }
+        assert!(serve(&mut synthetic, [Ok("{}".to_owned())], Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,341 @@
+//! Devices that do not exist: times from a formula, with all that goes wrong on real ones, chosen and seeded.
+//!
+//! The space is that of a kernel: `block` (32 to 1024), `per_thread` (1 to 32), `unroll` (1 to 8), `stage` (yes, no) and
+//! `layout` (three names), 1152 configurations. The time has one smooth best with interactions; where it lies depends on
+//! the seed. [`Synthetic::true_ms`] gives the time without noise, so that tests know the truth.
+//!
+//! What a launch then takes is a function of the seed, the configuration, the number of launches of this configuration
+//! before, and (for drift and throttling only) the number of all launches before.
+//!
+//! A specification is a list like `seed=7,noise=0.02,outliers=0.01,fail=0.1`; see [`Faults`] for all of its words.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::space::Space;
+use crate::strategy::draw::mix;
+use crate::{Config, Device, Failure, FailureKind, Outcome, Value};
+
+/// What is wrong with a synthetic device. All zero: nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Faults {
+    /// `seed`: of everything.
+    pub seed: u64,
+    /// `noise`: standard deviation of the log of a launch's time.
+    pub noise: f64,
+    /// `outliers`: share of launches that take `outlier-factor` times as long.
+    pub outliers: f64,
+    /// `outlier-factor`: 5 unless given.
+    pub outlier_factor: f64,
+    /// `modes`: share of launches that fall into a second mode, `mode-factor` times as slow.
+    pub modes: f64,
+    /// `mode-factor`: 1.3 unless given.
+    pub mode_factor: f64,
+    /// `first`: what the first launch of a configuration takes more, as a factor; 1 unless given.
+    pub first: f64,
+    /// `drift`: relative slowing per 1000 launches.
+    pub drift: f64,
+    /// `throttle`: after this many launches, the second half of every such period runs 1.4 times as slow; 0: never.
+    pub throttle: u64,
+    /// `fail`: share of configurations that do not launch.
+    pub fail: f64,
+    /// `wrong`: share of configurations that give a wrong result.
+    pub wrong: f64,
+    /// `hang`: share of configurations that never end.
+    pub hang: f64,
+    /// `crash`: share of configurations that take their process with them.
+    pub crash: f64,
+    /// `sleep`: what each launch really takes, in ms: for looking at progress.
+    pub sleep_ms: f64,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            noise: 0.0,
+            outliers: 0.0,
+            outlier_factor: 5.0,
+            modes: 0.0,
+            mode_factor: 1.3,
+            first: 1.0,
+            drift: 0.0,
+            throttle: 0,
+            fail: 0.0,
+            wrong: 0.0,
+            hang: 0.0,
+            crash: 0.0,
+            sleep_ms: 0.0,
+        }
+    }
+}
+
+impl FromStr for Faults {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut faults = Self::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is not name=value"))?;
+            let number = |least: f64, most: f64| match value.parse::<f64>() {
+                Ok(number) if number >= least && number <= most => Ok(number),
+                _ => Err(format!("{name}: {value:?} is not a number from {least} to {most}")),
+            };
+            let whole = || value.parse::<u64>().map_err(|_| format!("{name}: {value:?} is no whole number"));
+            match name {
+                "seed" => faults.seed = whole()?,
+                "throttle" => faults.throttle = whole()?,
+                "noise" => faults.noise = number(0.0, 2.0)?,
+                "outliers" => faults.outliers = number(0.0, 1.0)?,
+                "outlier-factor" => faults.outlier_factor = number(1.0, 1e6)?,
+                "modes" => faults.modes = number(0.0, 1.0)?,
+                "mode-factor" => faults.mode_factor = number(1.0, 1e6)?,
+                "first" => faults.first = number(1.0, 1e6)?,
+                "drift" => faults.drift = number(0.0, 1e3)?,
+                "fail" => faults.fail = number(0.0, 1.0)?,
+                "wrong" => faults.wrong = number(0.0, 1.0)?,
+                "hang" => faults.hang = number(0.0, 1.0)?,
+                "crash" => faults.crash = number(0.0, 1.0)?,
+                "sleep" => faults.sleep_ms = number(0.0, 6e4)?,
+                other => {
+                    return Err(format!(
+                        "{other:?} is none of seed, noise, outliers, outlier-factor, modes, mode-factor, first, drift, \
+                         throttle, fail, wrong, hang, crash, sleep"
+                    ));
+                }
+            }
+        }
+        Ok(faults)
+    }
+}
+
+/// A synthetic device.
+#[derive(Clone, Debug)]
+pub struct Synthetic {
+    faults: Faults,
+    space: Space,
+    launched: HashMap<usize, u64>,
+    total: u64,
+}
+
+/// What becomes of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Runs,
+    Fails,
+    Wrong,
+    Hangs,
+    Crashes,
+}
+
+const LAYOUTS: [&str; 3] = ["row", "column", "tile"];
+
+impl Synthetic {
+    /// A device with these faults.
+    pub fn new(faults: Faults) -> Self {
+        let mut rows = Vec::new();
+        for block in [32, 64, 128, 256, 512, 1024].map(Value::Int) {
+            for per_thread in [1, 2, 4, 8, 12, 16, 24, 32].map(Value::Int) {
+                for unroll in [1, 2, 4, 8].map(Value::Int) {
+                    for stage in [false, true].map(Value::Bool) {
+                        for layout in LAYOUTS.map(Value::from) {
+                            rows.push(vec![block.clone(), per_thread.clone(), unroll.clone(), stage.clone(), layout]);
+                        }
+                    }
+                }
+            }
+        }
+        let names = ["block", "per_thread", "unroll", "stage", "layout"].map(str::to_owned);
+        // The rows are distinct and finite by their making, so there is nothing that could be wrong with them.
+        let space = Space::recorded(&names, &rows).map(|(space, _)| space).unwrap_or_default();
+        Self { faults, space, launched: HashMap::new(), total: 0 }
+    }
+
+    /// Its configurations.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// Its faults.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The time of configuration `index` without noise, in ms; `None` if it does not run.
+    pub fn true_ms(&self, index: usize) -> Option<f64> {
+        (self.fate(index) == Fate::Runs).then(|| self.formula(index))
+    }
+
+    /// The configuration that is best without noise.
+    pub fn optimum(&self) -> Option<usize> {
+        let times = (0..self.space.len()).filter_map(|index| Some((index, self.true_ms(index)?)));
+        times.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
+    }
+
+    /// Below 1, uniform, from the seed and two numbers.
+    fn uniform(&self, a: u64, b: u64) -> f64 {
+        (mix(mix(self.faults.seed ^ mix(a)) ^ b) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn fate(&self, index: usize) -> Fate {
+        let Faults { fail, wrong, hang, crash, .. } = self.faults;
+        let drawn = self.uniform(1, index as u64);
+        let fates = [(fail, Fate::Fails), (wrong, Fate::Wrong), (hang, Fate::Hangs), (crash, Fate::Crashes)];
+        let mut below = 0.0;
+        for (share, fate) in fates {
+            below += share;
+            if drawn < below {
+                return fate;
+            }
+        }
+        Fate::Runs
+    }
+
+    fn formula(&self, index: usize) -> f64 {
+        let code = |parameter: usize| self.space.code(index, parameter) as f64;
+        let wish = |what: u64, span: f64| (0.2 + 0.6 * self.uniform(2, what)) * span;
+        let (block, per_thread, unroll, stage, layout) = (code(0), code(1), code(2), code(3), code(4));
+        let off = |value: f64, best: f64, span: f64| ((value - best) / span).powi(2);
+        let mut log = 0.9 * off(block, wish(0, 5.0), 5.0) + 0.7 * off(per_thread, wish(1, 7.0), 7.0);
+        log += 0.3 * off(unroll, wish(2, 3.0), 3.0);
+        // Large blocks with much work a thread run out of registers; staging pays where blocks are large.
+        log += 0.12 * (block + per_thread - 8.0).max(0.0);
+        log += if stage > 0.5 { 0.15 - 0.06 * block } else { 0.0 };
+        log += [0.0, 0.25, 0.1][(layout as usize + self.faults.seed as usize % 3) % 3];
+        log.exp()
+    }
+
+    /// What launch `nth` of a configuration takes, in ms, after `before` launches of any.
+    fn launch_ms(&self, index: usize, nth: u64, before: u64) -> f64 {
+        let Faults { noise, outliers, outlier_factor, modes, mode_factor, first, drift, throttle, .. } = self.faults;
+        let draw = |what: u64| self.uniform(what, mix(index as u64) ^ nth);
+        // Box and Muller; 1 - u is never 0.
+        let normal = (-2.0 * (1.0 - draw(3)).ln()).sqrt() * (std::f64::consts::TAU * draw(4)).cos();
+        let mut time = self.formula(index) * (noise * normal).exp();
+        if draw(5) < outliers {
+            time *= outlier_factor;
+        }
+        if draw(6) < modes {
+            time *= mode_factor;
+        }
+        if nth == 0 {
+            time *= first;
+        }
+        if throttle > 0 && before % throttle >= throttle.div_ceil(2) {
+            time *= 1.4;
+        }
+        time * (1.0 + drift * before as f64 / 1000.0)
+    }
+}
+
+impl Device for Synthetic {
+    fn name(&self) -> String {
+        format!("synthetic {}", self.faults.seed)
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let failed = |kind, message: &str| Outcome::Failed(Failure { kind, message: message.to_owned() });
+        let Some(index) = self.space.index_of(config) else {
+            return failed(FailureKind::Constraint, "the synthetic device has no such configuration");
+        };
+        match self.fate(index) {
+            Fate::Runs => {}
+            Fate::Fails => return failed(FailureKind::Launch, "synthetic: too many resources requested"),
+            Fate::Wrong => return failed(FailureKind::WrongResult, "synthetic: differs from the reference"),
+            Fate::Hangs => loop {
+                std::thread::sleep(Duration::from_hours(1));
+            },
+            Fate::Crashes => std::process::abort(),
+        }
+        let mut times = Vec::with_capacity(launches);
+        for _ in 0..launches {
+            let nth = self.launched.get(&index).copied().unwrap_or(0);
+            times.push(self.launch_ms(index, nth, self.total));
+            self.launched.insert(index, nth + 1);
+            self.total += 1;
+            if self.faults.sleep_ms > 0.0 {
+                std::thread::sleep(Duration::from_secs_f64(self.faults.sleep_ms / 1e3));
+            }
+        }
+        Outcome::Times(times)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(device: &mut Synthetic, launches: usize) -> Vec<Outcome> {
+        let configs: Vec<Config> = (0..device.space().len()).map(|index| device.space().config(index)).collect();
+        configs.iter().map(|config| device.measure(config, launches)).collect()
+    }
+
+    fn synthetic(text: &str) -> Synthetic {
+        Synthetic::new(text.parse().unwrap())
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_times_and_another_seed_others() {
+        let of = |text: &str| all(&mut synthetic(text), 3);
+        assert_eq!(of("seed=1,noise=0.1,fail=0.2,wrong=0.1"), of("seed=1,noise=0.1,fail=0.2,wrong=0.1"));
+        assert_ne!(of("seed=1,noise=0.1"), of("seed=2,noise=0.1"));
+    }
+
+    #[test]
+    fn without_faults_every_launch_takes_the_true_time() {
+        let mut device = synthetic("seed=5");
+        assert_eq!(device.space().len(), 1152);
+        for (index, outcome) in all(&mut device, 2).into_iter().enumerate() {
+            assert_eq!(outcome, Outcome::Times(vec![device.true_ms(index).unwrap(); 2]));
+        }
+    }
+
+    #[test]
+    fn each_fault_shows_at_its_rate() {
+        let mut device = synthetic("seed=3,fail=0.2,wrong=0.1,outliers=0.1,outlier-factor=10");
+        let (mut failed, mut wrong, mut outliers, mut launches) = (0, 0, 0, 0);
+        for (index, outcome) in all(&mut device, 10).into_iter().enumerate() {
+            match outcome {
+                Outcome::Failed(failure) if failure.kind == FailureKind::Launch => failed += 1,
+                Outcome::Failed(_) => wrong += 1,
+                Outcome::Times(times) => {
+                    let truth = device.true_ms(index).unwrap();
+                    outliers += times.iter().filter(|&&time| time > 5.0 * truth).count();
+                    launches += times.len();
+                }
+            }
+        }
+        assert!((150..310).contains(&failed) && (60..170).contains(&wrong), "{failed} {wrong}");
+        assert!((launches / 14..launches / 7).contains(&outliers), "{outliers} of {launches}");
+    }
+
+    #[test]
+    fn drift_throttling_the_second_mode_and_the_first_launch_slow_what_they_should() {
+        let times = |text: &str, launches| {
+            let mut device = synthetic(text);
+            let config = device.space().config(0);
+            let truth = device.true_ms(0).unwrap();
+            match device.measure(&config, launches) {
+                Outcome::Times(times) => times.into_iter().map(|time| time / truth).collect::<Vec<f64>>(),
+                Outcome::Failed(failure) => panic!("{failure:?}"),
+            }
+        };
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(close(times("drift=0.5", 1001)[1000], 1.5));
+        let throttled = times("throttle=10", 20);
+        assert!(close(throttled[4], 1.0) && close(throttled[5], 1.4) && close(throttled[10], 1.0));
+        let slow = times("modes=0.4,mode-factor=2", 1000).into_iter().filter(|&time| time > 1.9).count();
+        assert!((330..470).contains(&slow), "{slow}");
+        let first = times("first=3", 2);
+        assert!(close(first[0], 3.0) && close(first[1], 1.0));
+    }
+
+    #[test]
+    fn a_specification_that_is_none_is_refused_by_name() {
+        for (text, said) in [("noise", "name=value"), ("nose=1", "nose"), ("fail=2", "fail"), ("seed=-1", "seed")] {
+            let error = text.parse::<Faults>().unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

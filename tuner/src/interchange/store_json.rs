@@ -1,0 +1,206 @@
+//! A store as JSON: exported, read back, and as a recording that can be replayed.
+//!
+//! One object: `format`, `version`, `runs` (each with device, tunable thing, workload, space, plan, all measurements and
+//! the decision) and `pins`. Every number reads back as the same bits.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use super::{InterchangeError, assemble, failed, key_of, samples};
+use crate::replay::{Measured, Record, Recording};
+use crate::store::contents::{PinRecord, RunRecord, SpaceRecord};
+use crate::store::{DeviceIdentity, Observation, Plan, Store, StoreError, TunableIdentity, Workload};
+use crate::{FailureKind, Outcome};
+
+/// What `format` says.
+pub const FORMAT: &str = "tuning store";
+
+/// What it said before the tuner was a package of its own.
+const FORMER_FORMAT: &str = "ut-decode tuning store";
+
+/// The version of the form.
+pub const VERSION: u32 = 1;
+
+/// A store, or some of its runs.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Export {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// The runs, with their measurements.
+    pub runs: Vec<RunRecord>,
+    /// The pins.
+    pub pins: Vec<PinRecord>,
+}
+
+/// Takes runs out of a store: those that are named, or all with all pins.
+///
+/// # Errors
+/// Those of reading; a run that is not there.
+pub fn export(store: &Store, runs: &[i64]) -> Result<Export, StoreError> {
+    let numbers: Vec<i64> = match runs {
+        [] => store.runs()?.iter().map(|summary| summary.record.run).collect(),
+        named => named.to_vec(),
+    };
+    let records = numbers.iter().map(|&run| store.run_record(run)).collect::<Result<_, _>>()?;
+    let pins = if runs.is_empty() { store.pins()? } else { Vec::new() };
+    Ok(Export { format: FORMAT.to_owned(), version: VERSION, runs: records, pins })
+}
+
+/// Writes an export, one run a line.
+///
+/// # Errors
+/// Those of `to`.
+pub fn write(export: &Export, to: &mut impl Write) -> io::Result<()> {
+    fn lines<T: serde::Serialize>(items: &[T], to: &mut impl Write) -> io::Result<()> {
+        for (at, item) in items.iter().enumerate() {
+            to.write_all(if at == 0 { b"\n" } else { b",\n" })?;
+            serde_json::to_writer(&mut *to, item)?;
+        }
+        Ok(())
+    }
+    write!(to, "{{\"format\": {FORMAT:?}, \"version\": {VERSION}, \"runs\": [")?;
+    lines(&export.runs, to)?;
+    write!(to, "],\n\"pins\": [")?;
+    lines(&export.pins, to)?;
+    writeln!(to, "]}}")
+}
+
+/// Reads an export from its text.
+///
+/// # Errors
+/// What is no JSON of this form, with line and column; another format or version.
+pub fn parse(text: &str) -> Result<Export, String> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        format: String,
+        version: u32,
+    }
+    let head: Head = serde_json::from_str(text).map_err(|error| format!("store export: {error}"))?;
+    if ![FORMAT, FORMER_FORMAT].contains(&head.format.as_str()) {
+        return Err(format!("the format {:?} is not {FORMAT:?}", head.format));
+    }
+    if head.version != VERSION {
+        return Err(format!("version {} of the form; this program knows version {VERSION}", head.version));
+    }
+    serde_json::from_str(text).map_err(|error| format!("store export: {error}"))
+}
+
+/// A recording as one run, so that a store can take it in. What has only a summary counts as one sample, its mean.
+pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut take = |text: String| {
+        for byte in text.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    take(format!("{:?}", (&recording.device, &recording.kernel, &recording.problem, &recording.fixed)));
+    let mut measurements = Vec::new();
+    for (index, record) in recording.records.iter().enumerate() {
+        let outcome = match &record.measured {
+            Measured::Samples(times) => Outcome::Times(times.clone()),
+            Measured::Summary(summary) => Outcome::Times(vec![summary.mean_ms]),
+            Measured::Failed(failure) => Outcome::Failed(failure.clone()),
+        };
+        let launches = if let Outcome::Times(times) = &outcome { times.len() } else { 1 };
+        let config = recording.space.config(index);
+        take(format!("{config:?}{outcome:?}"));
+        measurements.push(Observation { config, launches, outcome, took_ms: 0.0 });
+    }
+    let mut workload = Workload::new();
+    if !recording.problem.is_empty() {
+        workload = workload.with("problem_size", recording.problem.as_str())?;
+    }
+    for (name, value) in &recording.fixed {
+        workload = workload.with(name.as_str(), value.clone())?;
+    }
+    let run = RunRecord {
+        run: 1,
+        // The same recording again is the same run.
+        uid: format!("imported-{hash:016x}"),
+        device: DeviceIdentity::named(recording.device.clone(), "recorded"),
+        tunable: TunableIdentity::new(recording.kernel.clone(), 0),
+        workload,
+        space: SpaceRecord::of(&recording.space)?,
+        plan: Plan { strategy: "recorded".to_owned(), seed: 0, budget: String::new() },
+        started: "1970-01-01T00:00:00.000Z".to_owned(),
+        finished: Some("1970-01-01T00:00:00.000Z".to_owned()),
+        decision: None,
+        measurements,
+    };
+    Ok(Export { format: FORMAT.to_owned(), version: VERSION, runs: vec![run], pins: Vec::new() })
+}
+
+/// What a store holds of one task, as a recording.
+pub(super) fn recording_of_store(store: &Store, run: Option<i64>) -> Result<Recording, InterchangeError> {
+    let content = |what: String| InterchangeError::Content { file: store.file().to_owned(), what };
+    let mut heads: Vec<RunRecord> = store.runs()?.into_iter().map(|summary| summary.record).collect();
+    let chosen = choose(&mut heads, run).map_err(content)?;
+    let runs = chosen.iter().map(|head| store.run_record(head.run)).collect::<Result<Vec<_>, _>>()?;
+    recording_of(&runs).map_err(content)
+}
+
+/// What an export holds of one task (or of one run), as a recording.
+///
+/// # Errors
+/// Runs of several tasks, of which none is named; a run that is not there.
+pub fn recording_of_export(export: &Export, run: Option<i64>) -> Result<Recording, String> {
+    let mut runs = export.runs.clone();
+    recording_of(choose(&mut runs, run)?)
+}
+
+/// The run that is asked for, or all runs if they are of one task.
+fn choose(runs: &mut Vec<RunRecord>, run: Option<i64>) -> Result<&[RunRecord], String> {
+    if let Some(number) = run {
+        runs.retain(|record| record.run == number);
+        return if runs.is_empty() { Err(format!("there is no run {number}")) } else { Ok(runs) };
+    }
+    let Some(first) = runs.first() else { return Err("there is no run in it".to_owned()) };
+    let same = |other: &RunRecord| {
+        (&other.device.name, &other.tunable, &other.workload, &other.space.hash)
+            == (&first.device.name, &first.tunable, &first.workload, &first.space.hash)
+    };
+    if runs.iter().all(same) {
+        return Ok(runs);
+    }
+    let named = runs.iter().map(|record| format!("#{}: {} for {}", record.run, record.tunable, record.workload));
+    let named: Vec<String> = named.take(20).collect();
+    Err(format!("it holds runs of several things; name one as FILE#RUN: {}", named.join("; ")))
+}
+
+/// One recording of runs of one task: samples are joined, a failure replaces what was before and times replace a failure.
+///
+/// # Errors
+/// Configurations of several lengths; values that are not finite.
+pub fn recording_of(runs: &[RunRecord]) -> Result<Recording, String> {
+    let Some(first) = runs.first() else { return Ok(Recording::default()) };
+    let names: Vec<String> = first.space.parameters.iter().map(|(name, _)| name.clone()).collect();
+    let mut rows: Vec<(Vec<_>, Measured)> = Vec::new();
+    let mut seen = HashMap::new();
+    for measurement in runs.iter().flat_map(|run| &run.measurements) {
+        let place = *seen.entry(key_of(&measurement.config.0)).or_insert_with(|| {
+            rows.push((measurement.config.0.clone(), Measured::Samples(Vec::new())));
+            rows.len() - 1
+        });
+        match (&mut rows[place].1, &measurement.outcome) {
+            (Measured::Samples(times), Outcome::Times(more)) => times.extend(more),
+            (measured, Outcome::Times(times)) => *measured = Measured::Samples(times.clone()),
+            (measured, Outcome::Failed(failure)) => *measured = Measured::Failed(failure.clone()),
+        }
+    }
+    let record = |measured: Measured| match measured {
+        Measured::Samples(times) if times.is_empty() => failed(FailureKind::Launch, "no sample".to_owned()),
+        Measured::Samples(times) => samples(times),
+        other => other,
+    };
+    let rows =
+        rows.into_iter().map(|(values, measured)| (values, Record { measured: record(measured), compile_ms: None }));
+    let recording = Recording {
+        device: first.device.name.clone(),
+        kernel: first.tunable.name.clone(),
+        problem: first.workload.to_string(),
+        ..Recording::default()
+    };
+    assemble(recording, &names, rows.collect())
+}

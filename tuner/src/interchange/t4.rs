@@ -1,0 +1,223 @@
+//! T4, the autotuning community's form for results (schema 1.0.0), read and written.
+//!
+//! What real files do: the unit of time is spelt "miliseconds"; a failure's value is a string; the compilation's time is
+//! called `compilation`, not `compilation_time` as in the schema; a configuration may occur more than once (its samples
+//! are then joined; a later failure replaces them, and later times replace a failure).
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use serde_json::{Value as Json, json};
+
+use super::{Ordered, assemble, failed, key_of, mean_only, samples, time_of, value_of};
+use crate::replay::{Measured, Record, Recording};
+use crate::space::Parameter;
+use crate::{Failure, FailureKind, Value};
+
+#[derive(serde::Deserialize)]
+struct File {
+    #[serde(default)]
+    metadata: Metadata,
+    results: Vec<Entry>,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct Metadata {
+    timeunit: Option<String>,
+    device: Option<String>,
+    kernel: Option<String>,
+    problem: Option<String>,
+}
+
+#[derive(serde::Deserialize)]
+struct Entry {
+    configuration: Ordered<Json>,
+    times: Option<Times>,
+    invalidity: String,
+    #[serde(default)]
+    measurements: Vec<Measurement>,
+    /// Ours: what `invalidity` has no word for.
+    failure: Option<Failure>,
+}
+
+#[derive(serde::Deserialize)]
+struct Times {
+    #[serde(alias = "compilation")]
+    compilation_time: Option<f64>,
+    runtimes: Option<Vec<Json>>,
+}
+
+#[derive(serde::Deserialize)]
+struct Measurement {
+    name: String,
+    value: Json,
+    unit: Option<String>,
+}
+
+/// Reads a T4 file from its text.
+///
+/// # Errors
+/// What is no JSON of this form, with line and column; the result (counted from 0) and the member that cannot be
+/// understood; an unknown unit of time.
+pub fn parse(text: &str) -> Result<Recording, String> {
+    let file: File = serde_json::from_str(text).map_err(|error| format!("T4: {error}"))?;
+    let unit = file.metadata.timeunit.as_deref();
+    let unit_ms = match unit {
+        Some(unit) => unit_ms(unit).ok_or_else(|| format!("metadata: unknown unit of time {unit:?}"))?,
+        None => 1.0,
+    };
+    let mut names: Option<Vec<String>> = None;
+    let mut rows: Vec<(Vec<Value>, Record)> = Vec::with_capacity(file.results.len());
+    let mut seen = HashMap::new();
+    for (at, entry) in file.results.into_iter().enumerate() {
+        let wrong = |what: String| format!("result {at}: {what}");
+        let record = Record {
+            measured: measured(&entry, unit_ms).map_err(wrong)?,
+            compile_ms: entry.times.and_then(|times| times.compilation_time).filter(|time| *time >= 0.0),
+        };
+        let names = names.get_or_insert_with(|| entry.configuration.0.iter().map(|(name, _)| name.clone()).collect());
+        if entry.configuration.0.len() != names.len() {
+            return Err(wrong(format!("{} parameters, the first has {}", entry.configuration.0.len(), names.len())));
+        }
+        let find = |name: &String| entry.configuration.0.iter().find(|(other, _)| other == name);
+        let values: Option<Vec<Value>> =
+            names.iter().map(|name| find(name).map(|(_, value)| value_of(value))).collect();
+        let values = values.ok_or_else(|| wrong("has other parameters than the first".to_owned()))?;
+        if let Some(&earlier) = seen.get(&key_of(&values)) {
+            join(&mut rows, earlier, record);
+        } else {
+            seen.insert(key_of(&values), rows.len());
+            rows.push((values, record));
+        }
+    }
+    let recording = Recording {
+        device: file.metadata.device.unwrap_or_default(),
+        kernel: file.metadata.kernel.unwrap_or_default(),
+        problem: file.metadata.problem.unwrap_or_default(),
+        ..Recording::default()
+    };
+    assemble(recording, &names.unwrap_or_default(), rows)
+}
+
+/// A configuration again.
+fn join(rows: &mut [(Vec<Value>, Record)], earlier: usize, later: Record) {
+    let earlier = &mut rows[earlier].1;
+    match (&mut earlier.measured, later.measured) {
+        (Measured::Samples(times), Measured::Samples(more)) => times.extend(more),
+        (measured, later) => *measured = later,
+    }
+    earlier.compile_ms = earlier.compile_ms.or(later.compile_ms);
+}
+
+/// What one unit is in ms.
+fn unit_ms(unit: &str) -> Option<f64> {
+    match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "ms" | "millisecond" | "milliseconds" | "milisecond" | "miliseconds" => Some(1.0),
+        "s" | "sec" | "second" | "seconds" => Some(1e3),
+        "us" | "µs" | "microsecond" | "microseconds" => Some(1e-3),
+        "ns" | "nanosecond" | "nanoseconds" => Some(1e-6),
+        _ => None,
+    }
+}
+
+fn measured(entry: &Entry, file_unit_ms: f64) -> Result<Measured, String> {
+    if let Some(failure) = &entry.failure {
+        return Ok(Measured::Failed(failure.clone()));
+    }
+    let time = entry.measurements.iter().find(|measurement| measurement.name == "time");
+    let kind = match entry.invalidity.as_str() {
+        "correct" => None,
+        "timeout" => Some(FailureKind::TimeOut),
+        "compile" => Some(FailureKind::Compile),
+        "runtime" => Some(FailureKind::Launch),
+        "correctness" => Some(FailureKind::WrongResult),
+        "constraints" => Some(FailureKind::Constraint),
+        other => return Err(format!("unknown invalidity {other:?}")),
+    };
+    if let Some(kind) = kind {
+        let word = time.and_then(|time| time.value.as_str()).unwrap_or(&entry.invalidity);
+        return Ok(failed(kind, format!("recorded: {word}")));
+    }
+    if let Some(runtimes) = entry.times.as_ref().and_then(|times| times.runtimes.as_ref())
+        && !runtimes.is_empty()
+    {
+        let times: Result<Vec<f64>, String> = runtimes.iter().map(|time| time_of(time, file_unit_ms)).collect();
+        return times.map(samples).map_err(|error| format!("runtimes: {error}"));
+    }
+    let Some(time) = time else {
+        return Ok(failed(FailureKind::Launch, "recorded without a time".to_owned()));
+    };
+    let unit = match time.unit.as_deref() {
+        None | Some("") => file_unit_ms,
+        Some(unit) => unit_ms(unit).ok_or_else(|| format!("unknown unit of time {unit:?}"))?,
+    };
+    match &time.value {
+        Json::Array(times) => {
+            let times: Result<Vec<f64>, String> = times.iter().map(|time| time_of(time, unit)).collect();
+            times.map(samples).map_err(|error| format!("time: {error}"))
+        }
+        value => time_of(value, unit).map(mean_only).map_err(|error| format!("time: {error}")),
+    }
+}
+
+/// Writes a recording as T4, one result a line.
+///
+/// `failure` (kind and message) is a member of our own beside `invalidity`, which the schema allows; so are the names in
+/// `metadata`. Where only a summary is known, there are no `runtimes`.
+///
+/// # Errors
+/// Those of `to`.
+pub fn write(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
+    let metadata = json!({
+        "timeunit": "milliseconds",
+        "device": recording.device,
+        "kernel": recording.kernel,
+        "problem": recording.problem,
+    });
+    write!(to, "{{\"schema_version\": \"1.0.0\", \"metadata\": {metadata}, \"results\": [")?;
+    for (index, record) in recording.records.iter().enumerate() {
+        let config = recording.space.config(index);
+        let names = recording.space.parameters().iter().map(Parameter::name);
+        let fixed = recording.fixed.iter().map(|(name, value)| (name.as_str(), value));
+        let members =
+            names.zip(&config.0).chain(fixed).map(|(name, value)| format!("{}: {}", json!(name), json!(value)));
+        let members: Vec<String> = members.collect();
+        let (invalidity, value) = match &record.measured {
+            Measured::Failed(failure) => (invalidity_of(failure), json!(invalidity_of(failure))),
+            _ => ("correct", json!(record.mean_ms().unwrap_or(0.0))),
+        };
+        let mut times = serde_json::Map::new();
+        if let Some(compile_ms) = record.compile_ms {
+            times.insert("compilation_time".to_owned(), json!(compile_ms));
+        }
+        if let Measured::Samples(runtimes) = &record.measured {
+            times.insert("runtimes".to_owned(), json!(runtimes));
+        }
+        let mut rest = json!({
+            "times": times,
+            "invalidity": invalidity,
+            "correctness": u8::from(invalidity == "correct"),
+            "measurements": [{"name": "time", "value": value, "unit": "ms"}],
+            "objectives": ["time"],
+        });
+        if let Measured::Failed(failure) = &record.measured {
+            rest["failure"] = json!(failure);
+        }
+        // The configuration by hand: its order is the order of the parameters.
+        let rest = rest.to_string();
+        let separator = if index == 0 { "" } else { "," };
+        write!(to, "{separator}\n{{\"configuration\": {{{}}}, {}", members.join(", "), rest.trim_start_matches('{'))?;
+    }
+    writeln!(to, "]}}")
+}
+
+fn invalidity_of(failure: &Failure) -> &'static str {
+    match failure.kind {
+        FailureKind::TimeOut => "timeout",
+        FailureKind::Compile => "compile",
+        FailureKind::Launch => "runtime",
+        FailureKind::WrongResult => "correctness",
+        FailureKind::Constraint | FailureKind::Declined => "constraints",
+    }
+}

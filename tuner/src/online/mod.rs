@@ -1,0 +1,359 @@
+//! Tuning during real work, after HOOMD-blue's autotuner.
+//!
+//! A [`Tuner`] for each kernel, a [`Worker`] for each thread that launches it:
+//!
+//! ```
+//! # use tuner::{Config, Value, online::{Elapsed, Options, Tuner, grid}};
+//! let configs = grid(&[("block", vec![Value::Int(64), Value::Int(128), Value::Int(256)])], |_| true)?;
+//! let tuner = Tuner::new(configs, 0, Options::default())?;
+//! let mut worker = tuner.worker::<Elapsed>();
+//! while !tuner.is_complete() {
+//!     let config = worker.begin();
+//!     // … launch with `config`, and time it, here with a time that is made up:
+//!     let time = if config.0 == [Value::Int(128)] { 1.0 } else { 2.0 };
+//!     worker.end(Elapsed(time));
+//! }
+//! assert_eq!(tuner.best(), Config(vec![Value::Int(128)]));
+//! # Ok::<(), tuner::online::OnlineError>(())
+//! ```
+//!
+//! The hot path takes no lock that another worker holds and waits for no event: a worker that comes at a bad moment
+//! launches with the best that is known, untimed.
+
+mod drive;
+mod memory;
+mod scan;
+mod worker;
+
+pub use drive::{Driven, drive};
+pub use memory::{Memory, Recalled};
+pub use worker::{Elapsed, Event, Progress, Worker};
+
+use super::drift::DriftOptions;
+use super::{Config, Failure, Value};
+use scan::Scan;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What represents the samples of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Statistic {
+    /// The median.
+    #[default]
+    Median,
+    /// The mean.
+    Mean,
+    /// The largest: for work whose slowest launch counts.
+    Maximum,
+}
+
+/// Why a scan was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The first tuning, or one that was started again.
+    First,
+    /// The times of the configuration in use moved.
+    Drift,
+    /// The period was over, or the user asked.
+    Period,
+}
+
+/// How an on-line tuner works.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Samples of each configuration (M). Default 5.
+    pub samples: usize,
+    /// What represents them. Default the median.
+    pub statistic: Statistic,
+    /// Launches of each configuration before its first sample. Default 0: the median does not mind one slow first.
+    pub warm_up: usize,
+    /// How many of the most promising are given more samples before one is locked; below 2 for none, which is
+    /// HOOMD-blue's way. Default 8.
+    pub finalists: usize,
+    /// Samples of each finalist in a round of the run-off. Default 10.
+    pub run_off: usize,
+    /// Most rounds; it ends earlier if it is clear who wins. Default 5.
+    pub run_off_rounds: usize,
+    /// A change must win by more than this. Default 0.002.
+    pub indifference: f64,
+    /// Share of launches that may explore once tuning is complete (scans that drift calls for are not held to it).
+    /// Default 0.002.
+    pub explore_share: f64,
+    /// Launches after which every configuration is sampled again; `None` for never. Default one million.
+    pub rescan_after: Option<u64>,
+    /// Whether drift starts a scan. Default true.
+    pub rescan_on_drift: bool,
+    /// How drift is noticed.
+    pub drift: DriftOptions,
+    /// Seed of the order inside a sweep.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            samples: 5,
+            statistic: Statistic::default(),
+            warm_up: 0,
+            finalists: 8,
+            run_off: 10,
+            run_off_rounds: 5,
+            indifference: 0.002,
+            explore_share: 0.002,
+            rescan_after: Some(1_000_000),
+            rescan_on_drift: true,
+            drift: DriftOptions::default(),
+            seed: 1,
+        }
+    }
+}
+
+/// What an on-line tuner has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Launches that it chose the configuration of.
+    pub launches: u64,
+    /// Those that explored: their configuration was not the one in use.
+    pub explored: u64,
+    /// Those that explored after the first tuning was complete.
+    pub explored_after: u64,
+    /// The launch with which the first tuning was complete; 0 before.
+    pub first_tuning: u64,
+    /// Scans that were started.
+    pub scans: u64,
+    /// Scans that drift called for.
+    pub drifts: u64,
+    /// Scans after the first that ended with another choice.
+    pub changes: u64,
+}
+
+/// What an on-line tuner found, for a [`Memory`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The configuration in use.
+    pub config: Config,
+    /// Its samples, ms (for a unit of work).
+    pub samples: Vec<f64>,
+    /// All other configurations that have samples, with them.
+    pub others: Vec<(Config, Vec<f64>)>,
+    /// Those that failed.
+    pub failed: Vec<(Config, Failure)>,
+    /// What it took.
+    pub counters: Counters,
+}
+
+/// What can be wrong with a request to an on-line tuner.
+#[derive(Debug, thiserror::Error)]
+pub enum OnlineError {
+    /// There is nothing to choose from.
+    #[error("no configuration is valid")]
+    Empty,
+    /// The default is not in the list.
+    #[error("the default is number {default} of {configs} configurations")]
+    NoDefault {
+        /// The number that was given.
+        default: usize,
+        /// How many there are.
+        configs: usize,
+    },
+    /// Too many to visit one by one.
+    #[error("{0} or more configurations are too many for an on-line tuner (at most {MOST}); search off-line first")]
+    TooMany(usize),
+    /// A configuration that the tuner was not made with.
+    #[error("{0:?} is not a configuration of this tuner")]
+    Unknown(Config),
+    /// A configuration that failed before.
+    #[error("{config:?} failed before: {}", failure.message)]
+    Banned {
+        /// The configuration.
+        config: Config,
+        /// How it failed.
+        failure: Failure,
+    },
+    /// The memory could not be read or written.
+    #[error("the tuner's memory: {0}")]
+    Memory(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Most configurations of one tuner: with five sweeps and 10 µs a launch, two seconds of real work.
+pub const MOST: usize = 1 << 16;
+
+/// All combinations of the dimensions' values that `valid` lets through, the last dimension varying fastest.
+///
+/// # Errors
+/// [`OnlineError::Empty`] if none is left, [`OnlineError::TooMany`] above [`MOST`] before filtering.
+pub fn grid(dimensions: &[(&str, Vec<Value>)], valid: impl Fn(&Config) -> bool) -> Result<Vec<Config>, OnlineError> {
+    let all = dimensions.iter().try_fold(1_usize, |n, (_, values)| n.checked_mul(values.len())).unwrap_or(usize::MAX);
+    if all > MOST {
+        return Err(OnlineError::TooMany(all));
+    }
+    let mut configs = vec![Config(Vec::new())];
+    for (_, values) in dimensions {
+        let longer = |config: &Config, value: &Value| Config(config.0.iter().cloned().chain([value.clone()]).collect());
+        configs = configs.iter().flat_map(|config| values.iter().map(move |value| longer(config, value))).collect();
+    }
+    configs.retain(valid);
+    if configs.is_empty() { Err(OnlineError::Empty) } else { Ok(configs) }
+}
+
+struct Shared {
+    configs: Vec<Config>,
+    default: usize,
+    scan: Mutex<Scan>,
+    /// The configuration in use, for workers that find the tuner busy.
+    current: AtomicUsize,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Scan> {
+        self.scan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The tuner of one kernel. Clones are the same tuner.
+#[derive(Clone)]
+pub struct Tuner {
+    shared: Arc<Shared>,
+}
+
+impl Tuner {
+    /// A tuner that chooses among `configs`, of which number `default` is used until more is known.
+    ///
+    /// # Errors
+    /// An empty or too long list, or a default that is not in it.
+    pub fn new(configs: Vec<Config>, default: usize, options: Options) -> Result<Self, OnlineError> {
+        match configs.len() {
+            0 => return Err(OnlineError::Empty),
+            n if n > MOST => return Err(OnlineError::TooMany(n)),
+            n if default >= n => return Err(OnlineError::NoDefault { default, configs: n }),
+            _ => {}
+        }
+        let scan = Mutex::new(Scan::new(configs.len(), default, options));
+        Ok(Self { shared: Arc::new(Shared { configs, default, scan, current: AtomicUsize::new(default) }) })
+    }
+
+    /// The configuration in use.
+    pub fn best(&self) -> Config {
+        let current = self.shared.lock().current();
+        self.shared.configs[current].clone()
+    }
+
+    /// The default.
+    pub fn default_config(&self) -> &Config {
+        &self.shared.configs[self.shared.default]
+    }
+
+    /// Whether a configuration has been locked; stays true during later scans.
+    pub fn is_complete(&self) -> bool {
+        self.shared.lock().is_complete()
+    }
+
+    /// Whether a scan is going on.
+    pub fn is_scanning(&self) -> bool {
+        self.shared.lock().is_scanning()
+    }
+
+    /// What has been done so far.
+    pub fn counters(&self) -> Counters {
+        self.shared.lock().counters
+    }
+
+    /// The samples of a configuration, oldest first, ms.
+    ///
+    /// # Errors
+    /// [`OnlineError::Unknown`].
+    pub fn samples(&self, config: &Config) -> Result<Vec<f64>, OnlineError> {
+        let index = self.index(config)?;
+        Ok(self.shared.lock().samples(index))
+    }
+
+    /// Uses `config` for every launch, without any exploring, until [`Tuner::unpin`].
+    ///
+    /// # Errors
+    /// [`OnlineError::Unknown`], [`OnlineError::Banned`].
+    pub fn pin(&self, config: &Config) -> Result<(), OnlineError> {
+        self.change(config, |scan, index| scan.pin(Some(index)))
+    }
+
+    /// Goes on where [`Tuner::pin`] interrupted.
+    pub fn unpin(&self) {
+        let mut scan = self.shared.lock();
+        scan.pin(None);
+        self.shared.current.store(scan.current(), Relaxed);
+    }
+
+    /// Uses `config` as if a scan had found it: tuning is complete, and goes on with the period and on drift.
+    ///
+    /// # Errors
+    /// [`OnlineError::Unknown`], [`OnlineError::Banned`].
+    pub fn set(&self, config: &Config) -> Result<(), OnlineError> {
+        self.change(config, Scan::set)
+    }
+
+    /// Uses `config` while the first scan goes on, which may find another.
+    ///
+    /// # Errors
+    /// [`OnlineError::Unknown`], [`OnlineError::Banned`].
+    pub fn prefer(&self, config: &Config) -> Result<(), OnlineError> {
+        self.change(config, Scan::prefer)
+    }
+
+    /// Takes `config` out for good, say because the device cannot launch it.
+    ///
+    /// # Errors
+    /// [`OnlineError::Unknown`].
+    pub fn ban(&self, config: &Config, failure: Failure) -> Result<(), OnlineError> {
+        let index = self.index(config)?;
+        let mut scan = self.shared.lock();
+        scan.fail(index, None, failure);
+        self.shared.current.store(scan.current(), Relaxed);
+        Ok(())
+    }
+
+    /// Forgets all samples and tunes anew. Configurations that failed stay out.
+    pub fn start_again(&self) {
+        self.shared.lock().start_again();
+    }
+
+    /// Samples every configuration once more, within the share that may explore.
+    pub fn rescan(&self) {
+        self.shared.lock().rescan();
+    }
+
+    /// What was found; `None` before tuning is complete.
+    pub fn report(&self) -> Option<Report> {
+        let scan = self.shared.lock();
+        let current = scan.current();
+        let configs = &self.shared.configs;
+        scan.is_complete().then(|| Report {
+            config: configs[current].clone(),
+            samples: scan.samples(current),
+            others: (0..configs.len())
+                .filter(|i| *i != current)
+                .map(|i| (configs[i].clone(), scan.samples(i)))
+                .filter(|(_, samples)| !samples.is_empty())
+                .collect(),
+            failed: (0..configs.len()).filter_map(|i| Some((configs[i].clone(), scan.failure(i)?.clone()))).collect(),
+            counters: scan.counters,
+        })
+    }
+
+    fn index(&self, config: &Config) -> Result<usize, OnlineError> {
+        let found = self.shared.configs.iter().position(|known| known == config);
+        found.ok_or_else(|| OnlineError::Unknown(config.clone()))
+    }
+
+    fn change(&self, config: &Config, change: impl FnOnce(&mut Scan, usize)) -> Result<(), OnlineError> {
+        let index = self.index(config)?;
+        let mut scan = self.shared.lock();
+        if let Some(failure) = scan.failure(index) {
+            return Err(OnlineError::Banned { config: config.clone(), failure: failure.clone() });
+        }
+        change(&mut scan, index);
+        self.shared.current.store(scan.current(), Relaxed);
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! What the samples of a scan say: who may be the fastest, who only seems slow, who is.
+
+use super::Scan;
+use crate::online::Statistic;
+use crate::statistics::{mean, median, quantile};
+
+/// A relative gain that is not worth more samples in a run-off.
+const TOLERANCE: f64 = 0.005;
+/// The chance, over all configurations together, that bad luck alone keeps one out of the run-off.
+const UNLUCKY: f64 = 0.01;
+
+impl Scan {
+    /// The configurations that may be faster than the fastest, for all that is known of luck here: with so many samples as
+    /// they have, all of them may have been that much slower than they can be.
+    ///
+    /// The luck is that of all configurations: how many times its best sample each sample takes. Of `n` samples all are as
+    /// slow as the slowest share `s` with the chance s^n, and that may be [`UNLUCKY`] for all configurations together. One
+    /// that has had a run-off's samples more than the M of the scan has had its chance.
+    pub(super) fn unlucky(&self) -> Vec<usize> {
+        let known: Vec<(usize, f64)> = self.valid().into_iter().filter_map(|c| Some((c, self.least(c)?))).collect();
+        let Some(fastest) = known.iter().map(|(_, least)| *least).reduce(f64::min) else { return Vec::new() };
+        let of_best = |(config, least): &(usize, f64)| {
+            let least = *least;
+            self.samples[*config].iter().map(move |time| time / least).collect::<Vec<f64>>()
+        };
+        let luck: Vec<f64> = known.iter().flat_map(of_best).collect();
+        let most = self.options.samples.max(1) + self.options.run_off;
+        let mut bounds: Vec<Option<f64>> = vec![None; most];
+        let chance = UNLUCKY / known.len() as f64;
+        let may_be_fastest = |(config, least): &(usize, f64)| {
+            let samples = self.samples[*config].len();
+            let Some(bound) = bounds.get_mut(samples) else { return false };
+            let bound = *bound.get_or_insert_with(|| quantile(&luck, 1.0 - chance.powf(1.0 / samples as f64)));
+            *least > fastest && least / bound < fastest
+        };
+        let mut all = known;
+        all.retain(may_be_fastest);
+        all.into_iter().map(|(config, _)| config).collect()
+    }
+
+    /// The best sample of a configuration.
+    fn least(&self, config: usize) -> Option<f64> {
+        self.samples[config].iter().copied().reduce(f64::min)
+    }
+
+    /// The configurations that might be the fastest: ranked by their best sample, because slow modes and disturbances can
+    /// spoil the statistic of a few samples, but nothing makes a launch faster than it can be.
+    pub(super) fn promising(&self) -> Vec<usize> {
+        if self.options.finalists < 2 || self.options.run_off == 0 {
+            return Vec::new();
+        }
+        let mut ranked: Vec<(usize, f64)> =
+            self.valid().into_iter().filter_map(|config| Some((config, self.least(config)?))).collect();
+        ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+        ranked.truncate(self.options.finalists);
+        ranked.into_iter().map(|(config, _)| config).collect()
+    }
+
+    /// The finalists between which more samples could still decide: the leader, and those that may be faster than it by
+    /// more than [`TOLERANCE`]. Every median is taken to lie between the order statistics two standard deviations of
+    /// the binomial to either side of the middle; in a kernel with two modes these span both.
+    pub(super) fn undecided(&self) -> Vec<usize> {
+        let known: Vec<(usize, f64)> =
+            self.finalists.iter().filter_map(|config| Some((*config, self.estimate(*config)?))).collect();
+        let Some((leader, fastest)) = known.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1)) else {
+            return Vec::new();
+        };
+        let bound = |config: usize, side: f64| {
+            let mut samples: Vec<f64> = self.samples[config].iter().copied().collect();
+            samples.sort_by(f64::total_cmp);
+            let last = samples.len() as f64 - 1.0;
+            let place = last * 0.5 + side * (last + 1.0).sqrt();
+            // Outwards to whole places.
+            let place = if side > 0.0 { place.ceil().min(last) } else { place.floor().max(0.0) };
+            samples[place as usize]
+        };
+        let slowest = bound(leader, 1.0);
+        let open = |config: usize| config == leader || slowest - bound(config, -1.0) > TOLERANCE * fastest;
+        known.into_iter().map(|(config, _)| config).filter(|config| open(*config)).collect()
+    }
+
+    /// The statistic of a configuration's samples, ms.
+    fn estimate(&self, config: usize) -> Option<f64> {
+        let samples: Vec<f64> = self.samples.get(config)?.iter().copied().collect();
+        if samples.is_empty() {
+            return None;
+        }
+        Some(match self.options.statistic {
+            Statistic::Median => median(&samples),
+            Statistic::Mean => mean(&samples),
+            Statistic::Maximum => samples.iter().copied().fold(0.0, f64::max),
+        })
+    }
+
+    /// The fastest valid configuration; the one in use, then the default, if they are within the zone of indifference.
+    pub(super) fn best(&self) -> usize {
+        let valid = self.valid();
+        // After a run-off only those in it count: a few lucky samples must not beat many.
+        let eligible = |config: &usize| self.finalists.is_empty() || self.finalists.contains(config);
+        let ranked = valid.iter().filter(|c| eligible(c)).filter_map(|config| Some((self.estimate(*config)?, *config)));
+        let Some((fastest, best)) = ranked.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+            return if self.banned[self.current].is_none() {
+                self.current
+            } else {
+                valid.first().copied().unwrap_or(self.default)
+            };
+        };
+        let good_enough = |config: &usize| {
+            self.banned[*config].is_none()
+                && self.estimate(*config).is_some_and(|e| e <= fastest * (1.0 + self.options.indifference))
+        };
+        [self.current, self.default].into_iter().find(good_enough).unwrap_or(best)
+    }
+}

@@ -1,0 +1,252 @@
+//! The numbers behind the pictures.
+
+use super::Report;
+use crate::compare::Fate;
+use crate::statistics::{mean, median, quantile, variance};
+use crate::verdict::Judgement;
+use crate::{Config, Failure, Outcome, Value};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// What one value of a parameter does, over all configurations that have it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The value.
+    pub value: Value,
+    /// Configurations with it that have a time.
+    pub count: usize,
+    /// Those that failed.
+    pub failed: usize,
+    /// The best of their times, ms; none without any.
+    pub best: Option<f64>,
+    /// The median of their times, ms.
+    pub median: Option<f64>,
+}
+
+/// How much of the spread of times a parameter explains by itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Importance {
+    /// The parameter.
+    pub parameter: String,
+    /// Share of the variance of log times between its values, corrected for their number, 0..=1.
+    pub share: f64,
+    /// Its values.
+    pub effects: Vec<Effect>,
+}
+
+/// What a tuning comes to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Evaluations of the search.
+    pub evaluations: usize,
+    /// Those that failed, by kind.
+    pub failures: BTreeMap<String, usize>,
+    /// The fastest configuration, and its median time in ms.
+    pub best: Option<(Config, f64)>,
+    /// The slowest.
+    pub worst: Option<(Config, f64)>,
+    /// The default's median time in ms.
+    pub default: Option<f64>,
+    /// Median over configurations of the relative standard deviation of their samples; none with single samples only.
+    pub noise: Option<f64>,
+    /// The best median time after each evaluation, ms; none before the first success.
+    pub best_so_far: Vec<Option<f64>>,
+    /// The parameters, most important first.
+    pub importance: Vec<Importance>,
+}
+
+/// Median time of an outcome, if it has one.
+pub(super) fn time(outcome: &Outcome) -> Option<f64> {
+    match outcome {
+        Outcome::Times(times) => Some(median(times)).filter(|time| time.is_finite() && *time > 0.0),
+        Outcome::Failed(_) => None,
+    }
+}
+
+/// The name of a unit-like enum value as serde writes it.
+pub(super) fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    }
+}
+
+/// Relative standard deviation of an outcome's samples, if there are several.
+pub(super) fn noise(outcome: &Outcome) -> Option<f64> {
+    match outcome {
+        Outcome::Times(times) if times.len() > 1 => {
+            Some(variance(times).sqrt() / mean(times)).filter(|x| x.is_finite())
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn summary(report: &Report) -> Summary {
+    let mut summary = Summary { evaluations: report.search().len(), ..Summary::default() };
+    let mut least: Option<f64> = None;
+    for evaluation in report.search() {
+        if let Outcome::Failed(failure) = &evaluation.outcome {
+            *summary.failures.entry(word(&failure.kind)).or_default() += 1;
+        }
+        if let Some(time) = time(&evaluation.outcome) {
+            if summary.best.as_ref().is_none_or(|(_, best)| time < *best) {
+                summary.best = Some((evaluation.config.clone(), time));
+            }
+            if summary.worst.as_ref().is_none_or(|(_, worst)| time > *worst) {
+                summary.worst = Some((evaluation.config.clone(), time));
+            }
+            if summary.default.is_none() && report.default.as_ref() == Some(&evaluation.config) {
+                summary.default = Some(time);
+            }
+            least = Some(least.map_or(time, |least| least.min(time)));
+        }
+        summary.best_so_far.push(least);
+    }
+    let noises: Vec<f64> = report.search().iter().filter_map(|e| noise(&e.outcome)).collect();
+    summary.noise = (!noises.is_empty()).then(|| quantile(&noises, 0.5));
+    summary.importance = (0..report.parameters.len()).map(|parameter| importance(report, parameter)).collect();
+    summary.importance.sort_by(|a, b| b.share.total_cmp(&a.share));
+    summary
+}
+
+/// The values of a parameter that occur: those that are declared first, in their order, then others, sorted.
+pub(super) fn values(report: &Report, parameter: usize) -> Vec<Value> {
+    let mut values = report.parameters[parameter].1.clone();
+    let declared = values.len();
+    for evaluation in report.search() {
+        if let Some(value) = evaluation.config.0.get(parameter)
+            && !values.contains(value)
+        {
+            values.push(value.clone());
+        }
+    }
+    values[declared..].sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    values
+}
+
+fn importance(report: &Report, parameter: usize) -> Importance {
+    let mut effects = Vec::new();
+    let mut groups: Vec<Vec<f64>> = Vec::new();
+    for value in values(report, parameter) {
+        let with: Vec<&Outcome> =
+            report.search().iter().filter(|e| e.config.0.get(parameter) == Some(&value)).map(|e| &e.outcome).collect();
+        let times: Vec<f64> = with.iter().filter_map(|outcome| time(outcome)).collect();
+        effects.push(Effect {
+            value,
+            count: times.len(),
+            failed: with.len() - times.len(),
+            best: times.iter().copied().reduce(f64::min),
+            median: (!times.is_empty()).then(|| median(&times)),
+        });
+        groups.push(times.iter().map(|time| time.ln()).collect());
+    }
+    groups.retain(|group| !group.is_empty());
+    Importance { parameter: report.parameters[parameter].0.clone(), share: share(&groups), effects }
+}
+
+/// Share of the variance that lies between groups (ε²: corrected for what chance alone would give so many groups).
+fn share(groups: &[Vec<f64>]) -> f64 {
+    let all = groups.concat();
+    let (n, k) = (all.len() as f64, groups.len() as f64);
+    let total = variance(&all) * (n - 1.0);
+    if groups.len() < 2 || n - k < 1.0 || total <= 0.0 {
+        return 0.0;
+    }
+    let within: f64 = groups.iter().map(|group| variance(group) * (group.len() - 1) as f64).sum();
+    let of_chance = within / (n - k);
+    ((total - within - (k - 1.0) * of_chance) / total).clamp(0.0, 1.0)
+}
+
+pub(super) fn csv(report: &Report) -> String {
+    let mut text = String::from("evaluation");
+    for (name, _) in &report.parameters {
+        text.push(',');
+        text += &quoted(name);
+    }
+    text += ",state,mean_ms,median_ms,min_ms,sd_ms,samples,message\n";
+    for (number, evaluation) in report.evaluations.iter().enumerate() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{number}");
+        for value in &evaluation.config.0 {
+            text.push(',');
+            text += &quoted(&value.to_string());
+        }
+        let _ = match &evaluation.outcome {
+            Outcome::Times(times) if !times.is_empty() => writeln!(
+                text,
+                ",ok,{},{},{},{},{},",
+                mean(times),
+                median(times),
+                times.iter().copied().fold(f64::INFINITY, f64::min),
+                variance(times).sqrt(),
+                times.len()
+            ),
+            Outcome::Times(_) => writeln!(text, ",ok,,,,,0,"),
+            Outcome::Failed(failure) => {
+                writeln!(text, ",{},,,,,0,{}", word(&failure.kind), quoted(&failure.message))
+            }
+        };
+    }
+    text
+}
+
+pub(super) fn decisions_csv(report: &Report) -> String {
+    let mut text = String::from("decision");
+    for (name, _) in &report.parameters {
+        text.push(',');
+        text += &quoted(name);
+    }
+    text +=
+        ",comparison,verdict,difference_percent,low_percent,high_percent,chance,level,blocks,kept,discarded,message\n";
+    for (number, decision) in report.decisions.iter().enumerate() {
+        let mut row = |config: &Config, comparison: &str, outcome: Result<&Judgement, &Failure>| {
+            let values: Vec<String> = config.0.iter().map(|value| quoted(&value.to_string())).collect();
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{number},{},{comparison},", values.join(","));
+            let _ = match outcome {
+                Ok(j) => {
+                    let [difference, low, high] = [j.difference, j.low, j.high].map(|x| 100.0 * x);
+                    let verdict = quoted(&j.verdict.to_string());
+                    writeln!(
+                        text,
+                        "{verdict},{difference},{low},{high},{},{},{},{},{},",
+                        j.chance, j.level, j.blocks, j.kept, j.discarded
+                    )
+                }
+                Err(failure) => writeln!(text, "{},,,,,,,,,{}", word(&failure.kind), quoted(&failure.message)),
+            };
+        };
+        for candidate in &decision.candidates {
+            match &candidate.fate {
+                Fate::Judged(judgement) => row(&candidate.config, "candidate", Ok(judgement)),
+                Fate::Failed(failure) => row(&candidate.config, "candidate", Err(failure)),
+            }
+        }
+        let winner = decision.winner.and_then(|winner| decision.candidates.get(winner));
+        if let Some((winner, confirmation)) = winner.zip(decision.confirmation.as_ref()) {
+            row(&winner.config, "confirmation", Ok(confirmation));
+        }
+    }
+    text
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn importance_is_the_share_between_groups() {
+        assert_eq!(share(&[]), 0.0);
+        assert_eq!(share(&[vec![1.0, 2.0]]), 0.0);
+        assert_eq!(share(&[vec![1.0], vec![2.0]]), 0.0, "one each: nothing to compare with");
+        assert_eq!(share(&[vec![1.0; 3], vec![2.0; 3]]), 1.0);
+        assert_eq!(share(&[vec![1.0, 2.0, 3.0], vec![1.0, 2.0, 3.0]]), 0.0);
+        let some = share(&[vec![1.0, 1.2, 1.1], vec![1.4, 1.3, 1.5]]);
+        assert!(some > 0.7 && some < 0.95, "{some}");
+    }
+}

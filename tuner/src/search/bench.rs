@@ -1,0 +1,131 @@
+//! The place where a session measures: what was spent, what was seen.
+
+use std::collections::HashSet;
+
+use super::session::{Phase, Progress, Session, TuneError};
+use crate::budget::Spent;
+use crate::space::ConfigIndex;
+use crate::store::{Contender, Recorder};
+use crate::strategy::search_time;
+use crate::{Config, Device, Failure, FailureKind, Outcome};
+
+/// Launches of a race at most: those of a few candidates on a noisy device.
+const RACE: usize = 120;
+
+/// Mean launches of a racer: as many as [`RaceRules`](super::racing::RaceRules) gives.
+const OF_A_RACER: usize = 5;
+
+/// A configuration that worked, and what the search measured of it.
+pub(super) struct Seen {
+    pub index: ConfigIndex,
+    pub time_ms: f64,
+    samples: usize,
+}
+
+/// What a session does while it runs.
+pub(super) struct Bench<'s, 'a> {
+    pub session: &'s Session<'a>,
+    pub recorder: Recorder<'s>,
+    pub spent: Spent,
+    pub seen: Vec<Seen>,
+    pub measured: HashSet<ConfigIndex>,
+    pub failed: usize,
+    pub last_failure: Option<Failure>,
+}
+
+impl<'s, 'a> Bench<'s, 'a> {
+    pub fn new(session: &'s Session<'a>, recorder: Recorder<'s>) -> Self {
+        Self {
+            session,
+            recorder,
+            spent: Spent::default(),
+            seen: Vec::new(),
+            measured: HashSet::new(),
+            failed: 0,
+            last_failure: None,
+        }
+    }
+
+    pub fn measure(&mut self, config: &Config, launches: usize) -> Result<Outcome, TuneError> {
+        let outcome = self.recorder.measure(config, launches);
+        if let Some(error) = self.recorder.take_error() {
+            return Err(error.into());
+        }
+        self.spent.ms = self.recorder.spent_ms();
+        if let Outcome::Times(times) = &outcome {
+            self.spent.launches += times.len();
+        }
+        Ok(outcome)
+    }
+
+    /// Measures a configuration for the search.
+    pub fn evaluate(&mut self, index: ConfigIndex) -> Result<Outcome, TuneError> {
+        let outcome = self.measure(&self.session.task.space.config(index), self.session.launches)?;
+        self.measured.insert(index);
+        self.spent.evaluations += 1;
+        self.spent.without_gain += 1;
+        match (&outcome, search_time(&outcome)) {
+            (Outcome::Times(times), Some(time_ms)) => {
+                if self.seen.iter().all(|seen| time_ms < seen.time_ms) {
+                    self.spent.without_gain = 0;
+                }
+                self.seen.push(Seen { index, time_ms, samples: times.len() });
+            }
+            (Outcome::Failed(failure), _) => {
+                self.failed += 1;
+                self.last_failure = Some(failure.clone());
+            }
+            (Outcome::Times(_), None) => {
+                self.failed += 1;
+                let message = "it ran and gave no time".to_owned();
+                self.last_failure = Some(Failure { kind: FailureKind::Launch, message });
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// What the search alone knows of a configuration.
+    pub fn searched(&self, config: &Config) -> Contender {
+        let index = self.session.task.space.index_of(config);
+        let seen = self.seen.iter().find(|seen| Some(seen.index) == index);
+        let (time_ms, samples) = seen.map_or((f64::MAX, 0), |seen| (seen.time_ms, seen.samples));
+        Contender { config: config.clone(), time_ms, interval_ms: None, samples }
+    }
+
+    /// Configurations that would be raced if the search ended now; 0 where there is nothing to race for.
+    pub fn racers(&self) -> usize {
+        let session = self.session;
+        let allowed = (self.spent.launches / 3).min(RACE) / OF_A_RACER;
+        let racers = self.seen.len().min(session.racers).min(allowed);
+        if session.finalists == 0 || racers <= session.finalists { 0 } else { racers }
+    }
+
+    /// Launches that the race may take if the search ends now.
+    pub fn race_launches(&self) -> usize {
+        if self.racers() == 0 { 0 } else { (self.spent.launches / 3).min(RACE) }
+    }
+
+    /// What will be spent once the race is over, if the search ends now.
+    pub fn with_race(&self) -> Spent {
+        let race = self.race_launches();
+        let ms = self.spent.ms * (1.0 + race as f64 / self.spent.launches.max(1) as f64);
+        Spent { launches: self.spent.launches + race, ms, ..self.spent }
+    }
+
+    fn best(&self) -> Option<&Seen> {
+        self.seen.iter().min_by(|a, b| a.time_ms.total_cmp(&b.time_ms))
+    }
+
+    pub fn tell(&self, phase: Phase, tell: &mut dyn FnMut(&Progress<'_>) -> bool) -> Result<(), TuneError> {
+        let best = self.best().map(|seen| (self.session.task.space.config(seen.index), seen.time_ms));
+        let progress = Progress {
+            spent: self.spent,
+            best: best.as_ref().map(|(config, time)| (config, *time)),
+            left_ms: self.session.budget.left_ms(&self.with_race()).filter(|_| phase == Phase::Searching),
+            phase,
+            replayed: !self.recorder.is_live(),
+            run: self.recorder.run(),
+        };
+        if tell(&progress) { Ok(()) } else { Err(TuneError::Interrupted { run: self.recorder.run() }) }
+    }
+}

@@ -1,0 +1,166 @@
+//! How a session ends: the best of the search are raced, the best of the race and the default held against each other.
+
+use super::bench::Bench;
+use super::racing::{RaceRules, race as run_race};
+use super::session::{Phase, Progress, Session, TuneError};
+use crate::compare::{self, Decision, Ruling};
+use crate::space::ConfigIndex;
+use crate::store::{Contender, RaceDetails};
+use crate::watch::NoWatch;
+use crate::{Config, Device, Failure, FailureKind, Outcome};
+
+/// The configurations that worked, the fastest first; the default is not among them.
+fn ranked(bench: &Bench<'_, '_>, default: Option<ConfigIndex>) -> Vec<ConfigIndex> {
+    let mut seen: Vec<(f64, ConfigIndex)> = bench.seen.iter().map(|seen| (seen.time_ms, seen.index)).collect();
+    seen.sort_by(|a, b| a.0.total_cmp(&b.0));
+    seen.into_iter().map(|(_, index)| index).filter(|&index| Some(index) != default).collect()
+}
+
+/// The default, if it worked.
+fn default_of(bench: &Bench<'_, '_>) -> Option<ConfigIndex> {
+    let default = bench.session.default.as_ref().and_then(|config| bench.session.task.space.index_of(config));
+    default.filter(|&default| bench.seen.iter().any(|seen| seen.index == default))
+}
+
+/// Races the best of the search, if there is something to race for. What the final rounds are to be held between: the
+/// default first if it worked, else the fastest; then the fastest others.
+pub(super) fn race(
+    bench: &mut Bench<'_, '_>,
+    tell: &mut dyn FnMut(&Progress<'_>) -> bool,
+) -> Result<(Option<RaceDetails>, Vec<Config>), TuneError> {
+    let default = default_of(bench);
+    let mut order = ranked(bench, default);
+    let (racers, launches_of_few) = (bench.racers().min(order.len()), bench.race_launches());
+    let space = bench.session.task.space;
+    let most = bench.session.finalists.max(usize::from(default.is_none()));
+    let mut details = None;
+    if racers > most {
+        let configs: Vec<Config> = order[..racers].iter().map(|&index| space.config(index)).collect();
+        let before = bench.spent.launches;
+        let rules = RaceRules { launches_per_candidate: 1.0, launches_of_few, ..RaceRules::default() };
+        let mut collector = Collector { bench, phase: Phase::Racing, tell, times: Vec::new(), error: None };
+        let result = run_race(racers, &rules, |at, launches| collector.measure(&configs[at], launches));
+        if let Some(error) = collector.error {
+            return Err(error);
+        }
+        details = Some(RaceDetails { racers, launches: bench.spent.launches - before, quiet: result.quiet });
+        // Where all fail now, the search's order stands.
+        if !result.ranked.is_empty() {
+            order = result.ranked.into_iter().map(|at| order[at]).collect();
+        }
+    }
+    let finalists = default.into_iter().chain(order.into_iter().take(most));
+    Ok((details, finalists.map(|index| space.config(index)).collect()))
+}
+
+/// What a session ends with.
+pub(super) struct Ending {
+    pub chosen: Contender,
+    pub default: Option<Contender>,
+    pub runner_up: Option<Contender>,
+    pub verdict: String,
+}
+
+/// The final rounds. The first of `finalists` is what stays unless another is shown to be better.
+pub(super) fn end(
+    bench: &mut Bench<'_, '_>,
+    finalists: &[Config],
+    decisions: &mut Vec<Decision>,
+    tell: &mut dyn FnMut(&Progress<'_>) -> bool,
+) -> Result<Ending, TuneError> {
+    let session = bench.session;
+    let (stays, candidates) = (&finalists[0], &finalists[1..]);
+    let mut collector = Collector { bench, phase: Phase::Deciding, tell, times: Vec::new(), error: None };
+    let mut decision = None;
+    if !candidates.is_empty() && session.finalists > 0 {
+        let plan = compare::Plan { seed: session.seed, ..session.rounds.clone() };
+        decision = Some(compare::decide(&mut collector, stays, candidates, &plan, &mut NoWatch));
+    }
+    let Collector { times, error, .. } = collector;
+    if let Some(error) = error {
+        return Err(error);
+    }
+    decisions.extend(decision.clone());
+    if let Some(Ruling::NoDefault(_)) = decision.as_ref().map(|decision| &decision.ruling) {
+        // It worked in the search and does not now: the others decide among themselves.
+        return end(bench, candidates, decisions, tell);
+    }
+    let contender = |config: &Config| match times.iter().find(|(other, _)| other == config) {
+        Some((_, times)) if !times.is_empty() => Contender::of_samples(config, times),
+        _ => bench.searched(config),
+    };
+    let chosen = decision.as_ref().map_or(stays, |decision| &decision.chosen);
+    let others = finalists.iter().filter(|&config| config != chosen && Some(config) != session.default.as_ref());
+    let runner_up = others.map(&contender).min_by(|a, b| a.time_ms.total_cmp(&b.time_ms));
+    Ok(Ending {
+        chosen: contender(chosen),
+        default: session.default.as_ref().filter(|default| finalists.contains(default)).map(&contender),
+        runner_up,
+        verdict: words(session, stays, decision.as_ref()),
+    })
+}
+
+/// The decision in words.
+fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>) -> String {
+    let percent = |share: f64| format!("{:.2} %", 100.0 * share.abs());
+    let rival = if session.default.as_ref() == Some(stays) { "the default" } else { "the search's best" };
+    let Some(decision) = decision else { return format!("{rival} had no rival") };
+    match &decision.ruling {
+        Ruling::Promoted => {
+            let gain = decision.confirmation.as_ref().map(|judgement| {
+                format!(
+                    ": {} faster (from {} to {})",
+                    percent(judgement.difference),
+                    percent(judgement.high),
+                    percent(judgement.low)
+                )
+            });
+            format!("better than {rival}, and again on fresh samples{}", gain.unwrap_or_default())
+        }
+        Ruling::NoneBetter => format!("{rival} stays: nothing was shown to be faster"),
+        Ruling::NotConfirmed(verdict) => {
+            format!("{rival} stays: what seemed faster did not repeat it on fresh samples ({verdict})")
+        }
+        Ruling::NoDefault(failure) => format!("{rival} failed in the final rounds: {}", failure.message),
+    }
+}
+
+/// The device of the race and the final rounds: the session's, and all its samples by configuration.
+struct Collector<'b, 's, 'a, 't> {
+    bench: &'b mut Bench<'s, 'a>,
+    phase: Phase,
+    tell: &'t mut dyn FnMut(&Progress<'_>) -> bool,
+    times: Vec<(Config, Vec<f64>)>,
+    error: Option<TuneError>,
+}
+
+impl Device for Collector<'_, '_, '_, '_> {
+    fn name(&self) -> String {
+        self.bench.recorder.name()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let ended = Failure { kind: FailureKind::Declined, message: "the session has ended".to_owned() };
+        if self.error.is_some() {
+            return Outcome::Failed(ended);
+        }
+        let outcome = self.bench.measure(config, launches).and_then(|outcome| {
+            self.bench.tell(self.phase, self.tell)?;
+            Ok(outcome)
+        });
+        match outcome {
+            Ok(Outcome::Times(times)) => {
+                match self.times.iter_mut().find(|(other, _)| other == config) {
+                    Some((_, all)) => all.extend(&times),
+                    None => self.times.push((config.clone(), times.clone())),
+                }
+                Outcome::Times(times)
+            }
+            Ok(failed @ Outcome::Failed(_)) => failed,
+            Err(error) => {
+                self.error = Some(error);
+                Outcome::Failed(ended)
+            }
+        }
+    }
+}

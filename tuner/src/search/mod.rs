@@ -1,0 +1,10 @@
+//! The search for a good configuration: sessions with budgets, races between candidates, and how well they do.
+
+mod bench;
+pub mod budget;
+mod ending;
+pub mod racing;
+pub mod racing_score;
+pub mod score;
+pub mod session;
+pub mod tune;

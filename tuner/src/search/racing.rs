@@ -1,0 +1,208 @@
+//! Racing: the fastest of given candidates, with few launches.
+//!
+//! All candidates are launched once. The fastest fifth is launched again, and how much its pairs differ says what kind of
+//! device this is (a third launch, where the first ones were all slow). On a **quiet** one a few more launches of ever
+//! fewer candidates decide. On a **noisy** one (outliers, two modes, drifting clocks) no single launch can be trusted to
+//! drop a candidate: all are launched three times before three quarters are dropped, and the few that are left are raced on
+//! to 24 launches each. Rounds are interleaved, there
+//! and back (A B C C B A), so that a drift of the device meets all alike.
+//!
+//! The estimate is a mean, because the mean is what a run takes: of a kernel with two modes, the median tells only which
+//! mode is more frequent. It leaves out the slowest tenth (from ten samples on), because the share of rare outliers cannot
+//! be estimated from so few launches and would be mistaken for a property of the candidate; and the first launch where it
+//! was the slowest, which pays for caches and clocks.
+
+use crate::{Failure, FailureKind, Outcome};
+
+/// How a race is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RaceRules {
+    /// Launches in all, a candidate of the beginning. The quiet course takes at most 1.5 of them.
+    pub launches_per_candidate: f64,
+    /// Launches that a race of few candidates may take all the same.
+    pub launches_of_few: usize,
+    /// Two launches of a candidate that differ by more than this share are noise.
+    pub quiet: f64,
+}
+
+impl Default for RaceRules {
+    fn default() -> Self {
+        Self { launches_per_candidate: 5.0, launches_of_few: FEWEST * 24, quiet: 0.015 }
+    }
+}
+
+/// How a race went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RaceResult {
+    /// The fastest candidate; `None` if all failed.
+    pub best: Option<usize>,
+    /// Those that were raced to the end, the fastest first.
+    pub ranked: Vec<usize>,
+    /// All samples, in ms, by candidate.
+    pub samples: Vec<Vec<f64>>,
+    /// Why candidates are out that failed.
+    pub failures: Vec<(usize, Failure)>,
+    /// Launches, failed ones included.
+    pub launches: usize,
+    /// Whether the quiet course was enough.
+    pub quiet: bool,
+}
+
+/// Shares of the candidates that go on, and the launches that each then has: on a noisy device, and on a quiet one.
+const NOISY: [(f64, usize); 4] = [(1.0, 3), (0.22, 6), (0.094, 12), (0.04, 24)];
+const QUIET: [(f64, usize); 2] = [(0.094, 3), (0.04, 6)];
+/// The share that shows how noisy the device is.
+const PROBED: f64 = 0.1875;
+/// So many candidates are always raced on to the end.
+const FEWEST: usize = 5;
+/// On a quiet device two candidates are a tie below this share of the time; nothing is lost with either.
+const TIE: f64 = 0.0005;
+
+/// Races the candidates `0..count`. `measure` launches one so many times.
+pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -> Outcome) -> RaceResult {
+    let most = ((rules.launches_per_candidate * count as f64) as usize).max(count).max(rules.launches_of_few);
+    let result = RaceResult {
+        best: None,
+        ranked: Vec::new(),
+        samples: vec![Vec::new(); count],
+        failures: Vec::new(),
+        launches: 0,
+        quiet: false,
+    };
+    let mut race = Race { measure, result, alive: (0..count).collect(), most, backward: false };
+    race.level(1);
+    race.keep(PROBED, count);
+    // The others may come back: one launch drops nobody on a noisy device.
+    race.level(2);
+    race.result.quiet = race.quiet(rules.quiet, 0);
+    if !race.result.quiet && race.slow_start() {
+        // Perhaps only the first launches are slow: then the next ones agree.
+        race.level(3);
+        race.result.quiet = race.quiet(rules.quiet, 1);
+    }
+    if race.result.quiet {
+        for (share, launches) in QUIET {
+            race.keep(share, count);
+            race.level(launches);
+        }
+        race.most = (count + count / 2).max(FEWEST * 6);
+        while let Some(tie) = race.tie() {
+            race.alive = tie.to_vec();
+            race.level(race.fewest_samples() + 1);
+        }
+    } else {
+        race.alive = (0..count).filter(|&at| !race.failed(at)).collect();
+        for (share, launches) in NOISY {
+            if share < 1.0 {
+                race.keep(share, count);
+            }
+            race.level(launches);
+        }
+    }
+    race.keep(0.0, count);
+    race.result.best = race.alive.first().copied();
+    race.result.ranked = race.alive;
+    race.result
+}
+
+/// The time of a candidate, in ms: the mean of its samples, without the slowest tenth (rounded down) and without the first
+/// where it is the slowest of three or more. `None` without samples.
+pub fn race_estimate(samples: &[f64]) -> Option<f64> {
+    let slow_start = samples.len() >= 3 && samples[1..].iter().all(|&sample| sample < samples[0]);
+    let mut sorted = samples[usize::from(slow_start)..].to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.truncate(sorted.len() - sorted.len() / 10);
+    (!sorted.is_empty()).then(|| sorted.iter().sum::<f64>() / sorted.len() as f64)
+}
+
+struct Race<M> {
+    measure: M,
+    result: RaceResult,
+    /// Candidates still in the race.
+    alive: Vec<usize>,
+    most: usize,
+    backward: bool,
+}
+
+impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
+    fn failed(&self, candidate: usize) -> bool {
+        self.result.failures.iter().any(|(failed, _)| *failed == candidate)
+    }
+
+    /// Whether the launches `from` and `from + 1` of those in the race agree to this share, but for one in twelve.
+    fn quiet(&self, share: f64, from: usize) -> bool {
+        let apart = |&&at: &&usize| match self.result.samples[at].get(from..) {
+            Some([first, second, ..]) => (first.ln() - second.ln()).abs() > share,
+            _ => false,
+        };
+        self.alive.iter().filter(apart).count() <= self.alive.len() / 12
+    }
+
+    /// Whether the first launch was the slower one of two, but for one in twelve of those in the race.
+    fn slow_start(&self) -> bool {
+        let faster =
+            |&&at: &&usize| matches!(self.result.samples[at].as_slice(), [first, second, ..] if first <= second);
+        self.alive.iter().filter(faster).count() <= self.alive.len() / 12
+    }
+
+    fn fewest_samples(&self) -> usize {
+        self.alive.iter().map(|&at| self.result.samples[at].len()).min().unwrap_or(0)
+    }
+
+    /// Launches, in interleaved rounds, until each candidate in the race has so many samples or the launches are used up.
+    fn level(&mut self, samples: usize) {
+        loop {
+            let mut open: Vec<usize> = self.alive.clone();
+            open.retain(|&at| self.result.samples[at].len() < samples);
+            if open.is_empty() {
+                return;
+            }
+            if self.backward {
+                open.reverse();
+            }
+            self.backward = !self.backward;
+            for at in open {
+                if self.result.launches == self.most {
+                    return;
+                }
+                self.result.launches += 1;
+                let failure = match (self.measure)(at, 1) {
+                    Outcome::Times(times) if times.len() == 1 && times[0].is_finite() && times[0] > 0.0 => {
+                        self.result.samples[at].push(times[0]);
+                        continue;
+                    }
+                    Outcome::Times(times) => {
+                        Failure { kind: FailureKind::Launch, message: format!("{times:?} is not one time") }
+                    }
+                    Outcome::Failed(failure) => failure,
+                };
+                self.result.failures.push((at, failure));
+                self.alive.retain(|&alive| alive != at);
+            }
+        }
+    }
+
+    /// Keeps the fastest of those in the race: this share of all candidates, and at least [`FEWEST`]; the fastest first.
+    fn keep(&mut self, share: f64, count: usize) {
+        let time = |at: usize| race_estimate(&self.result.samples[at]).unwrap_or(f64::INFINITY);
+        self.alive.sort_by(|&a, &b| time(a).total_cmp(&time(b)).then(a.cmp(&b)));
+        self.alive.truncate(((share * count as f64).ceil() as usize).max(FEWEST));
+    }
+
+    /// The two fastest, if they cannot be told apart yet and it matters.
+    fn tie(&self) -> Option<[usize; 2]> {
+        let mut order: Vec<(usize, f64, f64)> = Vec::new();
+        for &at in &self.alive {
+            let samples = &self.result.samples[at];
+            let mean = race_estimate(samples)?;
+            let n = samples.len() as f64;
+            let variance = samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+            order.push((at, mean, variance / n));
+        }
+        order.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+        let [first, second, ..] = order.as_slice() else { return None };
+        let error = (first.2 + second.2).sqrt();
+        let open = second.1 - first.1 < 2.0 * error && error > TIE * first.1;
+        (open && self.result.launches + 2 <= self.most).then_some([first.0, second.0])
+    }
+}

@@ -1,0 +1,239 @@
+//! How good a strategy is: replayed over a recorded space, against drawing at random.
+//!
+//! One evaluation is one distinct configuration, failures included. `B(n)` is the exact expected best of n draws without
+//! replacement from all rows, a failure counting as the slowest valid one. The score of a run is the mean over
+//! n = 20 … budget of `(B(n) − best(n)) / (B(n) − optimum)`, where best(n) is B(1) until something valid is found, and a
+//! strategy that stops early keeps its best. 0 is drawing at random, 1 the optimum at once.
+
+use rayon::prelude::*;
+
+use crate::Outcome;
+use crate::replay::{Noise, Recording, Replay};
+use crate::statistics::student_critical;
+use crate::strategy::StrategyKind;
+
+/// The first evaluation that counts for the score.
+const FIRST: usize = 20;
+
+/// How a strategy did on one space.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct ScoreRow {
+    /// The space, as the caller names it.
+    pub space: String,
+    /// The strategy.
+    pub strategy: StrategyKind,
+    /// Evaluations a run.
+    pub budget: usize,
+    /// Runs, each with its own seed.
+    pub runs: Vec<Run>,
+}
+
+/// How one run did.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Run {
+    /// Its seed.
+    pub seed: u64,
+    /// Its score.
+    pub score: f64,
+    /// Time of its best after 50 evaluations (or the budget) over that of the optimum.
+    pub at_50: f64,
+    /// The same after the whole budget.
+    pub at_end: f64,
+    /// The longest that a proposal took, with the observation before it, in ms.
+    pub slowest_proposal_ms: f64,
+}
+
+/// A mean and the half width of its 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Half the width; 0 for a single value.
+    pub half_width: f64,
+}
+
+impl Estimate {
+    /// Of independent `values`, by Student's t.
+    pub fn of(values: &[f64]) -> Self {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        if values.len() < 2 {
+            return Self { mean, half_width: 0.0 };
+        }
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        Self { mean, half_width: student_critical(0.05, n - 1.0) * (variance / n).sqrt() }
+    }
+
+    /// The mean of independent estimates.
+    pub fn mean_of(estimates: &[Self]) -> Self {
+        let n = estimates.len() as f64;
+        Self {
+            mean: estimates.iter().map(|estimate| estimate.mean).sum::<f64>() / n,
+            half_width: estimates.iter().map(|estimate| estimate.half_width.powi(2)).sum::<f64>().sqrt() / n,
+        }
+    }
+}
+
+impl std::fmt::Display for Estimate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:+.3} ± {:.3}", self.mean, self.half_width)
+    }
+}
+
+impl ScoreRow {
+    /// The mean score.
+    pub fn score(&self) -> Estimate {
+        Estimate::of(&self.runs.iter().map(|run| run.score).collect::<Vec<_>>())
+    }
+
+    /// The mean time over the optimum after 50 evaluations.
+    pub fn at_50(&self) -> Estimate {
+        Estimate::of(&self.runs.iter().map(|run| run.at_50).collect::<Vec<_>>())
+    }
+
+    /// The mean time over the optimum at the end.
+    pub fn at_end(&self) -> Estimate {
+        Estimate::of(&self.runs.iter().map(|run| run.at_end).collect::<Vec<_>>())
+    }
+
+    /// The share of the runs that end within 5 % of the optimum.
+    pub fn within_5_percent(&self) -> f64 {
+        self.runs.iter().filter(|run| run.at_end <= 1.05).count() as f64 / self.runs.len() as f64
+    }
+
+    /// The longest that a proposal took, in ms.
+    pub fn slowest_proposal_ms(&self) -> f64 {
+        self.runs.iter().map(|run| run.slowest_proposal_ms).fold(0.0, f64::max)
+    }
+}
+
+/// The expected best of n draws without replacement, for n = 1 … `most`, from `sorted` times.
+fn expected_best(sorted: &[f64], most: usize) -> Vec<f64> {
+    let rows = sorted.len() as f64;
+    let best = |n: usize| {
+        // P(the i-th is the best) = C(N−i, n−1) / C(N, n), from one i to the next by their ratio.
+        let mut probability = n as f64 / rows;
+        let mut expected = 0.0;
+        for (i, time) in sorted.iter().enumerate() {
+            expected += probability * time;
+            let left = rows - (i + 1) as f64;
+            if left <= 0.0 {
+                break;
+            }
+            probability *= ((left - n as f64 + 1.0) / left).max(0.0);
+        }
+        expected
+    };
+    (1..=most).map(|n| best(n.min(sorted.len()))).collect()
+}
+
+/// Runs `strategy` over a recorded space, once for each of the seeds `0..seeds`. `None` if nothing in it is valid.
+pub fn score(name: &str, recording: &Recording, strategy: StrategyKind, seeds: u64, budget: usize) -> Option<ScoreRow> {
+    let mut times: Vec<f64> = recording.records.iter().filter_map(crate::replay::Record::mean_ms).collect();
+    times.sort_by(f64::total_cmp);
+    let (&optimum, &slowest) = (times.first()?, times.last()?);
+    times.resize(recording.records.len(), slowest);
+    let expected = expected_best(&times, budget.max(1));
+    let run = |seed: u64| {
+        let mut device = Replay::new(recording.clone(), Noise::Mean);
+        let mut strategy = strategy.start(&recording.space, seed);
+        let mut best = None;
+        let mut curve = Vec::with_capacity(budget);
+        let mut slowest_proposal_ms = 0.0f64;
+        while curve.len() < budget {
+            let start = std::time::Instant::now();
+            let proposed = strategy.propose();
+            let spent = start.elapsed().as_secs_f64() * 1e3;
+            let Some(index) = proposed else { break };
+            let outcome = device.measure_index(index, 1);
+            if let Outcome::Times(times) = &outcome {
+                best = Some(best.map_or(times[0], |best: f64| best.min(times[0])));
+            }
+            let start = std::time::Instant::now();
+            strategy.observe(index, &outcome);
+            slowest_proposal_ms = slowest_proposal_ms.max(spent + start.elapsed().as_secs_f64() * 1e3);
+            curve.push(best.unwrap_or(expected[0]));
+        }
+        let last = curve.last().copied().unwrap_or(expected[0]);
+        curve.resize(budget, last);
+        let gain = |n: usize| {
+            let (random, best) = (expected[n - 1], curve[n - 1]);
+            // Where drawing at random has found the optimum too, there is nothing left to gain.
+            if random > optimum { (random - best) / (random - optimum) } else { 1.0 }
+        };
+        let counted: Vec<f64> = (FIRST..=budget).map(gain).collect();
+        Run {
+            seed,
+            score: counted.iter().sum::<f64>() / counted.len() as f64,
+            at_50: curve[49.min(budget - 1)] / optimum,
+            at_end: curve[budget - 1] / optimum,
+            slowest_proposal_ms,
+        }
+    };
+    let budget_counts = budget >= FIRST;
+    budget_counts.then(|| ScoreRow {
+        space: name.to_owned(),
+        strategy,
+        budget,
+        runs: (0..seeds).into_par_iter().map(run).collect(),
+    })
+}
+
+/// The rows as a table, the mean over the spaces last.
+pub fn table(rows: &[ScoreRow]) -> String {
+    use std::fmt::Write;
+    let mut text = String::new();
+    let width = rows.iter().map(|row| row.space.len()).max().unwrap_or(0).max(5);
+    let line = |text: &mut String,
+                name: &str,
+                kind: &str,
+                score: Estimate,
+                at_50: Estimate,
+                at_end: Estimate,
+                within: f64,
+                ms: f64| {
+        let _ = writeln!(
+            text,
+            "{name:width$}  {kind:10}  {score}  {:.3} ± {:.3}  {:.3} ± {:.3}  {within:.2}  {ms:7.2}",
+            at_50.mean, at_50.half_width, at_end.mean, at_end.half_width
+        );
+    };
+    let _ = writeln!(
+        text,
+        "{:width$}  {:10}  {:14}  {:13}  {:13}  {:4}  {:>7}",
+        "space", "strategy", "score", "at 50", "at the end", "5 %", "ms"
+    );
+    let mut kinds: Vec<StrategyKind> = rows.iter().map(|row| row.strategy).collect();
+    kinds.dedup();
+    for kind in kinds {
+        let rows: Vec<&ScoreRow> = rows.iter().filter(|row| row.strategy == kind).collect();
+        for row in &rows {
+            let (score, at_50, at_end) = (row.score(), row.at_50(), row.at_end());
+            line(
+                &mut text,
+                &row.space,
+                kind.name(),
+                score,
+                at_50,
+                at_end,
+                row.within_5_percent(),
+                row.slowest_proposal_ms(),
+            );
+        }
+        let mean =
+            |of: fn(&ScoreRow) -> Estimate| Estimate::mean_of(&rows.iter().map(|row| of(row)).collect::<Vec<_>>());
+        let within = rows.iter().map(|row| row.within_5_percent()).sum::<f64>() / rows.len() as f64;
+        let ms = rows.iter().map(|row| row.slowest_proposal_ms()).fold(0.0, f64::max);
+        line(
+            &mut text,
+            "mean",
+            kind.name(),
+            mean(ScoreRow::score),
+            mean(ScoreRow::at_50),
+            mean(ScoreRow::at_end),
+            within,
+            ms,
+        );
+    }
+    text
+}

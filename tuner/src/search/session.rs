@@ -1,0 +1,147 @@
+//! A tuning session: what is asked for, how it is getting on, what it found.
+
+use std::fmt::Write as _;
+
+use crate::budget::{Budget, Spent};
+use crate::compare;
+use crate::store::{Evidence, Plan, StoreError, Task};
+use crate::strategy::StrategyKind;
+use crate::verdict::Rules;
+use crate::{Config, Failure};
+
+/// How to tune.
+#[derive(Clone, Debug)]
+pub struct Session<'a> {
+    /// What is tuned.
+    pub task: Task<'a>,
+    /// Which strategy searches.
+    pub strategy: StrategyKind,
+    /// The seed of all that is random.
+    pub seed: u64,
+    /// When the search ends.
+    pub budget: Budget,
+    /// Launches of a configuration while searching.
+    pub launches: usize,
+    /// What is used where nothing is tuned.
+    pub default: Option<Config>,
+    /// Configurations that were good elsewhere, to be tried first.
+    pub seeds: Vec<Config>,
+    /// The best so many of the search are raced for the places in the final rounds, if that is more than there are places;
+    /// fewer where the search took few launches.
+    pub racers: usize,
+    /// The best so many take part in the final rounds; 0: none are held, and the search alone decides.
+    pub finalists: usize,
+    /// How the final rounds are held; the seed in it is not used.
+    pub rounds: compare::Plan,
+    /// Whether an unfinished run is left alone instead of continued.
+    pub fresh: bool,
+}
+
+impl<'a> Session<'a> {
+    /// A session with everything else at its default.
+    pub fn new(task: Task<'a>, strategy: StrategyKind, seed: u64, budget: Budget) -> Self {
+        // Small blocks and two looks: some 200 launches where the case is clear.
+        let rules = Rules { looks: vec![10, 20], ..Rules::default() };
+        let rounds = compare::Plan { rules, rounds: 2, warm_up: 1, ..compare::Plan::default() };
+        Self {
+            task,
+            strategy,
+            seed,
+            budget,
+            launches: 3,
+            default: None,
+            seeds: Vec::new(),
+            racers: 16,
+            finalists: 3,
+            rounds,
+            fresh: false,
+        }
+    }
+
+    /// The plan: all of what determines the proposals.
+    pub(super) fn plan(&self) -> Plan {
+        let looks: Vec<String> = self.rounds.rules.looks.iter().map(ToString::to_string).collect();
+        let mut strategy = format!("{}, {} launches, {} finalists", self.strategy, self.launches, self.finalists);
+        if self.finalists > 0 {
+            let _ = write!(
+                strategy,
+                " of {} raced, {} rounds in {} blocks",
+                self.racers,
+                self.rounds.rounds,
+                looks.join("/")
+            );
+        }
+        for (word, configs) in [("default", self.default.as_slice()), ("seeds", &self.seeds)] {
+            if !configs.is_empty() {
+                let values = |config: &Config| config.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("/");
+                let configs: Vec<String> = configs.iter().map(values).collect();
+                let _ = write!(strategy, ", {word} {}", configs.join(" "));
+            }
+        }
+        Plan { strategy, seed: self.seed, budget: self.budget.to_string() }
+    }
+}
+
+/// What a session is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Searching.
+    Searching,
+    /// Racing the best of the search.
+    Racing,
+    /// Holding the final rounds.
+    Deciding,
+}
+
+/// How a session is getting on.
+#[derive(Clone, Debug)]
+pub struct Progress<'a> {
+    /// What was spent so far; evaluations are those of the search.
+    pub spent: Spent,
+    /// The best so far with its time in ms, by the samples of the search.
+    pub best: Option<(&'a Config, f64)>,
+    /// What is left, in ms, where that can be told.
+    pub left_ms: Option<f64>,
+    /// What it is doing.
+    pub phase: Phase,
+    /// Whether this was measured by an earlier process.
+    pub replayed: bool,
+    /// The run in the store.
+    pub run: i64,
+}
+
+/// What a session found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuning {
+    /// The run in the store.
+    pub run: i64,
+    /// The decision.
+    pub evidence: Evidence,
+    /// Measurements that an earlier process had made.
+    pub resumed: usize,
+}
+
+/// Why there is no decision.
+#[derive(Debug, thiserror::Error)]
+pub enum TuneError {
+    /// The store cannot be read or written. What was measured before is in it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No configuration worked.
+    #[error("all {tried} configurations that were tried failed; the last: {}", last.message)]
+    AllFailed {
+        /// How many.
+        tried: usize,
+        /// The last failure.
+        last: Failure,
+    },
+    /// There is nothing to choose from.
+    #[error("the space has no valid configuration")]
+    EmptySpace,
+    /// The one who asked wants to end.
+    #[error("interrupted; run {run} keeps what was measured and can be continued")]
+    Interrupted {
+        /// The run.
+        run: i64,
+    },
+}

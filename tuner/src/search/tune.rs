@@ -1,0 +1,109 @@
+//! One tuning from beginning to end: search, final rounds, decision; everything kept in the store as it happens.
+//!
+//! The default configuration is measured first, then seeds (configurations that were good elsewhere), then what the
+//! strategy proposes, until the budget ends. A search ranks by few samples and has looked at many, so its winner is lucky:
+//! the best of the search are raced on fresh samples ([`racing`](super::racing)), the fastest of the race and the default
+//! are measured once more, and only these last samples decide ([`compare::decide`]). The default is replaced only by what
+//! is shown to be faster, twice.
+//!
+//! The race may take a third as many launches as the search, and the budget is for both: a search whose launches or time
+//! are limited ends early enough for the race. The final rounds are not part of the budget.
+//!
+//! Nothing here looks at a clock, at the state of the machine or at chance beyond the seed: what happens is a function of
+//! the samples, so a killed session that is begun again repeats itself from the store's record and goes on.
+
+use super::bench::Bench;
+use super::ending;
+use super::session::{Phase, Progress, Session, TuneError, Tuning};
+use crate::space::ConfigIndex;
+use crate::store::{Details, Evidence, Recorder, Store};
+use crate::{Device, Failure, FailureKind};
+
+/// A strategy is asked what is still to be gained every so many evaluations.
+const ASK_EVERY: usize = 8;
+
+/// Tunes. `tell` is told after every measurement, and ends the session by answering `false`.
+///
+/// # Errors
+/// [`TuneError`]; whatever it is, the measurements that were completed are in the store.
+pub fn tune(
+    session: &Session<'_>,
+    device: &mut dyn Device,
+    store: &mut Store,
+    tell: &mut dyn FnMut(&Progress<'_>) -> bool,
+) -> Result<Tuning, TuneError> {
+    let space = session.task.space;
+    if space.is_empty() {
+        return Err(TuneError::EmptySpace);
+    }
+    let recorder = Recorder::start(device, store, &session.task, &session.plan(), session.fresh)?;
+    let resumed = recorder.resumed();
+    let mut bench = Bench::new(session, recorder);
+    let (stopped, expected_gain) = search(&mut bench, tell)?;
+    let search_launches = bench.spent.launches;
+    let (race, finalists) = ending::race(&mut bench, tell)?;
+    let raced = bench.spent.launches;
+    if finalists.is_empty() {
+        let tried = bench.spent.evaluations;
+        let nothing = Failure { kind: FailureKind::Declined, message: "nothing was tried".to_owned() };
+        let last = bench.last_failure.take().unwrap_or(nothing);
+        bench.recorder.finish(None)?;
+        return Err(TuneError::AllFailed { tried, last });
+    }
+    let mut decisions = Vec::new();
+    let ending = ending::end(&mut bench, &finalists, &mut decisions, tell)?;
+    let evidence = Evidence {
+        chosen: ending.chosen,
+        default: ending.default,
+        runner_up: ending.runner_up,
+        tried: bench.spent.evaluations,
+        failed: bench.failed,
+        valid: space.len(),
+        launches: bench.spent.launches,
+        stopped,
+        expected_gain,
+        verdict: ending.verdict,
+        details: Some(Box::new(Details {
+            search_launches,
+            race,
+            final_launches: bench.spent.launches - raced,
+            decisions,
+        })),
+    };
+    let run = bench.recorder.finish(Some(&evidence))?;
+    Ok(Tuning { run, evidence, resumed })
+}
+
+/// The search: default, seeds, and what the strategy proposes. Returns why it ended, and what was still to be gained.
+fn search(
+    bench: &mut Bench<'_, '_>,
+    tell: &mut dyn FnMut(&Progress<'_>) -> bool,
+) -> Result<(String, Option<f64>), TuneError> {
+    let session = bench.session;
+    let space = session.task.space;
+    let mut strategy = session.strategy.start(space, session.seed);
+    let mut first: Vec<ConfigIndex> = Vec::new();
+    for index in session.default.iter().chain(&session.seeds).filter_map(|config| space.index_of(config)) {
+        if !first.contains(&index) {
+            first.push(index);
+        }
+    }
+    let mut first = first.into_iter();
+    loop {
+        if let Some(stopped) = session.budget.reached(&bench.with_race()) {
+            return Ok((format!("the budget was spent ({stopped})"), strategy.remaining_gain()));
+        }
+        let Some(index) = first.next().or_else(|| strategy.propose()) else {
+            return Ok(("everything was tried".to_owned(), Some(0.0)));
+        };
+        if bench.measured.contains(&index) {
+            return Ok(("the strategy has nothing new to propose".to_owned(), strategy.remaining_gain()));
+        }
+        let outcome = bench.evaluate(index)?;
+        strategy.observe(index, &outcome);
+        if session.budget.asks_for_gain() && bench.spent.evaluations.is_multiple_of(ASK_EVERY) {
+            bench.spent.remaining_gain = strategy.remaining_gain();
+        }
+        bench.tell(Phase::Searching, tell)?;
+    }
+}

@@ -1,0 +1,393 @@
+//! The space that a search walks: parameters, their values, and the list of the configurations that are valid.
+//!
+//! A configuration is one number: the value indices of its parameters as the digits of a mixed-radix *key*. The valid
+//! keys are kept sorted, so that a configuration's *index* (its place in the list, what strategies speak of) and its
+//! values translate into each other by one binary search, at 8 bytes a configuration.
+//!
+//! Spaces come from three places: declared and enumerated (`SpaceBuilder`), read
+//! from a T1 or a TOML file, or recorded ([`Space::recorded`]), where the rows themselves say what is valid.
+
+pub(crate) mod builder;
+pub(crate) mod enumerate;
+pub(crate) mod file;
+pub(crate) mod t1;
+
+use crate::expression::Program;
+use crate::{Config, Value};
+
+/// The place of a configuration in the list of the valid ones of its space: `0..space.len()`.
+pub type ConfigIndex = usize;
+
+/// What is wrong with a space.
+#[derive(Debug, thiserror::Error)]
+pub enum SpaceError {
+    /// Two things of the same name.
+    #[error("{0:?} is declared twice")]
+    DuplicateName(String),
+    /// The same value twice in one parameter.
+    #[error("parameter {parameter:?} has the value {value} twice")]
+    DuplicateValue {
+        /// The parameter.
+        parameter: String,
+        /// The value.
+        value: Value,
+    },
+    /// Values that are not finite numbers.
+    #[error("parameter {parameter:?} has the value {value}, which is not finite")]
+    NotFinite {
+        /// The parameter.
+        parameter: String,
+        /// The value.
+        value: f64,
+    },
+    /// A range that has no end, goes nowhere or is far too long.
+    #[error("parameter {parameter:?}: {message}")]
+    BadValues {
+        /// The parameter.
+        parameter: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// An expression that does not parse or names something that is not there.
+    #[error("{what}: {source}")]
+    Expression {
+        /// Whose expression it is.
+        what: String,
+        /// What is wrong with it.
+        source: crate::expression::ExpressionError,
+    },
+    /// A closure that asks for a parameter that is not there.
+    #[error("constraint {constraint:?} asks for {name:?}, which is no parameter")]
+    UnknownParameter {
+        /// The constraint.
+        constraint: String,
+        /// What it asks for.
+        name: String,
+    },
+    /// More combinations than a 64-bit key can number.
+    #[error("the parameters have {0:e} combinations; at most 2^64 can be numbered")]
+    TooManyCombinations(f64),
+    /// The enumeration was given up.
+    #[error("the enumeration was given up after {0} steps; constrain the space further")]
+    TooLong(u64),
+    /// A recorded row of another length.
+    #[error("row {row} has {found} values, the space {expected} parameters")]
+    RowLength {
+        /// Counted from 0.
+        row: usize,
+        /// Values in it.
+        found: usize,
+        /// Parameters of the space.
+        expected: usize,
+    },
+    /// The same configuration recorded twice.
+    #[error("rows {first} and {second} hold the same configuration")]
+    DuplicateRow {
+        /// The earlier row, counted from 0.
+        first: usize,
+        /// The later row.
+        second: usize,
+    },
+    /// A file that is not what it should be.
+    #[error("{file}: {message}")]
+    File {
+        /// The file, as the caller named it.
+        file: String,
+        /// What is wrong, and where.
+        message: String,
+    },
+}
+
+/// One parameter and the values that it takes, in the order of the declaration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    name: String,
+    values: Vec<Value>,
+}
+
+impl Parameter {
+    /// A parameter that takes `values`.
+    ///
+    /// # Errors
+    /// A value that is there twice, or is not finite. No value at all is allowed: the space is then empty.
+    pub fn new(name: impl Into<String>, values: Vec<Value>) -> Result<Self, SpaceError> {
+        let name = name.into();
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        for value in &values {
+            if let Value::Float(number) = value
+                && !number.is_finite()
+            {
+                return Err(SpaceError::NotFinite { parameter: name, value: *number });
+            }
+        }
+        // All finite, so the order is total within a kind, and the derived order ranks the kinds.
+        order.sort_by(|&a, &b| values[a].partial_cmp(&values[b]).unwrap_or(std::cmp::Ordering::Equal));
+        if let Some(pair) = order.windows(2).find(|pair| values[pair[0]] == values[pair[1]]) {
+            return Err(SpaceError::DuplicateValue { parameter: name, value: values[pair[0]].clone() });
+        }
+        Ok(Self { name, values })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its values.
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+}
+
+/// A list of valid configurations. See the module's text.
+#[derive(Clone, Debug, Default)]
+pub struct Space {
+    parameters: Vec<Parameter>,
+    /// What one step of a parameter's value index adds to the key; the last parameter's is 1.
+    strides: Vec<u64>,
+    /// Sorted, without duplicates.
+    keys: Vec<u64>,
+    /// Values that follow from the parameters, by name.
+    derived: Vec<(String, Program)>,
+    report: SpaceReport,
+}
+
+/// How large a space is and what makes it smaller.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct SpaceReport {
+    /// Combinations of all values.
+    pub combinations: u64,
+    /// Configurations that no constraint rejects.
+    pub valid: u64,
+    /// What each constraint does, in the order of the declaration.
+    pub constraints: Vec<ConstraintReport>,
+}
+
+/// What one constraint does to a space.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct ConstraintReport {
+    /// The constraint's name; for an expression without one, its text.
+    pub name: String,
+    /// Combinations that this constraint was the first to reject. Over all constraints they add up to the combinations
+    /// that are not valid.
+    pub first: u64,
+    /// Combinations that it rejects by itself; `None` where there are too many values to try.
+    pub alone: Option<u64>,
+    /// The first reason, if any, why it could not be evaluated for a combination (a division by zero, an overflow). Such
+    /// combinations count as rejected.
+    pub not_evaluated: Option<String>,
+}
+
+impl std::fmt::Display for SpaceReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "{} combinations, {} valid", self.combinations, self.valid)?;
+        for constraint in &self.constraints {
+            write!(f, "  {:>14} rejected first by  {}", constraint.first, constraint.name)?;
+            if let Some(alone) = constraint.alone {
+                write!(f, "  ({alone} by itself)")?;
+            }
+            if let Some(reason) = &constraint.not_evaluated {
+                write!(f, "  (not always evaluable: {reason})")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// The strides of the keys, and the number of combinations.
+pub(crate) fn strides(sizes: impl DoubleEndedIterator<Item = usize> + Clone) -> Result<(Vec<u64>, u64), SpaceError> {
+    if sizes.clone().any(|size| size == 0) {
+        return Ok((sizes.map(|_| 0).collect(), 0));
+    }
+    let mut total = 1u64;
+    let mut strides = Vec::new();
+    for size in sizes.clone().rev() {
+        strides.push(total);
+        total = total
+            .checked_mul(size as u64)
+            .ok_or_else(|| SpaceError::TooManyCombinations(sizes.clone().map(|size| size as f64).product()))?;
+    }
+    strides.reverse();
+    Ok((strides, total))
+}
+
+impl Space {
+    /// A space whose valid keys are known.
+    pub(crate) fn from_keys(
+        parameters: Vec<Parameter>,
+        strides: Vec<u64>,
+        mut keys: Vec<u64>,
+        derived: Vec<(String, Program)>,
+        report: SpaceReport,
+    ) -> Self {
+        keys.sort_unstable();
+        Self { parameters, strides, keys, derived, report }
+    }
+
+    /// The space of recorded `rows`: the values of each parameter are those that occur (numbers sorted, names in the
+    /// order of their first occurrence), and exactly the rows are valid. Also gives each row's index.
+    ///
+    /// # Errors
+    /// Rows of another length, rows that occur twice, values that are not finite, too many combinations.
+    pub fn recorded(names: &[String], rows: &[Vec<Value>]) -> Result<(Self, Vec<ConfigIndex>), SpaceError> {
+        if let Some(row) = rows.iter().position(|row| row.len() != names.len()) {
+            return Err(SpaceError::RowLength { row, found: rows[row].len(), expected: names.len() });
+        }
+        unique(names.iter())?;
+        let mut parameters = Vec::new();
+        let mut codes = vec![0u32; rows.len() * names.len()];
+        for (column, name) in names.iter().enumerate() {
+            let mut seen = std::collections::HashMap::new();
+            let mut values = Vec::new();
+            for row in rows {
+                if seen.insert(Hashed(&row[column]), 0u32).is_none() {
+                    values.push(row[column].clone());
+                }
+            }
+            if values.iter().all(|value| !matches!(value, Value::Text(_))) {
+                values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+            }
+            let parameter = Parameter::new(name, values)?;
+            for (code, value) in parameter.values.iter().enumerate() {
+                if let Some(slot) = seen.get_mut(&Hashed(value)) {
+                    *slot = code as u32;
+                }
+            }
+            for (row, values) in rows.iter().enumerate() {
+                codes[row * names.len() + column] = seen[&Hashed(&values[column])];
+            }
+            parameters.push(parameter);
+        }
+        let (strides, combinations) = strides(parameters.iter().map(|parameter| parameter.values.len()))?;
+        let mut keyed: Vec<(u64, usize)> = (0..rows.len())
+            .map(|row| {
+                let codes = &codes[row * names.len()..(row + 1) * names.len()];
+                (codes.iter().zip(&strides).map(|(&code, &stride)| u64::from(code) * stride).sum(), row)
+            })
+            .collect();
+        keyed.sort_unstable();
+        if let Some(pair) = keyed.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(SpaceError::DuplicateRow { first: pair[0].1, second: pair[1].1 });
+        }
+        let mut indices = vec![0; rows.len()];
+        for (index, &(_, row)) in keyed.iter().enumerate() {
+            indices[row] = index;
+        }
+        let keys: Vec<u64> = keyed.into_iter().map(|(key, _)| key).collect();
+        let report = SpaceReport { combinations, valid: keys.len() as u64, constraints: Vec::new() };
+        Ok((Self::from_keys(parameters, strides, keys, Vec::new(), report), indices))
+    }
+
+    /// The parameters, in the order of the declaration.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// Names of the parameters, in the order of the values of a [`Config`].
+    pub fn names(&self) -> Vec<String> {
+        self.parameters.iter().map(|parameter| parameter.name.clone()).collect()
+    }
+
+    /// Valid configurations.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether no configuration is valid.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Size, valid configurations, and what each constraint rejects.
+    pub fn report(&self) -> &SpaceReport {
+        &self.report
+    }
+
+    /// The value index of parameter `parameter` in configuration `index`.
+    pub fn code(&self, index: ConfigIndex, parameter: usize) -> usize {
+        (self.keys[index] / self.strides[parameter]) as usize % self.parameters[parameter].values.len()
+    }
+
+    /// The values of configuration `index`, which is below [`len`](Self::len).
+    pub fn config(&self, index: ConfigIndex) -> Config {
+        Config((0..self.parameters.len()).map(|p| self.parameters[p].values[self.code(index, p)].clone()).collect())
+    }
+
+    /// Where `config` is in the list; `None` if it is not valid here.
+    pub fn index_of(&self, config: &Config) -> Option<ConfigIndex> {
+        if config.0.len() != self.parameters.len() {
+            return None;
+        }
+        let mut key = 0;
+        for ((parameter, value), stride) in self.parameters.iter().zip(&config.0).zip(&self.strides) {
+            key += parameter.values.iter().position(|candidate| candidate == value)? as u64 * stride;
+        }
+        self.keys.binary_search(&key).ok()
+    }
+
+    /// The valid configurations that differ from `index` in one parameter (Hamming distance 1), in ascending order.
+    pub fn neighbours(&self, index: ConfigIndex) -> Vec<ConfigIndex> {
+        let mut found = Vec::new();
+        for (parameter, &stride) in self.parameters.iter().zip(&self.strides) {
+            let here = self.keys[index] / stride % parameter.values.len() as u64;
+            let base = self.keys[index] - here * stride;
+            for code in (0..parameter.values.len() as u64).filter(|&code| code != here) {
+                found.extend(self.keys.binary_search(&(base + code * stride)));
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    /// The values that follow from configuration `index`, by name, in the order of the declaration.
+    ///
+    /// # Errors
+    /// The name of the value and why it cannot be computed (a division by zero, an overflow).
+    pub fn derived(&self, index: ConfigIndex) -> Result<Vec<(String, Value)>, SpaceError> {
+        let config = self.config(index);
+        let value = |(name, program): &(String, Program)| match program.evaluate(&config.0) {
+            Ok(value) => Ok((name.clone(), value)),
+            Err(source) => Err(SpaceError::Expression { what: format!("derived value {name:?}"), source }),
+        };
+        self.derived.iter().map(value).collect()
+    }
+}
+
+/// That no name is there twice.
+pub(crate) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), SpaceError> {
+    let mut seen = std::collections::HashSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(SpaceError::DuplicateName(name.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// A value as a key of a table. Floats go by their bits; the ones that are not finite are refused later.
+struct Hashed<'a>(&'a Value);
+
+impl std::hash::Hash for Hashed<'_> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self.0).hash(state);
+        match self.0 {
+            Value::Bool(value) => value.hash(state),
+            Value::Int(value) => value.hash(state),
+            // 0.0 and -0.0 are equal and must meet.
+            Value::Float(value) => (value + 0.0).to_bits().hash(state),
+            Value::Text(value) => value.hash(state),
+        }
+    }
+}
+
+impl PartialEq for Hashed<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self.0, other.0) {
+            (Value::Float(a), Value::Float(b)) => (a + 0.0).to_bits() == (b + 0.0).to_bits(),
+            (a, b) => a == b,
+        }
+    }
+}
+
+impl Eq for Hashed<'_> {}

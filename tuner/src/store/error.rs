@@ -1,0 +1,102 @@
+//! What can go wrong with a store.
+
+use std::path::PathBuf;
+
+/// Why a store cannot be opened, read or written. Whatever it is, the file has been left as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Not an SQLite file, or an SQLite file of another program.
+    #[error("{}: {what}; it is left alone: name another store", file.display())]
+    Foreign {
+        /// The file.
+        file: PathBuf,
+        /// What it is instead.
+        what: String,
+    },
+    /// Written by a newer version of this program.
+    #[error("{}: its schema is version {found}, this program knows up to {known}; use a newer version of it", file.display())]
+    Newer {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        found: i32,
+        /// The newest version known here.
+        known: i32,
+    },
+    /// An older version where it must not be changed: a read-only store.
+    #[error("{}: its schema is version {found}, version {needed} is needed and the file is read-only here", file.display())]
+    Older {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        found: i32,
+        /// The version of this program.
+        needed: i32,
+    },
+    /// Damaged.
+    #[error("{}: damaged: {what}; move it away, or mend it with sqlite3's .recover", file.display())]
+    Corrupt {
+        /// The file.
+        file: PathBuf,
+        /// What SQLite says.
+        what: String,
+    },
+    /// Another process held it for longer than the time-out.
+    #[error("{}: locked by another process for more than {waited_ms} ms", file.display())]
+    Locked {
+        /// The file.
+        file: PathBuf,
+        /// How long this one waited.
+        waited_ms: u128,
+    },
+    /// It cannot be opened or made.
+    #[error("{}: {what}", file.display())]
+    CannotOpen {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        what: String,
+    },
+    /// A row that is not what the schema promises.
+    #[error("{}: {row}: {what}", file.display())]
+    BadRow {
+        /// The file.
+        file: PathBuf,
+        /// Which row of which table.
+        row: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A number, a name or a key that cannot be stored.
+    #[error("{what} cannot be stored: {why}")]
+    BadKey {
+        /// What.
+        what: String,
+        /// Why.
+        why: String,
+    },
+    /// Nothing of that name or number.
+    #[error("{}: {what} is not there", file.display())]
+    Missing {
+        /// The file.
+        file: PathBuf,
+        /// What was asked for.
+        what: String,
+    },
+    /// A run that another living process continues.
+    #[error("{}: run {run} is being continued by another process", file.display())]
+    RunTaken {
+        /// The file.
+        file: PathBuf,
+        /// The run.
+        run: i64,
+    },
+    /// Anything else that SQLite reports.
+    #[error("{}: {source}", file.display())]
+    Sqlite {
+        /// The file.
+        file: PathBuf,
+        /// SQLite's error.
+        source: rusqlite::Error,
+    },
+}

@@ -1,0 +1,456 @@
+//! Runs: tunings as they happen, measurement by measurement.
+//!
+//! A run belongs to a task (device, tunable thing, workload, space) and a plan (strategy, seed, budget). Each completed
+//! measurement is one transaction. A run that was killed is found again by its task and plan and continued: replaying
+//! its observations to the same strategy with the same seed gives the same next proposal. A lock on a file beside the
+//! store, which the system releases when its process dies, keeps two processes from continuing one run.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{ErrorCode, OptionalExtension, params};
+
+use super::rows::{
+    NOW, blob_of, configuration_row, device_row, hash_of, json_of, kind_of, parameters_of, space_row, times_of,
+    tunable_row, word_of, workload_row,
+};
+use super::{DeviceIdentity, Store, StoreError, TunableIdentity, Workload};
+use crate::compare::Decision;
+use crate::space::Space;
+use crate::statistics;
+use crate::{Config, Failure, Outcome};
+
+/// What is tuned.
+#[derive(Clone, Copy, Debug)]
+pub struct Task<'a> {
+    /// On which device.
+    pub device: &'a DeviceIdentity,
+    /// Which tunable thing.
+    pub tunable: &'a TunableIdentity,
+    /// For which workload.
+    pub workload: &'a Workload,
+    /// Over which configurations.
+    pub space: &'a Space,
+}
+
+/// How it is tuned.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Plan {
+    /// The strategy's name and settings.
+    pub strategy: String,
+    /// The seed of all that is random.
+    pub seed: u64,
+    /// When it ends, in words.
+    pub budget: String,
+}
+
+/// One completed measurement.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Observation {
+    /// What was measured.
+    pub config: Config,
+    /// How many launches were asked for.
+    pub launches: usize,
+    /// What came.
+    pub outcome: Outcome,
+    /// What the measurement took altogether, compilation and warm-up included, in ms.
+    pub took_ms: f64,
+}
+
+/// A configuration and what is known of its time, in a decision.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Contender {
+    /// The configuration.
+    pub config: Config,
+    /// The estimate of its time, in ms.
+    pub time_ms: f64,
+    /// Its 95 % interval, in ms, where there are samples enough.
+    pub interval_ms: Option<(f64, f64)>,
+    /// Samples behind it.
+    pub samples: usize,
+}
+
+impl Contender {
+    /// The median of samples, and an interval of their mean's width about it.
+    pub(crate) fn of_samples(config: &Config, times: &[f64]) -> Self {
+        let time_ms = statistics::median(times);
+        let count = statistics::effective_count(times);
+        let interval_ms = (times.len() >= 5 && count > 2.0).then(|| {
+            // A mean's standard error from the robust spread, times what a median loses against a mean on normal noise.
+            let error = 1.2533 * statistics::robust_spread(times) / count.sqrt();
+            let half = statistics::student_critical(0.05, count - 1.0) * error;
+            (time_ms - half, time_ms + half)
+        });
+        Self { config: config.clone(), time_ms, interval_ms, samples: times.len() }
+    }
+}
+
+/// Why a configuration was chosen.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Evidence {
+    /// The chosen one.
+    pub chosen: Contender,
+    /// What is used where nothing is tuned, if it was measured.
+    pub default: Option<Contender>,
+    /// The best of the others.
+    pub runner_up: Option<Contender>,
+    /// Configurations that were tried, failed ones included.
+    pub tried: usize,
+    /// Of those, the failed ones.
+    pub failed: usize,
+    /// Valid configurations of the space.
+    pub valid: usize,
+    /// Launches altogether.
+    pub launches: usize,
+    /// Why the search ended.
+    pub stopped: String,
+    /// How much more was to be expected of searching on, as a share of the time, where the strategy can tell.
+    pub expected_gain: Option<f64>,
+    /// How the chosen one compares with the default, in words.
+    pub verdict: String,
+    /// How it came to that; `None` in results of programs that did not keep it.
+    #[serde(default)]
+    pub details: Option<Box<Details>>,
+}
+
+/// How a session came to its decision.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Details {
+    /// Launches of the search.
+    pub search_launches: usize,
+    /// How the best of the search were raced for the places in the final rounds, if they were.
+    pub race: Option<RaceDetails>,
+    /// Launches of the final rounds.
+    pub final_launches: usize,
+    /// What the final rounds measured and concluded, if they were held: the last one decided. There is more than one only
+    /// where the default failed in them.
+    pub decisions: Vec<Decision>,
+}
+
+/// A race of the best of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct RaceDetails {
+    /// Configurations that took part.
+    pub racers: usize,
+    /// Launches.
+    pub launches: usize,
+    /// Whether the device was quiet: then few launches were enough.
+    pub quiet: bool,
+}
+
+/// A run that this process measures.
+#[derive(Debug)]
+pub struct Run {
+    id: i64,
+    space: i64,
+    next: i64,
+    _lock: Option<RunLock>,
+}
+
+impl Run {
+    /// Its number in the store.
+    pub fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// Measurements so far.
+    pub fn measurements(&self) -> usize {
+        self.next as usize
+    }
+}
+
+/// A locked file beside the store; it goes when the run ends.
+#[derive(Debug)]
+pub(super) struct RunLock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Drop for RunLock {
+    fn drop(&mut self) {
+        // Removed while still locked: whoever opens the name later makes a new file.
+        let _ = std::fs::remove_file(&self.path);
+        let _ = self.file.unlock();
+    }
+}
+
+fn lock_path(store: &Path, run: i64) -> PathBuf {
+    let mut path = store.as_os_str().to_owned();
+    path.push(format!("-run-{run}.lock"));
+    PathBuf::from(path)
+}
+
+/// The lock of a run; `Ok(None)` where the file system has no locks, `Err` if a living process holds it.
+fn lock(store: &Path, run: i64) -> Result<Option<RunLock>, StoreError> {
+    let path = lock_path(store, run);
+    let Ok(file) = File::create(&path) else { return Ok(None) };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(RunLock { file, path })),
+        Err(TryLockError::WouldBlock) => Err(StoreError::RunTaken { file: store.to_owned(), run }),
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+impl Store {
+    /// Holds a run, so that no other process continues it.
+    pub(super) fn lock_run(&self, run: i64) -> Result<Option<RunLock>, StoreError> {
+        lock(&self.file, run)
+    }
+
+    /// Begins a run.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn begin(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Run, StoreError> {
+        let hash = hash_of(task.space).map_err(|error| self.failure(error))?;
+        let (id, space) = self.write(|transaction| {
+            let space = space_row(transaction, &hash, &parameters_of(task.space), task.space.len() as u64)?;
+            transaction.execute(
+                &format!(
+                    "INSERT INTO runs (device_id, tunable_id, space_id, workload_id, strategy, seed, budget, started)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, {NOW})"
+                ),
+                params![
+                    device_row(transaction, task.device)?,
+                    tunable_row(transaction, task.tunable)?,
+                    space,
+                    workload_row(transaction, task.workload)?,
+                    plan.strategy,
+                    plan.seed as i64,
+                    plan.budget
+                ],
+            )?;
+            Ok((transaction.last_insert_rowid(), space))
+        })?;
+        let lock = self.lock_run(id)?;
+        Ok(Run { id, space, next: 0, _lock: lock })
+    }
+
+    /// The latest unfinished run of the same task, strategy and seed that no living process continues, with its
+    /// observations in the order in which they were made; `None` if there is none. The budget may differ: it only
+    /// says when to stop.
+    ///
+    /// # Errors
+    /// Those of reading; rows that cannot be understood.
+    pub fn resume(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
+        let hash = hash_of(task.space).map_err(|error| self.failure(error))?;
+        let device = task.device;
+        let candidates: rusqlite::Result<Vec<(i64, i64)>> = (|| {
+            let mut statement = self.connection.prepare(
+                "SELECT runs.id, runs.space_id FROM runs
+                 JOIN devices ON devices.id = device_id JOIN tunables ON tunables.id = tunable_id
+                 JOIN spaces ON spaces.id = space_id JOIN workloads ON workloads.id = workload_id
+                 WHERE finished IS NULL AND devices.name = ?1 AND uuid = ?2 AND compute_capability = ?3
+                 AND sm_count = ?4 AND driver = ?5 AND runtime = ?6 AND platform = ?7
+                 AND tunables.name = ?8 AND version = ?9 AND kernel_hash = ?10 AND hash = ?11
+                 AND keys = ?12 AND place = ?13 AND strategy = ?14 AND seed = ?15
+                 ORDER BY runs.id DESC",
+            )?;
+            let keys = json_of(task.workload.keys())?;
+            let rows = statement.query_map(
+                params![
+                    device.name,
+                    device.uuid,
+                    device.compute_capability,
+                    device.sm_count,
+                    device.driver,
+                    device.runtime,
+                    device.platform,
+                    task.tunable.name,
+                    task.tunable.version,
+                    task.tunable.kernel_hash,
+                    hash,
+                    keys,
+                    task.workload.place(),
+                    plan.strategy,
+                    plan.seed as i64
+                ],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
+            rows.collect()
+        })();
+        for (id, space) in candidates.map_err(|error| self.failure(error))? {
+            let lock = match self.lock_run(id) {
+                Ok(lock) => lock,
+                Err(StoreError::RunTaken { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            let finished: Option<Option<String>> = self
+                .connection
+                .query_row("SELECT finished FROM runs WHERE id = ?1", [id], |row| row.get(0))
+                .optional()
+                .map_err(|error| self.failure(error))?;
+            // Between the query and the lock its process may have ended it, or pruned it away.
+            if finished != Some(None) {
+                continue;
+            }
+            let observations = self.observations(id)?;
+            let next = observations.len() as i64;
+            return Ok(Some((Run { id, space, next, _lock: lock }, observations)));
+        }
+        Ok(None)
+    }
+
+    /// Keeps one completed measurement. When this returns, it is safe.
+    ///
+    /// # Errors
+    /// Those of writing; [`StoreError::RunTaken`] if another process has continued the run (only possible where the
+    /// file system has no locks); [`StoreError::BadKey`] for times or parameters that are not finite.
+    pub fn record(&mut self, run: &mut Run, observation: &Observation) -> Result<(), StoreError> {
+        check(observation)?;
+        let (times, failure, message) = match &observation.outcome {
+            Outcome::Times(times) => (Some(blob_of(times)), None, None),
+            Outcome::Failed(failure) => (None, Some(word_of(failure.kind)), Some(failure.message.as_str())),
+        };
+        let sequence = run.next;
+        let written = self.write(|transaction| {
+            let configuration = configuration_row(transaction, run.space, &observation.config)?;
+            transaction
+                .prepare_cached(&format!(
+                    "INSERT INTO measurements
+                     (run_id, sequence, configuration_id, launches, times, failure, message, took_ms, at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, {NOW})"
+                ))?
+                .execute(params![
+                    run.id,
+                    sequence,
+                    configuration,
+                    observation.launches as i64,
+                    times,
+                    failure,
+                    message,
+                    observation.took_ms
+                ])
+        });
+        match written {
+            Ok(_) => {
+                run.next += 1;
+                Ok(())
+            }
+            Err(StoreError::Sqlite { file, source })
+                if source.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) =>
+            {
+                Err(StoreError::RunTaken { file, run: run.id })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends a run with a decision.
+    ///
+    /// # Errors
+    /// Those of writing.
+    #[expect(clippy::needless_pass_by_value, reason = "the run is over: its lock goes with it")]
+    pub fn decide(&mut self, run: Run, evidence: &Evidence) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            let configuration = configuration_row(transaction, run.space, &evidence.chosen.config)?;
+            transaction.execute(
+                &format!("INSERT INTO decisions (run_id, configuration_id, evidence, at) VALUES (?1, ?2, ?3, {NOW})"),
+                params![run.id, configuration, json_of(evidence)?],
+            )?;
+            transaction.execute(&format!("UPDATE runs SET finished = {NOW} WHERE id = ?1"), [run.id])
+        })?;
+        Ok(())
+    }
+
+    /// Ends a run in which nothing worked: without a decision.
+    ///
+    /// # Errors
+    /// Those of writing.
+    #[expect(clippy::needless_pass_by_value, reason = "the run is over: its lock goes with it")]
+    pub fn end(&mut self, run: Run) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            transaction.execute(&format!("UPDATE runs SET finished = {NOW} WHERE id = ?1"), [run.id])
+        })?;
+        Ok(())
+    }
+
+    /// The observations of a run, in their order.
+    ///
+    /// # Errors
+    /// Those of reading; rows that cannot be understood.
+    pub fn observations(&self, run: i64) -> Result<Vec<Observation>, StoreError> {
+        self.select_observations("WHERE run_id = ?1 ORDER BY sequence", &[&run])
+    }
+
+    /// Configurations that once had to be killed, for the same device and driver, code, workload and parameters: nobody
+    /// should wait for them again.
+    ///
+    /// # Errors
+    /// Those of reading; rows that cannot be understood.
+    pub fn hangs(&self, run: &Run) -> Result<Vec<(Config, Failure)>, StoreError> {
+        let observations = self.select_observations(
+            "JOIN runs ON runs.id = run_id JOIN runs AS this ON this.id = ?1
+             WHERE failure = ?2 AND runs.device_id = this.device_id AND runs.tunable_id = this.tunable_id
+             AND runs.workload_id = this.workload_id AND configurations.space_id = this.space_id
+             ORDER BY run_id, sequence",
+            &[&run.id, &word_of(crate::FailureKind::TimeOut)],
+        )?;
+        let hang = |observation: Observation| match observation.outcome {
+            Outcome::Failed(failure) => Some((observation.config, failure)),
+            Outcome::Times(_) => None,
+        };
+        Ok(observations.into_iter().filter_map(hang).collect())
+    }
+
+    fn select_observations(&self, rest: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<Observation>, StoreError> {
+        type Cells = (i64, i64, String, i64, Option<Vec<u8>>, Option<String>, Option<String>, f64);
+        let rows: rusqlite::Result<Vec<Cells>> = (|| {
+            let mut statement = self.connection.prepare_cached(&format!(
+                "SELECT run_id, sequence, value, launches, times, failure, message, took_ms
+                 FROM measurements JOIN configurations ON configurations.id = configuration_id {rest}"
+            ))?;
+            let rows = statement.query_map(values, |row| {
+                Ok((
+                    row.get(0)?,
+                    row.get(1)?,
+                    row.get(2)?,
+                    row.get(3)?,
+                    row.get(4)?,
+                    row.get(5)?,
+                    row.get(6)?,
+                    row.get(7)?,
+                ))
+            })?;
+            rows.collect()
+        })();
+        let rows = rows.map_err(|error| self.failure(error))?;
+        let understood = rows.into_iter().map(|(run, sequence, config, launches, times, failure, message, took_ms)| {
+            let wrong = |what: String| self.bad_row(format!("measurement {sequence} of run {run}"), &what);
+            let config = serde_json::from_str(&config).map_err(|error| wrong(format!("configuration: {error}")))?;
+            let outcome = match (times, failure) {
+                (Some(blob), None) => {
+                    Outcome::Times(times_of(&blob).ok_or_else(|| wrong(format!("{} bytes are no times", blob.len())))?)
+                }
+                (None, Some(word)) => {
+                    let kind = kind_of(&word).ok_or_else(|| wrong(format!("unknown failure {word:?}")))?;
+                    Outcome::Failed(Failure { kind, message: message.unwrap_or_default() })
+                }
+                _ => return Err(wrong("neither times nor a failure".to_owned())),
+            };
+            let launches = usize::try_from(launches).map_err(|error| wrong(error.to_string()))?;
+            Ok(Observation { config, launches, outcome, took_ms })
+        });
+        understood.collect()
+    }
+}
+
+/// What JSON and SQLite would turn into something else.
+pub(super) fn check(observation: &Observation) -> Result<(), StoreError> {
+    let bad = |what: &str, number: f64| {
+        Err(StoreError::BadKey { what: format!("{what} of {:?}", observation.config), why: format!("{number}") })
+    };
+    for value in &observation.config.0 {
+        if let crate::Value::Float(number) = value
+            && !number.is_finite()
+        {
+            return bad("a parameter", *number);
+        }
+    }
+    if let Outcome::Times(times) = &observation.outcome
+        && let Some(&time) = times.iter().find(|time| !time.is_finite())
+    {
+        return bad("a time", time);
+    }
+    if observation.took_ms.is_finite() { Ok(()) } else { bad("the duration", observation.took_ms) }
+}

@@ -1,0 +1,446 @@
+//! Bayesian search: a model of the time over the whole space, learned from what was measured, says where a faster
+//! configuration is most likely.
+//!
+//! The model is a Gaussian process on the logarithm of the time (times of a space differ by factors), with a length-scale
+//! for every parameter, so that what does not matter is learned not to matter. Very slow configurations say little about
+//! the fast ones: above a cap their logarithm is compressed. Failures are part of the model, not left out: a second process
+//! learns where they are, and its probability weighs the first one's expected improvement. Every third proposal is one step
+//! from the best so far, or later from one of the best, because spaces of kernels have optima one point wide; another third
+//! is bold, because they also have several valleys. The first proposals spread over the space.
+//!
+//! Cost: length-scales are improved a little with every observation, from at most [`LEARNED_FROM`] of them; a model with
+//! newer length-scales is built beside the one in use, a bounded amount of it at a time. So no proposal takes much longer
+//! than another. Spaces of more than [`POOL`] configurations are modelled on a random choice of so many, and
+//! around the best.
+
+use super::draw::Draw;
+use super::{Strategy, search_time};
+use crate::space::{ConfigIndex, Space};
+use crate::strategy::gp::{Candidates, Point, Prior, Process};
+use crate::strategy::gp_learn::Learner;
+use crate::{Outcome, Parameter, Value};
+
+/// Configurations that the model covers at most.
+const POOL: usize = 20_000;
+/// Configurations outside of those, two steps from the best, that a proposal looks at.
+const OUTSIDE: usize = 64;
+/// Proposals that spread over the space before the model is asked.
+const SPREAD: usize = 16;
+/// Valid observations before the model is asked.
+const FEWEST: usize = 5;
+/// Proposals take turns: a neighbour of the fastest, a bold one, the one of largest expected improvement.
+const TURNS: usize = 3;
+/// A bold proposal counts only what is faster than the best by this much, in the logarithm: it goes where less is known.
+const BOLD: f64 = 0.1;
+/// The neighbours are those of the best, and of one more of the fastest for so many observations.
+const WIDEN: usize = 40;
+/// Steps of learning, first and with every further observation.
+const FIRST_STEPS: usize = 40;
+const STEPS: usize = 3;
+/// Observations that length-scales are learned from.
+const LEARNED_FROM: usize = 80;
+/// Observations in a model; of more, the fastest half of that and a choice of the rest.
+const MODELLED: usize = 384;
+/// Products of a model's construction for each observation.
+const WORK: usize = 8_000_000;
+
+/// Proposes by expected improvement.
+#[derive(Debug)]
+pub struct Bayesian<'a> {
+    space: &'a Space,
+    seed: u64,
+    encoding: Encoding,
+    /// The configurations that the model covers, in ascending order.
+    pool: Vec<ConfigIndex>,
+    candidates: Candidates,
+    seen: Vec<bool>,
+    /// Configurations observed, with the logarithm of the time.
+    observed: Vec<(ConfigIndex, Point, Option<f64>)>,
+    times: Model,
+    failures: Model,
+}
+
+/// How configurations become points.
+#[derive(Debug)]
+struct Encoding {
+    /// A column's parameter, and its number for each value index.
+    columns: Vec<(usize, Vec<f32>)>,
+    categories: Vec<bool>,
+}
+
+/// A process in use, and the next one, as far as it is built.
+#[derive(Debug)]
+struct Model {
+    learner: Learner,
+    process: Process,
+    next: Option<Next>,
+    /// The cap on the logarithms that the process in use was built with.
+    cap: f64,
+}
+
+#[derive(Debug)]
+struct Next {
+    process: Process,
+    cap: f64,
+    /// Observations to add, the next one last; those made since are added at the end.
+    left: Vec<usize>,
+    known: usize,
+}
+
+impl Encoding {
+    fn new(space: &Space) -> Self {
+        let mut encoding = Self { columns: Vec::new(), categories: Vec::new() };
+        for (place, parameter) in
+            space.parameters().iter().enumerate().filter(|(_, parameter)| parameter.values().len() > 1)
+        {
+            if let Some(ranks) = ranks(parameter) {
+                encoding.push(place, &ranks, false);
+            } else {
+                let places: Vec<f64> = (0..parameter.values().len()).map(|code| code as f64).collect();
+                encoding.push(place, &places, true);
+            }
+            if let Some(alignments) = alignments(parameter) {
+                encoding.push(place, &alignments, false);
+            }
+        }
+        encoding
+    }
+
+    /// Adds a column; numbers are scaled to 0 … 1.
+    fn push(&mut self, place: usize, numbers: &[f64], category: bool) {
+        let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        self.columns.push((place, numbers.iter().map(|number| ((number - low) / (high - low)) as f32).collect()));
+        self.categories.push(category);
+    }
+
+    fn point(&self, space: &Space, index: ConfigIndex) -> Point {
+        self.columns.iter().map(|(place, numbers)| numbers[space.code(index, *place)]).collect()
+    }
+}
+
+/// The ranks of a parameter's values, by value index; `None` if they are names.
+fn ranks(parameter: &Parameter) -> Option<Vec<f64>> {
+    let number = |value: &Value| match value {
+        Value::Int(value) => Some(*value as f64),
+        Value::Float(value) => Some(*value),
+        Value::Bool(value) => Some(f64::from(u8::from(*value))),
+        Value::Text(_) => None,
+    };
+    let numbers: Vec<f64> = parameter.values().iter().map(number).collect::<Option<_>>()?;
+    Some(numbers.iter().map(|number| numbers.iter().filter(|other| *other < number).count() as f64).collect())
+}
+
+/// How often each value can be halved: warps, banks and vector loads care. `None` where that says nothing new, as for
+/// powers of two, or for few values.
+fn alignments(parameter: &Parameter) -> Option<Vec<f64>> {
+    let halvings = |value: &Value| match value {
+        Value::Int(value) if *value > 0 => Some(f64::from(value.trailing_zeros())),
+        _ => None,
+    };
+    let found: Vec<f64> = parameter.values().iter().map(halvings).collect::<Option<_>>()?;
+    let power = |value: &Value| matches!(value, Value::Int(value) if value.count_ones() == 1);
+    let differ = found.iter().any(|&halvings| halvings != found[0]);
+    (found.len() >= 5 && differ && !parameter.values().iter().all(power)).then_some(found)
+}
+
+impl<'a> Bayesian<'a> {
+    /// Over `space`, with the random choices of `seed`.
+    pub fn new(space: &'a Space, seed: u64) -> Self {
+        let encoding = Encoding::new(space);
+        let mut pool =
+            if space.len() > POOL { Draw::new(seed, 0).sample(POOL, space.len()) } else { (0..space.len()).collect() };
+        pool.sort_unstable();
+        let points = pool.iter().map(|&index| encoding.point(space, index));
+        let candidates = Candidates::new(encoding.categories.clone(), points);
+        let model = || {
+            let learner = Learner::new(&encoding.categories);
+            let process = Process::new(&candidates, learner.hyper.clone());
+            Model { learner, process, next: None, cap: f64::INFINITY }
+        };
+        let (times, failures) = (model(), model());
+        Self {
+            space,
+            seed,
+            encoding,
+            pool,
+            candidates,
+            seen: vec![false; space.len()],
+            observed: Vec::new(),
+            times,
+            failures,
+        }
+    }
+
+    /// Valid observations.
+    fn valid(&self) -> usize {
+        self.observed.iter().filter(|(_, _, time)| time.is_some()).count()
+    }
+
+    /// Whether the model has enough to go by.
+    fn ready(&self) -> bool {
+        self.observed.len() >= SPREAD && self.valid() >= FEWEST
+    }
+
+    /// Of some random configurations the one that is farthest from all observed ones.
+    fn spread(&self) -> Option<ConfigIndex> {
+        let mut draw = Draw::new(self.seed, 1 + self.observed.len());
+        let mut farthest = None;
+        for _ in 0..32 {
+            let index = draw.below(self.space.len());
+            if self.seen[index] {
+                continue;
+            }
+            let point = self.encoding.point(self.space, index);
+            let distance = |(_, other, _): &(ConfigIndex, Point, Option<f64>)| -> f32 {
+                other.iter().zip(&point).map(|(a, b)| (a - b).powi(2)).sum()
+            };
+            let nearest = self.observed.iter().map(distance).fold(f32::INFINITY, f32::min);
+            if farthest.is_none_or(|(_, distance)| nearest > distance) {
+                farthest = Some((index, nearest));
+            }
+        }
+        // Nearly all seen: the next one that is not.
+        farthest.map(|(index, _)| index).or_else(|| self.seen.iter().position(|seen| !seen))
+    }
+
+    /// The `count` fastest so far, the fastest first: index and logarithm of the time.
+    fn fastest(&self, count: usize) -> Vec<(ConfigIndex, f64)> {
+        let timed = self.observed.iter().filter_map(|(index, _, time)| time.map(|time| (*index, time)));
+        let mut timed: Vec<(ConfigIndex, f64)> = timed.collect();
+        timed.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+        timed.truncate(count);
+        timed
+    }
+
+    /// Where the model does not cover the space: some random configurations that it does not cover, two steps from `index`.
+    fn two_steps_away(&self, index: ConfigIndex) -> Vec<ConfigIndex> {
+        let near = if self.pool.len() < self.space.len() { self.space.neighbours(index) } else { Vec::new() };
+        if near.is_empty() {
+            return Vec::new();
+        }
+        let mut draw = Draw::new(!self.seed, self.observed.len());
+        let mut step = || {
+            let next = self.space.neighbours(near[draw.below(near.len())]);
+            next[draw.below(next.len())]
+        };
+        let mut found: Vec<ConfigIndex> = (0..OUTSIDE).map(|_| step()).collect();
+        found.retain(|&index| !self.seen[index] && self.pool.binary_search(&index).is_err());
+        found
+    }
+
+    /// The expected improvement on `best` of any configuration, in the logarithm of the time, weighed by the probability
+    /// that it does not fail.
+    fn judge(&self, best: f64) -> impl Fn(Where<'_>) -> f64 + '_ {
+        let prior = self.times.process.prior();
+        let failures = (self.failures.process.len() > 0).then(|| self.failures.process.prior());
+        let look = |process: &Process, prior: &Prior, place: &Where<'_>| match place {
+            Where::Candidate(at) => process.posterior(prior, *at),
+            Where::Point(point) => process.posterior_at(prior, point),
+        };
+        move |place| {
+            let (mean, deviation) = look(&self.times.process, &prior, &place);
+            let gain = expected_improvement(best - mean, deviation);
+            match &failures {
+                None => gain,
+                Some(prior) => gain * (1.0 - look(&self.failures.process, prior, &place).0).clamp(0.001, 1.0),
+            }
+        }
+    }
+
+    /// Brings both models up to the last observation.
+    fn learn(&mut self) {
+        let first = self.observed.len() <= SPREAD || self.valid() == FEWEST;
+        let steps = if first { FIRST_STEPS } else { STEPS };
+        let timed: Vec<usize> = (0..self.observed.len()).filter(|&at| self.observed[at].2.is_some()).collect();
+        let times: Vec<f64> = timed.iter().filter_map(|&at| self.observed[at].2).collect();
+        self.times.advance(&self.candidates, &self.observed, &timed, &times, cap_of(&times), steps);
+        let failed: Vec<f64> = self.observed.iter().map(|(_, _, time)| f64::from(u8::from(time.is_none()))).collect();
+        if failed.contains(&1.0) {
+            let all: Vec<usize> = (0..self.observed.len()).collect();
+            // Where failures are changes less with each observation than where the fast ones are.
+            let steps = if first || self.failures.process.len() == 0 { FIRST_STEPS } else { 1 };
+            // The order by which observations are chosen, if there are too many, is that of the failures here too.
+            self.failures.advance(&self.candidates, &self.observed, &all, &failed, f64::INFINITY, steps);
+        }
+    }
+}
+
+/// A configuration, as the models know it.
+enum Where<'a> {
+    Candidate(usize),
+    Point(&'a Point),
+}
+
+/// The logarithm above which times are compressed: as far above the median as the best is below it.
+fn cap_of(times: &[f64]) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match (sorted.first(), sorted.get(sorted.len() / 2)) {
+        (Some(best), Some(median)) => best + (median - best).max(0.05),
+        _ => f64::INFINITY,
+    }
+}
+
+fn capped(value: f64, cap: f64) -> f64 {
+    if value > cap { cap + 0.25 * (value - cap) } else { value }
+}
+
+/// At most `most` of the observations: the smaller half by value, and every so many of the rest, in order.
+fn choose(places: &[usize], values: &[f64], most: usize) -> Vec<usize> {
+    if places.len() <= most {
+        return (0..places.len()).collect();
+    }
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]).then(a.cmp(&b)));
+    let mut chosen = order[..most / 2].to_vec();
+    let mut rest = order[most / 2..].to_vec();
+    rest.sort_unstable();
+    let wanted = most - chosen.len();
+    chosen.extend((0..wanted).map(|at| rest[at * rest.len() / wanted]));
+    chosen.sort_unstable();
+    chosen
+}
+
+impl Model {
+    /// Takes in the observations at `places` (all that this model knows of, in order) with their `values`.
+    fn advance(
+        &mut self,
+        candidates: &Candidates,
+        observed: &[(ConfigIndex, Point, Option<f64>)],
+        places: &[usize],
+        values: &[f64],
+        cap: f64,
+        steps: usize,
+    ) {
+        let learned = choose(places, values, LEARNED_FROM);
+        let points: Vec<&Point> = learned.iter().map(|&at| &observed[places[at]].1).collect();
+        let targets: Vec<f64> = learned.iter().map(|&at| capped(values[at], cap)).collect();
+        for _ in 0..steps {
+            self.learner.step(&points, &targets);
+        }
+        // The newest joins the model in use; a model that has none yet is built at once.
+        if self.process.len() > 0
+            && let (Some(&place), Some(&value)) = (places.last(), values.last())
+        {
+            self.process.push(candidates, observed[place].1.clone(), capped(value, self.cap));
+        }
+        let mut work = if self.process.len() == 0 { usize::MAX } else { WORK };
+        let mut next = self.next.take().unwrap_or_else(|| Next {
+            process: Process::new(candidates, self.learner.hyper.clone()),
+            cap,
+            left: choose(places, values, MODELLED).into_iter().rev().collect(),
+            known: places.len(),
+        });
+        loop {
+            if next.left.is_empty() {
+                if next.known == places.len() {
+                    self.process = next.process;
+                    self.cap = next.cap;
+                    return;
+                }
+                next.left = (next.known..places.len()).rev().collect();
+                next.known = places.len();
+            }
+            let cost = next.process.cost_of_next() * candidates.count;
+            if cost > work {
+                self.next = Some(next);
+                return;
+            }
+            work -= cost;
+            if let Some(at) = next.left.pop() {
+                next.process.push(candidates, observed[places[at]].1.clone(), capped(values[at], next.cap));
+            }
+        }
+    }
+}
+
+impl Strategy for Bayesian<'_> {
+    fn propose(&mut self) -> Option<ConfigIndex> {
+        if self.observed.len() >= self.space.len() {
+            return None;
+        }
+        if !self.ready() {
+            return self.spread();
+        }
+        let turn = self.observed.len() % TURNS;
+        let fastest = self.fastest(1 + self.observed.len() / WIDEN);
+        let best = fastest.first()?.1;
+        let judge = self.judge(if turn == 1 { best - BOLD } else { best });
+        let larger = |a: &(ConfigIndex, f64), b: &(ConfigIndex, f64)| a.1.total_cmp(&b.1);
+        if turn == 0 {
+            let near = fastest.iter().flat_map(|&(index, _)| self.space.neighbours(index));
+            let near = near.filter(|&index| !self.seen[index]);
+            let judged = near.map(|index| match self.pool.binary_search(&index) {
+                Ok(at) => (index, judge(Where::Candidate(at))),
+                Err(_) => (index, judge(Where::Point(&self.encoding.point(self.space, index)))),
+            });
+            if let Some((index, _)) = judged.max_by(larger) {
+                return Some(index);
+            }
+        }
+        let open = self.pool.iter().enumerate().filter(|(_, index)| !self.seen[**index]);
+        let covered = open.map(|(at, &index)| (index, judge(Where::Candidate(at))));
+        let outside = self.two_steps_away(fastest[0].0).into_iter();
+        let outside = outside.map(|index| (index, judge(Where::Point(&self.encoding.point(self.space, index)))));
+        let judged = covered.chain(outside);
+        judged.max_by(larger).map(|(index, _)| index).or_else(|| self.spread())
+    }
+
+    fn observe(&mut self, index: ConfigIndex, outcome: &Outcome) {
+        // What is not of the space, and what was observed before, changes nothing.
+        if self.seen.get(index).is_none_or(|&seen| seen) {
+            return;
+        }
+        self.seen[index] = true;
+        let time = search_time(outcome).map(f64::ln);
+        self.observed.push((index, self.encoding.point(self.space, index), time));
+        if self.ready() {
+            self.learn();
+        }
+    }
+
+    fn remaining_gain(&mut self) -> Option<f64> {
+        if !self.ready() {
+            return None;
+        }
+        let best = self.fastest(1).first()?.1;
+        let judge = self.judge(best);
+        let open = (0..self.pool.len()).filter(|&at| !self.seen[self.pool[at]]);
+        let mut promising: Vec<(usize, f64)> = open.map(|at| (at, judge(Where::Candidate(at)))).collect();
+        promising.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        promising.truncate(256);
+        // E max(0, best − min) = ∫ P(min < best − g) dg over the most promising, taken as independent.
+        let prior = self.times.process.prior();
+        let judged: Vec<(f64, f64)> =
+            promising.iter().map(|&(at, _)| self.times.process.posterior(&prior, at)).collect();
+        let missed = |gain: f64| -> f64 {
+            judged.iter().map(|(mean, deviation)| 1.0 - normal_below((best - gain - mean) / deviation)).product()
+        };
+        let step = 0.005;
+        let expected: f64 = (0..400).map(|at| (1.0 - missed((f64::from(at) + 0.5) * step)) * step).sum();
+        Some(1.0 - (-expected).exp())
+    }
+}
+
+/// E max(0, X) of a normal X with mean `gain`.
+fn expected_improvement(gain: f64, deviation: f64) -> f64 {
+    let ratio = gain / deviation;
+    gain * normal_below(ratio) + deviation * normal_density(ratio)
+}
+
+fn normal_density(x: f64) -> f64 {
+    (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt()
+}
+
+/// The normal distribution function, to 1e-7 (Abramowitz and Stegun 26.2.17).
+fn normal_below(x: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.231_641_9 * x.abs());
+    let series = 1.330_274_429f64;
+    let series = series * t - 1.821_255_978;
+    let series = series * t + 1.781_477_937;
+    let series = series * t - 0.356_563_782;
+    let series = series * t + 0.319_381_530;
+    let tail = normal_density(x) * series * t;
+    if x > 0.0 { 1.0 - tail } else { tail }
+}

@@ -1,0 +1,262 @@
+//! Asking for a tuned configuration, and getting one without caring where it comes from.
+//!
+//! [`tuned`] looks into the stores. What matches in everything, or is pinned, is used. What matches only nearly is
+//! validated first: measured here against the default, in turns; if it fails or is slower, the next best is tried. If
+//! nothing is left, it tunes (where that is allowed and there is something to measure with), beginning with what was best
+//! on the nearest other device, and keeps the result; else the default is used. Whichever it is, [`Tuned`] says so.
+//!
+//! ```
+//! use tuner::budget::Budget;
+//! use tuner::session::Session;
+//! use tuner::store::{DeviceIdentity, Layers, Locations, Matching, Task, TunableIdentity, Workload};
+//! use tuner::strategy::StrategyKind;
+//! use tuner::tuned::{Request, Source, stub, tuned};
+//! use tuner::{Config, Device, Outcome, SpaceBuilder, Value};
+//!
+//! /// Anything that can be measured: here, a kernel that is fastest with blocks of 128 threads.
+//! struct Kernel;
+//!
+//! impl Device for Kernel {
+//!     fn name(&self) -> String {
+//!         "my device".to_owned()
+//!     }
+//!
+//!     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+//!         let Value::Int(block) = config.0[0] else { return Outcome::Times(Vec::new()) };
+//!         Outcome::Times(vec![1.0 + (block as f64 / 128.0).log2().abs(); launches])
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let file = folder.path().join("tune.sqlite");
+//! let space = SpaceBuilder::new().powers_of_two("block", 32, 1024).build()?;
+//! let (device, tunable) = (DeviceIdentity::named("my device", "mine"), TunableIdentity::new("my kernel", 1));
+//! // The place of the call is part of the workload: the same kernel called elsewhere is tuned for itself.
+//! let workload = Workload::new().with("items", 1_000_000)?.at_caller();
+//! let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
+//! let session = Session {
+//!     default: Some(space.config(0)),
+//!     ..Session::new(task, StrategyKind::Exhaustive, 1, Budget::evaluations(50))
+//! };
+//! let request = Request::new(session);
+//! // Or Locations::choose(Application("my-tool"), None, None): the user's store, by the environment.
+//! let mut stores = Layers::open(Locations { user: file, shipped: None, matching: Matching::Nearest })?;
+//! let mut make = || Ok(Box::new(Kernel) as Box<dyn Device>);
+//!
+//! // The first time it is tuned, and from then on found: also by the next process.
+//! let first = tuned(&request, &mut stores, Some(&mut make), &mut |_| true)?;
+//! assert!(matches!(first.source, Source::TunedNow(_)));
+//! assert_eq!(first.config, Some(Config(vec![Value::Int(128)])));
+//! let again = tuned(&request, &mut stores, Some(&mut make), &mut |_| true)?;
+//! assert!(matches!(again.source, Source::Found(_)));
+//! assert_eq!(again.config, first.config);
+//!
+//! // In tests of what uses it: the default, at once, whatever is in the stores; unless the test forces it.
+//! stub();
+//! let in_a_test = tuned(&request, &mut stores, Some(&mut make), &mut |_| true)?;
+//! assert_eq!((in_a_test.source, in_a_test.config), (Source::Stub, Some(space.config(0))));
+//! let forced = Request { force: true, ..request };
+//! assert_eq!(tuned(&forced, &mut stores, Some(&mut make), &mut |_| true)?.config, first.config);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Tests must not depend on what a machine has in its stores, nor wait for a tuning: inside this crate's own tests, and
+//! after [`stub`], everything is answered with the default, unless the request forces it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::session::{Progress, Session, TuneError};
+use super::store::{Found, Layers, StoreError, Task};
+use super::strategy::search_time;
+use super::tune;
+use super::{Config, Device};
+
+/// A relaxed match may be slower than the default by this share and still count as no slower.
+const SLACK: f64 = 0.02;
+
+/// Rounds of a validation.
+const ROUNDS: usize = 5;
+
+/// Matches that are validated before it is given up.
+const MOST_VALIDATED: usize = 3;
+
+static STUBBED: AtomicBool = AtomicBool::new(cfg!(test));
+
+/// From now on, in this process, every request that does not force it is answered with its default: for tests.
+pub fn stub() {
+    STUBBED.store(true, Ordering::Relaxed);
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// How to tune if nothing is found. Its default is what is used where nothing is tuned.
+    pub session: Session<'a>,
+    /// Whether tuning is allowed.
+    pub tune: bool,
+    /// How far a match may be relaxed and still be used without validation: 0 is only what matches in everything; see
+    /// [`Found::step`]. Something whose configurations cannot fail or give another result may allow more.
+    pub trusted_step: u8,
+    /// Whether it is answered in earnest even where everything is stubbed.
+    pub force: bool,
+}
+
+impl<'a> Request<'a> {
+    /// A request that may tune and trusts only what matches in everything.
+    pub fn new(session: Session<'a>) -> Self {
+        Self { session, tune: true, trusted_step: 0, force: false }
+    }
+
+    fn task(&self) -> &Task<'a> {
+        &self.session.task
+    }
+}
+
+/// Where a configuration comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// From a store.
+    Found(Box<Found>),
+    /// From a store, matching nearly, and no slower here than the default.
+    Validated(Box<Found>),
+    /// Tuned just now; the number of the run.
+    TunedNow(i64),
+    /// Nothing was found, and tuning was not allowed.
+    Default,
+    /// This is a test.
+    Stub,
+}
+
+/// A configuration to use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuned {
+    /// It; `None` where there is neither a result nor a default.
+    pub config: Option<Config>,
+    /// Where it comes from.
+    pub source: Source,
+    /// What was found and not used, and why.
+    pub rejected: Vec<String>,
+}
+
+impl fmt::Display for Tuned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Source::Found(found) => f.write_str(&found.in_words())?,
+            Source::Validated(found) => write!(f, "{}, no slower here than the default", found.in_words())?,
+            Source::TunedNow(run) => write!(f, "tuned now (run {run})")?,
+            Source::Default => write!(f, "not tuned: the default")?,
+            Source::Stub => write!(f, "not tuned: a test")?,
+        }
+        self.rejected.iter().try_for_each(|rejected| write!(f, "; not used: {rejected}"))
+    }
+}
+
+/// Answers a request. `device` measures, for validation and tuning; it is made only if it is needed. `tell` as for
+/// [`tune`].
+///
+/// # Errors
+/// Those of the stores, of making the device, and of tuning.
+pub fn tuned<'d>(
+    request: &Request<'_>,
+    layers: &mut Layers,
+    device: Option<&mut dyn FnMut() -> Result<Box<dyn Device + 'd>, String>>,
+    tell: &mut dyn FnMut(&Progress<'_>) -> bool,
+) -> Result<Tuned, TunedError> {
+    let default = request.session.default.clone();
+    if STUBBED.load(Ordering::Relaxed) && !request.force {
+        return Ok(Tuned { config: default, source: Source::Stub, rejected: Vec::new() });
+    }
+    let mut rejected = Vec::new();
+    let mut made: Option<Box<dyn Device + 'd>> = None;
+    let mut make = device;
+    for (validated, found) in layers.find(request.task())?.into_iter().enumerate() {
+        if found.step() <= request.trusted_step {
+            return Ok(Tuned { config: Some(found.config.clone()), source: Source::Found(Box::new(found)), rejected });
+        }
+        if validated == MOST_VALIDATED {
+            break;
+        }
+        if made.is_none()
+            && let Some(make) = make.as_mut()
+        {
+            made = Some(make().map_err(TunedError::Device)?);
+        }
+        let verdict = match made.as_mut() {
+            Some(device) => validate(device.as_mut(), &found.config, default.as_ref()),
+            None => Err("it is not validated here".to_owned()),
+        };
+        match verdict {
+            Ok(()) => {
+                let config = Some(found.config.clone());
+                return Ok(Tuned { config, source: Source::Validated(Box::new(found)), rejected });
+            }
+            Err(why) => rejected.push(format!("{}: {why}", found.in_words())),
+        }
+    }
+    if !request.tune {
+        return Ok(Tuned { config: default, source: Source::Default, rejected });
+    }
+    if made.is_none()
+        && let Some(make) = make.as_mut()
+    {
+        made = Some(make().map_err(TunedError::Device)?);
+    }
+    let Some(mut device) = made else {
+        return Ok(Tuned { config: default, source: Source::Default, rejected });
+    };
+    let mut session = request.session.clone();
+    if session.seeds.is_empty()
+        && let Some(seeds) = layers.seeds(request.task(), session.fresh)?
+    {
+        session.seeds = seeds.configs;
+    }
+    let tuning = tune(&session, device.as_mut(), layers.writable()?, tell)?;
+    Ok(Tuned { config: Some(tuning.evidence.chosen.config), source: Source::TunedNow(tuning.run), rejected })
+}
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum TunedError {
+    /// A store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The tuning failed.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+    /// There is nothing to measure with.
+    #[error("the device: {0}")]
+    Device(String),
+}
+
+/// Measures `config` against the default, in turns.
+fn validate(device: &mut dyn Device, config: &Config, default: Option<&Config>) -> Result<(), String> {
+    let mut sides = vec![(config, Vec::new())];
+    sides.extend(default.filter(|&default| default != config).map(|default| (default, Vec::new())));
+    for round in 0..ROUNDS {
+        let places: Vec<usize> =
+            if round % 2 == 0 { (0..sides.len()).collect() } else { (0..sides.len()).rev().collect() };
+        for place in places {
+            let (config, times) = &mut sides[place];
+            let outcome = device.measure(config, 1);
+            match (place, search_time(&outcome), outcome) {
+                (_, Some(time), _) => times.push(time),
+                (0, None, super::Outcome::Failed(failure)) => {
+                    return Err(format!("it fails here: {}", failure.message));
+                }
+                (0, None, super::Outcome::Times(_)) => return Err("it gives no time here".to_owned()),
+                // A default that fails is no argument against another configuration.
+                (_, None, _) => times.push(f64::INFINITY),
+            }
+        }
+    }
+    let median = |place: usize| sides.get(place).map(|(_, times)| super::statistics::median(times));
+    match (median(0), median(1)) {
+        (Some(time), Some(default)) if time > default * (1.0 + SLACK) => {
+            Err(format!("here it takes {:.2} times as long as the default", time / default))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,239 @@
+//! Looks at the CPU through sysfs and procfs.
+
+use super::{Limits, State, Watch};
+use std::path::Path;
+
+/// Where the files are read from; a test has its own.
+pub trait Files {
+    /// The content of a file; `None` if it is not there or cannot be read.
+    fn read(&self, path: &str) -> Option<String>;
+}
+
+/// The machine's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System;
+
+impl Files for System {
+    fn read(&self, path: &str) -> Option<String> {
+        std::fs::read_to_string(Path::new(path)).ok()
+    }
+}
+
+/// Ticks (of 10 ms, over all cores) that must have passed before the load of others is worth a number.
+const FEWEST_TICKS: u64 = 20;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Ticks {
+    all: u64,
+    busy: u64,
+    own: u64,
+}
+
+/// Watches the CPU: clock (cpufreq), throttling (the core's own and that of the control group), the load of others
+/// (all time that is neither idle nor this process's, stolen time included), and the temperature.
+///
+/// In a virtual machine or a container much of it is hidden, and stays unknown.
+#[derive(Debug)]
+pub struct CpuWatch<F: Files = System> {
+    files: F,
+    limits: Limits,
+    cores: Vec<u32>,
+    before: Ticks,
+    others: Option<f64>,
+    throttles: Option<u64>,
+    quota: Option<u64>,
+    thermometer: Option<String>,
+}
+
+impl<F: Files> CpuWatch<F> {
+    /// A watch that reads `files`.
+    pub fn new(files: F, limits: Limits) -> Self {
+        let cores = files.read("/sys/devices/system/cpu/online").map(|text| ranges(&text)).unwrap_or_default();
+        let zone = |i: u32| format!("/sys/class/thermal/thermal_zone{i}");
+        let thermometer = (0..16).map(zone).find_map(|zone| {
+            let kind = files.read(&format!("{zone}/type"))?.to_lowercase();
+            (kind.contains("pkg") || kind.contains("cpu")).then(|| format!("{zone}/temp"))
+        });
+        let mut watch = Self {
+            files,
+            limits,
+            cores,
+            before: Ticks::default(),
+            others: None,
+            throttles: None,
+            quota: None,
+            thermometer,
+        };
+        watch.before = watch.ticks().unwrap_or_default();
+        watch.throttles = watch.core_throttles();
+        watch.quota = watch.quota_throttles();
+        watch
+    }
+
+    fn number(&self, path: &str) -> Option<u64> {
+        self.files.read(path)?.trim().parse().ok()
+    }
+
+    fn of_cores(&self, file: &str) -> impl Iterator<Item = u64> {
+        self.cores.iter().filter_map(move |core| self.number(&format!("/sys/devices/system/cpu/cpu{core}/{file}")))
+    }
+
+    fn core_throttles(&self) -> Option<u64> {
+        self.of_cores("thermal_throttle/core_throttle_count").reduce(u64::saturating_add)
+    }
+
+    fn quota_throttles(&self) -> Option<u64> {
+        let stat = self.files.read("/sys/fs/cgroup/cpu.stat")?;
+        stat.lines().find_map(|line| line.strip_prefix("nr_throttled ")?.trim().parse().ok())
+    }
+
+    fn ticks(&self) -> Option<Ticks> {
+        let stat = self.files.read("/proc/stat")?;
+        let counts: Vec<u64> =
+            stat.lines().next()?.split_whitespace().skip(1).map(|count| count.parse().unwrap_or(0)).collect();
+        // user nice system idle iowait irq softirq steal; guest time is part of user time.
+        let all: u64 = counts.iter().take(8).sum();
+        let idle: u64 = counts.iter().skip(3).take(2).sum();
+        let own = self.files.read("/proc/self/stat")?;
+        // The name of the program may hold blanks and brackets; the fields after it do not.
+        let fields: Vec<&str> = own.rsplit_once(')')?.1.split_whitespace().collect();
+        let field = |i: usize| fields.get(i).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        Some(Ticks { all, busy: all - idle.min(all), own: field(11) + field(12) })
+    }
+}
+
+impl Default for CpuWatch<System> {
+    fn default() -> Self {
+        Self::new(System, Limits::default())
+    }
+}
+
+impl<F: Files> Watch for CpuWatch<F> {
+    fn look(&mut self) -> State {
+        if let Some(now) = self.ticks()
+            && now.all.saturating_sub(self.before.all) >= FEWEST_TICKS
+        {
+            let all = now.all - self.before.all;
+            let busy = now.busy.saturating_sub(self.before.busy);
+            let own = now.own.saturating_sub(self.before.own);
+            self.others = Some(busy.saturating_sub(own) as f64 / all as f64);
+            self.before = now;
+        }
+        let (throttles, quota) = (self.core_throttles(), self.quota_throttles());
+        let rose = |now: Option<u64>, before: Option<u64>| now.zip(before).is_some_and(|(now, before)| now > before);
+        let mut throttled = Vec::new();
+        if rose(throttles, self.throttles) {
+            throttled.push("core temperature".to_owned());
+        }
+        if rose(quota, self.quota) {
+            throttled.push("quota of the control group".to_owned());
+        }
+        (self.throttles, self.quota) = (throttles, quota);
+        State {
+            clock_mhz: self.of_cores("cpufreq/scaling_cur_freq").min().map(|khz| khz as f64 / 1000.0),
+            temperature: self.thermometer.as_ref().and_then(|path| self.number(path)).map(|t| t as f64 / 1000.0),
+            others: self.others,
+            throttled,
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits.clone()
+    }
+}
+
+/// The numbers of a list like `0-3,8`; what cannot be read is left out, and so is what comes after 4096 numbers.
+fn ranges(text: &str) -> Vec<u32> {
+    let mut numbers = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.trim().parse::<u32>(), last.trim().parse::<u32>()) {
+            numbers.extend((first..=last).take(4096));
+        }
+    }
+    numbers.truncate(4096);
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::Trouble;
+    use std::cell::RefCell;
+    use std::collections::HashMap;
+    use std::rc::Rc;
+
+    #[derive(Clone, Default)]
+    struct Fake(Rc<RefCell<HashMap<String, String>>>);
+
+    impl Fake {
+        fn set(&self, path: &str, text: &str) {
+            self.0.borrow_mut().insert(path.into(), text.into());
+        }
+
+        fn ticks(&self, busy: u64, idle: u64, stolen: u64, own: u64) {
+            self.set("/proc/stat", &format!("cpu  {busy} 0 0 {idle} 0 0 0 {stolen} 0 0\ncpu0 1 2 3\n"));
+            self.set("/proc/self/stat", &format!("1 (a (odd) name) R 1 1 1 0 -1 0 0 0 0 0 {own} 0 0 0 20 0 1 0 0"));
+        }
+    }
+
+    impl Files for Fake {
+        fn read(&self, path: &str) -> Option<String> {
+            self.0.borrow().get(path).cloned()
+        }
+    }
+
+    #[test]
+    fn the_load_of_others_leaves_out_our_own_and_counts_stolen_time() {
+        let files = Fake::default();
+        files.ticks(1000, 1000, 0, 500);
+        let mut watch = CpuWatch::new(files.clone(), Limits::default());
+        assert_eq!(watch.look().others, None, "too short to say");
+        files.ticks(1100, 1100, 0, 600);
+        let quiet = watch.look();
+        assert_eq!((quiet.others, quiet.trouble(&Limits::default())), (Some(0.0), None));
+        files.ticks(1150, 1200, 50, 600);
+        let busy = watch.look();
+        assert_eq!((busy.others, busy.trouble(&Limits::default())), (Some(0.5), Some(Trouble::Busy)));
+        files.ticks(1151, 1200, 50, 600);
+        assert_eq!(watch.look().others, Some(0.5), "the last known, until there is enough to say more");
+    }
+
+    #[test]
+    fn throttling_is_a_counter_that_rose() {
+        let files = Fake::default();
+        files.set("/sys/devices/system/cpu/online", "0-1\n");
+        for core in 0..2 {
+            let at = format!("/sys/devices/system/cpu/cpu{core}");
+            files.set(&format!("{at}/thermal_throttle/core_throttle_count"), "7\n");
+            files.set(&format!("{at}/cpufreq/scaling_cur_freq"), if core == 0 { "3000000\n" } else { "1200000\n" });
+        }
+        files.set("/sys/class/thermal/thermal_zone3/type", "x86_pkg_temp\n");
+        files.set("/sys/class/thermal/thermal_zone3/temp", "65500\n");
+        let limits = Limits { least_clock_mhz: 1000.0, ..Limits::default() };
+        let mut watch = CpuWatch::new(files.clone(), limits.clone());
+        let state = watch.look();
+        assert_eq!((state.clock_mhz, state.temperature, state.trouble(&limits)), (Some(1200.0), Some(65.5), None));
+        files.set("/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "9\n");
+        assert_eq!(watch.look().trouble(&limits), Some(Trouble::Throttled));
+        assert_eq!(watch.look().trouble(&limits), None);
+        files.set("/sys/fs/cgroup/cpu.stat", "usage_usec 1\nnr_throttled 3\n");
+        watch.look();
+        files.set("/sys/fs/cgroup/cpu.stat", "usage_usec 1\nnr_throttled 4\n");
+        assert_eq!(watch.look().throttled, ["quota of the control group"]);
+        files.set("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "800000\n");
+        assert_eq!(watch.look().trouble(&limits), Some(Trouble::SlowClock));
+    }
+
+    #[test]
+    fn a_machine_that_tells_nothing_is_in_no_trouble() {
+        let mut watch = CpuWatch::new(Fake::default(), Limits::default());
+        assert_eq!(watch.look(), State::default());
+        let files = Fake::default();
+        for path in ["/proc/stat", "/proc/self/stat", "/sys/devices/system/cpu/online", "/sys/fs/cgroup/cpu.stat"] {
+            files.set(path, "nonsense 4294967295-1,0-4294967295 \u{0}");
+        }
+        let state = CpuWatch::new(files, Limits::default()).look();
+        assert_eq!(state.trouble(&Limits::default()), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! The state of the machine while samples are taken, and which states spoil them.
+//!
+//! A sample taken while the clock was throttled, or while another process had the device, measures that, not the
+//! configuration. Such samples are discarded and counted; the state is kept with those that stay, so that a strange
+//! result can be looked into afterwards.
+
+pub mod cpu;
+
+use serde::{Deserialize, Serialize};
+
+/// What a look at the machine showed; `None` where it cannot be known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// Clock of the device (CPU: the slowest core that may be used), MHz.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_mhz: Option<f64>,
+    /// Temperature of the device, degrees Celsius.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Share of the machine's time that others took since the last look, 0..=1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others: Option<f64>,
+    /// Why the clock is being held down, in the words of whoever says so; empty if it is not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub throttled: Vec<String>,
+}
+
+/// What spoils a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trouble {
+    /// The clock is held down by heat, power or a limit.
+    Throttled,
+    /// Others use the machine.
+    Busy,
+    /// The clock is below the least that was asked for.
+    SlowClock,
+}
+
+/// What counts as trouble.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Largest share of the machine's time that others may take. Default 0.25.
+    pub others: f64,
+    /// Least clock in MHz; 0 for any. Default 0.
+    pub least_clock_mhz: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { others: 0.25, least_clock_mhz: 0.0 }
+    }
+}
+
+impl State {
+    /// What is wrong with this state, if anything. What is unknown is not held against it.
+    pub fn trouble(&self, limits: &Limits) -> Option<Trouble> {
+        if !self.throttled.is_empty() {
+            Some(Trouble::Throttled)
+        } else if self.others.is_some_and(|share| share > limits.others) {
+            Some(Trouble::Busy)
+        } else if self.clock_mhz.is_some_and(|clock| clock < limits.least_clock_mhz) {
+            Some(Trouble::SlowClock)
+        } else {
+            None
+        }
+    }
+}
+
+/// Looks at the machine.
+pub trait Watch {
+    /// The state since the last look (or since the watch was made).
+    fn look(&mut self) -> State;
+
+    /// What counts as trouble here.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+}
+
+/// Looks at nothing: every state is good.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoWatch;
+
+impl Watch for NoWatch {
+    fn look(&mut self) -> State {
+        State::default()
+    }
+}

@@ -1,0 +1,508 @@
+//! The decisions, on recorded noise and on synthetic devices.
+//!
+//! The rates that the recorded series give are printed (`-- --nocapture`): they are the tables of the documentation.
+//! TUNER_TRIALS=N makes N times as many trials.
+
+use flate2::read::GzDecoder;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution as _, Normal};
+use tuner::compare::{Decision, Fate, Order, Plan, Ruling, compare, decide, turns};
+use tuner::verdict::{Block, Judgement, Method, Reason, Rules, Side, Verdict, judge, judge_apart};
+use tuner::watch::{NoWatch, State, Watch};
+use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
+
+use crate::recordings::recorded;
+
+// The three recorded series: 1000 runs of 30 or 32 launches of one configuration.
+const LOCKED: &str = "gemm_A4000_1000reps_locked_clock.json.gz";
+const OBSERVED: &str = "conv_A4000_1000reps_observers_cupy11.2.json.gz";
+const FREE: &str = "conv_A4000_1000reps_variable_clock_cupy12.3.json.gz";
+
+/// The runs of a series in the order of their recording.
+fn series(name: &str) -> Vec<Vec<f64>> {
+    let file = std::fs::File::open(recorded(&format!("noise/{name}"))).unwrap();
+    let recording: serde_json::Value = serde_json::from_reader(GzDecoder::new(file)).unwrap();
+    let mut runs: Vec<(i64, Vec<f64>)> = recording["cache"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|run| {
+            let times = run["times"].as_array().unwrap().iter().map(|t| t.as_f64().unwrap()).collect();
+            (run["REPEAT"].as_i64().unwrap(), times)
+        })
+        .collect();
+    runs.sort_by_key(|run| run.0);
+    assert_eq!(runs.len(), 1000);
+    runs.into_iter().map(|run| run.1).collect()
+}
+
+/// One recorded run as a block: A and B take turns in it, B's times are stretched by `factor`.
+fn block_of(run: &[f64], order: Order, factor: f64, lot: &mut ChaCha8Rng) -> Block {
+    let mut block = Block::default();
+    let mut times = run.iter();
+    for side in turns(2, run.len() / 2, order, lot).into_iter().flatten() {
+        let time = *times.next().unwrap();
+        if side == 0 { block.a.push(time) } else { block.b.push(time * factor) }
+    }
+    block
+}
+
+/// `count` blocks from successive runs, starting anywhere.
+fn successive(runs: &[Vec<f64>], count: usize, order: Order, factor: f64, lot: &mut ChaCha8Rng) -> Vec<Block> {
+    let start = lot.random_range(0..=runs.len() - count);
+    runs[start..start + count].iter().map(|run| block_of(run, order, factor, lot)).collect()
+}
+
+/// `count` blocks from runs drawn by lot.
+fn scattered(runs: &[Vec<f64>], count: usize, factor: f64, lot: &mut ChaCha8Rng) -> Vec<Block> {
+    (0..count).map(|_| block_of(&runs[lot.random_range(0..runs.len())], Order::Mirrored, factor, lot)).collect()
+}
+
+/// Judges at every look, as a measurement would.
+fn in_looks(blocks: &[Block], rules: &Rules) -> Judgement {
+    rules
+        .looks
+        .iter()
+        .map(|look| judge(&blocks[..*look], rules))
+        .find(|judgement| !matches!(judgement.verdict, Verdict::CannotTell(_)))
+        .unwrap_or_else(|| judge(&blocks[..rules.horizon()], rules))
+}
+
+/// `count`, or as many times more as the environment asks for.
+fn trials(count: usize) -> usize {
+    let times = std::env::var("TUNER_TRIALS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    count * times
+}
+
+fn share(hits: usize, of: usize) -> f64 {
+    hits as f64 / of as f64
+}
+
+fn is_better(judgement: &Judgement) -> bool {
+    matches!(judgement.verdict, Verdict::Better(_))
+}
+
+#[test]
+#[ignore = "needs the recorded noise"]
+fn identical_configurations_are_rarely_called_different_on_recorded_noise() {
+    let all_trials = trials(400);
+    for name in [LOCKED, OBSERVED, FREE] {
+        let runs = series(name);
+        let mut lot = ChaCha8Rng::seed_from_u64(11);
+        // Without the zone of indifference, too: the interval itself must hold.
+        for (zone, most) in [(0.002, 0.05), (0.0, 0.08)] {
+            let rules = Rules { indifference: zone, ..Rules::default() };
+            for (what, looks) in [("10", vec![10]), ("40", vec![40]), ("10, 20, 40", vec![10, 20, 40])] {
+                let rules = Rules { looks, ..rules.clone() };
+                let mut false_alarms = 0;
+                for trial in 0..all_trials {
+                    let blocks = match trial % 3 {
+                        0 => successive(&runs, rules.horizon(), Order::Mirrored, 1.0, &mut lot),
+                        1 => successive(&runs, rules.horizon(), Order::Random, 1.0, &mut lot),
+                        _ => scattered(&runs, rules.horizon(), 1.0, &mut lot),
+                    };
+                    false_alarms += usize::from(is_better(&in_looks(&blocks, &rules)));
+                }
+                let rate = share(false_alarms, all_trials);
+                eprintln!("A/A {name}, looks at {what}, zone {zone}: {:.2} % called different", 100.0 * rate);
+                // Four standard errors of a share of 5 % of 400 are 4.4 %; only the zone-free rows need any of it.
+                assert!(rate <= most, "{name} {what} {zone}: {rate}");
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the recorded noise"]
+fn a_family_of_a_hundred_equal_candidates_stays_within_the_error_of_one() {
+    let families = trials(60);
+    for name in [LOCKED, OBSERVED, FREE] {
+        let runs = series(name);
+        for zone in [0.002, 0.0] {
+            let rules = Rules { indifference: zone, looks: vec![10], ..Rules::default() }.of_family(100);
+            let mut lot = ChaCha8Rng::seed_from_u64(12);
+            let wrong = (0..families)
+                .filter(|_| {
+                    (0..100).any(|_| is_better(&judge(&successive(&runs, 10, Order::Mirrored, 1.0, &mut lot), &rules)))
+                })
+                .count();
+            eprintln!("family of 100, {name}, zone {zone}: {wrong} of {families} families with a false alarm");
+            assert!(wrong <= if zone > 0.0 { families / 20 } else { families / 8 }, "{name}, zone {zone}: {wrong}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the recorded noise"]
+fn small_true_differences_are_found_in_few_blocks() {
+    let all_trials = trials(200);
+    for (name, factor, looks, least) in [
+        (LOCKED, 1.0025, vec![10], 0.9),
+        (LOCKED, 1.0 / 1.0025, vec![10], 0.9),
+        (OBSERVED, 1.0025, vec![10], 0.9),
+        (FREE, 1.01, vec![40], 0.8),
+        (FREE, 1.01, vec![10, 20, 40], 0.8),
+    ] {
+        let runs = series(name);
+        let rules = Rules { looks, ..Rules::default() };
+        let side = if factor > 1.0 { Side::A } else { Side::B };
+        let mut lot = ChaCha8Rng::seed_from_u64(13);
+        let found = (0..all_trials)
+            .filter(|_| {
+                let blocks = successive(&runs, rules.horizon(), Order::Mirrored, factor, &mut lot);
+                in_looks(&blocks, &rules).verdict == Verdict::Better(side)
+            })
+            .count();
+        let rate = share(found, all_trials);
+        eprintln!("{name}, x {factor:.4}, looks {:?}: found in {:.1} %", rules.looks, 100.0 * rate);
+        assert!(rate >= least, "{name} {factor}: {rate}");
+    }
+}
+
+/// Whole runs of A against whole runs of B: what the rule does when the launches could not be interleaved more finely.
+#[test]
+#[ignore = "needs the recorded noise"]
+fn whole_runs_in_an_order_drawn_by_lot_keep_the_rates() {
+    let all_trials = trials(300);
+    for (name, factor, blocks, least) in [(LOCKED, 1.0025, 10, 0.9), (OBSERVED, 1.01, 10, 0.9), (FREE, 1.01, 40, 0.8)] {
+        let runs = series(name);
+        let rules = Rules::default().fixed(blocks);
+        let mut lot = ChaCha8Rng::seed_from_u64(14);
+        let mut pairs = |factor: f64| -> Judgement {
+            let start = lot.random_range(0..=runs.len() - 2 * blocks);
+            let blocks: Vec<Block> = runs[start..start + 2 * blocks]
+                .chunks(2)
+                .map(|pair| {
+                    let first = lot.random_range(0..2_usize);
+                    let b = pair[1 - first].iter().map(|t| t * factor).collect();
+                    Block { a: pair[first].clone(), b, ..Block::default() }
+                })
+                .collect();
+            judge(&blocks, &rules)
+        };
+        let alarms = (0..all_trials).filter(|_| is_better(&pairs(1.0))).count();
+        let found = (0..all_trials).filter(|_| pairs(factor).verdict == Verdict::Better(Side::A)).count();
+        eprintln!(
+            "whole runs, {name}: A/A {:.2} %, x {factor} found in {:.1} %",
+            100.0 * share(alarms, all_trials),
+            100.0 * share(found, all_trials)
+        );
+        assert!(share(alarms, all_trials) <= 0.08 && share(found, all_trials) >= least, "{name}: {alarms}, {found}");
+    }
+}
+
+#[test]
+#[ignore = "needs the recorded noise"]
+fn alices_rule_is_there_by_name_and_alarms_more_often_on_free_clocks() {
+    let runs = series(FREE);
+    let alice = Rules { method: Method::Alice, ..Rules::default() };
+    let mut lot = ChaCha8Rng::seed_from_u64(15);
+    let (mut theirs, mut ours) = (0, 0);
+    for _ in 0..300 {
+        let mut run = || runs[lot.random_range(0..runs.len())].clone();
+        let (a, b): (Vec<_>, Vec<_>) = (0..10).map(|_| (run(), run())).unzip();
+        theirs += usize::from(is_better(&judge_apart(&a, &b, &alice)));
+        ours += usize::from(is_better(&judge_apart(&a, &b, &Rules::default().fixed(10))));
+    }
+    eprintln!("A/A of 10 runs each on free clocks: ALICE's rule {theirs} of 300, blocks {ours} of 300");
+    assert!(theirs > 20 && ours <= 20, "{theirs} {ours}");
+}
+
+/// Replays a series launch by launch, from a start drawn by lot; the first value of a configuration is the factor by
+/// which it is slower than the recorded one.
+struct Replay {
+    launches: Vec<f64>,
+    at: usize,
+}
+
+impl Replay {
+    fn new(runs: &[Vec<f64>], lot: &mut ChaCha8Rng) -> Self {
+        let launches = runs.concat();
+        let at = lot.random_range(0..launches.len());
+        Self { launches, at }
+    }
+}
+
+fn factor(config: &Config) -> f64 {
+    let Value::Float(factor) = config.0[0] else { panic!("not a factor: {:?}", config.0) };
+    factor
+}
+
+fn slower(by: f64) -> Config {
+    Config(vec![Value::Float(1.0 + by)])
+}
+
+impl Device for Replay {
+    fn name(&self) -> String {
+        "a recorded series".into()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let mut one = || {
+            self.at = (self.at + 1) % self.launches.len();
+            self.launches[self.at] * factor(config)
+        };
+        Outcome::Times((0..launches).map(|_| one()).collect())
+    }
+}
+
+#[test]
+#[ignore = "needs the recorded noise"]
+fn slower_candidates_are_not_promoted_and_a_faster_one_is() {
+    let all_trials = trials(40) as u64;
+    let (mut wrong, mut all) = (0, 0);
+    for (name, gain) in [(LOCKED, 0.005), (OBSERVED, 0.01), (FREE, 0.03)] {
+        let runs = series(name);
+        let mut lot = ChaCha8Rng::seed_from_u64(16);
+        let mut promoted = 0;
+        for seed in 0..all_trials {
+            let plan = Plan { seed, warm_up: 0, ..Plan::default() };
+            let mut device = Replay::new(&runs, &mut lot);
+            let candidates: Vec<Config> = (0..20).map(|i| slower(0.0055 + 0.0005 * f64::from(i))).collect();
+            let decision = decide(&mut device, &slower(0.0), &candidates, &plan, &mut NoWatch);
+            wrong += usize::from(decision.ruling == Ruling::Promoted);
+            all += 1;
+            let mut with_one = candidates;
+            with_one.push(slower(-gain));
+            let decision = decide(&mut device, &slower(0.0), &with_one, &plan, &mut NoWatch);
+            wrong += usize::from(factor(&decision.chosen) > 1.005);
+            promoted += usize::from(decision.chosen == slower(-gain));
+            all += 1;
+        }
+        eprintln!("{name}: one of 21 faster by {:.1} %: promoted in {promoted} of {all_trials}", 100.0 * gain);
+        assert!(promoted as f64 >= 0.8 * all_trials as f64, "{name}: {promoted}");
+    }
+    eprintln!("promotions of a configuration slower than the default by > 0.5 %: {wrong} of {all}");
+    assert!(wrong * 100 <= all, "{wrong} of {all}");
+}
+
+#[test]
+#[ignore = "needs the recorded noise"]
+fn equal_candidates_leave_the_default_in_place() {
+    for name in [LOCKED, OBSERVED, FREE] {
+        let runs = series(name);
+        let mut lot = ChaCha8Rng::seed_from_u64(17);
+        let promoted = (0..20)
+            .filter(|seed| {
+                let plan = Plan { seed: *seed, warm_up: 0, ..Plan::default() };
+                let equals = vec![slower(0.0); 20];
+                decide(&mut Replay::new(&runs, &mut lot), &slower(0.0), &equals, &plan, &mut NoWatch).ruling
+                    == Ruling::Promoted
+            })
+            .count();
+        eprintln!("{name}: an equal promoted in {promoted} of 20 contests of 20 candidates");
+        assert!(promoted <= 1, "{name}: {promoted}");
+    }
+}
+
+/// A device whose first value is the time; noise is normal, a second value other than 0 makes it fail in various ways.
+struct Quiet {
+    noise: Normal<f64>,
+    lot: ChaCha8Rng,
+    launches: usize,
+}
+
+impl Quiet {
+    fn new(spread: f64) -> Self {
+        Self { noise: Normal::new(1.0, spread).unwrap(), lot: ChaCha8Rng::seed_from_u64(5), launches: 0 }
+    }
+}
+
+impl Device for Quiet {
+    fn name(&self) -> String {
+        "quiet".into()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        self.launches += launches;
+        let fail = |kind| Outcome::Failed(Failure { kind, message: "on purpose".into() });
+        match config.0.get(1) {
+            Some(Value::Text(word)) if word == "wrong" => fail(FailureKind::WrongResult),
+            Some(Value::Text(word)) if word == "late" && self.launches > 500 => fail(FailureKind::Launch),
+            Some(Value::Text(word)) if word == "nan" => Outcome::Times(vec![f64::NAN; launches]),
+            Some(Value::Text(word)) if word == "none" => Outcome::Times(Vec::new()),
+            _ => Outcome::Times((0..launches).map(|_| factor(config) * self.noise.sample(&mut self.lot)).collect()),
+        }
+    }
+}
+
+fn takes(time: f64, word: &str) -> Config {
+    Config(vec![Value::Float(time), Value::Text(word.into())])
+}
+
+fn contest(candidates: &[Config]) -> Decision {
+    decide(&mut Quiet::new(0.001), &takes(1.0, "plain"), candidates, &Plan::default(), &mut NoWatch)
+}
+
+#[test]
+fn a_wrong_result_is_never_promoted_however_fast() {
+    let decision = contest(&[takes(0.5, "wrong"), takes(0.9, "plain")]);
+    assert_eq!((decision.chosen, decision.ruling), (takes(0.9, "plain"), Ruling::Promoted));
+    assert!(
+        matches!(&decision.candidates[0].fate, Fate::Failed(failure) if failure.kind == FailureKind::WrongResult),
+        "{:?}",
+        decision.candidates[0]
+    );
+    let decision = contest(&[takes(0.5, "wrong")]);
+    assert_eq!((decision.chosen, decision.ruling), (takes(1.0, "plain"), Ruling::NoneBetter));
+}
+
+#[test]
+fn a_candidate_that_fails_midway_or_gives_nonsense_drops_out_alone() {
+    let decision = contest(&[takes(0.5, "late"), takes(0.6, "nan"), takes(0.7, "none"), takes(0.8, "plain")]);
+    assert_eq!((decision.chosen, decision.ruling), (takes(0.8, "plain"), Ruling::Promoted));
+    assert!(decision.candidates[..3].iter().all(|c| matches!(c.fate, Fate::Failed(_))), "{:?}", decision.candidates);
+}
+
+#[test]
+fn a_default_that_fails_leaves_nothing_to_compare_with() {
+    let decision =
+        decide(&mut Quiet::new(0.001), &takes(1.0, "wrong"), &[takes(0.5, "plain")], &Plan::default(), &mut NoWatch);
+    assert!(matches!(decision.ruling, Ruling::NoDefault(_)), "{:?}", decision.ruling);
+    assert_eq!(decision.chosen, takes(1.0, "wrong"));
+}
+
+#[test]
+fn no_candidates_keep_the_default() {
+    let decision = contest(&[]);
+    assert_eq!((decision.chosen, decision.ruling), (takes(1.0, "plain"), Ruling::NoneBetter));
+}
+
+#[test]
+fn within_the_zone_the_default_wins_then_the_simpler_configuration() {
+    // 0.1 % better is within the zone: the default stays.
+    assert_eq!(contest(&[takes(0.999, "plain")]).ruling, Ruling::NoneBetter);
+    // Two candidates within the zone of each other: the one that departs from the default in fewer parameters.
+    let decision = contest(&[takes(0.8999, "other"), takes(0.9, "plain")]);
+    assert_eq!(decision.chosen, takes(0.9, "plain"));
+    // Outside of the zone the faster wins, simple or not.
+    let decision = contest(&[takes(0.88, "other"), takes(0.9, "plain")]);
+    assert_eq!(decision.chosen, takes(0.88, "other"));
+}
+
+/// A device that flatters its candidates in the first round only: the luck that chooses winners.
+struct Flatterer(Quiet);
+
+impl Device for Flatterer {
+    fn name(&self) -> String {
+        "flatterer".into()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let lucky = self.0.launches < 320 && config != &takes(1.0, "plain");
+        let Outcome::Times(times) = self.0.measure(config, launches) else { panic!() };
+        Outcome::Times(times.into_iter().map(|t| if lucky { 0.97 * t } else { t }).collect())
+    }
+}
+
+#[test]
+fn a_winner_by_luck_is_not_confirmed() {
+    let mut device = Flatterer(Quiet::new(0.001));
+    let decision = decide(&mut device, &takes(1.0, "plain"), &[takes(1.0, "lucky")], &Plan::default(), &mut NoWatch);
+    assert_eq!(decision.winner, Some(0));
+    assert!(matches!(decision.ruling, Ruling::NotConfirmed(_)), "{:?}", decision.ruling);
+    assert_eq!(decision.chosen, takes(1.0, "plain"));
+}
+
+#[test]
+fn verdicts_say_why_they_cannot_tell() {
+    let compare_with = |spread: f64, b: f64, rounds: usize, rules: Rules| {
+        let plan = Plan { rules, rounds, ..Plan::default() };
+        compare(&mut Quiet::new(spread), &slower(0.0), &slower(b), &plan, &mut NoWatch).unwrap().judgement
+    };
+    let at_ten = || Rules::default().fixed(10);
+    assert_eq!(compare_with(0.001, 0.0, 15, at_ten()).verdict, Verdict::Same);
+    assert_eq!(compare_with(0.001, 0.01, 15, at_ten()).verdict, Verdict::Better(Side::A));
+    assert_eq!(compare_with(0.001, -0.01, 15, at_ten()).verdict, Verdict::Better(Side::B));
+    assert_eq!(compare_with(0.1, 0.001, 15, at_ten()).verdict, Verdict::CannotTell(Reason::TooNoisy));
+    assert_eq!(
+        compare_with(0.001, 0.1, 15, Rules::default().fixed(3)).verdict,
+        Verdict::CannotTell(Reason::TooFewBlocks)
+    );
+    // One sample a block is a block still.
+    assert_eq!(compare_with(0.001, 0.01, 1, at_ten()).verdict, Verdict::Better(Side::A));
+    // B is 5 % slower at first and 5 % faster in the end.
+    let drifting: Vec<Block> =
+        (0..20).map(|i| Block { a: vec![1.0], b: vec![1.05 - 0.005 * f64::from(i)], ..Block::default() }).collect();
+    assert_eq!(judge(&drifting, &Rules::default().fixed(20)).verdict, Verdict::CannotTell(Reason::Drifting));
+}
+
+#[test]
+fn degenerate_blocks_give_no_verdict_and_no_panic() {
+    let rules = Rules::default().fixed(10);
+    let none = judge(&[], &rules);
+    assert_eq!(none.verdict, Verdict::CannotTell(Reason::TooFewBlocks));
+    let one = Block { a: vec![1.0], b: vec![2.0], ..Block::default() };
+    assert_eq!(judge(std::slice::from_ref(&one), &rules).verdict, Verdict::CannotTell(Reason::TooFewBlocks));
+    let bad = |a: f64, b: f64| Block { a: vec![a], b: vec![b], ..Block::default() };
+    let nonsense = [bad(f64::NAN, 1.0), bad(1.0, f64::INFINITY), bad(0.0, 1.0), bad(-1.0, 1.0), Block::default()];
+    let judged = judge(&nonsense, &rules);
+    assert_eq!((judged.kept, judged.discarded), (0, 8));
+    assert_eq!(judged.verdict, Verdict::CannotTell(Reason::Throttled));
+    // Identical times without any spread (a coarse clock) are the same, not a division by zero.
+    let coarse = vec![bad(1.0, 1.0); 10];
+    assert_eq!(judge(&coarse, &rules).verdict, Verdict::Same);
+    assert_eq!(judge(&vec![bad(1.0, 1.01); 10], &rules).verdict, Verdict::Better(Side::A));
+    assert_eq!(judge_apart(&[], &[vec![1.0]], &rules).verdict, Verdict::CannotTell(Reason::TooFewBlocks));
+    let text = serde_json::to_string(&none).unwrap();
+    let back: Judgement = serde_json::from_str(&text).unwrap();
+    assert!(back.low.is_nan() && back.verdict == none.verdict, "{text}");
+}
+
+/// Throttled in the rounds that `bad` names.
+struct Hot {
+    looks: usize,
+    bad: fn(usize) -> bool,
+}
+
+impl Watch for Hot {
+    fn look(&mut self) -> State {
+        self.looks += 1;
+        let throttled = if (self.bad)(self.looks) { vec!["heat".to_owned()] } else { Vec::new() };
+        State { clock_mhz: Some(1000.0), throttled, ..State::default() }
+    }
+}
+
+#[test]
+fn samples_of_a_bad_state_are_discarded_counted_and_stop_the_verdict_when_many() {
+    let run = |bad: fn(usize) -> bool| {
+        let plan = Plan { rules: Rules::default().fixed(10), ..Plan::default() };
+        compare(&mut Quiet::new(0.001), &slower(0.0), &slower(0.01), &plan, &mut Hot { looks: 0, bad }).unwrap()
+    };
+    let some = run(|look| look % 9 == 3);
+    assert_eq!(some.judgement.verdict, Verdict::Better(Side::A));
+    assert!(some.judgement.discarded > 0 && some.judgement.kept + some.judgement.discarded == 300);
+    assert!(some.blocks.iter().all(|block| block.states.len() == block.a.len().div_ceil(2)));
+    let half = run(|look| look % 2 == 0);
+    assert_eq!(half.judgement.verdict, Verdict::CannotTell(Reason::Throttled));
+    let all = run(|_| true);
+    assert_eq!(all.judgement.verdict, Verdict::CannotTell(Reason::Throttled));
+    assert_eq!(all.blocks.len(), 20, "patience ends at twice the horizon");
+}
+
+#[test]
+fn turns_are_fair_in_every_round() {
+    let mut lot = ChaCha8Rng::seed_from_u64(1);
+    for order in [Order::Mirrored, Order::Random] {
+        for sides in 1..6 {
+            for rounds in 0..6 {
+                let all = turns(sides, rounds, order, &mut lot);
+                assert_eq!(all.len(), rounds);
+                for turn in &all {
+                    let mut sorted = turn.clone();
+                    sorted.sort_unstable();
+                    assert_eq!(sorted, (0..sides).collect::<Vec<_>>());
+                }
+                if order == Order::Mirrored {
+                    for pair in all.chunks_exact(2) {
+                        assert_eq!(pair[0], pair[1].iter().rev().copied().collect::<Vec<_>>());
+                    }
+                }
+            }
+        }
+    }
+    // Both sides come first about equally often.
+    let first = (0..1000).filter(|_| turns(2, 1, Order::Mirrored, &mut lot)[0][0] == 0).count();
+    assert!((400..600).contains(&first), "{first}");
+}

@@ -1,0 +1,14 @@
+//! The tuner from outside: spaces, strategies, races, decisions, whole sessions, the store, the forms of other programs.
+
+mod decide;
+mod interchange;
+mod memory;
+mod online;
+mod racing;
+mod recordings;
+mod replay;
+mod report;
+mod session;
+mod spaces;
+mod store;
+mod strategies;

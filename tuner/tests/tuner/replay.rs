@@ -1,0 +1,129 @@
+//! Recorded spaces as devices.
+
+use tuner::replay::{Measured, Noise, Record, Recording, Replay, parse_csv, read_csv};
+use tuner::{Config, Device, FailureKind, Outcome, Value};
+
+use crate::recordings::recorded;
+
+const SMALL: &str = "# device=Some GPU; kernel=k; problem_size=[10, 20]; fixed={\"f\": 3}; time_unit=ms\n\
+    block,mode,status,mean_ms,median_ms,min_ms,sd_ms,n,compile_ms\n\
+    64,b,ok,2.5,2.4,2.0,0.1,10,100\n\
+    32,b,ok,1.5,,,,,\n\
+    32,a,compile,,,,,,7\n\
+    64,a,runtime,,,,,,\n";
+
+fn small() -> Recording {
+    parse_csv(SMALL).expect("it is well formed")
+}
+
+fn config(block: i64, mode: &str) -> Config {
+    Config(vec![Value::Int(block), Value::Text(mode.to_owned())])
+}
+
+#[test]
+fn rows_become_the_space_and_its_records() {
+    let recording = small();
+    assert_eq!((recording.device.as_str(), recording.kernel.as_str()), ("Some GPU", "k"));
+    assert_eq!(recording.problem, "[10, 20]");
+    assert_eq!(recording.fixed, [("f".to_owned(), Value::Int(3))]);
+    assert_eq!(recording.space.len(), 4);
+    for index in 0..4 {
+        assert_eq!(recording.space.index_of(&recording.space.config(index)), Some(index));
+    }
+    let slow = recording.space.index_of(&config(64, "b")).expect("it is there");
+    assert!(matches!(recording.records[slow].measured, Measured::Summary(summary) if summary.median_ms == 2.4));
+    assert_eq!(recording.records[slow].compile_ms, Some(100.0));
+    assert_eq!(recording.best_ms(), Some(1.5));
+}
+
+#[test]
+fn a_replay_measures_what_was_recorded() {
+    let mut device = Replay::new(small(), Noise::Mean);
+    assert_eq!(device.name(), "Some GPU");
+    assert_eq!(device.measure(&config(32, "b"), 3), Outcome::Times(vec![1.5; 3]));
+    let kind = |outcome| match outcome {
+        Outcome::Failed(failure) => failure.kind,
+        Outcome::Times(times) => panic!("{times:?}"),
+    };
+    assert_eq!(kind(device.measure(&config(32, "a"), 1)), FailureKind::Compile);
+    assert_eq!(kind(device.measure(&config(64, "a"), 1)), FailureKind::Launch);
+    assert_eq!(kind(device.measure(&config(96, "a"), 1)), FailureKind::Declined);
+    assert_eq!(kind(device.measure(&Config(vec![]), 1)), FailureKind::Declined);
+    assert_eq!(device.launches(), 5);
+}
+
+#[test]
+fn resampled_launches_depend_on_seed_configuration_and_number_only() {
+    let mut recording = small();
+    for record in &mut recording.records {
+        record.measured = Measured::Samples(vec![9.0, 1.0, 2.0, 3.0]);
+    }
+    let noise = |first| Noise::Resampled { seed: 7, first };
+    let times = |outcome| match outcome {
+        Outcome::Times(times) => times,
+        Outcome::Failed(failure) => panic!("{failure:?}"),
+    };
+    let mut together = Replay::new(recording.clone(), noise(false));
+    let mut apart = Replay::new(recording.clone(), noise(false));
+    let all = times(together.measure_index(1, 50));
+    let mut one_by_one = Vec::new();
+    for _ in 0..50 {
+        apart.measure_index(0, 1);
+        one_by_one.extend(times(apart.measure_index(1, 1)));
+    }
+    assert_eq!(all, one_by_one);
+    for sample in [1.0, 2.0, 3.0] {
+        assert!(all.contains(&sample));
+    }
+    assert!(!all.contains(&9.0), "the first sample is drawn");
+    let first = times(Replay::new(recording, noise(true)).measure_index(1, 2));
+    assert_eq!(first[0], 9.0);
+    assert_ne!(first[1], 9.0);
+}
+
+#[test]
+fn a_bad_file_is_named_with_its_line() {
+    let row = |line: &str| parse_csv(&format!("a,status,mean_ms\n1,ok,2\n{line}\n")).expect_err(line);
+    assert!(row("1,ok,3").contains("lines 2 and 3"), "{}", row("1,ok,3"));
+    for line in ["2,ok", "2,ok,3,4", "2,fine,3", "2,ok,", "2,ok,-1", "2,ok,NaN", "2,ok,inf", "2,ok,0", "2,ok,x"] {
+        assert!(row(line).contains("line 3"), "{}", row(line));
+    }
+    assert!(parse_csv("").is_err());
+    assert!(parse_csv("# only=a comment\n").is_err());
+    assert!(parse_csv("a,mean_ms\n").is_err());
+    assert!(parse_csv("a,a,status,mean_ms\n1,2,ok,3\n").is_err());
+    assert!(parse_csv("# time_unit=s\na,status,mean_ms\n").is_err());
+}
+
+#[test]
+fn an_empty_recording_has_no_configuration() {
+    let recording = parse_csv("a,status,mean_ms\n").expect("a header is enough");
+    assert!(recording.space.is_empty());
+    assert_eq!(recording.best_ms(), None);
+    // Without parameters there is one configuration.
+    let recording = parse_csv("status,mean_ms\nok,1\n").expect("it is well formed");
+    assert_eq!(recording.space.len(), 1);
+    assert_eq!(recording.space.config(0), Config(vec![]));
+}
+
+#[test]
+#[ignore = "needs the recorded spaces"]
+fn the_shared_recordings_are_read() {
+    let counts = [
+        ("convolution_RTX_3090", 6768, 5220),
+        ("convolution_milo_A100", 4362, 4201),
+        ("convolution_milo_A4000", 4362, 4201),
+        ("convolution_milo_W6600", 4362, 4362),
+        ("dedispersion_milo_A6000", 11130, 11130),
+        ("dedispersion_milo_MI250X", 11130, 11130),
+        ("dedispersion_milo_W6600", 11130, 11130),
+        ("gemm_RTX_3090", 17956, 17956),
+        ("pnpoly_RTX_3090", 4092, 3774),
+    ];
+    for (name, rows, valid) in counts {
+        let path = recorded(&format!("compact/{name}.csv.gz"));
+        let recording = read_csv(&path).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(recording.space.len(), rows, "{name}");
+        assert_eq!(recording.records.iter().filter_map(Record::mean_ms).count(), valid, "{name}");
+    }
+}

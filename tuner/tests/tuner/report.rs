@@ -1,0 +1,229 @@
+//! The report: complete, well-formed, self-contained, whatever the tuning was like.
+
+use flate2::read::GzDecoder;
+use std::io::Read as _;
+use std::path::PathBuf;
+use tuner::compare::{Plan, decide};
+use tuner::report::{Evaluation, Report};
+use tuner::watch::NoWatch;
+use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
+
+use crate::recordings::recorded;
+
+/// Checks that every element is closed in order, every attribute is quoted, and nothing is fetched or run.
+fn check(html: &str) {
+    let body = html.strip_prefix("<!doctype html>\n").expect("a doctype");
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = body;
+    while let Some(start) = rest.find('<') {
+        let end = start + rest[start..].find('>').expect("a tag that ends");
+        let tag = &rest[start + 1..end];
+        rest = &rest[end + 1..];
+        let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap();
+        assert!(name.chars().all(|c| c.is_ascii_alphanumeric()), "<{tag}>");
+        assert_eq!(tag.matches('"').count() % 2, 0, "<{tag}>");
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "</{name}> out of order");
+        } else if !tag.ends_with('/') && name != "meta" {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    for word in ["<script", "http://", "https://", "src=", "url(", "@import", "javascript:", "NaN", "inf\""] {
+        assert!(!html.contains(word), "{word}");
+    }
+}
+
+fn parameters() -> Vec<(String, Vec<Value>)> {
+    vec![
+        ("block".into(), [32, 64, 128].map(Value::Int).to_vec()),
+        ("a<b>&\"c\"".into(), ["x", "<script>alert(1)</script>"].map(|t| Value::Text(t.into())).to_vec()),
+        ("sorted".into(), vec![Value::Bool(false), Value::Bool(true)]),
+    ]
+}
+
+fn all_configs() -> Vec<Config> {
+    let mut all = vec![Config(Vec::new())];
+    for (_, values) in parameters() {
+        let longer = |c: &Config| {
+            values.iter().map(|v| Config([&c.0[..], std::slice::from_ref(v)].concat())).collect::<Vec<_>>()
+        };
+        all = all.iter().flat_map(longer).collect();
+    }
+    all
+}
+
+struct Synthetic(f64);
+
+impl Device for Synthetic {
+    fn name(&self) -> String {
+        "synthetic".into()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let Value::Int(block) = config.0[0] else { panic!() };
+        if block == 32 && config.0[2] == Value::Bool(true) {
+            let message = "needs \"more\" <shared> memory, now".into();
+            return Outcome::Failed(Failure { kind: FailureKind::Launch, message });
+        }
+        let mut one = || {
+            self.0 = (self.0 * 7.3 + 0.41).fract();
+            100.0 / block as f64 * (1.0 + 0.01 * self.0) + if config.0[2] == Value::Bool(true) { 0.3 } else { 0.0 }
+        };
+        Outcome::Times((0..launches).map(|_| one()).collect())
+    }
+}
+
+fn tuned() -> Report {
+    let mut device = Synthetic(0.3);
+    let evaluate = |config: Config| Evaluation { outcome: device.measure(&config, 5), config };
+    let evaluations: Vec<Evaluation> = all_configs().into_iter().map(evaluate).collect();
+    let default = all_configs()[0].clone();
+    let decision = decide(&mut device, &default, &all_configs()[1..], &Plan::default(), &mut NoWatch);
+    Report {
+        title: "decode & <sort>".into(),
+        device: "a \"device\"".into(),
+        facts: vec![("strategy".into(), "everything".into())],
+        parameters: parameters(),
+        default: Some(default),
+        evaluations,
+        searched: None,
+        decisions: vec![decision],
+    }
+}
+
+#[test]
+fn a_page_has_every_section_and_runs_nothing() {
+    let report = tuned();
+    let html = report.html();
+    check(&html);
+    for part in [
+        "decode &amp; &lt;sort&gt;",
+        "Decisions",
+        "Best so far",
+        "Importance of the parameters",
+        "Main effects",
+        "Pairs of parameters",
+        "Spread",
+        "Noise",
+        "Failures",
+        "&lt;script&gt;",
+        "better than the default, and again on fresh samples",
+        "confirmation",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    // Three pairs of three parameters.
+    assert_eq!(html.matches("aria-label=\"block and ").count() + html.matches(" and block\"").count(), 2);
+}
+
+#[test]
+fn csv_and_json_hold_every_evaluation() {
+    let report = tuned();
+    let csv = report.csv();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 1 + report.evaluations.len());
+    assert!(lines[0].starts_with("evaluation,block,\"a<b>&\"\"c\"\"\",sorted,state,"), "{}", lines[0]);
+    assert!(csv.contains(",launch,,,,,0,\"needs \"\"more\"\" <shared> memory, now\""));
+    let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
+    let back: Report = serde_json::from_value(json["report"].clone()).unwrap();
+    assert_eq!(back.evaluations, report.evaluations);
+    assert_eq!(json["summary"]["importance"][0]["parameter"], "block");
+    assert_eq!(json["summary"]["failures"]["launch"], 2);
+    assert_eq!(back.decisions.len(), 1);
+    // A row each candidate, failed ones too, and the winner's confirmation with the interval that decided.
+    let decisions = report.decisions_csv();
+    let rows: Vec<&str> = decisions.lines().collect();
+    assert_eq!(rows.len(), 1 + all_configs().len() - 1 + 1);
+    let cells: Vec<&str> = rows[rows.len() - 1].rsplitn(11, ',').collect();
+    assert!(rows[rows.len() - 1].contains(",confirmation,B is better,"));
+    let number = |place: usize| cells[place].parse::<f64>().unwrap();
+    let (difference, low, high) = (number(8), number(7), number(6));
+    assert!(low <= difference && difference <= high && high < 0.0, "{low} {difference} {high}");
+    assert_eq!(rows.iter().filter(|row| row.contains(",launch,,,,,,,,,\"needs ")).count(), 2);
+    assert_eq!(Report::default().decisions_csv().lines().count(), 1);
+}
+
+#[test]
+fn what_the_final_rounds_measure_ranks_nothing_and_is_written_all_the_same() {
+    let mut report = tuned();
+    report.searched = Some(report.evaluations.len());
+    let before = report.summary();
+    let config = all_configs()[0].clone();
+    report.evaluations.push(Evaluation { config, outcome: Outcome::Times(vec![1e-3]) });
+    assert_eq!(report.summary(), before);
+    assert!(report.html().contains("; 1 more measurements, of races and final rounds"));
+    assert_eq!(report.csv().lines().count(), 1 + report.evaluations.len());
+    check(&report.html());
+}
+
+#[test]
+fn tunings_of_nothing_of_one_and_of_failures_only_have_a_page() {
+    let failed = || Outcome::Failed(Failure { kind: FailureKind::Compile, message: "no".into() });
+    let one = |outcome| Evaluation { config: all_configs()[0].clone(), outcome };
+    for outcomes in [
+        vec![],
+        vec![failed()],
+        vec![Outcome::Times(vec![])],
+        vec![Outcome::Times(vec![1.0])],
+        vec![Outcome::Times(vec![1.0, 1.0]), failed()],
+        vec![Outcome::Times(vec![f64::NAN, 0.0, -1.0])],
+    ] {
+        let evaluations: Vec<Evaluation> = outcomes.into_iter().map(one).collect();
+        let report = Report { title: "small".into(), parameters: parameters(), evaluations, ..Report::default() };
+        check(&report.html());
+        assert_eq!(report.csv().lines().count(), 1 + report.evaluations.len());
+        report.json().unwrap();
+    }
+    check(&Report::default().html());
+}
+
+#[test]
+fn values_that_were_not_declared_and_short_configurations_are_shown_all_the_same() {
+    let odd = |config: Vec<Value>| Evaluation { config: Config(config), outcome: Outcome::Times(vec![1.0, 2.0]) };
+    let report = Report {
+        parameters: parameters(),
+        evaluations: vec![odd(vec![]), odd(vec![Value::Int(7)]), odd(vec![Value::Int(7); 9])],
+        ..Report::default()
+    };
+    check(&report.html());
+    assert!(report.html().contains(">7<"));
+}
+
+/// A real space, for a person to look at: with TUNER_REPORT naming a directory, the page is written there.
+#[test]
+#[ignore = "needs the recorded spaces"]
+fn a_recorded_space_has_a_page() {
+    let file = std::fs::File::open(recorded("compact/convolution_milo_A4000.csv.gz")).unwrap();
+    let mut text = String::new();
+    GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    let mut lines = text.lines().skip(1);
+    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let status = header.iter().position(|name| *name == "status").unwrap();
+    let column = |name: &str| header.iter().position(|found| found.starts_with(name)).unwrap();
+    let (mean, least) = (column("mean"), column("min"));
+    let mut evaluations: Vec<Evaluation> = lines
+        .map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            let config = Config(cells[..status].iter().map(|c| Value::Int(c.parse().unwrap())).collect());
+            let number = |i: usize| cells[i].parse::<f64>().unwrap();
+            let outcome = if cells[status] == "ok" {
+                Outcome::Times(vec![number(mean), number(least)])
+            } else {
+                Outcome::Failed(Failure { kind: FailureKind::Launch, message: cells[status].into() })
+            };
+            Evaluation { config, outcome }
+        })
+        .collect();
+    // A walk through the space that has no order.
+    let n = evaluations.len();
+    evaluations = (0..220).map(|i| evaluations[i * 7919 % n].clone()).collect();
+    let parameters = header[..status].iter().map(|name| ((*name).to_owned(), Vec::new())).collect();
+    let report = Report { title: "convolution".into(), parameters, evaluations, ..tuned() };
+    let report = Report { default: Some(report.evaluations[3].config.clone()), ..report };
+    check(&report.html());
+    if let Some(directory) = std::env::var_os("TUNER_REPORT") {
+        report.write(&PathBuf::from(&directory), "recorded").unwrap();
+        tuned().write(&PathBuf::from(directory), "small").unwrap();
+    }
+}

@@ -1,0 +1,441 @@
+//! Whole tunings: what is found, what is kept, what an interruption changes (nothing), and asking for a configuration.
+
+use std::path::Path;
+
+use tuner::budget::Budget;
+use tuner::session::{Phase, Session, TuneError, Tuning};
+use tuner::store::{DeviceIdentity, Layers, Locations, Matching, Store, Task, TunableIdentity, Workload};
+use tuner::strategy::StrategyKind;
+use tuner::synthetic::Synthetic;
+use tuner::tune;
+use tuner::tuned::{Request, Source, stub, tuned};
+use tuner::{Config, Device, FailureKind, Outcome, Value};
+
+struct Place {
+    device: DeviceIdentity,
+    tunable: TunableIdentity,
+    workload: Workload,
+    synthetic: Synthetic,
+}
+
+impl Place {
+    fn new(spec: &str) -> Self {
+        let synthetic = Synthetic::new(spec.parse().unwrap());
+        let device = DeviceIdentity { driver: "1".to_owned(), ..DeviceIdentity::named(synthetic.name(), "synthetic") };
+        Self { device, tunable: TunableIdentity::new("kernel", 1), workload: Workload::new(), synthetic }
+    }
+
+    fn session(&self, strategy: StrategyKind, budget: &str) -> Session<'_> {
+        let task = Task {
+            device: &self.device,
+            tunable: &self.tunable,
+            workload: &self.workload,
+            space: self.synthetic.space(),
+        };
+        Session::new(task, strategy, 5, budget.parse::<Budget>().unwrap())
+    }
+
+    fn run(&self, session: &Session<'_>, store: &Path) -> Result<Tuning, TuneError> {
+        self.interrupted(session, store, usize::MAX)
+    }
+
+    /// Ends after so many new measurements.
+    fn interrupted(&self, session: &Session<'_>, store: &Path, most: usize) -> Result<Tuning, TuneError> {
+        let mut device = Steady(self.synthetic.clone());
+        let mut store = Store::open(store).unwrap();
+        let mut measured = 0;
+        tune(session, &mut device, &mut store, &mut |progress| {
+            measured += usize::from(!progress.replayed);
+            measured < most
+        })
+    }
+}
+
+/// A synthetic device whose n-th sample of a configuration is always its first ones': what a process that continues
+/// cannot know is how often its predecessor launched what.
+struct Steady(Synthetic);
+
+impl Device for Steady {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        self.0.clone().measure(config, launches)
+    }
+}
+
+fn store_in(folder: &tempfile::TempDir) -> std::path::PathBuf {
+    folder.path().join("tune.sqlite")
+}
+
+#[test]
+fn a_noisy_device_with_failures_is_tuned_close_to_its_optimum() {
+    for strategy in [StrategyKind::Bayesian, StrategyKind::Local] {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::new("seed=2,noise=0.02,outliers=0.02,fail=0.1,wrong=0.05");
+        let default = place.synthetic.space().config(0);
+        let session = Session { default: Some(default.clone()), ..place.session(strategy, "120") };
+        let mut device = place.synthetic.clone();
+        let mut store = Store::open(&store_in(&folder)).unwrap();
+        let mut told = 0;
+        let tuning = tune(&session, &mut device, &mut store, &mut |_| {
+            told += 1;
+            true
+        })
+        .unwrap();
+        let truth =
+            |config: &Config| place.synthetic.true_ms(place.synthetic.space().index_of(config).unwrap()).unwrap();
+        let evidence = &tuning.evidence;
+        let optimum = place.synthetic.true_ms(place.synthetic.optimum().unwrap()).unwrap();
+        assert!(truth(&evidence.chosen.config) < 1.1 * optimum, "{strategy}: {evidence:?}");
+        assert!(evidence.verdict.starts_with("better than the default"), "{}", evidence.verdict);
+        let (low, high) = evidence.chosen.interval_ms.unwrap();
+        assert!(low < evidence.chosen.time_ms && evidence.chosen.time_ms < high);
+        assert_eq!(evidence.default.as_ref().unwrap().config, default);
+        assert_eq!((evidence.tried, evidence.valid), (120, 1152));
+        assert!(evidence.failed > 0 && evidence.stopped.contains("evaluations=120"));
+        let record = store.run_record(tuning.run).unwrap();
+        assert_eq!(record.measurements.len(), told);
+        assert_eq!(record.decision.as_ref(), Some(evidence));
+    }
+}
+
+#[test]
+fn however_often_it_is_interrupted_it_ends_as_if_it_had_not_been() {
+    for strategy in [StrategyKind::Bayesian, StrategyKind::Local] {
+        let place = Place::new("seed=4,noise=0.05,fail=0.15");
+        let default = place.synthetic.space().config(300);
+        let mut session = Session { default: Some(default), ..place.session(strategy, "30,gain=0.000001") };
+        session.rounds.rules.looks = vec![4, 5];
+        let folder = tempfile::tempdir().unwrap();
+        let undisturbed = place.run(&session, &store_in(&folder)).unwrap();
+        let observations = Store::open(&store_in(&folder)).unwrap().observations(undisturbed.run).unwrap();
+        for most in [1, 7, 23] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut interruptions = 0;
+            let tuning = loop {
+                match place.interrupted(&session, &store_in(&folder), most) {
+                    Err(TuneError::Interrupted { run }) => assert_eq!(run, 1),
+                    other => break other.unwrap(),
+                }
+                interruptions += 1;
+                if most == 1 && interruptions == 40 {
+                    break place.run(&session, &store_in(&folder)).unwrap();
+                }
+            };
+            assert!(interruptions > 0 && tuning.resumed > 0);
+            assert_eq!(tuning.evidence, undisturbed.evidence, "{strategy}, {most}");
+            let store = Store::open(&store_in(&folder)).unwrap();
+            assert_eq!(store.runs().unwrap().len(), 1);
+            let again = store.observations(tuning.run).unwrap();
+            assert_eq!(again.len(), observations.len());
+            for (again, undisturbed) in again.iter().zip(&observations) {
+                assert_eq!((&again.config, &again.outcome), (&undisturbed.config, &undisturbed.outcome));
+            }
+        }
+    }
+}
+
+#[test]
+fn another_seed_or_launch_count_is_another_run_and_a_finished_run_is_not_continued() {
+    let place = Place::new("seed=4");
+    let folder = tempfile::tempdir().unwrap();
+    let session = place.session(StrategyKind::Random, "5");
+    let interrupted = |session: &Session<'_>| place.interrupted(session, &store_in(&folder), 2).unwrap_err();
+    interrupted(&session);
+    interrupted(&Session { seed: 6, ..session.clone() });
+    interrupted(&Session { launches: 4, ..session.clone() });
+    interrupted(&Session { fresh: true, ..session.clone() });
+    assert_eq!(Store::open(&store_in(&folder)).unwrap().runs().unwrap().len(), 4);
+    // The budget may grow: the search is the same, only longer.
+    let longer = Session { budget: Budget::evaluations(9), ..session.clone() };
+    let tuning = place.run(&longer, &store_in(&folder)).unwrap();
+    assert_eq!((tuning.run, tuning.resumed, tuning.evidence.tried), (4, 2, 9));
+    assert_eq!(place.run(&session, &store_in(&folder)).unwrap().run, 1);
+    assert_eq!(place.run(&session, &store_in(&folder)).unwrap().run, 5);
+}
+
+#[test]
+fn the_best_of_a_search_are_raced_within_its_budget_before_they_decide() {
+    let place = Place::new("seed=2,noise=0.05,outliers=0.05");
+    let folder = tempfile::tempdir().unwrap();
+    let default = place.synthetic.space().config(0);
+    let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "launches=150") };
+    let mut store = Store::open(&store_in(&folder)).unwrap();
+    let mut phases = Vec::new();
+    let tuning = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |progress| {
+        phases.push(progress.phase);
+
+        true
+    })
+    .unwrap();
+    let phase = |phase| phases.iter().filter(|&&other| other == phase).count();
+    let details = tuning.evidence.details.as_deref().unwrap();
+    let race = details.race.unwrap();
+    assert_eq!((details.search_launches, race.racers, race.quiet), (114, 7, false));
+    assert!((20..=38).contains(&race.launches) && race.launches == phase(Phase::Racing), "{race:?}");
+    assert_eq!(phase(Phase::Searching), 38);
+    assert_eq!(details.final_launches, phase(Phase::Deciding));
+    assert_eq!(tuning.evidence.launches, 114 + race.launches + details.final_launches);
+    let decision = details.decisions.last().unwrap();
+    assert_eq!((&decision.default, decision.candidates.len()), (&default, 3));
+    // Nothing to race for, or not allowed: straight to the final rounds, or no more launches at all.
+    for (finalists, racers) in [(16, 16), (3, 3), (0, 16)] {
+        let session = Session { finalists, racers, fresh: true, ..session.clone() };
+        let tuning = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |_| true).unwrap();
+        let details = tuning.evidence.details.unwrap();
+        assert_eq!((details.race, details.search_launches), (None, 150));
+        assert_eq!(details.decisions.len(), usize::from(finalists > 0));
+    }
+}
+
+#[test]
+fn a_race_corrects_the_luck_of_a_search() {
+    // All configurations of the search take 1 ms in the mean; the fastest of 60 seems faster by luck.
+    struct Lucky(u64);
+    impl Device for Lucky {
+        fn name(&self) -> String {
+            "lucky".to_owned()
+        }
+        fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+            let good = config.0[0] == Value::Int(7);
+            let time = |_| {
+                self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let chance = (self.0 >> 11) as f64 / (1u64 << 53) as f64;
+                (if good { 0.93 } else { 1.0 }) + 0.15 * (chance - 0.5)
+            };
+            Outcome::Times((0..launches).map(time).collect())
+        }
+    }
+    let space = tuner::SpaceBuilder::new().range("x", 0, 59, 1).build().unwrap();
+    let place = Place::new("");
+    let found = |racers: usize| {
+        let right = (0..40).filter(|&seed| {
+            let mut session = place.session(StrategyKind::Exhaustive, "60");
+            session.task.space = &space;
+            session.racers = racers;
+            session.finalists = 1;
+            let folder = tempfile::tempdir().unwrap();
+            let mut store = Store::open(&store_in(&folder)).unwrap();
+            let tuning = tune(&session, &mut Lucky(seed), &mut store, &mut |_| true).unwrap();
+            tuning.evidence.chosen.config == Config(vec![Value::Int(7)])
+        });
+        right.count()
+    };
+    let (with, without) = (found(16), found(1));
+    assert!(with >= 28 && with >= without + 4, "{with} with a race, {without} without");
+}
+
+#[test]
+fn a_search_begins_with_the_five_best_of_the_nearest_sibling() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut here = Place::new("seed=2,noise=0.01,fail=0.1");
+    let space = here.synthetic.space().clone();
+    let seeds = |place: &Place, fresh: bool| {
+        let session = place.session(StrategyKind::Random, "10");
+        layers(&folder, Matching::Nearest).seeds(&session.task, fresh).unwrap()
+    };
+    let on = |name: &str| {
+        let mut place = Place::new("seed=2,noise=0.01,fail=0.1");
+        place.device = DeviceIdentity { name: name.to_owned(), ..place.device.clone() };
+        place
+    };
+    let tuned_there = |place: &Place, seed: u64| {
+        let session = Session { seed, finalists: 0, ..place.session(StrategyKind::Random, "60") };
+        place.run(&session, &store_in(&folder)).unwrap().run
+    };
+    assert_eq!(seeds(&here, false), None);
+    // What this device has found itself is no seed.
+    tuned_there(&here, 1);
+    assert_eq!(seeds(&here, false), None);
+    let sibling = on("sibling");
+    let run = tuned_there(&sibling, 2);
+    let found = seeds(&here, false).unwrap();
+    assert_eq!(found.sibling.device.name, "sibling");
+    let observations = Store::open(&store_in(&folder)).unwrap().observations(run).unwrap();
+    let mut times: Vec<(f64, Config)> = Vec::new();
+    for observation in observations {
+        if let Outcome::Times(mut samples) = observation.outcome {
+            samples.sort_by(f64::total_cmp);
+            times.push((samples[1], observation.config));
+        }
+    }
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let best: Vec<Config> = times[..5].iter().map(|(_, config)| config.clone()).collect();
+    assert_eq!(found.configs, best);
+    // Another driver here is nearer than another device.
+    here.device.driver = "2".to_owned();
+    assert_eq!(seeds(&here, false).unwrap().sibling.device.driver, "1");
+    // A run that is continued begins as it began, whatever was found since.
+    let seeded = |seeds: Vec<Config>| Session { seeds, ..here.session(StrategyKind::Random, "10") };
+    let first = seeds(&here, false).unwrap().configs;
+    here.interrupted(&seeded(first.clone()), &store_in(&folder), 3).unwrap_err();
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let mut updated = on("synthetic 2");
+    updated.device.name.clone_from(&here.device.name);
+    tuned_there(&updated, 3);
+    assert_eq!(seeds(&here, false).unwrap().configs, first);
+    assert_ne!(seeds(&here, true).unwrap().configs, first);
+    let tuning = here.run(&seeded(seeds(&here, false).unwrap().configs), &store_in(&folder)).unwrap();
+    assert_eq!(tuning.resumed, 3);
+    let measured = Store::open(&store_in(&folder)).unwrap().observations(tuning.run).unwrap();
+    assert!(measured.iter().zip(&first).all(|(observation, seed)| observation.config == *seed));
+    assert!(first.iter().all(|config| space.index_of(config).is_some()));
+}
+
+#[test]
+fn when_everything_fails_the_last_cause_is_said_and_the_run_is_over() {
+    let place = Place::new("fail=1");
+    let folder = tempfile::tempdir().unwrap();
+    let session = place.session(StrategyKind::Random, "10");
+    let error = place.run(&session, &store_in(&folder)).unwrap_err();
+    assert!(matches!(&error, TuneError::AllFailed { tried: 10, last } if last.kind == FailureKind::Launch), "{error}");
+    assert!(error.to_string().contains("too many resources"), "{error}");
+    let runs = Store::open(&store_in(&folder)).unwrap().runs().unwrap();
+    assert!(runs[0].record.finished.is_some() && runs[0].record.decision.is_none());
+}
+
+#[test]
+fn a_default_that_is_best_stays_and_one_that_fails_does_not() {
+    let place = Place::new("seed=9,noise=0.03");
+    let folder = tempfile::tempdir().unwrap();
+    let best = place.synthetic.space().config(place.synthetic.optimum().unwrap());
+    let session = Session { default: Some(best.clone()), ..place.session(StrategyKind::Random, "40") };
+    let tuning = place.run(&session, &store_in(&folder)).unwrap();
+    assert_eq!(tuning.evidence.chosen.config, best);
+    assert!(tuning.evidence.verdict.starts_with("the default stays"), "{}", tuning.evidence.verdict);
+
+    let place = Place::new("seed=9,fail=0.5");
+    let failing = (0..1152).find(|&index| place.synthetic.true_ms(index).is_none()).unwrap();
+    let default = place.synthetic.space().config(failing);
+    let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "40") };
+    let tuning = place.run(&session, &store_in(&folder)).unwrap();
+    assert_ne!(tuning.evidence.chosen.config, default);
+    assert_eq!(tuning.evidence.default, None);
+}
+
+#[test]
+fn a_space_without_a_configuration_is_an_error() {
+    let place = Place::new("");
+    let folder = tempfile::tempdir().unwrap();
+    let empty = tuner::Space::default();
+    let mut session = place.session(StrategyKind::Random, "10");
+    session.task.space = &empty;
+    assert!(matches!(place.run(&session, &store_in(&folder)), Err(TuneError::EmptySpace)));
+}
+
+// ---- asking ----
+
+fn layers(folder: &tempfile::TempDir, matching: Matching) -> Layers {
+    Layers::open(Locations { user: store_in(folder), shipped: None, matching }).unwrap()
+}
+
+/// A device that counts its launches.
+struct Counting<'c>(Synthetic, &'c std::cell::Cell<usize>);
+
+impl Device for Counting<'_> {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        self.1.set(self.1.get() + launches);
+        self.0.measure(config, launches)
+    }
+}
+
+/// Asks, and says how many launches it took.
+fn ask(
+    request: &Request<'_>,
+    layers: &mut Layers,
+    synthetic: Option<&Synthetic>,
+) -> (Option<Config>, Source, usize, String) {
+    let launches = std::cell::Cell::new(0);
+    let mut make = || {
+        let synthetic = synthetic.cloned().ok_or_else(|| "no device".to_owned())?;
+        Ok(Box::new(Counting(synthetic, &launches)) as Box<dyn Device>)
+    };
+    let device = synthetic.is_some();
+    let answer = tuned(request, layers, if device { Some(&mut make) } else { None }, &mut |_| true).unwrap();
+    let words = answer.to_string();
+    (answer.config, answer.source, launches.get(), words)
+}
+
+#[test]
+fn asking_tunes_once_and_then_finds_it_at_no_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new("seed=2,noise=0.01");
+    let default = place.synthetic.space().config(0);
+    let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Bayesian, "40") };
+    let request = Request { force: true, ..Request::new(session) };
+    let mut store = layers(&folder, Matching::Exact);
+    // Not allowed, or nothing to measure with: the default, and no store is made.
+    let forbidden = Request { tune: false, ..request.clone() };
+    assert_eq!(ask(&forbidden, &mut store, Some(&place.synthetic)).1, Source::Default);
+    let (config, source, ..) = ask(&request, &mut store, None);
+    assert_eq!((config, source), (Some(default.clone()), Source::Default));
+    assert!(!store_in(&folder).exists());
+    let (config, source, launches, words) = ask(&request, &mut store, Some(&place.synthetic));
+    assert_eq!((source, words.as_str()), (Source::TunedNow(1), "tuned now (run 1)"));
+    assert!(launches >= 120 && config != Some(default));
+    for store in [&mut store, &mut layers(&folder, Matching::Nearest)] {
+        let (again, source, launches, words) = ask(&forbidden, store, Some(&place.synthetic));
+        assert!(matches!(source, Source::Found(_)), "{words}");
+        assert_eq!((&again, launches), (&config, 0));
+    }
+}
+
+#[test]
+fn a_near_match_is_validated_and_what_fails_or_is_slower_here_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = Place::new("seed=2,noise=0.01");
+    let default = there.synthetic.space().config(0);
+    let session = Session { default: Some(default.clone()), ..there.session(StrategyKind::Bayesian, "60") };
+    let good = there.run(&session, &store_in(&folder)).unwrap().evidence.chosen.config;
+    let mut store = layers(&folder, Matching::Nearest);
+    let here = |spec: &str| {
+        let mut place = Place::new(spec);
+        place.device = DeviceIdentity { driver: "2".to_owned(), ..there.device.clone() };
+        place
+    };
+    let asked = |place: &Place, default: &Config, trusted_step, store: &mut Layers, device: bool| {
+        let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "5") };
+        let request = Request { force: true, tune: false, trusted_step, ..Request::new(session) };
+        ask(&request, store, device.then_some(&place.synthetic))
+    };
+    // As good here: used, and it says of which driver it is.
+    let same = here("seed=2,noise=0.01");
+    let (config, source, launches, words) = asked(&same, &default, 0, &mut store, true);
+    assert!(matches!(source, Source::Validated(_)) && launches == 10, "{words}");
+    assert_eq!(config.as_ref(), Some(&good));
+    assert!(words.contains("driver 1 instead of 2") && words.contains("no slower"), "{words}");
+    // Nothing to validate it with: not used; unless the step is trusted.
+    let (config, source, _, words) = asked(&same, &default, 0, &mut store, false);
+    assert_eq!((config.as_ref(), source), (Some(&default), Source::Default));
+    assert!(words.contains("not validated"), "{words}");
+    assert!(matches!(asked(&same, &default, 1, &mut store, false).1, Source::Found(_)));
+    // Slower than the default here.
+    let best = there.synthetic.space().config(here("seed=3").synthetic.optimum().unwrap());
+    let (config, _, _, words) = asked(&here("seed=3,noise=0.01"), &best, 0, &mut store, true);
+    assert_eq!(config, Some(best));
+    assert!(words.contains("times as long as the default"), "{words}");
+    // Failing here.
+    let (_, _, _, words) = asked(&here("seed=3,fail=1"), &default, 0, &mut store, true);
+    assert!(words.contains("fails here: synthetic: too many"), "{words}");
+}
+
+#[test]
+fn in_tests_the_default_is_the_answer_unless_it_is_forced() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new("seed=2");
+    stub();
+    let default = Config(vec![Value::Int(1)]);
+    let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "5") };
+    let request = Request::new(session);
+    let (config, source, launches, _) = ask(&request, &mut layers(&folder, Matching::Exact), Some(&place.synthetic));
+    assert_eq!((config, source, launches), (Some(default), Source::Stub, 0));
+    let forced = Request { force: true, ..request };
+    let (_, source, launches, _) = ask(&forced, &mut layers(&folder, Matching::Exact), Some(&place.synthetic));
+    assert!(source == Source::TunedNow(1) && launches > 5);
+}

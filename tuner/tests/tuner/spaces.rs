@@ -1,0 +1,336 @@
+//! Search spaces: their files, expressions and constraints.
+
+use proptest::prelude::*;
+use tuner::expression::{Expr, Program};
+use tuner::{Config, SpaceBuilder, SpaceError, Value, parse_t1, parse_toml, read_t1};
+
+use crate::recordings::recorded;
+
+#[test]
+#[ignore = "needs the recorded spaces"]
+fn t1_spaces_enumerate_to_the_published_counts() {
+    let counts = [
+        ("convolution_milo", 10240, 4362),
+        ("dedispersion_milo", 22272, 11130),
+        ("convolution_rtx", 16896, 6768),
+        ("gemm_milo", 663552, 116928),
+        ("hotspot_milo", 4440000, 82984),
+        ("pnpoly_rtx", 4092, 4092),
+    ];
+    for (name, combinations, valid) in counts {
+        let builder = read_t1(&recorded(&format!("t1/{name}.T1.json"))).unwrap_or_else(|error| panic!("{error}"));
+        let start = std::time::Instant::now();
+        let space = builder.build().unwrap_or_else(|error| panic!("{error}"));
+        eprintln!("{name}: {:?}\n{}", start.elapsed(), builder.report().expect("it was built"));
+        assert_eq!(space.len(), valid, "{name}");
+        assert_eq!(space.report().combinations, combinations, "{name}");
+        let rejected: u64 = space.report().constraints.iter().map(|constraint| constraint.first).sum();
+        assert_eq!(rejected + valid as u64, combinations, "{name}");
+    }
+}
+
+fn evaluate(text: &str) -> Result<Value, String> {
+    let expr = Expr::parse(text).map_err(|error| error.to_string())?;
+    let constants = [("x".to_owned(), Value::Int(7)), ("mode".to_owned(), Value::Text("fast".to_owned()))];
+    let program = Program::compile(&expr, &[], &constants).map_err(|error| error.to_string())?;
+    program.evaluate(&[]).map_err(|error| error.to_string())
+}
+
+#[test]
+fn expressions_mean_what_python_means() {
+    let int = |text: &str, value: i64| assert_eq!(evaluate(text), Ok(Value::Int(value)), "{text}");
+    let float = |text: &str, value: f64| assert_eq!(evaluate(text), Ok(Value::Float(value)), "{text}");
+    let truth = |text: &str, value: bool| assert_eq!(evaluate(text), Ok(Value::Bool(value)), "{text}");
+    int("-7 // 2", -4);
+    int("-7 % 3", 2);
+    int("7 % -3", -2);
+    int("-2 ** 2", -4);
+    int("2 ** 3 ** 2", 512);
+    int("1 - 2 - 3", -4);
+    int("True + True", 2);
+    int("x and 3", 3);
+    int("0 or x", 7);
+    int("5 if x > 8 else 6", 6);
+    int("max(1, x, 3) + min([4, 2])", 9);
+    int("abs(-3) + int(-2.9)", 1);
+    int("1 << 3 | 1", 9);
+    int("6 & 3 ^ 1", 3);
+    int("1_000", 1000);
+    int("sum([1, 2, x])", 10);
+    float("7 / 2", 3.5);
+    float("4 / 2", 2.0);
+    float("-7.5 // 2", -4.0);
+    float("-7.5 % 2", 0.5);
+    float("2 ** -1", 0.5);
+    float("1e3 + .5", 1000.5);
+    truth("1 < x <= 7 != 8", true);
+    truth("1 < x < 7", false);
+    truth("x in (1, 7)", true);
+    truth("x not in [1, 7]", false);
+    truth("not x == 7", false);
+    truth("8 % (28 / x) == 0", true);
+    truth("mode == 'fast' and mode != \"slow\"", true);
+    truth("mode in ['slow', 'fast']", true);
+    truth("mode == 1", false);
+    truth("1 == 1.0 == True", true);
+    truth("9007199254740993 == 9007199254740992.0", false);
+    // The side that is not evaluated may fail.
+    truth("x == 7 or x % 0 == 1", true);
+    truth("x == 8 and x % 0 == 1", false);
+    int("1 if x else 1 // 0", 1);
+}
+
+#[test]
+fn expressions_that_python_refuses_are_refused() {
+    let too_deep = format!("{}1{}", "(".repeat(200), ")".repeat(200));
+    let too_long = format!("1{}", "+1".repeat(40_000));
+    let bad = [
+        "",
+        "1 +",
+        "(1",
+        "1)",
+        "a b",
+        "y",
+        "x = 7",
+        "x[0]",
+        "x.y",
+        "f(1)",
+        "1 // 0",
+        "1 % 0",
+        "1 / 0",
+        "0 ** -1",
+        "1.0 % 0",
+        "9223372036854775807 + 1",
+        "2 ** 63",
+        "99999999999999999999",
+        "1 << -1",
+        "mode + 1",
+        "mode < 1",
+        "'open",
+        "(-8.0) ** 0.5",
+        "[1, 2]",
+        "x in 7",
+        "max()",
+        "1 if 2",
+        "lambda: 1",
+        "__import__('os')",
+        "\u{0}",
+        "é",
+        "1..2",
+        "not",
+        "range(3)",
+        "10.0 ** 400",
+        &too_deep,
+        &too_long,
+    ];
+    for text in bad {
+        assert!(evaluate(text).is_err(), "{} gives {:?}", &text[..text.len().min(60)], evaluate(text));
+    }
+    for length in [10, 499] {
+        assert!(evaluate(&format!("1{}", "+1".repeat(length))).is_ok());
+    }
+}
+
+#[test]
+fn t1_values_may_be_made_by_python() {
+    let values = |text: &str| {
+        let entry = serde_json::json!({"Name": "a", "Type": "int", "Values": text});
+        let document = serde_json::json!({"ConfigurationSpace": {"TuningParameters": [entry]}});
+        parse_t1(&document.to_string()).and_then(|builder| builder.build().map_err(|error| error.to_string())).map(
+            |space| (0..space.len()).map(|index| space.config(index).0[0].to_string()).collect::<Vec<_>>().join(" "),
+        )
+    };
+    assert_eq!(values("[1, 2, 4]").as_deref(), Ok("1 2 4"));
+    assert_eq!(values("[2**i for i in range(0, 4)]").as_deref(), Ok("1 2 4 8"));
+    assert_eq!(values("[1] + list(range(32, 97, 32))").as_deref(), Ok("1 32 64 96"));
+    assert_eq!(values("[i for i in range(10, 0, -3) if i % 2 == 0]").as_deref(), Ok("10 4"));
+    assert_eq!(values("[i * 2 for i in (1, 2)]").as_deref(), Ok("2 4"));
+    assert_eq!(values("[]").as_deref(), Ok(""));
+    for bad in ["3", "[1, 1]", "['a']", "[1.5]", "range(10**12)", "[[1]]", "[i for i in 3]", "[j for i in [1]]"] {
+        assert!(values(bad).is_err(), "{bad}: {:?}", values(bad));
+    }
+}
+
+#[test]
+fn derived_values_constants_limits_and_closures_constrain() {
+    let builder = parse_toml(
+        r#"
+            constants = { items = 1000, sms = 4 }
+            limits = { threads_per_block = 256, shared_bytes = 1024, registers_per_block = 8192, warp = 32 }
+            footprint = { threads = "block", shared_bytes = "4 * block * staged", registers_per_thread = "32" }
+            [[parameter]]
+            name = "block"
+            range = { from = 16, to = 512, step = 16 }
+            [[parameter]]
+            name = "k"
+            powers_of_two = [1, 8]
+            [[parameter]]
+            name = "staged"
+            values = [false, true]
+            [[derived]]
+            name = "grid"
+            value = "k * sms"
+            [[constraint]]
+            name = "enough threads"
+            when = "grid * block >= items"
+            "#,
+    )
+    .expect("it is well formed")
+    .constraint_fn("no 96 staged", &["staged", "block"], |values| {
+        *values[0] == Value::Bool(false) || *values[1] != Value::Int(96)
+    });
+    let space = builder.build().expect("it can be enumerated");
+    let mut expected = Vec::new();
+    for block in (16..=512).step_by(16) {
+        for k in [1, 2, 4, 8] {
+            for staged in [false, true] {
+                let fits =
+                    block <= 256 && block % 32 == 0 && 4 * block * i64::from(staged) <= 1024 && 32 * block <= 8192;
+                if fits && k * 4 * block >= 1000 && (!staged || block != 96) {
+                    expected.push(Config(vec![Value::Int(block), Value::Int(k), Value::Bool(staged)]));
+                }
+            }
+        }
+    }
+    let found: Vec<Config> = (0..space.len()).map(|index| space.config(index)).collect();
+    assert_eq!(found, expected);
+    let Value::Int(k) = found[3].0[1] else { panic!("{:?}", found[3]) };
+    assert_eq!(space.derived(3).expect("it has a value"), [("grid".to_owned(), Value::Int(4 * k))]);
+    let report = builder.report().expect("it can be enumerated");
+    let names: Vec<&str> = report.constraints.iter().map(|constraint| constraint.name.as_str()).collect();
+    assert_eq!(names[0], "enough threads");
+    assert!(names.contains(&"device: whole warps") && names.contains(&"device: registers"), "{names:?}");
+    // Odd multiples of 16 are half of the blocks.
+    let warps =
+        report.constraints.iter().find(|constraint| constraint.name == "device: whole warps").expect("it is there");
+    assert_eq!(warps.alone, Some(report.combinations / 2));
+    assert!(report.to_string().contains("enough threads"));
+}
+
+#[test]
+fn spaces_that_are_declared_wrongly_are_refused() {
+    let wrong = |builder: SpaceBuilder| builder.build().expect_err("it is wrong").to_string();
+    assert!(wrong(SpaceBuilder::new().ints("a", [1]).ints("a", [2])).contains("declared twice"));
+    assert!(wrong(SpaceBuilder::new().ints("a", [1]).constant("a", 1)).contains("declared twice"));
+    assert!(wrong(SpaceBuilder::new().ints("a", [1, 2, 1])).contains("twice"));
+    assert!(wrong(SpaceBuilder::new().floats("a", [f64::NAN])).contains("not finite"));
+    assert!(wrong(SpaceBuilder::new().range("a", 0, 1, 0)).contains("steps of 0"));
+    assert!(wrong(SpaceBuilder::new().range("a", i64::MIN, i64::MAX, 1)).contains("more than"));
+    assert!(wrong(SpaceBuilder::new().ints("a", [1]).constraint("b > 1")).contains("\"b\""));
+    assert!(wrong(SpaceBuilder::new().ints("a", [1]).constraint("a >")).contains("a >"));
+    assert!(wrong(SpaceBuilder::new().derive("d", "e").derive("e", "1")).contains("\"e\""));
+    assert!(wrong(SpaceBuilder::new().ints("a", [1]).constraint_fn("c", &["b"], |_| true)).contains("\"b\""));
+    let vast = (0..20).fold(SpaceBuilder::new(), |builder, at| builder.range(&format!("p{at}"), 0, 99, 1));
+    assert!(matches!(vast.build(), Err(SpaceError::TooManyCombinations(_))));
+    let many = (0..300).fold(SpaceBuilder::new(), |builder, at| builder.ints(&format!("p{at}"), [0]));
+    assert!(many.build().is_err());
+    for text in ["x = 1", "[[parameter]]\nname = 'a'", "[[parameter]]\nname='a'\nvalues=[[1]]", "limits = 3", "\u{1}"] {
+        assert!(parse_toml(text).is_err(), "{text}");
+    }
+    for text in ["", "{}", "[]", "{\"ConfigurationSpace\": {}}"] {
+        assert!(parse_t1(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn empty_and_single_spaces_are_spaces() {
+    let one = SpaceBuilder::new().build().expect("nothing is wrong");
+    assert_eq!((one.len(), one.config(0)), (1, Config(vec![])));
+    assert!(one.neighbours(0).is_empty());
+    let none = SpaceBuilder::new().ints("a", []).ints("b", [1]).constraint("a > b").build().expect("nothing is wrong");
+    assert!(none.is_empty());
+    assert_eq!(none.index_of(&Config(vec![Value::Int(1), Value::Int(1)])), None);
+    let rejected = SpaceBuilder::new().ints("a", [1, 2]).constraint("1 > 2").build().expect("nothing is wrong");
+    assert!(rejected.is_empty());
+    assert_eq!(rejected.report().constraints[0].first, 2);
+}
+
+#[test]
+fn a_constraint_that_cannot_be_evaluated_rejects_and_says_so() {
+    let space = SpaceBuilder::new().ints("a", [0, 1, 2]).constraint("4 // a >= 2").build().expect("nothing is wrong");
+    assert_eq!(space.len(), 2);
+    let report = &space.report().constraints[0];
+    assert_eq!((report.first, report.not_evaluated.as_deref()), (1, Some("a division by zero")));
+}
+
+/// Conditions over a, b, c that cover the operators, with what they mean in Rust.
+type Meaning = fn(i64, i64, i64) -> bool;
+const CONDITIONS: [(&str, Meaning); 8] = [
+    ("a * b <= 12", |a, b, _| a * b <= 12),
+    ("a % (b + 1) == 0 or c > 1", |a, b, c| a % (b + 1) == 0 || c > 1),
+    ("1 <= a < c + 3", |a, _, c| 1 <= a && a < c + 3),
+    ("not (a == 2 and b == 2)", |a, b, _| !(a == 2 && b == 2)),
+    ("(a + b) / 2 != c", |a, b, c| a + b != 2 * c),
+    ("c == 0 or a // c >= 1", |a, _, c| c == 0 || a / c >= 1),
+    ("max(a, b) > min(b, c)", |a, b, c| a.max(b) > b.min(c)),
+    ("a in [0, 1, 4] or b", |a, b, _| [0, 1, 4].contains(&a) || b != 0),
+];
+
+proptest! {
+    #[test]
+    fn enumeration_equals_brute_force(
+        sizes in prop::array::uniform3(0usize..6),
+        chosen in prop::collection::vec(0..CONDITIONS.len(), 0..5),
+        free in 1usize..3,
+        closure in any::<bool>(),
+    ) {
+        let names = ["a", "b", "c"];
+        let mut builder = SpaceBuilder::new().range("free", 1, free as i64, 1);
+        for (name, size) in names.iter().zip(sizes) {
+            builder = builder.range(name, 0, size as i64 - 1, 1);
+        }
+        for &condition in &chosen {
+            builder = builder.constraint(CONDITIONS[condition].0);
+        }
+        if closure {
+            builder = builder.constraint_fn("c is not a", &["c", "a"], |values| values[0] != values[1]);
+        }
+        let space = builder.build().expect("nothing is wrong");
+        let mut expected = Vec::new();
+        for outer in 1..=free as i64 {
+            for a in 0..sizes[0] as i64 {
+                for b in 0..sizes[1] as i64 {
+                    for c in 0..sizes[2] as i64 {
+                        if chosen.iter().all(|&at| CONDITIONS[at].1(a, b, c)) && (!closure || a != c) {
+                            expected.push(Config(vec![Value::Int(outer), Value::Int(a), Value::Int(b), Value::Int(c)]));
+                        }
+                    }
+                }
+            }
+        }
+        let found: Vec<Config> = (0..space.len()).map(|index| space.config(index)).collect();
+        prop_assert_eq!(&found, &expected);
+        let report = builder.report().expect("nothing is wrong");
+        prop_assert_eq!(report.constraints.iter().map(|constraint| constraint.first).sum::<u64>() + report.valid, report.combinations);
+        for (index, config) in found.iter().enumerate() {
+            prop_assert_eq!(space.index_of(config), Some(index));
+            let near: Vec<usize> = (0..found.len())
+                .filter(|&other| config.0.iter().zip(&found[other].0).filter(|(a, b)| a != b).count() == 1)
+                .collect();
+            prop_assert_eq!(space.neighbours(index), near);
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "[-a-c0-9 ()\\[\\],.<>=!+*/%&|^'\"_]{0,40}") {
+        let _ = evaluate(&text);
+        let _ = parse_toml(&text);
+    }
+
+    #[test]
+    fn recorded_rows_are_found_again(rows in prop::collection::btree_set((0i64..4, 0u8..3, any::<bool>()), 0..20)) {
+        let names = ["a", "b", "c"].map(str::to_owned);
+        // Backwards, so that the rows are not in the space's order.
+        let rows: Vec<Vec<Value>> = rows.into_iter().rev()
+            .map(|(a, b, c)| vec![Value::Int(a), Value::Text(format!("n{b}")), Value::Bool(c)])
+            .collect();
+        let (space, indices) = tuner::Space::recorded(&names, &rows).expect("the rows differ");
+        prop_assert_eq!(space.len(), rows.len());
+        for (row, index) in rows.iter().zip(indices) {
+            prop_assert_eq!(&space.config(index).0, row);
+            prop_assert_eq!(space.index_of(&Config(row.clone())), Some(index));
+        }
+        let twice: Vec<Vec<Value>> = rows.iter().chain(rows.first()).cloned().collect();
+        prop_assert_eq!(tuner::Space::recorded(&names, &twice).is_err(), !rows.is_empty());
+    }
+}

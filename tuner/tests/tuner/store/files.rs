@@ -1,0 +1,120 @@
+//! Files that are not what they should be.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tuner::store::{Matching, Store, StoreError};
+
+use super::{Folder, Key, plan};
+
+/// All errors of opening, and that they leave the file as it was.
+fn refused(file: &Path) -> [StoreError; 2] {
+    let before = std::fs::read(file).unwrap();
+    let errors =
+        [Store::open_waiting(file, Duration::from_millis(50)).unwrap_err(), Store::open_read_only(file).unwrap_err()];
+    assert_eq!(std::fs::read(file).unwrap(), before, "the file was changed");
+    for error in &errors {
+        assert!(error.to_string().starts_with(&file.display().to_string()), "{error}");
+    }
+    errors
+}
+
+#[test]
+fn a_file_that_is_no_store_is_left_alone() {
+    let folder = Folder::new();
+    let file = folder.file();
+    for content in [&b"x"[..], b"# my notes\n", &[0; 4096]] {
+        std::fs::write(&file, content).unwrap();
+        assert!(refused(&file).iter().all(|error| matches!(error, StoreError::Foreign { .. })));
+    }
+}
+
+#[test]
+fn another_programs_database_is_left_alone_with_its_journals() {
+    for (id, wal) in [(0, false), (0x1234, false), (0, true)] {
+        let folder = Folder::new();
+        let file = folder.file();
+        let connection = Connection::open(&file).unwrap();
+        if wal {
+            connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
+        }
+        connection.execute_batch("CREATE TABLE notes (text); INSERT INTO notes VALUES ('dear diary')").unwrap();
+        connection.pragma_update(None, "application_id", id).unwrap();
+        let log = folder.folder.path().join("tune.sqlite-wal");
+        let before = std::fs::read(&log).ok();
+        assert!(refused(&file).iter().all(|error| matches!(error, StoreError::Foreign { .. })));
+        assert_eq!(std::fs::read(&log).ok(), before);
+    }
+}
+
+#[test]
+fn a_newer_schema_is_left_alone() {
+    let folder = Folder::new();
+    drop(folder.store());
+    let connection = Connection::open(folder.file()).unwrap();
+    connection.pragma_update(None, "user_version", 1000).unwrap();
+    drop(connection);
+    let errors = refused(&folder.file());
+    assert!(errors.iter().all(|error| matches!(error, StoreError::Newer { found: 1000, .. })), "{errors:?}");
+}
+
+#[test]
+fn a_damaged_file_is_refused_and_left_alone() {
+    let folder = Folder::new();
+    let key = Key::new();
+    for _ in 0..40 {
+        key.decided(&mut folder.store(), 64);
+    }
+    let whole = std::fs::read(folder.file()).unwrap();
+    assert!(!folder.folder.path().join("tune.sqlite-wal").exists());
+    let file = folder.file();
+    let mut errors = 0;
+    for cut in [whole.len() - 4096, whole.len() / 2, 4096, 1000, 200] {
+        std::fs::write(&file, &whole[..cut]).unwrap();
+        let error = Store::open(&file).unwrap_err();
+        assert!(matches!(error, StoreError::Corrupt { .. } | StoreError::Foreign { .. }), "cut to {cut}: {error}");
+        assert_eq!(std::fs::read(&file).unwrap(), &whole[..cut]);
+    }
+    // Whatever page is overwritten: an error, or (a free or unused place) a store; never a panic, and never a change.
+    for page in 0..whole.len() / 4096 {
+        let mut damaged = whole.clone();
+        damaged[page * 4096 + 100..(page + 1) * 4096].fill(0xa5);
+        std::fs::write(&file, &damaged).unwrap();
+        if let Err(error) = Store::open(&file).and_then(|store| store.runs()) {
+            assert!(matches!(error, StoreError::Corrupt { .. } | StoreError::Foreign { .. }), "page {page}: {error}");
+            assert_eq!(std::fs::read(&file).unwrap(), damaged);
+            errors += 1;
+        }
+    }
+    assert!(errors > whole.len() / 4096 / 2, "{errors}");
+}
+
+#[test]
+fn a_locked_file_is_an_error_that_says_so_and_works_again_afterwards() {
+    let folder = Folder::new();
+    let key = Key::new();
+    key.decided(&mut folder.store(), 64);
+    let holder = Connection::open(folder.file()).unwrap();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut store = Store::open_waiting(&folder.file(), Duration::from_millis(30)).unwrap();
+    let error = store.begin(&key.task(), &plan()).unwrap_err();
+    assert!(matches!(error, StoreError::Locked { waited_ms: 30, .. }), "{error}");
+    assert!(key.found(&store, Matching::Exact).is_some(), "readers do not wait for a writer");
+    holder.execute_batch("COMMIT").unwrap();
+    key.decided(&mut store, 32);
+}
+
+#[test]
+fn folders_are_made_and_what_cannot_be_made_is_said() {
+    let folder = Folder::new();
+    let deep = folder.folder.path().join("a/b/tune.sqlite");
+    drop(Store::open(&deep).unwrap());
+    std::fs::write(folder.folder.path().join("plain"), "").unwrap();
+    let error = Store::open(&folder.folder.path().join("plain/tune.sqlite")).unwrap_err();
+    assert!(matches!(error, StoreError::CannotOpen { .. }), "{error}");
+    assert!(matches!(Store::open_read_only(&folder.file()), Err(StoreError::Missing { .. })));
+    // An empty file is what a program that was killed at once leaves.
+    std::fs::write(folder.file(), "").unwrap();
+    drop(folder.store());
+}

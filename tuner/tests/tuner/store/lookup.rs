@@ -1,0 +1,306 @@
+//! What is kept, and what is found.
+
+use rusqlite::Connection;
+use tuner::space::Space;
+use tuner::store::contents::Prune;
+use tuner::store::layers::{Layers, Locations};
+use tuner::store::{DeviceIdentity, Matching, Observation, Origin, Store, StoreError, Workload};
+use tuner::{Config, Failure, FailureKind, Outcome, Value};
+
+use super::{Folder, Key, config, evidence, plan, times};
+
+type Change = fn(&mut DeviceIdentity);
+
+#[test]
+fn what_was_measured_and_decided_is_there_after_opening_again() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let observations = [
+        times(config(32, "a"), &[0.1, f64::MIN_POSITIVE, 1e300]),
+        Observation {
+            config: config(64, "b"),
+            launches: 3,
+            outcome: Outcome::Failed(Failure { kind: FailureKind::WrongResult, message: "hit 3, ü".to_owned() }),
+            took_ms: 0.0,
+        },
+        times(config(32, "a"), &[]),
+    ];
+    let id = {
+        let mut store = folder.store();
+        let mut run = store.begin(&key.task(), &plan()).unwrap();
+        for observation in &observations {
+            store.record(&mut run, observation).unwrap();
+        }
+        let id = run.id();
+        store.decide(run, &evidence(config(32, "a"), 0.1)).unwrap();
+        id
+    };
+    let store = Store::open_read_only(&folder.file()).unwrap();
+    assert_eq!(store.observations(id).unwrap(), observations);
+    let record = store.run_record(id).unwrap();
+    assert_eq!((record.device, record.tunable, record.workload), (key.device, key.tunable, key.workload));
+    assert_eq!(record.plan, plan());
+    assert_eq!(record.decision, Some(evidence(config(32, "a"), 0.1)));
+    assert!(store.lock_files().is_empty(), "a run that is over leaves no lock");
+}
+
+#[test]
+fn exact_wants_everything_the_same_and_ignores_the_uuid() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let key = Key::new();
+    key.decided(&mut store, 64);
+    let mut twin = key.clone();
+    twin.device.uuid = "GPU-2".to_owned();
+    assert_eq!(twin.found(&store, Matching::Exact), Some((Value::Int(64), vec![])));
+    let changes: [fn(&mut Key); 7] = [
+        |key| key.device.driver = "581".to_owned(),
+        |key| key.device.runtime = "13.1".to_owned(),
+        |key| key.device.platform = "HIP".to_owned(),
+        |key| key.device.name = "NVIDIA H100".to_owned(),
+        |key| key.device.sm_count = 66,
+        |key| key.device.compute_capability = "10.0".to_owned(),
+        |key| key.workload = key.workload.clone().with("events", 2000).unwrap(),
+    ];
+    for change in changes {
+        let mut other = key.clone();
+        change(&mut other);
+        assert_eq!(other.found(&store, Matching::Exact), None);
+    }
+}
+
+#[test]
+fn nearest_relaxes_driver_then_runtime_and_platform_then_device_then_capability_and_says_so() {
+    let steps: [(u8, Change); 4] = [
+        (4, |device| {
+            device.name = "NVIDIA A100".to_owned();
+            device.compute_capability = "8.0".to_owned();
+        }),
+        (3, |device| device.name = "NVIDIA H100".to_owned()),
+        (2, |device| device.runtime = "12.8".to_owned()),
+        (1, |device| device.driver = "575".to_owned()),
+    ];
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let here = Key::new();
+    // The farthest first, each nearer one then takes its place; the newest is never what decides.
+    let mut blocks = [32, 64, 128].into_iter().cycle();
+    for (step, change) in steps {
+        let mut other = here.clone();
+        change(&mut other.device);
+        let block = blocks.next().unwrap();
+        other.decided(&mut store, block);
+        let found = store.find(&here.task(), Matching::Nearest).unwrap();
+        assert_eq!(found[0].config, config(block, "a"), "step {step}");
+        assert_eq!(found[0].step(), step);
+        assert_eq!(found[0].relaxed.last().unwrap().step(), step);
+        assert!(found.windows(2).all(|pair| pair[0].step() <= pair[1].step()));
+    }
+    let words = store.find(&here.task(), Matching::Nearest).unwrap()[0].relaxed[0].to_string();
+    assert_eq!(words, "driver 575 instead of 580.1");
+    // A nearer one that is older still comes first, and an exact one before all.
+    here.decided(&mut store, 128);
+    let mut far = here.clone();
+    far.device.name = "NVIDIA H100".to_owned();
+    far.decided(&mut store, 32);
+    assert_eq!(here.found(&store, Matching::Nearest), Some((Value::Int(128), vec![])));
+}
+
+#[test]
+fn of_equally_near_results_the_newest_counts() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let key = Key::new();
+    for block in [32, 128, 64] {
+        key.decided(&mut store, block);
+        assert_eq!(key.found(&store, Matching::Exact).unwrap().0, Value::Int(block));
+    }
+}
+
+#[test]
+fn another_version_or_other_code_is_never_found_and_stays_in_the_store() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let key = Key::new();
+    key.decided(&mut store, 64);
+    let mut newer = key.clone();
+    newer.tunable.version += 1;
+    let mut recoded = key.clone();
+    recoded.tunable.kernel_hash = "abc".to_owned();
+    for other in [&newer, &recoded] {
+        assert_eq!(other.found(&store, Matching::Nearest), None);
+    }
+    newer.decided(&mut store, 32);
+    let runs = store.runs().unwrap();
+    assert_eq!(runs.iter().map(|run| run.retired).collect::<Vec<_>>(), [true, false]);
+    assert!(key.found(&store, Matching::Exact).is_some());
+}
+
+#[test]
+fn keys_are_numbers_strings_enums_and_the_place_of_the_call() {
+    #[derive(serde::Serialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Layout {
+        Mep,
+        Allen,
+    }
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let with = |workload: Workload| Key { workload, ..Key::new() };
+    let base = || Workload::new().with("n", 5).unwrap().with("x", 0.5).unwrap();
+    let workloads = [
+        base(),
+        base().with_enum("layout", &Layout::Mep).unwrap(),
+        base().with_enum("layout", &Layout::Allen).unwrap(),
+        base().with("layout", 1).unwrap(),
+        base().with("layout", true).unwrap(),
+        base().at("first kernel"),
+        base().at_caller(),
+        base().at_caller(),
+        base().with("n", 5.0).unwrap(),
+    ];
+    for (at, workload) in workloads.iter().enumerate() {
+        let key = with(workload.clone());
+        assert_eq!(key.found(&store, Matching::Nearest), None, "{at}: {workload}");
+        key.decided(&mut store, 32);
+    }
+    // The order in which keys are given does not matter.
+    let turned = Workload::new().with("x", 0.5).unwrap().with("n", 5).unwrap();
+    assert!(with(turned).found(&store, Matching::Exact).is_some());
+    assert!(workloads[6].place().contains("tests/tuner/store/lookup.rs:"), "{}", workloads[6].place());
+    assert!(Workload::new().with("x", f64::NAN).is_err());
+    assert!(Workload::new().with_enum("x", &vec![1]).is_err());
+}
+
+#[test]
+fn a_configuration_is_found_by_the_names_of_its_parameters_and_only_if_the_space_still_has_it() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    Key::new().decided(&mut store, 64);
+    let recorded = |names: [&str; 2], rows: &[[Value; 2]]| {
+        let rows: Vec<Vec<Value>> = rows.iter().map(|row| row.to_vec()).collect();
+        Key { space: Space::recorded(&names.map(str::to_owned), &rows).unwrap().0, ..Key::new() }
+    };
+    let (a, b) = (Value::from("a"), Value::from("b"));
+    let turned = recorded(["mode", "block"], &[[a.clone(), Value::Int(64)], [b.clone(), Value::Int(32)]]);
+    let found = store.find(&turned.task(), Matching::Exact).unwrap();
+    assert_eq!(found[0].config, Config(vec![a.clone(), Value::Int(64)]));
+    let without = recorded(["mode", "block"], &[[a.clone(), Value::Int(32)], [b, Value::Int(64)]]);
+    assert!(store.find(&without.task(), Matching::Exact).unwrap().is_empty());
+    let renamed = recorded(["mode", "blocks"], &[[a, Value::Int(64)]]);
+    assert!(store.find(&renamed.task(), Matching::Exact).unwrap().is_empty());
+}
+
+#[test]
+fn a_pin_comes_before_what_was_measured_and_outlives_the_driver_but_not_the_device() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let key = Key::new();
+    let run = key.decided(&mut store, 64);
+    store.pin(run, &config(128, "b"), "asked by the shift").unwrap();
+    assert!(matches!(store.pin(run, &config(127, "b"), ""), Err(StoreError::Missing { .. })));
+    store.pin(run, &config(32, "b"), "asked again").unwrap();
+    let mut updated = key.clone();
+    updated.device.driver = "600".to_owned();
+    updated.decided(&mut store, 128);
+    for key in [&key, &updated] {
+        let found = store.find(&key.task(), Matching::Exact).unwrap();
+        assert_eq!(found[0].config, config(32, "b"));
+        assert_eq!(found[0].origin, Origin::Pinned { reason: "asked again".to_owned() });
+    }
+    let mut other = key.clone();
+    other.device.name = "NVIDIA H100".to_owned();
+    assert!(matches!(store.find(&other.task(), Matching::Nearest).unwrap()[0].origin, Origin::Decided { .. }));
+    let pins = store.pins().unwrap();
+    assert_eq!(pins.len(), 1);
+    store.unpin(pins[0].pin).unwrap();
+    assert!(matches!(store.unpin(pins[0].pin), Err(StoreError::Missing { .. })));
+    assert_eq!(key.found(&store, Matching::Exact).unwrap().0, Value::Int(64));
+}
+
+#[test]
+fn pruning_removes_what_is_asked_and_nothing_that_is_still_measured() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let key = Key::new();
+    let mut newer = key.clone();
+    newer.tunable.version += 1;
+    let mut other = key.clone();
+    other.tunable.name = "sort".to_owned();
+    let (old, new, sort) = (key.decided(&mut store, 32), newer.decided(&mut store, 64), other.decided(&mut store, 128));
+    let unfinished = store.begin(&newer.task(), &plan()).unwrap();
+    assert_eq!(store.prune(&Prune { retired: true, ..Prune::default() }).unwrap(), [old]);
+    assert_eq!(store.prune(&Prune { unfinished: true, ..Prune::default() }).unwrap(), [0; 0]);
+    let id = unfinished.id();
+    drop(unfinished);
+    assert_eq!(store.prune(&Prune { unfinished: true, ..Prune::default() }).unwrap(), [id]);
+    assert_eq!(store.prune(&Prune { older_than_days: Some(1), ..Prune::default() }).unwrap(), [0; 0]);
+    assert_eq!(store.prune(&Prune { tunable: Some("sort".to_owned()), ..Prune::default() }).unwrap(), [sort]);
+    assert!(matches!(store.prune(&Prune { runs: vec![old], ..Prune::default() }), Err(StoreError::Missing { .. })));
+    assert_eq!(store.prune(&Prune { runs: vec![new], ..Prune::default() }).unwrap(), [new]);
+    assert!(store.runs().unwrap().is_empty() && store.lock_files().is_empty());
+    let connection = Connection::open(folder.file()).unwrap();
+    for table in ["devices", "tunables", "spaces", "workloads", "runs", "configurations", "measurements", "decisions"] {
+        let rows: i64 = connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
+        assert_eq!(rows, 0, "{table}");
+    }
+}
+
+#[test]
+fn what_cannot_be_stored_exactly_is_refused() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let key = Key::new();
+    let mut run = store.begin(&key.task(), &plan()).unwrap();
+    for observation in [
+        times(config(32, "a"), &[1.0, f64::NAN]),
+        times(Config(vec![Value::Float(f64::INFINITY), Value::from("a")]), &[1.0]),
+        Observation { took_ms: f64::NAN, ..times(config(32, "a"), &[1.0]) },
+    ] {
+        assert!(matches!(store.record(&mut run, &observation), Err(StoreError::BadKey { .. })));
+    }
+    assert_eq!(run.measurements(), 0);
+}
+
+#[test]
+fn the_shipped_store_answers_where_the_users_has_nothing_as_near_and_is_never_written() {
+    let (users, shipped) = (Folder::new(), Folder::new());
+    let key = Key::new();
+    key.decided(&mut shipped.store(), 128);
+    let before = std::fs::read(shipped.file()).unwrap();
+    let locations =
+        |user: &Folder| Locations { user: user.file(), shipped: Some(shipped.file()), matching: Matching::Nearest };
+    let first = |layers: &Layers| layers.find(&key.task()).unwrap()[0].clone();
+    let layers = Layers::open(locations(&users)).unwrap();
+    assert_eq!(first(&layers).config, config(128, "a"));
+    assert_eq!(first(&layers).file, shipped.file());
+    assert!(!users.file().exists(), "looking makes no store");
+    // The user's, but farther.
+    let mut far = key.clone();
+    far.device.driver = "1".to_owned();
+    far.decided(&mut users.store(), 32);
+    let mut layers = Layers::open(locations(&users)).unwrap();
+    assert_eq!(first(&layers).config, config(128, "a"));
+    // The user's, as near.
+    key.decided(layers.writable().unwrap(), 64);
+    assert_eq!(first(&layers).config, config(64, "a"));
+    assert_eq!(std::fs::read(shipped.file()).unwrap(), before);
+    assert!(matches!(
+        Store::open_read_only(&shipped.file()).unwrap().begin(&key.task(), &plan()),
+        Err(StoreError::CannotOpen { .. })
+    ));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_shipped_store_may_lie_in_a_folder_that_nobody_may_write() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let key = Key::new();
+    key.decided(&mut folder.store(), 128);
+    let set = |mode| std::fs::set_permissions(folder.folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+    set(0o555);
+    let found = Store::open_read_only(&folder.file()).map(|store| key.found(&store, Matching::Exact));
+    set(0o755);
+    assert_eq!(found.unwrap().unwrap().0, Value::Int(128));
+}

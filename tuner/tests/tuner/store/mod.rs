@@ -1,0 +1,113 @@
+//! The store: what is found again, by whom, and what becomes of a file that is killed, shared, old, damaged or foreign.
+
+mod files;
+mod lookup;
+mod processes;
+
+use std::path::PathBuf;
+
+use tuner::space::Space;
+use tuner::store::{
+    Contender, DeviceIdentity, Evidence, Matching, Observation, Plan, Relaxed, Store, Task, TunableIdentity, Workload,
+};
+use tuner::{Config, Outcome, Value};
+
+struct Folder {
+    folder: tempfile::TempDir,
+}
+
+impl Folder {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("tune.sqlite")
+    }
+
+    fn store(&self) -> Store {
+        Store::open(&self.file()).unwrap()
+    }
+}
+
+fn h200() -> DeviceIdentity {
+    DeviceIdentity {
+        name: "NVIDIA H200".to_owned(),
+        uuid: "GPU-1".to_owned(),
+        compute_capability: "9.0".to_owned(),
+        sm_count: 132,
+        driver: "580.1".to_owned(),
+        runtime: "13.0".to_owned(),
+        platform: "CUDA".to_owned(),
+    }
+}
+
+fn space() -> Space {
+    let names = ["block", "mode"].map(str::to_owned);
+    let rows: Vec<Vec<Value>> =
+        [32, 64, 128].iter().flat_map(|&b| ["a", "b"].map(|mode| vec![Value::Int(b), Value::from(mode)])).collect();
+    Space::recorded(&names, &rows).unwrap().0
+}
+
+fn config(block: i64, mode: &str) -> Config {
+    Config(vec![Value::Int(block), Value::from(mode)])
+}
+
+fn plan() -> Plan {
+    Plan { strategy: "random".to_owned(), seed: 7, budget: "10 evaluations".to_owned() }
+}
+
+fn times(config: Config, times: &[f64]) -> Observation {
+    Observation { config, launches: times.len(), outcome: Outcome::Times(times.to_vec()), took_ms: 1.5 }
+}
+
+fn evidence(config: Config, time_ms: f64) -> Evidence {
+    Evidence {
+        chosen: Contender { config, time_ms, interval_ms: Some((time_ms * 0.9, time_ms * 1.1)), samples: 5 },
+        default: None,
+        runner_up: None,
+        tried: 3,
+        failed: 1,
+        valid: 6,
+        launches: 15,
+        stopped: "the budget".to_owned(),
+        expected_gain: Some(0.01),
+        verdict: "better".to_owned(),
+        details: None,
+    }
+}
+
+/// Everything a task needs, to be changed one thing at a time.
+#[derive(Clone)]
+struct Key {
+    device: DeviceIdentity,
+    tunable: TunableIdentity,
+    workload: Workload,
+    space: Space,
+}
+
+impl Key {
+    fn new() -> Self {
+        let workload = Workload::new().with("events", 1000).unwrap().with("layout", "mep").unwrap();
+        Self { device: h200(), tunable: TunableIdentity::new("decode", 3), workload, space: space() }
+    }
+
+    fn task(&self) -> Task<'_> {
+        Task { device: &self.device, tunable: &self.tunable, workload: &self.workload, space: &self.space }
+    }
+
+    /// Decides for a configuration.
+    fn decided(&self, store: &mut Store, block: i64) -> i64 {
+        let mut run = store.begin(&self.task(), &plan()).unwrap();
+        store.record(&mut run, &times(config(block, "a"), &[1.0, 1.25])).unwrap();
+        let id = run.id();
+        store.decide(run, &evidence(config(block, "a"), 1.0)).unwrap();
+        id
+    }
+
+    /// What is found first: its block, and what was relaxed.
+    fn found(&self, store: &Store, matching: Matching) -> Option<(Value, Vec<Relaxed>)> {
+        let found = store.find(&self.task(), matching).unwrap().into_iter().next()?;
+        Some((found.config.0[0].clone(), found.relaxed))
+    }
+}

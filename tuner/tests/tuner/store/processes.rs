@@ -1,0 +1,237 @@
+//! Several processes at one store, and processes that are killed.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tuner::store::{Observation, Plan, Recorder, Store};
+use tuner::synthetic::Synthetic;
+use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
+
+use super::{Folder, Key, config, evidence, plan, times};
+
+/// This test program again, as another process that runs one of the helpers below.
+fn helper(name: &str, file: &Path, extra: &[(&str, String)]) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env("TUNING_STORE_HELPER", file)
+        .envs(extra.iter().map(|(name, value)| (*name, value.as_str())))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap()
+}
+
+/// The store that a helper is to use; nothing if this is no helper.
+fn asked() -> Option<PathBuf> {
+    std::env::var_os("TUNING_STORE_HELPER").map(PathBuf::from)
+}
+
+const STEPS: usize = 120;
+
+fn synthetic_key() -> (Key, Synthetic) {
+    let synthetic = Synthetic::new("seed=11,noise=0.05,outliers=0.02,fail=0.1,wrong=0.05".parse().unwrap());
+    let key = Key { space: synthetic.space().clone(), ..Key::new() };
+    (key, synthetic)
+}
+
+/// Proposals that depend on every bit of everything observed before.
+fn next(seed: u64, seen: &[Outcome], configurations: usize) -> usize {
+    let mut hash = seed;
+    for byte in seen.iter().flat_map(|outcome| serde_json::to_vec(outcome).unwrap()) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+    }
+    (hash % configurations as u64) as usize
+}
+
+/// A device whose samples do not depend on what it measured before, as a real one's hardly do.
+struct Fresh(Synthetic);
+
+impl Device for Fresh {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        std::thread::sleep(Duration::from_micros(300));
+        self.0.clone().measure(config, launches)
+    }
+}
+
+/// Tunes, continuing what is unfinished; says every completed measurement.
+fn tune(file: &Path, mut said: impl FnMut(usize)) -> Vec<Outcome> {
+    let (key, synthetic) = synthetic_key();
+    let mut device = Fresh(synthetic);
+    let mut store = Store::open(file).unwrap();
+    let mut recorder = Recorder::start(&mut device, &mut store, &key.task(), &plan(), false).unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < STEPS {
+        let config = key.space.config(next(plan().seed, &seen, key.space.len()));
+        let live = recorder.is_live();
+        seen.push(recorder.measure(&config, 3));
+        if let Some(error) = recorder.take_error() {
+            panic!("{error}");
+        }
+        if live {
+            said(seen.len());
+        }
+    }
+    recorder.finish(Some(&evidence(key.space.config(0), 1.0))).unwrap();
+    seen
+}
+
+#[test]
+fn helper_that_tunes() {
+    if let Some(file) = asked() {
+        tune(&file, |done| println!("\ndone {done}"));
+        println!("\nfinished");
+    }
+}
+
+#[test]
+fn killed_at_random_moments_no_completed_measurement_is_lost_and_it_goes_on_as_if_nothing_had_been() {
+    if asked().is_some() {
+        return;
+    }
+    let undisturbed = tune(&Folder::new().file(), |_| {});
+    let mut random = 12345u64;
+    let mut kills = 0;
+    while kills < 200 {
+        let folder = Folder::new();
+        let mut done = 0;
+        loop {
+            let mut child = helper("store::processes::helper_that_tunes", &folder.file(), &[]);
+            let output = BufReader::new(child.stdout.take().unwrap());
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let microseconds = (random >> 33) % 30_000;
+            let killer = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_micros(microseconds));
+                child.kill().unwrap();
+                child.wait().unwrap()
+            });
+            let mut finished = false;
+            for line in output.lines().map_while(Result::ok) {
+                finished |= line == "finished";
+                if let Some(number) = line.strip_prefix("done ").and_then(|number| number.parse().ok()) {
+                    done = number;
+                }
+            }
+            killer.join().unwrap();
+            if !folder.file().exists() {
+                kills += 1;
+                continue;
+            }
+            let store = folder.store();
+            let runs = store.runs().unwrap();
+            assert!(runs.len() <= 1, "it was begun anew");
+            let Some(run) = runs.first() else {
+                assert_eq!(done, 0);
+                kills += 1;
+                continue;
+            };
+            let kept = store.observations(run.record.run).unwrap();
+            assert!(kept.len() >= done, "{done} were done and {} kept", kept.len());
+            for (kept, undisturbed) in kept.iter().zip(&undisturbed) {
+                assert_eq!(&kept.outcome, undisturbed);
+            }
+            if finished || run.record.finished.is_some() {
+                assert_eq!(kept.len(), STEPS);
+                break;
+            }
+            kills += 1;
+        }
+    }
+}
+
+#[test]
+fn helper_that_writes() {
+    let Some(file) = asked() else { return };
+    let number: i64 = std::env::var("TUNING_STORE_NUMBER").unwrap().parse().unwrap();
+    let mut key = Key::new();
+    key.workload = key.workload.with("process", number).unwrap();
+    let mut store = Store::open(&file).unwrap();
+    let mut run = store.begin(&key.task(), &plan()).unwrap();
+    for at in 0..50 {
+        store.record(&mut run, &times(config(32, "b"), &[number as f64, f64::from(at)])).unwrap();
+    }
+    store.decide(run, &evidence(config(32, "b"), 1.0)).unwrap();
+}
+
+#[test]
+fn eight_processes_write_one_new_store_at_once() {
+    if asked().is_some() {
+        return;
+    }
+    let folder = Folder::new();
+    let start = |number: i64| {
+        helper("store::processes::helper_that_writes", &folder.file(), &[("TUNING_STORE_NUMBER", number.to_string())])
+    };
+    let children: Vec<Child> = (0..8).map(start).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    let store = folder.store();
+    let runs = store.runs().unwrap();
+    assert_eq!(runs.len(), 8);
+    for run in runs {
+        let number = match run.record.workload.keys()["process"] {
+            Value::Int(number) => number as f64,
+            ref other => panic!("{other}"),
+        };
+        let kept = store.observations(run.record.run).unwrap();
+        let expected: Vec<Observation> = (0..50).map(|at| times(config(32, "b"), &[number, f64::from(at)])).collect();
+        assert_eq!(kept, expected);
+    }
+}
+
+/// A device that nobody may ask.
+struct Never;
+impl Device for Never {
+    fn name(&self) -> String {
+        "never".to_owned()
+    }
+    fn measure(&mut self, config: &Config, _: usize) -> Outcome {
+        panic!("{config:?} is measured again")
+    }
+}
+
+#[test]
+fn a_run_that_a_living_process_continues_is_not_taken_and_a_hang_is_remembered() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let (mut one, mut other) = (folder.store(), folder.store());
+    let mut run = one.begin(&key.task(), &plan()).unwrap();
+    let hang = Failure { kind: FailureKind::TimeOut, message: "killed after 3 s".to_owned() };
+    let observation =
+        Observation { config: config(64, "b"), launches: 1, outcome: Outcome::Failed(hang.clone()), took_ms: 3000.0 };
+    one.record(&mut run, &observation).unwrap();
+    assert!(other.resume(&key.task(), &plan()).unwrap().is_none());
+    let another = Plan { seed: 8, ..plan() };
+    drop(run);
+    assert!(other.resume(&key.task(), &another).unwrap().is_none());
+    let (_, observations) = other.resume(&key.task(), &plan()).unwrap().unwrap();
+    assert_eq!(observations, [observation]);
+
+    let mut never = Never;
+    let mut recorder = Recorder::start(&mut never, &mut one, &key.task(), &another, true).unwrap();
+    assert_eq!(recorder.measure(&config(64, "b"), 5), Outcome::Failed(hang));
+}
+
+#[test]
+fn a_run_that_another_version_would_continue_otherwise_is_not_mixed() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let mut store = folder.store();
+    let mut run = store.begin(&key.task(), &plan()).unwrap();
+    store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap();
+    drop(run);
+    let mut synthetic = Synthetic::new("".parse().unwrap());
+    let mut recorder = Recorder::start(&mut synthetic, &mut store, &key.task(), &plan(), false).unwrap();
+    assert_eq!(recorder.resumed(), 1);
+    assert!(matches!(recorder.measure(&config(64, "a"), 1), Outcome::Failed(_)));
+    let error = recorder.finish(None).unwrap_err();
+    assert!(error.to_string().contains("begin a fresh run"), "{error}");
+    assert_eq!(store.observations(1).unwrap().len(), 1);
+}

@@ -1,0 +1,211 @@
+//! Strategies: what they propose, and how well they do.
+
+use tuner::replay::{Measured, Noise, Record, Recording, Replay};
+use tuner::score::{Estimate, score, table};
+use tuner::strategy::{Bayesian, Strategy, StrategyKind, search_time};
+use tuner::{Failure, FailureKind, Outcome, Space, SpaceBuilder, Value};
+
+fn failed() -> Outcome {
+    Outcome::Failed(Failure { kind: FailureKind::Launch, message: "on purpose".to_owned() })
+}
+
+/// A space with a valley, a category, and a corner that fails.
+fn valley() -> (Space, impl Fn(usize) -> Outcome) {
+    let builder = SpaceBuilder::new().range("x", 0, 24, 1).powers_of_two("y", 1, 256).choices("mode", ["a", "b", "c"]);
+    let space = builder.constraint("x + y > 2").build().expect("nothing is wrong");
+    let inner = space.clone();
+    let measure = move |index: usize| {
+        let (x, y) = (inner.code(index, 0) as f64, inner.code(index, 1) as f64);
+        if x > 20.0 && y > 6.0 {
+            return failed();
+        }
+        let mode = [1.0, 1.3, 2.0][inner.code(index, 2)];
+        Outcome::Times(vec![mode * (1.0 + ((x - 17.0) / 10.0).powi(2) + ((y - 3.0) / 4.0).powi(2))])
+    };
+    (space, measure)
+}
+
+/// The first `count` proposals.
+fn walk(strategy: &mut dyn Strategy, measure: &dyn Fn(usize) -> Outcome, count: usize) -> Vec<usize> {
+    let mut proposed = Vec::new();
+    while proposed.len() < count {
+        let Some(index) = strategy.propose() else { break };
+        assert_eq!(strategy.propose(), Some(index), "asked twice, it changes its mind");
+        strategy.observe(index, &measure(index));
+        proposed.push(index);
+    }
+    proposed
+}
+
+#[test]
+fn every_strategy_proposes_everything_once() {
+    let space = SpaceBuilder::new().range("x", 0, 9, 1).range("y", 0, 6, 1).constraint("x != y").build().expect("fine");
+    for kind in StrategyKind::ALL {
+        let measure = |index: usize| {
+            if index.is_multiple_of(7) { failed() } else { Outcome::Times(vec![1.0 + index as f64]) }
+        };
+        let mut all = walk(&mut *kind.start(&space, 3), &measure, usize::MAX);
+        assert_eq!(all.len(), space.len(), "{kind}");
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), space.len(), "{kind}");
+    }
+}
+
+#[test]
+fn the_same_seed_and_samples_give_the_same_proposals() {
+    let (space, measure) = valley();
+    for kind in StrategyKind::ALL {
+        let first = walk(&mut *kind.start(&space, 5), &measure, 60);
+        assert_eq!(first, walk(&mut *kind.start(&space, 5), &measure, 60), "{kind}");
+        if kind != StrategyKind::Exhaustive {
+            assert_ne!(first, walk(&mut *kind.start(&space, 6), &measure, 60), "{kind}");
+        }
+    }
+}
+
+#[test]
+fn a_strategy_that_is_told_an_earlier_run_goes_on_as_that_run() {
+    let (space, measure) = valley();
+    for kind in StrategyKind::ALL {
+        let whole = walk(&mut *kind.start(&space, 8), &measure, 70);
+        for cut in [0, 1, 5, 15, 16, 17, 30, 41, 69] {
+            let mut resumed = kind.start(&space, 8);
+            for &index in &whole[..cut] {
+                resumed.observe(index, &measure(index));
+            }
+            assert_eq!(walk(&mut *resumed, &measure, 70 - cut), whole[cut..], "{kind} cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn small_spaces_and_bad_samples_are_no_trouble() {
+    let empty = SpaceBuilder::new().ints("a", []).build().expect("nothing is wrong");
+    let one = SpaceBuilder::new().build().expect("nothing is wrong");
+    let (space, _) = valley();
+    for kind in StrategyKind::ALL {
+        assert_eq!(kind.start(&empty, 0).propose(), None, "{kind}");
+        assert_eq!(walk(&mut *kind.start(&one, 0), &|_| failed(), 5), [0], "{kind}");
+        // All fail, in one way or another.
+        let mut strategy = kind.start(&space, 1);
+        let bad = |index: usize| match index % 5 {
+            0 => Outcome::Times(vec![]),
+            1 => Outcome::Times(vec![f64::NAN]),
+            2 => Outcome::Times(vec![1.0, -1.0]),
+            3 => Outcome::Times(vec![f64::INFINITY]),
+            _ => failed(),
+        };
+        assert_eq!(walk(&mut *strategy, &bad, 60).len(), 60, "{kind}");
+        assert!(strategy.remaining_gain().is_none(), "{kind}");
+        // What is not of the space, and what was seen, changes nothing.
+        let next = strategy.propose();
+        strategy.observe(usize::MAX, &failed());
+        assert_eq!(strategy.propose(), next, "{kind}");
+        // All take the same time.
+        assert_eq!(walk(&mut *kind.start(&space, 1), &|_| Outcome::Times(vec![1.0]), 60).len(), 60, "{kind}");
+    }
+    let mut twice = Bayesian::new(&space, 4);
+    let indices = walk(&mut twice, &|index| Outcome::Times(vec![1.0 + index as f64]), 30);
+    let next = twice.propose();
+    twice.observe(indices[3], &failed());
+    assert_eq!(twice.propose(), next);
+}
+
+#[test]
+fn the_bayesian_search_finds_the_valley() {
+    let (space, measure) = valley();
+    let time = |index: usize| search_time(&measure(index)).unwrap_or(f64::INFINITY);
+    let optimum = (0..space.len()).map(time).fold(f64::INFINITY, f64::min);
+    for seed in 0..4 {
+        let mut strategy = StrategyKind::Bayesian.start(&space, seed);
+        let walked = walk(&mut *strategy, &measure, 60);
+        let best = walked.iter().map(|&index| time(index)).fold(f64::INFINITY, f64::min);
+        assert!(best <= 1.001 * optimum, "seed {seed}: {best} instead of {optimum}");
+        let gain = strategy.remaining_gain().expect("there is a model");
+        assert!((0.0..0.05).contains(&gain), "seed {seed}: {gain}");
+    }
+}
+
+#[test]
+fn a_space_beyond_the_pool_is_searched_too() {
+    let builder = SpaceBuilder::new().range("x", 0, 199, 1).range("y", 0, 149, 1);
+    let space = builder.build().expect("nothing is wrong");
+    assert!(space.len() > 20_000);
+    let measure = |index: usize| {
+        let (x, y) = (space.code(index, 0) as f64, space.code(index, 1) as f64);
+        Outcome::Times(vec![1.0 + ((x - 61.0) / 100.0).powi(2) + ((y - 99.0) / 100.0).powi(2)])
+    };
+    let mut strategy = StrategyKind::Bayesian.start(&space, 2);
+    let walked = walk(&mut *strategy, &measure, 50);
+    let best = walked.iter().filter_map(|&index| search_time(&measure(index))).fold(f64::INFINITY, f64::min);
+    assert!(best < 1.001, "{best}");
+}
+
+#[test]
+fn names_of_strategies_are_read_back() {
+    for kind in StrategyKind::ALL {
+        assert_eq!(kind.to_string().parse(), Ok(kind));
+    }
+    assert!("annealing".parse::<StrategyKind>().is_err());
+    assert_eq!(StrategyKind::default_for(10, None), StrategyKind::Exhaustive);
+    assert_eq!(StrategyKind::default_for(100, Some(50)), StrategyKind::Bayesian);
+    assert_eq!(StrategyKind::default_for(5000, None), StrategyKind::Bayesian);
+}
+
+#[test]
+fn the_time_of_a_search_is_the_median() {
+    assert_eq!(search_time(&Outcome::Times(vec![9.0, 1.0, 2.0])), Some(2.0));
+    assert_eq!(search_time(&Outcome::Times(vec![4.0, 1.0])), Some(2.5));
+    assert_eq!(search_time(&failed()), None);
+}
+
+/// A recording of 400 configurations in no order, one in eight of them failing.
+fn shuffled() -> Recording {
+    let names = ["x".to_owned()];
+    let rows: Vec<Vec<Value>> = (0..400).map(|x| vec![Value::Int(x)]).collect();
+    let (space, _) = Space::recorded(&names, &rows).expect("the rows differ");
+    let measured = |x: usize| match x % 8 {
+        7 => Measured::Failed(Failure { kind: FailureKind::Compile, message: String::new() }),
+        _ => Measured::Samples(vec![1.0 + (x * 149 % 400) as f64 / 100.0]),
+    };
+    let records = (0..400).map(|x| Record { measured: measured(x), compile_ms: None }).collect();
+    Recording { space, records, ..Recording::default() }
+}
+
+#[test]
+fn drawing_at_random_scores_zero_and_the_optimum_at_once_scores_one() {
+    let recording = shuffled();
+    let row = score("shuffled", &recording, StrategyKind::Random, 400, 100).expect("something is valid");
+    let estimate = row.score();
+    assert!(estimate.mean.abs() < 1.5 * estimate.half_width, "{estimate}");
+    // The first configuration is the fastest, and the exhaustive search begins with it.
+    let row = score("shuffled", &recording, StrategyKind::Exhaustive, 2, 100).expect("something is valid");
+    assert_eq!((row.score().mean, row.at_50().mean, row.at_end().mean), (1.0, 1.0, 1.0));
+    assert_eq!(row.within_5_percent(), 1.0);
+    let text = table(&[row]);
+    assert!(text.contains("shuffled") && text.contains("exhaustive") && text.contains("+1.000"), "{text}");
+    // A budget beyond the space: the strategy stops early and keeps its best.
+    assert!(score("shuffled", &recording, StrategyKind::Random, 2, 500).is_some());
+}
+
+#[test]
+fn what_cannot_be_scored_is_not() {
+    let mut recording = shuffled();
+    assert!(score("few", &recording, StrategyKind::Random, 2, 10).is_none());
+    for record in &mut recording.records {
+        record.measured = Measured::Failed(Failure { kind: FailureKind::Compile, message: String::new() });
+    }
+    assert!(score("failed", &recording, StrategyKind::Random, 2, 100).is_none());
+    assert!(score("empty", &Recording::default(), StrategyKind::Random, 2, 100).is_none());
+    let mut device = Replay::new(recording, Noise::Mean);
+    assert!(matches!(device.measure_index(1000, 1), Outcome::Failed(_)));
+}
+
+#[test]
+fn estimates_have_the_width_of_student() {
+    let estimate = Estimate::of(&[1.0, 2.0, 3.0]);
+    assert_eq!(estimate.mean, 2.0);
+    assert!((estimate.half_width - 4.302_65 / 3.0f64.sqrt()).abs() < 1e-4, "{estimate:?}");
+    assert_eq!(Estimate::of(&[5.0]).half_width, 0.0);
+}
