@@ -3,7 +3,7 @@
 use super::lane::Word;
 use super::places::{before_and_all, warp_sum};
 use super::shared::HitShared;
-use super::strips::Window;
+use super::strips::{Window, part, per_warp};
 use super::tables::{CLASS_SHIFT, CLASS_WORDS, HitTables};
 use crate::bank::v4;
 use simt::{Block, FULL_MASK, WARP_SIZE};
@@ -12,23 +12,23 @@ use crate::detector::BankVersion;
 use crate::fused::tables::CLASS_FLIPPED;
 use crate::hit::{HitArrays, ordered};
 
-/// Notes where the groups that begin in the window begin, counted in hits, `before` of them in earlier windows. All
-/// threads of the block call, after a barrier since the strips were read. Gives the window's clusters.
+/// Notes where the groups that begin in the window begin, counted in hits. All threads of the block call, after a barrier
+/// since the strips were read. Gives the hits up to the window's end.
 #[inline(always)]
 pub(super) fn place_groups<B: Block>(
     block: &B,
     tables: &HitTables<'_>,
     shared: &HitShared,
-    window: &Window,
-    before: u32,
     n_strips: u32,
 ) -> u32 {
+    let window = Window::of(block, shared);
+    let before = window.hits_before;
     let lane = block.lane_id();
     let total = if lane < block.warps() { block.shared_load(shared.warp_hits, lane) } else { 0 };
     let up_to = warp_sum(block, total);
     let all = block.shuffle_idx_sync(FULL_MASK, up_to, WARP_SIZE - 1);
-    let per_warp = window.per_warp(block.warps()).max(1);
-    let is_last = window.start + window.n == n_strips;
+    let per_warp = per_warp(block, window.n);
+    let is_last = window.is_last(n_strips);
     let mut first = block.warp_id() * WARP_SIZE;
     while first <= tables.n_groups {
         let group = first + lane;
@@ -49,7 +49,7 @@ pub(super) fn place_groups<B: Block>(
         }
         first += block.threads();
     }
-    all
+    before + all
 }
 
 /// What the hits are made with.
@@ -61,18 +61,18 @@ pub(super) struct Maker<'a> {
     pub tables: &'a HitTables<'a>,
     pub shared: HitShared,
     pub hits: &'a HitArrays<'a>,
-    /// Where the event's hits begin.
-    pub base: u32,
 }
 
 impl Maker<'_> {
-    /// Makes the hits of the window, whose first is hit `before` of the event, and notes the groups in which x does not
+    /// Makes the hits of the window, and notes the groups in which x does not
     /// rise. All threads of the block call, after a barrier since the groups were placed; a barrier must follow.
     #[inline(always)]
-    pub fn write<B: Block>(&self, block: &B, window: &Window, before: u32) {
+    pub fn write<B: Block>(&self, block: &B) {
         let Self { shared, tables, hits, .. } = self;
+        let Window { n: n_strips, hits_before: before, .. } = Window::of(block, shared);
         let lane = block.lane_id();
-        let (first_chunk, _) = window.part(block);
+        let base = block.shared_load(shared.base, 0);
+        let (first_chunk, _) = part(block, n_strips);
         let n_clusters = block.shared_load(shared.warp_hits, block.warp_id());
         let (in_warps, _) = before_and_all(block, shared.warp_hits);
         if n_clusters == 0 {
@@ -83,26 +83,26 @@ impl Maker<'_> {
         let mut last_x = 0;
         let earlier = u32::from(in_warps > 0);
         // Warps begin at multiples of their size, so that they write whole sectors. Less than 0 at first.
-        let aligned = (self.base + first) % WARP_SIZE;
+        let aligned = (base + first) % WARP_SIZE;
         let mut i = lane.wrapping_sub(if aligned < earlier { WARP_SIZE } else { aligned });
         // The same for all lanes but for their number.
         while i.wrapping_sub(lane).cast_signed() < n_clusters.cast_signed() {
             let is_made = i.wrapping_add(earlier) < n_clusters + earlier;
             let (mut x, mut rank) = (0, 0);
             if is_made {
-                let place = if i == u32::MAX { self.last_before(block, window) } else { first_chunk * WARP_SIZE + i };
+                let place = if i == u32::MAX { self.last_before(block, n_strips) } else { first_chunk * WARP_SIZE + i };
                 let strip = u32::from(block.shared_load(shared.clusters, place));
                 let word = Word(block.shared_load(shared.strips, strip));
                 rank = word.rank();
-                let at = self.base.wrapping_add(first).wrapping_add(i);
-                x = ordered(self.make(block, window, word, strip, (i != u32::MAX).then_some(at)));
+                let at = base.wrapping_add(first).wrapping_add(i);
+                x = ordered(self.make(block, n_strips, word, strip, (i != u32::MAX).then_some(at)));
             }
             let below = block.shuffle_up_sync(FULL_MASK, x, 1);
             let below = if lane == 0 { last_x } else { below };
             last_x = block.shuffle_idx_sync(FULL_MASK, x, WARP_SIZE - 1);
             // The window before has written its last.
             let below = if i == 0 && earlier == 0 && before > 0 {
-                ordered(block.load_mut(hits.x_at_y_eq0, self.base + before - 1))
+                ordered(block.load_mut(hits.x_at_y_eq0, base + before - 1))
             } else {
                 below
             };
@@ -119,8 +119,8 @@ impl Maker<'_> {
 
     /// Place of the last cluster of the warps before the caller's, which have one.
     #[inline(always)]
-    fn last_before<B: Block>(&self, block: &B, window: &Window) -> u32 {
-        let per_warp = window.per_warp(block.warps());
+    fn last_before<B: Block>(&self, block: &B, n_strips: u32) -> u32 {
+        let per_warp = per_warp(block, n_strips);
         let mut warp = block.warp_id();
         loop {
             warp = warp.wrapping_sub(1) % WARP_SIZE;
@@ -133,7 +133,7 @@ impl Maker<'_> {
 
     /// The hit of the cluster that begins with `word` at a strip of the window; written to place `at`. Gives its x.
     #[inline(always)]
-    fn make<B: Block>(&self, block: &B, window: &Window, word: Word, strip: u32, at: Option<u32>) -> f32 {
+    fn make<B: Block>(&self, block: &B, n_strips: u32, word: Word, strip: u32, at: Option<u32>) -> f32 {
         let Self { shared, tables, hits, .. } = self;
         let lane = block.load(tables.lanes, word.rank());
         let class = CLASS_WORDS * (lane.id >> CLASS_SHIFT & 0x1F);
@@ -156,7 +156,7 @@ impl Maker<'_> {
                 (n, first + strip_id - 1)
             }
             BankVersion::V5 => {
-                let (sum, weight) = self.sums(block, window, word, strip);
+                let (sum, weight) = self.sums(block, n_strips, word, strip);
                 let mean = sum as f32 / weight as f32;
                 // The nearest strip: what the quotient says, rounded to a whole number by the room that is left beside
                 // 2²³, and put right.
@@ -190,7 +190,7 @@ impl Maker<'_> {
 
     /// Σpos and W of a v5 cluster.
     #[inline(always)]
-    fn sums<B: Block>(&self, block: &B, window: &Window, word: Word, strip: u32) -> (u32, u32) {
+    fn sums<B: Block>(&self, block: &B, n_strips: u32, word: Word, strip: u32) -> (u32, u32) {
         if self.options.flags & ClusterOptions::CLUSTERING == 0 {
             return (word.strip(), 1);
         }
@@ -202,7 +202,7 @@ impl Maker<'_> {
             let charge = if geometric { 1 } else { word.adc() };
             sum += charge * word.strip();
             weight += charge;
-            if next >= window.n {
+            if next >= n_strips {
                 break;
             }
             let following = Word(block.shared_load(self.shared.strips, next));

@@ -145,6 +145,8 @@ pub fn decode_ordinary<B: Block>(
         block.shared_store(shared.unusual, 0, 0);
         block.shared_store(shared.first_broken, 0, u32::MAX);
         block.shared_store(shared.n_slow, 0, 0);
+        block.shared_store(shared.is_counted, 0, 0);
+        Window::BEGIN.put(block, &shared);
     }
     clear(block, shared.ranks, 0);
     clear(block, shared.boards_seen, 0);
@@ -169,90 +171,84 @@ pub fn decode_ordinary<B: Block>(
     note(block, &shared, unusual);
     // The lanes are noted.
     block.sync_threads();
-    let run = places::list(block, tables, &shared);
-    let n_strips = run.strips();
+    let n_strips = places::list(block, tables, &shared).strips();
+    // (Of an unusual event the other kernel says more.)
+    write_report(block, output, event, n_banks, n_strips);
     let hits = Hits {
         version: switches.version,
         raw: raw_words.as_u16(),
         payloads: shared.payloads,
         first_words: shared.first_words,
     };
-    let mut maker = Maker {
+    let maker = Maker {
         version: switches.version,
         options: options.cluster,
         flip_origin: options.flip_origin,
         tables,
         shared,
         hits: &output.hits,
-        base: 0,
     };
     // The lanes are listed and those of the first window marked.
     block.sync_threads();
-    let (mut start, mut lanes, mut before) = (0, 0, 0);
-    let mut is_counted = false;
+    // (What the loop needs rarely is read again each time: so it has the registers.)
+    let event = || block.shared_load(shared.event, 0);
+    let n_strips = || places::Run::of_event(block, &shared).strips();
     // Everything that the loop depends on is the same for all threads.
     loop {
-        let window = Window::new(block, &shared, start, n_strips, lanes);
-        let unusual = strips::read(block, &hits, options.cluster, &shared, &window);
+        let unusual = strips::read(block, &hits, options.cluster, &shared, n_strips());
         note(block, &shared, unusual);
-        // The strips are there, and the clusters of each warp's part.
+        // The strips are there, the clusters of each warp's part, and the window.
         block.sync_threads();
-        let is_last = start + window.n == n_strips;
-        let (_, in_window) = places::before_and_all(block, shared.warp_hits);
-        let mut next = (start + window.n, window.lanes_up_to(block, &shared), before + in_window);
-        let mut writes = is_counted;
-        if !is_counted {
+        let is_first = Window::of(block, &shared).start == 0;
+        let mut writes = block.shared_load(shared.is_counted, 0) != 0;
+        let mut is_counted_now = false;
+        if !writes {
             let is_unusual = block.shared_load(shared.unusual, 0) != 0;
-            place_groups(block, tables, &shared, &window, before, n_strips);
-            if is_unusual || is_last {
-                let mut n_hits = next.2;
-                if is_unusual {
-                    let slow = Slow {
-                        switches,
-                        options: options.cluster,
-                        batch: &input.batch,
-                        tables: all_tables,
-                    };
-                    n_hits = slow.count(block, &shared, event);
-                } else {
-                    write_report(block, output, event, n_banks, n_strips);
-                }
-                if !publish(block, &shared, output, &look_back, tables.n_groups, event, n_hits, is_unusual) {
+            let mut n_hits = place_groups(block, tables, &shared, n_strips());
+            if is_unusual {
+                let slow =
+                    Slow { switches, options: options.cluster, batch: &input.batch, tables: all_tables };
+                n_hits = slow.count(block, &shared, event());
+            }
+            if is_unusual || Window::of(block, &shared).is_last(n_strips()) {
+                if !publish(block, &shared, output, &look_back, tables.n_groups, event(), n_hits, is_unusual) {
                     return;
                 }
-                maker.base = block.shared_load(shared.base, 0);
-                is_counted = true;
-                writes = start == 0;
-                if !writes {
-                    next = (0, 0, 0);
-                }
+                is_counted_now = true;
+                writes = is_first;
             }
         }
         if writes {
-            maker.write(block, &window, before);
-            if is_last {
+            maker.write(block);
+            if Window::of(block, &shared).is_last(n_strips()) {
                 break;
             }
         }
-        (start, lanes, before) = next;
+        let next = if is_counted_now { Window::BEGIN } else { Window::of(block, &shared).next(block, &shared) };
         // The window is done with.
         block.sync_threads();
+        if block.thread() == 0 {
+            next.put(block, &shared);
+            if is_counted_now {
+                block.shared_store(shared.is_counted, 0, 1);
+            }
+        }
         clear(block, shared.lane_begins, 0);
         // No lane is marked.
         block.sync_threads();
-        places::mark(block, &shared, start);
+        places::mark(block, &shared, next.start);
         // The window's lanes are marked.
         block.sync_threads();
     }
     // All hits are there before some are moved.
     block.sync_threads();
-    let written = Written { shared, hits: &output.hits, base: maker.base };
+    let written = Written { shared, hits: &output.hits };
     if written.repair(block)
         && block.lane_id() == 0
         // The first warp that fails says so.
         && block.shared_atomic_or(shared.unusual, 0, 1) == 0
     {
-        leave(block, output.others, event);
+        leave(block, output.others, event());
     }
 }
 

@@ -19,6 +19,13 @@ pub(super) struct Run(u32);
 const STRIPS: u32 = (1 << 20) - 1;
 
 impl Run {
+    /// All of the event. After a barrier since the list was made.
+    #[inline(always)]
+    #[track_caller]
+    pub fn of_event<B: Block>(block: &B, shared: &HitShared) -> Self {
+        Self(block.shared_load(shared.event_run, 0))
+    }
+
     #[inline(always)]
     const fn with(self, lane: Lane) -> Self {
         if lane.0 == 0 { self } else { Self(self.0 + (1 << 20) + lane.count()) }
@@ -113,6 +120,7 @@ pub(super) fn list<B: Block>(block: &B, tables: &HitTables<'_>, shared: &HitShar
     }
     if block.thread() == block.threads() - 1 {
         block.shared_store(shared.runs, block.threads(), all);
+        block.shared_store(shared.event_run, 0, all);
     }
     Run(all)
 }

@@ -1,19 +1,14 @@
 //! The few groups in which x does not rise: where neighbouring staves overlap.
 
 use super::shared::HitShared;
-use simt::{Block, FULL_MASK, GlobalMut, Plain, WARP_SIZE};
+use simt::{Block, FULL_MASK, GlobalMut, Scalar, WARP_SIZE};
 use crate::hit::{HitArrays, ordered};
-
-/// Hits of a group that each lane of the warp moves.
-const PER_LANE: u32 = 4;
 
 /// The hits of an event that are written.
 #[derive(Clone, Copy)]
 pub(super) struct Written<'a> {
     pub shared: HitShared,
     pub hits: &'a HitArrays<'a>,
-    /// Where the event's hits begin.
-    pub base: u32,
 }
 
 impl Written<'_> {
@@ -22,6 +17,7 @@ impl Written<'_> {
     /// hits.
     #[inline(always)]
     pub fn repair<B: Block>(&self, block: &B) -> bool {
+        let base = block.shared_load(self.shared.base, 0);
         let mut turn = 0;
         let mut failed = false;
         let mut word = 0;
@@ -29,10 +25,10 @@ impl Written<'_> {
             let mut bits = block.shared_load(self.shared.bad_groups, word);
             while bits != 0 {
                 let group = 32 * word + bits.trailing_zeros();
-                if turn % block.warps() == block.warp_id() {
+                if turn % block.warps().max(1) == block.warp_id() {
                     let start = block.shared_load(self.shared.group_hits, group);
                     let end = block.shared_load(self.shared.group_hits, group + 1);
-                    failed |= self.sort(block, self.base + start, end - start);
+                    failed |= self.sort(block, base + start, end - start);
                 }
                 turn += 1;
                 bits &= bits - 1;
@@ -47,12 +43,13 @@ impl Written<'_> {
     #[inline(always)]
     fn sort<B: Block>(&self, block: &B, start: u32, n: u32) -> bool {
         let Self { shared, hits, .. } = self;
-        // Nothing looks at the strips any more.
-        let room = shared.strips.len() / block.warps() / 2;
-        if n > room || n > PER_LANE * WARP_SIZE {
+        // Nothing looks at the strips and clusters any more.
+        let room = shared.strips.len() / block.warps().max(1);
+        if 2 * n > room {
             return true;
         }
-        let (xs, ids) = (2 * room * block.warp_id(), 2 * room * block.warp_id() + room);
+        let first = room * block.warp_id();
+        let (xs, ids, places) = (first, first + n, first);
         // All lanes are done with the keys of the warp's last group.
         block.sync_warp(FULL_MASK);
         let mut i = block.lane_id();
@@ -63,64 +60,73 @@ impl Written<'_> {
         }
         // All keys are there.
         block.sync_warp(FULL_MASK);
-        let mut places = [0u32; PER_LANE as usize];
         let mut equal = false;
-        let mut other = 0;
-        while other < n {
-            let x = block.shared_load(shared.strips, xs + other);
-            let id = block.shared_load(shared.strips, ids + other);
-            let mut k = 0;
-            while k < PER_LANE {
-                let i = block.lane_id() + k * WARP_SIZE;
-                if i < n {
-                    let own = (block.shared_load(shared.strips, xs + i), block.shared_load(shared.strips, ids + i));
-                    places[k as usize] += u32::from((x, id) < own);
-                    equal |= (x, id) == own && i != other;
-                }
-                k += 1;
+        let mut i = block.lane_id();
+        while i < n {
+            let own = (block.shared_load(shared.strips, xs + i), block.shared_load(shared.strips, ids + i));
+            let mut place = 0;
+            let mut other = 0;
+            while other < n {
+                let x = block.shared_load(shared.strips, xs + other);
+                // (Two equal x are rare.)
+                place += if x == own.0 {
+                    let id = block.shared_load(shared.strips, ids + other);
+                    equal |= id == own.1 && other != i;
+                    u32::from(id < own.1)
+                } else {
+                    u32::from(x < own.0)
+                };
+                other += 1;
             }
-            other += 1;
+            block.shared_store(shared.clusters, places + i, place as u16);
+            i += WARP_SIZE;
         }
         if block.ballot_sync(FULL_MASK, equal) != 0 {
             return true;
         }
-        move_all(block, hits.y_begin, start, n, places);
-        move_all(block, hits.y_end, start, n, places);
-        move_all(block, hits.z_at_y_eq0, start, n, places);
-        move_all(block, hits.x_at_y_eq0, start, n, places);
-        move_all(block, hits.dx_dy, start, n, places);
-        move_all(block, hits.weight, start, n, places);
-        move_all(block, hits.id, start, n, places);
+        // In place of the keys: a column on its way.
+        let column = Column { block, shared: *shared, first, start, n };
+        column.sort(hits.y_begin);
+        column.sort(hits.y_end);
+        column.sort(hits.z_at_y_eq0);
+        column.sort(hits.x_at_y_eq0);
+        column.sort(hits.dx_dy);
+        column.sort(hits.weight);
+        column.sort(hits.id);
         false
     }
 }
 
-/// Puts each of `n` elements from `start` on to its place. All lanes of the warp call.
-#[inline(always)]
-fn move_all<B: Block, T: Plain>(
-    block: &B,
-    array: GlobalMut<'_, T>,
+/// The elements of a group in one of the seven arrays.
+struct Column<'a, B> {
+    block: &'a B,
+    shared: HitShared,
+    /// Where the warp's part of shared memory begins.
+    first: u32,
     start: u32,
     n: u32,
-    places: [u32; PER_LANE as usize],
-) {
-    let mut values = [T::default(); PER_LANE as usize];
-    let mut k = 0;
-    while k < PER_LANE {
-        let i = block.lane_id() + k * WARP_SIZE;
-        if i < n {
-            values[k as usize] = block.load_mut(array, start + i);
+}
+
+impl<B: Block> Column<'_, B> {
+    /// Puts each element to its place. All lanes of the warp call.
+    #[inline(always)]
+    fn sort<T: Scalar>(&self, array: GlobalMut<'_, T>) {
+        let Self { block, shared, first, start, n } = self;
+        // The keys, or the column before, are no longer looked at.
+        block.sync_warp(FULL_MASK);
+        let mut i = block.lane_id();
+        while i < *n {
+            let place = u32::from(block.shared_load(shared.clusters, first + i));
+            block.shared_store(shared.strips, first + place, block.load_mut(array, start + i).to_bits() as u32);
+            i += WARP_SIZE;
         }
-        k += 1;
-    }
-    // All are read before any is overwritten.
-    block.sync_warp(FULL_MASK);
-    let mut k = 0;
-    while k < PER_LANE {
-        let i = block.lane_id() + k * WARP_SIZE;
-        if i < n && places[k as usize] != i {
-            block.store(array, start + places[k as usize], values[k as usize]);
+        // All are read before any is overwritten.
+        block.sync_warp(FULL_MASK);
+        let mut i = block.lane_id();
+        while i < *n {
+            let bits = block.shared_load(shared.strips, first + i);
+            block.store(array, start + i, T::from_bits(u64::from(bits)));
+            i += WARP_SIZE;
         }
-        k += 1;
     }
 }

@@ -1,5 +1,6 @@
 //! The kernel's shared memory.
 
+use super::strips::Window;
 use super::tables::{CLASS_WORDS, MAX_BOARDS, MAX_CLASSES, MAX_GROUPS, MAX_RANKS};
 use simt::{Shared, SharedLayout, WARP_SIZE};
 use crate::detector::BankVersion;
@@ -14,6 +15,12 @@ pub const MAX_STRIPS: u32 = 1 << 12;
 pub(super) struct HitShared {
     /// The block's event.
     pub event: Shared<u32>,
+    /// Its lanes with hits and its strips.
+    pub event_run: Shared<u32>,
+    /// The window, see [`Window`].
+    pub window: Shared<u32>,
+    /// Not 0: the event's hits are counted, and where they begin is known.
+    pub is_counted: Shared<u32>,
     /// Where the event's hits begin.
     pub base: Shared<u32>,
     /// Not 0: the event is for the other kernel.
@@ -78,6 +85,9 @@ impl HitShared {
         let HitRoom { version, threads, strips } = room;
         let mut layout = SharedLayout::new();
         let event = layout.array(1);
+        let event_run = layout.array(1);
+        let window = layout.array(Window::WORDS);
+        let is_counted = layout.array(1);
         let base = layout.array(1);
         let unusual = layout.array(1);
         let first_broken = layout.array(1);
@@ -106,6 +116,9 @@ impl HitShared {
         let runs = layout.array(threads + 1);
         let shared = Self {
             event,
+            event_run,
+            window,
+            is_counted,
             base,
             unusual,
             first_broken,

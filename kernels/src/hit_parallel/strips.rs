@@ -4,12 +4,13 @@
 //! the bits of the strips that begin a lane. The strip before is in the neighbour's register.
 
 use super::lane::{Hits, Lane, Word};
+use super::places::before_and_all;
 use super::shared::HitShared;
 use simt::{Block, FULL_MASK, WARP_SIZE};
 use crate::clustering::ClusterOptions;
 use crate::detector::BankVersion;
 
-/// A run of the event's strips that is looked at together.
+/// A run of the event's strips that is looked at together. The block has one at a time, in shared memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     /// Its first strip, which begins a lane.
@@ -18,45 +19,64 @@ pub(super) struct Window {
     pub n: u32,
     /// Lanes before.
     pub lanes_before: u32,
+    /// Hits before.
+    pub hits_before: u32,
 }
 
 impl Window {
-    /// The window from `start` on of an event with `n_strips`: as many whole lanes as there is room for. All lanes of the
-    /// warp call, after a barrier since the window's lanes were marked.
+    /// The words that it takes.
+    pub const WORDS: u32 = 4;
+
+    /// Where the first begins; it has no strips yet.
+    pub const BEGIN: Self = Self { start: 0, n: 0, lanes_before: 0, hits_before: 0 };
+
+    /// Makes it the block's. One thread of the block calls, between barriers.
     #[inline(always)]
-    pub fn new<B: Block>(block: &B, shared: &HitShared, start: u32, n_strips: u32, lanes_before: u32) -> Self {
-        let room = shared.strips.len();
-        let mut n = n_strips - start;
-        if n > room {
-            // The last strip that begins a lane: no lane has more strips than there is room for.
-            let mut chunk = room / WARP_SIZE;
-            let mut begins = block.shared_load(shared.lane_begins, chunk) & 1;
-            while begins == 0 {
-                chunk -= 1;
-                begins = block.shared_load(shared.lane_begins, chunk);
-            }
-            n = chunk * WARP_SIZE + begins.ilog2();
+    pub fn put<B: Block>(&self, block: &B, shared: &HitShared) {
+        block.shared_store(shared.window, 0, self.start);
+        block.shared_store(shared.window, 2, self.lanes_before);
+        block.shared_store(shared.window, 3, self.hits_before);
+    }
+
+    /// The block's, after a barrier since its strips were read.
+    #[inline(always)]
+    #[track_caller]
+    pub fn of<B: Block>(block: &B, shared: &HitShared) -> Self {
+        Self {
+            start: block.shared_load(shared.window, 0),
+            n: block.shared_load(shared.window, 1),
+            lanes_before: block.shared_load(shared.window, 2),
+            hits_before: block.shared_load(shared.window, 3),
         }
-        Self { start, n, lanes_before }
     }
 
-    /// Chunks of 32 strips of each warp.
+    /// Whether it ends with the event's `n_strips`.
     #[inline(always)]
-    pub const fn per_warp(&self, warps: u32) -> u32 {
-        self.n.div_ceil(WARP_SIZE).div_ceil(warps)
+    pub const fn is_last(&self, n_strips: u32) -> bool {
+        self.start + self.n == n_strips
     }
 
-    /// The first of them, and the one after the last.
+    /// The strips of the window from `start` on of an event with `n_strips`: as many whole lanes as there is room for.
     #[inline(always)]
-    pub fn part<B: Block>(&self, block: &B) -> (u32, u32) {
-        let (chunks, per_warp) = (self.n.div_ceil(WARP_SIZE), self.per_warp(block.warps()));
-        let first = (block.warp_id() * per_warp).min(chunks);
-        (first, (first + per_warp).min(chunks))
+    fn length<B: Block>(block: &B, shared: &HitShared, start: u32, n_strips: u32) -> u32 {
+        let room = shared.strips.len();
+        let n = n_strips - start;
+        if n <= room {
+            return n;
+        }
+        // The last strip that begins a lane: no lane has more strips than there is room for.
+        let mut chunk = room / WARP_SIZE;
+        let mut begins = block.shared_load(shared.lane_begins, chunk) & 1;
+        while begins == 0 {
+            chunk -= 1;
+            begins = block.shared_load(shared.lane_begins, chunk);
+        }
+        chunk * WARP_SIZE + begins.ilog2()
     }
 
-    /// Lanes before the window that follows. All lanes of the warp call.
+    /// The one that follows. All lanes of the warp call.
     #[inline(always)]
-    pub fn lanes_up_to<B: Block>(&self, block: &B, shared: &HitShared) -> u32 {
+    pub fn next<B: Block>(&self, block: &B, shared: &HitShared) -> Self {
         let mut lanes = 0;
         let mut chunk = block.lane_id();
         while chunk * WARP_SIZE < self.n {
@@ -65,8 +85,28 @@ impl Window {
             lanes += if left < WARP_SIZE { begins & ((1 << left) - 1) } else { begins }.count_ones();
             chunk += WARP_SIZE;
         }
-        self.lanes_before + block.redux_add_sync(FULL_MASK, lanes)
+        let (_, hits) = before_and_all(block, shared.warp_hits);
+        Self {
+            start: self.start + self.n,
+            n: 0,
+            lanes_before: self.lanes_before + block.redux_add_sync(FULL_MASK, lanes),
+            hits_before: self.hits_before + hits,
+        }
     }
+}
+
+/// Chunks of 32 strips of each warp, of a window of `n` strips; at least 1.
+#[inline(always)]
+pub(super) fn per_warp<B: Block>(block: &B, n: u32) -> u32 {
+    n.div_ceil(WARP_SIZE).div_ceil(block.warps().max(1)).max(1)
+}
+
+/// The chunks of the caller's warp: the first, and the one after the last.
+#[inline(always)]
+pub(super) fn part<B: Block>(block: &B, n: u32) -> (u32, u32) {
+    let (chunks, per_warp) = (n.div_ceil(WARP_SIZE), per_warp(block, n));
+    let first = (block.warp_id() * per_warp).min(chunks);
+    (first, (first + per_warp).min(chunks))
 }
 
 /// Reads the window's strips and finds where clusters begin. All threads of the block call, after a barrier since the
@@ -77,12 +117,17 @@ pub(super) fn read<B: Block>(
     hits: &Hits<'_>,
     options: ClusterOptions,
     shared: &HitShared,
-    window: &Window,
+    n_strips: u32,
 ) -> bool {
     let clusters = matches!(hits.version, BankVersion::V5) && options.flags & ClusterOptions::CLUSTERING != 0;
     let is_v5 = matches!(hits.version, BankVersion::V5);
     let thread = block.lane_id();
-    let (first, end) = window.part(block);
+    let start = block.shared_load(shared.window, 0);
+    let n = Window::length(block, shared, start, n_strips);
+    if block.thread() == 0 {
+        block.shared_store(shared.window, 1, n);
+    }
+    let (first, end) = part(block, n);
     // Lanes that begin before the warp's part, and where the last of them does.
     let mut lanes = 0;
     let mut chunk = thread;
@@ -90,7 +135,7 @@ pub(super) fn read<B: Block>(
         lanes += block.shared_load(shared.lane_begins, chunk).count_ones();
         chunk += WARP_SIZE;
     }
-    let mut lanes = block.redux_add_sync(FULL_MASK, lanes) + window.lanes_before;
+    let mut lanes = block.redux_add_sync(FULL_MASK, lanes) + block.shared_load(shared.window, 2);
     let mut last_begin = 0;
     if first > 0 && first < end {
         let mut chunk = first - 1;
@@ -109,7 +154,7 @@ pub(super) fn read<B: Block>(
     while chunk < end {
         let begins = block.shared_load(shared.lane_begins, chunk);
         let strip = chunk * WARP_SIZE + thread;
-        let is_there = strip < window.n;
+        let is_there = strip < n;
         let up_to = begins & (block.lanemask_lt() | 1 << thread);
         let begin = if up_to == 0 { last_begin } else { chunk * WARP_SIZE + up_to.ilog2() };
         let mut word = Word(0);
