@@ -46,7 +46,8 @@ fn run(text: &str, unit: &str, tables: &DetectorTables, batch: BatchView<'_>, ne
     let (expected, report_expected) = decode(&mut ReferenceDecoder::new(tables, options), tables, batch);
     let program = Program::new(text);
     let ranks = RankTables::new("ptx", tables, options).expect("few lanes");
-    let records = HitRecords::new(&ranks);
+    let records = HitRecords::new(&ranks, tables.boards().version);
+    eprintln!("classes {} lanes {} fits {}", records.classes.len() / 4, records.lanes.len(), records.fits);
     let mut memory = Memory::default();
     let m = &mut memory;
     let lane_tables = LaneTables {

@@ -33,9 +33,9 @@ fn real_events_are_ordinary_whatever_the_window() {
                 assert_eq!(got.0.offsets(), expected.0.offsets(), "{real:?} {settings:?}");
                 assert_eq!(got.0.id(), expected.0.id(), "{real:?} {settings:?}");
                 assert!(got.0 == expected.0, "{real:?} {settings:?}");
-                for (name, stats) in decoder.stats() {
-                    eprintln!("{real:?} {settings:?} {:?} {name}: {stats:?}", batch.layout);
-                }
+                // The second kernel has nothing to do, but for groups that the warps of small windows cannot sort.
+                let others = decoder.stats().iter().find(|(name, _)| *name == "decode_others").expect("it ran").1;
+                assert!(others.barriers == 0 || settings.iter().any(|setting| setting.contains("strips")), "{real:?}");
             }
         }
     }

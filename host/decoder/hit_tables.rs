@@ -9,7 +9,7 @@ use ut_kernels::hit_parallel::tables::{
 };
 
 use super::rank_tables::RankTables;
-use crate::detector::LANES_PER_BOARD;
+use crate::detector::{BankVersion, LANES_PER_BOARD};
 
 const _: () = assert!(REVERSED == fused::REVERSED && UNCONNECTED == fused::UNCONNECTED, "ranks are taken as they are");
 
@@ -36,13 +36,13 @@ pub struct HitRecords {
 impl HitRecords {
     /// The records of these tables. Where they have no room for them, there are none, and every event is left to the
     /// kernel that needs none.
-    pub fn new(tables: &RankTables) -> Self {
+    pub fn new(tables: &RankTables, version: BankVersion) -> Self {
         let n_groups = tables.first_ranks.len() - 1;
-        let words = fused::CLASS_WORDS as usize;
+        let (class_of, classes) = classes(tables, version);
         let fits = n_groups <= MAX_GROUPS as usize
             && tables.chan_ids.len() <= MAX_RANKS as usize
             && tables.strips_per_hybrid.len() <= MAX_BOARDS as usize
-            && tables.constants.len() / words <= MAX_CLASSES as usize
+            && classes.len() <= 2 * (CLASS_WORDS * MAX_CLASSES) as usize
             && tables.chan_ids.iter().all(|&id| id < 1 << CLASS_SHIFT)
             && tables.strips_per_hybrid.iter().all(|&strips| strips <= u32::from(u16::MAX));
         if !fits {
@@ -56,16 +56,14 @@ impl HitRecords {
             spare: 0,
         });
         let lanes = (0..tables.chan_ids.len()).map(|rank| LaneRecord {
-            id: UT_CHANNEL | tables.chan_ids[rank] | u32::from(tables.classes[rank]) << CLASS_SHIFT,
+            id: UT_CHANNEL | tables.chan_ids[rank] | class_of[usize::from(tables.classes[rank])] << CLASS_SHIFT,
             p0_x: tables.p0_x[rank],
             p0_y: tables.p0_y[rank],
             p0_z: tables.p0_z[rank],
         });
         let groups = tables.first_ranks.windows(2).enumerate();
         let groups = groups.flat_map(|(group, ranks)| (ranks[0]..ranks[1]).map(move |_| group as u16));
-        let pairs = tables.constants.chunks_exact(2);
-        let classes: Vec<_> = pairs.map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32).collect();
-        assert_eq!(classes.len() * 2, tables.constants.len() / words * 2 * CLASS_WORDS as usize);
+        let classes = classes.chunks_exact(2).map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32).collect();
         Self {
             boards: boards.collect(),
             lanes: lanes.collect(),
@@ -87,4 +85,24 @@ impl HitRecords {
             fits: u32::from(self.fits),
         }
     }
+}
+
+/// The classes that differ in what this kernel looks at, and which of them each class of the rank tables is.
+fn classes(tables: &RankTables, version: BankVersion) -> (Vec<u32>, Vec<u32>) {
+    let mut of_class = Vec::new();
+    let mut classes: Vec<[u32; 8]> = Vec::new();
+    for class in tables.constants.chunks_exact(fused::CLASS_WORDS as usize) {
+        let &[x, y, z, dy, dx_dy, weight, first_strip, flags] = class else { unreachable!("eight words") };
+        // That a lane is reversed is said by its rank.
+        let class = match version {
+            BankVersion::V4 => [x, y, z, dy, dx_dy, weight, first_strip, 0],
+            BankVersion::V5 => [x, y, z, dy, dx_dy, weight, 0, flags & fused::CLASS_FLIPPED],
+        };
+        let place = classes.iter().position(|&other| other == class).unwrap_or_else(|| {
+            classes.push(class);
+            classes.len() - 1
+        });
+        of_class.push(place as u32);
+    }
+    (of_class, classes.concat())
 }

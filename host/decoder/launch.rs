@@ -129,7 +129,7 @@ pub const KNOBS: [Knob; N_KNOBS] = [
         max: MAX_STRIPS,
         step: WARP_SIZE,
         default: 1856,
-        candidates: &[1024, 1536, 1856, 2048, 2496, 3072, 4096],
+        candidates: &[1024, 1280, 1664, 1856, 2240, 2560],
     },
 ];
 

@@ -144,7 +144,7 @@ impl EmulatedDecoder {
         config.launch.validate().map_err(|error| failure(&error.to_string()))?;
         let detector = DeviceTables::new("emulated", tables)?;
         let fused = match config.pipeline {
-            Pipeline::Fused => Some(HitWork::new(RankTables::new("emulated", tables, options)?)),
+            Pipeline::Fused => Some(HitWork::new(RankTables::new("emulated", tables, options)?, tables.boards().version)),
             Pipeline::Allen => None,
         };
         let bins = if config.switches.bins == 1 { 1 } else { config.launch.count_bins() };

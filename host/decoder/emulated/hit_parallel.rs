@@ -14,6 +14,7 @@ use crate::decoder::hit_tables::HitRecords;
 use crate::decoder::plan::too_many_hits;
 use crate::decoder::rank_tables::RankTables;
 use crate::decoder::{DecodeError, UtHitsMut};
+use crate::detector::BankVersion;
 use crate::input::BatchView;
 
 /// Blocks that share the events which the first kernel left.
@@ -46,8 +47,8 @@ pub struct HitWork {
 }
 
 impl HitWork {
-    pub fn new(tables: RankTables) -> Self {
-        let records = HitRecords::new(&tables);
+    pub fn new(tables: RankTables, version: BankVersion) -> Self {
+        let records = HitRecords::new(&tables, version);
         Self { tables, records, bank_words: Vec::new(), look_back: Vec::new(), others: Vec::new(), status: [0] }
     }
 

@@ -9,7 +9,7 @@ use crate::detector::BankVersion;
 pub const MIN_STRIPS: u32 = 256;
 
 /// Most strips of a window: their places are 16 bits.
-pub const MAX_STRIPS: u32 = 1 << 12;
+pub const MAX_STRIPS: u32 = 2560;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HitShared {

@@ -11,8 +11,8 @@ pub const MAX_BOARDS: u32 = 240;
 /// Most groups; the groupings in use have 72 and 84.
 pub const MAX_GROUPS: u32 = 96;
 
-/// Most classes of sectors; the UT has 9. (A [`LaneRecord`] has five bits for its own.)
-pub const MAX_CLASSES: u32 = 16;
+/// Most classes of sectors; the UT has 18. (A [`LaneRecord`] has five bits for its own.)
+pub const MAX_CLASSES: u32 = 24;
 
 /// Where the class begins in [`LaneRecord::id`]; a `ChannelID` ends below.
 pub const CLASS_SHIFT: u32 = 23;
