@@ -246,6 +246,7 @@ fn count() {
                         sum.sectors / n,
                         sum.sectors as f64 * 32.0 / cost.in_and_out as f64
                     );
+                    println!("        {:?}", sum.intervals.map(|issued| issued / n));
                 }
             }
         }

@@ -129,7 +129,7 @@ pub const KNOBS: [Knob; N_KNOBS] = [
         max: MAX_STRIPS,
         step: WARP_SIZE,
         default: 1856,
-        candidates: &[1024, 1280, 1664, 1856, 2240, 2560],
+        candidates: &[1024, 1664, 2240, 2752, 3264, 4096],
     },
 ];
 

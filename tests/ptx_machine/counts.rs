@@ -15,6 +15,8 @@ pub struct Counts {
     pub issued: u64,
     /// The sum over the intervals between barriers of the most that one warp issued.
     pub path: u64,
+    /// Instructions that its warps issued between the barriers, one after the other; the last has all the rest.
+    pub intervals: [u64; 12],
     /// Barriers that it passed.
     pub barriers: u64,
     /// Accesses to shared memory, one a warp.
@@ -26,10 +28,11 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub const fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.issued += other.issued;
         self.path += other.path;
         self.barriers += other.barriers;
+        self.intervals.iter_mut().zip(other.intervals).for_each(|(sum, issued)| *sum += issued);
         self.shared += other.shared;
         self.conflicts += other.conflicts;
         self.sectors += other.sectors;

@@ -301,6 +301,8 @@ impl Block<'_> {
     /// The block is at a barrier, or at its end.
     fn end_path(&mut self) {
         self.counts.path += self.paths.iter().max().copied().unwrap_or(0);
+        let interval = (self.counts.barriers as usize).min(self.counts.intervals.len() - 1);
+        self.counts.intervals[interval] += self.paths.iter().sum::<u64>();
         self.paths.fill(0);
     }
 

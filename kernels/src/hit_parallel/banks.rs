@@ -201,32 +201,22 @@ impl<'a> Banks<'a> {
             return None;
         }
         let counts = v5::Counts::of_words(block.load(self.raw, payload), block.load(self.raw, payload + 1));
-        let mut most = 0;
-        let mut lane = 0;
-        while lane < v5::LANES {
-            most = most.max(counts.of(lane));
-            lane += 1;
-        }
-        if most == 0 {
-            return Some(());
-        }
-        if most == v5::BAD_COUNT || size < v5::SMALLEST || size < 32 * most.div_ceil(2) {
-            return None;
-        }
-        let mut is_connected = true;
+        // A row has two hits of each lane; 255 is no count.
+        let most = (2 * (size / 32)).min(v5::BAD_COUNT - 1);
+        let mut is_good = true;
         let mut lane = 0;
         while lane < v5::LANES {
             let (n, rank) = (counts.of(lane), record.ranks[lane as usize]);
             if n > 0 {
-                if rank == UNCONNECTED {
-                    is_connected = false;
+                if n > most || rank == UNCONNECTED {
+                    is_good = false;
                 } else {
                     put(block, shared, n, lane, bank, rank);
                 }
             }
             lane += 1;
         }
-        is_connected.then_some(())
+        is_good.then_some(())
     }
 
     /// v4: the words of a bank, lane by lane.

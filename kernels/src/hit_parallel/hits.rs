@@ -1,12 +1,12 @@
 //! Steps 4 and 5: where the clusters of a window belong, and the hits.
 
 use super::lane::Word;
-use super::places::{before_and_all, warp_sum};
+use super::places::{before_and_all, strips_below, warp_sum};
 use super::shared::HitShared;
 use super::strips::{Window, part, per_warp};
 use super::tables::{CLASS_SHIFT, CLASS_WORDS, HitTables};
 use crate::bank::v4;
-use simt::{Block, FULL_MASK, WARP_SIZE};
+use simt::{Block, FULL_MASK, Global, WARP_SIZE};
 use crate::clustering::ClusterOptions;
 use crate::detector::BankVersion;
 use crate::fused::tables::CLASS_FLIPPED;
@@ -19,6 +19,7 @@ pub(super) fn place_groups<B: Block>(
     block: &B,
     tables: &HitTables<'_>,
     shared: &HitShared,
+    first_ranks: Global<'_, u32>,
     n_strips: u32,
 ) -> u32 {
     let window = Window::of(block, shared);
@@ -35,15 +36,26 @@ pub(super) fn place_groups<B: Block>(
         // Far beyond the window where the group is before it.
         let mut strip = u32::MAX;
         if group <= tables.n_groups {
-            strip = block.shared_load(shared.group_strips, group).wrapping_sub(window.start);
+            let rank = block.load(first_ranks, group);
+            strip = strips_below(block, shared, tables.n_ranks(), rank).wrapping_sub(window.start);
         }
         let is_inside = strip < window.n;
-        let chunk = if is_inside { strip / WARP_SIZE } else { 0 };
-        let of_warp = block.shuffle_idx_sync(FULL_MASK, up_to - total, chunk / per_warp);
+        let warp = if is_inside { strip / (WARP_SIZE * per_warp) } else { 0 };
+        let of_warp = block.shuffle_idx_sync(FULL_MASK, up_to - total, warp);
+        let n = block.shuffle_idx_sync(FULL_MASK, total, warp);
         if is_inside {
-            let begins = block.shared_load(shared.cluster_begins, chunk) & ((1 << (strip % WARP_SIZE)) - 1);
-            let in_part = block.shared_load(shared.clusters_before, chunk) + begins.count_ones();
-            block.shared_store(shared.group_hits, group, before + of_warp + in_part);
+            // The clusters of the warp's part that begin before: they lie in order.
+            let part = warp * WARP_SIZE * per_warp;
+            let (mut low, mut high) = (0, n);
+            while low < high {
+                let middle = (low + high) / 2;
+                if u32::from(block.shared_load(shared.clusters, part + middle)) < strip {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            block.shared_store(shared.group_hits, group, before + of_warp + low);
         } else if is_last && strip == window.n {
             block.shared_store(shared.group_hits, group, before + all);
         }

@@ -204,7 +204,7 @@ pub fn decode_ordinary<B: Block>(
         let mut is_counted_now = false;
         if !writes {
             let is_unusual = block.shared_load(shared.unusual, 0) != 0;
-            let mut n_hits = place_groups(block, tables, &shared, n_strips());
+            let mut n_hits = place_groups(block, tables, &shared, all_tables.first_ranks, n_strips());
             if is_unusual {
                 let slow =
                     Slow { switches, options: options.cluster, batch: &input.batch, tables: all_tables };

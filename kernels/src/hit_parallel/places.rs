@@ -28,7 +28,7 @@ impl Run {
 
     #[inline(always)]
     const fn with(self, lane: Lane) -> Self {
-        if lane.0 == 0 { self } else { Self(self.0 + (1 << 20) + lane.count()) }
+        Self(self.0 + (1 << 20) + lane.count())
     }
 
     #[inline(always)]
@@ -67,11 +67,11 @@ pub(super) fn before_and_all<B: Block>(block: &B, totals: simt::Shared<u32>) -> 
 
 /// Ranks of each thread.
 #[inline(always)]
-fn run_length<B: Block>(block: &B, n_ranks: u32) -> u32 {
+pub(super) fn run_length<B: Block>(block: &B, n_ranks: u32) -> u32 {
     n_ranks.div_ceil(block.threads())
 }
 
-/// Lists the lanes with hits, marks those of the first window as [`mark`] does, and notes where groups begin. All threads of the block call, after a barrier since the lanes
+/// Lists the lanes with hits, and marks those of the first window as [`mark`] does. All threads of the block call, after a barrier since the lanes
 /// were noted; a barrier must follow. Gives the event's lanes and strips.
 #[inline(always)]
 pub(super) fn list<B: Block>(block: &B, tables: &HitTables<'_>, shared: &HitShared) -> Run {
@@ -82,7 +82,10 @@ pub(super) fn list<B: Block>(block: &B, tables: &HitTables<'_>, shared: &HitShar
     let mut own = Run(0);
     let mut rank = first;
     while rank < end {
-        own = own.with(Lane(block.shared_load(shared.ranks, rank)));
+        let lane = Lane(block.shared_load(shared.ranks, rank));
+        if lane.0 != 0 {
+            own = own.with(lane);
+        }
         rank += 1;
     }
     let up_to = warp_sum(block, own.0);
@@ -94,29 +97,15 @@ pub(super) fn list<B: Block>(block: &B, tables: &HitTables<'_>, shared: &HitShar
     let (before, all) = before_and_all(block, shared.warp_totals);
     let mut run = Run(before + up_to - own.0);
     block.shared_store(shared.runs, block.thread(), run.0);
-    // The group of the rank before.
-    let mut group = if first == 0 || first >= end { u32::MAX } else { tables.group(block, first - 1) };
     let mut rank = first;
     while rank < end {
-        let this = tables.group(block, rank);
-        // Groups that no lane has begin and end here.
-        while group != this {
-            group = group.wrapping_add(1);
-            block.shared_store(shared.group_strips, group, run.strips());
-        }
         let lane = Lane(block.shared_load(shared.ranks, rank));
         if lane.0 != 0 {
             block.shared_store(shared.lanes, run.lanes(), lane.0);
             mark_one(block, shared, run.strips());
+            run = run.with(lane);
         }
-        run = run.with(lane);
         rank += 1;
-    }
-    if end == n_ranks && (first < end || n_ranks == 0 && block.thread() == 0) {
-        while group != tables.n_groups {
-            group = group.wrapping_add(1);
-            block.shared_store(shared.group_strips, group, run.strips());
-        }
     }
     if block.thread() == block.threads() - 1 {
         block.shared_store(shared.runs, block.threads(), all);
@@ -150,4 +139,25 @@ pub(super) fn mark<B: Block>(block: &B, shared: &HitShared, start: u32) {
         strip += Lane(block.shared_load(shared.lanes, lane)).count();
         lane += 1;
     }
+}
+
+/// The event's strips on lanes of ranks below `end`. After a barrier since the list was made.
+#[inline(always)]
+pub(super) fn strips_below<B: Block>(block: &B, shared: &HitShared, n_ranks: u32, end: u32) -> u32 {
+    let of = end / run_length(block, n_ranks).max(1);
+    let run = Run(block.shared_load(shared.runs, of));
+    if of >= block.threads() {
+        return run.strips();
+    }
+    let next = Run(block.shared_load(shared.runs, of + 1));
+    let (mut lane, mut strips) = (run.lanes(), run.strips());
+    while lane < next.lanes() {
+        let this = Lane(block.shared_load(shared.lanes, lane));
+        if this.rank() >= end {
+            break;
+        }
+        strips += this.count();
+        lane += 1;
+    }
+    strips
 }

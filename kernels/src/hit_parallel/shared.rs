@@ -9,7 +9,7 @@ use crate::detector::BankVersion;
 pub const MIN_STRIPS: u32 = 256;
 
 /// Most strips of a window: their places are 16 bits.
-pub const MAX_STRIPS: u32 = 2560;
+pub const MAX_STRIPS: u32 = 4096;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HitShared {
@@ -38,9 +38,7 @@ pub(super) struct HitShared {
     pub payloads: Shared<u32>,
     /// v4, by lane slot of a bank (eight a bank): its first cluster word.
     pub first_words: Shared<u8>,
-    /// Where each group begins, counted in strips, and where the last ends.
-    pub group_strips: Shared<u32>,
-    /// The same, counted in hits.
+    /// Where each group begins, counted in hits, and where the last ends.
     pub group_hits: Shared<u32>,
     /// Groups whose x do not rise, a bit each.
     pub bad_groups: Shared<u32>,
@@ -48,12 +46,8 @@ pub(super) struct HitShared {
     pub runs: Shared<u32>,
     /// The lanes with hits, in the order of their ranks.
     pub lanes: Shared<u32>,
-    /// By 32 strips of the window: which begin a lane, …
+    /// By 32 strips of the window: which begin a lane.
     pub lane_begins: Shared<u32>,
-    /// … which begin a cluster, …
-    pub cluster_begins: Shared<u32>,
-    /// … and how many clusters of the warp's part come before.
-    pub clusters_before: Shared<u32>,
     /// The classes of sectors.
     pub classes: Shared<u64>,
     /// Where each cluster begins in the window; those of a warp from the warp's first strip on.
@@ -100,12 +94,9 @@ impl HitShared {
             BankVersion::V4 => layout.array(8 * MAX_BOARDS),
             BankVersion::V5 => layout.array(0),
         };
-        let group_strips = layout.array(MAX_GROUPS + 1);
         let group_hits = layout.array(MAX_GROUPS + 1);
         let bad_groups = layout.array(MAX_GROUPS.div_ceil(32));
         let lane_begins = layout.array(CHUNKS);
-        let cluster_begins = layout.array(CHUNKS);
-        let clusters_before = layout.array(CHUNKS);
         let classes = layout.array(CLASS_WORDS * MAX_CLASSES);
         let lanes = layout.array(MAX_RANKS);
         let mut earlier = layout;
@@ -128,14 +119,11 @@ impl HitShared {
             boards_seen,
             payloads,
             first_words,
-            group_strips,
             group_hits,
             bad_groups,
             runs,
             lanes,
             lane_begins,
-            cluster_begins,
-            clusters_before,
             classes,
             clusters,
             strips: of_strips,

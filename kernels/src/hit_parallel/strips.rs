@@ -137,6 +137,8 @@ pub(super) fn read<B: Block>(
     }
     let mut lanes = block.redux_add_sync(FULL_MASK, lanes) + block.shared_load(shared.window, 2);
     let mut last_begin = 0;
+    // The strip before the warp's first.
+    let mut before = Word(0);
     if first > 0 && first < end {
         let mut chunk = first - 1;
         let mut begins = block.shared_load(shared.lane_begins, chunk);
@@ -146,16 +148,21 @@ pub(super) fn read<B: Block>(
             begins = block.shared_load(shared.lane_begins, chunk);
         }
         last_begin = chunk * WARP_SIZE + begins.ilog2();
+        if is_v5 {
+            let lane = Lane(block.shared_load(shared.lanes, lanes - 1));
+            let i = first * WARP_SIZE - last_begin;
+            before = hits.word(block, lane, hits.begin(block, lane), i - 1);
+        }
     }
     let mut unusual = false;
     let mut n_clusters = 0;
-    let mut before = Word(0);
+    let up_to_thread = block.lanemask_lt() | 1 << thread;
     let mut chunk = first;
     while chunk < end {
         let begins = block.shared_load(shared.lane_begins, chunk);
         let strip = chunk * WARP_SIZE + thread;
         let is_there = strip < n;
-        let up_to = begins & (block.lanemask_lt() | 1 << thread);
+        let up_to = begins & up_to_thread;
         let begin = if up_to == 0 { last_begin } else { chunk * WARP_SIZE + up_to.ilog2() };
         let mut word = Word(0);
         let mut is_begin = false;
@@ -171,9 +178,6 @@ pub(super) fn read<B: Block>(
             let mut previous = Word(block.shuffle_up_sync(FULL_MASK, word.0, 1));
             if thread == 0 {
                 previous = before;
-                if chunk == first && i > 0 {
-                    previous = hits.word(block, lane, first_hit, i - 1);
-                }
             }
             before = Word(block.shuffle_idx_sync(FULL_MASK, word.0, WARP_SIZE - 1));
             is_begin = is_there && (!clusters || i == 0 || word.key() != previous.key() + 1);
@@ -193,10 +197,6 @@ pub(super) fn read<B: Block>(
         if is_begin {
             let place = first * WARP_SIZE + n_clusters + (found & block.lanemask_lt()).count_ones();
             block.shared_store(shared.clusters, place, strip as u16);
-        }
-        if thread == 0 {
-            block.shared_store(shared.cluster_begins, chunk, found);
-            block.shared_store(shared.clusters_before, chunk, n_clusters);
         }
         n_clusters += found.count_ones();
         lanes += begins.count_ones();
