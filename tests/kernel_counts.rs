@@ -47,7 +47,7 @@ fn run(text: &str, unit: &str, tables: &DetectorTables, batch: BatchView<'_>, ne
     let program = Program::new(text);
     let ranks = RankTables::new("ptx", tables, options).expect("few lanes");
     let records = HitRecords::new(&ranks, tables.boards().version);
-    eprintln!("classes {} lanes {} fits {}", records.classes.len() / 4, records.lanes.len(), records.fits);
+    eprintln!("classes {} lanes {} fits {}", records.classes.len(), records.lanes.len(), records.fits);
     let mut memory = Memory::default();
     let m = &mut memory;
     let lane_tables = LaneTables {
@@ -73,11 +73,21 @@ fn run(text: &str, unit: &str, tables: &DetectorTables, batch: BatchView<'_>, ne
         .collect();
     let lanes: Vec<[u32; 4]> =
         records.lanes.iter().map(|l| [l.id, l.p0_x.to_bits(), l.p0_y.to_bits(), l.p0_z.to_bits()]).collect();
+    let classes: Vec<[u32; 8]> = records
+        .classes
+        .iter()
+        .map(|c| {
+            let floats = [c.dp0di_x, c.dp0di_y, c.dp0di_z, c.dy, c.dx_dy, c.weight].map(f32::to_bits);
+            let [x, y, z, dy, dx_dy, weight] = floats;
+            [x, y, z, dy, dx_dy, weight, c.first_strip, c.flipped]
+        })
+        .collect();
+    let words8 = |records: &[[u32; 8]]| records.iter().flatten().copied().collect::<Vec<u32>>();
     let hit_tables = HitTables {
         boards: m.put(&words(&boards), false).with_len(boards.len()).global(),
         lanes: m.put(&words(&lanes), false).with_len(lanes.len()).global(),
         groups: m.put(&records.groups, false).global(),
-        classes: m.put(&records.classes, false).global(),
+        classes: m.put(&words8(&classes), false).with_len(classes.len()).global(),
         n_groups: records.n_groups,
         fits: u32::from(records.fits),
     };

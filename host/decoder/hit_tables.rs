@@ -4,7 +4,7 @@
 use simt::Global;
 use ut_kernels::fused::tables as fused;
 use ut_kernels::hit_parallel::tables::{
-    BoardRecord, CLASS_SHIFT, CLASS_WORDS, HitTables, LaneRecord, MAX_BOARDS, MAX_CLASSES, MAX_GROUPS, MAX_RANKS, REVERSED,
+    BoardRecord, CLASS_SHIFT, ClassRecord, HitTables, LaneRecord, MAX_BOARDS, MAX_CLASSES, MAX_GROUPS, MAX_RANKS, REVERSED,
     UNCONNECTED,
 };
 
@@ -26,7 +26,7 @@ pub struct HitRecords {
     /// As [`HitTables::groups`].
     pub groups: Vec<u16>,
     /// As [`HitTables::classes`].
-    pub classes: Vec<u64>,
+    pub classes: Vec<ClassRecord>,
     /// As [`HitTables::n_groups`].
     pub n_groups: u32,
     /// As [`HitTables::fits`].
@@ -42,7 +42,7 @@ impl HitRecords {
         let fits = n_groups <= MAX_GROUPS as usize
             && tables.chan_ids.len() <= MAX_RANKS as usize
             && tables.strips_per_hybrid.len() <= MAX_BOARDS as usize
-            && classes.len() <= 2 * (CLASS_WORDS * MAX_CLASSES) as usize
+            && classes.len() <= MAX_CLASSES as usize
             && tables.chan_ids.iter().all(|&id| id < 1 << CLASS_SHIFT)
             && tables.strips_per_hybrid.iter().all(|&strips| strips <= u32::from(u16::MAX));
         if !fits {
@@ -63,7 +63,6 @@ impl HitRecords {
         });
         let groups = tables.first_ranks.windows(2).enumerate();
         let groups = groups.flat_map(|(group, ranks)| (ranks[0]..ranks[1]).map(move |_| group as u16));
-        let classes = classes.chunks_exact(2).map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32).collect();
         Self {
             boards: boards.collect(),
             lanes: lanes.collect(),
@@ -88,7 +87,7 @@ impl HitRecords {
 }
 
 /// The classes that differ in what this kernel looks at, and which of them each class of the rank tables is.
-fn classes(tables: &RankTables, version: BankVersion) -> (Vec<u32>, Vec<u32>) {
+fn classes(tables: &RankTables, version: BankVersion) -> (Vec<u32>, Vec<ClassRecord>) {
     let mut of_class = Vec::new();
     let mut classes: Vec<[u32; 8]> = Vec::new();
     for class in tables.constants.chunks_exact(fused::CLASS_WORDS as usize) {
@@ -104,5 +103,10 @@ fn classes(tables: &RankTables, version: BankVersion) -> (Vec<u32>, Vec<u32>) {
         });
         of_class.push(place as u32);
     }
-    (of_class, classes.concat())
+    let record = |class: &[u32; 8]| {
+        let [dp0di_x, dp0di_y, dp0di_z, dy, dx_dy, weight, ..] = class.map(f32::from_bits);
+        let [.., first_strip, flipped] = *class;
+        ClassRecord { dp0di_x, dp0di_y, dp0di_z, dy, dx_dy, weight, first_strip, flipped }
+    };
+    (of_class, classes.iter().map(record).collect())
 }

@@ -5,7 +5,7 @@
 //!
 //! # Out of bounds
 //! An access beyond its view is a bug of the kernel. The executor reports it. On hardware it does no harm: a load gives
-//! zero, a store does nothing, an atomic does nothing and gives 0.
+//! zero, from shared memory the array's last element; a store does nothing, an atomic does nothing and gives 0.
 
 use core::marker::PhantomData;
 

@@ -4,12 +4,11 @@ use super::lane::Word;
 use super::places::{before_and_all, strips_below, warp_sum};
 use super::shared::HitShared;
 use super::strips::{Window, part, per_warp};
-use super::tables::{CLASS_SHIFT, CLASS_WORDS, HitTables};
+use super::tables::{CLASS_SHIFT, HitTables};
 use crate::bank::v4;
 use simt::{Block, FULL_MASK, Global, WARP_SIZE};
 use crate::clustering::ClusterOptions;
 use crate::detector::BankVersion;
-use crate::fused::tables::CLASS_FLIPPED;
 use crate::hit::{HitArrays, ordered};
 
 /// Notes where the groups that begin in the window begin, counted in hits. All threads of the block call, after a barrier
@@ -40,7 +39,7 @@ pub(super) fn place_groups<B: Block>(
             strip = strips_below(block, shared, tables.n_ranks(), rank).wrapping_sub(window.start);
         }
         let is_inside = strip < window.n;
-        let warp = if is_inside { strip / (WARP_SIZE * per_warp) } else { 0 };
+        let warp = if is_inside { strip / WARP_SIZE / per_warp } else { 0 };
         let of_warp = block.shuffle_idx_sync(FULL_MASK, up_to - total, warp);
         let n = block.shuffle_idx_sync(FULL_MASK, total, warp);
         if is_inside {
@@ -94,6 +93,7 @@ impl Maker<'_> {
         // The last hit of the warps before is made once more, to be compared with; it has number -1 here.
         let mut last_x = 0;
         let earlier = u32::from(in_warps > 0);
+        let last_before = if in_warps > 0 { self.last_before(block, n_strips) } else { 0 };
         // Warps begin at multiples of their size, so that they write whole sectors. Less than 0 at first.
         let aligned = (base + first) % WARP_SIZE;
         let mut i = lane.wrapping_sub(if aligned < earlier { WARP_SIZE } else { aligned });
@@ -102,12 +102,12 @@ impl Maker<'_> {
             let is_made = i.wrapping_add(earlier) < n_clusters + earlier;
             let (mut x, mut rank) = (0, 0);
             if is_made {
-                let place = if i == u32::MAX { self.last_before(block, n_strips) } else { first_chunk * WARP_SIZE + i };
+                let place = if i == u32::MAX { last_before } else { first_chunk * WARP_SIZE + i };
                 let strip = u32::from(block.shared_load(shared.clusters, place));
                 let word = Word(block.shared_load(shared.strips, strip));
                 rank = word.rank();
                 let at = base.wrapping_add(first).wrapping_add(i);
-                x = ordered(self.make(block, n_strips, word, strip, (i != u32::MAX).then_some(at)));
+                x = ordered(self.make(block, word, strip, (i != u32::MAX).then_some(at)));
             }
             let below = block.shuffle_up_sync(FULL_MASK, x, 1);
             let below = if lane == 0 { last_x } else { below };
@@ -145,30 +145,21 @@ impl Maker<'_> {
 
     /// The hit of the cluster that begins with `word` at a strip of the window; written to place `at`. Gives its x.
     #[inline(always)]
-    fn make<B: Block>(&self, block: &B, n_strips: u32, word: Word, strip: u32, at: Option<u32>) -> f32 {
-        let Self { shared, tables, hits, .. } = self;
+    fn make<B: Block>(&self, block: &B, word: Word, strip: u32, at: Option<u32>) -> f32 {
+        let Self { tables, hits, .. } = self;
         let lane = block.load(tables.lanes, word.rank());
-        let class = CLASS_WORDS * (lane.id >> CLASS_SHIFT & 0x1F);
-        let pair = |i: u32| {
-            let pair = block.shared_load(shared.classes, class + i);
-            (pair as u32, (pair >> 32) as u32)
-        };
-        let float = f32::from_bits;
-        let (dp0di_x, dp0di_y) = pair(0);
-        let (dp0di_z, dy) = pair(1);
-        let (dx_dy, weight) = pair(2);
-        let (first_strip, flags) = pair(3);
+        let class = block.load(tables.classes, lane.id >> CLASS_SHIFT & 0x1F);
         let first = lane.id & !(0x1F << CLASS_SHIFT);
         let (n, id) = match self.version {
             BankVersion::V4 => {
                 let word = word.0 as u16;
                 // (512 strips a lane.)
                 let strip_id = (v4::channel(word) & 0x1FF) + 1;
-                let n = 0.25 * v4::fraction(word) as f32 + strip_id as f32 - first_strip as f32;
+                let n = 0.25 * v4::fraction(word) as f32 + strip_id as f32 - class.first_strip as f32;
                 (n, first + strip_id - 1)
             }
             BankVersion::V5 => {
-                let (sum, weight) = self.sums(block, n_strips, word, strip);
+                let (sum, weight) = self.sums(block, word, strip);
                 let mean = sum as f32 / weight as f32;
                 // The nearest strip: what the quotient says, rounded to a whole number by the room that is left beside
                 // 2²³, and put right.
@@ -182,19 +173,19 @@ impl Maker<'_> {
                 } else {
                     about
                 };
-                let n = if flags & CLASS_FLIPPED == 0 { mean } else { self.flip_origin - mean };
+                let n = if class.flipped == 0 { mean } else { self.flip_origin - mean };
                 (n, first + nearest)
             }
         };
-        let x = lane.p0_x + n * float(dp0di_x);
+        let x = lane.p0_x + n * class.dp0di_x;
         if let Some(at) = at {
-            let y_begin = lane.p0_y + n * float(dp0di_y);
+            let y_begin = lane.p0_y + n * class.dp0di_y;
             block.store(hits.y_begin, at, y_begin);
-            block.store(hits.y_end, at, float(dy) + y_begin);
-            block.store(hits.z_at_y_eq0, at, lane.p0_z + n * float(dp0di_z));
+            block.store(hits.y_end, at, class.dy + y_begin);
+            block.store(hits.z_at_y_eq0, at, lane.p0_z + n * class.dp0di_z);
             block.store(hits.x_at_y_eq0, at, x);
-            block.store(hits.dx_dy, at, float(dx_dy));
-            block.store(hits.weight, at, float(weight));
+            block.store(hits.dx_dy, at, class.dx_dy);
+            block.store(hits.weight, at, class.weight);
             block.store(hits.id, at, id);
         }
         x
@@ -202,29 +193,31 @@ impl Maker<'_> {
 
     /// Σpos and W of a v5 cluster.
     #[inline(always)]
-    fn sums<B: Block>(&self, block: &B, n_strips: u32, word: Word, strip: u32) -> (u32, u32) {
-        if self.options.flags & ClusterOptions::CLUSTERING == 0 {
-            return (word.strip(), 1);
-        }
-        let geometric = self.options.flags & ClusterOptions::GEOMETRIC != 0;
-        let mut word = word;
-        let (mut sum, mut weight) = (0, 0);
-        let mut next = strip + 1;
-        loop {
-            let charge = if geometric { 1 } else { word.adc() };
-            sum += charge * word.strip();
-            weight += charge;
-            if next >= n_strips {
-                break;
+    fn sums<B: Block>(&self, block: &B, word: Word, strip: u32) -> (u32, u32) {
+        let is_geometric = self.options.flags & ClusterOptions::GEOMETRIC != 0;
+        let mut strips = word.turned_strip();
+        let (mut sum, mut weight) = (strips, 1);
+        if self.options.flags & ClusterOptions::CLUSTERING != 0 {
+            let charge = |word: Word| if is_geometric { 1 } else { word.adc() };
+            weight = charge(word);
+            sum = weight * strips;
+            let mut next = strip + 1;
+            let mut key = word.key() + 1;
+            loop {
+                // (After the window's last strip comes one that continues no cluster.)
+                let following = Word(block.shared_load(self.shared.strips, next));
+                if following.key() != key {
+                    break;
+                }
+                strips += 1;
+                sum += charge(following) * strips;
+                weight += charge(following);
+                next += 1;
+                key += 1;
             }
-            let following = Word(block.shared_load(self.shared.strips, next));
-            if following.key() != word.key() + 1 {
-                break;
-            }
-            word = following;
-            next += 1;
         }
         // Not 0: each strip has a charge. The guard keeps the division defined on the device all the same.
-        (sum, weight.max(1))
+        let weight = weight.max(1);
+        (if word.is_reversed() { 511 * weight - sum } else { sum }, weight)
     }
 }

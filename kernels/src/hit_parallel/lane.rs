@@ -87,6 +87,9 @@ impl Hits<'_> {
 }
 
 impl Word {
+    /// Follows no strip.
+    pub const END: Self = Self(u32::MAX);
+
     #[inline(always)]
     pub const fn rank(self) -> u32 {
         self.0 >> 16
@@ -104,11 +107,16 @@ impl Word {
         self.0 & 0x1F
     }
 
-    /// v5.
+    /// v5: the strip, or what is left up to the last strip where the lane is reversed.
     #[inline(always)]
-    pub const fn strip(self) -> u32 {
-        let strip = self.0 >> 5 & 0x1FF;
-        if self.0 & 1 << 15 == 0 { strip } else { 0x1FF - strip }
+    pub const fn turned_strip(self) -> u32 {
+        self.0 >> 5 & 0x1FF
+    }
+
+    /// v5: whether the lane is reversed.
+    #[inline(always)]
+    pub const fn is_reversed(self) -> bool {
+        self.0 & 1 << 15 != 0
     }
 }
 
@@ -126,10 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn a_strip_of_a_reversed_lane_is_turned_back() {
+    fn a_strip_of_a_reversed_lane_is_turned() {
         for strip in [0, 1, 255, 511] {
             let word = Word((strip << 5 | 7 | 12 << 16) ^ (1 << 15 | 0x1FF << 5));
-            assert_eq!((word.strip(), word.adc(), word.rank()), (strip, 7, 12));
+            assert_eq!((511 - word.turned_strip(), word.rank()), (strip, 12));
+            assert!(word.is_reversed() && word.adc() == 7);
         }
     }
 }

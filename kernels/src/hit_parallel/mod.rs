@@ -152,11 +152,6 @@ pub fn decode_ordinary<B: Block>(
     clear(block, shared.boards_seen, 0);
     clear(block, shared.lane_begins, 0);
     clear(block, shared.bad_groups, 0);
-    let mut i = block.thread();
-    while i < tables.classes.len() {
-        block.shared_store(shared.classes, i, block.load(tables.classes, i));
-        i += block.threads();
-    }
     // The event is known, and everything cleared.
     block.sync_threads();
     let event = block.shared_load(shared.event, 0);

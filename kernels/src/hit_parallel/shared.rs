@@ -1,7 +1,7 @@
 //! The kernel's shared memory.
 
 use super::strips::Window;
-use super::tables::{CLASS_WORDS, MAX_BOARDS, MAX_CLASSES, MAX_GROUPS, MAX_RANKS};
+use super::tables::{MAX_BOARDS, MAX_GROUPS, MAX_RANKS};
 use simt::{Shared, SharedLayout, WARP_SIZE};
 use crate::detector::BankVersion;
 
@@ -48,11 +48,9 @@ pub(super) struct HitShared {
     pub lanes: Shared<u32>,
     /// By 32 strips of the window: which begin a lane.
     pub lane_begins: Shared<u32>,
-    /// The classes of sectors.
-    pub classes: Shared<u64>,
     /// Where each cluster begins in the window; those of a warp from the warp's first strip on.
     pub clusters: Shared<u16>,
-    /// The strips of the window.
+    /// The strips of the window, and one word that continues no cluster.
     pub strips: Shared<u32>,
     /// In their place, before: by rank, the descriptor of the lane.
     pub ranks: Shared<u32>,
@@ -97,10 +95,9 @@ impl HitShared {
         let group_hits = layout.array(MAX_GROUPS + 1);
         let bad_groups = layout.array(MAX_GROUPS.div_ceil(32));
         let lane_begins = layout.array(CHUNKS);
-        let classes = layout.array(CLASS_WORDS * MAX_CLASSES);
         let lanes = layout.array(MAX_RANKS);
         let mut earlier = layout;
-        let of_strips = layout.array(strips);
+        let of_strips = layout.array(strips + 1);
         let ranks = earlier.array(MAX_RANKS);
         let mut layout = layout.or(earlier);
         let clusters = layout.array(strips);
@@ -124,7 +121,6 @@ impl HitShared {
             runs,
             lanes,
             lane_begins,
-            classes,
             clusters,
             strips: of_strips,
             ranks,

@@ -59,7 +59,7 @@ impl Window {
     /// The strips of the window from `start` on of an event with `n_strips`: as many whole lanes as there is room for.
     #[inline(always)]
     fn length<B: Block>(block: &B, shared: &HitShared, start: u32, n_strips: u32) -> u32 {
-        let room = shared.strips.len();
+        let room = shared.strips.len() - 1;
         let n = n_strips - start;
         if n <= room {
             return n;
@@ -126,6 +126,7 @@ pub(super) fn read<B: Block>(
     let n = Window::length(block, shared, start, n_strips);
     if block.thread() == 0 {
         block.shared_store(shared.window, 1, n);
+        block.shared_store(shared.strips, n, Word::END.0);
     }
     let (first, end) = part(block, n);
     // Lanes that begin before the warp's part, and where the last of them does.

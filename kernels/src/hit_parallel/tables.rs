@@ -71,6 +71,31 @@ pub struct LaneRecord {
 // SAFETY: `repr(C)`, four 4-byte numbers, size 16, alignment 8: no padding; numbers only.
 unsafe impl Plain for LaneRecord {}
 
+/// What few sectors have alike; the same as in [`SectorConstants`](crate::detector::SectorConstants).
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClassRecord {
+    /// Step in x from one strip to the next.
+    pub dp0di_x: f32,
+    /// Step in y.
+    pub dp0di_y: f32,
+    /// Step in z.
+    pub dp0di_z: f32,
+    /// Length of a strip in y.
+    pub dy: f32,
+    /// Slope dx/dy of a strip.
+    pub dx_dy: f32,
+    /// Inverse variance.
+    pub weight: f32,
+    /// v4: number of the sector's first strip; else 0.
+    pub first_strip: u32,
+    /// v5: 1 where the strip numbering runs against the coordinate; else 0.
+    pub flipped: u32,
+}
+
+// SAFETY: `repr(C)`, eight 4-byte numbers, size 32, alignment 8: no padding; numbers only.
+unsafe impl Plain for ClassRecord {}
+
 /// The tables. Their lengths are what they must be, or every event is left to the other kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -81,17 +106,13 @@ pub struct HitTables<'a> {
     pub lanes: Global<'a, LaneRecord>,
     /// By rank: the sector group.
     pub groups: Global<'a, u16>,
-    /// Four words of eight bytes a class: steps in x and y; step in z and length; slope and weight; first strip and
-    /// flags ([`CLASS_FLIPPED`](crate::fused::tables::CLASS_FLIPPED)).
-    pub classes: Global<'a, u64>,
+    /// By class.
+    pub classes: Global<'a, ClassRecord>,
     /// Groups of an event.
     pub n_groups: u32,
     /// 0: the tables do not fit the records.
     pub fits: u32,
 }
-
-/// Words of a class.
-pub const CLASS_WORDS: u32 = 4;
 
 impl HitTables<'_> {
     /// Boards of the table.

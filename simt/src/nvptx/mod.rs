@@ -246,11 +246,12 @@ impl Block for Hardware {
 
     #[inline(always)]
     fn shared_load<T: Scalar>(&self, array: Shared<T>, i: u32) -> T {
-        if i >= array.len() {
+        if array.is_empty() {
             return T::default();
         }
-        let offset = element(array, i);
-        // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
+        // The last element where there is no such one: that takes one instruction, and no branch parts a kernel's loads.
+        let offset = element(array, i.min(array.len() - 1));
+        // SAFETY: the element is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
         // which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
         unsafe {
             T::from_bits(match size_of::<T>() {
