@@ -88,7 +88,7 @@ impl<'a> Banks<'a> {
                     && fits(batch.types.as_u8().len(), types)
                     && (!has_versions || fits(batch.versions.as_u8().len(), versions))
                     && n_banks < self.raw.len() - table;
-                is_there.then_some(Place { n_banks, table, base: table + n_banks + 1, sizes, types, versions, ..none })
+                is_there.then(|| Place { n_banks, table, base: table + n_banks + 1, sizes, types, versions, ..none })
             }
             BatchLayout::Mep => {
                 if batch.offsets.is_empty() {
@@ -101,7 +101,7 @@ impl<'a> Banks<'a> {
                 let first = event.checked_mul(n_banks)?;
                 let end = first.checked_add(2 * n_banks)?.checked_add(2)?;
                 let is_there = end <= batch.offsets.len() && first + n_banks <= self.bank_words.len();
-                is_there.then_some(Place { n_banks, first, ..none })
+                is_there.then(|| Place { n_banks, first, ..none })
             }
         }
     }

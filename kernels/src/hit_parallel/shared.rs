@@ -68,6 +68,11 @@ pub struct HitRoom {
     pub strips: u32,
 }
 
+/// So that no access must ask whether there is anything at all.
+const fn at_least_1(len: u32) -> u32 {
+    if len == 0 { 1 } else { len }
+}
+
 /// Chunks of 32 strips.
 const CHUNKS: u32 = MAX_STRIPS / WARP_SIZE + 1;
 
@@ -97,10 +102,10 @@ impl HitShared {
         let lane_begins = layout.array(CHUNKS);
         let lanes = layout.array(MAX_RANKS);
         let mut earlier = layout;
-        let of_strips = layout.array(strips + 1);
+        let of_strips = layout.array(at_least_1(strips + 1));
         let ranks = earlier.array(MAX_RANKS);
         let mut layout = layout.or(earlier);
-        let clusters = layout.array(strips);
+        let clusters = layout.array(at_least_1(strips));
         let runs = layout.array(threads + 1);
         let shared = Self {
             event,
