@@ -128,7 +128,7 @@ pub const KNOBS: [Knob; N_KNOBS] = [
         min: MIN_STRIPS,
         max: MAX_STRIPS,
         step: WARP_SIZE,
-        default: 1856,
+        default: 3264,
         candidates: &[1024, 1664, 2240, 2752, 3264, 4096],
     },
 ];
