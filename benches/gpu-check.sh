@@ -99,7 +99,7 @@ save() {
 
 noted() { printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "${4//$bundle\//}" >>steps.tsv; }
 
-# step NAME LIMIT COMMAND...: runs a command for LIMIT seconds at the most, its output into NAME.log. Exit codes in $fine
+# step NAME LIMIT COMMAND...: runs a command for at most LIMIT seconds, its output into NAME.log. Exit codes in $fine
 # are well.
 fine=0 slow=1
 step() {

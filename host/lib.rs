@@ -15,6 +15,7 @@ pub mod detector;
 pub mod input;
 pub mod memory;
 pub mod output;
+pub mod pipeline;
 #[cfg(feature = "synth")]
 pub mod synth;
 

@@ -18,7 +18,7 @@ if [ ! -e "$sid/complete" ]; then
         --aptopt='Acquire::Check-Valid-Until "false"' sid "$sid"
     touch "$sid/complete"
 fi
-# The network and whom to trust there, as outside.
+# The network and its certificates, as outside.
 cp /etc/resolv.conf "$sid/etc/resolv.conf"
 cp /etc/ssl/certs/ca-certificates.crt "$sid/etc/ssl/certs/ca-certificates.crt"
 # Copied, not mounted: that needs no more rights than the rest, and leaves nothing behind.

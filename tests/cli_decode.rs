@@ -62,7 +62,12 @@ fn real_events_give_the_bits_of_allen() {
     args.extend(["--boards", &v4[1], "--geometry", &v4[2], "--output", "dumps.csv"].map(str::to_owned));
     run_to(0, directory.path(), &args.iter().map(String::as_str).collect::<Vec<_>>());
     run_to(0, directory.path(), &["decode", &v4[0], "--boards", &v4[1], "--geometry", &v4[2], "--output", "mdf.csv"]);
-    assert!(read(directory.path(), "dumps.csv") == read(directory.path(), "mdf.csv"));
+    // Event and file differ: each dump is a file of one event.
+    let hits = |name: &str| -> Vec<String> {
+        let text = String::from_utf8(read(directory.path(), name)).unwrap();
+        text.lines().skip(1).map(|row| row.split(',').skip(1).take(8).collect::<Vec<_>>().join(",")).collect()
+    };
+    assert!(hits("dumps.csv") == hits("mdf.csv"));
 }
 
 #[test]
@@ -93,22 +98,6 @@ fn generated_events_are_decoded_alike_by_all_and_without_a_warning() {
         run_to(0, directory, &[&["decode", "events.mdf", "--output", "same.csv"], options].concat());
         assert!(read(directory, "same.csv") == csv, "{options:?}");
     }
-}
-
-#[test]
-fn events_are_counted_over_all_inputs() {
-    let directory = sample();
-    let directory = directory.path();
-    run_to(0, directory, &["decode", "events.mdf", "--output", "one.csv"]);
-    run_to(0, directory, &["decode", "events.mdf", "events.mdf", "--batch-size", "3", "--output", "two.csv"]);
-    let [one, two] = ["one.csv", "two.csv"].map(|name| rows_up_to(&read(directory, name), u64::MAX));
-    assert_eq!(two[..one.len()], one);
-    assert!(two[one.len()..].iter().zip(&one).all(|(second, first)| {
-        let split =
-            |row: &str| row.split_once(',').map(|(event, rest)| (event.parse::<u64>().unwrap(), rest.to_owned()));
-        let (first, second) = (split(first).unwrap(), split(second).unwrap());
-        second == (first.0 + 5, first.1)
-    }));
 }
 
 /// The key-value metadata of a Parquet file.
@@ -207,10 +196,10 @@ fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
         ("beyond the file", good[..60].to_vec()),
         ("12 bytes", good[..7].to_vec()),
         ("data type 3", changed(18, &[3])),
-        ("compressed", changed(16, &[1])),
+        ("compressed with xz", [&changed(16, &[1])[..48], b"XZ", &good[50..]].concat()),
     ];
     for (message, bad) in cases {
-        // Where the file is not cut, a good event follows, which nobody can find.
+        // Where the file is not cut, a good event follows, which cannot be found.
         let after = if bad.len() < good.len() { &[] } else { &good[..] };
         write(directory, "bad.mdf", &[&good[..], &bad, after].concat());
         let (json, err) = json_of(1, directory, &["decode", "bad.mdf", "--output", "hits.csv"]);
@@ -251,6 +240,7 @@ fn a_damaged_event_costs_itself_and_is_counted() {
         ("0xcb00", changed(second, 0), 5),
         ("size of 7", changed(second + 2, 7), 5),
         ("needs 41", changed(second + 2, 41), 5),
+        ("block 0 of the compressed event", changed(16, 1), 4),
     ] {
         write(directory, "bad.mdf", &[&good[..], &bad, &good].concat());
         let (json, err) = json_of(0, directory, &["decode", "bad.mdf"]);

@@ -116,7 +116,7 @@ fn parameters_of_one_device_are_grouped_and_the_defaults_stay_without_evidence()
     let arguments = ["groups", &file, "--device", "synthetic:seed=3,noise=0.01", "--looks", "10"];
     let found = place.json(&arguments);
     let names: Vec<&str> = found["groups"].as_array().unwrap().iter().map(|g| g["group"].as_str().unwrap()).collect();
-    // `layout` is named by nobody, and tuned by itself.
+    // No group names `layout`, so it is tuned by itself.
     assert_eq!(names, ["block + per_thread", "rest", "layout"]);
     assert_eq!(found["groups"][0]["configurations"], 48);
     assert_eq!(found["parameters"], serde_json::json!(["block", "per_thread", "unroll", "stage", "layout"]));

@@ -8,6 +8,7 @@ use assert_cmd::cargo::cargo_bin;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use serde_json::Value;
+use tuner::store::Store;
 
 fn sweep(folder: &Path, more: &[&str]) -> assert_cmd::Command {
     let mut command = assert_cmd::Command::new(cargo_bin!("ut-decode"));
@@ -23,6 +24,13 @@ fn lines(path: &Path) -> Vec<String> {
     std::fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
+/// How many measurements the journal of a sweep holds.
+fn measured(folder: &Path) -> usize {
+    let Ok(store) = Store::open_read_only(&folder.join("journal.sqlite")) else { return 0 };
+    let runs = store.runs().unwrap_or_default();
+    runs.iter().map(|run| store.observations(run.record.run).map_or(0, |found| found.len())).sum()
+}
+
 #[test]
 fn emulated_work_is_counted_and_reported_in_every_form() {
     let folder = tempfile::tempdir().unwrap();
@@ -36,8 +44,8 @@ fn emulated_work_is_counted_and_reported_in_every_form() {
     assert!(report["skipped"][0]["reason"].as_str().unwrap().contains("multiple of 32"));
     assert_eq!(lines(&folder.path().join("sweep.csv")).len(), 1 + 3 + 1);
     let page = std::fs::read_to_string(folder.path().join("sweep.html")).unwrap();
-    assert!(page.contains("<svg") && page.contains("default") && page.contains("multiple of 32"));
-    for name in ["sweep.md", "sweep.svg", "journal.jsonl"] {
+    assert!(page.contains("heatmap") && page.contains("default") && page.contains("multiple of 32"));
+    for name in ["sweep.md", "journal.sqlite"] {
         assert!(folder.path().join(name).exists(), "{name}");
     }
     // Counts are the same every time.
@@ -63,7 +71,6 @@ fn cpu_rates_are_measured_in_rounds_and_the_default_is_among_them() {
 #[test]
 fn a_killed_sweep_goes_on_and_loses_no_measurement() {
     let folder = tempfile::tempdir().unwrap();
-    let journal = folder.path().join("journal.jsonl");
     let axes = ["--backend", "emulated", "--axis", "count.block_x=32:1024:32", "--axis", "count.bins=8,16"];
     let mut child = Command::new(cargo_bin!("ut-decode"))
         .args(["sweep", "--profile", "pp-low", "--events", "2", "--batch", "2", "--output"])
@@ -74,30 +81,23 @@ fn a_killed_sweep_goes_on_and_loses_no_measurement() {
         .spawn()
         .unwrap();
     let patience = Instant::now();
-    while lines(&journal).len() < 4 && child.try_wait().unwrap().is_none() {
+    while measured(folder.path()) < 4 && child.try_wait().unwrap().is_none() {
         assert!(patience.elapsed() < Duration::from_mins(2), "the sweep measures nothing");
         std::thread::sleep(Duration::from_millis(5));
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let mut text = std::fs::read_to_string(&journal).unwrap();
-    text.truncate(text.rfind('\n').unwrap() + 1);
-    let before: Vec<String> = text.lines().map(str::to_owned).collect();
-    assert!((4..65).contains(&before.len()), "killed after {} lines", before.len());
+    let before = measured(folder.path());
+    assert!((4..64).contains(&before), "killed after {before} measurements");
     assert!(!folder.path().join("sweep.json").exists());
-    // As if the kill had come in the middle of a line.
-    std::fs::write(&journal, text + "{\"point\":[32,").unwrap();
-    let there = format!("{} are there already", before.len() - 1);
-    sweep(folder.path(), &axes).assert().success().stderr(contains(there));
-    let after = lines(&journal);
-    assert_eq!(after[..before.len()], before, "what was measured is kept as it was");
-    assert_eq!(after.len(), 1 + 64, "and only the rest is measured");
+    sweep(folder.path(), &axes).assert().success().stderr(contains(format!("{before} are there already")));
+    assert_eq!(measured(folder.path()), 64, "only the rest is measured");
     let whole = tempfile::tempdir().unwrap();
     sweep(whole.path(), &axes).assert().success();
     assert_eq!(json(folder.path())["points"], json(whole.path())["points"]);
     // All is there: nothing is measured again.
     sweep(folder.path(), &axes).assert().success();
-    assert_eq!(lines(&journal), after);
+    assert_eq!(measured(folder.path()), 64);
 }
 
 #[test]
@@ -106,14 +106,13 @@ fn the_folder_of_another_sweep_is_left_alone_unless_it_is_to_begin_anew() {
     let one = ["--backend", "emulated", "--axis", "count.bins=8"];
     let other = ["--backend", "emulated", "--axis", "count.bins=8,16"];
     sweep(folder.path(), &one).assert().success();
-    let before = lines(&folder.path().join("journal.jsonl"));
     sweep(folder.path(), &other)
         .assert()
         .code(1)
         .stderr(contains("belongs to another sweep").and(contains("--restart")));
-    assert_eq!(lines(&folder.path().join("journal.jsonl")), before);
+    assert_eq!(measured(folder.path()), json(folder.path())["points"].as_array().unwrap().len());
     sweep(folder.path(), &[&other[..], &["--restart"]].concat()).assert().success();
-    assert_ne!(lines(&folder.path().join("journal.jsonl")), before);
+    assert_eq!(measured(folder.path()), json(folder.path())["points"].as_array().unwrap().len());
 }
 
 #[test]

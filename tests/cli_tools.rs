@@ -136,7 +136,7 @@ fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
     }
     let dumps = ["dumps/1_0.bin", "dumps/1_1.bin", "dumps/1_2.bin", "dumps/1_3.bin", "dumps/1_4.bin"];
     let (out, _) = run_to(0, directory, &[&["convert", "--format", "v5", "--output", "back.mdf"], &dumps[..]].concat());
-    assert!(out.contains("5 events") && out.contains("Made up"), "{out}");
+    assert!(out.contains("5 events") && out.contains("made up"), "{out}");
     let hits = |files: &[&str]| {
         run_to(0, directory, &[&["decode", "--output", "hits.csv"], files, &TABLES].concat());
         read(directory, "hits.csv")
@@ -158,8 +158,6 @@ fn what_cannot_be_converted_fails() {
     assert!(err.contains("--format"), "{err}");
     run_to(2, directory, &["convert", "events.mdf"]);
     let (_, err) = run_to(1, directory, &["convert", "dumps/1_0.bin", "--output", "a"]);
-    assert!(err.contains("nothing to convert"), "{err}");
-    let (_, err) = run_to(1, directory, &["convert", "events.mdf", "--format", "v5", "--output", "a.mdf"]);
     assert!(err.contains("nothing to convert"), "{err}");
     assert!(!directory.join("a.mdf").exists());
     let (_, err) = run_to(1, directory, &["convert", "events.mdf", "events.mdf", "--output", "twice"]);

@@ -50,7 +50,7 @@ impl Place {
     }
 }
 
-/// A quick tuning, with other options in place of its own where they are given.
+/// A quick tuning, with its options replaced by those given.
 fn tune<'a>(device: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let quick = [["--budget", "12"], ["--finalists", "1"], ["--strategy", "random"]];
     let kept = quick.into_iter().filter(|option| !more.contains(&option[0]));

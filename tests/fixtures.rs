@@ -88,7 +88,7 @@ fn decode(file: &str, backend: Backend, mep: bool) -> Expected {
     expected
 }
 
-/// All backends, without the GPU where there is none.
+/// All backends; the GPU only if there is one.
 fn backends() -> impl Iterator<Item = Backend> {
     let no_gpu = cuda::choose(&Cuda, 0).err();
     if let Some(reason) = &no_gpu {

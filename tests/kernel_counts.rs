@@ -2,13 +2,9 @@
 //!
 //! One command makes the committed table anew: `cargo test --release --test kernel_counts -- --ignored --nocapture`.
 
-#[path = "ptx_machine/bytes.rs"]
-mod ptx_bytes;
-mod ptx_machine;
 mod suite;
 
-use ptx_bytes::bytes_of;
-use ptx_machine::{Counts, Launch, Memory, Program};
+use ptx_machine::{Counts, Launch, Memory, Program, bytes_of};
 use suite::backends::decode;
 use suite::data::Real;
 use suite::events::{Bank, Event, allen_batch, mep_batch};

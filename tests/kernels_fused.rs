@@ -135,10 +135,10 @@ fn a_block_number_in_place_of_a_ticket_is_a_deadlock_on_a_device_with_little_roo
     let mut setup = FusedSetup::new(N_EVENTS);
     let mut deadlocks = 0;
     for seed in 0..12 {
-        // One block at a time: whoever waits, waits for ever.
+        // One block at a time: a block that waits, waits forever.
         setup.resident = 1 + seed as u32 % 2;
         match setup.run(seed, Bug::NumberForTicket, ROOMY, EXPECTED.len()) {
-            Ok(_) => assert!(is_right(&setup), "an order in which nobody waits in vain"),
+            Ok(_) => assert!(is_right(&setup), "an order in which no block waits in vain"),
             Err(violation) => {
                 let Fault::Deadlock { waiting, resident, grid, .. } = violation.fault else { panic!("{violation}") };
                 assert!(waiting == resident && resident <= 2 && grid == N_EVENTS as u32, "{violation}");
@@ -216,7 +216,7 @@ fn blocks_that_wait_for_each_other_are_a_deadlock_and_those_that_get_on_are_not(
             }
             block.atomic_store(view, block.block_idx_x(), 1);
         });
-        let violation = result.expect_err("nobody says the first word");
+        let violation = result.expect_err("no block writes the first word");
         assert!(matches!(violation.fault, Fault::Deadlock { finished: 0, .. }), "{violation}");
         assert!(violation.to_string().contains("waits for another block forever"), "{violation}");
         // Another warp of the same block may say it.

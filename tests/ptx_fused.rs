@@ -1,16 +1,12 @@
 //! The committed PTX of the one launch, run on a machine that understands it: the same bits as the reference.
 //!
-//! Arguments are laid out here as a GPU backend lays them out. Blocks run one after the other, in turned orders: whom a
+//! Arguments are laid out as in a GPU backend. Blocks run one by one, in turned orders: what a
 //! block looks back at has ended. What happens while blocks wait for each other is the executor's to test.
 
-#[path = "ptx_machine/bytes.rs"]
-mod ptx_bytes;
-mod ptx_machine;
 mod suite;
 
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use ptx_bytes::bytes_of;
-use ptx_machine::{Launch, Memory, Program};
+use ptx_machine::{Launch, Memory, Program, bytes_of};
 use simt::Global;
 use suite::backends::decode;
 use suite::data::{Real, rows};

@@ -3,20 +3,15 @@
 //! Where the executor runs the kernels' source, this runs what the compiler made of it, entry by entry, with arguments
 //! laid out as a GPU backend lays them out. It is slow, so the cases are fewer than in the suite of all backends.
 
-#[path = "ptx_machine/bytes.rs"]
-mod ptx_bytes;
-#[path = "ptx_machine/decoder.rs"]
 mod ptx_decoder;
-mod ptx_machine;
 mod suite;
 
 use std::num::NonZeroU32;
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use ptx_bytes::bytes_of;
 use ptx_decoder::PtxDecoder;
-use ptx_machine::{Launch, Memory, Program};
+use ptx_machine::{Launch, Memory, Program, bytes_of};
 use suite::backends::decode;
 use suite::data::{Real, rows};
 use suite::events::{Bank, Event, allen_batch, fits_mep, mep_batch, v5_payload};
@@ -238,13 +233,13 @@ fn a_wrong_instruction_gives_wrong_numbers() {
 }
 
 #[test]
-#[should_panic(expected = "nobody can go on")]
+#[should_panic(expected = "no thread can go on")]
 fn a_collective_that_not_all_lanes_of_the_mask_reach_is_noticed() {
     scan(planted("shfl.sync.up.b32", "setp.eq.b32 %p999, %laneid, 5;\n\t@%p999 ret;\n\tshfl.sync.up.b32"));
 }
 
 #[test]
-#[should_panic(expected = "nobody can go on")]
+#[should_panic(expected = "no thread can go on")]
 fn a_barrier_that_not_all_threads_reach_is_noticed() {
     scan(planted("bar.sync", "setp.eq.b32 %p999, %tid.x, 63;\n\t@%p999 ret;\n\tbar.sync"));
 }
@@ -290,7 +285,7 @@ fn the_one_launch_issues_fewer_instructions_than_the_seven() {
         let config = DeviceConfig { pipeline, ..DeviceConfig::default() };
         let (mut decoder, issued) = PtxDecoder::counting(&tables, options, config);
         compare(&tables, options, allen_batch(events).view(), &mut decoder).unwrap();
-        let issued = issued.lock().expect("nobody panicked");
+        let issued = issued.lock().expect("no thread panicked");
         let an_event = |issued: u64| issued / events.len() as u64;
         for (kernel, &issued) in issued.iter() {
             println!("{kernel}: {} instructions of warps an event", an_event(issued));

@@ -214,7 +214,7 @@ pub unsafe extern "C" fn ut_decoder_decode(
     error_bytes: usize,
 ) -> c_int {
     let result = guarded(|| {
-        // SAFETY: null or valid by this function's preconditions, and nobody else uses the decoder.
+        // SAFETY: null or valid by this function's preconditions, and no other call uses the decoder.
         let (Some(this), Some(batch), false) = (unsafe { (decoder.as_mut(), batch.as_ref(), hits.is_null()) }) else {
             return Err("decoder, batch or hits is a null pointer".to_owned());
         };
@@ -273,7 +273,7 @@ pub unsafe extern "C" fn ut_decoder_decode(
 /// Frees a decoder; see the header.
 ///
 /// # Safety
-/// - `decoder` is null, or comes from [`ut_decoder_new`] and is used by nobody any more.
+/// - `decoder` is null, or comes from [`ut_decoder_new`] and is no longer used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_decoder_free(decoder: *mut UtDecoder) {
     if !decoder.is_null() {

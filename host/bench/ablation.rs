@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use ut_kernels::switches::{BatchLayout, Switches};
 
 use super::chip::{Chip, Filled};
-use super::contest::{Variant, measure};
 use super::modes::{KernelTime, Mode, OnGpu};
 use super::sample::{Expected, Sample};
+use super::timing::{BLOCK, Variant, measure};
 use super::work::{METRICS, Work};
 use super::{Change, Spread};
 use crate::decoder::cuda::CudaConfig;
@@ -155,7 +155,7 @@ pub struct Ladder<'a> {
     pub options: DecodeOptions,
     /// Launch parameters of all rungs.
     pub launch: LaunchParams,
-    /// Of which registers and occupancy are told.
+    /// What registers and occupancy belong to.
     pub chip: &'a Chip,
 }
 
@@ -189,7 +189,7 @@ pub enum AblationError {
     Measure(#[source] DecodeError),
 }
 
-/// Makes what is measured of a rung, by its number, and holds its hits against what is expected: the inner error says
+/// Makes what is measured of a rung, by its number, and compares its hits with what is expected: the inner error says
 /// what differs.
 pub type RungVariant<'a> = dyn Fn(usize, &Expected) -> Result<Result<Variant, String>, DecodeError> + 'a;
 
@@ -234,7 +234,7 @@ impl Ladder<'_> {
         Expected::of(self.sample, self.tables, self.options).map_err(AblationError::Reference)
     }
 
-    /// Counts the work of every rung. `tick` is told how many rungs are done.
+    /// Counts the work of every rung. `tick` gets the number of rungs done.
     ///
     /// # Errors
     /// When a rung cannot be run, or gives other bits than the reference.
@@ -273,7 +273,7 @@ impl Ladder<'_> {
             .map_err(|difference| AblationError::Wrong { rung, difference })
     }
 
-    /// Measures what `variant` makes of every rung, interleaved, for `duration` altogether.
+    /// Measures `variant` of every rung, interleaved, for `duration` in all.
     ///
     /// # Errors
     /// When a rung cannot be run, or gives other bits than the reference.
@@ -293,7 +293,7 @@ impl Ladder<'_> {
         }
         let rates = measure(&mut variants, duration, tick).map_err(AblationError::Measure)?;
         let of = |(i, name): (usize, &'static str)| {
-            let change = |before: usize| Change::between(&rates[before], &rates[i]).filter(|_| i > 0);
+            let change = |before: usize| Change::between(&rates[before], &rates[i], BLOCK, RUNGS - 1).filter(|_| i > 0);
             let measured = MeasuredRate {
                 events_per_second: Spread::of(&rates[i]),
                 change: change(i.saturating_sub(1)),
@@ -489,7 +489,7 @@ mod tests {
             let measured = rung.measured.as_ref().unwrap();
             assert!(measured.events_per_second.median > 0.0 && rung.work.is_none());
             assert_eq!(measured.change.is_some(), i > 0);
-            assert!(measured.change.as_ref().is_none_or(|change| change.blocks == 3));
+            assert!(measured.change.as_ref().is_none_or(|change| change.blocks == 4));
             assert!(!rung.resources.is_empty(), "{}", rung.rung);
         }
         let refuse =

@@ -1,4 +1,5 @@
-//! What the kernels use of a multiprocessor, and how much of it they fill: of an architecture, or of the GPU at hand.
+//! What the kernels use of a multiprocessor, and how much of it they fill: for an architecture, or for the GPU of this
+//! machine.
 
 use crate::decoder::cuda::{Compiled, Facts};
 use crate::decoder::launch::LaunchParams;
@@ -41,8 +42,8 @@ impl Chip {
         Self { name: architecture.name.to_owned(), architecture, kernels }
     }
 
-    /// The GPU at hand: its limits, and what the kernels of `units` use as its driver compiled them. What the driver does
-    /// not tell is that of the newest known architecture that is not newer than the GPU.
+    /// The GPU of this machine: its limits, and what the kernels of `units` use as its driver compiled them. What the
+    /// driver does not tell is that of the newest known architecture that is not newer than the GPU.
     pub fn at_hand(facts: &Facts, units: &[Unit]) -> Self {
         let (major, minor) = facts.gpu.capability;
         let number = |arch: &Architecture| arch.name.strip_prefix("sm_").and_then(|n| n.parse::<i32>().ok());
@@ -60,7 +61,7 @@ impl Chip {
         for unit in units {
             let entries = chip.kernels.iter().filter(|of| of.unit == unit.name).map(|of| of.kernel.clone());
             let told = facts.compiled(*unit, &entries.collect::<Vec<_>>()).unwrap_or_default();
-            // A kernel without registers is one of which nothing is told.
+            // A kernel without registers is one of which the driver said nothing.
             for Compiled { entry, registers, shared } in told.into_iter().filter(|told| told.registers > 0) {
                 for of in chip.kernels.iter_mut().filter(|of| of.kernel == entry) {
                     (of.registers, of.shared) = (registers, shared);
@@ -70,8 +71,8 @@ impl Chip {
         chip
     }
 
-    /// What the kernels of a variant fill at these launch parameters, in the order of launch; none for a variant that was
-    /// not compiled.
+    /// What the kernels of a variant fill at these launch parameters, in the order of launch; none for a variant that
+    /// was not compiled.
     pub fn filled(&self, variant: &str, launch: LaunchParams, tables: &DetectorTables) -> Vec<Filled> {
         let Ok(tables) = DeviceTables::new("cuda", tables) else { return Vec::new() };
         let plan = Plan::new(&tables, launch, 1);

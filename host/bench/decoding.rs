@@ -1,4 +1,5 @@
-//! A decoder as a device of the tuner: a launch is one pass over a sample, on a GPU some, so that its streams are at work.
+//! A decoder as a device of the tuner: a launch is one pass over a sample, on a GPU some, so that its streams are at
+//! work.
 //!
 //! ```no_run
 //! # use ut_decoding::{Backend, DecodeOptions, DetectorTables, EventBatch};
@@ -20,10 +21,10 @@ mod configs;
 
 use std::collections::BTreeMap;
 
-use super::contest::Variant;
 use super::modes::Mode;
 use super::sample::{Expected, Sample};
 use super::setting::{self, Setting, SettingError};
+use super::timing::Variant;
 use crate::decoder::launch::Knob;
 use crate::decoder::{Backend, DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
@@ -33,12 +34,12 @@ use tuner::{Config, Device, Failure, FailureKind, Outcome};
 pub(super) use configs::of_kernels;
 pub use configs::{base, choices, knobs, name, parse, setting_of, value};
 
-/// Batches that each stream of a GPU is given while a time is taken, at the least: with one a stream nothing overlaps, and
-/// what is measured is how long the host takes to begin and to end.
+/// Batches that each stream of a GPU is given while a time is taken, at the least: with one a stream nothing overlaps,
+/// and what is measured is how long the host takes to begin and to end.
 const BATCHES_A_STREAM: usize = 4;
 
-/// Measures configurations of a backend's decoder on a sample. Before its first launch each one is checked, hit by hit and
-/// bit by bit, against the reference decoder.
+/// Measures configurations of a backend's decoder on a sample. Before its first launch each one is checked, hit by hit
+/// and bit by bit, against the reference decoder.
 pub struct DecodeDevice<'t> {
     backend: Backend,
     tables: &'t DetectorTables,
@@ -73,8 +74,8 @@ impl<'t> DecodeDevice<'t> {
         }
     }
 
-    /// The same, but with decoders and batches of no more than `most` configurations kept, those used last. All are kept
-    /// otherwise: each takes some ten times as much memory as the sample.
+    /// The same, but with decoders and batches of no more than `most` configurations kept, those used last. All are
+    /// kept otherwise: each takes some ten times as much memory as the sample.
     #[must_use]
     pub fn keeping(mut self, most: usize) -> Self {
         self.most = most.max(1);
@@ -136,7 +137,7 @@ impl<'t> DecodeDevice<'t> {
         let n_events = self.n_events();
         self.expect(setting.layout)?;
         let expected = self.expected.iter().find(|(layout, _)| *layout == setting.layout);
-        // Few events are repeated where a branch predictor would know them by heart; elsewhere to fill a batch.
+        // A few events are repeated if a branch predictor would learn them; otherwise to fill a batch.
         let wanted = match self.backend {
             Backend::Emulated => n_events,
             Backend::Cuda => n_events.max(setting.batch),

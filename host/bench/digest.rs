@@ -1,4 +1,4 @@
-//! A number for everything that was decoded, so that two programs can be held against each other.
+//! A number for everything that was decoded, so that two programs can be compared.
 
 use crate::decoder::{BatchReport, Count, UtHits};
 

@@ -23,7 +23,7 @@ pub struct Seen {
     pub temperature: Option<[f64; 2]>,
     /// Largest share of the machine's time that others took, 0…1; on a GPU 1 when another process was on it.
     pub others: Option<f64>,
-    /// Why the clock was held down, in the words of whoever says so.
+    /// Why the clock was held down, in the words of its source.
     pub throttled: Vec<String>,
     /// How often it was looked.
     pub looks: usize,
@@ -60,7 +60,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Bytes a second in one direction at the most, packet headers included: lanes times transfers a second, less the
+    /// Most bytes a second in one direction, packet headers included: lanes times transfers a second, less the
     /// line code.
     pub fn peak_bandwidth(self) -> Option<f64> {
         let gigabits = match self.generation {
@@ -92,11 +92,11 @@ pub struct GpuReport {
     pub driver: Option<String>,
     /// The newest CUDA release that the driver knows.
     pub cuda: Option<String>,
-    /// Clock of the multiprocessors at the most, MHz.
+    /// Highest clock of the multiprocessors, MHz.
     pub max_clock_mhz: Option<f64>,
-    /// Clock of the memory at the most, MHz.
+    /// Highest clock of the memory, MHz.
     pub max_memory_clock_mhz: Option<f64>,
-    /// Bytes a second of the memory at the most.
+    /// Peak bandwidth of the memory, bytes a second.
     pub peak_bandwidth: Option<f64>,
     /// The link to the host at its fastest while it was measured: idle links slow down.
     pub link: Option<Link>,
@@ -104,8 +104,8 @@ pub struct GpuReport {
     pub nvml: Option<String>,
 }
 
-/// A watch over what `backend` runs on; for a GPU to be made when there is a decoder on it. Where a GPU cannot be looked
-/// at, every state is good.
+/// A watch over what `backend` runs on; for a GPU to be made when there is a decoder on it. Where a GPU cannot be
+/// looked at, every state is good.
 pub fn watch(backend: Backend, limits: Limits) -> Box<dyn Watch> {
     if backend != Backend::Cuda {
         return Box::new(CpuWatch::new(System, limits));
@@ -192,7 +192,7 @@ impl Environment {
         in_words(seen, gpu)
     }
 
-    /// What the driver told of the GPU.
+    /// What the driver reports about the GPU.
     pub fn facts(&self) -> Option<&Facts> {
         self.gpu.as_ref().map(|(_, facts)| facts)
     }

@@ -32,9 +32,9 @@ pub enum GpuWatchError {
 }
 
 impl GpuWatch {
-    /// Watches the GPU with a PCI bus id (`0000:01:00.0`, as CUDA gives it: the numbers of CUDA and of NVML differ). Open
-    /// it after the process has its CUDA context: one process on the GPU is taken to be this one, whatever number it has
-    /// in the container.
+    /// Watches the GPU with a PCI bus id (`0000:01:00.0`, as CUDA gives it: the numbers of CUDA and of NVML differ).
+    /// Open it after the process has its CUDA context: one process on the GPU is taken to be this one, whatever number
+    /// it has in the container.
     ///
     /// # Errors
     /// Without a driver, or without such a GPU.
@@ -64,7 +64,7 @@ impl Watch for GpuWatch {
     }
 }
 
-/// The reasons that hold a clock down against the user's will. Idle clocks and clocks that somebody set are none.
+/// The reasons that hold a clock down against the user's will. Idle clocks and clocks that a user set do not count.
 fn words(reasons: ThrottleReasons) -> Vec<String> {
     let known = [
         (ThrottleReasons::SW_POWER_CAP, "power cap"),

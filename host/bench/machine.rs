@@ -11,7 +11,7 @@ pub struct Machine {
     pub cores: usize,
     /// Version of this library.
     pub version: String,
-    /// Commit it was built from, with `-dirty` when files differ from it; `None` when that cannot be told.
+    /// Commit it was built from, with `-dirty` when files differ from it; `None` if unknown.
     pub commit: Option<String>,
     /// Whether the compiler optimised it.
     pub optimised: bool,

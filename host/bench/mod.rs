@@ -2,7 +2,7 @@
 
 pub mod ablation;
 pub mod chip;
-pub mod contest;
+
 pub mod decoding;
 mod digest;
 pub mod environment;
@@ -15,6 +15,7 @@ pub mod setting;
 mod statistics;
 pub mod sweep;
 pub mod throughput;
+pub mod timing;
 pub mod tunable;
 pub mod work;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Spread;
-use super::contest::{Contents, Job, Variant};
 use super::sample::{Expected, Sample};
+use super::timing::{Contents, Job, Variant};
 use crate::decoder::cuda::{CudaConfig, CudaDecoder, CudaDevice, GraphUse, PinnedBatch, ResidentBatch};
 use crate::decoder::ptx::Kernel;
 use crate::decoder::{DecodeError, DecodeOptions};
@@ -51,7 +51,7 @@ pub struct OnGpu<'a> {
     pub options: DecodeOptions,
     /// Which GPU, launch parameters, rung.
     pub config: &'a CudaConfig,
-    /// Streams of the decoder, each with buffers of its own: as many batches are under way.
+    /// Streams of the decoder, each with its own buffers; as many batches are in flight.
     pub streams: usize,
 }
 
@@ -62,7 +62,7 @@ enum Way {
     Whole(Vec<Arc<PinnedBatch<CudaDevice>>>),
 }
 
-/// A decoder with a batch under way on each of its streams.
+/// A decoder with a batch in flight on each of its streams.
 struct Streaming {
     decoder: CudaDecoder,
     way: Way,
@@ -126,7 +126,7 @@ impl OnGpu<'_> {
         CudaDecoder::new(self.tables, self.options, CudaConfig { streams: self.streams.max(1), ..self.config.clone() })
     }
 
-    /// What is measured in a mode, not warmed up. What a decoder makes of a first pass is held against `expected`; the inner
+    /// What is measured in a mode, not warmed up. A first pass is compared with `expected`; the inner
     /// error says what differs.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl OnGpu<'_> {
         }
     }
 
-    /// All three modes in the order of [`Mode::ALL`], not warmed up; a first pass is held against `expected`.
+    /// All three modes in the order of [`Mode::ALL`], not warmed up; a first pass is compared with `expected`.
     ///
     /// # Errors
     /// As [`variant`](Self::variant).
@@ -184,8 +184,8 @@ impl OnGpu<'_> {
         Ok(decoder.device().graph_use().cloned())
     }
 
-    /// How long each kernel takes, by the device's own clock, over `passes` passes with one batch under way, after a first
-    /// one that is not counted.
+    /// How long each kernel takes, by the device's own clock, over `passes` passes with one batch in flight, after a
+    /// first one that is not counted.
     ///
     /// # Errors
     /// When the GPU cannot decode the sample.
@@ -196,12 +196,12 @@ impl OnGpu<'_> {
         let batches = batches.collect::<Result<Vec<_>, _>>()?;
         let pass = |decoder: &mut CudaDecoder| decoder.decode_all_and_leave(&batches, |_| Ok(()));
         pass(&mut decoder)?;
-        decoder.device().time_kernels(true);
+        decoder.time_kernels(true);
         let mut times: BTreeMap<Kernel, Vec<f64>> = BTreeMap::new();
         let events = self.sample.events.max(1) as f64;
         for place in 0..passes {
             pass(&mut decoder)?;
-            for (kernel, ms) in decoder.device().take_times()? {
+            for (kernel, ms) in decoder.take_times()? {
                 let of = times.entry(kernel).or_default();
                 of.resize(place + 1, 0.0);
                 of[place] += f64::from(ms) * 1e6 / events;

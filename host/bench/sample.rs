@@ -9,7 +9,7 @@ use crate::decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use crate::detector::DetectorTables;
 use crate::input::{Bank, BatchBuilder, BatchView, EventBatch, banks_of};
 
-/// Events below which the branch predictor begins to know them by heart.
+/// With fewer events than this the branch predictor starts to learn them.
 pub const ENOUGH_DISTINCT: usize = 1000;
 
 /// The events that are decoded over and over.
@@ -33,7 +33,8 @@ impl Sample {
         Self::of(batches, batch, Self::enough(n_events, batch))
     }
 
-    /// Events of a pass over `n_events` in batches of `batch`: all of them, at least [`ENOUGH_DISTINCT`], and a full batch.
+    /// Events of a pass over `n_events` in batches of `batch`: all of them, at least [`ENOUGH_DISTINCT`], and a full
+    /// batch.
     pub fn enough(n_events: usize, batch: usize) -> usize {
         n_events.max(ENOUGH_DISTINCT).max(batch)
     }
@@ -82,7 +83,7 @@ impl Sample {
         self.batches.push(batch);
     }
 
-    /// The same events with each batch replaced by what `change` makes of it: for another layout.
+    /// The same events with each batch converted by `change`, to another layout for instance.
     ///
     /// # Errors
     /// What `change` fails with.
@@ -95,7 +96,7 @@ impl Sample {
     }
 }
 
-/// What the reference makes of a sample, event by event: the bits that count, however the events are put into batches.
+/// The reference's hits and reports of a sample, event by event, whatever the batches.
 #[derive(Clone, Debug)]
 pub struct Expected {
     batches: Vec<(UtHits, BatchReport)>,
@@ -128,7 +129,7 @@ impl Expected {
         self.batches.iter().map(|(hits, _)| hits.len()).sum()
     }
 
-    /// Holds what a decoder made of a batch against this: of the events `events` of a pass, whose first ones come again
+    /// Compares what a decoder made of a batch with this: of the events `events` of a pass, whose first ones come again
     /// after the sample's last. `Err` says, in words, what differs first.
     ///
     /// # Errors

@@ -10,9 +10,9 @@ use crate::decoder::{Backend, DecodeError, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
 use crate::input::{EventBatch, Layout, to_mep};
 
-use super::contest::Variant;
 use super::modes::{Mode, OnGpu};
 use super::sample::{Expected, Sample};
+use super::timing::Variant;
 
 /// Events of a batch.
 pub const BATCH: Knob = Knob {
@@ -83,7 +83,7 @@ pub fn knobs(backend: Backend) -> impl Iterator<Item = &'static Knob> {
 /// The knob of this name. The place may be left out where one knob alone has the rest: `simd` is `cpu.simd`.
 ///
 /// # Errors
-/// When there is none; the message names those that there are.
+/// If there is none of that name; the message lists those that exist.
 pub fn knob(backend: Backend, name: &str) -> Result<&'static Knob, SettingError> {
     let rest = |knob: &&Knob| knob.name.split_once('.').is_some_and(|(_, rest)| rest == name);
     let mut short = knobs(backend).filter(rest);
@@ -104,7 +104,7 @@ pub enum SettingError {
     Unknown {
         /// The backend.
         backend: Backend,
-        /// What was asked for.
+        /// What was requested.
         name: String,
     },
     /// Given twice.
@@ -129,7 +129,7 @@ pub struct Setting {
     pub batch: usize,
     /// Layout of a batch.
     pub layout: Layout,
-    /// Threads, each with a decoder of its own; on a GPU streams of one decoder.
+    /// Threads, each with its own decoder; on a GPU streams of one decoder.
     pub threads: usize,
 }
 
@@ -202,8 +202,8 @@ impl Setting {
         text
     }
 
-    /// What is measured with this setting, not warmed up: the decoders that decode `sample`, on a GPU in a mode. The first
-    /// pass is held against `expected`; the inner error says what differs.
+    /// What is measured with this setting, not warmed up: the decoders that decode `sample`, on a GPU in a mode. The
+    /// first pass is compared with `expected`; the inner error says what differs.
     ///
     /// # Errors
     /// When a decoder cannot be made or cannot decode the sample.

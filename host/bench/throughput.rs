@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Spread;
-use super::contest::{Contents, Variant, measure};
 use super::modes::{KernelTime, Mode, OnGpu};
 use super::sample::{Expected, Sample};
+use super::timing::{Contents, Variant, measure};
 use crate::decoder::cuda::{CudaConfig, GraphUse};
 use crate::decoder::{Backend, Count, DecodeError, DecodeOptions, Knobs};
 use crate::detector::DetectorTables;
@@ -25,7 +25,7 @@ pub struct Settings {
     pub options: DecodeOptions,
     /// Its knobs.
     pub knobs: Knobs,
-    /// Threads, each with a decoder of its own; on a GPU streams of one decoder, each with a batch under way.
+    /// Threads, each with its own decoder; on a GPU streams of one decoder, each with a batch in flight.
     pub threads: usize,
     /// How long, altogether.
     pub duration: Duration,
@@ -108,8 +108,8 @@ pub struct Throughput {
     /// On a GPU, where the kernels of a batch are to be launched as a graph: what came of it over some passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graphs: Option<GraphUse>,
-    /// Digest of all hits and counters of a pass ([`Digest`](super::Digest)): the same wherever the same is decoded. Empty
-    /// in results of versions that did not have it.
+    /// Digest of all hits and counters of a pass ([`Digest`](super::Digest)): the same wherever the same is decoded.
+    /// Empty in results of versions that did not have it.
     #[serde(default)]
     pub digest: String,
 }
@@ -180,8 +180,8 @@ fn bytes_in(batch: &EventBatch) -> usize {
     view.raw.len() + words * size_of::<u32>()
 }
 
-/// Measures one backend on samples, which take turns: the same events in batches of several sizes, for instance. What the
-/// first pass over each makes is held against `expected`.
+/// Measures one backend on samples, which take turns: the same events in batches of several sizes, for instance. What
+/// the first pass over each makes is compared with `expected`.
 ///
 /// # Errors
 /// When the backend cannot run here, cannot decode a sample, or gives other bits.

@@ -1,5 +1,5 @@
-//! What the stores know of the decoders: the spaces that `tune` searches with a [`DecodeDevice`], what its results belong
-//! to, and the lookup that `decode` and `throughput` make.
+//! What the stores know of the decoders: the spaces that `tune` searches with a [`DecodeDevice`], what its results
+//! belong to, and the lookup that `decode` and `throughput` make.
 //!
 //! [`DecodeDevice`]: super::decoding::DecodeDevice
 
@@ -23,9 +23,9 @@ const CPU_VERSION: u32 = 2;
 const KERNELS_VERSION: u32 = 1;
 
 /// How far a result for the CPU decoder may be relaxed and still be used without validation: runtime and platform. Any
-/// configuration gives the same bits and none can fail, so a result of another version of this program on the same machine
-/// is good enough; one of another machine is not. On a GPU another driver makes other code of the kernels, which may not
-/// even launch: there it must match in everything.
+/// configuration gives the same bits and none can fail, so a result of another version of this program on the same
+/// machine is good enough; one of another machine is not. On a GPU another driver makes other code of the kernels,
+/// which may not even launch: there it must match in everything.
 const TRUSTED_CPU_STEP: u8 = 2;
 
 /// Combinations of all candidates above which only those near the defaults are tried.
@@ -45,7 +45,7 @@ pub struct Subject {
 }
 
 impl From<Backend> for Subject {
-    /// With the pipeline that is used where none is asked for.
+    /// With the default pipeline.
     fn from(backend: Backend) -> Self {
         Self { backend, pipeline: Pipeline::default() }
     }
@@ -88,13 +88,13 @@ pub fn setting(what: impl Into<Subject>, space: &Space, config: &Config) -> Resu
 
 /// What is tuned of a backend, on a machine with `cores` hardware threads.
 ///
-/// On the CPU batches of 32 to 4096 events, chunks of 1 to 256 that leave every thread at least one, and 1 thread to all
-/// (0). Layout and instructions are as they come: events lie in memory as a framework has them, and the widest
+/// On the CPU batches of 32 to 4096 events, chunks of 1 to 256 that leave every thread at least one, and 1 thread to
+/// all (0). Layout and instructions are as they come: events lie in memory as a framework has them, and the widest
 /// instructions are chosen by themselves.
 ///
-/// Of the kernels all knobs that the pipeline looks at: all candidates, or, where these are too many, those from half the
-/// default to four times as much in powers of two; on a GPU also batch and streams. The reference has only what it is fed:
-/// one configuration.
+/// Of the kernels all knobs that the pipeline looks at: all candidates, or, where these are too many, those from half
+/// the default to four times as much in powers of two; on a GPU also batch and streams. The reference has only what it
+/// is fed: one configuration.
 ///
 /// # Errors
 /// None that these declarations could have.
@@ -203,7 +203,8 @@ fn driver_version() -> Option<String> {
     nvml_wrapper::Nvml::init().ok()?.sys_driver_version().ok()
 }
 
-/// The decoder of a backend as a tunable thing. On a GPU it is the kernels' text that counts: other kernels, other times.
+/// The decoder of a backend as a tunable thing. On a GPU it is the kernels' text that counts: other kernels, other
+/// times.
 pub fn tunable(what: impl Into<Subject>) -> TunableIdentity {
     let Subject { backend, pipeline } = what.into();
     let mut identity = if backend.runs_kernels() {
@@ -251,8 +252,8 @@ pub struct TunedSetting {
     pub origin: String,
 }
 
-/// What the stores know of a backend here for a workload, which is never taken for another one. `None` where nothing was
-/// tuned, or where the backend cannot run: the default is then to be used.
+/// What the stores know of a backend here for a workload, which is never taken for another one. `None` where nothing
+/// was tuned, or where the backend cannot run: the default is then to be used.
 ///
 /// # Errors
 /// Those of reading the stores.
@@ -272,7 +273,9 @@ pub fn look_up(
     let Some(found) = layers.find(&task)?.into_iter().find(|found| found.step() <= trusted) else { return Ok(None) };
     let Ok(setting) = setting(what, &space, &found.config) else { return Ok(None) };
     let chosen = space.parameters().iter().filter(|parameter| parameter.values().len() > 1).map(Parameter::name);
-    Ok(Some(TunedSetting { setting, values: setting.text(chosen), origin: found.in_words() }))
+    let kept = default_config(what, &space).is_ok_and(|default| default == found.config);
+    let values = if kept { "the default, which was kept".to_owned() } else { setting.text(chosen) };
+    Ok(Some(TunedSetting { setting, values, origin: found.in_words() }))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The work of the device kernels, counted by the executor: what can be said of them without a GPU.
 //!
-//! Counts are exact and the same on every machine. They say what a kernel asks of a GPU (sectors of memory, collectives,
-//! atomics, lanes that idle), not how long it takes: instructions in between are not counted.
+//! Counts are exact and the same on every machine. They say what a kernel asks of a GPU (sectors of memory,
+//! collectives, atomics, lanes that idle), not how long it takes: instructions in between are not counted.
 
 use ut_kernels::report::N_COUNTS;
 
@@ -85,7 +85,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Counts the work on `sample`, whose hits are held against `expected`: the inner error says what differs.
+    /// Counts the work on `sample`, whose hits are compared with `expected`: the inner error says what differs.
     ///
     /// # Errors
     /// When the decoder cannot be made, or the kernels break a rule of the device.
@@ -124,16 +124,16 @@ impl Work {
         }
     }
 
-    /// Bytes that move between global memory and the multiprocessors, over the bytes that have to: those in and out. The
-    /// tables that all events share are not in it.
+    /// Bytes that move between global memory and the multiprocessors, over the bytes that have to: those in and out.
+    /// The tables that all events share are not in it.
     pub fn traffic(&self) -> f64 {
         let moved = SECTOR * self.total.global_sectors.saturating_sub(self.total.table_sectors);
         moved as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
     }
 
-    /// As [`traffic`](Self::traffic), each sector counted once a launch, however often it is read or written there: what
-    /// moves between the device's memory and its caches, if these keep a sector until its last use. Never the stricter
-    /// count: blocks that run at about the same time share sectors only as far as the caches reach.
+    /// As [`traffic`](Self::traffic), each sector counted once a launch, however often it is read or written there:
+    /// what moves between the device's memory and its caches, if these keep a sector until its last use. Never the
+    /// stricter count: blocks that run at about the same time share sectors only as far as the caches reach.
     pub fn distinct_traffic(&self) -> f64 {
         (SECTOR * self.total.distinct_sectors) as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
     }

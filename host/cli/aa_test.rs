@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::bench::Machine;
@@ -9,8 +10,9 @@ use crate::bench::decoding::{name, parse};
 use crate::decoder::Backend;
 use serde_json::json;
 use tuner::aa::aa_test;
+use tuner::verdict::Verdict;
 
-use crate::cli::args::one_of;
+use crate::cli::args::{one_of, seconds};
 use crate::cli::output::{print_beside, write_json};
 use crate::cli::progress::Progress;
 use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
@@ -20,7 +22,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 /// Compare a configuration with itself: can differences be trusted on this machine, now?
 ///
 /// Prints how often equals would be called different, and the smallest difference that a comparison of 1 to 100 seconds
-/// would show in nine of ten cases. Run it before tuning, and on the machine that tuning is for.
+/// would show in nine of ten cases. Run it before tuning, and on the machine that tuning is for. The exit code is 4 when
+/// it cannot tell.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The configuration of the decoder, as for `compare`; default: the default.
@@ -41,10 +44,8 @@ pub struct Args {
     sample: SampleArgs,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
-    let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
-        usage("--duration must be a number of seconds, not negative");
-    };
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let duration = seconds(args.duration).unwrap_or_else(|error| usage(&format!("--duration {error}")));
     let config = parse(args.backend, &args.config).unwrap_or_else(|error| usage(&error.to_string()));
     let plan = args.rules.plan(15, &[10]);
     let mut watch = args.rules.watch(args.backend);
@@ -99,5 +100,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         text += "note                built without optimisation: for numbers that count, cargo run --release\n";
     }
     print_beside(args.json.as_deref(), &text)?;
-    Ok(())
+    // As `compare`: what cannot be told has an exit code of its own.
+    Ok(match report.judgement.verdict {
+        Verdict::CannotTell(_) => ExitCode::from(4),
+        _ => ExitCode::SUCCESS,
+    })
 }

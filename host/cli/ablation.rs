@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::bench::ablation::{Ladder, PUBLISHED, RUNGS, Rung};
 use crate::bench::chip::Chip;
@@ -14,7 +13,7 @@ use crate::decoder::occupancy::Architecture;
 use crate::decoder::ptx::Unit;
 use serde_json::json;
 
-use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
+use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of, seconds};
 use crate::cli::output::{print_beside, write_json};
 use crate::cli::progress::Progress;
 use crate::cli::sample::{Loaded, SampleArgs};
@@ -33,11 +32,11 @@ distinct: the same, each sector counted once a launch, as if caches kept it unti
 ///
 /// From its last step four more lead to the kernel that does everything in one launch.
 ///
-/// With --backend cuda the kernels of the rungs are measured in interleaved rounds, batches and hits lying on the device.
-/// With --backend emulated the executor counts what each rung asks of a GPU, exactly and alike on every machine:
-/// sectors of 32 bytes, collectives, atomics, barriers, lanes that idle. Beside it stand registers and occupancy from
-/// the compiled PTX, and the rates that the merge request gives for an RTX A5000. Every rung's hits are compared with the
-/// reference's first.
+/// With --backend cuda the kernels of the rungs are measured in interleaved rounds, batches and hits lying on the
+/// device. With --backend emulated the executor counts what each rung asks of a GPU, exactly and alike on every
+/// machine: sectors of 32 bytes, collectives, atomics, barriers, lanes that idle. Beside it stand registers and
+/// occupancy from the compiled PTX, and the rates that the merge request gives for an RTX A5000. Every rung's hits are
+/// compared with the reference's first.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("backend", |arg| arg.default_value("emulated")))]
 pub struct Args {
@@ -49,8 +48,8 @@ pub struct Args {
     /// Write the result as JSON here; - is standard output. It has everything kernel by kernel.
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
-    /// GPU architecture whose registers and occupancy are shown (sm_86 is the A5000's); with --backend cuda, those of the
-    /// GPU at hand are.
+    /// GPU architecture whose registers and occupancy are shown (sm_86 is the A5000's); with --backend cuda, those of
+    /// the GPU of this machine are.
     #[arg(long, default_value = "sm_86", value_parser = one_of!(Architecture::ALL, |arch: Architecture| arch.name))]
     arch: Architecture,
     #[command(flatten)]
@@ -69,7 +68,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
              --backend cuda measures them"
         ));
     }
-    let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
+    let Ok(duration) = seconds(args.duration) else {
         usage("--duration must be a number of seconds, not negative");
     };
     let (knobs, batch) = (args.backend.knobs(1), args.sample.batch());
@@ -102,7 +101,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "sample": source,
             "events": sample.events,
             "batch": batch,
-            "layout": layout_name(args.backend.layout),
+            "layout": layout_name(args.backend.layout()),
             "grouping": detector.tables.grouping().name(),
             "bank_version": detector.tables.boards().version.byte(),
             "options": args.clustering.options(),

@@ -2,12 +2,14 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::bench::setting::STREAMS;
 use crate::decoder::{Backend, Knobs, Pipeline};
 use crate::detector::{BankVersion, Grouping};
 use crate::{DecodeOptions, Flip, Layout, Position};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tuner::budget::LONGEST;
 
 use crate::cli::output::say;
 use crate::cli::usage;
@@ -97,10 +99,10 @@ pub struct BackendArgs {
     /// Threads, on a GPU streams; 0: one a core, and 3 streams.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub threads: u16,
-    /// Layout in memory that is handed to the decoder: event by event, or bank by bank as from the event builder.
-    /// Results are the same.
-    #[arg(long, default_value = "allen", value_parser = one_of!([Layout::Allen, Layout::Mep], layout_name))]
-    pub layout: Layout,
+    /// Layout in memory that is handed to the decoder: event by event, or bank by bank as from the event builder
+    /// [default: as it is read, which is allen but for MEP packets]. Results are the same.
+    #[arg(long, value_parser = one_of!([Layout::Allen, Layout::Mep], layout_name))]
+    pub layout: Option<Layout>,
     /// Vector instructions of the cpu backend: the best that this machine has, or a level by name. Short for
     /// --set cpu.simd=LEVEL.
     #[arg(long, value_name = "LEVEL", value_parser = ["auto", "scalar", "avx2", "avx512", "neon"])]
@@ -139,6 +141,11 @@ impl BackendArgs {
         knobs
     }
 
+    /// The layout, where everything is brought into one.
+    pub fn layout(&self) -> Layout {
+        self.layout.unwrap_or_default()
+    }
+
     /// The number of threads or streams, of which `--threads 0` means one a core, and the default of streams.
     pub fn n_threads(&self) -> usize {
         match self.threads {
@@ -146,6 +153,18 @@ impl BackendArgs {
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             n => usize::from(n),
         }
+    }
+}
+
+/// A time in seconds from the command line.
+///
+/// # Errors
+/// A time that is negative, not a number, or more than a year.
+pub fn seconds(seconds: f64) -> Result<Duration, String> {
+    if (0.0..=LONGEST).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("must be a number of seconds, not negative and at most a year".to_owned())
     }
 }
 

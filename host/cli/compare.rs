@@ -154,7 +154,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// What decodes something else has an exit code of its own.
+/// Exit status if something else is decoded.
 fn failed(failure: &Fault, message: &str) -> Result<ExitCode, Failure> {
     if failure.kind != FailureKind::WrongResult {
         return Err(message.into());

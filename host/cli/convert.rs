@@ -1,10 +1,13 @@
 //! `ut-decode convert`: between MDF files and Allen-layout dumps.
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::detector::BankVersion;
-use crate::input::{Bank, EventHeader, Events, Format, MdfWriter, RawEvent, WriteError, kind, write_allen_dump};
+use crate::input::{
+    Bank, EventHeader, Events, Format, MdfWriter, MepWriter, RawEvent, WriteError, kind, write_allen_dump,
+};
 use crate::output::NewFile;
 
 use crate::cli::args::bank_format;
@@ -13,32 +16,34 @@ use crate::cli::paths::same_file;
 use crate::cli::progress::Progress;
 use crate::cli::{Failure, usage};
 
-/// Convert MDF files into Allen-layout dumps, or dumps into an MDF file.
+/// Convert between MDF, MEP packets and Allen-layout dumps; unpack and pack.
 ///
-/// When the output ends in .mdf, the events of all inputs go into that file; otherwise it is a directory, and each event
-/// becomes a file <run>_<event>.bin in it. A dump holds less than MDF: what is lost, or has to be made up, is said.
+/// The ending of the output says what is made: one file of the events of all inputs (.mdf, .mdf.zst, .mep), or else a
+/// directory with a dump RUN_EVENT.bin for each event. What is lost on the way, or has to be made up, is said.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// MDF files, or Allen-layout dumps.
+    /// MDF files, MEP packets or Allen-layout dumps, in zstd or gzip or not.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// An MDF file (ends in .mdf), or a directory for dumps.
+    /// A file that ends in .mdf, .mdf.zst or .mep, or a directory for dumps.
     #[arg(long, short, value_name = "PATH")]
     output: PathBuf,
-    /// Format of the banks in the dumps, which do not say it themselves: needed to make MDF of them.
+    /// Format of the banks in dumps, which do not say it themselves: needed to make anything of them.
     #[arg(long, value_parser = bank_format())]
     format: Option<BankVersion>,
+    /// Events of a MEP packet.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..))]
+    packet_events: u16,
+    /// Level of zstd.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=19))]
+    level: i32,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let to_mdf = args.output.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("mdf"));
-    if to_mdf && args.format.is_none() {
-        usage("to make MDF of dumps, say the format of their banks: --format v4 or --format v5");
-    }
     let mut events = Events::new(&args.files);
     let mut progress = Progress::new(events.total_bytes(), "converting {wide_bar} {bytes}/{total_bytes}, {eta} left");
-    let said = match args.format.filter(|_| to_mdf) {
-        Some(format) => into_mdf(&mut events, &args.output, format, &mut progress)?,
+    let said = match Kind::of(&args.output) {
+        Some(kind) => into_file(&mut events, args, kind, &mut progress)?,
         None => into_dumps(&mut events, &args.files, &args.output, &mut progress)?,
     };
     drop(progress);
@@ -68,7 +73,13 @@ fn into_dumps(
     std::fs::create_dir_all(directory).map_err(|error| cannot_write(directory, &error))?;
     let mut lost = Lost::default();
     let mut written = HashSet::new();
-    while let Some(event) = next(events, Format::Mdf, progress)? {
+    loop {
+        progress.set(events.bytes_read());
+        let Some(event) = events.next_event()? else { break };
+        if event.format == Format::AllenDump {
+            let what = "nothing to convert: the input is dumps, and the output is a directory";
+            return Err(format!("{}: {what}; to make MDF, let it end in .mdf", event.file.display()).into());
+        }
         let name = format!("{}_{}.bin", event.run.unwrap_or_default(), event.number.unwrap_or(lost.events));
         let path = directory.join(&name);
         if !written.insert(name) {
@@ -132,59 +143,156 @@ impl Lost {
     }
 }
 
-fn into_mdf(events: &mut Events, path: &Path, format: BankVersion, progress: &mut Progress) -> Result<String, Failure> {
-    let mut writer = MdfWriter::new(NewFile::create(path)?);
-    let (mut n, mut unnumbered) = (0, 0);
-    let result = loop {
-        let event = match next(events, Format::AllenDump, progress) {
+/// Files of many events.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Mdf,
+    MdfZst,
+    Mep,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
+        [(".mdf", Self::Mdf), (".raw", Self::Mdf), (".zst", Self::MdfZst), (".mep", Self::Mep)]
+            .into_iter()
+            .find_map(|(ending, kind)| name.ends_with(ending).then_some(kind))
+    }
+}
+
+/// A file of many events in the making.
+enum Writer {
+    Mdf(MdfWriter<NewFile>),
+    MdfZst(MdfWriter<zstd::Encoder<'static, NewFile>>),
+    Mep(MepWriter<NewFile>),
+}
+
+impl Writer {
+    fn create(args: &Args, kind: Kind) -> Result<Self, Failure> {
+        let file = NewFile::create(&args.output)?;
+        Ok(match kind {
+            Kind::Mdf => Self::Mdf(MdfWriter::new(file)),
+            Kind::MdfZst => {
+                let encoder = zstd::Encoder::new(file, args.level).and_then(|mut encoder| {
+                    encoder.include_checksum(true)?;
+                    Ok(encoder)
+                });
+                Self::MdfZst(MdfWriter::new(encoder.map_err(|error| cannot_write(&args.output, &error))?))
+            }
+            Kind::Mep => Self::Mep(MepWriter::new(file, usize::from(args.packet_events))),
+        })
+    }
+
+    /// Writes an event; `place` numbers those that have no number.
+    fn write(&mut self, event: &RawEvent<'_>, place: u64, format: Option<BankVersion>) -> Result<(), WriteError> {
+        let banks = event.banks().map(|bank| Bank { version: bank.version.or(format.map(BankVersion::byte)), ..bank });
+        let has_odin = event.entries.iter().any(|bank| bank.kind == kind::ODIN);
+        let header = EventHeader {
+            trigger_mask: event.trigger_mask.unwrap_or_default(),
+            run: event.run.unwrap_or_default(),
+            number: event.number.filter(|_| !has_odin),
+        };
+        match self {
+            Self::Mdf(writer) => writer.write(&header, banks),
+            Self::MdfZst(writer) => writer.write(&header, banks),
+            Self::Mep(writer) => writer.write(event.number.unwrap_or(place), banks),
+        }
+    }
+
+    fn finish(self, path: &Path) -> Result<(), Failure> {
+        let cannot = |error| cannot_write(path, &error);
+        let file = match self {
+            Self::Mdf(writer) => writer.into_inner(),
+            Self::MdfZst(writer) => writer.into_inner().finish().map_err(cannot)?,
+            Self::Mep(writer) => writer.finish().map_err(cannot)?,
+        };
+        Ok(file.finish()?)
+    }
+}
+
+/// What a file of many events does not hold of its inputs, or holds beside them.
+#[derive(Default)]
+struct Changes {
+    events: u64,
+    damaged: u64,
+    skipped: u64,
+    no_number: u64,
+    no_odin: u64,
+    masks: u64,
+    of_dumps: u64,
+    no_banks: u64,
+}
+
+impl Changes {
+    fn add(&mut self, event: &RawEvent<'_>) {
+        self.events += 1;
+        self.damaged += u64::from(event.damage.is_some());
+        self.skipped += u64::from(event.skipped);
+        self.no_number += u64::from(event.number.is_none());
+        self.no_odin += u64::from(!event.entries.iter().any(|bank| bank.kind == kind::ODIN));
+        self.masks += u64::from(event.trigger_mask.is_some());
+        self.of_dumps += u64::from(event.format == Format::AllenDump);
+    }
+
+    fn text(&self, path: &Path, kind: Kind) -> String {
+        let mut text = format!("{}: {} events\n", path.display(), self.events);
+        let mep = kind == Kind::Mep;
+        for (n, what) in [
+            (if mep { 0 } else { self.events }, "bunch and orbit numbers: made up, 0"),
+            (
+                if mep { 0 } else { self.no_odin - self.no_number.min(self.no_odin) },
+                "ODIN banks: made up, with run and event number",
+            ),
+            (if mep { self.no_odin } else { 0 }, "events without an ODIN bank: their run is lost"),
+            (if mep { self.no_number } else { 0 }, "event numbers: made up, the place in the input"),
+            (if mep { self.masks } else { 0 }, "trigger masks, bunch and orbit numbers: lost"),
+            (if mep { 0 } else { self.events - self.masks }, "trigger masks: made up, 0"),
+            (self.of_dumps, "events of dumps: types and versions of their banks are made up"),
+            (self.skipped, "banks of other detectors in MEP packets: left out"),
+            (self.no_banks, "events without banks: left out, a packet cannot hold them"),
+            (self.damaged, "events that were damaged: left out from the damage on"),
+        ] {
+            if n > 0 {
+                // Writing to a String cannot fail.
+                let _ = writeln!(text, "  {n} {what}");
+            }
+        }
+        text
+    }
+}
+
+fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progress) -> Result<String, Failure> {
+    let path = &args.output;
+    let mut writer = Writer::create(args, kind)?;
+    let mut changes = Changes::default();
+    let result: Result<(), Failure> = loop {
+        progress.set(events.bytes_read());
+        let event = match events.next_event() {
             Ok(Some(event)) => event,
             Ok(None) => break Ok(()),
-            Err(error) => break Err(error),
+            Err(error) => break Err(error.into()),
         };
+        if event.format == Format::AllenDump && args.format.is_none() {
+            usage("dumps do not say the format of their banks: --format v4 or --format v5");
+        }
         if let Some(damage) = event.damage {
             progress.say(&format!("warning: {}: {damage}; the rest of the event is left out", event.place()));
         }
-        let header = EventHeader { trigger_mask: [0; 4], run: event.run.unwrap_or_default(), number: event.number };
-        let banks = event.banks().map(|bank| Bank { version: Some(format.byte()), ..bank });
-        match writer.write(&header, banks) {
-            Ok(()) => {}
+        match writer.write(&event, changes.events, args.format) {
+            Ok(()) => changes.add(&event),
+            Err(WriteError::NoBanks) => changes.no_banks += 1,
             Err(error @ WriteError::Io(_)) => return Err(write_failure(path, error)),
             Err(error) => break Err(format!("{}: {error}", event.place()).into()),
         }
-        n += 1;
-        unnumbered += u64::from(event.number.is_none());
     };
-    if n > 0 || result.is_ok() {
+    if changes.events > 0 || result.is_ok() {
         // What came before an input that cannot be read is kept.
-        writer.into_inner().finish()?;
+        writer.finish(path)?;
     }
-    if result.is_err() && n > 0 {
+    if result.is_err() && changes.events > 0 {
+        let n = changes.events;
         progress.say(&format!("warning: {} is incomplete: it holds the first {n} events", path.display()));
     }
     result?;
-    let mut lines = vec![
-        format!("{}: {n} events, banks of type UT and version {} ({})", path.display(), format.byte(), format.name()),
-        "Made up: trigger mask, bunch and orbit number are 0; an ODIN bank holds run and event number.".to_owned(),
-    ];
-    if unnumbered > 0 {
-        lines.push(format!("{unnumbered} events have no numbers in their file's name: 0 for the run, no ODIN bank."));
-    }
-    Ok(lines.join("\n") + "\n")
-}
-
-/// The next event, which must come from a file of the format that there is something to do with.
-fn next<'a>(events: &'a mut Events, wanted: Format, progress: &mut Progress) -> Result<Option<RawEvent<'a>>, Failure> {
-    progress.set(events.bytes_read());
-    let Some(event) = events.next_event()? else {
-        return Ok(None);
-    };
-    if event.format != wanted {
-        let output = match wanted {
-            Format::Mdf => "dumps, and the output is a directory; to make MDF, let it end in .mdf",
-            Format::AllenDump => "MDF, and the output ends in .mdf; to make dumps, name a directory",
-        };
-        let file = event.file.display();
-        return Err(format!("{file}: nothing to convert: the input is {output}").into());
-    }
-    Ok(Some(event))
+    Ok(changes.text(path, kind))
 }

@@ -1,53 +1,83 @@
 //! `ut-decode decode`: files in, hits out.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::bench::{Machine, Setting};
+use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
+use crate::cli::detector::{Detector, SYNTHETIC, version_in_words};
+use crate::cli::inputs::InputArgs;
+use crate::cli::output::{is_stdout, print, say, with_causes, write_json};
+use crate::cli::paths::same_file;
+use crate::cli::progress::Progress;
+use crate::cli::signals;
+use crate::cli::summary::{Part, Totals};
+use crate::cli::tuned::TunedArgs;
+use crate::cli::{Failure, usage};
 use crate::decoder::cpu::memory_of_threads;
 use crate::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use crate::decoder::{Backend, DecodeError, Decoder, Knobs};
-use crate::input::{Batches, EventBatch, Events, to_mep};
-use crate::output::{HitFile, Provenance};
-use crate::{BatchReport, BatchView, DetectorTables, Layout, UtHits, memory};
+use crate::input::{
+    BuildError, Chunk, Chunks, InputError, Parser, Places, Seen, Select, count_events, to_allen, to_mep,
+};
+use crate::output::{Encoded, Encoder, HitFile, HitFormat, OutputError, Packing, Provenance, Rows};
+use crate::pipeline::ordered;
+use crate::{BatchReport, DetectorTables, Layout, UtHits, memory};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
-
-use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
-use crate::cli::detector::{Detector, SYNTHETIC, version_in_words};
-use crate::cli::output::{print_beside, say, with_causes, write_json};
-use crate::cli::progress::Progress;
-use crate::cli::summary::Totals;
-use crate::cli::tuned::TunedArgs;
-use crate::cli::{Failure, usage};
-
-/// Raw banks of a batch, at the most; the work buffers are a few times as large.
-const BATCH_BYTES: usize = 16 << 20;
 
 /// Events of a batch where nothing is tuned and nothing is asked for.
 const BATCH_SIZE: usize = 256;
 
-/// Hits that a bank can give, at the most: cluster words of two bytes in a payload of 64 KiB.
+/// Hits that a bank can give, at most: cluster words of two bytes in a payload of 64 KiB.
 const HITS_OF_BANK: usize = 1 << 15;
+
+/// Bytes that a piece of the inputs takes, with its hits in every form, in the mean.
+const CHUNK_MEMORY: u64 = 48 << 20;
+
+/// Files that could not be read which are listed at the end.
+const LISTED_FAILURES: usize = 100;
 
 /// Decode files into hits.
 ///
-/// Reads MDF files and Allen-layout dumps, one after the other and in pieces, so that files of any size do. Prints a
-/// summary, and what was wrong with the data by the names of the policy: troubles cost only themselves. Where the
-/// container itself cannot be followed any more the command fails, and keeps the hits of the events before.
+/// Reads MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not, as one job: reading, decoding and writing
+/// share all threads, and the output does not depend on their number. Prints a summary, and what was wrong with the data
+/// by the names of the policy: troubles cost only themselves. Where a container cannot be followed any more the command
+/// fails, and keeps the hits of the events before.
 #[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Args {
-    /// MDF files or Allen-layout dumps (<run>_<event>.bin).
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
-    /// Write the hits here: .csv, or .parquet (with run and event numbers, and metadata on how they were made).
+    #[command(flatten)]
+    inputs: InputArgs,
+    /// Write the hits here: .csv, or .parquet (with run and event numbers, and metadata on how they were made); - is
+    /// standard output.
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
+    /// The output's format, where its name does not end in it.
+    #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "parquet"]))]
+    format: Option<String>,
+    /// How the pages of Parquet are compressed: zstd, or lz4, which is faster and larger.
+    #[arg(long, value_name = "NAME", default_value = "zstd", value_parser = packing())]
+    compression: Packing,
     /// Write the summary as JSON here; - is standard output.
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
     /// Fail (exit code 1) when anything is wrong with the data.
     #[arg(long)]
     strict: bool,
+    /// Go on with the next file where one cannot be read further; say at the end which, and exit with 1.
+    #[arg(long)]
+    keep_going: bool,
+    /// Print no summary and no progress.
+    #[arg(long, short)]
+    quiet: bool,
+    /// Believe the data: do not compare checksums.
+    #[arg(long)]
+    no_checksum: bool,
+    #[command(flatten)]
+    select: SelectArgs,
     /// Events that are decoded at a time [default: as tuned, else 256].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     batch_size: Option<u32>,
@@ -65,16 +95,88 @@ pub struct Args {
     tuned: TunedArgs,
 }
 
+/// Which events.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Events (counted over all inputs from 0)")]
+struct SelectArgs {
+    /// Only these events, as 3,10-20.
+    #[arg(long, value_name = "LIST")]
+    events: Option<Places>,
+    /// Only events of this run.
+    #[arg(long, value_name = "N")]
+    run: Option<u32>,
+    /// Only events with this event number.
+    #[arg(long, value_name = "N")]
+    event_number: Option<u64>,
+    /// Part i of n parts of all events: contiguous, and together the whole. The inputs are read once more to count them.
+    #[arg(long, value_name = "i/n", value_parser = shard)]
+    shard: Option<(u64, u64)>,
+    /// Leave out the first N of these places.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip: u64,
+    /// Take at most N places.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+}
+
+fn shard(text: &str) -> Result<(u64, u64), String> {
+    let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    match numbers {
+        Some((i, n)) if 1 <= i && i <= n => Ok((i, n)),
+        _ => Err("it is i/n with i from 1 to n".to_owned()),
+    }
+}
+
+fn packing() -> impl TypedValueParser<Value = Packing> {
+    let of = |name: String| if name == "lz4" { Packing::Lz4 } else { Packing::Zstd };
+    PossibleValuesParser::new(["zstd", "lz4"]).map(of)
+}
+
+impl SelectArgs {
+    fn select(&self, files: &[PathBuf]) -> Result<Select, Failure> {
+        let mut select = Select::default().run(self.run).number(self.event_number);
+        if let Some(places) = &self.events {
+            select = select.places(places);
+        }
+        if let Some((i, n)) = self.shard {
+            if let Some(pipe) = files.iter().find(|file| !file.is_file()) {
+                return Err(
+                    format!("{}: --shard reads files twice, and this can be read only once", pipe.display()).into()
+                );
+            }
+            select = select.places(&Places::shard(i, n, count_events(files)?));
+        }
+        Ok(select.window(self.skip, self.limit))
+    }
+}
+
+/// Whether a path is standard output.
+fn goes_to_stdout(path: &Path) -> bool {
+    is_stdout(path) || path == Path::new("/dev/stdout")
+}
+
+/// The format of the output; ends the program where nothing says it.
+fn format_of(args: &Args) -> Option<HitFormat> {
+    let path = args.output.as_ref()?;
+    let named = args.format.as_ref().and_then(|name| name.parse().ok());
+    Some(named.unwrap_or_else(|| HitFormat::of(path).unwrap_or_else(|error| usage(&format!("--output {error}")))))
+}
+
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(path) = &args.output
-        && let Err(error) = HitFile::check(path)
-    {
-        usage(&format!("--output {error}"));
+    let format = format_of(args);
+    let to_stdout = [&args.output, &args.json].map(|path| path.as_deref().is_some_and(goes_to_stdout));
+    if to_stdout == [true; 2] {
+        usage("--output and --json both go to standard output");
+    }
+    let files = args.inputs.expand()?;
+    for output in [&args.output, &args.json].into_iter().flatten() {
+        if let Some(input) = files.iter().find(|file| same_file(file, output)) {
+            usage(&format!("{} would overwrite {}, which is an input", output.display(), input.display()));
+        }
     }
     let mut knobs = args.backend.knobs(usize::from(args.backend.threads));
     let start = Instant::now();
-    let detector = Detector::load(&args.detector, &args.files)?;
-    let events = Events::new(&args.files);
+    let detector = Detector::load(&args.detector, &files)?;
     // Who sets a knob by hand wants to see what it does.
     let by_hand = !args.backend.settings.is_empty();
     let tuned =
@@ -87,43 +189,79 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             knobs.cpu.threads = cpu.threads;
         }
     }
-    if args.backend.backend == Backend::Cpu {
-        memory::check(format!("decoding with {} threads", knobs.cpu.threads), memory_of_threads(knobs.cpu.threads))?;
-    }
     let batch_size = args.batch_size.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch));
-    let mut run = Run {
-        decoder: decoder(args, &detector.tables, &knobs)?,
-        layout: args.backend.layout,
-        n_boards: detector.tables.boards().n_boards(),
-        hits: UtHits::with_capacity(0, detector.tables.n_groups(), 0),
-        report: BatchReport::new(),
-        totals: Totals::new(&detector.tables),
-        file: args.output.as_ref().map(HitFile::create).transpose()?,
-        progress: Progress::new(events.total_bytes(), "decoding {wide_bar} {bytes}/{total_bytes}, {eta} left"),
-        batches: Batches::new(events, batch_size.unwrap_or(BATCH_SIZE), BATCH_BYTES),
-        warned: !detector.is_embedded(),
+    let select = args.select.select(&files)?;
+    let n_workers = n_workers(args, &mut knobs)?;
+    let mut file = match (&args.output, format) {
+        (Some(path), Some(format)) => Some(HitFile::create(path, format, args.compression, &files)?),
+        _ => None,
     };
-    let mut failure = run.all_batches().err();
-    let Run { mut file, totals, batches, progress, .. } = run;
+    let check = !args.no_checksum;
+    let mut chunks = Chunks::new(&files, batch_size.unwrap_or(BATCH_SIZE), check, select.clone());
+    let mut totals = Totals::new(&detector.tables);
+    let names = Arc::clone(chunks.files());
+    let mut workers = Vec::new();
+    for _ in 0..n_workers {
+        let mut worker = Worker {
+            parser: Parser::new(check, select.clone()),
+            decoder: decoder(args, &detector.tables, &knobs)?,
+            layout: args.backend.layout,
+            n_boards: detector.tables.boards().n_boards(),
+            layers: totals.layers(),
+            hits: UtHits::with_capacity(0, detector.tables.n_groups(), 0),
+            report: BatchReport::new(),
+            encoder: file.as_ref().map(HitFile::encoder),
+        };
+        workers.push(move |chunk: Result<Chunk, InputError>| worker.work(&chunk.map_err(WorkError::Input)?));
+    }
+    let total = files.iter().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
+    let template = "decoding {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left";
+    let mut job = Job {
+        detector: &detector,
+        keep_going: args.keep_going,
+        progress: (!args.quiet).then(|| Progress::new(total, template)),
+        read: chunks.read(),
+        start,
+        seen: Seen::default(),
+        warned: !detector.is_embedded(),
+        copied: 0,
+        failures: Vec::new(),
+        failed: 0,
+    };
+    signals::end_gently();
+    let produce = || chunks.next_chunk().transpose();
+    ordered(2 * n_workers + 1, produce, workers, |done| job.take(done, &mut totals, &mut file));
+    let Job { mut failures, failed, seen, progress, copied, .. } = job;
     drop(progress);
+    if signals::interrupted() {
+        drop(file);
+        let n = totals.events;
+        let left =
+            args.output.as_ref().map_or_else(String::new, |path| format!("; {} was not written", path.display()));
+        say(&format!("interrupted after {n} events{left}"));
+        signals::end();
+    }
     let elapsed = start.elapsed();
-    let seen = batches.seen();
     for (place, damage) in &seen.damages {
         say(&format!("warning: {place}: {damage}; the rest of the event is given up"));
     }
-    if failure.is_none() {
-        failure = detector.check_versions(seen).err();
+    if failures.is_empty() {
+        failures.extend(detector.check_versions(&seen).err());
     }
-    if seen.events == 0 && failure.is_none() {
-        say("warning: there is no event in the input");
+    if seen.events == 0 && failures.is_empty() {
+        say(if select == Select::default() {
+            "warning: there is no event in the input"
+        } else {
+            "warning: no event of the input was selected"
+        });
     }
     let synthetic = detector.is_embedded() && seen.measured > 0;
     let provenance = Provenance {
-        entries: entries(args, &detector, synthetic),
-        incomplete: failure.as_ref().map(|error| with_causes(error.as_ref())),
+        entries: entries(args, &detector, &names, synthetic),
+        incomplete: failures.first().map(|error| with_causes(error.as_ref())),
     };
-    // A file without a single hit, of a run that failed, is of no use to anybody.
-    if failure.is_some() && totals.hits == 0 {
+    // A file without a single hit, of a run that failed, is of no use.
+    if !failures.is_empty() && totals.hits == 0 {
         file = None;
     }
     let kept = file.is_some();
@@ -134,24 +272,49 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let mut json = totals.json(elapsed);
         let entries = provenance.entries.into_iter().map(|(key, value)| (key, Value::String(value)));
         json.insert("provenance".to_owned(), Value::Object(entries.collect::<Map<_, _>>()));
-        json.insert("complete".to_owned(), failure.is_none().into());
+        json.insert("complete".to_owned(), failures.is_empty().into());
         json.insert("error".to_owned(), json!(provenance.incomplete));
+        json.insert("files".to_owned(), names.len().into());
+        json.insert("failed_files".to_owned(), failed.into());
+        json.insert("payload_bytes_copied".to_owned(), copied.into());
         write_json(path, &json)?;
     }
-    if failure.is_none() || totals.events > 0 {
-        print_beside(args.json.as_deref(), &totals.text(elapsed))?;
+    if !args.quiet && (failures.is_empty() || totals.events > 0) {
+        let text = totals.text(elapsed);
+        if to_stdout.contains(&true) { say(text.trim_end()) } else { print(&text)? }
     }
-    if let Some(failure) = failure {
-        if let Some(path) = args.output.as_ref().filter(|_| kept) {
-            let n = totals.events;
-            say(&format!("warning: {} is incomplete: it holds the hits of the first {n} events", path.display()));
+    if let Some(path) = args.output.as_ref().filter(|_| kept && !failures.is_empty()) {
+        let n = totals.events;
+        let which = if args.keep_going { "" } else { "first " };
+        say(&format!("warning: {} is incomplete: it holds the hits of the {which}{n} events", path.display()));
+    }
+    if args.keep_going && failed > 0 {
+        for failure in &failures {
+            say(&format!("error: {}", with_causes(failure.as_ref())));
         }
+        return Err(format!("{failed} of {} files could not be read to their end", names.len()).into());
+    }
+    if let Some(failure) = failures.into_iter().next() {
         return Err(failure);
     }
     if args.strict && totals.has_trouble() {
         return Err("there is trouble in the data (see the summary), and --strict was given".into());
     }
     Ok(())
+}
+
+/// Threads that decode, each with a decoder of its own; the decoders get one thread each.
+fn n_workers(args: &Args, knobs: &mut Knobs) -> Result<usize, Failure> {
+    let n = match args.backend.backend {
+        Backend::Cpu => std::mem::replace(&mut knobs.cpu.threads, 1),
+        Backend::Reference => usize::from(args.backend.threads),
+        // The device is one, and its decoder keeps it busy.
+        Backend::Emulated | Backend::Cuda => 1,
+    };
+    let n = if n == 0 { std::thread::available_parallelism().map_or(1, std::num::NonZero::get) } else { n };
+    let needed = memory_of_threads(n) + 2 * n as u64 * CHUNK_MEMORY;
+    memory::check(format!("decoding with {n} threads"), needed)?;
+    Ok(n)
 }
 
 fn decoder(args: &Args, tables: &DetectorTables, knobs: &Knobs) -> Result<Box<dyn Decoder>, DecodeError> {
@@ -168,72 +331,155 @@ fn decoder(args: &Args, tables: &DetectorTables, knobs: &Knobs) -> Result<Box<dy
     args.backend.backend.decoder_with(tables, options, knobs)
 }
 
-/// Everything that goes from batch to batch.
-struct Run {
-    batches: Batches,
-    decoder: Box<dyn Decoder>,
-    layout: Layout,
-    n_boards: usize,
-    hits: UtHits,
-    report: BatchReport,
-    totals: Totals,
-    file: Option<HitFile>,
-    progress: Progress,
-    /// Whether the user was told that the detector is synthetic, or it is not.
-    warned: bool,
+/// Why a piece of the inputs gave no hits.
+#[derive(Debug, thiserror::Error)]
+enum WorkError {
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    #[error(transparent)]
+    Layout(#[from] BuildError),
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
-impl Run {
-    fn all_batches(&mut self) -> Result<(), Failure> {
-        let mut batch = EventBatch::default();
-        while self.batches.next_into(&mut batch)? {
-            self.progress.set(self.batches.events().bytes_read());
-            if self.batches.seen().measured > 0 && !self.warned {
-                self.progress.say(&format!("warning: {SYNTHETIC}"));
-                self.warned = true;
-            }
-            match self.layout {
-                Layout::Allen => self.decode(batch.view())?,
-                Layout::Mep => {
-                    for mep in to_mep(batch.view())? {
-                        self.decode(mep.view())?;
+/// A thread that decodes, and what it works with.
+struct Worker {
+    parser: Parser,
+    decoder: Box<dyn Decoder>,
+    layout: Option<Layout>,
+    n_boards: usize,
+    layers: Arc<[usize]>,
+    hits: UtHits,
+    report: BatchReport,
+    encoder: Option<Encoder>,
+}
+
+/// What became of a piece of the inputs.
+#[derive(Default)]
+struct Done {
+    seen: Seen,
+    parts: Vec<Part>,
+    encoded: Vec<Encoded>,
+    copied: u64,
+}
+
+impl Worker {
+    fn work(&mut self, chunk: &Chunk) -> Result<Done, WorkError> {
+        let Self { parser, decoder, layout, n_boards, layers, hits, report, encoder } = self;
+        let mut done = Done::default();
+        let Done { seen, parts, encoded, copied } = &mut done;
+        let before = parser.copied();
+        parser.parse(chunk, seen, |(batch, origins, max_hits)| -> Result<(), WorkError> {
+            let mut first = 0;
+            let mut decode = |batch: crate::BatchView<'_>, max_hits: usize| -> Result<(), WorkError> {
+                let bound = batch.n_events.saturating_mul(*n_boards * HITS_OF_BANK);
+                hits.reserve(batch.n_events, max_hits.min(bound));
+                let start = Instant::now();
+                decoder.decode(batch, hits, report)?;
+                parts.push(Part::of(layers, hits, report, start.elapsed()));
+                if let Some(encoder) = encoder {
+                    let origins = &origins[first..first + batch.n_events];
+                    encoded.push(encoder.encode(&Rows { files: &[], origins, meta: batch.meta, hits })?);
+                }
+                first += batch.n_events;
+                Ok(())
+            };
+            match (*layout, batch.layout) {
+                (Some(Layout::Mep), Layout::Allen) => {
+                    for mep in to_mep(batch)? {
+                        decode(mep.view(), mep.view().max_hits())?;
                     }
+                    Ok(())
+                }
+                (Some(Layout::Allen), Layout::Mep) => {
+                    let allen = to_allen(batch)?;
+                    decode(allen.view(), allen.view().max_hits())
+                }
+                _ => decode(batch, max_hits),
+            }
+        })?;
+        *copied = parser.copied() - before;
+        Ok(done)
+    }
+}
+
+/// Everything that goes from piece to piece, in their order.
+struct Job<'a> {
+    detector: &'a Detector,
+    keep_going: bool,
+    progress: Option<Progress>,
+    read: Arc<std::sync::atomic::AtomicU64>,
+    start: Instant,
+    seen: Seen,
+    /// Whether the user was told that the detector is synthetic, or it is not.
+    warned: bool,
+    copied: u64,
+    failures: Vec<Failure>,
+    failed: usize,
+}
+
+impl Job<'_> {
+    /// Takes a result; whether to go on.
+    fn take(&mut self, done: Result<Done, WorkError>, totals: &mut Totals, file: &mut Option<HitFile>) -> bool {
+        let Done { seen, parts, encoded, copied } = match done {
+            Ok(done) => done,
+            Err(error) => {
+                let of_input = matches!(error, WorkError::Input(_));
+                self.failed += usize::from(of_input);
+                if self.failures.len() < LISTED_FAILURES {
+                    self.failures.push(error.into());
+                }
+                if !of_input {
+                    // Neither is the file completed.
+                    *file = None;
+                }
+                return self.keep_going && of_input && !signals::interrupted();
+            }
+        };
+        self.copied += copied;
+        self.seen.merge(seen);
+        for part in parts {
+            totals.add(&part);
+        }
+        if let Some(file_in_hand) = file {
+            for encoded in encoded {
+                // A file that cannot be written is not completed either.
+                if let Err(error) = file_in_hand.append(encoded) {
+                    *file = None;
+                    self.failures.push(error.into());
+                    return false;
                 }
             }
         }
-        Ok(())
-    }
-
-    fn decode(&mut self, batch: BatchView<'_>) -> Result<(), Failure> {
-        let bound = batch.n_events.saturating_mul(self.n_boards * HITS_OF_BANK);
-        self.hits.reserve(batch.n_events, batch.max_hits().min(bound));
-        let start = Instant::now();
-        self.decoder.decode(batch, &mut self.hits, &mut self.report)?;
-        let taken: Duration = start.elapsed();
-        if let Some(file) = &mut self.file {
-            // A file that cannot be written is not completed either.
-            if let Err(error) = file.write(self.totals.events, batch.meta, &self.hits) {
-                self.file = None;
-                return Err(error.into());
-            }
+        let unwarned = self.seen.measured > 0 && !self.warned && self.detector.is_embedded();
+        if unwarned {
+            self.warned = true;
+            let line = format!("warning: {SYNTHETIC}");
+            self.progress.as_ref().map_or_else(|| say(&line), |progress| progress.say(&line));
         }
-        self.totals.add(&self.hits, &self.report, taken);
-        Ok(())
+        if let Some(progress) = &mut self.progress {
+            let rate = totals.events as f64 / self.start.elapsed().max(Duration::from_millis(1)).as_secs_f64();
+            progress.message(&format!("{} files, {} events, {rate:.0}/s", self.seen.files.len(), totals.events));
+            progress.set(self.read.load(Ordering::Relaxed));
+        }
+        !signals::interrupted()
     }
 }
 
 /// How the hits were made, for the output's metadata.
-fn entries(args: &Args, detector: &Detector, synthetic: bool) -> Vec<(String, String)> {
+fn entries(args: &Args, detector: &Detector, files: &[PathBuf], synthetic: bool) -> Vec<(String, String)> {
     let options = args.clustering.options();
     let table = |path: &Option<PathBuf>| {
         path.as_deref().map_or_else(|| "embedded synthetic detector".to_owned(), |path| path.display().to_string())
     };
-    let inputs: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
+    let inputs: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let mut entries = vec![
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("commit", Machine::this().commit.unwrap_or_default()),
         ("backend", args.backend.backend.name().to_owned()),
-        ("layout", layout_name(args.backend.layout).to_owned()),
+        ("layout", args.backend.layout.map_or("as read", layout_name).to_owned()),
         ("clustering", options.clustering.to_string()),
         ("position", position_name(options.position).to_owned()),
         ("max_cluster_size", options.max_cluster_size.to_string()),

@@ -86,7 +86,9 @@ pub fn version_in_words(version: u8) -> String {
 /// The format of the first UT bank of a known version. A file that cannot be read ends the search: the command itself
 /// will come to it and say so.
 fn first_version(files: &[PathBuf]) -> Result<Option<BankVersion>, Failure> {
-    let pipe = files.iter().find(|file| file.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir()));
+    let pipe = files
+        .iter()
+        .find(|file| file.as_os_str() == "-" || file.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir()));
     if let Some(pipe) = pipe {
         let what = pipe.display();
         return Err(format!("{what} can be read only once: name the detector with --boards and --geometry").into());

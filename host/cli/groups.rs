@@ -21,9 +21,10 @@ use tuner::{Config, Device, Noise, Replay, Space, Value};
 use crate::cli::Failure;
 use crate::cli::detector::Detector;
 use crate::cli::output::{print_beside, say, write_json};
-use crate::cli::store::{StoreArgs, in_words};
+use crate::cli::store::StoreArgs;
 use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
 use crate::cli::tune::DeviceSpec;
+use tuner::report::words::in_words;
 
 const FILE: &str = "\
 FILE is TOML. Of one device the groups are made of its parameters; `cluster` means all that begin with `cluster.`:

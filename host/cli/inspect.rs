@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::cli::Failure;
 use crate::cli::args::bank_format;
+use crate::cli::describe::{Words, board_of, hex, source_in_words};
 use crate::cli::output::{print, print_beside, write_json};
 use crate::cli::progress::Progress;
-use crate::cli::words::{Words, board_of, hex, source_in_words};
 
 /// Events that the overview lists; of those after them, only the damaged.
 const LISTED: u64 = 20;
@@ -25,8 +25,8 @@ const SHOWN_BYTES: usize = 1024;
 
 /// Show what is in a file.
 ///
-/// Alone: bank types and versions with counts and sizes, and the events. With --event: the boards and lanes of one event.
-/// With --bank: one bank's header and words. Nothing is decoded into hits, and no detector tables are needed.
+/// Alone: bank types and versions with counts and sizes, and the events. With --event: the boards and lanes of one
+/// event. With --bank: one bank's header and words. Nothing is decoded into hits, and no detector tables are needed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// An MDF file or an Allen-layout dump.

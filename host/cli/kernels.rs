@@ -38,7 +38,7 @@ pub struct Args {
     /// Sector groups; decides on shared memory.
     #[arg(long, value_name = "N", default_value_t = GROUPS, value_parser = clap::value_parser!(u32).range(1..=1048))]
     groups: u32,
-    /// Ask the ptxas at hand instead of showing what is on record.
+    /// Ask the installed ptxas instead of showing the recorded values.
     #[arg(long)]
     measure: bool,
     /// Write the figures as JSON here; - is standard output.

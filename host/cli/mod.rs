@@ -8,10 +8,12 @@ mod args;
 mod compare;
 mod convert;
 mod decode;
+mod describe;
 mod detector;
 mod explain;
 mod generate;
 mod groups;
+mod inputs;
 mod inspect;
 mod kernels;
 mod online;
@@ -29,7 +31,6 @@ mod throughput;
 mod trial;
 mod tune;
 mod tuned;
-mod words;
 mod workloads;
 
 use std::ffi::OsString;
@@ -75,7 +76,7 @@ Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage.";
 
 /// Decodes raw banks of LHCb's Upstream Tracker (UT) into hits.
 ///
-/// Reads MDF files and Allen-layout dumps, in format v4 (bank version 3, simulation up to 2021) and v5 (bank version 4,
+/// Reads MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not, of format v4 (bank version 3, simulation up to 2021) and v5 (bank version 4,
 /// Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and is counted.
 #[derive(Debug, Parser)]
 #[command(name = "ut-decode", version, after_help = EXAMPLES, max_term_width = 120)]
@@ -170,7 +171,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Explain(args) => explain::run(&args),
         Command::Measure(args) => tune::measure(&args),
         Command::Replay(args) => replay::run(&args),
-        Command::AaTest(args) => aa_test::run(&args),
+        Command::AaTest(args) => return aa_test::run(&args),
         Command::Compare(args) => return compare::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -181,7 +182,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was asked for. Ends the program on usage errors, whose text quotes the command line, and where only help or the
+/// What was requested. Ends the program on usage errors, whose text quotes the command line, and where only help or the
 /// version was asked for.
 fn parse(args: impl Iterator<Item = OsString>) -> (Command, ArgMatches) {
     let parsed = Cli::command().try_get_matches_from(args).and_then(|matches| {
@@ -200,10 +201,11 @@ fn exit(error: &clap::Error) -> ! {
         // A reader that has gone (`| head`) is no error.
         let _ = error.print();
     }
+    crate::output::remove_unfinished();
     std::process::exit(error.exit_code())
 }
 
-/// Ends the program with exit code 2: what was asked for cannot be meant.
+/// Ends the program with exit status 2: the request makes no sense.
 fn usage(message: &str) -> ! {
     exit(&Cli::command().error(ErrorKind::ValueValidation, message))
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::cli::output::say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Before this, nobody needs to be told.
+/// Shorter than this, there is nothing to show.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A bar on standard error, hidden at first, and for good when standard error is not a terminal.

@@ -10,6 +10,7 @@ use tuner::strategy::StrategyKind;
 
 use crate::cli::args::one_of;
 use crate::cli::output::{print, say, write_file};
+use crate::cli::tune::cut_short;
 use crate::cli::{Failure, usage};
 
 /// Replay recorded search spaces, to judge how the tuner searches (--score) and how it races (--race).
@@ -56,6 +57,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for &strategy in &args.strategy {
         for file in &spaces {
             let recording = read_recording(file)?;
+            if recording.cut {
+                say(&cut_short(file));
+            }
             match score(&name(file), &recording, strategy, args.seeds, args.budget as usize) {
                 Some(row) => report.scores.push(row),
                 None => say(&format!("{}: nothing in it is valid; left out", file.display())),

@@ -20,7 +20,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 /// Seed of the embedded sample.
 const SEED: u64 = 1;
 
-/// Events of the input that are kept in memory, at the most.
+/// Most events of the input that are kept in memory.
 pub const MAX_EVENTS: usize = 10_000;
 
 /// Raw banks of a batch while reading.
@@ -94,7 +94,7 @@ pub struct Loaded {
     pub events: Vec<EventBatch>,
     /// Events of a pass.
     pub wanted: usize,
-    /// The pass, in the largest batches and in the layout that was asked for.
+    /// The pass, in the largest batches and the requested layout.
     pub sample: Sample,
     /// Where the events come from, in words.
     pub source: String,
@@ -129,7 +129,7 @@ impl Loaded {
         let wanted =
             asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { Sample::enough(n_events, args.largest()) });
         args.check_memory(&events, wanted, backend)?;
-        let setting = Setting { batch: args.largest(), layout: backend.layout, ..Setting::default() };
+        let setting = Setting { batch: args.largest(), layout: backend.layout(), ..Setting::default() };
         let sample = setting.sample(&events, wanted)?;
         Ok(Self { detector, events, wanted, sample, source })
     }
@@ -138,7 +138,7 @@ impl Loaded {
     pub fn samples(&self, args: &SampleArgs, backend: &BackendArgs, sizes: &[u32]) -> Result<Vec<Sample>, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
         let of = |&batch: &u32| {
-            let setting = Setting { batch: batch as usize, layout: backend.layout, ..Setting::default() };
+            let setting = Setting { batch: batch as usize, layout: backend.layout(), ..Setting::default() };
             let fixed = args.events.is_some() || backend.backend == Backend::Emulated;
             let wanted = match sizes.len() {
                 1 if fixed => self.wanted,
@@ -150,7 +150,7 @@ impl Loaded {
         sizes.iter().map(of).collect()
     }
 
-    /// What the reference makes of the events.
+    /// The reference's result for the events.
     pub fn expected(&self, layout: Layout, options: DecodeOptions) -> Result<Expected, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
         let once = Setting { layout, ..Setting::default() }.sample(&self.events, n_events)?;

@@ -1,4 +1,37 @@
-//! Signals: files that are too large are an error, and whoever ends the program leaves no half-written file.
+//! Signals: files that are too large are an error, and a program that is ended leaves no half-written file.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+#[cfg(unix)]
+use std::time::Duration;
+
+/// The signal that came, or 0.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+/// Whether the command looks at [`interrupted`].
+static GENTLY: AtomicBool = AtomicBool::new(false);
+
+/// How long a command that ends by itself may take for it.
+#[cfg(unix)]
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// Says that the command looks at [`interrupted`] and ends by itself.
+pub fn end_gently() {
+    GENTLY.store(true, Ordering::SeqCst);
+}
+
+/// Whether the program was told to end.
+pub fn interrupted() -> bool {
+    SIGNAL.load(Ordering::SeqCst) != 0
+}
+
+/// Ends the program as the signal that came would have.
+pub fn end() -> ! {
+    crate::output::remove_unfinished();
+    #[cfg(unix)]
+    // It ends the program with the status that a shell expects; if it cannot, the next line does.
+    let _ = signal_hook::low_level::emulate_default_handler(SIGNAL.load(Ordering::SeqCst));
+    std::process::exit(1)
+}
 
 /// Makes a write beyond the limit on the size of files an error, and removes unfinished files when the program is told
 /// to end.
@@ -15,10 +48,12 @@ pub fn prepare() {
     let Ok(mut signals) = Signals::new(wanted) else { return };
     let wait = move || {
         let Some(signal) = signals.forever().next() else { return };
-        crate::output::remove_unfinished();
-        // It ends the program with the status that a shell expects; if it cannot, the next line does.
-        let _ = signal_hook::low_level::emulate_default_handler(signal);
-        std::process::exit(1);
+        SIGNAL.store(signal, Ordering::SeqCst);
+        if GENTLY.load(Ordering::SeqCst) {
+            // The command ends by itself, unless it waits for an input.
+            std::thread::sleep(PATIENCE);
+        }
+        end();
     };
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
 }

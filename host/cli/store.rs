@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tuner::interchange::constants::{self, Constants};
 use tuner::interchange::{kernel_tuner, read_import, store_json, t4};
+use tuner::report::words::{in_words, objective_of, tried, word};
 use tuner::store::contents::{Prune, RunRecord, RunSummary};
-use tuner::store::{Application, Locations, Matching, Observation, Store};
-use tuner::{Config, FailureKind, Outcome, Value};
+use tuner::store::{Application, Locations, Matching, Store};
+use tuner::{Config, Value};
 
 use crate::cli::Failure;
-use crate::cli::output::{print, print_beside, write_file, write_json};
+use crate::cli::output::{print, print_beside, say, write_file, write_json};
+use crate::cli::tune::cut_short;
 
 /// Whose stores they are.
 pub const APPLICATION: Application<'static> = Application("ut-decode");
@@ -98,7 +100,7 @@ enum Command {
         /// Runs that were not finished.
         #[arg(long)]
         unfinished: bool,
-        /// Runs that began more than so many days ago.
+        /// Runs that began more than this many days ago.
         #[arg(long, value_name = "DAYS")]
         older_than: Option<u32>,
         /// Only runs of this tuned thing; alone: all of them.
@@ -179,12 +181,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// A configuration as `name=value name=value`.
-pub fn in_words(parameters: &[(String, Vec<Value>)], config: &Config) -> String {
-    let named = parameters.iter().zip(&config.0).map(|((name, _), value)| format!("{name}={value}"));
-    named.collect::<Vec<_>>().join(" ")
-}
-
 fn parse_config(record: &RunRecord, text: &str) -> Result<Config, Failure> {
     let mut given: Vec<(&str, &str)> = Vec::new();
     for part in text.split(',') {
@@ -240,7 +236,7 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
         let decided = record.decision.as_ref().map(|evidence| {
             format!(
                 ": {} {}",
-                milliseconds(evidence.chosen.time_ms),
+                objective_of(record).words(evidence.chosen.time_ms),
                 in_words(&record.space.parameters, &evidence.chosen.config)
             )
         });
@@ -269,56 +265,6 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
     print_beside(json, &text)
 }
 
-/// A time in ms with four digits.
-pub fn milliseconds(time: f64) -> String {
-    let digits = if time > 0.0 { (3 - time.log10().floor() as i32).clamp(0, 9) as usize } else { 0 };
-    format!("{time:.digits$} ms")
-}
-
-/// The outcomes of a configuration in a run, joined.
-pub struct Tried<'a> {
-    /// The configuration.
-    pub config: &'a Config,
-    /// All its samples, in ms.
-    pub times: Vec<f64>,
-    /// Its last failure.
-    pub failure: Option<(FailureKind, &'a str)>,
-}
-
-impl Tried<'_> {
-    /// The median of its samples, in ms.
-    pub fn median(&self) -> Option<f64> {
-        let mut times = self.times.clone();
-        times.sort_by(f64::total_cmp);
-        let middle = times.len() / 2;
-        match times.len() {
-            0 => None,
-            n if n % 2 == 1 => Some(times[middle]),
-            _ => Some(f64::midpoint(times[middle - 1], times[middle])),
-        }
-    }
-}
-
-/// What a run tried, the fastest median first, failures last.
-pub fn tried(measurements: &[Observation]) -> Vec<Tried<'_>> {
-    let mut tried: Vec<Tried<'_>> = Vec::new();
-    let mut seen = std::collections::HashMap::new();
-    for measurement in measurements {
-        let words: Vec<String> = measurement.config.0.iter().map(|value| format!("{value:?}")).collect();
-        let place = *seen.entry(words).or_insert_with(|| {
-            tried.push(Tried { config: &measurement.config, times: Vec::new(), failure: None });
-            tried.len() - 1
-        });
-        match &measurement.outcome {
-            Outcome::Times(times) => tried[place].times.extend(times),
-            Outcome::Failed(failure) => tried[place].failure = Some((failure.kind, &failure.message)),
-        }
-    }
-    let key = |tried: &Tried<'_>| tried.median().filter(|_| tried.failure.is_none()).unwrap_or(f64::INFINITY);
-    tried.sort_by(|a, b| key(a).total_cmp(&key(b)));
-    tried
-}
-
 fn show(record: &RunRecord, top: usize, json: Option<&Path>) -> Result<(), Failure> {
     if let Some(path) = json {
         write_json(path, record)?;
@@ -345,7 +291,7 @@ fn show(record: &RunRecord, top: usize, json: Option<&Path>) -> Result<(), Failu
         let _ = writeln!(
             text,
             "decided: {words}: {}; ut-decode explain {} says why",
-            milliseconds(decision.chosen.time_ms),
+            objective_of(record).words(decision.chosen.time_ms),
             record.run
         );
     }
@@ -357,7 +303,7 @@ fn show(record: &RunRecord, top: usize, json: Option<&Path>) -> Result<(), Failu
         let _ = match (tried.median(), tried.failure) {
             (_, Some((kind, message))) => writeln!(text, "  {:>14}           {words}: {message}", word(kind)),
             (Some(median), None) => {
-                writeln!(text, "  {:>14} {:>4} samples  {words}", milliseconds(median), tried.times.len())
+                writeln!(text, "  {:>14} {:>4} samples  {words}", objective_of(record).words(median), tried.times.len())
             }
             (None, None) => writeln!(text, "  {:>14}           {words}", "no sample"),
         };
@@ -366,18 +312,6 @@ fn show(record: &RunRecord, top: usize, json: Option<&Path>) -> Result<(), Failu
         let _ = writeln!(text, "  and {} more (--top 0 lists all)", tried.len() - shown);
     }
     print_beside(json, &text)
-}
-
-/// A kind of failure in a word.
-pub const fn word(kind: FailureKind) -> &'static str {
-    match kind {
-        FailureKind::Constraint => "constraint",
-        FailureKind::Compile => "does not compile",
-        FailureKind::Launch => "does not launch",
-        FailureKind::WrongResult => "wrong result",
-        FailureKind::TimeOut => "timed out",
-        FailureKind::Declined => "declined",
-    }
 }
 
 fn export(store: &Store, runs: &[i64], form: Form, output: &Path) -> Result<(), Failure> {
@@ -431,7 +365,7 @@ fn decisions(export: &store_json::Export) -> Result<Vec<Constants>, Failure> {
             device: run.device.clone(),
             names: names(&run.space.parameters),
             config: decision.chosen.config.clone(),
-            origin: format!("run {} of {}, {}", run.run, run.started, milliseconds(decision.chosen.time_ms)),
+            origin: format!("run {} of {}, {}", run.run, run.started, objective_of(run).words(decision.chosen.time_ms)),
         });
     }
     if found.is_empty() { Err("no run decided anything, and nothing is pinned".into()) } else { Ok(found) }
@@ -440,6 +374,9 @@ fn decisions(export: &store_json::Export) -> Result<Vec<Constants>, Failure> {
 fn import(store: &mut Store, files: &[PathBuf]) -> Result<(), Failure> {
     for file in files {
         let export = read_import(file)?;
+        if export.cut {
+            say(&cut_short(file));
+        }
         let imported = store.import(&export.runs, &export.pins)?;
         let text = format!(
             "{}: {} new runs, {} new measurements, {} new pins\n",

@@ -1,9 +1,10 @@
 //! What `decode` says at its end: to a person, and as JSON.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::decoder::{Count, Kind};
+use crate::decoder::{Count, EventReport, Kind};
 use crate::detector::{N_LAYERS, layer_of};
 use crate::{BatchReport, DetectorTables, UtHits};
 use serde_json::{Map, Value, json};
@@ -21,15 +22,35 @@ struct Total {
     first: u64,
 }
 
+/// What became of a batch.
+pub struct Part {
+    hits: u64,
+    hits_of_layer: [u64; N_LAYERS],
+    events: Vec<EventReport>,
+    /// Time in the decoder.
+    decoding: Duration,
+}
+
+impl Part {
+    /// Counts what was decoded in `decoding`; `layers` are [`Totals::layers`].
+    pub fn of(layers: &[usize], hits: &UtHits, report: &BatchReport, decoding: Duration) -> Self {
+        let mut hits_of_layer = [0; N_LAYERS];
+        for (i, ends) in hits.offsets().windows(2).enumerate() {
+            hits_of_layer[layers[i % hits.n_groups()]] += u64::from(ends[1] - ends[0]);
+        }
+        Self { hits: hits.len() as u64, hits_of_layer, events: report.events.clone(), decoding }
+    }
+}
+
 /// Sums over all batches.
 pub struct Totals {
     pub events: u64,
     pub hits: u64,
     pub hits_of_layer: [u64; N_LAYERS],
-    /// Time in the decoder.
+    /// Time in the decoders, of all threads.
     pub decoding: Duration,
     counts: [Total; Count::ALL.len()],
-    layer_of_group: Vec<usize>,
+    layer_of_group: Arc<[usize]>,
 }
 
 impl Totals {
@@ -40,12 +61,24 @@ impl Totals {
             layer_of_group[usize::from(group)] = layer_of(sector);
         }
         let decoding = Duration::ZERO;
-        Self { events: 0, hits: 0, hits_of_layer: [0; 4], decoding, counts: Default::default(), layer_of_group }
+        Self {
+            events: 0,
+            hits: 0,
+            hits_of_layer: [0; 4],
+            decoding,
+            counts: Default::default(),
+            layer_of_group: layer_of_group.into(),
+        }
+    }
+
+    /// By sector group, its layer.
+    pub fn layers(&self) -> Arc<[usize]> {
+        Arc::clone(&self.layer_of_group)
     }
 
     /// Adds a batch.
-    pub fn add(&mut self, hits: &UtHits, report: &BatchReport, decoding: Duration) {
-        for (i, event) in report.events.iter().enumerate() {
+    pub fn add(&mut self, part: &Part) {
+        for (i, event) in part.events.iter().enumerate() {
             for (total, count) in self.counts.iter_mut().zip(Count::ALL) {
                 let n = u64::from(event.get(count));
                 if n > 0 && total.events == 0 {
@@ -55,12 +88,12 @@ impl Totals {
                 total.events += u64::from(n > 0);
             }
         }
-        for (i, ends) in hits.offsets().windows(2).enumerate() {
-            self.hits_of_layer[self.layer_of_group[i % hits.n_groups()]] += u64::from(ends[1] - ends[0]);
+        for (sum, hits) in self.hits_of_layer.iter_mut().zip(part.hits_of_layer) {
+            *sum += hits;
         }
-        self.events += report.events.len() as u64;
-        self.hits += hits.len() as u64;
-        self.decoding += decoding;
+        self.events += part.events.len() as u64;
+        self.hits += part.hits;
+        self.decoding += part.decoding;
     }
 
     fn total(&self, count: Count) -> Total {
@@ -95,8 +128,10 @@ impl Totals {
             row(&format!("  layer {layer}"), &per_event(hits));
         }
         let seconds = self.decoding.as_secs_f64();
-        let rate = self.events as f64 / seconds.max(1e-9);
-        row("time", &format!("{:.3} s, of which decoding {seconds:.3} s ({rate:.0} events/s)", elapsed.as_secs_f64()));
+        let rate = self.events as f64 / elapsed.as_secs_f64().max(1e-9);
+        let time =
+            format!("{:.3} s ({rate:.0} events/s); decoding {seconds:.3} s of all threads", elapsed.as_secs_f64());
+        row("time", &time);
         for (kind, title) in [(Kind::Statistic, "remarks"), (Kind::Trouble, "troubles")] {
             let mut none = true;
             for (count, total) in self.of_kind(kind).filter(|(_, total)| total.sum > 0) {

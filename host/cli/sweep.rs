@@ -1,5 +1,6 @@
 //! `ut-decode sweep`: every combination of some knobs' values.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,10 +9,9 @@ use crate::bench::environment::Environment;
 use crate::bench::modes::Mode;
 use crate::bench::setting::knobs;
 use crate::bench::sweep::axis::parse_all;
-use crate::bench::sweep::journal::Journal;
 use crate::bench::sweep::plan::{Limits, Plan};
 use crate::bench::sweep::report::{About, Report};
-use crate::bench::sweep::{Sweep, SweepError};
+use crate::bench::sweep::{Journal, Sweep};
 use crate::bench::work::METRICS;
 use crate::bench::{Machine, Sample, Setting};
 use crate::decoder::Backend;
@@ -19,6 +19,7 @@ use crate::decoder::launch::Knob;
 use crate::decoder::occupancy::Architecture;
 use crate::decoder::ptx::Unit;
 use serde_json::json;
+use tuner::Outcome;
 
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
 use crate::cli::output::{print, say, write_file, write_json};
@@ -33,12 +34,12 @@ const MAX_BYTES: f64 = 4e9;
 
 /// Measure every combination of some knobs' values.
 ///
-/// Axes are written as in nvbench: --axis cluster.block_x=32,64,128, --axis count.block_x=128:512:64,
-/// --axis "batch[pow2]=6:12:1"; a name alone stands for the knob's candidates. What cannot run is skipped, and listed with
-/// the reason. Every point's hits are compared with the reference's before it counts. Points are measured in rounds, each
-/// in an order of its own; with --backend emulated their work is counted instead. Results go to a folder: sweep.csv,
-/// sweep.json, sweep.md, sweep.html (self-contained), sweep.svg. A sweep that was killed goes on where it was when it is
-/// started again with the same arguments.
+/// Axes are written as in nvbench: --axis cluster.block_x=32,64,128, --axis count.block_x=128:512:64, --axis
+/// "batch[pow2]=6:12:1"; a name alone stands for the knob's candidates. What cannot run is skipped, and listed with the
+/// reason. Every point's hits are compared with the reference's before it counts. Points are measured in rounds, each
+/// in a new order; with --backend emulated their work is counted instead. Results go to a folder: sweep.csv,
+/// sweep.json, sweep.md, sweep.html (self-contained). A sweep that was killed goes on where it was when it
+/// is started again with the same arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -55,7 +56,7 @@ pub struct Args {
     /// Folder for the results, and for the journal from which a killed sweep goes on.
     #[arg(long, short, value_name = "DIR", default_value = "ut-decode-sweep")]
     output: PathBuf,
-    /// Begin anew, whatever the folder's journal holds.
+    /// Start from the beginning, whatever the folder's journal holds.
     #[arg(long)]
     restart: bool,
     /// Rounds: how often each point is measured (emulated: counted once).
@@ -70,8 +71,8 @@ pub struct Args {
     /// What is measured on the cuda backend: the kernels alone, the kernels and the copies in, or the whole way.
     #[arg(long, value_name = "MODE", default_value = "device-resident", value_parser = one_of!(Mode::ALL, Mode::name))]
     mode: Mode,
-    /// GPU architecture whose registers and shared memory the kernels' blocks must fit; with --backend cuda, those of the
-    /// GPU at hand count.
+    /// GPU architecture whose registers and shared memory the kernels' blocks must fit; with --backend cuda, those of
+    /// the GPU of this machine count.
     #[arg(long, default_value = "sm_86", value_parser = one_of!(Architecture::ALL, |arch: Architecture| arch.name))]
     arch: Architecture,
     #[command(flatten)]
@@ -84,16 +85,16 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
-    if args.list {
-        return print(&list(backend));
-    }
-    let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| usage(&format!("--axis {error}")));
     let base = Setting {
         knobs: args.backend.knobs(1),
         batch: args.sample.batch(),
-        layout: args.backend.layout,
+        layout: args.backend.layout(),
         threads: if backend == Backend::Emulated { 1 } else { args.backend.n_threads() },
     };
+    if args.list {
+        return print(&list(backend, &base));
+    }
+    let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| usage(&format!("--axis {error}")));
     let Loaded { detector, events, wanted, sample, source } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
     let mut environment = Environment::of(backend);
     let chip = environment.facts().map_or_else(|| Chip::of(args.arch), |facts| Chip::at_hand(facts, &Unit::PRODUCTION));
@@ -140,20 +141,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         machine: Machine::this(),
         environment: Vec::new(),
     };
-    let header = json!({
-        "journal": "ut-decode sweep 1",
+    let facts = json!({
         "backend": about.backend,
         "unit": about.unit,
         "gpu": environment.facts().map(|facts| &facts.gpu.name),
-        "axes": plan.axes,
-        "default": plan.points[plan.default].values,
         "pipeline": base.knobs.pipeline.name(),
         "set": args.backend.settings,
         "sample": about.sample,
         "events": about.events,
         "batch": base.batch,
         "threads": base.threads,
-        "layout": layout_name(args.backend.layout),
+        "layout": layout_name(args.backend.layout()),
         "grouping": detector.tables.grouping().name(),
         "boards": detector.boards,
         "geometry": detector.geometry,
@@ -161,9 +159,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "seed": about.seed,
         "machine": about.machine,
     });
-    let records = measure(args, &sweep, &header, &mut environment)?;
+    let facts = facts.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.to_string()));
+    let outcomes = measure(args, &sweep, facts.collect(), &mut environment)?;
     about.environment = environment.in_words().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    let report = Report::new(about, &plan, &records, metric);
+    let report = Report::new(about, &plan, &outcomes, (backend == Backend::Emulated).then_some(metric));
     write(&args.output, &report)?;
     print(&text(&report, &args.output))?;
     Ok(())
@@ -172,19 +171,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn measure(
     args: &Args,
     sweep: &Sweep<'_>,
-    header: &serde_json::Value,
+    facts: BTreeMap<String, String>,
     environment: &mut Environment,
-) -> Result<Vec<crate::bench::sweep::journal::Record>, Failure> {
+) -> Result<Vec<Vec<Outcome>>, Failure> {
     let folder = |error| format!("cannot make the folder {}: {error}", args.output.display());
     std::fs::create_dir_all(&args.output).map_err(folder)?;
-    let path = args.output.join("journal.jsonl");
+    let path = args.output.join("journal.sqlite");
     if args.restart && path.exists() {
         std::fs::remove_file(&path).map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
     }
-    let (mut journal, records) = Journal::open(&path, header)?;
+    let journal = Journal::open(&path, sweep.plan, facts)?;
     let (all, points, skipped) = (sweep.visits(), sweep.plan.points.len(), sweep.plan.skipped.len());
-    let left = all.saturating_sub(records.len());
-    let there = if records.is_empty() { String::new() } else { format!(", {} are there already", records.len()) };
+    let done = sweep.done(&journal)?;
+    let left = all.saturating_sub(done);
+    let there = if done == 0 { String::new() } else { format!(", {done} are there already") };
     let estimate = if left == 0 { Duration::ZERO } else { sweep.probe()? * u32::try_from(left).unwrap_or(u32::MAX) };
     say(&format!("{points} points ({skipped} skipped), {all} measurements{there}; about {} to go", in_words(estimate)));
     let mut progress = Progress::new(all as u64, "{pos} of {len} {wide_bar} {eta} left");
@@ -192,9 +192,9 @@ fn measure(
         progress.set(visited as u64);
         environment.tick();
     };
-    let done = sweep.run(records, |record| journal.add(record), tick);
+    let outcomes = sweep.run(&journal, tick)?;
     drop(progress);
-    Ok(done.map_err(|error: SweepError| Box::new(error))?)
+    Ok(outcomes)
 }
 
 fn in_words(time: Duration) -> String {
@@ -208,17 +208,10 @@ fn in_words(time: Duration) -> String {
 
 fn write(folder: &Path, report: &Report) -> Result<(), Failure> {
     write_json(&folder.join("sweep.json"), report)?;
-    let files = [
-        ("sweep.csv", Some(report.csv())),
-        ("sweep.md", Some(report.markdown())),
-        ("sweep.html", Some(report.html())),
-        ("sweep.svg", report.svg()),
-    ];
+    let files = [("sweep.csv", report.csv()), ("sweep.md", report.markdown()), ("sweep.html", report.html())];
     for (name, text) in files {
         let path = folder.join(name);
-        if let Some(text) = text {
-            write_file(&path, text)?;
-        }
+        write_file(&path, text)?;
     }
     Ok(())
 }
@@ -234,12 +227,18 @@ fn text(report: &Report, folder: &Path) -> String {
     lines.join("\n") + "\n"
 }
 
-fn list(backend: Backend) -> String {
+fn list(backend: Backend, base: &Setting) -> String {
     let mut rows = vec![["knob", "default", "valid", "about"].map(str::to_owned).to_vec()];
     let text = crate::decoder::knobs::value_text;
-    for Knob { name, about, min, max, step, default, .. } in knobs(backend) {
+    for Knob { name, about, min, max, step, .. } in knobs(backend) {
         let step = if *step == 1 { String::new() } else { format!(", by {step}") };
-        rows.push(vec![(*name).to_owned(), text(name, *default), format!("{min} to {max}{step}"), (*about).to_owned()]);
+        // Words stand for numbers that only this program knows.
+        let valid = if text(name, *min) == min.to_string() {
+            format!("{min} to {max}{step}")
+        } else {
+            (*min..=*max).map(|value| text(name, value)).collect::<Vec<_>>().join(", ")
+        };
+        rows.push(vec![(*name).to_owned(), text(name, base.get(name)), valid, (*about).to_owned()]);
     }
     table(&rows)
 }

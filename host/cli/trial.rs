@@ -10,6 +10,7 @@ use crate::detector::BankVersion;
 use crate::input::EventBatch;
 use crate::synth::Profile;
 use tuner::compare::{Order, Plan};
+use tuner::report::words::percent;
 use tuner::verdict::{Judgement, Method, Rules};
 use tuner::watch::{Limits, Watch};
 
@@ -74,8 +75,8 @@ impl SampleArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Evidence")]
 pub struct RuleArgs {
-    /// How evidence is weighed: blocks looks at the variance between interleaved blocks; alice takes the 95 % interval of
-    /// the difference of the means of all samples, as ALICE does, which alarms too often on free clocks.
+    /// How evidence is weighed: blocks looks at the variance between interleaved blocks; alice takes the 95 % interval
+    /// of the difference of the means of all samples, as ALICE does, which alarms too often on free clocks.
     #[arg(long, default_value = "blocks", value_parser = ["blocks", "alice"])]
     rule: String,
     /// Difference in % within which two configurations count as the same.
@@ -90,7 +91,7 @@ pub struct RuleArgs {
     /// Rounds of a block: samples of each side in it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: Option<u32>,
-    /// Order of the sides: mirrored (A B B A, or B A A B, by lot) or random.
+    /// Order of the sides: mirrored (A B B A or B A A B, at random) or random.
     #[arg(long, default_value = "mirrored", value_parser = ["mirrored", "random"])]
     order: String,
     /// Seed of the order.
@@ -147,11 +148,6 @@ pub fn trouble(watch: &mut dyn Watch, judgement: &Judgement) -> String {
     let others = state.others.map(|share| format!("others take {:.0} % of this machine", 100.0 * share));
     let words: Vec<String> = others.into_iter().chain(state.throttled).collect();
     format!("note                {}\n", words.join("; "))
-}
-
-/// A relative difference in %.
-pub fn percent(x: f64) -> String {
-    if x.is_finite() { format!("{:+.3} %", 100.0 * x) } else { "unknown".to_owned() }
 }
 
 /// What a judgement rests on, a line each.

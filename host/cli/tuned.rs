@@ -49,6 +49,9 @@ impl TunedArgs {
         if self.untuned {
             return None;
         }
+        if let Some(file) = self.tune_db.as_ref().filter(|file| !file.exists()) {
+            say(&format!("warning: no tuned values: {}: there is no such file", file.display()));
+        }
         let stores =
             Locations::choose(crate::cli::store::APPLICATION, self.tune_db.clone(), None).and_then(Layers::open);
         let workload = self.tuned_for(tables, options);

@@ -28,9 +28,9 @@ pub struct UtHits {
 /// A capacity that a [`UtHits`] cannot have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapacityError {
-    /// Events that were asked for.
+    /// Events requested.
     pub max_events: usize,
-    /// Hits that were asked for.
+    /// Hits requested.
     pub max_hits: usize,
     /// Bytes that the system did not give; `None` where offsets of 32 bits are too small.
     pub bytes: Option<u64>,
@@ -70,7 +70,7 @@ impl Block {
             words.resize(len, 0);
             return Some(Self::Heap(words));
         };
-        // A wish. Without it everything works the same, a little slower.
+        // Advice only: without it everything works, a little slower.
         #[cfg(target_os = "linux")]
         let _ = pages.advise(memmap2::Advice::HugePage);
         Some(Self::Pages(pages))
@@ -135,7 +135,7 @@ pub struct UtHitsMut<'a> {
 impl UtHits {
     /// Room for `max_hits` hits of `max_events` events with `n_groups` sector groups each.
     pub fn with_capacity(max_events: usize, n_groups: usize, max_hits: usize) -> Self {
-        // 16 words: every array begins on a cache line of its own.
+        // 16 words: every array begins on a new cache line.
         let stride = max_hits.next_multiple_of(16);
         Self {
             block: Block::zeroed(N_ARRAYS * stride),

@@ -1,7 +1,7 @@
 //! Everything that changes how fast a backend is and never what it computes, by name.
 //!
-//! A knob is called `place.knob`: `cpu.chunk`, `cluster.block_x`. Which knobs there are depends on the backend; the device
-//! kernels' are those of [`launch`](super::launch).
+//! A knob is called `place.knob`: `cpu.chunk`, `cluster.block_x`. Which knobs there are depends on the backend; the
+//! device kernels' are those of [`launch`](super::launch).
 
 use super::cpu::{CpuConfig, Simd};
 use super::launch::{KNOBS, Knob, LaunchParamError, LaunchParams};
@@ -116,7 +116,7 @@ pub enum KnobError {
     Unknown {
         /// The backend.
         backend: Backend,
-        /// What was asked for.
+        /// What was requested.
         name: String,
     },
     /// The value is not one that the knob can have.
@@ -124,7 +124,7 @@ pub enum KnobError {
     Value {
         /// The knob.
         name: &'static str,
-        /// What was asked for.
+        /// What was requested.
         value: String,
         /// What it can be.
         valid: String,
@@ -134,7 +134,7 @@ pub enum KnobError {
     Syntax {
         /// The backend.
         backend: Backend,
-        /// What was asked for.
+        /// What was requested.
         setting: String,
     },
     /// Knobs contradict each other.

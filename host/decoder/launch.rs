@@ -23,7 +23,7 @@ pub struct Knob {
     pub max: u32,
     /// Valid values are the multiples of this.
     pub step: u32,
-    /// The value that is used when nobody sets one.
+    /// The default value.
     pub default: u32,
     /// Values worth trying.
     pub candidates: &'static [u32],
@@ -151,7 +151,7 @@ pub enum LaunchParamError {
     /// There is no such knob.
     #[error("no launch parameter is called {name:?}; there are {}", names())]
     Unknown {
-        /// What was asked for.
+        /// What was requested.
         name: String,
     },
     /// The value is not one that the knob can have.
@@ -159,7 +159,7 @@ pub enum LaunchParamError {
     Range {
         /// The knob.
         knob: Knob,
-        /// What was asked for.
+        /// What was requested.
         value: u32,
     },
     /// The setting is not `name=number`.

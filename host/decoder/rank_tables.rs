@@ -9,7 +9,7 @@ use ut_kernels::fused::tables::{
     CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, LaneTables, MAX_RANKS, REVERSED, UNCONNECTED,
 };
 
-use super::cpu::lanes::{self, LaneOrder};
+use super::cpu::lanes::LaneOrder;
 use super::{DecodeError, DecodeOptions};
 use crate::detector::{BankVersion, DetectorTables};
 
@@ -56,7 +56,7 @@ impl RankTables {
             let rank = order.boards[slot / LANES_PER_BOARD].ranks[slot % LANES_PER_BOARD];
             if usize::from(rank) < n {
                 slots[usize::from(rank)] = slot;
-                let reversed = order.id[usize::from(rank)] & lanes::REVERSED != 0;
+                let reversed = order.sources[usize::from(rank)].backwards != 0;
                 *of_slot = rank | if reversed { REVERSED } else { 0 };
             }
         }

@@ -97,7 +97,7 @@ impl Boards {
         Self::parse(&read_file(path)?, &path.display().to_string())
     }
 
-    /// Takes the bytes of a boards file apart; `name` is what errors call it.
+    /// Parses a boards file; errors call it `name`.
     ///
     /// # Errors
     /// When the bytes are too few or too many for the count, the version is neither 3 nor 4, or the table is refused by
@@ -131,7 +131,7 @@ impl Boards {
         Ok(boards)
     }
 
-    /// Checks that the table describes a UT; `name` is what errors call it. [`Boards::parse`] has done it already.
+    /// Checks that the table describes a UT; errors call it `name`. [`Boards::parse`] calls this.
     ///
     /// After this check a `ChannelID` without its strip bits determines the sector, and every connected lane has one.
     /// A table may switch a board off (`stripsPerHybrid` 0) whose lanes are connected, and may connect a sector twice.
@@ -140,7 +140,7 @@ impl Boards {
     /// - no boards, more than [`MAX_BOARDS`], or a number of lanes that is not six a board;
     /// - `stripsPerHybrid` other than 512 and 0: sectors have 512 strips, and ids that are not in use have 0;
     /// - a lane with a sector that does not exist, with a `chanID` that says something else than the other fields or
-    ///   has strip bits set (v5: but for bit 8, the second half-sector), or without a `chanID` but not all zeros.
+    ///   has strip bits set (v5: other than bit 8, the second half-sector), or without a `chanID` but not all zeros.
     pub fn validate(&self, name: &str) -> Result<(), TablesError> {
         let n_boards = self.n_boards();
         check_count(n_boards, name)?;

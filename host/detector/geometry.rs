@@ -100,7 +100,7 @@ impl Geometry {
         Self::parse(&read_file(path)?, &path.display().to_string())
     }
 
-    /// Takes the bytes of a geometry file apart; `name` is what errors call it.
+    /// Parses a geometry file; errors call it `name`.
     ///
     /// # Errors
     /// When the count is not 1048, the version is neither 0 nor 1, the bytes are too few or too many, or the table is
@@ -128,8 +128,8 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// Checks that the hit formulas make numbers on this geometry; `name` is what errors call it. [`Geometry::parse`]
-    /// has done it already.
+    /// Checks that the hit formulas give finite numbers; errors call the table `name`. [`Geometry::parse`]
+    /// calls this.
     ///
     /// # Errors
     /// - a number of sectors other than 1048, or a version other than 0 and 1;

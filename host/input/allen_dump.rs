@@ -98,6 +98,7 @@ impl AllenDumpReader {
             trigger_mask: None,
             data: &self.data,
             entries: &self.entries,
+            skipped: 0,
             damage: self.damage.as_ref(),
         }
     }

@@ -44,7 +44,7 @@ pub struct BatchView<'a> {
     pub n_events: usize,
     /// The bytes that `offsets` point into.
     pub raw: &'a [u8],
-    /// Allen: `n_events` offsets into `raw` (a framework's closing one may follow; nobody reads it). MEP: `n_banks`, 0,
+    /// Allen: `n_events` offsets into `raw` (a framework's closing one may follow; it is not read). MEP: `n_banks`, 0,
     /// `n_banks` sourceIDs, then `n_banks` offsets into `raw` an event.
     pub offsets: &'a [u32],
     /// Allen: `n_events` words, each the place of the event's first size counted in u16 from the start of this very

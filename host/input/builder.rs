@@ -46,7 +46,7 @@ impl BatchBuilder {
         Self::default()
     }
 
-    /// A builder for one batch that keeps banks of every type, and whose batch has version bytes as told.
+    /// A builder for one batch that keeps banks of every type, and whose batch has version bytes if `versioned`.
     pub(super) fn keeping_all(versioned: bool) -> Self {
         Self { versioned: Some(versioned), keep_all: true, ..Self::default() }
     }

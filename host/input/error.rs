@@ -1,6 +1,6 @@
 //! What can be wrong with an input file.
 //!
-//! Two degrees (`docs/policy.md`, "Files"): an [`InputError`] ends the reading, because nobody can tell where the
+//! Two degrees (`docs/policy.md`, "Files"): an [`InputError`] ends the reading, because there is no telling where the
 //! next event would begin; a [`Damage`] costs the rest of one event, and the next one follows.
 
 use std::fmt;
@@ -81,16 +81,34 @@ pub enum InputError {
         /// Bytes that are there.
         left: u64,
     },
-    /// The event is compressed.
-    #[error("{place}: the event is compressed (compression byte 0x{compression:02x}); decompress the file first")]
+    /// The event is compressed in a way that cannot be unpacked.
+    #[error("{place}: {what}, which cannot be read")]
     Compressed {
         /// The event.
         place: Place,
-        /// The header's compression byte.
-        compression: u8,
+        /// What is there.
+        what: &'static str,
+    },
+    /// The file is of a format that is known and not taken.
+    #[error("{}: {what}", file.display())]
+    NotTaken {
+        /// The file.
+        file: PathBuf,
+        /// What it is, and what can be done.
+        what: &'static str,
+    },
+    /// A MEP packet cannot be followed.
+    #[error("{place}, in a MEP packet at its byte {byte}: {what}")]
+    Packet {
+        /// The packet's first event.
+        place: Place,
+        /// Byte of the packet.
+        byte: u64,
+        /// What is wrong.
+        what: String,
     },
     /// The event does not hold raw banks.
-    #[error("{place}: data type {data_type}; only 1 (raw banks) can be read")]
+    #[error("{place}: data type {data_type}; only 1 (raw banks) and 2 (a MEP packet) can be read")]
     DataType {
         /// The event.
         place: Place,
@@ -181,6 +199,21 @@ pub enum Damage {
         needed: u64,
         /// Bytes that are there.
         left: u64,
+    },
+    /// The event is compressed, and cannot be unpacked from there on.
+    #[error("{0}")]
+    Unpack(#[from] super::unpack::UnpackError),
+    /// The fragments of a source cannot be told apart; none of its banks is taken.
+    #[error(
+        "MFP {mfp} of the packet, sourceID 0x{source_id:04x}: {what}; the board is left out of the packet's events"
+    )]
+    Fragments {
+        /// MFP of the packet, from 0.
+        mfp: usize,
+        /// Its sourceID.
+        source_id: u16,
+        /// What is wrong.
+        what: String,
     },
     /// Entry of a dump's table that ends before it begins, or is too short for a sourceID, or too long for a bank.
     #[error(

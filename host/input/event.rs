@@ -71,8 +71,10 @@ pub struct BankEntry {
 /// The formats of input files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Events one behind the other, all detectors.
+    /// A sequence of events, all detectors.
     Mdf,
+    /// Packets of events, all detectors, by source.
+    Mep,
     /// One event, UT banks only.
     AllenDump,
 }
@@ -82,6 +84,7 @@ impl Format {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mdf => "MDF",
+            Self::Mep => "MEP packets",
             Self::AllenDump => "Allen-layout dump",
         }
     }
@@ -104,10 +107,12 @@ pub struct RawEvent<'a> {
     pub number: Option<u64>,
     /// Trigger mask of the MDF sub-header.
     pub trigger_mask: Option<[u32; 4]>,
-    /// The event's bytes, headers included.
+    /// The event's bytes, headers included and out of their compression; for packets, those of the packet that were kept.
     pub data: &'a [u8],
     /// Its banks, up to the damage if there is one.
     pub entries: &'a [BankEntry],
+    /// Banks of other detectors that were not read (MEP packets).
+    pub skipped: u32,
     /// Why the rest of the event was given up.
     pub damage: Option<&'a Damage>,
 }
@@ -148,7 +153,7 @@ impl<'a> RawEvent<'a> {
         EventMeta {
             run: self.run,
             event: self.number,
-            other_banks: self.entries.iter().filter(|entry| !kind::is_ut(entry.kind)).count() as u32,
+            other_banks: self.skipped + self.entries.iter().filter(|entry| !kind::is_ut(entry.kind)).count() as u32,
             broken: self.damage.is_some(),
         }
     }

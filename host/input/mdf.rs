@@ -1,14 +1,15 @@
-//! MDF files, read: events one behind the other, each with its size in front (`docs/format.md`, "MDF files").
+//! Reads MDF files: events back to back, each with its size in front (`docs/format.md`, "MDF files").
 //!
-//! One event is in memory at a time, in a buffer that is reused. No size is believed before the bytes are there: on a
-//! regular file it is compared with the file's length first, on a pipe the buffer grows with what arrives.
+//! One event is in memory at a time, in a buffer that is reused, or one packet.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::event::{Format, kind};
-use super::{BankEntry, Damage, InputError, Place, RawEvent};
+use super::frames::{Frame, Frames};
+use super::unpack::unpack;
+use super::{BankEntry, Damage, InputError, RawEvent};
 
 /// Bytes of the event header: three sizes, checksum, compression, header type, data type, spare.
 pub(super) const HEADER: usize = 20;
@@ -18,47 +19,81 @@ pub(super) const CHECKED_FROM: usize = 16;
 pub(super) const MAGIC: u16 = 0xCBCB;
 /// Bytes of a bank's header.
 pub(super) const BANK_HEADER: usize = 8;
-/// The only data type that holds raw banks.
+/// The data type of events that hold raw banks.
 pub(super) const RAW_BANKS: u8 = 1;
 
 /// The checksum of an event: `bytes` are those from byte 16 of the event to its end.
 ///
 /// One byte at a time, each taken as signed, all modulo 2³² (`docs/format.md`).
 pub fn checksum(bytes: &[u8]) -> u32 {
-    let mut h = 0u32;
-    for &byte in bytes {
-        h = h.wrapping_add(i32::from(byte as i8) as u32);
-        h = h.wrapping_add(h << 10);
-        h ^= h >> 6;
-    }
-    h = h.wrapping_add(h << 3);
-    h ^= h >> 11;
-    h.wrapping_add(h << 15)
+    let mut sum = Checksum::default();
+    sum.add(bytes);
+    sum.value()
 }
 
-/// Reads the events of one MDF file.
+/// The checksum of bytes that come in pieces.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Checksum(u32);
+
+impl Checksum {
+    /// Goes on over `bytes`.
+    pub fn add(&mut self, bytes: &[u8]) {
+        let mut h = self.0;
+        for &byte in bytes {
+            h = h.wrapping_add(i32::from(byte as i8) as u32);
+            h = h.wrapping_add(h << 10);
+            h ^= h >> 6;
+        }
+        self.0 = h;
+    }
+
+    /// Goes on with several sums, each over words of its own; all have as many.
+    pub(super) fn add_words<const N: usize>(sums: &mut [Self; N], words: [&[[u8; 4]]; N]) {
+        let n = words[0].len();
+        // Cut to one length once, so that the loop need not ask.
+        let words = words.map(|words| &words[..n]);
+        let mut h = sums.map(|sum| sum.0);
+        for i in 0..n {
+            let word = words.map(|words| u32::from_le_bytes(words[i]));
+            for byte in 0..4 {
+                for (h, word) in h.iter_mut().zip(word) {
+                    // The byte as a signed number.
+                    let signed = ((word << (24 - 8 * byte)) as i32 >> 24) as u32;
+                    let sum = h.wrapping_add(signed);
+                    let sum = sum.wrapping_add(sum << 10);
+                    *h = sum ^ sum >> 6;
+                }
+            }
+        }
+        *sums = h.map(Self);
+    }
+
+    /// The checksum of what was added.
+    pub const fn value(self) -> u32 {
+        let mut h = self.0;
+        h = h.wrapping_add(h << 3);
+        h ^= h >> 11;
+        h.wrapping_add(h << 15)
+    }
+}
+
+/// Reads the events of one file, MDF or MEP packets.
 #[derive(Debug)]
 pub struct MdfReader<R = BufReader<File>> {
-    input: R,
-    file: PathBuf,
-    /// Length of the file where it has one.
-    length: Option<u64>,
-    /// Byte at which the next event begins.
-    position: u64,
-    /// Events begun.
-    begun: u64,
-    ended: bool,
-    // The event in hand.
+    frames: Frames<R>,
+    /// What the file says that it is; events of a packet in an MDF frame are a packet's.
+    format: Format,
+    // The current event.
     data: Vec<u8>,
+    unpacked: Vec<u8>,
     entries: Vec<BankEntry>,
-    damage: Option<Damage>,
-    run: Option<u32>,
-    number: Option<u64>,
-    trigger_mask: Option<[u32; 4]>,
+    facts: Facts,
+    /// Where the packet's next event is, if the events of a packet are being read.
+    of_packet: Option<usize>,
 }
 
 impl MdfReader {
-    /// Opens a file. Its content is looked at event by event.
+    /// Opens an MDF file. Its content is looked at event by event.
     ///
     /// # Errors
     /// When the system cannot open it.
@@ -75,27 +110,31 @@ impl MdfReader {
 }
 
 impl<R: Read> MdfReader<R> {
-    /// Reads events from `input`. `path` is what messages call it; `length` its bytes, where that is known.
+    /// Reads MDF events from `input`. `path` is what messages call it; `length` its bytes, where that is known.
     pub fn new(input: R, path: impl Into<PathBuf>, length: Option<u64>) -> Self {
+        Self::of(Frames::new(input, path, length, Format::Mdf), Format::Mdf)
+    }
+
+    /// Reads packets from `input`; otherwise as [`Self::new`].
+    pub fn of_packets(input: R, path: impl Into<PathBuf>, length: Option<u64>) -> Self {
+        Self::of(Frames::new(input, path, length, Format::Mep), Format::Mep)
+    }
+
+    fn of(frames: Frames<R>, format: Format) -> Self {
         Self {
-            input,
-            file: path.into(),
-            length,
-            position: 0,
-            begun: 0,
-            ended: false,
+            frames,
+            format,
             data: Vec::new(),
+            unpacked: Vec::new(),
             entries: Vec::new(),
-            damage: None,
-            run: None,
-            number: None,
-            trigger_mask: None,
+            facts: Facts::default(),
+            of_packet: None,
         }
     }
 
-    /// Bytes of the file that were read so far.
+    /// Bytes of the file that were read so far, out of their compression.
     pub const fn position(&self) -> u64 {
-        self.position
+        self.frames.position()
     }
 
     /// The next event, or `None` after the last. After an error there are no further events.
@@ -108,114 +147,108 @@ impl<R: Read> MdfReader<R> {
 
     /// The event that [`Self::advance`] read.
     pub(super) fn event(&self) -> RawEvent<'_> {
+        let Facts { run, number, trigger_mask, ref damage, unpacked } = self.facts;
+        let frames = &self.frames;
+        let packet = frames.packet();
+        let (format, index, data, skipped) = match self.of_packet {
+            Some(next) => {
+                let first = frames.events() - packet.n_events() as u64;
+                (Format::Mep, first + next as u64 - 1, packet.raw(), packet.skipped())
+            }
+            None => (self.format, frames.events() - 1, if unpacked { &self.unpacked[..] } else { &self.data }, 0),
+        };
         RawEvent {
-            file: &self.file,
-            format: Format::Mdf,
-            index: self.begun - 1,
-            offset: self.position - self.data.len() as u64,
-            run: self.run,
-            number: self.number,
-            trigger_mask: self.trigger_mask,
-            data: &self.data,
+            file: frames.file(),
+            format,
+            index,
+            offset: frames.last(),
+            run,
+            number,
+            trigger_mask,
+            data,
             entries: &self.entries,
-            damage: self.damage.as_ref(),
+            skipped,
+            damage: damage.as_ref(),
         }
     }
 
     /// Reads the next event; false after the last.
     pub(super) fn advance(&mut self) -> Result<bool, InputError> {
-        if self.ended {
-            return Ok(false);
-        }
-        // Ended, unless the event turns out well.
-        self.ended = true;
-        self.begun += 1;
-        if !self.read_event()? {
-            return Ok(false);
-        }
-        self.position += self.data.len() as u64;
-        self.take_apart();
-        self.ended = false;
-        Ok(true)
-    }
-
-    fn place(&self) -> Place {
-        Place { file: self.file.clone(), event: self.begun - 1, byte: self.position }
-    }
-
-    /// Appends up to `n` bytes to the event in hand; the buffer grows no faster than bytes arrive.
-    fn append(&mut self, n: u64) -> Result<(), InputError> {
-        let read = self.input.by_ref().take(n).read_to_end(&mut self.data);
-        read.map_err(|source| InputError::Read { place: self.place(), source })?;
-        Ok(())
-    }
-
-    /// Brings the bytes of the next event into `data`; false at the end of the file.
-    fn read_event(&mut self) -> Result<bool, InputError> {
-        self.data.clear();
-        self.append(HEADER as u64)?;
-        if self.data.is_empty() {
-            return Ok(false);
-        }
-        let left = self.data.len();
-        if left < 12 {
-            return Err(InputError::CutHeader { place: self.place(), left });
-        }
-        let sizes = [0, 4, 8].map(|at| u32_at(&self.data, at));
-        let size = sizes[0];
-        if sizes != [size; 3] {
-            return Err(InputError::UnequalSizes { place: self.place(), sizes });
-        }
-        if (size as usize) < HEADER {
-            return Err(InputError::TooSmall { place: self.place(), size, headers: HEADER as u32 });
-        }
-        let there = self.data.len();
-        let left = self.length.map(|length| length.saturating_sub(self.position));
-        if there < HEADER || left.is_some_and(|left| left < u64::from(size)) {
-            let left = left.unwrap_or(there as u64);
-            return Err(InputError::BeyondFile { place: self.place(), size, left });
-        }
-        let [compression, header_type, data_type] = [self.data[16], self.data[17], self.data[18]];
-        if compression != 0 {
-            return Err(InputError::Compressed { place: self.place(), compression });
-        }
-        if data_type != RAW_BANKS {
-            return Err(InputError::DataType { place: self.place(), data_type });
-        }
-        let headers = HEADER as u32 + sub_header_bytes(header_type);
-        if size < headers {
-            return Err(InputError::TooSmall { place: self.place(), size, headers });
-        }
-        self.append(u64::from(size) - HEADER as u64)?;
-        if self.data.len() < size as usize {
-            let left = self.data.len() as u64;
-            return Err(InputError::BeyondFile { place: self.place(), size, left });
-        }
-        Ok(true)
-    }
-
-    /// Finds the banks, the run and the event number of the event in hand.
-    fn take_apart(&mut self) {
-        self.entries.clear();
-        (self.damage, self.run, self.number, self.trigger_mask) = (None, None, None, None);
-        let stored = u32_at(&self.data, 12);
-        if stored != 0 {
-            let computed = checksum(&self.data[CHECKED_FROM..]);
-            if stored != computed {
-                self.damage = Some(Damage::Checksum { stored, computed });
-                return;
+        loop {
+            let packet = self.frames.packet();
+            if let Some(next) = self.of_packet.filter(|&next| next < packet.n_events()) {
+                packet.entries(next, &mut self.entries);
+                let (run, number) = packet.numbers(next);
+                self.facts = Facts { run, number, damage: packet.damage().cloned(), ..Facts::default() };
+                self.of_packet = Some(next + 1);
+                return Ok(true);
+            }
+            self.of_packet = None;
+            self.data.clear();
+            match self.frames.next(&mut self.data)? {
+                Frame::End => return Ok(false),
+                Frame::Packet => self.of_packet = Some(0),
+                Frame::Event => {
+                    let computed = checksum(&self.data[CHECKED_FROM..]);
+                    self.facts = Facts::of(&self.data, Some(computed), &mut self.unpacked, &mut self.entries);
+                    return Ok(true);
+                }
             }
         }
-        let words = usize::from(self.data[17] & 0xF);
-        self.run = (words >= 5).then(|| u32_at(&self.data, HEADER + 16));
-        self.trigger_mask = (words >= 4).then(|| [0, 1, 2, 3].map(|word| u32_at(&self.data, HEADER + 4 * word)));
-        self.damage = find_banks(&self.data, HEADER + 4 * words, &mut self.entries).err();
-        let odin = self.entries.iter().filter(|entry| entry.kind == kind::ODIN);
-        let mut odin = odin.map(|entry| (entry.version, &self.data[entry.start..entry.start + entry.length]));
-        if let Some((run, number)) = odin.find_map(|(version, payload)| run_and_event(version, payload)) {
-            self.run = Some(run);
-            self.number = Some(number);
+    }
+}
+
+/// What an MDF event says beside its banks.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Why the rest of the event was given up.
+    pub damage: Option<Damage>,
+    /// Run number.
+    pub run: Option<u32>,
+    /// Event number.
+    pub number: Option<u64>,
+    /// Trigger mask.
+    pub trigger_mask: Option<[u32; 4]>,
+    /// The event was compressed: its banks lie in the buffer for unpacked bytes.
+    pub unpacked: bool,
+}
+
+impl Facts {
+    /// Finds the banks, the run and the event number of an event whose bytes are `data`, headers included; a frame that
+    /// [`Frames`] let pass. `computed` is its checksum, or `None` where that is not to be compared. A compressed event
+    /// is unpacked into `unpacked`, headers included.
+    pub fn of(data: &[u8], computed: Option<u32>, unpacked: &mut Vec<u8>, entries: &mut Vec<BankEntry>) -> Self {
+        let mut facts = Self::default();
+        entries.clear();
+        let stored = u32_at(data, 12);
+        if let Some(computed) = computed.filter(|&computed| stored != 0 && stored != computed) {
+            facts.damage = Some(Damage::Checksum { stored, computed });
+            return facts;
         }
+        let words = usize::from(data[17] & 0xF);
+        let body = HEADER + 4 * words;
+        facts.run = (words >= 5).then(|| u32_at(data, HEADER + 16));
+        facts.trigger_mask = (words >= 4).then(|| [0, 1, 2, 3].map(|word| u32_at(data, HEADER + 4 * word)));
+        let mut found = Ok(());
+        let data = if data[16] == 0 {
+            data
+        } else {
+            facts.unpacked = true;
+            unpacked.clear();
+            unpacked.extend(&data[..body]);
+            found = unpack(&data[body..], body, unpacked);
+            &unpacked[..]
+        };
+        let banks = find_banks(data, body, entries);
+        // Blocks that are not there explain banks that end too early.
+        facts.damage = found.map_err(Damage::Unpack).and(banks).err();
+        let odin = entries.iter().filter(|entry| entry.kind == kind::ODIN);
+        let mut odin = odin.map(|entry| (entry.version, &data[entry.start..entry.start + entry.length]));
+        if let Some((run, number)) = odin.find_map(|(version, payload)| run_and_event(version, payload)) {
+            facts.run = Some(run);
+            facts.number = Some(number);
+        }
+        facts
     }
 }
 
@@ -257,7 +290,7 @@ fn find_banks(data: &[u8], mut at: usize, entries: &mut Vec<BankEntry>) -> Resul
 }
 
 /// Run and event number of an ODIN bank; `None` for a version whose layout is not known, or a payload too short.
-fn run_and_event(version: Option<u8>, payload: &[u8]) -> Option<(u32, u64)> {
+pub(super) fn run_and_event(version: Option<u8>, payload: &[u8]) -> Option<(u32, u64)> {
     match version? {
         6 if payload.len() >= 20 => {
             Some((u32_at(payload, 0), u64::from(u32_at(payload, 12)) << 32 | u64::from(u32_at(payload, 16))))

@@ -49,6 +49,15 @@ pub enum WriteError {
         /// Bank of the event, from 0.
         bank: usize,
     },
+    /// A packet holds events by their banks.
+    #[error("an event without banks; a MEP packet cannot hold it")]
+    NoBanks,
+    /// More banks than a packet has room for.
+    #[error("an event of {banks} banks; a MEP packet holds at most 65535")]
+    TooManyBanks {
+        /// Banks of the event.
+        banks: usize,
+    },
     /// The event exceeds 4 GiB.
     #[error("an event of {bytes} bytes; MDF holds at most 4 GiB an event")]
     TooLong {
@@ -60,7 +69,7 @@ pub enum WriteError {
     Io(#[from] io::Error),
 }
 
-/// Writes events one behind the other.
+/// Writes events back to back.
 #[derive(Debug)]
 pub struct MdfWriter<W: Write> {
     output: W,

@@ -1,25 +1,39 @@
 //! Raw banks in memory ([`EventBatch`]) and the files they come from.
 //!
-//! [`Events`] goes through files event by event, MDF or Allen-layout dumps; [`Batches`] puts those events into batches
-//! that a decoder takes; [`to_mep`] and [`to_allen`] change the layout of a batch.
+//! [`Events`] goes through files event by event, MDF, MEP packets or Allen-layout dumps; [`Batches`] puts those events into batches
+//! that a decoder takes; [`to_mep`] and [`to_allen`] change the layout of a batch. [`Chunks`] and [`Parser`] do both on
+//! several threads.
 
 mod allen_dump;
 mod batch;
 mod builder;
+mod checksums;
+mod chunks;
 mod error;
 mod event;
+mod frames;
 mod mdf;
 mod mdf_writer;
 mod mep;
+mod mep_writer;
+mod packet;
+mod recognise;
 mod room;
+mod select;
 mod source;
+mod unpack;
 
 pub use allen_dump::{AllenDumpReader, write_allen_dump};
 pub use batch::{BatchView, EventBatch, EventMeta, Layout};
 pub use builder::{BatchBuilder, BuildError};
+pub use chunks::{Chunk, Chunks, Origin, Parser, Part, count_events};
 pub use error::{Damage, InputError, Place};
 pub use event::{Bank, BankEntry, Format, GENERATED_MASK, RawEvent, kind};
 pub use mdf::{MdfReader, checksum};
 pub use mdf_writer::{EventHeader, MAX_PAYLOAD, MdfWriter, WriteError};
 pub use mep::{banks_of, to_allen, to_mep};
+pub use mep_writer::MepWriter;
+pub use packet::Packet;
+pub use select::{Places, Select};
 pub use source::{Batches, Events, FileVersions, Seen};
+pub use unpack::UnpackError;

@@ -12,7 +12,7 @@ pub fn make_room(bytes: &mut Vec<u8>, more: usize) {
         let needed = (bytes.len() + more).max(2 * bytes.capacity());
         // The last byte lies on a huge page, too, if the page ends within the room.
         let mut larger = Vec::with_capacity(if needed < HUGE { needed } else { needed + HUGE });
-        wish_for_huge_pages(larger.spare_capacity_mut());
+        advise_huge_pages(larger.spare_capacity_mut());
         larger.extend_from_slice(bytes);
         *bytes = larger;
     }
@@ -23,7 +23,7 @@ const HUGE: usize = 1 << 21;
 
 /// Without them everything works the same, a little slower.
 #[cfg(target_os = "linux")]
-fn wish_for_huge_pages(room: &mut [MaybeUninit<u8>]) {
+fn advise_huge_pages(room: &mut [MaybeUninit<u8>]) {
     let (before, len) = (room.as_ptr().align_offset(HUGE), room.len());
     let Some(whole) = len.checked_sub(before).map(|len| len / HUGE * HUGE).filter(|&whole| whole > 0) else { return };
     // SAFETY:
@@ -33,7 +33,7 @@ fn wish_for_huge_pages(room: &mut [MaybeUninit<u8>]) {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn wish_for_huge_pages(_: &mut [MaybeUninit<u8>]) {}
+fn advise_huge_pages(_: &mut [MaybeUninit<u8>]) {}
 
 #[cfg(test)]
 mod tests {

@@ -1,45 +1,27 @@
-//! Several files, one behind the other: as events, or as batches.
+//! Several files in sequence, as events or as batches.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::allen_dump::looks_like_dump;
 use super::event::{Format, kind};
-use super::mdf::u32_at;
+use super::recognise::{Input, Opened, open};
 use super::{AllenDumpReader, BatchBuilder, BuildError, Damage, EventBatch, InputError, MdfReader, Place, RawEvent};
-
-/// Tells the format from a file's first 12 bytes, then its extension, then the first bytes again.
-fn format_of(begin: &[u8], length: Option<u64>, path: &Path) -> Format {
-    let equal_sizes = begin.len() >= 12 && begin[..4] == begin[4..8] && begin[..4] == begin[8..12];
-    if equal_sizes && u32_at(begin, 0) != 0 {
-        return Format::Mdf;
-    }
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("mdf" | "raw") => Format::Mdf,
-        Some("bin") => Format::AllenDump,
-        _ if looks_like_dump(begin, length) => Format::AllenDump,
-        _ => Format::Mdf,
-    }
-}
 
 #[derive(Debug)]
 enum Source {
-    Mdf(MdfReader),
+    Mdf(Box<MdfReader<BufReader<Input>>>),
     Dump(AllenDumpReader),
 }
 
 impl Source {
-    fn open(path: &Path) -> Result<Self, InputError> {
-        let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
-        let file = File::open(path).map_err(cannot)?;
-        let meta = file.metadata().map_err(cannot)?;
-        let length = meta.is_file().then_some(meta.len());
-        let mut input = BufReader::with_capacity(1 << 18, file);
-        let begin = input.fill_buf().map_err(cannot)?;
-        Ok(match format_of(&begin[..begin.len().min(12)], length, path) {
-            Format::Mdf => Self::Mdf(MdfReader::new(input, path, length)),
+    fn open(path: &Path, read: &Arc<AtomicU64>) -> Result<Self, InputError> {
+        let Opened { input, length, format } = open(path, read)?;
+        Ok(match format {
+            Format::Mdf => Self::Mdf(Box::new(MdfReader::new(input, path, length))),
+            Format::Mep => Self::Mdf(Box::new(MdfReader::of_packets(input, path, length))),
             Format::AllenDump => Self::Dump(AllenDumpReader::new(input, path)?),
         })
     }
@@ -57,22 +39,15 @@ impl Source {
             Self::Dump(reader) => reader.event(),
         }
     }
-
-    fn position(&self) -> u64 {
-        match self {
-            Self::Mdf(reader) => reader.position(),
-            Self::Dump(reader) => reader.length(),
-        }
-    }
 }
 
-/// The events of several files, one behind the other. Each file's format is told by its content, then its extension.
+/// The events of several files in sequence. A file's content decides on its format, then its extension.
 #[derive(Debug)]
 pub struct Events {
     files: std::vec::IntoIter<PathBuf>,
     current: Option<Source>,
-    /// Bytes of the files that are done.
-    done: u64,
+    /// Bytes that were read of the files, as they lie on the disk.
+    read: Arc<AtomicU64>,
     total: u64,
 }
 
@@ -81,7 +56,7 @@ impl Events {
     pub fn new(files: impl IntoIterator<Item: Into<PathBuf>>) -> Self {
         let files: Vec<PathBuf> = files.into_iter().map(Into::into).collect();
         let total = files.iter().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
-        Self { files: files.into_iter(), current: None, done: 0, total }
+        Self { files: files.into_iter(), current: None, read: Arc::default(), total }
     }
 
     /// The next event, or `None` after the last of the last file. After an error there are no further events.
@@ -92,9 +67,9 @@ impl Events {
         Ok(if self.advance()? { self.event() } else { None })
     }
 
-    /// Bytes read, of [`Self::total_bytes`].
+    /// Bytes read, of [`Self::total_bytes`], as they lie on the disk; a little ahead of the events.
     pub fn bytes_read(&self) -> u64 {
-        self.done + self.current.as_ref().map_or(0, Source::position)
+        self.read.load(Ordering::Relaxed)
     }
 
     /// Bytes of all files.
@@ -117,17 +92,16 @@ impl Events {
 
     fn try_advance(&mut self) -> Result<bool, InputError> {
         loop {
-            if let Some(source) = &mut self.current {
-                if source.advance()? {
-                    return Ok(true);
-                }
-                self.done += source.position();
+            if let Some(source) = &mut self.current
+                && source.advance()?
+            {
+                return Ok(true);
             }
             let Some(file) = self.files.next() else {
                 self.current = None;
                 return Ok(false);
             };
-            self.current = Some(Source::open(&file)?);
+            self.current = Some(Source::open(&file, &self.read)?);
         }
     }
 }
@@ -160,7 +134,25 @@ pub struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, event: &RawEvent<'_>) {
+    /// Adds what was seen after this.
+    pub fn merge(&mut self, later: Self) {
+        self.events += later.events;
+        self.generated += later.generated;
+        self.measured += later.measured;
+        for file in later.files {
+            let Some(last) = self.files.last_mut().filter(|last| last.file == file.file) else {
+                self.files.push(file);
+                continue;
+            };
+            for (version, n) in file.versions {
+                *last.versions.entry(version).or_default() += n;
+            }
+        }
+        let room = MAX_DAMAGES - self.damages.len().min(MAX_DAMAGES);
+        self.damages.extend(later.damages.into_iter().take(room));
+    }
+
+    pub(super) fn add(&mut self, event: &RawEvent<'_>) {
         self.events += 1;
         let mut banks = event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)).peekable();
         if banks.peek().is_some() {
@@ -186,7 +178,7 @@ pub struct Batches {
     builder: BatchBuilder,
     max_events: usize,
     max_bytes: usize,
-    /// The event in hand was read and is in no batch yet.
+    /// The current event was read and is in no batch yet.
     waiting: bool,
     error: Option<InputError>,
     seen: Seen,
@@ -212,7 +204,7 @@ impl Batches {
     /// Puts the next events into `batch`, whose buffers are reused; false, and an empty batch, after the last.
     ///
     /// # Errors
-    /// When a file cannot be followed. The events before come first, in a batch of their own.
+    /// When a file cannot be followed. The events before it come first, as a batch.
     pub fn next_into(&mut self, batch: &mut EventBatch) -> Result<bool, InputError> {
         if let Some(error) = self.error.take() {
             return Err(error);

@@ -4,14 +4,16 @@
 //! what came before is kept: the file is finished with [`Provenance::incomplete`] set, which a Parquet file carries in
 //! its metadata; a CSV file has no place for it, so there the message and the exit code say it. When *writing* fails
 //! (a full disk), nothing appears at the path.
+//!
+//! Encoding takes longer than writing, and is done by an [`Encoder`], one a thread.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
-use super::{CsvWriter, NewFile, ParquetWriter};
-
-use crate::decoder::UtHits;
-use crate::input::EventMeta;
+use super::csv::{CsvRows, quoted};
+use super::parquet::{Form, Packing, ParquetWriter, RowGroup};
+use super::{NewFile, Rows};
 
 /// Where hits come from: what a file of hits says of itself, as far as its format can.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,69 +50,122 @@ pub enum OutputError {
 
 /// Formats of hit files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+pub enum HitFormat {
+    /// Comma-separated values.
     Csv,
+    /// Parquet.
     Parquet,
 }
 
-impl Format {
-    fn of(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-            "csv" => Some(Self::Csv),
-            "parquet" => Some(Self::Parquet),
-            _ => None,
+impl HitFormat {
+    /// The format that the extension of a path says.
+    ///
+    /// # Errors
+    /// [`OutputError::Format`] when it says none.
+    pub fn of(path: &Path) -> Result<Self, OutputError> {
+        let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
+        let format = extension.and_then(|extension| extension.parse().ok());
+        format.ok_or_else(|| OutputError::Format(path.to_path_buf()))
+    }
+}
+
+impl FromStr for HitFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "csv" => Ok(Self::Csv),
+            "parquet" => Ok(Self::Parquet),
+            _ => Err(format!("{name} is no format: csv or parquet")),
         }
     }
 }
 
 enum Writer {
-    Csv(CsvWriter<NewFile>),
-    Parquet(ParquetWriter<NewFile>),
+    Csv(NewFile),
+    Parquet(Box<ParquetWriter<NewFile>>),
 }
 
 /// A file of hits in the making. Dropped without [`Self::finish`], it leaves nothing behind.
 pub struct HitFile {
     path: PathBuf,
+    /// The inputs' names as the file has them.
+    names: Vec<String>,
+    form: Form,
     writer: Writer,
 }
 
-impl HitFile {
-    /// Whether the extension of `path` names a format.
-    ///
-    /// # Errors
-    /// [`OutputError::Format`] when it does not.
-    pub fn check(path: &Path) -> Result<(), OutputError> {
-        Format::of(path).map(|_| ()).ok_or_else(|| OutputError::Format(path.to_path_buf()))
-    }
+/// Hits of a batch in the form of a file.
+pub enum Encoded {
+    /// Rows of text.
+    Text(Vec<u8>),
+    /// A row group; `None` without hits.
+    RowGroup(Option<Box<RowGroup>>),
+}
 
-    /// Begins a file in the format of the path's extension.
+/// Brings the hits of batches into the form of a file.
+pub struct Encoder {
+    path: PathBuf,
+    names: Vec<String>,
+    form: Form,
+    rows: Option<CsvRows>,
+}
+
+impl HitFile {
+    /// Begins a file of the hits of `inputs`.
     ///
     /// # Errors
-    /// When no format is known for the extension, or the file cannot be created.
-    pub fn create(path: impl Into<PathBuf>) -> Result<Self, OutputError> {
+    /// When the file cannot be created.
+    pub fn create(
+        path: impl Into<PathBuf>,
+        format: HitFormat,
+        packing: Packing,
+        inputs: &[PathBuf],
+    ) -> Result<Self, OutputError> {
         let path = path.into();
-        let format = Format::of(&path).ok_or_else(|| OutputError::Format(path.clone()))?;
-        let file = NewFile::create(&path)?;
+        let form = Form::new(packing).map_err(|source| parquet_error(&path, source))?;
+        let mut names: Vec<String> = inputs.iter().map(|input| input.display().to_string()).collect();
+        let mut file = NewFile::create(&path)?;
         let writer = match format {
-            Format::Csv => CsvWriter::new(file).map(Writer::Csv).map_err(|source| io_error(&path, source))?,
-            Format::Parquet => {
-                ParquetWriter::new(file).map(Writer::Parquet).map_err(|source| parquet_error(&path, source))?
+            HitFormat::Csv => {
+                let header = CsvRows::header(inputs.len() > 1);
+                file.write_all(header.as_bytes()).map_err(|source| io_error(&path, source))?;
+                for name in &mut names {
+                    *name = quoted(name);
+                }
+                Writer::Csv(file)
+            }
+            HitFormat::Parquet => {
+                let writer = ParquetWriter::new(file, &form).map_err(|source| parquet_error(&path, source))?;
+                Writer::Parquet(Box::new(writer))
             }
         };
-        Ok(Self { path, writer })
+        Ok(Self { path, names, form, writer })
     }
 
-    /// Writes the hits of a batch. `first_event` is the number of the batch's first event over all inputs; `meta`
-    /// what is known of the events, one each or empty.
+    /// An encoder for this file.
+    pub fn encoder(&self) -> Encoder {
+        Encoder {
+            path: self.path.clone(),
+            names: self.names.clone(),
+            form: self.form.clone(),
+            rows: matches!(self.writer, Writer::Csv(_)).then(CsvRows::default),
+        }
+    }
+
+    /// Writes the hits of a batch, as an [`Encoder`] of this file made them.
     ///
     /// # Errors
     /// When writing fails.
-    pub fn write(&mut self, first_event: u64, meta: &[EventMeta], hits: &UtHits) -> Result<(), OutputError> {
-        match &mut self.writer {
-            Writer::Csv(writer) => writer.write(first_event, hits).map_err(|source| io_error(&self.path, source)),
-            Writer::Parquet(writer) => {
-                writer.write(first_event, meta, hits).map_err(|source| parquet_error(&self.path, source))
+    pub fn append(&mut self, encoded: Encoded) -> Result<(), OutputError> {
+        match (&mut self.writer, encoded) {
+            (Writer::Csv(file), Encoded::Text(text)) => {
+                file.write_all(&text).map_err(|source| io_error(&self.path, source))
             }
+            (Writer::Parquet(writer), Encoded::RowGroup(Some(group))) => {
+                writer.append(*group).map_err(|source| parquet_error(&self.path, source))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -120,10 +175,33 @@ impl HitFile {
     /// When writing or renaming fails; nothing is left then.
     pub fn finish(self, provenance: &Provenance) -> Result<(), OutputError> {
         let file = match self.writer {
-            Writer::Csv(writer) => writer.finish().map_err(|source| io_error(&self.path, source))?,
+            Writer::Csv(file) => file,
             Writer::Parquet(writer) => writer.finish(provenance).map_err(|source| parquet_error(&self.path, source))?,
         };
         file.finish()
+    }
+}
+
+impl Encoder {
+    /// Encodes the hits of a batch whose events come from `rows`.
+    ///
+    /// # Errors
+    /// When the library of the format fails.
+    pub fn encode(&mut self, rows: &Rows<'_>) -> Result<Encoded, OutputError> {
+        let rows = &Rows { files: &self.names, ..*rows };
+        let Some(csv) = &mut self.rows else {
+            let group = RowGroup::encode(&self.form, rows).map_err(|source| parquet_error(&self.path, source))?;
+            return Ok(Encoded::RowGroup(group.map(Box::new)));
+        };
+        // A mean row has 70 bytes.
+        let mut text = Vec::with_capacity(80 * rows.hits.len());
+        let several = self.names.len() > 1;
+        let event_of = |e: usize| {
+            let origin = rows.origins[e];
+            (origin.event, several.then(|| self.names[origin.file as usize].as_str()))
+        };
+        csv.append(rows.hits, event_of, &mut text);
+        Ok(Encoded::Text(text))
     }
 }
 

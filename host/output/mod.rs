@@ -12,8 +12,24 @@ mod parquet;
 
 pub use csv::CsvWriter;
 #[cfg(feature = "parquet")]
-pub use file::{HitFile, OutputError, Provenance};
+pub use file::{Encoded, Encoder, HitFile, HitFormat, OutputError, Provenance};
 #[cfg(feature = "parquet")]
 pub use new_file::{NewFile, remove_unfinished};
 #[cfg(feature = "parquet")]
-pub use parquet::ParquetWriter;
+pub use parquet::Packing;
+
+use crate::decoder::UtHits;
+use crate::input::{EventMeta, Origin};
+
+/// The hits of a batch with what is known of its events.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// Names of the inputs.
+    pub files: &'a [String],
+    /// Where each event comes from.
+    pub origins: &'a [Origin],
+    /// What else is known of the events; empty, or one an event.
+    pub meta: &'a [EventMeta],
+    /// The hits.
+    pub hits: &'a UtHits,
+}

@@ -2,7 +2,7 @@
 //!
 //! Bytes go to a temporary file beside the target, made exclusively under a name that no other run has; only
 //! [`NewFile::finish`] gives it the target's name. A symbolic link at the path is followed to its target. What is no
-//! regular file, as a FIFO or `/dev/stdout`, is written to directly.
+//! regular file, as a FIFO or `/dev/stdout`, is written to directly; `-` is standard output.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -106,6 +106,11 @@ impl Drop for NewFile {
 }
 
 fn begin(path: &Path) -> io::Result<(File, Option<(TempPath, PathBuf)>)> {
+    #[cfg(unix)]
+    if path.as_os_str() == "-" {
+        use std::os::fd::AsFd;
+        return Ok((io::stdout().as_fd().try_clone_to_owned()?.into(), None));
+    }
     let there = match fs::metadata(path) {
         Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
         Ok(there) if !there.is_file() => return Ok((OpenOptions::new().write(true).open(path)?, None)),

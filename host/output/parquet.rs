@@ -1,21 +1,25 @@
 //! Hits as Parquet: one row a hit, in output order, a row group a batch.
+//!
+//! A row group is encoded apart from its file, by [`RowGroup::encode`], so that several threads can do it.
 
 use std::io::Write;
 use std::sync::Arc;
 
-use parquet::basic::Compression;
-use parquet::data_type::{FloatType, Int32Type, Int64Type};
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::column::writer::{ColumnCloseResult, get_column_writer, get_typed_column_writer};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, FloatType, Int32Type, Int64Type};
 use parquet::errors::Result;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
 use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, TypePtr};
 
-use super::Provenance;
-use crate::decoder::UtHits;
-use crate::input::EventMeta;
+use super::{Provenance, Rows};
 
-/// The columns of the CSV output with `run` and `event_number` behind `event`; null where the input does not tell them.
+/// The columns of the CSV output with where the event comes from; null where the input does not tell it. `event` is the
+/// event's place in its file.
 const SCHEMA: &str = "message hits {
     required int64 event (INTEGER(64,false));
     optional int32 run (INTEGER(32,false));
@@ -28,7 +32,137 @@ const SCHEMA: &str = "message hits {
     required float y_end;
     required float dx_dy;
     required float weight;
+    required binary file (STRING);
 }";
+
+/// Columns that have few values: they are written as indices into a dictionary.
+const FEW_VALUES: [&str; 6] = ["event", "run", "event_number", "dx_dy", "weight", "file"];
+
+/// Columns of floats whose bytes are alike at the same place.
+const SPLIT: [&str; 4] = ["x_at_y_eq0", "z_at_y_eq0", "y_begin", "y_end"];
+
+/// How pages are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// zstd, fast.
+    #[default]
+    Zstd,
+    /// lz4: faster, and larger.
+    Lz4,
+}
+
+/// The schema and how columns are written: shared by a file and those who encode its row groups.
+#[derive(Clone)]
+pub struct Form {
+    schema: TypePtr,
+    columns: SchemaDescPtr,
+    properties: WriterPropertiesPtr,
+}
+
+impl Form {
+    /// The form of hit files.
+    ///
+    /// # Errors
+    /// When the library refuses the schema.
+    pub fn new(packing: Packing) -> Result<Self> {
+        let schema = Arc::new(parse_message_type(SCHEMA)?);
+        let compression = match packing {
+            Packing::Zstd => Compression::ZSTD(ZstdLevel::try_new(1)?),
+            Packing::Lz4 => Compression::LZ4_RAW,
+        };
+        let mut properties = WriterProperties::builder()
+            .set_compression(compression)
+            .set_dictionary_enabled(false)
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_created_by(concat!("ut-decoding version ", env!("CARGO_PKG_VERSION")).to_owned());
+        for column in FEW_VALUES {
+            properties = properties.set_column_dictionary_enabled(ColumnPath::from(column), true);
+        }
+        for column in SPLIT {
+            properties = properties.set_column_encoding(ColumnPath::from(column), Encoding::BYTE_STREAM_SPLIT);
+        }
+        for column in ["group", "lhcb_id"] {
+            properties = properties.set_column_encoding(ColumnPath::from(column), Encoding::DELTA_BINARY_PACKED);
+        }
+        let columns = Arc::new(SchemaDescriptor::new(Arc::clone(&schema)));
+        Ok(Self { schema, columns, properties: Arc::new(properties.build()) })
+    }
+}
+
+/// An encoded row group.
+pub struct RowGroup {
+    columns: Vec<(Bytes, ColumnCloseResult)>,
+}
+
+impl RowGroup {
+    /// Encodes the hits of a batch; `None` where there are none.
+    ///
+    /// # Errors
+    /// When the library fails.
+    pub fn encode(form: &Form, rows: &Rows<'_>) -> Result<Option<Self>> {
+        let hits = rows.hits;
+        if hits.is_empty() {
+            return Ok(None);
+        }
+        let mut columns = Columns { form, rows, done: Vec::new() };
+        columns.of_event::<Int64Type>(|e| Some(rows.origins[e].event as i64), false)?;
+        columns.of_event::<Int32Type>(|e| Some(rows.meta.get(e)?.run? as i32), true)?;
+        columns.of_event::<Int64Type>(|e| Some(rows.meta.get(e)?.event? as i64), true)?;
+        let sizes = hits.offsets().windows(2).map(|ends| (ends[1] - ends[0]) as usize);
+        let mut groups = Vec::with_capacity(hits.len());
+        for (i, n) in sizes.enumerate() {
+            groups.resize(groups.len() + n, (i % hits.n_groups()) as i32);
+        }
+        columns.next::<Int32Type>(&groups, None)?;
+        columns.next::<Int32Type>(bytemuck::cast_slice(hits.id()), None)?;
+        let floats = [hits.x_at_y_eq0(), hits.z_at_y_eq0(), hits.y_begin(), hits.y_end(), hits.dx_dy(), hits.weight()];
+        for array in floats {
+            columns.next::<FloatType>(array, None)?;
+        }
+        let names: Vec<ByteArray> = rows.files.iter().map(|name| ByteArray::from(name.as_str())).collect();
+        columns.of_event::<ByteArrayType>(|e| names.get(rows.origins[e].file as usize).cloned(), false)?;
+        Ok(Some(Self { columns: columns.done }))
+    }
+}
+
+/// The columns of a row group, encoded one after the other.
+struct Columns<'a> {
+    form: &'a Form,
+    rows: &'a Rows<'a>,
+    done: Vec<(Bytes, ColumnCloseResult)>,
+}
+
+impl Columns<'_> {
+    fn next<T: DataType>(&mut self, values: &[T::T], present: Option<&[i16]>) -> Result<()> {
+        let mut bytes = TrackedWrite::new(Vec::new());
+        let pages = Box::new(SerializedPageWriter::new(&mut bytes));
+        let column = self.form.columns.column(self.done.len());
+        let mut writer =
+            get_typed_column_writer::<T>(get_column_writer(column, Arc::clone(&self.form.properties), pages));
+        writer.write_batch(values, present, None)?;
+        let close = writer.close()?;
+        self.done.push((Bytes::from(bytes.into_inner()?), close));
+        Ok(())
+    }
+
+    /// A column that has the same value in every hit of an event.
+    fn of_event<T: DataType>(&mut self, value: impl Fn(usize) -> Option<T::T>, optional: bool) -> Result<()> {
+        let hits = self.rows.hits;
+        let (mut values, mut present) = (Vec::with_capacity(hits.len()), Vec::new());
+        let groups = hits.n_groups();
+        for e in 0..hits.n_events() {
+            let n = (hits.offsets()[(e + 1) * groups] - hits.offsets()[e * groups]) as usize;
+            let value = value(e);
+            if optional {
+                present.resize(present.len() + n, i16::from(value.is_some()));
+            }
+            if let Some(value) = value {
+                values.resize(values.len() + n, value);
+            }
+        }
+        self.next::<T>(&values, optional.then_some(&present))
+    }
+}
 
 /// Writes hits as Parquet.
 pub struct ParquetWriter<W: Write + Send> {
@@ -40,36 +174,21 @@ impl<W: Write + Send> ParquetWriter<W> {
     ///
     /// # Errors
     /// When writing fails.
-    pub fn new(output: W) -> Result<Self> {
-        let schema = Arc::new(parse_message_type(SCHEMA)?);
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_created_by(concat!("ut-decoding version ", env!("CARGO_PKG_VERSION")).to_owned())
-            .build();
-        Ok(Self { file: SerializedFileWriter::new(output, schema, Arc::new(properties))? })
+    pub fn new(output: W, form: &Form) -> Result<Self> {
+        let (schema, properties) = (Arc::clone(&form.schema), Arc::clone(&form.properties));
+        Ok(Self { file: SerializedFileWriter::new(output, schema, properties)? })
     }
 
-    /// Writes the hits of a batch whose first event has the number `first_event`; `meta` is empty or one an event.
+    /// Writes an encoded row group.
     ///
     /// # Errors
     /// When writing fails.
-    pub fn write(&mut self, first_event: u64, meta: &[EventMeta], hits: &UtHits) -> Result<()> {
-        if hits.is_empty() {
-            return Ok(());
+    pub fn append(&mut self, encoded: RowGroup) -> Result<()> {
+        let mut group = self.file.next_row_group()?;
+        for (bytes, close) in encoded.columns {
+            group.append_column(&bytes, close)?;
         }
-        let mut columns = Columns { group: self.file.next_row_group()?, hits };
-        columns.of_event::<Int64Type>(|e| Some((first_event + e as u64) as i64), false)?;
-        columns.of_event::<Int32Type>(|e| Some(meta.get(e)?.run? as i32), true)?;
-        columns.of_event::<Int64Type>(|e| Some(meta.get(e)?.event? as i64), true)?;
-        let sizes = hits.offsets().windows(2).map(|ends| (ends[1] - ends[0]) as usize);
-        let groups = sizes.enumerate().flat_map(|(i, n)| std::iter::repeat_n((i % hits.n_groups()) as i32, n));
-        columns.next::<Int32Type>(&groups.collect::<Vec<_>>(), None)?;
-        columns.next::<Int32Type>(bytemuck::cast_slice(hits.id()), None)?;
-        let floats = [hits.x_at_y_eq0(), hits.z_at_y_eq0(), hits.y_begin(), hits.y_end(), hits.dx_dy(), hits.weight()];
-        for array in floats {
-            columns.next::<FloatType>(array, None)?;
-        }
-        columns.group.close()?;
+        group.close()?;
         Ok(())
     }
 
@@ -84,38 +203,5 @@ impl<W: Write + Send> ParquetWriter<W> {
             self.file.append_key_value_metadata(KeyValue::new(format!("ut-decode.{key}"), value));
         }
         self.file.into_inner()
-    }
-}
-
-/// The columns of a row group, written one after the other.
-struct Columns<'a, W: Write + Send> {
-    group: SerializedRowGroupWriter<'a, W>,
-    hits: &'a UtHits,
-}
-
-impl<W: Write + Send> Columns<'_, W> {
-    fn next<T: parquet::data_type::DataType>(&mut self, values: &[T::T], present: Option<&[i16]>) -> Result<()> {
-        if let Some(mut column) = self.group.next_column()? {
-            column.typed::<T>().write_batch(values, present, None)?;
-            column.close()?;
-        }
-        Ok(())
-    }
-
-    /// A column that has the same value in every hit of an event.
-    fn of_event<T: parquet::data_type::DataType>(
-        &mut self,
-        value: impl Fn(usize) -> Option<T::T>,
-        optional: bool,
-    ) -> Result<()> {
-        let (mut values, mut present) = (Vec::new(), Vec::new());
-        let groups = self.hits.n_groups();
-        for e in 0..self.hits.n_events() {
-            let n = (self.hits.offsets()[(e + 1) * groups] - self.hits.offsets()[e * groups]) as usize;
-            let value = value(e);
-            present.extend(std::iter::repeat_n(i16::from(value.is_some()), n));
-            values.extend(value.into_iter().flat_map(|value| std::iter::repeat_n(value, n)));
-        }
-        self.next::<T>(&values, optional.then_some(&present))
     }
 }

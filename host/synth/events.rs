@@ -11,7 +11,7 @@ const RUN: u32 = 1;
 /// Pipeline column number in the header of v4 banks.
 const PCN: u8 = 128;
 
-/// One cluster in so many is in the same sector as the one before.
+/// One cluster in this many is in the same sector as the one before.
 const SHOWER: u32 = 18;
 
 /// Strips that a v4 front end joins to one cluster.
@@ -111,7 +111,7 @@ impl Generator {
             }
         }
         for strips in &mut sectors {
-            // Stable: of clusters that overlap, the one thrown first has the strip.
+            // Stable: of overlapping clusters, the one drawn first has the strip.
             strips.sort_by_key(|&(strip, _)| strip);
             strips.dedup_by_key(|&mut (strip, _)| strip);
         }

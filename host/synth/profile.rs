@@ -41,7 +41,7 @@ impl Profile {
         }
     }
 
-    /// Clusters thrown in a mean event. Some run into each other, into the edge of their sector or, in the fullest
+    /// Clusters drawn in a mean event. Some run into each other, into the edge of their sector or, in the fullest
     /// lanes, over the most hits that a lane can send.
     pub(super) const fn mean_clusters(self) -> f64 {
         match self {

@@ -10,7 +10,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 pub(super) struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// The numbers of event `event` of a seed: a stream of its own, whatever was drawn for other events.
+    /// The numbers of event `event` of a seed: independent of what was drawn for other events.
     pub fn new(seed: u64, event: u64) -> Self {
         let mut key = *b"........ut-decoding synth events";
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -83,8 +83,8 @@ impl Dice {
 
 /// How much busier than the mean event `event` of a seed is; 1 on average.
 ///
-/// Events take their places in the distribution in steps of the golden ratio from where the seed says: that spreads them
-/// so evenly that even a few dozen events in a row have nearly the mean of the profile.
+/// Events take their places in the distribution in steps of the golden ratio from where the seed says: that spreads
+/// them so evenly that even a few dozen events in a row have nearly the mean of the profile.
 pub(super) fn activity(seed: u64, event: u64, ions: bool) -> f64 {
     /// Deciles of the number of clusters in units of its mean.
     const DECILES: [f64; 11] = [0.30, 0.42, 0.58, 0.68, 0.77, 0.86, 0.97, 1.10, 1.34, 1.62, 1.98];
@@ -106,8 +106,8 @@ fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Clusters per area at a distance from the beam, in arbitrary units, from its square in mm²: falls with the distance to
-/// the power 1.625, and less steeply within 5 cm.
+/// Clusters per area at a distance from the beam, in arbitrary units, from its square in mm²: falls with the distance
+/// to the power 1.625, and less steeply within 5 cm.
 pub(super) fn density(radius2: f64) -> f64 {
     let root = (radius2 + 2500.0).sqrt();
     // root^1.625

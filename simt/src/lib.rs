@@ -30,3 +30,8 @@ pub mod ptx;
 
 pub use block::{Block, FULL_MASK, WARP_SIZE, blocks_of_warps};
 pub use memory::{Global, GlobalMut, Plain, Scalar, Shared, SharedLayout};
+
+/// The README's programs run.
+#[cfg(all(doctest, feature = "executor", feature = "ptx"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -51,7 +51,7 @@ pub fn read(directory: &Path, name: &str) -> Vec<u8> {
     std::fs::read(directory.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The bytes of an MDF event that nobody marked as generated.
+/// The bytes of an MDF event without the mark of generated ones.
 pub fn event(banks: &[Bank<'_>]) -> Vec<u8> {
     let mut writer = MdfWriter::new(Vec::new());
     let header = EventHeader { run: 7, ..EventHeader::default() };

@@ -15,7 +15,7 @@ pub enum Bug {
     NoWarpBarrier(u32),
     /// Shared atomics load, add and store.
     PlainAdd,
-    /// Shuffles name all lanes, whoever is there.
+    /// Shuffles name all warp lanes, present or not.
     FullShuffleMask,
     /// Shuffles name the lanes that happen to be together.
     ActiveShuffleMask,

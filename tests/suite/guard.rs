@@ -1,4 +1,4 @@
-//! Batches behind whose last byte nothing can be read: whoever does is killed by the system.
+//! Batches behind whose last byte nothing can be read: a decoder that tries is killed by the system.
 
 use std::io::Write;
 
@@ -28,7 +28,7 @@ impl GuardedBytes {
 
     fn bytes(&self) -> &[u8] {
         // SAFETY:
-        // - the file has these bytes, and nobody else knows of it;
+        // - the file has these bytes, and nothing else uses it;
         // - the mapping lives as long as the result.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(self.begin), self.len) }
     }

@@ -1,6 +1,6 @@
 //! Strategies for events as they should never come, and for batches that contradict themselves.
 //!
-//! A nasty event is a list of banks, most of them good, with every corruption of the policy table strewn in: other
+//! A nasty event is a list of banks, most of them good, mixed with every corruption of the policy table: other
 //! types and versions, sourceIDs of no board, repeated boards, payloads cut anywhere, counts that lie, lanes unsorted,
 //! repeated, full, on slots that nothing is connected to, clusters without charge and beyond every size.
 

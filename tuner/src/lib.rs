@@ -3,11 +3,16 @@
 //! Whatever has a space of parameters and a way to measure one configuration can be tuned: a kernel, a program, a
 //! replayed recording, a synthetic device.
 
+#[cfg(feature = "cli")]
+pub mod cli;
 mod decide;
 mod device;
 pub mod expression;
 pub mod interchange;
+mod minimise;
+pub mod objective;
 pub mod online;
+pub mod program;
 pub mod report;
 mod search;
 pub mod space;
@@ -17,16 +22,18 @@ pub mod tuned;
 pub mod watch;
 
 use std::fmt;
+use std::time::Duration;
 
 pub use decide::{aa, chain, compare, cost, drift, groups, samples, statistics, verdict, workloads};
 pub use device::replay::{Noise, Recording, Replay};
 pub use device::{process, replay, synthetic};
+pub use minimise::minimise;
 pub use search::tune::tune;
-pub use search::{budget, racing, racing_score, score, session};
+pub use search::{budget, racing, racing_score, rounds, score, session};
 pub use space::builder::{DeviceLimits, Footprint, SpaceBuilder};
-pub use space::file::{parse_toml, read_toml};
+pub use space::file::{parse_toml, read_space, read_toml};
 pub use space::t1::{parse_t1, read_t1};
-pub use space::{ConfigIndex, ConstraintReport, Parameter, Space, SpaceError, SpaceReport};
+pub use space::{ConfigIndex, ConstraintReport, Named, Parameter, Space, SpaceError, SpaceReport};
 
 /// The value of one parameter.
 #[derive(Clone, Debug, PartialEq, PartialOrd, serde::Serialize, serde::Deserialize)]
@@ -102,4 +109,10 @@ pub trait Device {
 
     /// Runs `config` `launches` times. A failure is an outcome, never a panic.
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome;
+
+    /// How long one measurement may take before it is given up; `None` where it may take any time. A configuration that
+    /// was given up earlier, after less than this, is tried again.
+    fn time_out(&self) -> Option<Duration> {
+        None
+    }
 }

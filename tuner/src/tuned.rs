@@ -2,8 +2,9 @@
 //!
 //! [`tuned`] looks into the stores. What matches in everything, or is pinned, is used. What matches only nearly is
 //! validated first: measured here against the default, in turns; if it fails or is slower, the next best is tried. If
-//! nothing is left, it tunes (where that is allowed and there is something to measure with), beginning with what was best
-//! on the nearest other device, and keeps the result; else the default is used. Whichever it is, [`Tuned`] says so.
+//! nothing is left, it tunes (where that is allowed and there is something to measure with), beginning with what was
+//! best on the nearest other device, and keeps the result; else the default is used. Whichever it is, [`Tuned`] says
+//! so.
 //!
 //! ```
 //! use tuner::budget::Budget;
@@ -90,7 +91,7 @@ pub fn stub() {
     STUBBED.store(true, Ordering::Relaxed);
 }
 
-/// What is asked for.
+/// The request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// How to tune if nothing is found. Its default is what is used where nothing is tuned.

@@ -6,11 +6,12 @@ use crate::decoder::launch::Knob;
 use crate::decoder::{Backend, Pipeline};
 use tuner::{Config, Value};
 
-/// Configurations that an on-line tuner may choose from, at the most, before it varies the knobs of one kernel at a time.
+/// At most this many configurations an on-line tuner may choose from before it varies the knobs of one kernel at a
+/// time.
 const MOST_CHOICES: usize = 500;
 
-/// What configurations differ from, and what is used where nothing is set: one decoder, on the CPU with a thread a core, on a
-/// GPU one a stream.
+/// What configurations differ from, and what is used where nothing is set: one decoder, on the CPU with a thread a
+/// core, on a GPU one a stream.
 pub fn base(backend: Backend) -> Setting {
     let mut setting = Setting::default();
     match backend {
@@ -21,8 +22,8 @@ pub fn base(backend: Backend) -> Setting {
     setting
 }
 
-/// The knobs of a [`Config`] that [`parse`] makes, in its order: all of the backend's, but that on the CPU one decoder is
-/// measured, whose threads are `cpu.threads`.
+/// The knobs of a [`Config`] that [`parse`] makes, in its order: all of the backend's, but that on the CPU one decoder
+/// is measured, whose threads are `cpu.threads`.
 pub fn knobs(backend: Backend) -> Vec<&'static Knob> {
     setting::knobs(backend).filter(|knob| knob.name != setting::THREADS.name).collect()
 }
@@ -89,9 +90,10 @@ pub fn setting_of(
     Ok(setting)
 }
 
-/// Configurations worth trying from `default` on, which is among them: all combinations of the candidates, or, where those
-/// are too many, all of the knobs of one kernel at a time, or each of them alone where these are too many still. Layout,
-/// threads, streams and kernels are the caller's to choose, and stay; so do the knobs of the `pipeline` that does not run.
+/// Configurations worth trying from `default` on, which is among them: all combinations of the candidates, or, where
+/// those are too many, all of the knobs of one kernel at a time, or each of them alone where these are too many still.
+/// Layout, threads, streams and kernels are the caller's to choose, and stay; so do the knobs of the `pipeline` that
+/// does not run.
 pub fn choices(backend: Backend, pipeline: Pipeline, default: &Config) -> Vec<Config> {
     let knobs = knobs(backend);
     let fused = pipeline == Pipeline::Fused;

@@ -15,7 +15,7 @@ use crate::decoder::Backend;
 use crate::decoder::knobs::{KnobError, parse_value, value_text};
 use crate::decoder::launch::Knob;
 
-/// Values of an axis, at the most.
+/// Most values of an axis.
 const MAX_VALUES: usize = 10_000;
 
 /// One axis of a sweep.
@@ -27,6 +27,13 @@ pub struct Axis {
     pub values: Vec<u32>,
 }
 
+impl std::fmt::Display for Axis {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let values: Vec<String> = self.values.iter().map(|&value| value_text(&self.name, value)).collect();
+        write!(f, "{}={}", self.name, values.join(","))
+    }
+}
+
 /// Why an axis cannot be meant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AxisError {
@@ -35,15 +42,15 @@ pub enum AxisError {
     Unknown {
         /// The backend.
         backend: Backend,
-        /// What was asked for.
+        /// What was requested.
         name: String,
     },
-    /// A value is none.
+    /// A value is not valid.
     #[error("axis {name}: {value:?} is neither a number nor a range from:to:step")]
     Value {
         /// The axis.
         name: String,
-        /// What was asked for.
+        /// What was requested.
         value: String,
     },
     /// A range has no values.
@@ -73,7 +80,7 @@ pub enum AxisError {
     Kind {
         /// The axis.
         name: String,
-        /// What was asked for.
+        /// What was requested.
         kind: String,
     },
     /// An axis was given twice.

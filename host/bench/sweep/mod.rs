@@ -1,26 +1,18 @@
-//! Measures every combination of some knobs' values.
+//! Measures every combination of some parameters' values: the tuner's exhaustive search in rounds.
 //!
-//! A round visits every point once, in an order that the seed shuffles anew for each round: a machine that slows down
-//! slows all points alike, and no point always follows the same other one. A visit makes the decoder anew, warms it up and
-//! times one repetition. Before a point's first measurement counts, its hits and reports are compared with the
-//! reference's: a point with other bits is out, and named. On the `emulated` backend the work is counted, once, for
-//! counts do not spread.
+//! A visit makes the decoder anew, warms it up and times one repetition. Before a point's first measurement counts, its
+//! hits and reports are compared with the reference's: a point with other bits is out, and named. On the `emulated`
+//! backend the work is counted, once, for counts do not spread.
 
 pub mod axis;
-mod chart;
-pub mod journal;
 mod page;
 pub mod plan;
 pub mod report;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
-
-use self::journal::{JournalError, Outcome, Record};
 use self::plan::{Plan, Point};
 use super::modes::Mode;
 use super::sample::{Expected, Sample};
@@ -30,6 +22,10 @@ use crate::decoder::emulated::EmulatedConfig;
 use crate::decoder::{Backend, DecodeError, DecodeOptions, Knobs};
 use crate::detector::DetectorTables;
 use crate::input::Layout;
+use tuner::rounds::Rounds;
+use tuner::session::TuneError;
+use tuner::store::{DeviceIdentity, Store, StoreError, Task, TunableIdentity, Workload};
+use tuner::{Config, Device, Failure, FailureKind, Outcome};
 
 /// Batch sizes and layouts whose sample and expected hits are kept.
 const KEPT_SAMPLES: usize = 4;
@@ -37,9 +33,23 @@ const KEPT_SAMPLES: usize = 4;
 /// Why a sweep ended before its time.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
-    /// The journal cannot be written.
+    /// The journal cannot be read or written.
     #[error(transparent)]
-    Journal(#[from] JournalError),
+    Journal(#[from] TuneError),
+    /// The journal belongs to another sweep.
+    #[error(
+        "{file} belongs to another sweep: its {what} is {there}, now it would be {here}; choose another folder, or --restart"
+    )]
+    Other {
+        /// The journal.
+        file: String,
+        /// The first thing that differs.
+        what: String,
+        /// What the journal says.
+        there: String,
+        /// What is to be measured now.
+        here: String,
+    },
     /// The events cannot be put into batches.
     #[error("batches of {batch} events: {message}")]
     Sample {
@@ -51,7 +61,7 @@ pub enum SweepError {
     /// The reference failed.
     #[error("the reference")]
     Reference(#[source] DecodeError),
-    /// The default does not decode as the reference does: nothing can be held against it.
+    /// The default does not decode as the reference does: there is nothing to compare with.
     #[error("the default fails: {0}")]
     Default(String),
 }
@@ -101,10 +111,101 @@ impl Kept {
     }
 }
 
+impl From<StoreError> for SweepError {
+    fn from(error: StoreError) -> Self {
+        Self::Journal(error.into())
+    }
+}
+
+/// What a sweep has measured so far, in a store of the tuner, so that one that is killed goes on where it was.
+#[derive(Debug)]
+pub struct Journal {
+    file: PathBuf,
+    device: DeviceIdentity,
+    tunable: TunableIdentity,
+    workload: Workload,
+}
+
+impl Journal {
+    /// Opens the journal at `path` for a sweep of `plan` described by `facts`; makes it if it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be read or written, or belongs to another sweep.
+    pub fn open(path: &Path, plan: &Plan, mut facts: BTreeMap<String, String>) -> Result<Self, SweepError> {
+        let store = Store::open(path)?;
+        facts.insert("axes".to_owned(), plan.axes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
+        facts.insert("default".to_owned(), format!("{:?}", plan.points[plan.default].values));
+        let mut workload = Workload::new();
+        for (name, value) in facts {
+            workload = workload.with(name, value)?;
+        }
+        for run in store.runs()? {
+            let there = run.record.workload;
+            let names = workload.keys().keys().chain(there.keys().keys());
+            let other = names.into_iter().find(|name| workload.keys().get(*name) != there.keys().get(*name));
+            if let Some(name) = other {
+                let text =
+                    |of: &Workload| of.keys().get(name).map_or_else(|| "missing".to_owned(), ToString::to_string);
+                return Err(SweepError::Other {
+                    file: path.display().to_string(),
+                    what: name.clone(),
+                    there: text(&there),
+                    here: text(&workload),
+                });
+            }
+        }
+        let (device, tunable) = (DeviceIdentity::named("this machine", "sweep"), TunableIdentity::new("sweep", 1));
+        Ok(Self { file: path.to_owned(), device, tunable, workload })
+    }
+
+    fn task<'a>(&'a self, plan: &'a Plan) -> Task<'a> {
+        Task { device: &self.device, tunable: &self.tunable, workload: &self.workload, space: &plan.space }
+    }
+}
+
+/// The points of a sweep as a device of the tuner. A point's times are in ms an event; on the emulated backend they are
+/// the counts of [`METRICS`].
+struct Points<'s> {
+    sweep: &'s Sweep<'s>,
+    kept: Kept,
+    checked: HashSet<Vec<u32>>,
+}
+
+impl Device for Points<'_> {
+    fn name(&self) -> String {
+        self.sweep.backend.name().to_owned()
+    }
+
+    fn measure(&mut self, config: &Config, _: usize) -> Outcome {
+        let failed = |kind, message| Outcome::Failed(Failure { kind, message });
+        let Some(point) = self.sweep.plan.point_of(config) else {
+            return failed(FailureKind::Constraint, "not a point of the sweep".to_owned());
+        };
+        match self.kept.of(self.sweep, &point.setting) {
+            Ok(sample) => self.sweep.visit(point, sample, self.checked.insert(point.values.clone())),
+            Err(error) => failed(FailureKind::Launch, error.to_string()),
+        }
+    }
+}
+
 impl Sweep<'_> {
+    fn search<'a>(&'a self, journal: &'a Journal) -> Rounds<'a> {
+        let launches = if self.backend == Backend::Emulated { METRICS.len() } else { 1 };
+        Rounds { task: journal.task(self.plan), rounds: self.rounds, launches, seed: self.seed }
+    }
+
     /// Measurements altogether, were no point to fail.
     pub fn visits(&self) -> usize {
         self.plan.points.len() * self.rounds
+    }
+
+    /// Measurements that the journal holds.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn done(&self, journal: &Journal) -> Result<usize, SweepError> {
+        let mut store = Store::open(&journal.file)?;
+        Ok(self.search(journal).done(&mut store)?)
     }
 
     /// How long a visit takes, judged by the default; learns, too, that the default works.
@@ -117,56 +218,29 @@ impl Sweep<'_> {
         let sample = kept.of(self, &point.setting)?;
         let start = Instant::now();
         match self.visit(point, sample, true) {
-            Outcome::Rate(_) | Outcome::Work(_) => Ok(start.elapsed()),
-            Outcome::Wrong(what) | Outcome::Failed(what) => Err(SweepError::Default(what)),
+            Outcome::Times(_) => Ok(start.elapsed()),
+            Outcome::Failed(failure) => Err(SweepError::Default(failure.message)),
         }
     }
 
-    /// Makes the measurements that are not among `records`, and returns all of them. Each is handed to `keep` before the
-    /// next begins. `tick` is told how many of [`visits`](Self::visits) are done.
+    /// Makes the measurements that the journal does not hold. What came of each point, round by round, in the order of
+    /// the plan. `tick` is told how many of [`visits`](Self::visits) are done.
     ///
     /// # Errors
-    /// When `keep` fails, or there is nothing to compare with. A point that fails is an outcome.
-    pub fn run(
-        &self,
-        mut records: Vec<Record>,
-        mut keep: impl FnMut(&Record) -> Result<(), JournalError>,
-        mut tick: impl FnMut(usize),
-    ) -> Result<Vec<Record>, SweepError> {
-        let done: HashSet<(Vec<u32>, usize)> = records.iter().map(|r| (r.point.clone(), r.round)).collect();
-        let failure = |r: &&Record| matches!(r.outcome, Outcome::Wrong(_) | Outcome::Failed(_));
-        let mut failed: HashSet<Vec<u32>> = records.iter().filter(failure).map(|r| r.point.clone()).collect();
-        let mut checked: HashSet<Vec<u32>> = records.iter().map(|r| r.point.clone()).collect();
-        let mut kept = Kept::default();
-        let mut visited = 0;
-        for round in 0..self.rounds {
-            for i in self.order(round) {
-                visited += 1;
-                let point = &self.plan.points[i];
-                if failed.contains(&point.values) || done.contains(&(point.values.clone(), round)) {
-                    continue;
-                }
-                let sample = kept.of(self, &point.setting)?;
-                let outcome = self.visit(point, sample, checked.insert(point.values.clone()));
-                let record = Record { point: point.values.clone(), round, outcome };
-                if failure(&&record) {
-                    failed.insert(record.point.clone());
-                }
-                keep(&record)?;
-                records.push(record);
-                tick(visited);
-            }
+    /// When the journal cannot be written, or there is nothing to compare with. A point that fails is an outcome.
+    pub fn run(&self, journal: &Journal, mut tick: impl FnMut(usize)) -> Result<Vec<Vec<Outcome>>, SweepError> {
+        let mut store = Store::open(&journal.file)?;
+        let mut points = Points { sweep: self, kept: Kept::default(), checked: HashSet::new() };
+        let mut tell = |visited: usize| {
+            tick(visited);
+            true
+        };
+        let found = self.search(journal).measure(&mut points, &mut store, &mut tell)?;
+        let mut outcomes = vec![Vec::new(); self.plan.points.len()];
+        for (index, of_point) in found.into_iter().enumerate() {
+            outcomes[self.plan.places[index]] = of_point;
         }
-        Ok(records)
-    }
-
-    /// The order of a round.
-    fn order(&self, round: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.plan.points.len()).collect();
-        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-        rng.set_stream(round as u64);
-        order.shuffle(&mut rng);
-        order
+        Ok(outcomes)
     }
 
     fn visit(&self, point: &Point, (sample, expected): &(Sample, Expected), check: bool) -> Outcome {
@@ -174,21 +248,21 @@ impl Sweep<'_> {
         let outcome = if self.backend == Backend::Emulated {
             let Knobs { launch, pipeline, .. } = setting.knobs;
             let config = EmulatedConfig { pipeline, launch, ..EmulatedConfig::default() };
-            Work::count(sample, self.tables, self.options, config, expected).map(|work| {
-                work.map(|work| Outcome::Work(METRICS.iter().map(|metric| work.per_event(metric)).collect()))
-            })
+            Work::count(sample, self.tables, self.options, config, expected)
+                .map(|work| work.map(|work| METRICS.iter().map(|metric| work.per_event(metric)).collect()))
         } else {
             let expected = check.then_some(expected);
             let variant = setting.variant(self.backend, self.mode, sample, self.tables, self.options, expected);
             variant.and_then(|variant| match variant {
-                Ok(variant) => variant.warmed()?.repetition().map(|rate| Ok(Outcome::Rate(rate))),
+                Ok(variant) => variant.warmed()?.repetition().map(|rate| Ok(vec![1e3 / rate])),
                 Err(difference) => Ok(Err(difference)),
             })
         };
+        let failed = |kind, message| Outcome::Failed(Failure { kind, message });
         match outcome {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(difference)) => Outcome::Wrong(difference),
-            Err(error) => Outcome::Failed(error.to_string()),
+            Ok(Ok(values)) => Outcome::Times(values),
+            Ok(Err(difference)) => failed(FailureKind::WrongResult, difference),
+            Err(error) => failed(FailureKind::Launch, error.to_string()),
         }
     }
 }
@@ -245,62 +319,57 @@ mod tests {
         });
     }
 
-    fn all(sweep: &Sweep<'_>, before: Vec<Record>) -> (Vec<Record>, usize) {
-        let mut new = 0;
-        let count = |_: &Record| {
-            new += 1;
-            Ok(())
-        };
-        let records = sweep.run(before, count, |_| ()).unwrap();
-        (records, new)
+    fn journal(folder: &tempfile::TempDir, plan: &Plan) -> Journal {
+        Journal::open(&folder.path().join("journal.sqlite"), plan, BTreeMap::new()).unwrap()
+    }
+
+    fn all(sweep: &Sweep<'_>) -> Vec<Vec<Outcome>> {
+        let folder = tempfile::tempdir().unwrap();
+        sweep.run(&journal(&folder, sweep.plan), |_| ()).unwrap()
     }
 
     #[test]
-    fn each_point_is_visited_once_a_round_in_an_order_of_the_seed() {
+    fn each_point_is_visited_once_a_round_and_counts_are_the_same_every_time() {
         with_sweep(Backend::Emulated, &["count.block_x=32,64,96,128", "batch=1,3"], 3, |sweep| {
-            let (records, new) = all(sweep, Vec::new());
-            assert_eq!((records.len(), new), (24, 24));
-            let order = |round: usize| {
-                let of = records.iter().filter(|record| record.round == round);
-                of.map(|record| record.point.clone()).collect::<Vec<_>>()
-            };
-            let sorted = |mut points: Vec<Vec<u32>>| {
-                points.sort();
-                points
-            };
-            assert_eq!(sorted(order(0)), sorted(order(1)));
-            assert_ne!(order(0), order(1));
-            assert_eq!(all(sweep, Vec::new()).0, records, "counts and orders are the same every time");
+            let outcomes = all(sweep);
+            assert_eq!(outcomes.len(), 8);
+            assert!(outcomes.iter().all(|rounds| rounds.len() == 3 && rounds[0] == rounds[2]), "{outcomes:?}");
+            assert!(matches!(&outcomes[0][0], Outcome::Times(counts) if counts.len() == METRICS.len()));
+            assert_eq!(all(sweep), outcomes);
         });
     }
 
     #[test]
-    fn a_sweep_goes_on_where_it_was() {
+    fn a_sweep_goes_on_where_it_was_and_takes_more_rounds() {
         with_sweep(Backend::Emulated, &["count.block_x=32,64,128"], 2, |sweep| {
-            let (whole, _) = all(sweep, Vec::new());
-            for done in 0..=whole.len() {
-                let (records, new) = all(sweep, whole[..done].to_vec());
-                assert_eq!(new, whole.len() - done);
-                assert_eq!(records, whole);
-            }
+            let folder = tempfile::tempdir().unwrap();
+            let journal = journal(&folder, sweep.plan);
+            let one = Sweep { rounds: 1, ..*sweep };
+            assert_eq!(one.run(&journal, |_| ()).unwrap().concat().len(), 3);
+            assert_eq!(sweep.done(&journal).unwrap(), 3);
+            assert_eq!(sweep.run(&journal, |_| ()).unwrap(), all(sweep));
+            assert_eq!(sweep.done(&journal).unwrap(), 6);
         });
     }
 
     #[test]
-    fn a_point_that_failed_is_not_tried_again() {
-        with_sweep(Backend::Emulated, &["count.block_x=32,64,128"], 2, |sweep| {
-            let failed = Record { point: vec![64], round: 0, outcome: Outcome::Wrong("all".to_owned()) };
-            let (records, new) = all(sweep, vec![failed.clone()]);
-            assert_eq!(new, 4);
-            assert_eq!(records.iter().filter(|record| record.point == [64]).collect::<Vec<_>>(), [&failed]);
+    fn the_journal_of_another_sweep_is_left_alone() {
+        with_sweep(Backend::Emulated, &["count.block_x=32"], 1, |sweep| {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("journal.sqlite");
+            let facts = |seed: &str| BTreeMap::from([("seed".to_owned(), seed.to_owned())]);
+            sweep.run(&Journal::open(&file, sweep.plan, facts("1")).unwrap(), |_| ()).unwrap();
+            let error = Journal::open(&file, sweep.plan, facts("2")).unwrap_err().to_string();
+            assert!(error.contains("its seed is 1, now it would be 2"), "{error}");
+            assert!(Journal::open(&file, sweep.plan, facts("1")).is_ok());
         });
     }
 
     #[test]
     fn rates_are_measured_on_the_cpu() {
         with_sweep(Backend::Cpu, &["cpu.simd=scalar"], 1, |sweep| {
-            let (records, _) = all(sweep, Vec::new());
-            assert!(records.iter().all(|record| matches!(record.outcome, Outcome::Rate(rate) if rate > 0.0)));
+            let good = |outcome: &Outcome| matches!(outcome, Outcome::Times(times) if times[0] > 0.0);
+            assert!(all(sweep).concat().iter().all(good));
             assert!(sweep.probe().unwrap() > Duration::ZERO);
         });
     }
@@ -314,7 +383,8 @@ mod tests {
             let expected = Expected::of(&other, sweep.tables, sweep.options).unwrap();
             for check in [true, false] {
                 let outcome = sweep.visit(&sweep.plan.points[0], &(sample.clone(), expected.clone()), check);
-                assert_eq!(matches!(outcome, Outcome::Wrong(_)), check, "{outcome:?}");
+                let wrong = matches!(&outcome, Outcome::Failed(failure) if failure.kind == FailureKind::WrongResult);
+                assert_eq!(wrong, check, "{outcome:?}");
             }
         });
     }

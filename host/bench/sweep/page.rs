@@ -1,95 +1,132 @@
-//! The report as one self-contained page: charts, verdict, every point, everything that was skipped.
+//! The report as one self-contained page: verdict, charts, every point, everything that was skipped.
 
-use std::fmt::Write as _;
+use chart_page::{Chart, Heat, Page};
 
-use super::chart::{charts, escaped};
 use super::report::{Report, number};
-use crate::bench::Change;
+use crate::bench::{Change, Spread};
 use crate::decoder::knobs::value_text;
-
-const STYLE: &str = "\
-body{font:15px/1.5 system-ui,sans-serif;color:#1f2933;background:#fff;max-width:1100px;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.5rem;margin-bottom:.3rem}h2{font-size:1.1rem;margin-top:2.2rem}
-.verdict{font-size:1.05rem}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;margin:1rem 0}dt{color:#52606d}dd{margin:0;overflow-wrap:anywhere}
-figure{margin:1rem 0;overflow-x:auto}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-th,td{padding:.2rem .7rem;text-align:right;border-bottom:1px solid #e4e7eb}th{font-weight:600}
-td:last-child,th:last-child{text-align:left}
-tr.best td{background:#fff1e6}tr.default td{background:#f0f4f8}
-.scroll{max-height:32rem;overflow:auto}
-code{font-size:.9em}";
 
 impl Report {
     /// The page, UTF-8, that needs nothing else.
     pub fn html(&self) -> String {
-        let title = format!("Sweep on {}", self.about.backend);
-        let mut page = format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
-             content=\"width=device-width\"><title>{0}</title>\n<style>\n{STYLE}\n</style></head><body>\n<h1>{0}</h1>\n\
-             <p class=\"verdict\">{1}</p>\n<dl>\n",
-            escaped(&title),
-            escaped(&self.verdict())
-        );
-        for (name, value) in self.facts() {
-            let value = escaped(value.trim_matches('`'));
-            let value = if name == "command" { format!("<code>{value}</code>") } else { value };
-            let _ = writeln!(page, "<dt>{name}</dt><dd>{value}</dd>");
+        let mut page = Page::new(&format!("Sweep on {}", self.about.backend));
+        page.text(&self.verdict());
+        page.facts(self.facts().into_iter().map(|(name, value)| (name, value.trim_matches('`').to_owned())));
+        for (title, chart) in charts(self) {
+            page.heading(&title);
+            page.chart(&chart);
         }
-        page += "</dl>\n";
-        for (title, svg) in charts(self) {
-            let _ = write!(page, "<h2>{}</h2>\n<figure>\n{svg}</figure>\n", escaped(&title));
-        }
-        page += &self.html_table();
+        table(self, &mut page);
         for (title, list) in self.others() {
-            let _ = write!(page, "<h2>{title}: {}</h2>\n<div class=\"scroll\"><ul>\n", list.len());
-            for (point, reason) in list {
-                let _ = writeln!(page, "<li><code>{}</code>: {}</li>", escaped(&point), escaped(&reason));
-            }
-            page += "</ul></div>\n";
+            page.heading(&format!("{title}: {}", list.len()));
+            let rows = list.into_iter().map(|(point, reason)| (false, vec![point, reason]));
+            page.table(&["point", "why"].map(str::to_owned), rows);
         }
-        page + "</body></html>\n"
+        page.html()
     }
+}
 
-    /// The first chart alone, as an SVG file; `None` without an axis.
-    pub fn svg(&self) -> Option<String> {
-        charts(self).into_iter().next().map(|(_, svg)| svg)
-    }
+fn table(report: &Report, page: &mut Page) {
+    let ranking = report.ranking();
+    page.heading(&format!("All points, the best first: {}", ranking.len()));
+    let mut head: Vec<String> = report.axes.iter().map(|axis| axis.name.clone()).collect();
+    head.extend([report.about.unit.as_str(), "half of them", "to the default", ""].map(str::to_owned));
+    let row = |i: usize| {
+        let point = &report.points[i];
+        let spread = point.measured?;
+        let mut row: Vec<String> =
+            report.axes.iter().zip(&point.values).map(|(axis, &value)| value_text(&axis.name, value)).collect();
+        row.push(number(spread.median));
+        row.push(if point.repetitions > 1 {
+            format!("{} to {}", number(spread.q1), number(spread.q3))
+        } else {
+            String::new()
+        });
+        row.push(point.change.as_ref().filter(|_| i != report.default).map_or_else(String::new, Change::to_string));
+        let marks = report.marks(i);
+        row.push(marks.join(", "));
+        Some((!marks.is_empty(), row))
+    };
+    page.table(&head, ranking.into_iter().filter_map(row));
+}
 
-    fn html_table(&self) -> String {
-        let ranking = self.ranking();
-        let mut page =
-            format!("<h2>All points, the best first: {}</h2>\n<div class=\"scroll\"><table>\n<tr>", ranking.len());
-        for axis in &self.axes {
-            let _ = write!(page, "<th>{}</th>", escaped(&axis.name));
+/// The best point at each combination of some axes' values, the others free: its place among the points.
+fn best_at(report: &Report, ranking: &[usize], fixed: &[(usize, u32)]) -> Option<usize> {
+    let fits = |&&i: &&usize| {
+        let point = &report.points[i];
+        point.on_grid && fixed.iter().all(|&(axis, value)| point.values[axis] == value)
+    };
+    ranking.iter().find(fits).copied()
+}
+
+/// Charts of a report, with titles: a heat map for each pair of axes, each cell the best over the other axes, and a line
+/// for each axis alike.
+fn charts(report: &Report) -> Vec<(String, Chart)> {
+    let name = |axis: usize| report.axes[axis].name.as_str();
+    let n = report.axes.len();
+    let rest = |fixed: usize| if n > fixed { ", best over the other axes" } else { "" };
+    let mut charts = Vec::new();
+    for x in 0..n {
+        for y in x + 1..n {
+            // The longer axis lies flat.
+            let (x, y) = if report.axes[x].values.len() >= report.axes[y].values.len() { (x, y) } else { (y, x) };
+            charts.push((format!("{} and {}{}", name(x), name(y), rest(2)), heat_map(report, x, y)));
         }
-        let _ = writeln!(
-            page,
-            "<th>{}</th><th>half of them</th><th>to the default</th><th></th></tr>",
-            escaped(&self.about.unit)
-        );
-        for i in ranking {
-            let point = &self.points[i];
-            let Some(spread) = point.measured else { continue };
-            let marks = self.marks(i);
-            let _ = write!(page, "<tr class=\"{}\">", marks.join(" "));
-            for (axis, &value) in self.axes.iter().zip(&point.values) {
-                let _ = write!(page, "<td>{}</td>", escaped(&value_text(&axis.name, value)));
-            }
-            let half = if point.repetitions > 1 {
-                format!("{} to {}", number(spread.q1), number(spread.q3))
-            } else {
-                String::new()
-            };
-            let change =
-                point.change.as_ref().filter(|_| i != self.default).map_or_else(String::new, Change::to_string);
-            let _ = writeln!(
-                page,
-                "<td>{}</td><td>{half}</td><td>{change}</td><td>{}</td></tr>",
-                number(spread.median),
-                marks.join(", ")
-            );
-        }
-        page + "</table></div>\n"
     }
+    for axis in 0..n {
+        charts.push((format!("{}{}", name(axis), rest(1)), line(report, axis)));
+    }
+    charts
+}
+
+fn line(report: &Report, axis: usize) -> Chart {
+    let ranking = report.ranking();
+    let of = &report.axes[axis];
+    let places: Vec<String> = of.values.iter().map(|&value| value_text(&of.name, value)).collect();
+    let spread = |value: &u32| best_at(report, &ranking, &[(axis, *value)]).and_then(|i| report.points[i].measured);
+    let line = |pick: fn(Spread) -> f64| of.values.iter().map(|v| spread(v).map_or(f64::NAN, pick)).collect::<Vec<_>>();
+    let (low, high) = (line(|s| s.q1), line(|s| s.q3));
+    let bars = (report.about.rounds > 1).then_some((&low[..], &high[..]));
+    let mut chart = Chart::new(&of.name, &of.name, &report.about.unit);
+    chart = chart.named("median, and the middle half", &places, &line(|s| s.median), bars);
+    match report.points[report.default].measured {
+        Some(default) => chart.named_level("default", &places, default.median),
+        None => chart,
+    }
+}
+
+fn heat_map(report: &Report, x: usize, y: usize) -> Chart {
+    let ranking = report.ranking();
+    let (across, down) = (&report.axes[x], &report.axes[y]);
+    let at = |row: usize, column: usize| {
+        let place = best_at(report, &ranking, &[(x, across.values[column]), (y, down.values[row])])?;
+        Some((place, report.points[place].measured?.median))
+    };
+    let matrix = |of: &dyn Fn(Option<(usize, f64)>) -> String| -> Vec<Vec<String>> {
+        let row = |r: usize| (0..across.values.len()).map(|c| of(at(r, c))).collect();
+        (0..down.values.len()).map(row).collect()
+    };
+    let names = |axis: &super::axis::Axis| axis.values.iter().map(|&v| value_text(&axis.name, v)).collect::<Vec<_>>();
+    let rows = 0..down.values.len();
+    let values =
+        rows.map(|r| (0..across.values.len()).map(|c| at(r, c).map_or(f64::NAN, |(_, value)| value)).collect());
+    let heat = Heat {
+        columns: names(across),
+        rows: names(down),
+        values: values.collect(),
+        hover: matrix(&|cell| {
+            cell.map_or_else(String::new, |(place, value)| {
+                format!("{}: {}", report.point_text(&report.points[place].values), number(value))
+            })
+        }),
+        text: matrix(&|cell| {
+            cell.map_or_else(String::new, |(place, value)| {
+                [vec![number(value)], report.marks(place).into_iter().map(str::to_owned).collect()].concat().join(" ")
+            })
+        }),
+        unit: report.about.unit.clone(),
+        less_is_better: report.about.less_is_better,
+        range: None,
+    };
+    Chart::new(&format!("{} and {}", across.name, down.name), &across.name, &down.name).heat_map(&heat)
 }

@@ -11,8 +11,9 @@ use crate::decoder::ptx::Unit;
 use crate::decoder::{Backend, Knobs, Pipeline};
 use crate::detector::DetectorTables;
 use crate::input::Layout;
+use tuner::{Config, Space, SpaceBuilder, SpaceError, Value};
 
-/// Points of a sweep, at the most, skipped ones included.
+/// Most points of a sweep, including skipped ones.
 pub const MAX_POINTS: usize = 100_000;
 
 /// What limits the points beside the knobs' own ranges.
@@ -52,7 +53,7 @@ impl Limits<'_> {
         }
     }
 
-    /// Holds each kernel's block against what a multiprocessor has and the kernel uses.
+    /// Checks each kernel's block against what a multiprocessor has and the kernel uses.
     fn refuse_launch(&self, setting: &Setting) -> Option<String> {
         let layout = match setting.layout {
             Layout::Allen => BatchLayout::Allen,
@@ -92,12 +93,12 @@ pub struct Point {
     pub values: Vec<u32>,
     /// All that it sets.
     pub setting: Setting,
-    /// Whether it is one of the axes' combinations; the default is run even if it is none.
+    /// Whether it is one of the axes' combinations; the default runs even if it is not.
     pub on_grid: bool,
 }
 
 /// What a sweep runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// The axes.
     pub axes: Vec<Axis>,
@@ -107,10 +108,14 @@ pub struct Plan {
     pub skipped: Vec<Skipped>,
     /// The place of the default among the points.
     pub default: usize,
+    /// The points as the tuner has them.
+    pub space: Space,
+    /// The place among the points of each configuration of the space.
+    pub places: Vec<usize>,
 }
 
 /// Why there is no plan.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// No axis.
     #[error("a sweep needs an axis")]
@@ -121,6 +126,9 @@ pub enum PlanError {
     /// The default cannot run.
     #[error("the default itself cannot run: {0}")]
     Default(String),
+    /// They are no space.
+    #[error(transparent)]
+    Space(#[from] SpaceError),
     /// Nothing else is left.
     #[error("every combination of the axes is skipped; the first because {0}")]
     AllSkipped(String),
@@ -144,13 +152,10 @@ impl Plan {
             return Err(PlanError::Default(reason));
         }
         let (mut points, mut skipped) = (Vec::new(), Vec::new());
-        for number in 0..combinations {
-            let mut rest = number;
-            let mut values = vec![0; axes.len()];
-            for (value, axis) in values.iter_mut().zip(&axes).rev() {
-                *value = axis.values[rest % axis.values.len()];
-                rest /= axis.values.len();
-            }
+        let ints = |axis: &Axis| axis.values.iter().map(|&value| i64::from(value)).collect::<Vec<_>>();
+        let space = axes.iter().fold(SpaceBuilder::new(), |space, axis| space.ints(&axis.name, ints(axis))).build()?;
+        for index in 0..space.len() {
+            let values = values_of(&space.config(index));
             let mut setting = *base;
             let set = axes
                 .iter()
@@ -170,8 +175,31 @@ impl Plan {
             points.push(Point { values, setting: *base, on_grid: false });
             points.len() - 1
         });
-        Ok(Self { axes, points, skipped, default })
+        let names: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
+        let rows: Vec<Vec<Value>> = points.iter().map(|point| config_of(&point.values).0).collect();
+        let (space, indices) = Space::recorded(&names, &rows)?;
+        let mut places = vec![0; points.len()];
+        for (place, index) in indices.into_iter().enumerate() {
+            places[index] = place;
+        }
+        Ok(Self { axes, points, skipped, default, space, places })
     }
+
+    /// The point of a configuration of the space.
+    pub fn point_of(&self, config: &Config) -> Option<&Point> {
+        Some(&self.points[self.places[self.space.index_of(config)?]])
+    }
+}
+
+/// A configuration of the axes.
+pub fn config_of(values: &[u32]) -> Config {
+    Config(values.iter().map(|&value| Value::from(value)).collect())
+}
+
+/// The axes' values of a configuration.
+fn values_of(config: &Config) -> Vec<u32> {
+    let value = |value: &Value| if let Value::Int(value) = value { *value as u32 } else { 0 };
+    config.0.iter().map(value).collect()
 }
 
 #[cfg(test)]
@@ -262,9 +290,9 @@ mod tests {
 
     #[test]
     fn a_plan_without_points_or_with_too_many_is_none() {
-        assert_eq!(plan(Backend::Emulated, &[]), Err(PlanError::NoAxis));
+        assert!(matches!(plan(Backend::Emulated, &[]), Err(PlanError::NoAxis)));
         let many = plan(Backend::Emulated, &["batch=1:1000", "count.block_x=1:1000"]);
-        assert_eq!(many, Err(PlanError::TooMany(1_000_000)));
+        assert!(matches!(many, Err(PlanError::TooMany(1_000_000))));
         assert!(matches!(plan(Backend::Emulated, &["count.block_x=33"]), Err(PlanError::AllSkipped(_))));
     }
 }

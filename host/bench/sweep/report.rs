@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::axis::Axis;
-use super::journal::{Outcome, Record};
-use super::plan::{Plan, Skipped};
+use super::plan::{Plan, Point, Skipped};
 use crate::bench::work::METRICS;
 use crate::bench::{Change, Machine, Spread};
 use crate::decoder::knobs::value_text;
+use tuner::verdict::Verdict;
+use tuner::{FailureKind, Outcome};
 
 /// What was measured, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -76,46 +77,44 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report of `records`. `metric`: the place in [`METRICS`] of the count that is compared.
-    pub fn new(about: About, plan: &Plan, records: &[Record], metric: usize) -> Self {
-        let values_of = |point: &[u32]| {
-            let mut of: Vec<&Record> = records.iter().filter(|record| record.point == point).collect();
-            of.sort_by_key(|record| record.round);
-            let value = |record: &&Record| match &record.outcome {
-                Outcome::Rate(rate) => Some(*rate),
-                Outcome::Work(work) => work.get(metric).copied(),
-                Outcome::Wrong(_) | Outcome::Failed(_) => None,
+    /// The report of what came of each point of `plan`, round by round. `metric`: the place in [`METRICS`] of the count
+    /// that is compared, where work was counted.
+    pub fn new(about: About, plan: &Plan, outcomes: &[Vec<Outcome>], metric: Option<usize>) -> Self {
+        let values_of = |place: usize| -> Vec<f64> {
+            let value = |outcome: &Outcome| match (outcome, metric) {
+                (Outcome::Times(counts), Some(metric)) => counts.get(metric).copied(),
+                (Outcome::Times(times), None) => times.first().map(|time| 1e3 / time),
+                (Outcome::Failed(_), _) => None,
             };
-            let values: Vec<f64> = of.iter().filter_map(value).collect();
-            let failure = of.iter().find_map(|record| match &record.outcome {
-                Outcome::Wrong(what) => Some(format!("other bits than the reference: {what}")),
-                Outcome::Failed(what) => Some(what.clone()),
-                Outcome::Rate(_) | Outcome::Work(_) => None,
-            });
-            let work = of.iter().find_map(|record| match &record.outcome {
-                Outcome::Work(work) => Some(work.clone()),
-                _ => None,
-            });
-            (values, failure, work.unwrap_or_default())
+            outcomes.get(place).into_iter().flatten().filter_map(value).collect()
         };
-        let (of_default, ..) = values_of(&plan.points[plan.default].values);
-        let points: Vec<PointReport> = plan
-            .points
-            .iter()
-            .map(|point| {
-                let (values, failure, work) = values_of(&point.values);
-                let good = failure.is_none() && !values.is_empty();
-                PointReport {
-                    values: point.values.clone(),
-                    on_grid: point.on_grid,
-                    measured: good.then(|| Spread::of(&values)),
-                    repetitions: values.len(),
-                    change: Change::between(&of_default, &values).filter(|_| good),
-                    work,
-                    failure,
+        let of_default = values_of(plan.default);
+        let family = plan.points.len().saturating_sub(1).max(1);
+        let point = |(place, point): (usize, &Point)| {
+            let values = values_of(place);
+            let failure = outcomes.get(place).into_iter().flatten().find_map(|outcome| match outcome {
+                Outcome::Failed(failure) if failure.kind == FailureKind::WrongResult => {
+                    Some(format!("other bits than the reference: {}", failure.message))
                 }
-            })
-            .collect();
+                Outcome::Failed(failure) => Some(failure.message.clone()),
+                Outcome::Times(_) => None,
+            });
+            let work = metric.and_then(|_| match outcomes.get(place)?.first()? {
+                Outcome::Times(counts) => Some(counts.clone()),
+                Outcome::Failed(_) => None,
+            });
+            let good = failure.is_none() && !values.is_empty();
+            PointReport {
+                values: point.values.clone(),
+                on_grid: point.on_grid,
+                measured: good.then(|| Spread::of(&values)),
+                repetitions: values.len(),
+                change: Change::between(&of_default, &values, 1, family).filter(|_| good),
+                work: work.unwrap_or_default(),
+                failure,
+            }
+        };
+        let points: Vec<PointReport> = plan.points.iter().enumerate().map(point).collect();
         let mut report = Self {
             metrics: if points.iter().any(|point| !point.work.is_empty()) {
                 METRICS.iter().map(|metric| metric.name.to_owned()).collect()
@@ -167,15 +166,26 @@ impl Report {
         } else if let Some(change) = &self.points[best].change {
             let _ = write!(
                 text,
-                " The default, {}, makes {}: the change is {change}",
+                " The default, {}, makes {}: the change is {:+.1} %",
                 self.point_text(&self.points[self.default].values),
-                number(median(self.default))
+                number(median(self.default)),
+                change.percent
             );
-            text += match change.interval {
-                None => ".",
-                Some(_) if change.is_clear() => " (95 %; not corrected for the choice among many).",
-                Some(_) => " (95 %): too close to tell.",
+            let end = match change.interval {
+                None if self.about.rounds <= 1 => ".".to_owned(),
+                None => format!("; {} rounds are too few to tell it from noise.", change.blocks),
+                Some([low, high]) => {
+                    let says = match change.verdict {
+                        Verdict::Better(_) => "a real difference".to_owned(),
+                        other => other.to_string(),
+                    };
+                    let rounds = change.blocks;
+                    format!(
+                        "; the mean of {rounds} rounds says {low:+.1} to {high:+.1} % (95 % for all points together): {says}."
+                    )
+                }
             };
+            text.push_str(&end);
         }
         let ratio = (median(best) / median(worst)).max(median(worst) / median(best));
         if ratio.is_finite() {
@@ -232,7 +242,7 @@ impl Report {
             ];
             row.extend(numbers.map(exact));
             row.push(point.repetitions.to_string());
-            // More digits than anybody needs, and fewer than mathematical libraries differ in.
+            // More digits than a reader needs, and fewer than mathematical libraries differ in.
             let percents = [change.map(|c| c.percent), interval.map(|i| i[0]), interval.map(|i| i[1])];
             row.extend(percents.map(|percent| percent.map_or_else(String::new, |percent| format!("{percent:.4}"))));
             row.push((i == self.default).to_string());
@@ -341,7 +351,7 @@ fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-/// A value for people: four digits, at the most.
+/// A value for people: at most four digits.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     match size {

@@ -17,7 +17,7 @@ use crate::decoder::{Backend, Knobs};
 use crate::{BatchReport, Layout, UtHits};
 use serde_json::{Value, json};
 
-use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name};
+use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, seconds};
 use crate::cli::detector::Detector;
 use crate::cli::online::{self, OnlineArgs, Work};
 use crate::cli::output::{print_beside, write_json};
@@ -29,11 +29,11 @@ use text::{head, on_gpu, one, several, stages_text};
 
 /// Measure how many events a second are decoded.
 ///
-/// Each thread decodes the whole sample over and over, with a decoder and buffers of its own; the rate is that of all
-/// threads together. With --backend cuda three modes take turns: the kernels alone, with batches and hits on the device;
-/// the same with the batches copied in; the whole way. --batch 1,10,100 measures several batch sizes in turn. Without FILE
-/// the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the branch predictor: they are repeated to
-/// make 1000, and the result says so.
+/// Each thread decodes the whole sample over and over, with its own decoder and buffers; the rate is that of all
+/// threads together. With --backend cuda three modes take turns: the kernels alone, with batches and hits on the
+/// device; the same with the batches copied in; the whole way. --batch 1,10,100 measures several batch sizes in turn.
+/// Without FILE the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the branch predictor: they
+/// are repeated to make 1000, and the result says so.
 ///
 /// Where `tune` has found something for this backend, machine and banks it is used, and said.
 #[derive(Debug, clap::Args)]
@@ -62,14 +62,12 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let Ok(duration) = Duration::try_from_secs_f64(args.duration) else {
-        usage("--duration must be a number of seconds, not negative");
-    };
+    let duration = seconds(args.duration).unwrap_or_else(|error| usage(&format!("--duration {error}")));
     let loaded = Loaded::new(&args.sample, &args.detector, &args.backend)?;
     if args.online.tune.is_some() {
         let Loaded { detector, events, source, .. } = loaded;
         let backend = args.backend.backend;
-        let mut default = vec![format!("layout={}", layout_name(args.backend.layout))];
+        let mut default = vec![format!("layout={}", layout_name(args.backend.layout()))];
         match (backend, args.backend.threads) {
             (Backend::Cpu, threads) => default.push(format!("cpu.threads={threads}")),
             (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
@@ -99,7 +97,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let tuned = tuned(args, &loaded.detector);
     let settings = settings(args, tuned, duration);
-    let expected = loaded.expected(args.backend.layout, settings.options)?;
+    let expected = loaded.expected(args.backend.layout(), settings.options)?;
     let batches = match tuned {
         Some(tuned) if args.sample.batches.is_empty() => vec![tuned.batch as u32],
         _ => args.sample.sizes(),
@@ -130,7 +128,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if let Value::Object(map) = &mut value {
             map.insert("sample".to_owned(), source.clone().into());
             map.insert("repeated_events".to_owned(), results.iter().any(|r| r.distinct_events < r.events).into());
-            map.insert("layout".to_owned(), layout_name(args.backend.layout).into());
+            map.insert("layout".to_owned(), layout_name(args.backend.layout()).into());
             map.insert("embedded_detector".to_owned(), detector.is_embedded().into());
             map.insert("grouping".to_owned(), detector.tables.grouping().name().into());
             map.insert("bank_version".to_owned(), detector.tables.boards().version.byte().into());

@@ -38,7 +38,7 @@ pub fn head(
     let Some(result) = results.first() else { return text };
     let mut row = |name: &str, value: String| row(&mut text, name, &value);
     row("sample", source.to_owned());
-    let layout = layout_name(args.backend.layout);
+    let layout = layout_name(args.backend.layout());
     for Throughput { events, distinct_events, batch, .. } in results {
         row("events", format!("{events} in batches of {batch} ({layout} layout), {distinct_events} distinct"));
     }

@@ -1,22 +1,23 @@
 //! What `tune` tunes, and the process that measures it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
-use std::time::Duration;
 
 use crate::Layout;
 use crate::bench::tunable::{self, Subject};
 use crate::decoder::Backend;
+use tuner::cli::Program;
 use tuner::interchange::read_recording;
+use tuner::objective::Objective;
 use tuner::process::{ProcessDevice, refuse, serve_standard_streams};
 use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
 use tuner::synthetic::{Faults, Synthetic};
 use tuner::{Config, Device, Noise, Replay, Space};
 
 use super::Args;
-use crate::cli::output::with_causes;
-use crate::cli::{Failure, INVOCATION, usage};
+use crate::cli::output::{say, with_causes};
+use crate::cli::{Failure, INVOCATION};
 
 /// The budget of a search where none is given.
 const BUDGET: &str = "evaluations=220,no-gain=50+gain=0.001";
@@ -60,10 +61,24 @@ pub struct Target {
     pub space: Space,
     pub default: Option<Config>,
     pub budget: &'static str,
+    pub objective: Objective,
+    program: Option<Program>,
 }
 
 impl Target {
     pub fn of(args: &Args) -> Result<Self, Failure> {
+        if let Some(program) = args.program.program()? {
+            return Ok(Self {
+                device: program.device.clone(),
+                tunable: program.tunable.clone(),
+                workload: program.workload.clone(),
+                space: program.space.clone(),
+                default: program.default.clone(),
+                budget: BUDGET,
+                objective: program.objective,
+                program: Some(program),
+            });
+        }
         match &args.device {
             DeviceSpec::Decoder(backend) => {
                 // First what this machine cannot do, then what is wrong with the files.
@@ -78,10 +93,15 @@ impl Target {
                     space,
                     device,
                     budget: DECODER_BUDGET,
+                    objective: Objective::Time,
+                    program: None,
                 })
             }
             DeviceSpec::Replay(file) => {
                 let recording = read_recording(file)?;
+                if recording.cut {
+                    say(&cut_short(file));
+                }
                 let mut workload = Workload::new();
                 if !recording.problem.is_empty() {
                     workload = workload.with("problem_size", recording.problem.as_str())?;
@@ -97,6 +117,8 @@ impl Target {
                     space: recording.space,
                     default: None,
                     budget: BUDGET,
+                    objective: Objective::Time,
+                    program: None,
                 })
             }
             DeviceSpec::Synthetic(spec) => {
@@ -108,16 +130,20 @@ impl Target {
                     default: Some(synthetic.space().config(0)),
                     space: synthetic.space().clone(),
                     budget: BUDGET,
+                    objective: Objective::Time,
+                    program: None,
                 })
             }
         }
     }
 
-    /// The device: this program again, as another process, which a configuration may hang or crash.
-    pub fn process(&self, args: &Args) -> Result<ProcessDevice, Failure> {
-        let Ok(time_out) = Duration::try_from_secs_f64(args.time_out) else {
-            usage("--time-out must be a number of seconds, not negative");
-        };
+    /// The device: the program that is tuned, or this program again as another process, which a configuration may hang or
+    /// crash.
+    pub fn process(&self, args: &Args) -> Result<Box<dyn Device>, Failure> {
+        let time_out = args.time_out();
+        if let Some(program) = &self.program {
+            return args.program.device(program, time_out);
+        }
         let invocation = INVOCATION.get().ok_or("how this program was started is not known")?;
         let (program, first) = invocation.again.split_first().ok_or("how to start this program again is not known")?;
         let mut command = Command::new(program);
@@ -128,11 +154,16 @@ impl Target {
             device = device.fresh_after_failures();
         }
         device.start()?;
-        Ok(device)
+        Ok(Box::new(device))
     }
 }
 
-/// The backend with the kernels that are asked for.
+/// What is said of a cache that was not closed.
+pub fn cut_short(file: &Path) -> String {
+    format!("note: {} ends before it is closed: its last entry may be missing", file.display())
+}
+
+/// The backend with the requested kernels.
 fn subject(backend: Backend, args: &Args) -> Subject {
     Subject { backend, pipeline: args.pipeline.unwrap_or_default() }
 }

@@ -1,13 +1,14 @@
 //! How a tuning is getting on, on standard error.
 
 use tuner::Config;
+use tuner::objective::Objective;
 use tuner::session::{Phase, Progress as Step};
 
 use crate::cli::progress::Progress;
-use crate::cli::store::milliseconds;
 
 /// Shows how the session is getting on.
 pub struct Watcher {
+    objective: Objective,
     bar: Progress,
     best: f64,
     replayed: usize,
@@ -15,8 +16,14 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    pub fn new() -> Self {
-        Self { bar: Progress::new(1000, "{wide_bar} {msg}"), best: f64::INFINITY, replayed: 0, phase: Phase::Searching }
+    pub fn new(objective: Objective) -> Self {
+        Self {
+            objective,
+            bar: Progress::new(1000, "{wide_bar} {msg}"),
+            best: f64::INFINITY,
+            replayed: 0,
+            phase: Phase::Searching,
+        }
     }
 
     pub fn step(&mut self, step: &Step<'_>, words: impl Fn(&Config) -> String) {
@@ -36,7 +43,7 @@ impl Watcher {
         {
             self.best = time;
             let n = step.spent.evaluations;
-            self.bar.say(&format!("{n:>6} tried, best {}  {}{left}", milliseconds(time), words(config)));
+            self.bar.say(&format!("{n:>6} tried, best {}  {}{left}", self.objective.words(time), words(config)));
         }
         if step.phase != self.phase {
             self.phase = step.phase;
@@ -50,7 +57,7 @@ impl Watcher {
             let share = step.spent.ms / (step.spent.ms + left).max(1e-9);
             self.bar.set((1000.0 * share) as u64);
         }
-        let best = if self.best.is_finite() { milliseconds(self.best) } else { "nothing yet".to_owned() };
+        let best = if self.best.is_finite() { self.objective.words(self.best) } else { "nothing yet".to_owned() };
         self.bar.message(&format!("{} tried, best {best}{left}", step.spent.evaluations));
     }
 }

@@ -1,6 +1,6 @@
 //! `ut-decode workloads`: one parameter set for each kind of data, one for all, or a few and a rule that picks.
 
-mod words;
+mod describe;
 
 use std::path::{Path, PathBuf};
 
@@ -33,12 +33,12 @@ use crate::cli::sample::{MAX_EVENTS, embedded, read};
 use crate::cli::store::StoreArgs;
 use crate::cli::trial::evidence;
 use crate::cli::{Failure, usage};
-use words::{Found, text};
+use describe::{Found, text};
 
 /// Largest batch that is tried: a batch of lead collisions takes half a megabyte an event, and several sets are held.
 const LARGEST_BATCH: i64 = 1024;
 
-/// Events of a profile that together have about so many strips are made.
+/// As many events of a profile are made as have about this many strips in all.
 const STRIPS: usize = 2_000_000;
 
 /// Events of the batches that the rule is tried on.
@@ -49,9 +49,10 @@ const STRETCH: usize = 12;
 
 /// Tune a decoder for several workloads, and say what each parameter set costs on each of them.
 ///
-/// Each workload is tuned by itself, and what is decided is kept in the store under its name: `decode --workload NAME` uses
-/// it, and nothing else does. Then all sets take turns on all workloads. The matrix says what a set costs beyond the best
-/// one there; from it follow one set for all, and a small portfolio with a rule that picks by what a batch looks like.
+/// Each workload is tuned by itself, and what is decided is kept in the store under its name: `decode --workload NAME`
+/// uses it, and nothing else does. Then all sets take turns on all workloads. The matrix says what a set costs beyond
+/// the best one there; from it follow one set for all, and a small portfolio with a rule that picks by what a batch
+/// looks like.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Profiles of synthetic events (pp-low, pp-nominal, pp-high, pbpb-low, pbpb-high) or files of events.
@@ -69,11 +70,11 @@ pub struct Args {
     /// Rounds in which every set is measured on every workload.
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(3..))]
     rounds: u16,
-    /// Sets of the portfolio, at the most.
+    /// Most sets of the portfolio.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     portfolio: u8,
-    /// Compare the one set for all (that of the smallest weighted mean, or of the smallest worst regret) with the default
-    /// on all workloads, and keep it for every workload if it is better: `decode` then uses it by itself.
+    /// Compare the one set for all (that of the smallest weighted mean, or of the smallest worst regret) with the
+    /// default on all workloads, and keep it for every workload if it is better: `decode` then uses it by itself.
     #[arg(long, value_name = "HOW", value_parser = ["mean", "worst"])]
     for_all: Option<String>,
     /// Seed of all that is random.
@@ -224,7 +225,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut progress = Progress::new(rounds as u64, "measuring the matrix {wide_bar} {eta} left");
     let costs = measure(&mut parts, &sets, rounds, args.seed, |round| progress.set(round as u64))?;
     drop(progress);
-    let chosen = Chosen::of(&costs.matrix, &weights, usize::from(args.portfolio))?;
+    let chosen = Chosen::of(&costs.shown(), &weights, usize::from(args.portfolio))?;
     let rule = try_rule(&loads, &costs.matrix, &chosen, &this.name)?;
 
     let kept = match &args.for_all {
@@ -266,7 +267,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What follows from the matrix: sets by number.
+/// What follows from the matrix, with what cannot be told from the default counted as equal to it: sets by number.
 struct Chosen {
     mean: (usize, f64),
     worst: (usize, f64),
@@ -285,7 +286,7 @@ impl Chosen {
 /// What the rule did on batches of all workloads in turn.
 struct RuleTrial {
     batches: usize,
-    /// Batches that were given the set of their own workload.
+    /// Batches that got the set of their own workload.
     right: usize,
     changes: usize,
 }

@@ -1,20 +1,18 @@
 //! Which board each bank of an event comes from. Event after event these are the same boards in the same order, so that
 //! they are looked up once, and from then on only compared.
 
-use super::fast::Unusual;
 use super::lanes::BoardRanks;
-use super::ordinary::board_of;
+use super::policy::NeedsFallback;
+use super::policy::board_of;
 use crate::detector::{LANES_PER_BOARD, MAX_BOARDS};
 
 /// The board of a bank.
 #[derive(Clone, Copy, Debug)]
 pub struct BankBoard {
     /// Its number.
-    pub board: u16,
+    pub board: u8,
     /// Rank of each lane.
     pub ranks: [u16; LANES_PER_BOARD],
-    /// A bit for the head of each lane: it is read backwards.
-    pub reversed: u8,
 }
 
 /// The boards of the banks of the last event: all there, and none twice.
@@ -38,7 +36,11 @@ impl BankOrder {
     /// Looks the boards up, of as many banks as there are boards at most. Afterwards [`banks`](Self::banks) has those of
     /// `source_ids`, or after an error, none.
     #[cold]
-    pub fn look_up(&mut self, boards: &[BoardRanks], source_ids: impl Iterator<Item = u32>) -> Result<(), Unusual> {
+    pub fn look_up(
+        &mut self,
+        boards: &[BoardRanks],
+        source_ids: impl Iterator<Item = u32>,
+    ) -> Result<(), NeedsFallback> {
         self.source_ids.clear();
         self.banks.clear();
         let found = self.find(boards, source_ids);
@@ -49,16 +51,17 @@ impl BankOrder {
         found
     }
 
-    fn find(&mut self, boards: &[BoardRanks], source_ids: impl Iterator<Item = u32>) -> Result<(), Unusual> {
+    fn find(&mut self, boards: &[BoardRanks], source_ids: impl Iterator<Item = u32>) -> Result<(), NeedsFallback> {
+        const { assert!(MAX_BOARDS <= 1 << u8::BITS) };
         let mut seen = [false; MAX_BOARDS];
         for source_id in source_ids {
-            let board = board_of(source_id).ok_or(Unusual)? as usize;
-            let BoardRanks { ranks, reversed, in_use } = *boards.get(board).ok_or(Unusual)?;
+            let board = board_of(source_id).ok_or(NeedsFallback)? as usize;
+            let BoardRanks { ranks, in_use } = *boards.get(board).ok_or(NeedsFallback)?;
             if !in_use || std::mem::replace(&mut seen[board], true) {
-                return Err(Unusual);
+                return Err(NeedsFallback);
             }
             self.source_ids.push(source_id);
-            self.banks.push(BankBoard { board: board as u16, ranks, reversed });
+            self.banks.push(BankBoard { board: board as u8, ranks });
         }
         Ok(())
     }

@@ -9,7 +9,7 @@
 //! for each event:
 //!     1 find lanes      for each bank: count[rank of its lanes] = hits;
 //!                       head[its lanes] = the first four hits, backwards where x falls with the strip number
-//!                       anything unusual: to the ordinary path
+//!                       anything unusual: to the fallback
 //!     2 copy lanes      for each rank with hits, in order: append its head to the stream
 //!                       for each with more than four hits: all of them, instead
 //!     3 find clusters   16 strips at a time: a cluster ends where the next word does not follow;
@@ -24,10 +24,10 @@
 //! Hits are wanted by sector group, and in a group by x. Which sector a lane reads is known long before the first
 //! event, and so is the range of x that its hits can have. If the lanes are put in the order of (group, x) once, then
 //! hits that are written lane by lane in that order, and inside a lane in the direction in which x rises, come out
-//! sorted, as long as the ranges of x do not overlap. Neighbouring staves do overlap a little. So each x is compared with
-//! the one before while it is still in a register, and the few groups in an event (3 of 72) in which it is not larger
-//! are sorted by insertion. Two hits with equal keys cannot be told apart by x and `LHCbID` alone: the ordinary path
-//! decides. The place of a lane in the order is its *rank*; all tables of the later stages are in the order of the
+//! sorted, as long as the ranges of x do not overlap. Neighbouring staves do overlap a little. So each x is compared
+//! with the one before while it is still in a register, and the few groups in an event (3 of 72) in which it is not
+//! larger are sorted by insertion. Two hits with equal keys cannot be told apart by x and `LHCbID` alone: the fallback
+//! path decides. The place of a lane in the order is its *rank*; all tables of the later stages are in the order of the
 //! ranks.
 //!
 //! # The stream
@@ -42,15 +42,15 @@
 //!
 //! and in it, `word >> 5` of a cluster's next strip is one more. The zero bit keeps the last strip of a lane from being
 //! followed by the first of the next one. In a lane that is read backwards d is set, and the strip bits are inverted
-//! (511 - strip), so that there, too, the words rise; stage 4 takes that back with Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A word that is not
-//! above the one before is an unsorted lane, and trouble.
+//! (511 - strip), so that there, too, the words rise; stage 4 takes that back with Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A
+//! word that is not above the one before is an unsorted lane, and trouble.
 //!
-//! To fill the stream, four hits are copied of every lane that has any, whether it has four or not: the next lane overwrites
-//! those that were too many. The bank has them in two rows of eight lanes each. While stage 1 is at the bank, two
-//! shuffles turn the rows into eight *heads*, four hits of each lane, and a third brings those backwards that are read
-//! backwards. What is left for stage 2, which goes from bank to bank in the order of the ranks, is to load a head, to widen
-//! its hits to words, to put in the rank, and to store. The one lane in six with more hits is copied again in a second
-//! loop, whole. Nothing in these loops branches on what a lane holds: it could not be foreseen.
+//! To fill the stream, four hits are copied of every lane that has any, whether it has four or not: the next lane
+//! overwrites those that were too many. The bank has them in two rows of eight lanes each. While stage 1 is at the
+//! bank, two shuffles turn the rows into eight *heads*, four hits of each lane, and a third brings those backwards that
+//! are read backwards. What is left for stage 2, which goes from bank to bank in the order of the ranks, is to load a
+//! head, to widen its hits to words, to put in the rank, and to store. The one lane in six with more hits is copied
+//! again in a second loop, whole. Nothing in these loops branches on what a lane holds: it could not be foreseen.
 //!
 //! # Sums without loops
 //!
@@ -58,7 +58,7 @@
 //! The sums of all strips are made in vectors, and only those at the ends of clusters are kept, packed by the
 //! instruction that does just that (`vpcompressd`). Nothing depends on how many strips a cluster has. The sums run over
 //! all events of a chunk, modulo 2³², and only their differences matter. ΣADC and Σ(ADC · strip) share a word: 12 and
-//! 20 bits hold them for all clusters that particles make. Whoever looks for those that do not fit (`cluster.rs`) never
+//! 20 bits hold them for all clusters that particles make. The search for those that do not fit (`cluster.rs`) never
 //! takes one for another.
 //!
 //! Clusters without charge and clusters above the maximum size, which are no hits, are taken out in a second pass, over
@@ -72,71 +72,47 @@
 //! lane. They lie in the order of the ranks, and 16 consecutive hits come from lanes that are close together: if their
 //! ranks are less than 32 apart, each constant of all 16 is two loads and a permutation; if less than 64, twice that.
 //! Else they are gathered. The other six belong to the *kind* of the sector, of which a detector has few: their tables
-//! are one window each, and the kind lies in bits of the `LHCbID` that the strip number fills. With tables for each lane
-//! all ten would not fit into the smallest cache. Where all sectors differ, every lane is a kind of its own.
+//! are one window each, and the kind lies in bits of the `LHCbID` that the strip number fills. With tables for each
+//! lane all ten would not fit into the smallest cache. Where all sectors differ, every lane is its own kind.
 //!
-//! Vectors of hits are cut where the cache lines of the output are, not where the event begins: a store across two lines
-//! costs as much as two.
+//! Vectors of hits are cut where the cache lines of the output are, not where the event begins: a store across two
+//! lines costs as much as two.
 //!
 //! # What is not done here
 //!
-//! An event with trouble (unknown boards, bad headers, unsorted lanes…), more than [`MAX_STRIPS`](super::scratch::MAX_STRIPS) strips, a
-//! cluster too heavy for its sums, or two hits with equal keys takes the ordinary path, all of it.
+//! An event with trouble (unknown boards, bad headers, unsorted lanes…), more than
+//! [`MAX_STRIPS`](super::scratch::MAX_STRIPS) strips, a cluster too heavy for its sums, or two hits with equal keys
+//! takes the fallback path, all of it.
 //!
 //! The stages are written once, over the trait [`Simd`](super::simd::Simd), and compiled for each level of vector
 //! instructions. Which one is used is decided when a decoder is made.
 
-use super::copy::Ahead;
 use super::hits::EventHits;
-use super::lanes::LaneOrder;
-use super::scratch::{MAX_RANKS, Scratch};
-use super::simd::Level;
+use super::level::Level;
+use super::policy::NeedsFallback;
+use super::prefetch::Prefetch;
+use super::scratch::Scratch;
+use super::setup::Setup;
 use super::stages::{Clock, Stage};
-use crate::decoder::{Count, DecodeOptions, EventReport};
-use crate::detector::BankVersion;
+use crate::decoder::{Count, EventReport};
 use crate::input::BatchView;
-
-/// What sends an event to the ordinary path: trouble, or a size that the work space is not made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unusual;
-
-/// What the hits are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// v5 strips, clustered.
-    Clusters,
-    /// v5 strips as they are.
-    Strips,
-    /// v4 clusters, which come in quarter strips.
-    Quarters,
-}
 
 /// The fast path of one detector and one set of options.
 #[derive(Clone, Debug)]
 pub struct Fast {
-    /// The order of the lanes.
-    pub lanes: LaneOrder,
-    /// The options.
-    pub options: DecodeOptions,
-    /// What the hits are made of.
-    pub kind: Kind,
-    /// Whether everything that the vectors count on holds for these tables.
-    usable: bool,
+    setup: Setup,
     level: Level,
 }
 
 impl Fast {
-    /// The path for one detector and one set of options, at a level that the CPU has.
-    pub fn new(lanes: LaneOrder, options: DecodeOptions, level: Level) -> Self {
-        let kind = match lanes.version {
-            BankVersion::V4 => Kind::Quarters,
-            BankVersion::V5 if options.clustering => Kind::Clusters,
-            BankVersion::V5 => Kind::Strips,
-        };
-        // Whole and quarter strips minus a number this small are exact in f32 in any order of operations.
-        let exact = lanes.first.iter().all(|first| first.abs() < (1 << 20) as f32);
-        let usable = lanes.n_ranks() < MAX_RANKS && lanes.n_connected > 0 && exact;
-        Self { lanes, options, kind, usable, level }
+    /// The path for one detector and one set of options.
+    pub const fn new(setup: Setup, level: Level) -> Self {
+        Self { setup, level }
+    }
+
+    /// Sector groups.
+    pub fn n_groups(&self) -> usize {
+        self.setup.lanes.n_groups()
     }
 
     /// Front half: from the raw banks of an event to its clusters, which join those of the chunk. Gives the number of
@@ -149,43 +125,41 @@ impl Fast {
         ends: &mut [u32],
         report: &mut EventReport,
         clock: &mut impl Clock,
-    ) -> Result<usize, Unusual> {
+    ) -> Result<usize, NeedsFallback> {
+        let Self { setup, level } = self;
         let meta = batch.meta_of(event);
-        if !self.usable || meta.broken || !scratch.has_room() {
-            return Err(Unusual);
+        if setup.lanes.n_connected == 0 || !setup.lanes.exact || meta.broken || !scratch.has_room() {
+            return Err(NeedsFallback);
         }
-        // SAFETY: whoever made this knows that the CPU has the level.
-        let (n_banks, n_strips, (zero_charge, oversized)) = unsafe {
-            (self.level.find_lanes)(self, scratch, batch, event, end);
-            clock.lap(Stage::FindLanes);
-            let n_banks = scratch.found.n_banks.ok_or(Unusual)?;
-            let n_strips = (self.level.copy_lanes)(self, scratch, Ahead::new(batch, event, n_banks))?;
-            clock.lap(Stage::CopyLanes);
-            let lost = (self.level.find_clusters)(self, scratch, n_strips, ends)?;
-            clock.lap(Stage::FindClusters);
-            (n_banks, n_strips, lost)
-        };
-        *report = EventReport::default();
-        report.add(Count::Banks, n_banks as u32);
+        *report = level.find_lanes(setup, scratch, batch, (event, end))?;
+        clock.lap(Stage::FindLanes);
+        let ahead = Prefetch::after_banks(batch, event, report.get(Count::Banks) as usize);
+        // SAFETY: stage 1 has just filled the scratch with this setup, from this batch.
+        let n_strips = unsafe { level.copy_lanes(setup, scratch, ahead)? };
+        clock.lap(Stage::CopyLanes);
+        level.find_clusters(setup, scratch, n_strips, ends, report)?;
+        clock.lap(Stage::FindClusters);
         report.add(Count::Strips, n_strips as u32);
         report.add(Count::OtherTypes, meta.other_banks);
-        report.add(Count::ZeroChargeClusters, zero_charge);
-        report.add(Count::OversizedClusters, oversized);
         Ok(ends.last().map_or(0, |&end| end as usize))
     }
 
-    /// Back half: from the clusters `first` and following of the chunk to the hits of one event.
+    /// Back half: from the clusters `first` and following of the chunk to the hits of one event, whose groups end at
+    /// `ends`.
     ///
     /// # Errors
-    /// When two hits have equal keys; some of the hits are written then.
-    pub fn back(
+    /// As [`make_hits`](super::make_hits::make_hits); some of the hits are written then.
+    ///
+    /// # Safety
+    /// This path's [`front`](Self::front) has made the chunk's clusters.
+    pub unsafe fn back(
         &self,
         scratch: &mut Scratch,
         first: usize,
         ends: &[u32],
         hits: &mut EventHits<'_>,
-    ) -> Result<(), Unusual> {
-        // SAFETY: whoever made this knows that the CPU has the level.
-        unsafe { (self.level.make_hits)(self, scratch, first, ends, hits) }
+    ) -> Result<(), NeedsFallback> {
+        // SAFETY: stages 1 to 3 have made the clusters, in `front`, with the setup of the path: the caller's promise.
+        unsafe { self.level.make_hits(&self.setup, scratch, first, ends, hits) }
     }
 }

@@ -1,6 +1,6 @@
 //! The part of the output that one event's hits go to.
 
-use super::fast::Unusual;
+use super::policy::NeedsFallback;
 
 /// Where the hits of one event go: arrays with as many places as the event has hits.
 #[derive(Debug)]
@@ -22,8 +22,12 @@ pub struct EventHits<'a> {
 }
 
 impl EventHits<'_> {
-    /// Moves hit `place` down to where it belongs among the sorted hits from `begin` on.
-    pub fn move_down(&mut self, begin: usize, place: usize) -> Result<(), Unusual> {
+    /// Moves hit `place` down to where it belongs among the sorted hits from `begin` on, past no more of them than
+    /// `moves`, which becomes less by as many.
+    ///
+    /// # Errors
+    /// When it would go past more, or there is one with the same key.
+    pub fn move_down(&mut self, begin: usize, place: usize, moves: &mut usize) -> Result<(), NeedsFallback> {
         let key = |hits: &Self, i: usize| {
             let bits = hits.x_at_y_eq0[i].to_bits();
             let order = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
@@ -35,11 +39,12 @@ impl EventHits<'_> {
             to -= 1;
         }
         if to > begin && key(self, to - 1) == this {
-            return Err(Unusual);
+            return Err(NeedsFallback);
         }
         if to == place {
             return Ok(());
         }
+        *moves = moves.checked_sub(place - to).ok_or(NeedsFallback)?;
         for array in [
             &mut *self.y_begin,
             &mut *self.y_end,

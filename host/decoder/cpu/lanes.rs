@@ -3,12 +3,14 @@
 //! A *rank* is a lane slot's place in the order by sector group and, inside a group, by x. It depends on the tables
 //! alone. Slots that nothing is connected to have the last ranks.
 
-use super::ordinary::UT_ID;
+use super::policy::UT_ID;
 use crate::decoder::DecodeOptions;
 use crate::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, STRIPS_PER_SECTOR, SectorConstants, Slot};
+use ut_kernels::detector::MAX_SLOTS;
 
 /// Where the rank begins in a stream word. Below: [`BACKWARDS`]; bit 14, which is always 0, so that the last strip of a
-/// lane and the first of the next do not follow each other; the strip and the ADC count (v5) or strip and fraction (v4).
+/// lane and the first of the next do not follow each other; the strip and the ADC count (v5) or strip and fraction
+/// (v4).
 pub const RANK_SHIFT: u32 = 16;
 
 /// Bit of a stream word that says that the lane is read backwards.
@@ -20,47 +22,49 @@ pub const REVERSED: u32 = 1 << 31;
 /// Bit of [`LaneOrder::id`] that says that the sector is flipped.
 pub const FLIPPED: u32 = 1 << 30;
 
-/// Kinds that [`LaneOrder::id`] can name. Real detectors have 9: sectors of a kind have the same pitch, length, stereo
-/// angle and sense.
+/// Kinds that an `LHCbID` in the tables can name. Real detectors have 9: sectors of a kind have the same pitch, length
+/// and stereo angle.
 const MAX_KINDS: usize = 16;
 
-/// Bits of [`LaneOrder::id`] for the kind of the sector.
+/// Kinds whose numbers differ by this may differ in what the sense of the stereo angle makes different, and agree in
+/// the rest, so that half a table is enough for that.
+const HALF: usize = MAX_KINDS / 2;
+
+/// Bits of an `LHCbID` in the tables for the kind of the sector.
 pub const KIND_MASK: u32 = MAX_KINDS as u32 - 1;
 
-/// Words after the last rank of each table: two windows of any level may begin at the last rank.
-const PADDING: usize = 64;
+/// Ranks that the tables have room for.
+pub const MAX_RANKS: usize = MAX_SLOTS.next_multiple_of(64);
+
+/// Words from one column by rank to the next: two windows of any level may begin at the last rank.
+pub const RANK_STRIDE: usize = MAX_RANKS + 64;
+
+/// Words from one column by kind to the next, if there are few.
+pub const KIND_STRIDE: usize = MAX_KINDS;
 
 /// A lane as the copying sees it.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneSource {
-    /// What the masked hit words are combined with: the rank, and where the lane is read backwards, [`BACKWARDS`] and all
-    /// strip bits set, so that strips ascend in the stream.
+    /// What the masked hit words are combined with: the rank, and where the lane is read backwards, [`BACKWARDS`] and
+    /// all strip bits set, so that strips ascend in the stream.
     pub xor: u32,
-    /// Place of the lane's head: [`HEADS_PER_BOARD`] times its board, and the lane's place among the board's heads.
-    pub head: u16,
-    /// v5: place of the lane's first hit in the payload. v4: its number.
+    /// The board.
+    pub board: u8,
+    /// The lane, among those of the board.
+    pub lane: u8,
+    /// v5: byte of the payload with the lane's first hit.
     pub place: u8,
-    /// -1 where the lane is read backwards, else 0.
-    pub backwards: i8,
+    /// 1 where the lane is read backwards, else 0. A number: of a `bool` the compiler makes a branch, which the CPU
+    /// cannot foresee.
+    pub backwards: u8,
 }
-
-/// Heads that a board has room for.
-pub const HEADS_PER_BOARD: usize = 8;
-
-/// By lane, the byte of a v5 bank's header that says how many hits it has.
-pub const V5_COUNTS: [usize; LANES_PER_BOARD] = [4, 5, 6, 7, 0, 1];
-
-/// By lane, the place of its head among those of the board, for v5: where two shuffles of the first two rows leave it.
-/// For v4 that is its number.
-pub const V5_HEADS: [u8; LANES_PER_BOARD] = [7, 6, 3, 2, 5, 4];
 
 /// The lanes of a board.
 #[derive(Clone, Copy, Debug)]
 pub struct BoardRanks {
     /// Rank of each lane.
     pub ranks: [u16; LANES_PER_BOARD],
-    /// A bit for the head of each lane: it is read backwards.
-    pub reversed: u8,
     /// Whether there is such a board.
     pub in_use: bool,
 }
@@ -78,32 +82,42 @@ pub struct LaneOrder {
     pub sources: Vec<LaneSource>,
     /// By group, and one after the last: its first rank.
     pub first_ranks: Vec<u16>,
-    /// By rank: the `LHCbID` of strip 0, with [`REVERSED`] and [`FLIPPED`], and with few kinds, the kind in
-    /// [`KIND_MASK`].
-    pub id: Vec<u32>,
-    /// Whether the sectors are of so few kinds that `id` has room for theirs, and tables by kind are short enough for
-    /// one window of any level. Else every rank is a kind of its own: a table by kind is one by rank.
+    /// Whether whole and quarter strips, less the number of a sector's first strip, are exact in f32 in any order of
+    /// operations.
+    pub exact: bool,
+    /// Whether the sectors are of so few kinds that they have numbers, see [`HALF`]. Otherwise every rank is its own
+    /// kind.
     pub few_kinds: bool,
-    /// By rank: v4: 1 - the sector's first strip.
-    pub first: Vec<f32>,
-    /// By rank, as in [`SectorConstants`].
-    pub p0_x: Vec<f32>,
-    /// By rank.
-    pub p0_y: Vec<f32>,
-    /// By rank.
-    pub p0_z: Vec<f32>,
-    /// By kind.
-    pub dp0di_x: Vec<f32>,
-    /// By kind.
-    pub dp0di_y: Vec<f32>,
-    /// By kind.
-    pub dp0di_z: Vec<f32>,
-    /// By kind.
-    pub dy: Vec<f32>,
-    /// By kind.
-    pub dx_dy: Vec<f32>,
-    /// By kind.
-    pub weight: Vec<f32>,
+    /// A column of [`RANK_STRIDE`] words for each of [`RankColumn`].
+    pub by_rank: Box<[u32]>,
+    /// A column for each of [`KindColumn`]: of [`KIND_STRIDE`] words if there are few kinds, else of [`RANK_STRIDE`].
+    pub by_kind: Box<[u32]>,
+}
+
+/// What the hit formulas take of the lane. Floats by their bits.
+#[derive(Clone, Copy, Debug)]
+#[repr(usize)]
+pub enum RankColumn {
+    /// `LHCbID` of strip 0, with [`REVERSED`] and [`FLIPPED`], and with few kinds, the kind in [`KIND_MASK`].
+    Id,
+    /// As in [`SectorConstants`].
+    P0X,
+    P0Y,
+    P0Z,
+    /// v4: 1 - the sector's first strip.
+    First,
+}
+
+/// What they take of the kind of the sector, as in [`SectorConstants`].
+#[derive(Clone, Copy, Debug)]
+#[repr(usize)]
+pub enum KindColumn {
+    Dp0diX,
+    Dp0diY,
+    Dp0diZ,
+    Dy,
+    DxDy,
+    Weight,
 }
 
 impl LaneOrder {
@@ -126,26 +140,26 @@ impl LaneOrder {
         let strips_per_hybrid = &tables.boards().strips_per_hybrid;
         let mut boards: Vec<_> = strips_per_hybrid
             .iter()
-            .map(|&strips| BoardRanks { ranks: [0; LANES_PER_BOARD], reversed: 0, in_use: strips == STRIPS_PER_SECTOR })
+            .map(|&strips| BoardRanks { ranks: [0; LANES_PER_BOARD], in_use: strips == STRIPS_PER_SECTOR })
             .collect();
         let mut sources = Vec::with_capacity(order.len());
-        let mut id = Vec::with_capacity(order.len() + PADDING);
+        let mut id: Vec<u32> = Vec::with_capacity(order.len());
         for (rank, &slot) in order.iter().enumerate() {
             let (board, lane) = (slot / LANES_PER_BOARD, slot % LANES_PER_BOARD);
             boards[board].ranks[lane] = rank as u16;
             let this = &tables.slots()[slot];
             let sector = sector_of(this);
-            let (strip_bits, head, place) = match version {
-                BankVersion::V4 => (BACKWARDS | 0x7FF, lane, lane),
-                BankVersion::V5 => (BACKWARDS | 0x1FF << 5, usize::from(V5_HEADS[lane]), 8 + 4 * (5 - lane)),
+            let strip_bits = match version {
+                BankVersion::V4 => BACKWARDS | 0x7FF,
+                BankVersion::V5 => BACKWARDS | 0x1FF << 5,
             };
             let reversed = this.is_connected() && is_reversed(version, sector);
-            boards[board].reversed |= u8::from(reversed) << head;
             sources.push(LaneSource {
                 xor: (rank as u32) << RANK_SHIFT | if reversed { strip_bits } else { 0 },
-                head: (HEADS_PER_BOARD * board + head) as u16,
-                place: place as u8,
-                backwards: -i8::from(reversed),
+                board: board as u8,
+                lane: lane as u8,
+                place: (8 + 4 * (LANES_PER_BOARD - 1 - lane)) as u8,
+                backwards: u8::from(reversed),
             });
             let first = match version {
                 BankVersion::V4 => this.chan_id,
@@ -155,47 +169,60 @@ impl LaneOrder {
             let flipped = if is_flipped(version, sector) { FLIPPED } else { 0 };
             id.push(UT_ID | first | reversed | flipped);
         }
-        id.resize(order.len() + PADDING, 0);
-
         let connected = &order[..n_connected];
         let groups: Vec<u16> = connected.iter().map(|&slot| tables.slots()[slot].group).collect();
         let first_ranks = (0..=tables.n_groups())
             .map(|group| groups.partition_point(|&of_rank| usize::from(of_rank) < group) as u16)
             .collect();
         let sectors: Vec<_> = connected.iter().map(|&slot| sector_of(&tables.slots()[slot])).collect();
-        let column = |sectors: &[&SectorConstants], value: fn(&SectorConstants) -> f32| {
-            let mut column: Vec<f32> = sectors.iter().map(|sector| value(sector)).collect();
-            column.resize(order.len() + PADDING, 0.0);
-            column
-        };
-        let by_rank = |value| column(&sectors, value);
         let (of_rank, kinds) = kinds(&sectors);
-        let few_kinds = kinds.len() <= MAX_KINDS && id.iter().all(|id| id & KIND_MASK == 0);
-        if few_kinds {
-            for (id, kind) in id.iter_mut().zip(of_rank) {
-                *id |= kind as u32;
+        let numbers = number_kinds(&kinds).filter(|_| id.iter().all(|id| id & KIND_MASK == 0));
+        let few_kinds = numbers.is_some();
+        let kinds = match numbers {
+            Some(numbers) => {
+                for (id, kind) in id.iter_mut().zip(of_rank) {
+                    *id |= numbers[kind] as u32;
+                }
+                let mut table = vec![kinds[0]; MAX_KINDS];
+                for (&kind, &number) in kinds.iter().zip(&numbers) {
+                    table[number] = kind;
+                    // Where there is no other kind.
+                    if !numbers.contains(&(number ^ HALF)) {
+                        table[number ^ HALF] = kind;
+                    }
+                }
+                table
             }
-        }
-        let by_kind = |value| column(if few_kinds { &kinds } else { &sectors }, value);
-        Self {
-            version,
-            boards,
-            n_connected,
-            sources,
-            first_ranks,
-            id,
-            few_kinds,
-            first: by_rank(|sector| 1.0 - sector.first_strip as f32),
-            p0_x: by_rank(|sector| sector.p0_x),
-            p0_y: by_rank(|sector| sector.p0_y),
-            p0_z: by_rank(|sector| sector.p0_z),
-            dp0di_x: by_kind(|sector| sector.dp0di_x),
-            dp0di_y: by_kind(|sector| sector.dp0di_y),
-            dp0di_z: by_kind(|sector| sector.dp0di_z),
-            dy: by_kind(|sector| sector.dy),
-            dx_dy: by_kind(|sector| sector.dx_dy),
-            weight: by_kind(|sector| sector.weight),
-        }
+            None => sectors.clone(),
+        };
+        let p0 = |value: fn(&SectorConstants) -> f32| sectors.iter().map(move |sector| value(sector).to_bits());
+        // In the order of `RankColumn`.
+        let by_rank = columns(
+            RANK_STRIDE,
+            [
+                id,
+                p0(|sector| sector.p0_x).collect(),
+                p0(|sector| sector.p0_y).collect(),
+                p0(|sector| sector.p0_z).collect(),
+                p0(|sector| 1.0 - sector.first_strip as f32).collect(),
+            ],
+        );
+        let stride = if few_kinds { KIND_STRIDE } else { RANK_STRIDE };
+        let of_kind = |value: fn(&SectorConstants) -> f32| kinds.iter().map(|sector| value(sector).to_bits()).collect();
+        // In the order of `KindColumn`.
+        let by_kind = columns(
+            stride,
+            [
+                of_kind(|sector| sector.dp0di_x),
+                of_kind(|sector| sector.dp0di_y),
+                of_kind(|sector| sector.dp0di_z),
+                of_kind(|sector| sector.dy),
+                of_kind(|sector| sector.dx_dy),
+                of_kind(|sector| sector.weight),
+            ],
+        );
+        let exact = sectors.iter().all(|sector| sector.first_strip < 1 << 20);
+        Self { version, boards, n_connected, sources, first_ranks, exact, few_kinds, by_rank, by_kind }
     }
 
     /// Sector groups.
@@ -214,6 +241,15 @@ impl LaneOrder {
     }
 }
 
+/// Columns of `stride` words, one after the other.
+fn columns<const N: usize>(stride: usize, columns: [Vec<u32>; N]) -> Box<[u32]> {
+    let mut table = vec![0; N * stride].into_boxed_slice();
+    for (to, column) in table.chunks_exact_mut(stride).zip(columns) {
+        to[..column.len()].copy_from_slice(&column);
+    }
+    table
+}
+
 /// The kind of each of `sectors`, and a sector of each kind: those of a kind agree in all that is not their place.
 fn kinds<'a>(sectors: &[&'a SectorConstants]) -> (Vec<usize>, Vec<&'a SectorConstants>) {
     let mut kinds: Vec<&SectorConstants> = Vec::new();
@@ -228,6 +264,24 @@ fn kinds<'a>(sectors: &[&'a SectorConstants]) -> (Vec<usize>, Vec<&'a SectorCons
         })
     });
     (of_sector.collect(), kinds)
+}
+
+/// A number below [`MAX_KINDS`] for each of `kinds`, so that two that differ by [`HALF`] agree in all but `dp0di_y` and
+/// `dx_dy`. `None`: there are not as many numbers.
+fn number_kinds(kinds: &[&SectorConstants]) -> Option<Vec<usize>> {
+    let key = |kind: &SectorConstants| [kind.dp0di_x, kind.dp0di_z, kind.dy, kind.weight].map(f32::to_bits);
+    let mut taken: [Option<&SectorConstants>; MAX_KINDS] = [None; MAX_KINDS];
+    kinds
+        .iter()
+        .map(|kind| {
+            let partner = (HALF..MAX_KINDS).find(|&number| {
+                taken[number].is_none() && taken[number - HALF].is_some_and(|other| key(other) == key(kind))
+            });
+            let number = partner.or_else(|| (0..HALF).find(|&number| taken[number].is_none()))?;
+            taken[number] = Some(kind);
+            Some(number)
+        })
+        .collect()
 }
 
 const fn is_flipped(version: BankVersion, sector: &SectorConstants) -> bool {

@@ -1,198 +1,138 @@
 //! Stage 4: makes hits of the clusters, and sorts where the order of the lanes is not that of the hits.
 
-use std::marker::PhantomData;
-use std::ops::Range;
-
-use super::cluster::{MAX_WEIGHT, WEIGHT_SHIFT};
-use super::fast::{Fast, Kind, Unusual};
+use super::find_clusters::{MAX_WEIGHT, WEIGHT_SHIFT};
 use super::hits::EventHits;
-use super::lanes::{FLIPPED, KIND_MASK, RANK_SHIFT, REVERSED};
+use super::lanes::{FLIPPED, KIND_MASK, KIND_STRIDE, KindColumn, RANK_SHIFT, RANK_STRIDE, REVERSED, RankColumn};
+use super::policy::NeedsFallback;
 use super::scratch::{Clusters, Scratch};
-use super::simd::Simd;
+use super::setup::{HitSource, Setup};
+use super::simd::{Simd, load_at, word_at};
 
-/// How far ahead of the hits the memory for them is asked for, in hits.
+/// How far ahead the memory for hits is prefetched, in hits.
 const AHEAD: usize = 512;
 
-impl Fast {
-    /// The stage: from the clusters `first` and following of the chunk to the hits of one event.
-    ///
-    /// # Errors
-    /// When two hits have equal keys, or a cluster is too heavy for packed sums; some of the hits are written then.
-    ///
-    /// # Safety
-    /// The CPU has the instructions of `S`.
-    #[inline(always)]
-    pub unsafe fn make_hits<S: Simd>(
-        &self,
-        scratch: &mut Scratch,
-        first: usize,
-        ends: &[u32],
-        hits: &mut EventHits<'_>,
-    ) -> Result<(), Unusual> {
-        if hits.id.is_empty() {
-            return Ok(());
-        }
-        // SAFETY: the caller's; there are hits.
-        unsafe {
-            match (self.kind, self.lanes.few_kinds) {
-                (Kind::Clusters, true) => self.make::<S, 0, true>(scratch, first, hits),
-                (Kind::Clusters, false) => self.make::<S, 0, false>(scratch, first, hits),
-                (Kind::Strips, true) => self.make::<S, 1, true>(scratch, first, hits),
-                (Kind::Strips, false) => self.make::<S, 1, false>(scratch, first, hits),
-                (Kind::Quarters, true) => self.make::<S, 2, true>(scratch, first, hits),
-                (Kind::Quarters, false) => self.make::<S, 2, false>(scratch, first, hits),
-            }?;
-        }
-        Self::repair::<S>(scratch, ends, hits)
-    }
+/// Hits of a cache line.
+const LINE: usize = 16;
 
-    #[inline(always)]
-    unsafe fn make<S: Simd, const KIND: u8, const FEW: bool>(
-        &self,
-        scratch: &mut Scratch,
-        first: usize,
-        hits: &mut EventHits<'_>,
-    ) -> Result<(), Unusual> {
-        let lead = lead::<S>(hits);
-        let end = lead + hits.id.len();
-        // SAFETY:
-        // - the clusters `first` and following are there, as many as the event has hits, which has some, and a vector
-        //   more before and behind;
-        // - there is a word of inversions for each vector of the most strips that an event can have, and one more;
-        // - ranks ascend: with a span below WINDOW all of them fit into one;
-        // - the CPU has the instructions: the caller's.
-        unsafe {
-            let inversions = scratch.inversions.as_mut_ptr();
-            let mut x_before = S::splat_f(f32::NEG_INFINITY);
-            let mut heavy = 0;
-            let mut i = 0;
-            while i < end {
-                // Only the first and the last vector are not full.
-                let live = lead.saturating_sub(i)..(end - i).min(S::LANES);
-                let place = Place { cluster: first + i - lead, hit: i.wrapping_sub(lead), live: live.clone() };
-                let last = scratch.clusters.last.as_ptr().add(place.cluster);
-                let span = (*last.add(live.end - 1) >> RANK_SHIFT) - (*last.add(live.start) >> RANK_SHIFT);
-                let (inverted, too_heavy);
-                (x_before, inverted, too_heavy) = if live.len() < S::LANES || span >= 2 * S::WINDOW {
-                    self.vector_of_hits::<S, KIND, FEW, ANYWHERE>(&scratch.clusters, &place, x_before, hits)
-                } else if span >= S::WINDOW {
-                    self.vector_of_hits::<S, KIND, FEW, TWO_WINDOWS>(&scratch.clusters, &place, x_before, hits)
-                } else {
-                    self.vector_of_hits::<S, KIND, FEW, WINDOW>(&scratch.clusters, &place, x_before, hits)
-                };
-                inversions.add(i / S::LANES).write(inverted);
-                heavy |= too_heavy;
-                i += S::LANES;
-            }
-            if heavy == 0 { Ok(()) } else { Err(Unusual) }
-        }
-    }
+/// Hits that the hits of an event may be moved past, before sorting is left to the fallback path: it takes n log n for
+/// what takes n² here.
+const MAX_MOVES: usize = 1 << 16;
 
-    /// Makes a vector of hits. Gives their x, a bit for each that is not above the x before it, and one for each of a
-    /// cluster that packed sums are not exact for.
-    ///
-    /// # Safety
-    /// - a vector of clusters can be read at the place, and the hits of the live lanes, one at least, are the event's;
-    /// - unless `REACH` is `ANYWHERE`, all lanes are live and their ranks fit into so many windows;
-    /// - `FEW` says whether the sectors are of few kinds;
-    /// - CPU as for [`Simd`].
-    #[inline(always)]
-    unsafe fn vector_of_hits<S: Simd, const KIND: u8, const FEW: bool, const REACH: u8>(
-        &self,
-        clusters: &Clusters,
-        place: &Place,
-        x_before: S::F,
-        hits: &mut EventHits<'_>,
-    ) -> (S::F, u32, u32) {
-        // SAFETY:
-        // - reads and writes: the caller's;
-        // - lookups: ranks are those of connected lanes, or cut to the last of them;
-        // - conversions: Σpos is at most 31·511·254 and ΣADC 31·254, both below 2^24.
-        unsafe {
-            let lanes = &self.lanes;
-            let live = (((1u64 << place.live.end) - 1) as u32) >> place.live.start << place.live.start;
-            let last_rank = S::splat(lanes.n_connected as u32 - 1);
-            let last = S::load(clusters.last.as_ptr().add(place.cluster));
-            let ranks = S::shr::<RANK_SHIFT>(last);
-            let first_rank = *clusters.last.as_ptr().add(place.cluster) >> RANK_SHIFT;
-            let mut here = Lookup::<S, FEW, REACH> {
-                first: first_rank as usize,
-                // Beside the event's hits there may be anything.
-                index: if REACH == ANYWHERE { S::min(ranks, last_rank) } else { S::sub(ranks, S::splat(first_rank)) },
-                kind: last_rank,
-            };
-            let id = here.words(&lanes.id);
-            here.kind = id;
-            let reversed = S::spread_sign(id);
-            let mut heavy = 0;
-            let (coordinate, strip) = match KIND {
-                0 => {
-                    let sums = clusters.sum.as_ptr().add(place.cluster);
-                    let sum = S::sub(S::load(sums.add(1)), S::load(sums));
-                    let weight = S::shr::<WEIGHT_SHIFT>(sum);
-                    let position = S::and(sum, S::splat((1 << WEIGHT_SHIFT) - 1));
-                    heavy = !S::le(weight, S::splat(MAX_WEIGHT)) & live;
-                    // Strips of a lane that is read backwards count from the other end: 511 W - Σpos.
-                    let whole = S::and(S::sub(S::shl::<9>(weight), weight), reversed);
-                    let position = S::add(S::sub(S::xor(position, reversed), reversed), whole);
-                    let mean = S::div_f(S::to_float(position), S::to_float(weight));
-                    // This is the integer (2 Σpos + W) / 2 / W, always. Let q = Σpos / W <= 511, W <= 7874. The mean is q
-                    // with an error of 2^-16 at most (half an ulp below 512), and adding 1/2 makes another of 2^-16:
-                    // together 3.1e-5. q + 1/2 is a multiple of 1 / 2W: either a whole number, then q is one and a
-                    // half or the like and both steps are exact; or at least 1 / 15748 = 6.3e-5 from the next one, which
-                    // the errors do not reach. A test goes through all W and all boundaries.
-                    (mean, S::truncate(S::add_f(mean, S::splat_f(0.5))))
-                }
-                1 => {
-                    let strip = S::and(S::shr::<5>(S::xor(last, reversed)), S::splat(0x1FF));
-                    (S::to_float(strip), strip)
-                }
-                _ => {
-                    let quarters = S::and(S::xor(last, reversed), S::splat(0x7FF));
-                    let strips = S::mul_f(S::to_float(quarters), S::splat_f(0.25));
-                    (S::add_f(strips, here.floats(&lanes.first)), S::shr::<2>(quarters))
-                }
-            };
-            let n_strips = if KIND == 2 {
-                coordinate
-            } else {
-                let origin = S::splat_f(self.options.flip.origin());
-                S::select_by_sign(S::shl::<1>(id), S::sub_f(origin, coordinate), coordinate)
-            };
-            let id = S::add(S::and(id, S::splat(!(REVERSED | FLIPPED | if FEW { KIND_MASK } else { 0 }))), strip);
-            let x = here.line(&lanes.p0_x, n_strips, &lanes.dp0di_x);
-            let y_begin = here.line(&lanes.p0_y, n_strips, &lanes.dp0di_y);
-            let y_end = S::add_f(here.of_kind(&lanes.dy), y_begin);
-            let z = here.line(&lanes.p0_z, n_strips, &lanes.dp0di_z);
-            let to = Output::<S, REACH> { hit: place.hit, live, lanes: PhantomData };
-            to.floats(hits.y_begin, y_begin);
-            to.floats(hits.y_end, y_end);
-            to.floats(hits.z_at_y_eq0, z);
-            to.floats(hits.x_at_y_eq0, x);
-            to.floats(hits.dx_dy, here.of_kind(&lanes.dx_dy));
-            to.floats(hits.weight, here.of_kind(&lanes.weight));
-            to.words(hits.id, id);
-            let before = S::from_bits(S::shift_in(S::bits(x_before), S::bits(x)));
-            (x, S::not_less(before, x) & live, heavy)
-        }
+/// The stage: from the clusters `first` and following of the chunk to the hits of one event, whose groups end at
+/// `ends`.
+///
+/// # Errors
+/// When two hits have equal keys, a cluster is too heavy for packed sums, or too much is not in order; some of the hits
+/// are written then.
+///
+/// # Panics
+/// When the chunk does not have as many clusters, or the event more hits than it can have strips.
+///
+/// # Safety
+/// The ranks of the clusters ascend, and are below `n_connected`: they are as stage 3 has left them.
+#[inline(always)]
+pub unsafe fn make_hits<S: Simd>(
+    s: S,
+    setup: &Setup,
+    scratch: &mut Scratch,
+    first: usize,
+    ends: &[u32],
+    hits: &mut EventHits<'_>,
+) -> Result<(), NeedsFallback> {
+    if hits.id.is_empty() {
+        return Ok(());
     }
-
-    /// Sorts the groups in which the static order of the lanes is not the order of the hits.
-    #[inline(always)]
-    fn repair<S: Simd>(scratch: &mut Scratch, ends: &[u32], hits: &mut EventHits<'_>) -> Result<(), Unusual> {
-        let lead = lead::<S>(hits);
-        let inversions = &mut scratch.inversions[..(lead + hits.id.len()).div_ceil(S::LANES)];
-        // Between groups x may fall.
-        for end in std::iter::once(0).chain(ends.iter().map(|&end| end as usize)) {
-            if let Some(bits) = inversions.get_mut((lead + end) / S::LANES) {
-                *bits &= !(1 << ((lead + end) % S::LANES));
-            }
+    // SAFETY: the caller's promise is the one that is asked for, and there are hits.
+    let good = unsafe {
+        match (setup.source, setup.lanes.few_kinds) {
+            (HitSource::Clusters, true) => make::<S, 0, true>(s, setup, scratch, first, hits),
+            (HitSource::Clusters, false) => make::<S, 0, false>(s, setup, scratch, first, hits),
+            (HitSource::Strips, true) => make::<S, 1, true>(s, setup, scratch, first, hits),
+            (HitSource::Strips, false) => make::<S, 1, false>(s, setup, scratch, first, hits),
+            (HitSource::Quarters, true) => make::<S, 2, true>(s, setup, scratch, first, hits),
+            (HitSource::Quarters, false) => make::<S, 2, false>(s, setup, scratch, first, hits),
         }
-        let mut sorted_to = 0;
-        for (vector, &inverted) in inversions.iter().enumerate() {
+    };
+    if !good {
+        return Err(NeedsFallback);
+    }
+    repair::<S>(scratch, ends, hits)
+}
+
+/// Makes all hits, in the order of the clusters. Gives whether the sums of all clusters are exact.
+///
+/// # Safety
+/// As [`make_hits`]; and there are hits.
+#[inline(always)]
+unsafe fn make<S: Simd, const SOURCE: u8, const FEW: bool>(
+    s: S,
+    setup: &Setup,
+    scratch: &mut Scratch,
+    first: usize,
+    hits: &mut EventHits<'_>,
+) -> bool {
+    let n_hits = hits.id.len();
+    let lead = lead::<S>(hits);
+    let clusters = &scratch.clusters;
+    let inversions = &mut scratch.inversions[..(lead + n_hits).div_ceil(S::ELEMENTS)];
+    // A vector may begin before the first cluster, and end behind the last.
+    assert!(first >= S::ELEMENTS && first + n_hits <= clusters.len);
+    assert!(clusters.len + S::ELEMENTS < clusters.last.len().min(clusters.sum.len()));
+    let mut maker = Maker::<S, SOURCE, FEW> {
+        s,
+        setup,
+        clusters,
+        to: Output::new(hits),
+        x_before: s.splat_f(f32::NEG_INFINITY),
+        heaviest: s.splat(0),
+    };
+    // Only the first and the last vector are not full.
+    let n_first = if lead == 0 && n_hits >= S::ELEMENTS { 0 } else { n_hits.min(S::ELEMENTS - lead) };
+    if n_first != 0 {
+        let live = (1 << (lead + n_first)) - (1 << lead);
+        // SAFETY: vectors begin at cluster `first - lead` and at hit `-lead`; the `n_first` from `lead` on are hits.
+        inversions[0] = unsafe { maker.some(first - lead, 0usize.wrapping_sub(lead), live) };
+    }
+    let n_whole = (n_hits - n_first) / S::ELEMENTS;
+    let skip = usize::from(n_first != 0);
+    for (vector, inverted) in inversions[skip..][..n_whole].iter_mut().enumerate() {
+        let hit = n_first + S::ELEMENTS * vector;
+        // SAFETY: of `n_whole` vectors from `n_first` on, all elements are clusters and hits of the event.
+        *inverted = unsafe { maker.all(first + hit, hit) };
+    }
+    let hit = n_first + S::ELEMENTS * n_whole;
+    if hit < n_hits {
+        let live = (1 << (n_hits - hit)) - 1;
+        // SAFETY: the elements from `hit` to `n_hits` are clusters and hits of the event.
+        inversions[skip + n_whole] = unsafe { maker.some(first + hit, hit, live) };
+    }
+    s.le(maker.heaviest, s.splat(MAX_WEIGHT)) == u32::MAX >> (32 - S::ELEMENTS)
+}
+
+/// Sorts the groups in which the static order of the lanes is not the order of the hits.
+#[inline(always)]
+fn repair<S: Simd>(scratch: &mut Scratch, ends: &[u32], hits: &mut EventHits<'_>) -> Result<(), NeedsFallback> {
+    let lead = lead::<S>(hits);
+    let n_vectors = (lead + hits.id.len()).div_ceil(S::ELEMENTS);
+    // One more, for the end of the last group.
+    let inversions = &mut scratch.inversions[..=n_vectors];
+    inversions[n_vectors] = 0;
+    // Between groups x may fall.
+    for end in std::iter::once(0).chain(ends.iter().copied()) {
+        let place = lead + end as usize;
+        inversions[place / S::ELEMENTS] &= !(1 << (place % S::ELEMENTS));
+    }
+    let mut sorted_to = 0;
+    let mut moves = MAX_MOVES;
+    let (by_eight, others) = inversions.as_chunks::<8>();
+    for (vectors, i) in by_eight.iter().map(<[_; 8]>::as_slice).chain([others]).zip((0..).step_by(8)) {
+        if vectors.iter().fold(0, |any, bits| any | bits) == 0 {
+            continue;
+        }
+        for (vector, &inverted) in (i..).zip(vectors) {
             let mut bits = inverted;
             while bits != 0 {
-                let place = vector * S::LANES + bits.trailing_zeros() as usize - lead;
+                let place = vector * S::ELEMENTS + bits.trailing_zeros() as usize - lead;
                 bits &= bits - 1;
                 if place < sorted_to {
                     continue;
@@ -201,28 +141,18 @@ impl Fast {
                 let begin = if group == 0 { 0 } else { ends[group - 1] as usize };
                 sorted_to = ends[group] as usize;
                 for place in place..sorted_to {
-                    hits.move_down(begin, place)?;
+                    hits.move_down(begin, place, &mut moves)?;
                 }
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
-/// Lanes of the first vector before the event's first hit, so that no vector that is written lies across two cache
+/// Elements of the first vector before the event's first hit, so that no vector that is written lies across two cache
 /// lines.
 fn lead<S: Simd>(hits: &EventHits<'_>) -> usize {
-    hits.id.as_ptr().addr() / size_of::<u32>() % S::LANES
-}
-
-/// A vector of hits.
-struct Place {
-    /// The cluster of its first lane.
-    cluster: usize,
-    /// The place of its first lane among the hits of the event; before the first, modulo 2⁶⁴.
-    hit: usize,
-    /// The lanes that are hits of the event.
-    live: Range<usize>,
+    hits.id.as_ptr().addr() / size_of::<u32>() % S::ELEMENTS
 }
 
 /// How far apart the ranks of a vector of hits may be: in a window, in two, or anywhere.
@@ -230,100 +160,291 @@ const WINDOW: u8 = 1;
 const TWO_WINDOWS: u8 = 2;
 const ANYWHERE: u8 = 0;
 
-/// Looks up, for each hit of a vector, what belongs to its rank.
+/// Makes hits vector by vector.
 ///
 /// Methods and not closures: a closure that is not inlined has not the level's instructions.
+struct Maker<'a, S: Simd, const SOURCE: u8, const FEW: bool> {
+    s: S,
+    setup: &'a Setup,
+    clusters: &'a Clusters,
+    to: Output,
+    /// x of the vector before.
+    x_before: S::F,
+    /// The most W of each element.
+    heaviest: S::U,
+}
+
+impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
+    /// Makes a vector of hits, all of them of the event. Gives a bit for each whose x is not above the one before.
+    ///
+    /// # Safety
+    /// - clusters and sums have a vector of words from `cluster` on, and the sums one more;
+    /// - the ranks of the clusters ascend, and are below `n_connected`;
+    /// - the event has a vector of hits from `hit` on.
+    #[inline(always)]
+    unsafe fn all(&mut self, cluster: usize, hit: usize) -> u32 {
+        let last = &self.clusters.last;
+        // SAFETY: clusters have a vector of words from `cluster` on: the caller's promise.
+        let (low, high) = unsafe { (word_at(last, cluster), word_at(last, cluster + S::ELEMENTS - 1)) };
+        let first_rank = low >> RANK_SHIFT;
+        let span = (high >> RANK_SHIFT) - first_rank;
+        // SAFETY: the ranks of the vector are from the first to the last one, so `span` says into how many windows they
+        // fit; the rest is the caller's promise.
+        unsafe {
+            if span < S::WINDOW {
+                self.vector::<WINDOW, false>(first_rank, cluster, hit, u32::MAX)
+            } else if span < 2 * S::WINDOW {
+                self.vector::<TWO_WINDOWS, false>(first_rank, cluster, hit, u32::MAX)
+            } else {
+                self.vector::<ANYWHERE, false>(0, cluster, hit, u32::MAX)
+            }
+        }
+    }
+
+    /// Makes those hits of a vector whose bit is set in `live`, the others are not of the event. Gives a bit for each
+    /// whose x is not above the one before.
+    ///
+    /// # Safety
+    /// - clusters and sums have a vector of words from `cluster` on, and the sums one more;
+    /// - the ranks of the live clusters ascend, and are below `n_connected`;
+    /// - the live ones of a vector of hits from `hit` on, which counts modulo 2⁶⁴, are the event's.
+    #[inline(always)]
+    unsafe fn some(&mut self, cluster: usize, hit: usize, live: u32) -> u32 {
+        // SAFETY: ANYWHERE asks nothing of the ranks; the rest is the caller's promise.
+        unsafe { self.vector::<ANYWHERE, true>(0, cluster, hit, live) }
+    }
+
+    /// # Safety
+    /// - clusters and sums have a vector of words from `cluster` on, and the sums one more;
+    /// - `first_rank` is 0 if `REACH` is `ANYWHERE`; else that of the first cluster, and the ranks of all are below
+    ///   `n_connected`, not below the first, and fit into so many windows;
+    /// - the live ones of a vector of hits from `hit` on, without `MASKED` all, are the event's.
+    #[inline(always)]
+    unsafe fn vector<const REACH: u8, const MASKED: bool>(
+        &mut self,
+        first_rank: u32,
+        cluster: usize,
+        hit: usize,
+        live: u32,
+    ) -> u32 {
+        let (s, lanes) = (self.s, &self.setup.lanes);
+        // SAFETY: clusters have a vector of words from `cluster` on: the caller's promise.
+        let last = unsafe { load_at(s, &self.clusters.last, cluster) };
+        let ranks = s.shr::<RANK_SHIFT>(last);
+        let last_rank = lanes.n_connected as u32 - 1;
+        let mut here = Lookup::<S, FEW, REACH> {
+            s,
+            n_ranks: lanes.n_ranks(),
+            by_rank: &lanes.by_rank,
+            by_kind: &lanes.by_kind,
+            first: first_rank as usize,
+            // Beside the event's hits there may be anything.
+            index: if REACH == ANYWHERE { s.min(ranks, s.splat(last_rank)) } else { s.sub(ranks, s.splat(first_rank)) },
+            kind: last,
+        };
+        // SAFETY: the index is cut to the ranks, or it is that from the first rank on, and the ranks fit into so many
+        // windows: the caller's promise. So it is for all lookups.
+        let id = unsafe { here.of_rank(RankColumn::Id) };
+        here.kind = id;
+        let reversed = s.spread_sign(id);
+        let (coordinate, strip) = match SOURCE {
+            0 => {
+                // SAFETY: sums have a vector of words from `cluster` on, and one more: the caller's promise.
+                let (before, to) =
+                    unsafe { (load_at(s, &self.clusters.sum, cluster), load_at(s, &self.clusters.sum, cluster + 1)) };
+                let sum = s.sub(to, before);
+                let weight = s.shr::<WEIGHT_SHIFT>(sum);
+                let position = s.and(sum, s.splat((1 << WEIGHT_SHIFT) - 1));
+                self.heaviest = s.max(self.heaviest, if MASKED { s.keep(weight, live) } else { weight });
+                // Strips of a lane that is read backwards count from the other end: 511 W - Σpos.
+                let whole = s.sub(s.shl::<9>(weight), weight);
+                let (forwards, backwards) = (s.float_of(position), s.float_of(s.sub(whole, position)));
+                let position = s.bits(s.select_by_sign(id, backwards, forwards));
+                // Σpos is at most 31·511·254 and ΣADC 31·254, both below 2^24: exact.
+                let mean = s.div_f(s.to_float(position), s.to_float(weight));
+                // This is the integer (2 Σpos + W) / 2 / W, always. Let q = Σpos / W <= 511, W <= 7874. The mean is q
+                // with an error of 2^-16 at most (half an ulp below 512), and adding 1/2 makes another of 2^-16:
+                // together 3.1e-5. q + 1/2 is a multiple of 1 / 2W: either a whole number, then q is one and a half or
+                // the like and both steps are exact; or at least 1 / 15748 = 6.3e-5 from the next one, which the errors
+                // do not reach. A test goes through all W and all boundaries.
+                (mean, s.truncate(s.add_f(mean, s.splat_f(0.5))))
+            }
+            1 => {
+                let strip = s.and(s.shr::<5>(s.xor(last, reversed)), s.splat(0x1FF));
+                (s.to_float(strip), strip)
+            }
+            _ => {
+                let quarters = s.and(s.xor(last, reversed), s.splat(0x7FF));
+                let strips = s.mul_f(s.to_float(quarters), s.splat_f(0.25));
+                // SAFETY: the index is that of the first lookup.
+                let first = s.float_of(unsafe { here.of_rank(RankColumn::First) });
+                (s.add_f(strips, first), s.shr::<2>(quarters))
+            }
+        };
+        let n_strips = if SOURCE == 2 {
+            coordinate
+        } else {
+            let origin = s.splat_f(self.setup.options.flip.origin());
+            s.select_by_sign(s.shl::<1>(id), s.sub_f(origin, coordinate), coordinate)
+        };
+        let id = s.add(s.and(id, s.splat(!(REVERSED | FLIPPED | if FEW { KIND_MASK } else { 0 }))), strip);
+        // SAFETY: the index is that of the first lookup.
+        let (x, y_begin, y_end, z, dx_dy, weight) = unsafe {
+            let y_begin = here.line(RankColumn::P0Y, n_strips, KindColumn::Dp0diY);
+            (
+                here.line(RankColumn::P0X, n_strips, KindColumn::Dp0diX),
+                y_begin,
+                s.add_f(here.of_kind(KindColumn::Dy), y_begin),
+                here.line(RankColumn::P0Z, n_strips, KindColumn::Dp0diZ),
+                here.of_kind(KindColumn::DxDy),
+                here.of_kind(KindColumn::Weight),
+            )
+        };
+        // SAFETY: the live ones, without MASKED all, are hits of the event: the caller's promise.
+        unsafe {
+            self.to.write::<S, MASKED>(s, hit, live, [y_begin, y_end, z, x, dx_dy, weight], id);
+        }
+        let before = s.float_of(s.shift_in(s.bits(self.x_before), s.bits(x)));
+        self.x_before = x;
+        let inverted = s.not_less(before, x);
+        if MASKED { inverted & live } else { inverted }
+    }
+}
+
+/// Looks up, for each hit of a vector, what belongs to its rank or to the kind of its sector.
 #[derive(Clone, Copy)]
-struct Lookup<S: Simd, const FEW: bool, const REACH: u8> {
-    /// Rank of the first hit.
+struct Lookup<'a, S: Simd, const FEW: bool, const REACH: u8> {
+    s: S,
+    /// As in [`LaneOrder`](super::lanes::LaneOrder).
+    by_rank: &'a [u32],
+    by_kind: &'a [u32],
+    n_ranks: usize,
+    /// Rank of the first hit; 0 if they are `ANYWHERE`.
     first: usize,
-    /// The ranks counted from `first`; those themselves if they are `ANYWHERE`.
+    /// The ranks counted from `first`.
     index: S::U,
     /// With `FEW` kinds, words whose lowest bits are those.
     kind: S::U,
 }
 
-#[expect(clippy::inline_always, reason = "see `Simd`")]
-impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<S, FEW, REACH> {
+impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
+    /// Looks up in a column of [`RANK_STRIDE`] words that begins at `column`.
+    ///
     /// # Safety
-    /// The table is one of [`LaneOrder`](super::lanes::LaneOrder); CPU as for [`Simd`].
+    /// - `table` has such a column;
+    /// - `first` and `index` make ranks; in windows, less than one or two apart.
     #[inline(always)]
-    unsafe fn words(&self, table: &[u32]) -> S::U {
-        // SAFETY: tables have an entry for each rank, and two windows of padding.
+    unsafe fn in_column(&self, table: &[u32], column: usize) -> S::U {
+        debug_assert!(column + RANK_STRIDE <= table.len() && self.first < self.n_ranks);
+        let s = self.s;
+        // SAFETY: `first` is a rank, and a column has room for two windows of any level behind the last one.
         unsafe {
-            let window = table.as_ptr().wrapping_add(self.first);
+            let window = table.as_ptr().add(column + self.first);
             match REACH {
-                WINDOW => S::lookup_window(window, self.index),
+                WINDOW => s.lookup_window(window, self.index),
                 TWO_WINDOWS => {
-                    let beyond = S::sub(self.index, S::splat(S::WINDOW));
-                    let low = S::from_bits(S::lookup_window(window, self.index));
-                    let high = S::from_bits(S::lookup_window(window.add(S::WINDOW as usize), beyond));
-                    S::bits(S::select_by_sign(beyond, low, high))
+                    let beyond = s.sub(self.index, s.splat(S::WINDOW));
+                    let low = s.float_of(s.lookup_window(window, self.index));
+                    let high = s.float_of(s.lookup_window(window.add(S::WINDOW as usize), beyond));
+                    s.bits(s.select_by_sign(beyond, low, high))
                 }
-                _ => S::lookup(table.as_ptr(), self.index),
+                _ => s.lookup(window, self.index),
             }
         }
     }
 
     /// # Safety
-    /// As [`words`](Self::words).
+    /// `first` and `index` make ranks; in windows, less than one or two apart.
     #[inline(always)]
-    unsafe fn floats(&self, table: &[f32]) -> S::F {
-        // SAFETY: the caller's.
-        unsafe { S::from_bits(self.words(bytemuck::cast_slice(table))) }
+    unsafe fn of_rank(&self, column: RankColumn) -> S::U {
+        // SAFETY: `by_rank` has all columns; the rest is the caller's promise.
+        unsafe { self.in_column(self.by_rank, column as usize * RANK_STRIDE) }
     }
 
     /// # Safety
-    /// The table is one by kind; otherwise as [`words`](Self::words).
+    /// As [`of_rank`](Self::of_rank).
     #[inline(always)]
-    unsafe fn of_kind(&self, table: &[f32]) -> S::F {
-        // SAFETY: few kinds fit into 16 entries, and the table has two windows; without that, it is one by rank.
-        unsafe { if FEW { S::from_bits(S::lookup_16(table.as_ptr().cast(), self.kind)) } else { self.floats(table) } }
+    unsafe fn of_kind(&self, column: KindColumn) -> S::F {
+        let words = if FEW {
+            debug_assert!((column as usize + 1) * KIND_STRIDE <= self.by_kind.len());
+            let kinds = self.by_kind.as_ptr().wrapping_add(column as usize * KIND_STRIDE);
+            // SAFETY: each column of `by_kind` has the 16 words of few kinds.
+            unsafe {
+                match column {
+                    KindColumn::Dp0diY | KindColumn::DxDy => self.s.lookup_16(kinds, self.kind),
+                    // The same for a kind and the one 8 after it.
+                    _ => self.s.lookup_8(kinds, self.kind),
+                }
+            }
+        } else {
+            // SAFETY: `by_kind` has all columns, each by rank; the rest is the caller's promise.
+            unsafe { self.in_column(self.by_kind, column as usize * RANK_STRIDE) }
+        };
+        self.s.float_of(words)
     }
 
     /// `p0 + n * step`, with a step by kind.
     ///
     /// # Safety
-    /// As [`words`](Self::words).
+    /// As [`of_rank`](Self::of_rank).
     #[inline(always)]
-    unsafe fn line(&self, p0: &[f32], n: S::F, step: &[f32]) -> S::F {
-        // SAFETY: the caller's.
-        unsafe { S::add_f(self.floats(p0), S::mul_f(n, self.of_kind(step))) }
+    unsafe fn line(&self, p0: RankColumn, n: S::F, step: KindColumn) -> S::F {
+        // SAFETY: the caller's promise is the one that is asked for.
+        let (p0, step) = unsafe { (self.s.float_of(self.of_rank(p0)), self.of_kind(step)) };
+        self.s.add_f(p0, self.s.mul_f(n, step))
     }
 }
 
-/// Where a vector of hits goes in each array.
-#[derive(Clone, Copy)]
-struct Output<S: Simd, const REACH: u8> {
-    /// As in [`Place`].
-    hit: usize,
-    /// The lanes that are written; unless they are `ANYWHERE`, all of them.
-    live: u32,
-    lanes: PhantomData<S>,
+/// Where an event's hits go.
+struct Output {
+    floats: [*mut f32; 6],
+    id: *mut u32,
+    n_hits: usize,
 }
 
-#[expect(clippy::inline_always, reason = "see `Simd`")]
-impl<S: Simd, const REACH: u8> Output<S, REACH> {
-    /// # Safety
-    /// - the places of the live lanes are in the array;
-    /// - CPU as for [`Simd`].
-    #[inline(always)]
-    unsafe fn floats(self, to: &mut [f32], v: S::F) {
-        // SAFETY: the caller's.
-        unsafe { self.words(bytemuck::cast_slice_mut(to), S::bits(v)) }
+impl Output {
+    /// The arrays of an event, which must stay borrowed as long as this is used.
+    fn new(hits: &mut EventHits<'_>) -> Self {
+        let EventHits { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id } = hits;
+        let n_hits = id.len();
+        let floats = [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight];
+        assert!(floats.iter().all(|array| array.len() == n_hits), "arrays of one length");
+        Self { floats: floats.map(|array| array.as_mut_ptr()), id: id.as_mut_ptr(), n_hits }
     }
 
+    /// Writes a vector of hits, with `MASKED` those whose bit is set in `live`.
+    ///
     /// # Safety
-    /// As [`floats`](Self::floats).
+    /// - those that are written are hits of the event; `hit` counts modulo 2⁶⁴;
+    /// - the arrays are still borrowed.
     #[inline(always)]
-    unsafe fn words(self, to: &mut [u32], v: S::U) {
-        // SAFETY: the caller's.
-        unsafe {
-            let to = to.as_mut_ptr().wrapping_add(self.hit);
-            S::prefetch(to.wrapping_add(AHEAD).cast());
-            if REACH == ANYWHERE { S::store_some(to, v, self.live) } else { S::store(to, v) }
+    unsafe fn write<S: Simd, const MASKED: bool>(&self, s: S, hit: usize, live: u32, floats: [S::F; 6], id: S::U) {
+        debug_assert!(if MASKED { live != 0 } else { hit + S::ELEMENTS <= self.n_hits });
+        // Once a cache line.
+        if S::ELEMENTS >= LINE || hit & S::ELEMENTS == 0 {
+            for to in self.floats {
+                s.prefetch(to.wrapping_add(hit.wrapping_add(AHEAD)).cast());
+            }
+            s.prefetch(self.id.wrapping_add(hit.wrapping_add(AHEAD)).cast());
         }
+        for (to, v) in self.floats.into_iter().zip(floats) {
+            // SAFETY: the caller's promise is the one that is asked for; floats are as large as words.
+            unsafe { write_to::<S, MASKED>(s, to.cast(), hit, live, s.bits(v)) };
+        }
+        // SAFETY: as above.
+        unsafe { write_to::<S, MASKED>(s, self.id, hit, live, id) };
     }
+}
+
+/// Writes a vector, with `MASKED` the elements whose bit is set in `live`, to word `hit` of `to`.
+///
+/// # Safety
+/// The words that are written are those of an array of an event; `hit` counts modulo 2⁶⁴.
+#[inline(always)]
+unsafe fn write_to<S: Simd, const MASKED: bool>(s: S, to: *mut u32, hit: usize, live: u32, v: S::U) {
+    let to = to.wrapping_add(hit);
+    // SAFETY: the words that are written are there: the caller's promise.
+    unsafe { if MASKED { s.store_some(to, v, live) } else { s.store(to, v) } }
 }
 
 #[cfg(test)]

@@ -1,20 +1,24 @@
-//! The decoder for CPUs: a vectorised path (`fast`, where the essay is) for events as they should be, and an ordinary
-//! one for the others.
+//! The decoder for CPUs: a vectorised path (`fast`, which says how it works) for nearly all events, and the
+//! `fallback` for the others.
 #![allow(clippy::inline_always, reason = "what is not inlined has not the instructions of its level: see `simd`")]
 #![allow(clippy::needless_bitwise_bool, reason = "checks are collected without branches, and decided once")]
 
 mod bank_order;
 mod banks;
-mod cluster;
-mod copy;
+mod copy_lanes;
+mod fallback;
 mod fast;
-mod headers;
+mod find_clusters;
+mod find_lanes;
 mod hits;
 pub(super) mod lanes;
+mod level;
 mod make_hits;
-mod ordinary;
+mod policy;
+mod prefetch;
 mod schedule;
 mod scratch;
+mod setup;
 mod simd;
 mod stages;
 
@@ -23,77 +27,18 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use self::fallback::Fallback;
 use self::fast::Fast;
 use self::lanes::LaneOrder;
-use self::ordinary::Ordinary;
+use self::level::Level;
+pub use self::level::Simd;
+use self::policy::Policy;
 use self::schedule::{Job, Worker};
-use self::simd::Level;
+use self::setup::Setup;
 pub use self::stages::{Stage, StageTimes};
 use super::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use crate::detector::DetectorTables;
 use crate::input::BatchView;
-
-/// Which vector instructions the decoder uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
-pub enum Simd {
-    /// The widest that this CPU has.
-    #[default]
-    Auto,
-    /// None by name: portable code.
-    Scalar,
-    /// AVX2.
-    Avx2,
-    /// AVX-512 F, BW, DQ, VL and VBMI2.
-    Avx512,
-    /// NEON, of 64-bit ARM.
-    Neon,
-}
-
-impl Simd {
-    /// What `Auto` stands for on this CPU; `None` where the CPU lacks what was asked for.
-    pub fn resolve(self) -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        let (avx2, avx512) = (
-            is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("bmi1")
-                && is_x86_feature_detected!("bmi2")
-                && is_x86_feature_detected!("lzcnt")
-                && is_x86_feature_detected!("popcnt"),
-            is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl")
-                && is_x86_feature_detected!("avx512vbmi2"),
-        );
-        #[cfg(not(target_arch = "x86_64"))]
-        let (avx2, avx512) = (false, false);
-        // Part of every such CPU.
-        let neon = cfg!(all(target_arch = "aarch64", target_endian = "little"));
-        match self {
-            Self::Auto if avx2 && avx512 => Some(Self::Avx512),
-            Self::Auto if avx2 => Some(Self::Avx2),
-            Self::Auto if neon => Some(Self::Neon),
-            Self::Auto | Self::Scalar => Some(Self::Scalar),
-            Self::Avx2 => avx2.then_some(self),
-            Self::Avx512 => (avx2 && avx512).then_some(self),
-            Self::Neon => neon.then_some(self),
-        }
-    }
-}
-
-fn level_of(simd: Simd) -> Level {
-    match simd {
-        #[cfg(target_arch = "x86_64")]
-        Simd::Avx512 => simd::avx512::LEVEL,
-        #[cfg(target_arch = "x86_64")]
-        Simd::Avx2 => simd::avx2::LEVEL,
-        #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-        Simd::Neon => simd::neon::LEVEL,
-        _ => simd::portable::LEVEL,
-    }
-}
 
 /// Largest chunk that a thread takes.
 const MAX_CHUNK: usize = 1024;
@@ -115,7 +60,7 @@ impl Default for CpuConfig {
     }
 }
 
-/// An estimate of the bytes that a [`CpuDecoder`] with so many threads takes, stacks included; it is above what they take.
+/// An estimate of the bytes that a [`CpuDecoder`] with this many threads takes, stacks included; an upper bound.
 pub const fn memory_of_threads(threads: usize) -> u64 {
     (threads as u64).saturating_mul(12 << 20)
 }
@@ -140,7 +85,7 @@ impl CpuDecoder {
     /// When the CPU lacks the instructions that `config.simd` asks for, or threads cannot be started.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CpuConfig) -> Result<Self, DecodeError> {
         let failure = |message: String| DecodeError::Device { backend: "cpu", message };
-        let simd = config.simd.resolve().ok_or_else(|| failure(format!("this CPU has no {:?}", config.simd)))?;
+        let level = Level::new(config.simd).ok_or_else(|| failure(format!("this CPU has no {:?}", config.simd)))?;
         let threads = match config.threads {
             0 => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
             threads => threads,
@@ -156,10 +101,12 @@ impl CpuDecoder {
                     .map_err(|error| failure(error.to_string()))?,
             ),
         };
-        let ordinary = Ordinary::new(tables, options);
+        let fallback = Fallback::new(tables, options);
         Ok(Self {
-            fast: Fast::new(LaneOrder::new(tables, options), options, level_of(simd)),
-            workers: (0..threads).map(|_| Mutex::new(Worker::new(ordinary.clone(), chunk))).collect(),
+            fast: Fast::new(Setup::new(LaneOrder::new(tables, options), options), level),
+            workers: (0..threads)
+                .map(|_| Mutex::new(Worker::new(fallback.clone(), Policy::new(tables), chunk)))
+                .collect(),
             pool,
             chunk,
         })
@@ -177,7 +124,7 @@ impl CpuDecoder {
     ) -> Result<StageTimes, DecodeError> {
         let mut times = StageTimes::start();
         report.reset(batch.n_events);
-        let mut out = hits.begin(batch.n_events, self.fast.lanes.n_groups())?;
+        let mut out = hits.begin(batch.n_events, self.fast.n_groups())?;
         let job = Job::new(&self.fast, batch, &mut out, &mut report.events, None);
         job.work(self.workers[0].get_mut().unwrap_or_else(PoisonError::into_inner), &mut times);
         job.finish()?;
@@ -197,9 +144,9 @@ impl Decoder for CpuDecoder {
 
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
         report.reset(batch.n_events);
-        let mut out = hits.begin(batch.n_events, self.fast.lanes.n_groups())?;
+        let mut out = hits.begin(batch.n_events, self.fast.n_groups())?;
         match &self.pool {
-            // A chunk or less is not worth waking anybody.
+            // A chunk or less is not worth waking the others.
             Some(pool) if batch.n_events > self.chunk => {
                 let job = Job::new(&self.fast, batch, &mut out, &mut report.events, Some(self.chunk));
                 pool.broadcast(|thread| {

@@ -4,8 +4,8 @@
 //! before it are counted. Each thread takes a chunk of events, does the front half of the work (everything up to the
 //! clusters, whose number is that of the hits), waits for its *turn* (the chunks before it are counted), learns where
 //! its hits begin, passes the turn on, and then does the back half, which writes the hits where they belong. So no hit
-//! is written twice, and the result does not depend on the threads. Chunks are taken in order, and whoever has the turn
-//! never waits: there is always a thread that gets on.
+//! is written twice, and the result does not depend on the threads. Chunks are taken in order, and the thread that has
+//! the turn never waits: there is always a thread that gets on.
 //!
 //! One thread alone does the same with chunks of one event, and never waits.
 
@@ -13,9 +13,10 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::fast::{Fast, Unusual};
+use super::fallback::{Counted, Fallback};
+use super::fast::Fast;
 use super::hits::EventHits;
-use super::ordinary::{Counted, Ordinary};
+use super::policy::{NeedsFallback, Policy};
 use super::scratch::Scratch;
 use super::stages::{Clock, Stage};
 use crate::decoder::{DecodeError, EventReport, UtHitsMut};
@@ -39,7 +40,7 @@ impl<T> Shared<T> {
     }
 
     /// # Safety
-    /// - the slice is still borrowed by whoever made this;
+    /// - the slice is still borrowed by the maker of this;
     /// - no two living parts overlap.
     ///
     /// # Panics
@@ -56,7 +57,7 @@ impl<T> Shared<T> {
 /// What a thread keeps from batch to batch.
 #[derive(Debug)]
 pub struct Worker {
-    ordinary: Ordinary,
+    fallback: Fallback,
     scratch: Scratch,
     chunk: Vec<Front>,
 }
@@ -69,22 +70,22 @@ enum Front {
         /// Its first cluster among those of the chunk.
         first_cluster: usize,
     },
-    Ordinary(Counted),
+    Fallback(Counted),
 }
 
 impl Front {
     const fn n_hits(&self) -> usize {
         match self {
             Self::Fast { n_hits, .. } => *n_hits,
-            Self::Ordinary(counted) => counted.n_hits,
+            Self::Fallback(counted) => counted.n_hits,
         }
     }
 }
 
 impl Worker {
     /// A worker for chunks of up to `chunk` events.
-    pub fn new(ordinary: Ordinary, chunk: usize) -> Self {
-        Self { ordinary, scratch: Scratch::new(), chunk: Vec::with_capacity(chunk) }
+    pub fn new(fallback: Fallback, policy: Policy, chunk: usize) -> Self {
+        Self { fallback, scratch: Scratch::new(policy), chunk: Vec::with_capacity(chunk) }
     }
 }
 
@@ -103,7 +104,7 @@ pub struct Job<'a> {
     chunk: usize,
     /// One thread decodes all of it.
     alone: bool,
-    /// The next chunk that nobody has.
+    /// The next chunk that no thread has.
     next: AtomicUsize,
     /// The chunk whose turn it is.
     turn: AtomicUsize,
@@ -127,7 +128,7 @@ impl<'a> Job<'a> {
         Self {
             fast,
             batch,
-            n_groups: fast.lanes.n_groups(),
+            n_groups: fast.n_groups(),
             // Offsets are u32.
             capacity: out.id.len().min(u32::MAX as usize),
             floats: [
@@ -173,7 +174,7 @@ impl<'a> Job<'a> {
             let end = self.batch.n_events.min(begin + self.chunk);
             worker.chunk.clear();
             worker.scratch.begin_chunk();
-            worker.ordinary.begin_chunk();
+            worker.fallback.begin_chunk();
             let mine = if self.alone { self.batch.n_events } else { end };
             let counted = (begin..end).try_for_each(|event| self.count(worker, event, mine, clock));
             let n_hits: usize = worker.chunk.iter().map(Front::n_hits).sum();
@@ -212,8 +213,8 @@ impl<'a> Job<'a> {
         let first_cluster = worker.scratch.clusters.len;
         let front = match self.fast.front(&mut worker.scratch, self.batch, (event, mine), ends, report, clock) {
             Ok(n_hits) => Front::Fast { n_hits, first_cluster },
-            Err(Unusual) => {
-                Front::Ordinary(worker.ordinary.count(self.batch, event, ends, report).map_err(|n| (event, n))?)
+            Err(NeedsFallback) => {
+                Front::Fallback(worker.fallback.count(self.batch, event, ends, report).map_err(|n| (event, n))?)
             }
         };
         worker.chunk.push(front);
@@ -281,20 +282,21 @@ impl<'a> Job<'a> {
         clock.lap(Stage::Rest);
         match front {
             Front::Fast { first_cluster, n_hits } => {
-                let done = self.fast.back(&mut worker.scratch, first_cluster, ends, &mut hits);
+                // SAFETY: `front` of the same path has made the worker's clusters, in `count`.
+                let done = unsafe { self.fast.back(&mut worker.scratch, first_cluster, ends, &mut hits) };
                 clock.lap(Stage::MakeHits);
-                // Equal keys: only the ordinary path knows which comes first. The hits are as many there.
+                // Equal keys: only the fallback path knows which comes first. The hits are as many there.
                 if done.is_err()
-                    && let Ok(counted) = worker.ordinary.count(self.batch, event, ends, report)
+                    && let Ok(counted) = worker.fallback.count(self.batch, event, ends, report)
                 {
                     debug_assert_eq!(counted.n_hits, n_hits);
-                    worker.ordinary.write(self.batch, event, counted, ends, &mut hits);
-                    clock.lap(Stage::Ordinary);
+                    worker.fallback.write(self.batch, event, counted, ends, &mut hits);
+                    clock.lap(Stage::Fallback);
                 }
             }
-            Front::Ordinary(counted) => {
-                worker.ordinary.write(self.batch, event, counted, ends, &mut hits);
-                clock.lap(Stage::Ordinary);
+            Front::Fallback(counted) => {
+                worker.fallback.write(self.batch, event, counted, ends, &mut hits);
+                clock.lap(Stage::Fallback);
             }
         }
         for end in ends {
@@ -303,7 +305,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Lets the other threads go on when this one panics, instead of waiting for its turn for ever.
+/// Lets the other threads go on when this one panics, instead of waiting for its turn forever.
 struct StopOnPanic<'a>(&'a AtomicBool);
 
 impl Drop for StopOnPanic<'_> {

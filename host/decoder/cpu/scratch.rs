@@ -1,24 +1,22 @@
 //! The work space of one thread, and what its sizes are.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use super::bank_order::BankOrder;
-use super::lanes::HEADS_PER_BOARD;
-use super::simd::Simd;
+use super::lanes::MAX_RANKS;
+use super::policy::Policy;
 use crate::detector::MAX_BOARDS;
 
 /// Strips that an event on the fast path may have; a mean event has 1700.
 pub const MAX_STRIPS: usize = 1 << 16;
 
-/// Lane slots and one more, rounded up to whole blocks of 64 counts.
-pub const MAX_RANKS: usize = (ut_kernels::detector::MAX_SLOTS + 1).next_multiple_of(64);
-
 /// Words before the stream, so that a vector may begin before it: as many as the largest cluster has strips.
 pub const FRONT: usize = 256;
 
 /// The words behind the last strip: they ascend, and none follows the one before.
-pub const END: [u32; 2 * MAX_LANES] = {
-    let mut words = [0; 2 * MAX_LANES];
+pub const END: [u32; 2 * MAX_ELEMENTS] = {
+    let mut words = [0; 2 * MAX_ELEMENTS];
     let mut i = 0;
     while i < words.len() {
         words[i] = (u32::MAX >> 1) - 64 * (words.len() - i) as u32;
@@ -44,8 +42,8 @@ const TAIL: usize = 1 << 13;
 const MAX_CLUSTERS: usize = 4 * MAX_STRIPS;
 
 /// Fewest and most words in a vector of any level.
-const MIN_LANES: usize = 8;
-const MAX_LANES: usize = 16;
+const MIN_ELEMENTS: usize = 8;
+const MAX_ELEMENTS: usize = 16;
 
 /// Work space of a thread.
 #[derive(Debug)]
@@ -56,6 +54,8 @@ pub struct Scratch {
     pub block: Block,
     /// The boards of the last event's banks.
     pub bank_order: BankOrder,
+    /// Of events that are not as expected.
+    pub policy: Policy,
     /// Ranks of the lanes with hits, and one word behind the last.
     pub listed: Box<[u16]>,
     /// Ranks of the lanes with more than four hits.
@@ -63,7 +63,7 @@ pub struct Scratch {
     /// Hits of the lane that has the most.
     pub longest: u8,
     /// By rank: where the lane begins in the stream. Only listed lanes.
-    pub starts: Box<[u32]>,
+    pub starts: Box<[u32; 1 << 16]>,
     /// A bit a rank: the lane has hits.
     pub some: Box<[u64]>,
     /// By word of `some`: lanes with hits before it.
@@ -76,8 +76,8 @@ pub struct Scratch {
     pub clusters_before: Box<[u32]>,
     /// A word a vector of hits: hits whose x is not above that of the one before, as bits.
     pub inversions: Box<[u32]>,
-    /// The last event had clusters without charge or above the maximum size.
-    pub careful: bool,
+    /// The last event had clusters without charge or above the maximum size: expect some in the next.
+    pub needs_cluster_filter: bool,
     /// Of such an event, word i + 1: Σ W up to and with cluster i; and Σ pos likewise.
     pub weight: Box<[u32]>,
     pub position: Box<[u32]>,
@@ -93,31 +93,26 @@ pub struct Block {
     /// By event, [`MAX_BOARDS`] each: sizes of its banks.
     pub sizes: Box<[u16]>,
     /// By event: a bank of another type or format, or a table that is too short.
-    pub unusual: [bool; BLOCK],
+    pub unexpected: [bool; BLOCK],
 }
 
 /// The lanes of one event.
 #[derive(Debug)]
 pub struct Lanes {
-    /// By rank: hits of the lane.
-    pub counts: Box<[u8]>,
-    /// By place of the head, see [`LaneSource`](super::lanes::LaneSource): the lane's first four hits, in the direction in
-    /// which x rises. Of shorter lanes, words of no meaning follow; of longer ones, all are of none.
-    pub heads: Box<[BoardHeads]>,
+    /// By rank: hits of the lane. All 0 beyond the ranks that are connected. (An index of 16 bits needs no check.)
+    pub counts: Box<[u8; 1 << 16]>,
     /// By board: its payload. Of boards that the event has a bank of.
-    pub payloads: Box<[*const u8]>,
+    pub payloads: Box<[*const u8; 1 << 8]>,
     /// By board, v4: byte i is the place of the first word of lane i.
-    pub begins: Box<[u64]>,
-    /// Banks of the event; `None`: something is unusual, and the rest is of no meaning.
-    pub n_banks: Option<usize>,
-    tail: Box<[u8]>,
+    pub begins: Box<[u64; 1 << 8]>,
+    /// By bank, v5: its header.
+    pub headers: Box<[u64; MAX_BOARDS]>,
+    /// Hits of lanes that are not there.
+    pub unconnected: u32,
+    /// Copies of payloads. Cells: payloads that were copied before are still pointed to.
+    tail: Box<[Cell<u8>]>,
     copied: usize,
 }
-
-/// The heads of a board, in one cache line: they are written at once.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
-pub struct BoardHeads(pub [u64; HEADS_PER_BOARD]);
 
 // SAFETY: the pointers are used only while the batch that they point into is borrowed, and only by the thread that has
 // the scratch.
@@ -138,32 +133,39 @@ fn zeros<T: Clone + Default>(len: usize) -> Box<[T]> {
     vec![T::default(); len].into_boxed_slice()
 }
 
+/// Zeros.
+#[expect(clippy::unnecessary_box_returns, reason = "too large for the stack")]
+fn zeroed_array<T: Clone + Default, const N: usize>() -> Box<[T; N]> {
+    zeros(N).try_into().unwrap_or_else(|_: Box<[T]>| unreachable!("N elements"))
+}
+
 impl Scratch {
     /// The work space; all that a thread ever takes, about 5 MB.
-    pub fn new() -> Self {
+    pub fn new(policy: Policy) -> Self {
         let mut stream = zeros(FRONT + MAX_RANKS * 255 + FRONT + SLACK);
         // No strip is a cluster's length behind these.
         stream[..FRONT].fill(u32::MAX);
         Self {
             found: Lanes::new(),
-            block: Block { events: 0..0, sizes: zeros(BLOCK * MAX_BOARDS), unusual: [false; BLOCK] },
+            block: Block { events: 0..0, sizes: zeros(BLOCK * MAX_BOARDS), unexpected: [false; BLOCK] },
             bank_order: BankOrder::new(),
+            policy,
             listed: zeros(MAX_RANKS + SLACK),
             long: zeros(MAX_RANKS + SLACK),
             longest: 0,
-            starts: zeros(MAX_RANKS + 1),
+            starts: zeroed_array(),
             some: zeros(MAX_RANKS / 64 + 1),
             listed_before: zeros(MAX_RANKS / 64 + 1),
             stream,
-            ends: zeros(MAX_STRIPS / MIN_LANES + 1),
-            clusters_before: zeros(MAX_STRIPS / MIN_LANES + 1),
-            inversions: zeros(MAX_STRIPS / MIN_LANES + 2),
-            careful: false,
+            ends: zeros(MAX_STRIPS / MIN_ELEMENTS + 1),
+            clusters_before: zeros(MAX_STRIPS / MIN_ELEMENTS + 1),
+            inversions: zeros(MAX_STRIPS / MIN_ELEMENTS + 2),
+            needs_cluster_filter: false,
             weight: zeros(1 + MAX_STRIPS + SLACK),
             position: zeros(1 + MAX_STRIPS + SLACK),
             clusters: Clusters {
-                last: zeros(MAX_LANES + MAX_CLUSTERS + SLACK),
-                sum: zeros(MAX_LANES + 1 + MAX_CLUSTERS + SLACK),
+                last: zeros(MAX_ELEMENTS + MAX_CLUSTERS + SLACK),
+                sum: zeros(MAX_ELEMENTS + 1 + MAX_CLUSTERS + SLACK),
                 len: 0,
             },
         }
@@ -177,53 +179,46 @@ impl Scratch {
     /// Begins a chunk of events.
     pub fn begin_chunk(&mut self) {
         let clusters = &mut self.clusters;
-        clusters.len = MAX_LANES;
-        clusters.sum[MAX_LANES] = 0;
+        clusters.len = MAX_ELEMENTS;
+        clusters.sum[MAX_ELEMENTS] = 0;
     }
 
     /// Whether the chunk has room for any event.
     pub fn has_room(&self) -> bool {
-        self.clusters.len <= MAX_LANES + MAX_CLUSTERS - MAX_STRIPS
+        self.clusters.len <= MAX_ELEMENTS + MAX_CLUSTERS - MAX_STRIPS
     }
 
-    /// Bits of `ends` before bit `i` of them all: clusters that end before strip `i`.
+    /// Clusters of the event that end before strip `i`, for vectors of `elements` words: bits of `ends` before bit `i` of
+    /// them all.
     ///
-    /// # Safety
-    /// Stage 3 has been through at least `i` strips.
+    /// # Panics
+    /// When the stream cannot have as many strips.
     #[inline(always)]
-    pub unsafe fn ends_before<S: Simd>(&self, i: u32) -> u32 {
-        let (vector, lane) = (i as usize / S::LANES, i as usize % S::LANES);
-        // SAFETY: it has written a word for each vector and one more.
-        unsafe {
-            self.clusters_before.get_unchecked(vector)
-                + (self.ends.get_unchecked(vector) & ((1 << lane) - 1)).count_ones()
-        }
+    pub fn ends_before(&self, i: u32, elements: usize) -> u32 {
+        let (vector, element) = (i as usize / elements, i as usize % elements);
+        self.clusters_before[vector] + (self.ends[vector] & ((1 << element) - 1)).count_ones()
     }
 
     /// Strips of the lanes before `rank`.
     ///
-    /// # Safety
-    /// Stage 2 has been through the event, and there is such a rank, or it is that after the last.
+    /// # Panics
+    /// When there cannot be such a rank.
     #[inline(always)]
-    pub unsafe fn strips_before(&self, rank: u16) -> u32 {
+    pub fn strips_before(&self, rank: u16) -> u32 {
         let (word, bit) = (usize::from(rank) / 64, rank % 64);
-        // SAFETY: it has written a bit for each rank and an entry for each lane with hits, and one more each.
-        unsafe {
-            let before = (self.some.get_unchecked(word) & ((1 << bit) - 1)).count_ones();
-            let listed = (self.listed_before.get_unchecked(word) + before) as usize;
-            *self.starts.get_unchecked(usize::from(*self.listed.get_unchecked(listed)))
-        }
+        let before = (self.some[word] & ((1 << bit) - 1)).count_ones();
+        self.starts[usize::from(self.listed[(self.listed_before[word] + before) as usize])]
     }
 }
 
 impl Lanes {
     fn new() -> Self {
         Self {
-            counts: zeros(MAX_RANKS),
-            heads: zeros(MAX_BOARDS),
-            payloads: vec![std::ptr::null(); MAX_BOARDS].into_boxed_slice(),
-            begins: zeros(MAX_BOARDS),
-            n_banks: None,
+            counts: zeroed_array(),
+            payloads: Box::new([std::ptr::null(); 1 << 8]),
+            begins: Box::new([0; 1 << 8]),
+            headers: Box::new([0; MAX_BOARDS]),
+            unconnected: 0,
             tail: zeros(TAIL + READ_AHEAD),
             copied: 0,
         }
@@ -231,22 +226,30 @@ impl Lanes {
 
     /// Begins an event.
     #[inline(always)]
-    pub fn begin(&mut self, n_ranks: usize) {
-        self.counts[..n_ranks].fill(0);
-        self.n_banks = None;
+    pub fn begin(&mut self) {
+        self.counts[..MAX_RANKS].fill(0);
+        self.unconnected = 0;
         self.copied = 0;
     }
 
-    /// A copy of `payload` behind which `READ_AHEAD` bytes can be read; lives until the lanes of the next event. `None`:
-    /// there is no room.
-    pub fn copy_tail(&mut self, payload: &[u8]) -> Option<*const u8> {
-        let begin = self.copied;
-        let end = begin + payload.len();
-        if end > TAIL {
-            return None;
+    /// A pointer to the `size` bytes from `at` on of `raw` behind which [`READ_AHEAD`] bytes more can be read: those
+    /// themselves, or where the bytes end too soon, a copy that lives until the next event begins. `None`: they are not
+    /// all there, or there is no room for the copy.
+    #[inline(always)]
+    pub fn readable(&mut self, raw: &[u8], at: usize, size: usize) -> Option<*const u8> {
+        let there = raw.len().checked_sub(at)?;
+        if there >= size + READ_AHEAD { Some(raw.as_ptr().wrapping_add(at)) } else { self.copy_tail(raw, at, size) }
+    }
+
+    #[cold]
+    fn copy_tail(&mut self, raw: &[u8], at: usize, size: usize) -> Option<*const u8> {
+        let from = raw.get(at..)?.get(..size)?;
+        let to = self.tail.get(self.copied..TAIL)?;
+        for (to, &byte) in to.get(..size)?.iter().zip(from) {
+            to.set(byte);
         }
-        self.tail[begin..end].copy_from_slice(payload);
-        self.copied = end;
-        Some(self.tail[begin..].as_ptr())
+        let copy = self.tail[self.copied..].as_ptr().cast();
+        self.copied += size;
+        Some(copy)
     }
 }

@@ -15,7 +15,7 @@ pub enum Stage {
     /// Clusters to hits, in order, in place.
     MakeHits,
     /// Events with trouble, all of it.
-    Ordinary,
+    Fallback,
     /// Everything between: places, offsets, reports.
     Rest,
 }
@@ -23,7 +23,7 @@ pub enum Stage {
 impl Stage {
     /// All stages, in order.
     pub const ALL: [Self; 6] =
-        [Self::FindLanes, Self::CopyLanes, Self::FindClusters, Self::MakeHits, Self::Ordinary, Self::Rest];
+        [Self::FindLanes, Self::CopyLanes, Self::FindClusters, Self::MakeHits, Self::Fallback, Self::Rest];
 
     /// The stage's name in reports.
     pub const fn name(self) -> &'static str {
@@ -32,7 +32,7 @@ impl Stage {
             Self::CopyLanes => "copy lanes",
             Self::FindClusters => "find clusters",
             Self::MakeHits => "make hits",
-            Self::Ordinary => "ordinary path",
+            Self::Fallback => "fallback path",
             Self::Rest => "rest",
         }
     }
@@ -56,13 +56,13 @@ impl Clock for () {
 pub struct StageTimes {
     times: [Duration; Stage::ALL.len()],
     last: Instant,
-    /// Events that took the ordinary path.
-    pub ordinary_events: usize,
+    /// Events that took the fallback path.
+    pub fallback_events: usize,
 }
 
 impl StageTimes {
     pub(super) fn start() -> Self {
-        Self { times: Default::default(), last: Instant::now(), ordinary_events: 0 }
+        Self { times: Default::default(), last: Instant::now(), fallback_events: 0 }
     }
 
     /// Time spent in one stage.
@@ -81,6 +81,6 @@ impl Clock for StageTimes {
         let now = Instant::now();
         self.times[stage as usize] += now - self.last;
         self.last = now;
-        self.ordinary_events += usize::from(stage == Stage::Ordinary);
+        self.fallback_events += usize::from(stage == Stage::Fallback);
     }
 }

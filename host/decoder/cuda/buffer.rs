@@ -19,11 +19,11 @@ impl<D: Device> Buffer<D> {
         Self { memory: None, bytes: 0 }
     }
 
-    /// Makes it hold `bytes` at least; what it held is lost when it grows. Nothing on the device uses it any more.
+    /// Makes it hold at least `bytes` bytes; what it held is lost when it grows. Nothing on the device uses it any more.
     pub(super) fn reserve(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
         let bytes = bytes.max(1).next_multiple_of(256);
         if bytes > self.bytes {
-            // First given back: both need not fit.
+            // First given back: there may be no room for both.
             self.memory = None;
             self.bytes = 0;
             self.memory = Some(device.allocate(bytes)?);
@@ -37,22 +37,36 @@ impl<D: Device> Buffer<D> {
         self.bytes
     }
 
+    /// Whether this device's streams can use it.
+    pub(super) fn is_of(&self, device: &D) -> bool {
+        self.memory.as_ref().is_none_or(|memory| device.owns(memory))
+    }
+
     pub(super) fn address(&self) -> u64 {
         self.memory.as_ref().map_or(0, D::address)
     }
 
     /// `len` elements from byte `at` on, for kernels; the host never follows it.
+    ///
+    /// # Panics
+    /// When they are beyond the end.
     pub(super) fn view<T: Plain>(&self, at: usize, len: usize) -> Global<'static, T> {
-        debug_assert!(at + len * size_of::<T>() <= self.bytes);
-        // SAFETY: device memory of at least this length, which `reserve` saw to; kernels that read through this view do
-        // not write there.
+        assert!(at + len * size_of::<T>() <= self.bytes);
+        // SAFETY:
+        // - The elements are in this buffer, checked above, and aligned: buffers are aligned to 256 bytes, and `at` is a
+        //   multiple of a word or of a line.
+        // - The host never follows the address. Kernels do, launched by an unsafe call that asks for the buffer to live.
         unsafe { Global::new((self.address() as usize + at) as *const T, len as u32) }
     }
 
     /// As [`view`](Self::view), for writing.
     pub(super) fn view_mut<T: Plain>(&self, at: usize, len: usize) -> GlobalMut<'static, T> {
-        debug_assert!(at + len * size_of::<T>() <= self.bytes);
-        // SAFETY: as for `view`; all accesses of a launch are the kernels'.
+        assert!(at + len * size_of::<T>() <= self.bytes);
+        // SAFETY:
+        // - The elements are in this buffer, checked above, and aligned: buffers are aligned to 256 bytes, and `at` is a
+        //   multiple of a word or of a line.
+        // - The host never follows the address. Kernels do, launched by an unsafe call that asks for the buffer to live and
+        //   for no other use of it meanwhile.
         unsafe { GlobalMut::new((self.address() as usize + at) as *mut T, len as u32) }
     }
 
@@ -99,20 +113,32 @@ impl<D: Device> HostBuffer<D> {
     /// Writes `data` from byte `at` on.
     ///
     /// # Safety
-    /// - Nothing that is under way on the device reads these bytes.
+    /// - No copy that is in flight reads or writes these bytes.
+    ///
+    /// # Panics
+    /// When they are beyond the end.
     pub(super) unsafe fn put(&mut self, at: usize, data: &[u8]) {
         assert!(at + data.len() <= self.bytes);
-        // SAFETY: in bounds, checked above; owned by this alone, as the caller says.
+        // SAFETY:
+        // - `Device::allocate_host` gave at least `bytes` bytes at `start`, and the range is in them, checked above.
+        // - They are this buffer's alone, which is borrowed mutably, so that `data` is elsewhere; the device leaves them
+        //   alone, as the caller says.
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.start().add(at), data.len()) };
     }
 
-    /// `len` elements from byte `at` on, a multiple of their alignment.
+    /// `len` elements from byte `at` on.
     ///
     /// # Safety
-    /// - Nothing that is under way on the device writes these bytes.
+    /// - No copy writes these bytes as long as the slice lives.
+    ///
+    /// # Panics
+    /// When they are beyond the end, or `at` is no multiple of their alignment.
     pub(super) unsafe fn slice<T: bytemuck::AnyBitPattern>(&self, at: usize, len: usize) -> &[T] {
         assert!(at + len * size_of::<T>() <= self.bytes && at.is_multiple_of(align_of::<T>()));
-        // SAFETY: in bounds and aligned, checked above; pinned memory is made some bytes when it is allocated.
+        // SAFETY:
+        // - `Device::allocate_host` gave at least `bytes` initialised bytes at `start`, aligned to 256; the elements are in
+        //   them and aligned, checked above, and may have any bits.
+        // - The device leaves them alone, as the caller says; the host writes them only by `&mut self`.
         unsafe { std::slice::from_raw_parts(self.start().add(at).cast(), len) }
     }
 }

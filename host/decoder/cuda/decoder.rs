@@ -1,13 +1,14 @@
 //! The decoder: tables on the device, some streams, and batches that are put on them and collected.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::batch::{DeviceBatch, Packing, PinnedBatch, ResidentBatch, Source};
 use super::device::{Device, TransferBytes};
 use super::output::{DeviceHits, HostHits};
 use super::ranks::RanksOnDevice;
 use super::setup::Setup;
-use super::stream::{BatchStream, Readback};
+use super::stream::{BatchStream, Readback, Request};
 use super::tables::{TablesOnDevice, write_all};
 use crate::decoder::launch::LaunchParams;
 use crate::decoder::plan::{DeviceTables, Plan, cluster_options};
@@ -21,9 +22,9 @@ use crate::input::BatchView;
 pub struct Capacity {
     /// Events of a batch.
     pub events: usize,
-    /// Bytes of a batch's `raw`.
+    /// Bytes of a batch's `raw`, less than 4 GiB.
     pub bytes: usize,
-    /// Strips, and so hits, of a batch.
+    /// Strips, and so hits, of a batch; no more than 32 bits can count.
     pub hits: usize,
 }
 
@@ -32,7 +33,7 @@ pub struct Capacity {
 pub struct DeviceConfig {
     /// Block shapes and the like.
     pub launch: LaunchParams,
-    /// Batches that can be under way; at least 1.
+    /// Batches that can be in flight; at least 1.
     pub streams: usize,
     /// What is allocated at once, for each stream.
     pub capacity: Capacity,
@@ -58,56 +59,59 @@ impl Default for DeviceConfig {
     }
 }
 
-/// A batch that was submitted, and is to be collected.
+/// A batch that was submitted, and is to be collected with the decoder that it was submitted to: once, in any order, on any
+/// thread. A ticket that is dropped leaves its stream occupied until [`DeviceDecoder::discard_all`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a batch that is not collected keeps its stream"]
 pub struct Ticket {
+    decoder: u64,
     stream: usize,
     serial: u64,
     readback: Readback,
 }
 
+/// Numbers of decoders: the next one's.
+static NEXT_DECODER: AtomicU64 = AtomicU64::new(0);
+
 /// Decodes on a device.
 ///
-/// [`decode`](Decoder::decode) is one batch at a time. To keep the device at work, submit the next batches before the
-/// first one is collected; as many may be under way as there are streams. [`decode_all`](Self::decode_all) does it so:
+/// [`decode`](Decoder::decode) is one batch at a time. To keep the device busy, submit the next batches before the first one
+/// is collected; as many can be in flight as there are streams. [`decode_all`](Self::decode_all) does it like this:
 ///
 /// ```no_run
 /// # use ut_decoding::{EventBatch, DecodeError};
 /// # use ut_decoding::decoder::cuda::{CudaDecoder, Readback};
 /// # fn all(decoder: &mut CudaDecoder, batches: &[EventBatch]) -> Result<(), DecodeError> {
-/// let mut under_way = std::collections::VecDeque::new();
+/// let mut in_flight = std::collections::VecDeque::new();
 /// for batch in batches {
-///     if under_way.len() == decoder.streams() {
-///         let hits = decoder.collect(under_way.pop_front().expect("some are"))?;
+///     if in_flight.len() == decoder.streams() {
+///         let hits = decoder.collect(in_flight.pop_front().expect("some are"))?;
 ///         println!("{} hits", hits.len());
 ///     }
-///     under_way.push_back(decoder.submit(batch.view(), Readback::Hits)?);
+///     in_flight.push_back(decoder.submit(batch.view(), Readback::Hits)?);
 /// }
-/// for ticket in under_way {
+/// for ticket in in_flight {
 ///     println!("{} hits", decoder.collect(ticket)?.len());
 /// }
 /// # Ok(())
 /// # }
 /// ```
 pub struct DeviceDecoder<D: Device> {
+    id: u64,
     pub(super) name: &'static str,
     pub(super) device: D,
     pub(super) setup: Setup<D>,
     pub(super) streams: Vec<BatchStream<D>>,
     serial: u64,
-    /// What was moved without a stream of its own: tables, and batches that stay.
+    /// Bytes that were moved without a stream of their own: tables, and batches that stay.
     moved: TransferBytes,
 }
 
 impl<D: Device> Drop for DeviceDecoder<D> {
     fn drop(&mut self) {
-        // Batches that nobody collected: their buffers must not go before they are done.
-        if self.device.begin().is_ok() {
-            for stream in &self.streams {
-                let _ = self.device.synchronize(stream.queue());
-            }
-        }
+        // Batches that were not collected: their buffers must not go before they are done. There is no caller to be told
+        // of a failure.
+        let _ = self.discard_all();
     }
 }
 
@@ -115,7 +119,7 @@ impl<D: Device> DeviceDecoder<D> {
     /// A decoder on `device`, called `name`.
     ///
     /// # Errors
-    /// When the launch parameters contradict each other, the tables are too large, or the device refuses.
+    /// When the launch parameters contradict each other, tables or capacity are too large, or the device refuses.
     pub fn on(
         name: &'static str,
         mut device: D,
@@ -132,6 +136,9 @@ impl<D: Device> DeviceDecoder<D> {
         };
         let tables = DeviceTables::new(name, tables)?;
         tables.check_size(name, capacity.events, capacity.bytes, 0)?;
+        if u32::try_from(capacity.hits).is_err() {
+            return Err(failure(format!("a batch cannot have {} hits: 32 bits count them", capacity.hits)));
+        }
         device.begin()?;
         let streams: Vec<_> = (0..streams.max(1))
             .map(|_| BatchStream::new(&mut device, ranks.is_some()))
@@ -148,7 +155,8 @@ impl<D: Device> DeviceDecoder<D> {
             rung,
             ranks,
         };
-        let mut decoder = Self { name, device, setup, streams, serial: 0, moved };
+        let id = NEXT_DECODER.fetch_add(1, Ordering::Relaxed);
+        let mut decoder = Self { id, name, device, setup, streams, serial: 0, moved };
         if capacity != Capacity::default() {
             let plan = Plan::new(&decoder.setup.tables.host, launch, capacity.events.max(1));
             for stream in &mut decoder.streams {
@@ -159,12 +167,12 @@ impl<D: Device> DeviceDecoder<D> {
         Ok(decoder)
     }
 
-    /// The device.
-    pub const fn device(&mut self) -> &mut D {
-        &mut self.device
+    /// The device. It cannot be changed or exchanged: kernels and buffers in flight are in its memory.
+    pub const fn device(&self) -> &D {
+        &self.device
     }
 
-    /// Batches that can be under way.
+    /// Batches that can be in flight.
     pub const fn streams(&self) -> usize {
         self.streams.len()
     }
@@ -235,40 +243,53 @@ impl<D: Device> DeviceDecoder<D> {
         Ok(Arc::new(ResidentBatch { memory, batch: batch_there, meta: batch.meta.to_vec() }))
     }
 
-    /// A stream with nothing under way, and a ticket for it.
+    /// A stream with nothing in flight, and a ticket for it.
     fn free(&mut self, readback: Readback) -> Result<Ticket, DecodeError> {
         let stream = self.streams.iter().position(BatchStream::is_free);
         let stream = stream.ok_or_else(|| self.failure("all streams have a batch: collect one before the next"))?;
         self.serial += 1;
-        Ok(Ticket { stream, serial: self.serial, readback })
+        Ok(Ticket { decoder: self.id, stream, serial: self.serial, readback })
+    }
+
+    /// Refuses a batch in memory that this device cannot reach: a kernel that reads there would lose the whole context.
+    pub(super) fn check_owner(&self, batch: &ResidentBatch<D>) -> Result<(), DecodeError> {
+        if batch.memory.is_of(&self.device) {
+            return Ok(());
+        }
+        Err(self.failure("the batch lies in the memory of another device: upload it with a decoder of this one"))
     }
 
     /// Begins to decode a batch: [`BatchView`], `&Arc<PinnedBatch>` or `&Arc<ResidentBatch>`. Returns as soon as all is
-    /// put on a stream; the host's batch is free again then.
+    /// put on a stream; the host's batch is free again then. A pinned batch may be of any decoder, a resident one of any
+    /// decoder of the same device.
     ///
     /// # Errors
-    /// When all streams have a batch, the batch is too large, or what the device said.
+    /// When all streams have a batch, the batch is too large or lies on another device, or what the device said.
     pub fn submit<'a>(&mut self, batch: impl Into<Source<'a, D>>, readback: Readback) -> Result<Ticket, DecodeError> {
         let source = batch.into();
         let plan = match &source {
             Source::Host(view) => self.plan_of(view)?,
-            // Checked when they were made.
+            // Its bytes and words were counted when it was made.
             Source::Pinned(pinned) => self.plan(pinned.n_events(), 0, 0)?,
-            Source::Resident(resident) => self.plan_at(&resident.batch)?,
+            Source::Resident(resident) => {
+                self.check_owner(resident)?;
+                self.plan_at(&resident.batch)?
+            }
         };
         let ticket = self.free(readback)?;
         self.device.begin()?;
         let stream = &mut self.streams[ticket.stream];
-        stream.submit(&mut self.device, &self.setup, source, plan, readback, ticket.serial)?;
+        stream.submit(&mut self.device, &self.setup, source, Request { serial: ticket.serial, plan, readback })?;
         Ok(ticket)
     }
 
     /// As [`submit`](Self::submit), for a batch by device pointers.
     ///
     /// # Safety
-    /// - The addresses of `batch` are of this device's memory, and readable for as many elements as it says, until it is
-    ///   collected.
-    /// - Nobody writes there meanwhile.
+    /// Until the batch is collected or discarded, or the decoder is dropped:
+    /// - The addresses of `batch` are of memory that this decoder's device can read, for as many elements as it says; those
+    ///   of words are multiples of 4.
+    /// - Nothing is written there, on the device or from the host.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -277,21 +298,37 @@ impl<D: Device> DeviceDecoder<D> {
         let ticket = self.free(readback)?;
         self.device.begin()?;
         let stream = &mut self.streams[ticket.stream];
-        // SAFETY: the caller's word.
-        unsafe { stream.submit_resident(&mut self.device, &self.setup, *batch, plan, readback, ticket.serial) }?;
+        let request = Request { serial: ticket.serial, plan, readback };
+        // SAFETY: the device can read the batch until it is collected, discarded or dropped with the decoder, as the caller
+        // says; a stream waits for its batch in each of these.
+        unsafe { stream.submit_resident(&mut self.device, &self.setup, *batch, request) }?;
         Ok(ticket)
     }
 
-    /// Waits for a batch; gives its stream, and what was wanted.
+    /// Waits for a batch; gives its stream, and what is to be read back.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one time")]
     fn finish(&mut self, ticket: Ticket) -> Result<(&BatchStream<D>, Readback), DecodeError> {
-        let Ticket { stream, serial, readback } = ticket;
-        if !self.streams.get(stream).is_some_and(|stream| stream.has(serial)) {
+        let Ticket { decoder, stream, serial, readback } = ticket;
+        if decoder != self.id {
             return Err(self.failure("the ticket is of another decoder"));
+        }
+        if !self.streams[stream].has(serial) {
+            return Err(self.failure("the batch of this ticket was discarded"));
         }
         self.device.begin()?;
         self.streams[stream].collect(&mut self.device, &self.setup, self.name)?;
         Ok((&self.streams[stream], readback))
+    }
+
+    /// Waits for all batches in flight and forgets them, so that streams are free whose tickets were lost. Tickets that are
+    /// still there are refused from now on.
+    ///
+    /// # Errors
+    /// What went wrong with one of them; the streams are free all the same.
+    pub fn discard_all(&mut self) -> Result<(), DecodeError> {
+        let begun = self.device.begin();
+        let settled = self.streams.iter_mut().map(|stream| stream.settle(&mut self.device));
+        settled.fold(begun, Result::and)
     }
 
     /// Waits for a batch that was submitted with [`Readback::Hits`]; its hits lie in pinned memory.
@@ -310,7 +347,7 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     /// Waits for a batch; its hits lie on the device, whether or not they were brought to the host, until the next batch
-    /// is submitted.
+    /// is submitted or the decoder is dropped.
     ///
     /// # Errors
     /// As [`collect`](Self::collect).
@@ -321,12 +358,15 @@ impl<D: Device> DeviceDecoder<D> {
     /// Decodes a batch that lies on the device, and leaves the hits there.
     ///
     /// # Safety
-    /// - As [`submit_resident`](Self::submit_resident), until this returns.
+    /// Until this returns:
+    /// - The addresses of `batch` are of memory that this decoder's device can read, for as many elements as it says; those
+    ///   of words are multiples of 4.
+    /// - Nothing is written there, on the device or from the host.
     ///
     /// # Errors
     /// As [`Decoder::decode`].
     pub unsafe fn decode_resident(&mut self, batch: &DeviceBatch) -> Result<DeviceHits, DecodeError> {
-        // SAFETY: the caller's word.
+        // SAFETY: the batch is there until this returns, as the caller says, and it is collected before.
         let ticket = unsafe { self.submit_resident(batch, Readback::None) }?;
         self.collect_resident(ticket)
     }

@@ -11,10 +11,8 @@ use crate::decoder::ptx::{Kernel, Unit};
 /// An argument of a kernel: a value that is copied when the kernel is launched.
 #[derive(Clone, Copy, Debug)]
 pub struct Argument<'a> {
-    /// Where it is.
-    pub pointer: *const c_void,
-    /// Its bytes, padding included.
-    pub size: usize,
+    pointer: *const c_void,
+    size: usize,
     value: PhantomData<&'a ()>,
 }
 
@@ -22,6 +20,16 @@ impl<'a> Argument<'a> {
     /// This value.
     pub const fn of<T: Copy>(value: &'a T) -> Self {
         Self { pointer: std::ptr::from_ref(value).cast(), size: size_of::<T>(), value: PhantomData }
+    }
+
+    /// Where the value is; it lives as long as `'a`.
+    pub const fn pointer(&self) -> *const c_void {
+        self.pointer
+    }
+
+    /// Its bytes, padding included.
+    pub const fn size(&self) -> usize {
+        self.size
     }
 }
 
@@ -60,13 +68,27 @@ pub struct TransferBytes {
     pub from_device: u64,
 }
 
-/// A device with memory of its own. What is put on one of its streams is done in order; different streams are not
-/// ordered, but for [`wait`](Self::wait).
-pub trait Device: Send {
-    /// A piece of its memory, aligned to 256 bytes, given back when dropped.
+/// A device with memory of its own. What is put on one of its streams is done in order; different streams are not ordered
+/// but by [`wait`](Self::wait).
+///
+/// # Safety
+/// The decoder copies through the addresses that an implementation gives, and gives memory back when a stream is done. So,
+/// whatever safe code does with it:
+///
+/// - [`allocate`](Self::allocate) gives at least as many bytes as were asked for, aligned to 256, at
+///   [`address`](Self::address). They stay there until the `Memory` is dropped, and overlap no other `Memory`.
+/// - [`allocate_host`](Self::allocate_host) gives at least as many bytes as were asked for, aligned to 256 and initialised,
+///   at [`start`](Self::start). They stay there until the `Host` is dropped; the implementation reads and writes them only
+///   where a call puts that on a stream. Every device of the type can copy from and to them.
+/// - When [`synchronize`](Self::synchronize) returns, nothing that was put on the stream before reads or writes memory any
+///   more, whether it returns `Ok` or an error.
+/// - [`owns`](Self::owns) is true only of memory that kernels and copies on this device's streams can reach.
+/// - What [`submit_capturable`](Self::submit_capturable) puts on the stream is what `work` puts there, once.
+pub unsafe trait Device: Send {
+    /// A piece of its memory, given back when dropped.
     type Memory: Send + Sync;
-    /// A piece of the host's memory that the device can reach, aligned to 256 bytes, given back when dropped. It is not
-    /// write-combined: the host reads it as fast as any other.
+    /// A piece of the host's memory that the device can reach, given back when dropped. The host reads it as fast as any
+    /// other.
     type Host: Send + Sync;
     /// A stream.
     type Stream: Send;
@@ -85,13 +107,13 @@ pub trait Device: Send {
     /// What the device said.
     fn stream(&mut self) -> Result<Self::Stream, DecodeError>;
 
-    /// Some memory; what it holds is not defined. At least one byte.
+    /// Some memory; what it holds is undefined. `bytes` is at least 1.
     ///
     /// # Errors
     /// When there is not enough.
     fn allocate(&mut self, bytes: usize) -> Result<Self::Memory, DecodeError>;
 
-    /// Some of the host's memory; what it holds is some bytes. At least one byte.
+    /// Some of the host's memory; what it holds is some bytes. `bytes` is at least 1.
     ///
     /// # Errors
     /// When there is not enough.
@@ -103,11 +125,16 @@ pub trait Device: Send {
     /// Where it is in the host's memory.
     fn start(host: &Self::Host) -> *mut u8;
 
+    /// Whether this device can use that memory: it may be of another GPU.
+    fn owns(&self, memory: &Self::Memory) -> bool;
+
     /// Copies `bytes` bytes to the device.
     ///
     /// # Safety
-    /// - They are of one [`Host`](Self::Host), which lives and which nobody changes until the stream has done this.
-    /// - `to` has room for them, on this device, until then.
+    /// - `stream` is this device's.
+    /// - `from` is the start of so many bytes of one [`Host`](Self::Host), which lives and which no one writes until the
+    ///   stream has done this.
+    /// - `to` has room for them, in memory that this device [`owns`](Self::owns), until then.
     ///
     /// # Errors
     /// What the device said.
@@ -122,7 +149,9 @@ pub trait Device: Send {
     /// Sets words of the device to 0.
     ///
     /// # Safety
-    /// - `at` is a multiple of 4, and has room for them, on this device, until the stream has done this.
+    /// - `stream` is this device's.
+    /// - `at` is a multiple of 4 and has room for them, in memory that this device [`owns`](Self::owns), until the stream
+    ///   has done this.
     ///
     /// # Errors
     /// What the device said.
@@ -131,8 +160,10 @@ pub trait Device: Send {
     /// Copies from the device.
     ///
     /// # Safety
-    /// - The rows are all there, on this device, until the stream has done this.
-    /// - There is room for them in one [`Host`](Self::Host), which lives and at which nobody looks until then.
+    /// - `stream` is this device's.
+    /// - The rows are there, in memory that this device [`owns`](Self::owns), until the stream has done this.
+    /// - There is room for them from `to` on in one [`Host`](Self::Host), which lives and which no one reads or writes until
+    ///   then.
     ///
     /// # Errors
     /// What the device said.
@@ -141,7 +172,10 @@ pub trait Device: Send {
     /// Launches an entry of a unit.
     ///
     /// # Safety
-    /// - The arguments are those of the entry, and keep what `ut_kernels` asks of a launch until the stream has done this.
+    /// - `stream` is this device's.
+    /// - The arguments are those of the entry, of the same types; the views in them are of memory that this device
+    ///   [`owns`](Self::owns) and that lives until the stream has done this.
+    /// - The block has the shape and the shared memory that `ut_kernels` asks for with these arguments.
     ///
     /// # Errors
     /// What the device said.
@@ -155,12 +189,17 @@ pub trait Device: Send {
         arguments: &[Argument<'_>],
     ) -> Result<(), DecodeError>;
 
-    /// Puts `work` on the stream, which is likely to be put there again: a device may make one launch of it. What it puts
-    /// there are launches, words set to 0, and copies from the device, on this stream alone; it may be called twice.
+    /// Puts `work` on the stream, which is likely to be put there again: a device may make one launch of it.
+    ///
+    /// # Safety
+    /// - `stream` is this device's, and `work` puts on it launches, words set to 0 and copies from the device, and nothing
+    ///   else on any stream. It does the same when it is called twice.
+    /// - What those calls ask for holds until the stream is synchronised after this returns: `work` may be called before
+    ///   anything is put on the stream.
     ///
     /// # Errors
     /// What the device said.
-    fn submit_capturable(
+    unsafe fn submit_capturable(
         &mut self,
         stream: &Self::Stream,
         work: &dyn Fn(&mut Self) -> Result<(), DecodeError>,
@@ -184,7 +223,7 @@ pub trait Device: Send {
     /// What the device said.
     fn wait(&mut self, stream: &Self::Stream, event: &Self::Event) -> Result<(), DecodeError>;
 
-    /// Milliseconds between two events that were both passed, by the device's clock.
+    /// Milliseconds between two events, by the device's clock. Waits until both were passed.
     ///
     /// # Errors
     /// What the device said.

@@ -1,12 +1,7 @@
 //! What the driver tells of a GPU and of the kernels that it compiled for it, beyond what decoding needs: for reports.
 
-use std::sync::Arc;
-
-use cudarc::driver::sys::{CUdevice_attribute as Attribute, CUfunction_attribute_enum as FunctionAttribute};
-use cudarc::driver::{CudaContext, DriverError, result};
-
-use super::modules::Modules;
-use super::start::{Cuda, Driver, Gpu, StartError, choose, words};
+use super::driver::{self, Context};
+use super::start::{Cuda, Driver, Gpu, StartError, choose};
 use crate::decoder::ptx::Unit;
 
 /// What the driver tells of a GPU; `None` where it tells nothing.
@@ -18,9 +13,9 @@ pub struct Facts {
     pub driver: Option<i32>,
     /// PCI bus id, as NVML takes it.
     pub bus: String,
-    /// Clock of the multiprocessors at the most, kHz.
+    /// Highest clock of the multiprocessors, kHz.
     pub clock: Option<u32>,
-    /// Clock of the memory at the most, kHz.
+    /// Highest clock of the memory, kHz.
     pub memory_clock: Option<u32>,
     /// Width of the memory's bus, bits.
     pub memory_bus: Option<u32>,
@@ -50,29 +45,22 @@ impl Facts {
     /// When the kernels cannot run on it, or the driver does not answer.
     pub fn of(ordinal: usize) -> Result<Self, StartError> {
         let gpu = choose(&Cuda, ordinal)?;
-        let context = open(ordinal)?;
-        let any = |which| context.attribute(which).ok().and_then(|value| u32::try_from(value).ok());
-        let some = |which| any(which).filter(|&value| value > 0);
-        let bus = [
-            Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID,
-            Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
-            Attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
-        ];
-        let [domain, bus, device] = bus.map(|which| any(which).unwrap_or_default());
+        let found = driver::describe(ordinal)?;
+        let [domain, bus, device] = found.pci.map(Option::unwrap_or_default);
         Ok(Self {
             gpu,
             driver: Cuda.version().ok(),
             bus: format!("{domain:08X}:{bus:02X}:{device:02X}.0"),
-            clock: some(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
-            memory_clock: some(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE),
-            memory_bus: some(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH),
-            threads: some(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR),
-            blocks: some(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR),
-            shared: some(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+            clock: found.clock,
+            memory_clock: found.memory_clock,
+            memory_bus: found.memory_bus,
+            threads: found.threads,
+            blocks: found.blocks,
+            shared: found.shared,
         })
     }
 
-    /// Bytes a second that the memory moves at the most: two transfers a clock over the whole bus.
+    /// Most bytes a second that the memory moves: two transfers a clock over the whole bus.
     pub fn peak_bandwidth(&self) -> Option<f64> {
         Some(2.0 * 1e3 * f64::from(self.memory_clock?) * f64::from(self.memory_bus?) / 8.0)
     }
@@ -82,26 +70,14 @@ impl Facts {
     /// # Errors
     /// What the driver said.
     pub fn compiled(&self, unit: Unit, entries: &[String]) -> Result<Vec<Compiled>, StartError> {
-        let to = |error| failed("describe the kernels", error);
-        let mut modules = Modules::new(open(self.gpu.ordinal)?, 0);
+        let context = Context::primary(self.gpu.ordinal)?;
+        context.make_current()?;
         let compiled = |entry: &String| {
-            let function = modules.entry(unit, entry)?;
-            // SAFETY: the function is of a module that is loaded until this returns.
-            let ask = |what| unsafe { result::function::get_function_attribute(function, what) };
-            let registers = ask(FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS).map_err(to)? as u32;
-            let shared = ask(FunctionAttribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES).map_err(to)? as u32;
-            Ok(Compiled { entry: entry.clone(), registers, shared })
+            let function = context.function(unit, 0, entry, 0, false)?;
+            Ok(Compiled { entry: entry.clone(), registers: function.registers, shared: function.static_shared })
         };
         entries.iter().map(compiled).collect()
     }
-}
-
-fn open(ordinal: usize) -> Result<Arc<CudaContext>, StartError> {
-    CudaContext::new(ordinal).map_err(|error| failed("open the GPU", error))
-}
-
-fn failed(action: &'static str, error: DriverError) -> StartError {
-    StartError::Driver { action, message: words(error) }
 }
 
 #[cfg(test)]

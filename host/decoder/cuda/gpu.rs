@@ -1,73 +1,27 @@
 //! A GPU as a [`Device`], by the CUDA driver.
 
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUevent_flags, CUmemorytype, CUresult};
-use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, result, sys};
-
 use super::device::{Argument, Device, Rows};
-use super::graph::{Calls, GraphUse, Graphs, Next};
-use super::modules::Modules;
-use super::start::{Cuda, Gpu, StartError, choose, words};
+use super::driver::{CallError, Calls, Context, CudaEvent, CudaHost, CudaMemory, CudaStream};
+use super::driver::{Function, GraphUse, Graphs, Handle, Next};
+use super::start::{Cuda, Gpu, StartError, choose};
 use crate::decoder::DecodeError;
 use crate::decoder::plan::Shape;
 use crate::decoder::ptx::{Kernel, Unit};
 
-/// Most bytes from row to row of a copy: CUDA's limit on every device there is.
-const MAX_PITCH: usize = i32::MAX as usize;
-
 /// A GPU.
 pub struct CudaDevice {
     gpu: Gpu,
-    // Fields are dropped in this order: the context last.
+    /// Most registers of a thread that the driver's compiler may use; 0: as many as it likes.
+    registers: u32,
+    /// Entries that were launched, with the shared memory that they may have.
+    functions: HashMap<String, (Function, u32)>,
     timed: Option<Vec<(Kernel, CudaEvent, CudaEvent)>>,
     graphs: Option<Graphs>,
-    modules: Modules,
-    context: Arc<CudaContext>,
-}
-
-/// Memory of a GPU.
-#[derive(Debug)]
-pub struct CudaMemory {
-    address: sys::CUdeviceptr,
-    context: Arc<CudaContext>,
-}
-
-impl Drop for CudaMemory {
-    fn drop(&mut self) {
-        // Nobody is there to be told if this fails: the context is beyond use then.
-        if self.context.bind_to_thread().is_ok() {
-            // SAFETY: allocated by `malloc_sync` in this context, and given back only here.
-            let _ = unsafe { result::free_sync(self.address) };
-        }
-    }
-}
-
-/// Pinned memory of the host.
-#[derive(Debug)]
-pub struct CudaHost {
-    start: *mut u8,
-    context: Arc<CudaContext>,
-}
-
-// SAFETY: plain memory, which this owns alone; who writes there has it by `&mut`, or sees to it otherwise.
-unsafe impl Send for CudaHost {}
-// SAFETY: as above.
-unsafe impl Sync for CudaHost {}
-
-impl Drop for CudaHost {
-    fn drop(&mut self) {
-        if self.context.bind_to_thread().is_ok() {
-            // SAFETY: allocated by `malloc_host`, and given back only here.
-            let _ = unsafe { result::free_host(self.start.cast()) };
-        }
-    }
-}
-
-/// The error of a driver call that was to `action`.
-pub(super) fn to(action: &'static str) -> impl Fn(DriverError) -> DecodeError {
-    move |error| StartError::Driver { action, message: words(error) }.into()
+    context: Arc<Context>,
 }
 
 impl CudaDevice {
@@ -77,10 +31,16 @@ impl CudaDevice {
     /// When the kernels cannot run on it; the message says why and what to do.
     pub fn new(ordinal: usize, registers: u32) -> Result<Self, DecodeError> {
         let gpu = choose(&Cuda, ordinal)?;
-        let context = CudaContext::new(ordinal).map_err(to("open the GPU"))?;
-        // SAFETY: the memory of this backend is not cudarc's, and everything is ordered by its own streams.
-        unsafe { context.disable_event_tracking() };
-        Ok(Self { gpu, timed: None, graphs: None, modules: Modules::new(Arc::clone(&context), registers), context })
+        let context = Context::primary(ordinal)?;
+        Ok(Self { gpu, registers, functions: HashMap::new(), timed: None, graphs: None, context })
+    }
+
+    /// Whether what is put on a stream again and again is launched as a CUDA graph. It is given before a decoder has the
+    /// device, since it must not change while a batch is in flight.
+    #[must_use]
+    pub fn with_graphs(mut self, on: bool) -> Self {
+        self.graphs = on.then(|| Graphs::new(Arc::clone(&self.context)));
+        self
     }
 
     /// Which GPU it is.
@@ -88,15 +48,10 @@ impl CudaDevice {
         &self.gpu
     }
 
-    /// The context, for asking the driver more.
-    pub const fn context(&self) -> &Arc<CudaContext> {
-        &self.context
-    }
-
-    /// Has what is put on a stream again and again launched as a CUDA graph, or ends that. Batches of decoders that use this
-    /// device must not be under way.
-    pub fn use_graphs(&mut self, on: bool) {
-        self.graphs = on.then(|| Graphs::new(Arc::clone(&self.context)));
+    /// The device's primary context, a `CUcontext`, for calls of the driver beside this library. It is valid as long as
+    /// the device lives.
+    pub fn raw_context(&self) -> *mut c_void {
+        self.context.handle().cast()
     }
 
     /// How graphs were used so far, if they are.
@@ -104,186 +59,188 @@ impl CudaDevice {
         self.graphs.as_ref().map(Graphs::used)
     }
 
-    /// Where a call is to be noted, if it is not to be made.
-    fn noted(&mut self) -> Option<&mut Calls> {
-        self.graphs.as_mut().and_then(Graphs::noted)
-    }
-
     /// Begins or ends timing each kernel, which costs a little itself. Kernels of several streams that run at the same
-    /// time all take longer for it: time them with one batch under way.
+    /// time all take longer for it: time them with one batch in flight.
     pub fn time_kernels(&mut self, on: bool) {
         self.timed = on.then(Vec::new);
     }
 
-    /// Milliseconds of each kernel since the last time, in the order of launch. Waits for those that are under way.
+    /// Milliseconds of each kernel since the last time, in the order of launch. Waits for those that are in flight.
     ///
     /// # Errors
     /// What the driver said.
     pub fn take_times(&mut self) -> Result<Vec<(Kernel, f32)>, DecodeError> {
         let Some(timed) = &mut self.timed else { return Ok(Vec::new()) };
         let times = timed.drain(..).map(|(kernel, start, end)| Ok((kernel, start.elapsed_ms(&end)?)));
-        times.collect::<Result<_, DriverError>>().map_err(to("tell how long a kernel took"))
+        Ok(times.collect::<Result<_, CallError>>()?)
+    }
+
+    /// Where a call is to be noted, if it is not to be made.
+    fn noted(&mut self) -> Option<&mut Calls> {
+        self.graphs.as_mut().and_then(Graphs::noted)
+    }
+
+    /// The entry that is to be launched with these arguments in blocks of this shape.
+    fn function(
+        &mut self,
+        unit: Unit,
+        kernel: Kernel,
+        variant: &str,
+        shape: Shape,
+        arguments: &[Argument<'_>],
+    ) -> Result<Handle, DecodeError> {
+        let entry = kernel.entry(variant);
+        if self.functions.get(&entry).is_none_or(|(_, shared_bytes)| *shared_bytes < shape.shared_bytes) {
+            // The fused kernel's blocks are limited by shared memory, and it gains nothing from a larger L1 cache.
+            let prefers_shared = kernel == Kernel::Fused;
+            self.begin()?;
+            let function = self.context.function(unit, self.registers, &entry, shape.shared_bytes, prefers_shared)?;
+            self.functions.insert(entry.clone(), (function, shape.shared_bytes));
+        }
+        let Some((function, _)) = self.functions.get(&entry) else { unreachable!("inserted above") };
+        let given = arguments.iter().map(Argument::size);
+        if !given.clone().eq(function.parameters.iter().copied()) {
+            let (taken, given) = (&function.parameters, given.collect::<Vec<_>>());
+            let message = format!("{entry} takes parameters of {taken:?} bytes, not of {given:?}");
+            return Err(StartError::Driver { action: "find a kernel that goes with this program", message }.into());
+        }
+        let threads = shape.block.0.saturating_mul(shape.block.1);
+        if threads > function.max_threads {
+            return Err(StartError::TooManyThreads {
+                gpu: self.gpu.clone(),
+                kernel: kernel.name(),
+                threads,
+                most: function.max_threads,
+                registers: function.registers,
+            }
+            .into());
+        }
+        Ok(function.handle)
+    }
+
+    /// Whether it is a stream of this GPU.
+    fn check(&self, stream: &CudaStream) -> Result<(), DecodeError> {
+        if stream.is_of(&self.context) {
+            return Ok(());
+        }
+        let message = format!("the stream is not one of GPU {}", self.gpu.ordinal);
+        Err(StartError::Driver { action: "use a stream", message }.into())
     }
 }
 
-impl Device for CudaDevice {
+// SAFETY:
+// - `cuMemAlloc` and `cuMemHostAlloc` give at least as many bytes as are asked for, aligned to 256, apart from all others,
+//   until they are freed, which only `Drop` of `CudaMemory` and `CudaHost` does. The host's memory is zeroed first; it is
+//   portable, so that every context's streams can copy from and to it.
+// - `cuStreamSynchronize` returns when the stream is done. It fails where the context is lost, in which case the driver has
+//   ended everything in it, or where the driver is gone.
+// - `owns` compares contexts. Memory keeps its context, so that a handle is not given to another context meanwhile.
+// - `submit_capturable` launches a graph of the calls that it noted with their addresses and arguments, or calls `work`
+//   with calls going to the driver, and one of the two only.
+unsafe impl Device for CudaDevice {
     type Memory = CudaMemory;
     type Host = CudaHost;
-    type Stream = Arc<CudaStream>;
+    type Stream = CudaStream;
     type Event = CudaEvent;
 
     fn begin(&mut self) -> Result<(), DecodeError> {
-        self.context.bind_to_thread().map_err(to("use the GPU"))
+        Ok(self.context.make_current()?)
     }
 
-    fn stream(&mut self) -> Result<Arc<CudaStream>, DecodeError> {
-        self.context.new_stream().map_err(to("make a stream"))
+    fn stream(&mut self) -> Result<CudaStream, DecodeError> {
+        Ok(CudaStream::new(&self.context)?)
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<CudaMemory, DecodeError> {
-        self.begin()?;
-        let (free, _) = self.context.mem_get_info().map_err(to("tell how much memory is free"))?;
+        let free = self.context.free_bytes()?;
         self.gpu.check_memory(bytes, free)?;
-        // SAFETY: what the memory holds is not looked at before something is written there.
-        match unsafe { result::malloc_sync(bytes) } {
-            Ok(address) => Ok(CudaMemory { address, context: Arc::clone(&self.context) }),
-            Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
-                Err(StartError::NoMemory { gpu: self.gpu.clone(), needed: bytes, free }.into())
-            }
-            Err(error) => Err(to("allocate memory")(error)),
-        }
+        CudaMemory::new(&self.context, bytes).map_err(|error| {
+            let no_memory = || StartError::NoMemory { gpu: self.gpu.clone(), needed: bytes, free };
+            if error.out_of_memory { no_memory().into() } else { error.into() }
+        })
     }
 
     fn allocate_host(&mut self, bytes: usize) -> Result<CudaHost, DecodeError> {
-        self.begin()?;
-        // Portable: other decoders' streams may copy from it. Not write-combined, as the host reads it.
-        // SAFETY: any flags may be given; the memory is made some bytes before anybody looks at it.
-        let start = unsafe { result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
-        let start: *mut u8 = start.map_err(to("allocate pinned memory"))?.cast();
-        // SAFETY: allocated just now, so large.
-        unsafe { start.write_bytes(0, bytes) };
-        Ok(CudaHost { start, context: Arc::clone(&self.context) })
+        Ok(CudaHost::new(&self.context, bytes)?)
     }
 
     fn address(memory: &CudaMemory) -> u64 {
-        memory.address
+        memory.address()
     }
 
     fn start(host: &CudaHost) -> *mut u8 {
-        host.start
+        host.start()
     }
 
-    unsafe fn write(
-        &mut self,
-        stream: &Arc<CudaStream>,
-        to_address: u64,
-        from: *const u8,
-        bytes: usize,
-    ) -> Result<(), DecodeError> {
-        // SAFETY: the caller keeps both sides until the stream has done it.
-        unsafe { sys::cuMemcpyHtoDAsync_v2(to_address, from.cast(), bytes, stream.cu_stream()) }
-            .result()
-            .map_err(to("copy to the GPU"))
+    fn owns(&self, memory: &CudaMemory) -> bool {
+        memory.is_of(&self.context)
     }
 
-    unsafe fn zero(&mut self, stream: &Arc<CudaStream>, at: u64, words: usize) -> Result<(), DecodeError> {
+    unsafe fn write(&mut self, stream: &CudaStream, to: u64, from: *const u8, bytes: usize) -> Result<(), DecodeError> {
+        // SAFETY: `Device::write` asks the caller for what `CudaStream::write` asks for: both sides are there, and the
+        // host's is left alone, until the stream has done this.
+        Ok(unsafe { stream.write(to, from, bytes) }?)
+    }
+
+    unsafe fn zero(&mut self, stream: &CudaStream, at: u64, words: usize) -> Result<(), DecodeError> {
         if let Some(calls) = self.noted() {
             calls.zero(at, words);
             return Ok(());
         }
-        // SAFETY: the caller keeps the memory until the stream has done it.
-        unsafe { sys::cuMemsetD32Async(at, 0, words, stream.cu_stream()) }.result().map_err(to("clear memory"))
+        // SAFETY: `Device::zero` asks the caller for what `CudaStream::zero` asks for: aligned words that are there until
+        // the stream has done this.
+        Ok(unsafe { stream.zero(at, words) }?)
     }
 
-    unsafe fn read(
-        &mut self,
-        stream: &Arc<CudaStream>,
-        from: u64,
-        to_host: *mut u8,
-        rows: Rows,
-    ) -> Result<(), DecodeError> {
-        if rows.bytes() == 0 {
+    unsafe fn read(&mut self, stream: &CudaStream, from: u64, to: *mut u8, rows: Rows) -> Result<(), DecodeError> {
+        if rows.n == 0 || rows.width == 0 {
             return Ok(());
         }
         if let Some(calls) = self.noted() {
-            calls.read(from, to_host, rows);
+            calls.read(from, to, rows);
             return Ok(());
         }
-        let stream = stream.cu_stream();
-        let pitched = rows.n > 1 && rows.device.max(rows.host) <= MAX_PITCH;
-        let copied = if pitched {
-            let copy = sys::CUDA_MEMCPY2D {
-                srcXInBytes: 0,
-                srcY: 0,
-                srcMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
-                srcHost: std::ptr::null(),
-                srcDevice: from,
-                srcArray: std::ptr::null_mut(),
-                srcPitch: rows.device,
-                dstXInBytes: 0,
-                dstY: 0,
-                dstMemoryType: CUmemorytype::CU_MEMORYTYPE_HOST,
-                dstHost: to_host.cast(),
-                dstDevice: 0,
-                dstArray: std::ptr::null_mut(),
-                dstPitch: rows.host,
-                WidthInBytes: rows.width,
-                Height: rows.n,
-            };
-            // SAFETY: the caller keeps both sides until the stream has done it; the call copies the description.
-            unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, stream) }.result()
-        } else {
-            (0..rows.n).try_for_each(|row| {
-                let from = from + (row * rows.device) as u64;
-                // SAFETY: as above.
-                unsafe {
-                    let to_host = to_host.add(row * rows.host).cast();
-                    sys::cuMemcpyDtoHAsync_v2(to_host, from, rows.width, stream).result()
-                }
-            })
-        };
-        copied.map_err(to("copy from the GPU"))
+        // SAFETY: `Device::read` asks the caller for what `CudaStream::read` asks for: both sides are there, and the host's
+        // is left alone, until the stream has done this.
+        Ok(unsafe { stream.read(from, to, rows) }?)
     }
 
     unsafe fn launch(
         &mut self,
-        stream: &Arc<CudaStream>,
+        stream: &CudaStream,
         unit: Unit,
         kernel: Kernel,
         variant: &str,
         shape: Shape,
         arguments: &[Argument<'_>],
     ) -> Result<(), DecodeError> {
-        let function = self.modules.function(unit, &kernel.entry(variant), arguments, shape.shared_bytes)?;
+        let function = self.function(unit, kernel, variant, shape, arguments)?;
         if let Some(calls) = self.noted() {
             calls.launch(function, shape, arguments);
             return Ok(());
         }
-        let start = self.timed.is_some().then(|| self.record(stream)).transpose()?;
-        let mut pointers: Vec<*mut c_void> = arguments.iter().map(|argument| argument.pointer.cast_mut()).collect();
-        let (grid, block) = ((shape.grid, 1, 1), (shape.block.0, shape.block.1, 1));
+        let start = self.timed.is_some().then(|| stream.record()).transpose()?;
+        let mut pointers: Vec<*mut c_void> = arguments.iter().map(|argument| argument.pointer().cast_mut()).collect();
         // SAFETY:
-        // - As many arguments as the entry takes, and as large: `Modules` checked that. The driver copies them before it
-        //   returns.
-        // - The rest is the caller's word.
-        unsafe { result::launch_kernel(function, grid, block, shape.shared_bytes, stream.cu_stream(), &mut pointers) }
-            .map_err(|error| -> DecodeError {
-                let message = format!("{} of {shape:?}: {}", kernel.name(), words(error));
-                StartError::Driver { action: "launch a kernel", message }.into()
-            })?;
+        // - There are as many arguments as the entry has parameters, and as large: `function` compared them.
+        // - `Device::launch` asks the caller that what the kernel asks of them holds until the stream has done this.
+        unsafe { stream.launch(function, shape, &mut pointers) }.map_err(|error| {
+            let message = format!("{} of {shape:?}: {}", kernel.name(), error.message);
+            CallError { message, ..error }
+        })?;
         if let Some(graphs) = &mut self.graphs {
-            graphs.launched().map_err(to("tell a kernel's place in a graph"))?;
+            graphs.launched()?;
         }
         if let Some(start) = start {
-            let end = self.record(stream)?;
+            let end = stream.record()?;
             self.timed.get_or_insert_default().push((kernel, start, end));
         }
         Ok(())
     }
 
-    fn submit_capturable(
+    unsafe fn submit_capturable(
         &mut self,
-        stream: &Arc<CudaStream>,
+        stream: &CudaStream,
         work: &dyn Fn(&mut Self) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
         // Events between the kernels, by which they are timed, cannot be in a graph.
@@ -295,15 +252,16 @@ impl Device for CudaDevice {
         let Some(graphs) = &mut self.graphs else { return noted };
         graphs.note_no_more();
         noted?;
-        // SAFETY: the calls are those of `work`, whose caller keeps what they need, as for the calls themselves.
-        let next = unsafe { graphs.replay(stream.cu_stream()) }.map_err(to("launch a graph"))?;
-        match next {
+        // SAFETY: the noted calls are those of `work`, and the caller of `submit_capturable` keeps what they ask for until
+        // the stream is synchronised after this returns.
+        match unsafe { graphs.replay(stream) }? {
             Next::Nothing => return Ok(()),
-            Next::Record if graphs.begin(stream.cu_stream()) => {
+            Next::Record if graphs.begin(stream) => {
                 let made = work(self);
                 let Some(graphs) = &mut self.graphs else { return made };
-                // SAFETY: as above.
-                if unsafe { graphs.end(made) }.map_err(to("launch a graph"))? {
+                // SAFETY: the captured calls are those of `work`, as above: what they ask for is there until the stream is
+                // synchronised after this returns.
+                if unsafe { graphs.end(stream, made) }? {
                     return Ok(());
                 }
             }
@@ -312,19 +270,22 @@ impl Device for CudaDevice {
         work(self)
     }
 
-    fn record(&mut self, stream: &Arc<CudaStream>) -> Result<CudaEvent, DecodeError> {
-        stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).map_err(to("record an event"))
+    fn record(&mut self, stream: &CudaStream) -> Result<CudaEvent, DecodeError> {
+        self.check(stream)?;
+        Ok(stream.record()?)
     }
 
-    fn wait(&mut self, stream: &Arc<CudaStream>, event: &CudaEvent) -> Result<(), DecodeError> {
-        stream.wait(event).map_err(to("let a stream wait"))
+    fn wait(&mut self, stream: &CudaStream, event: &CudaEvent) -> Result<(), DecodeError> {
+        self.check(stream)?;
+        Ok(stream.wait(event)?)
     }
 
     fn elapsed_ms(&mut self, start: &CudaEvent, end: &CudaEvent) -> Result<f32, DecodeError> {
-        start.elapsed_ms(end).map_err(to("tell how long something took"))
+        Ok(start.elapsed_ms(end)?)
     }
 
-    fn synchronize(&mut self, stream: &Arc<CudaStream>) -> Result<(), DecodeError> {
-        stream.synchronize().map_err(to("run the kernels"))
+    fn synchronize(&mut self, stream: &CudaStream) -> Result<(), DecodeError> {
+        self.check(stream)?;
+        Ok(stream.synchronize()?)
     }
 }

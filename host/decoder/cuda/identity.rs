@@ -1,8 +1,7 @@
 //! What a GPU is known by where results of many are kept.
 
-use cudarc::driver::result;
-
-use super::start::{Cuda, Driver, Gpu, StartError, choose, release, words};
+use super::driver;
+use super::start::{Cuda, Driver, Gpu, StartError, choose, release};
 
 /// A GPU, with what tells it from others of its model, and its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,13 +22,7 @@ pub fn identify(driver: &Cuda, ordinal: usize) -> Result<GpuIdentity, StartError
     let gpu = choose(driver, ordinal)?;
     let failed = |action| move |message| StartError::Driver { action, message };
     let version = driver.version().map_err(failed("tell its version"))?;
-    let uuid = i32::try_from(ordinal)
-        .map_err(|error| error.to_string())
-        .and_then(|ordinal| result::device::get(ordinal).and_then(result::device::get_uuid).map_err(words))
-        .map_err(failed("tell the UUID of a device"))?;
-    // A C char is signed on some machines.
-    let bytes = uuid.bytes.map(|byte| byte as u8);
-    Ok(GpuIdentity { gpu, uuid: uuid_text(bytes), release: release(version) })
+    Ok(GpuIdentity { gpu, uuid: uuid_text(driver::uuid(ordinal)?), release: release(version) })
 }
 
 fn uuid_text(bytes: [u8; 16]) -> String {

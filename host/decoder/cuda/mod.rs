@@ -3,7 +3,8 @@
 //! [`CudaDecoder`] has some streams, each with buffers of its own, so that copies and kernels of different batches
 //! overlap. What it does with them is in [`DeviceDecoder`], which does not know CUDA; from below:
 //!
-//! - `device`: what is asked of a device; `gpu`, `modules`, `start`: a GPU that answers; `facts`, `identity`: what it is;
+//! - `device`: what is asked of a device; `gpu`, `modules`, `start`: a GPU that answers; `facts`, `identity`: what it
+//!   is;
 //! - `buffer`, `tables`, `ranks`, `batch`, `output`: memory, and what lies in it; `setup`: what every launch is given;
 //! - `allen`, `fused`: the launches of a batch, from buffers to buffers, by either pipeline; `work`: one of the two;
 //! - `stream`: a batch under way, copies included; `graph`: its calls as one launch;
@@ -16,12 +17,11 @@ mod buffer;
 mod cust;
 mod decoder;
 mod device;
+mod driver;
 mod facts;
 mod fused;
 mod gpu;
-mod graph;
 mod identity;
-mod modules;
 mod output;
 mod passes;
 mod ranks;
@@ -29,14 +29,15 @@ mod setup;
 mod start;
 mod stream;
 mod tables;
+mod upload;
 mod work;
 
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 pub use decoder::{Capacity, DEFAULT_STREAMS, DeviceConfig, DeviceDecoder, Ticket};
 pub use device::{Argument, Device, Rows, TransferBytes};
+pub use driver::{CudaEvent, CudaHost, CudaMemory, CudaStream, GraphUse};
 pub use facts::{Compiled, Facts};
-pub use gpu::{CudaDevice, CudaHost, CudaMemory};
-pub use graph::GraphUse;
+pub use gpu::CudaDevice;
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
 pub use start::{Cuda, Driver, Gpu, StartError, choose};
@@ -44,6 +45,7 @@ pub use stream::Readback;
 
 use super::knobs::Knobs;
 use super::launch::LaunchParams;
+use super::ptx::Kernel;
 use super::{DecodeError, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
 
@@ -52,14 +54,14 @@ use crate::detector::DetectorTables;
 pub struct CudaConfig {
     /// Which GPU, numbered from 0.
     pub ordinal: usize,
-    /// Block shapes and the like.
+    /// Block shapes and other launch parameters.
     pub launch: LaunchParams,
     /// Batches that can be under way; at least 1.
     pub streams: usize,
     /// Most registers that a thread may have; 0: as many as the driver's compiler likes.
     pub registers: u32,
-    /// Whether the kernels of a batch are launched as a CUDA graph, where they were before: for small batches, whose kernels
-    /// take less time than their launches. A driver that refuses is said by [`CudaDevice::graph_use`].
+    /// Whether the kernels of a batch are launched as a CUDA graph, where they were before: for small batches, whose
+    /// kernels take less time than their launches. A driver that refuses is said by [`CudaDevice::graph_use`].
     pub graph: bool,
     /// What is allocated at once, for each stream.
     pub capacity: Capacity,
@@ -95,8 +97,20 @@ impl CudaDecoder {
     /// contradict each other, or the buffers do not fit.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
         let CudaConfig { ordinal, launch, streams, registers, graph, capacity, pipeline, rung } = config;
-        let mut device = CudaDevice::new(ordinal, registers)?;
-        device.use_graphs(graph);
+        let device = CudaDevice::new(ordinal, registers)?.with_graphs(graph);
         Self::on("cuda", device, tables, options, DeviceConfig { launch, streams, capacity, pipeline, rung })
+    }
+
+    /// Begins or ends timing each kernel: see [`CudaDevice::time_kernels`].
+    pub fn time_kernels(&mut self, on: bool) {
+        self.device.time_kernels(on);
+    }
+
+    /// Milliseconds of each kernel since the last time: see [`CudaDevice::take_times`].
+    ///
+    /// # Errors
+    /// What the driver said.
+    pub fn take_times(&mut self) -> Result<Vec<(Kernel, f32)>, DecodeError> {
+        self.device.take_times()
     }
 }

@@ -212,12 +212,20 @@ impl<'a> HostHits<'a> {
         self.offsets
     }
 
-    /// One of the seven arrays as words: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy`, `weight`, `id`.
+    /// One of the seven arrays as words, `len` of them: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy` and
+    /// `weight`, the bits of `f32`, mm but for the last two; `id`.
+    ///
+    /// # Panics
+    /// When `i` is above 6.
     pub fn array(&self, i: usize) -> &'a [u32] {
-        &self.words[i * self.stride..][..self.len]
+        assert!(i < N_ARRAYS, "there are {N_ARRAYS} arrays of hits");
+        if self.len == 0 { &[] } else { &self.words[i * self.stride..][..self.len] }
     }
 
     /// What was decoded of an event and what was wrong with it.
+    ///
+    /// # Panics
+    /// When the batch has no such event.
     pub fn report_of(&self, event: usize) -> EventReport {
         let mut counts = self.counts[event];
         add_meta(self.meta.get(event).copied().unwrap_or_default(), &mut counts);

@@ -3,14 +3,12 @@
 //! Everything that can go wrong before the first launch is found here, in the order in which it would show, and said in
 //! words. The questions go through [`Driver`], so that each answer can be tested without a GPU.
 
-use cudarc::driver::sys::CUdevice_attribute;
-use cudarc::driver::{DriverError, result, sys};
-
+use super::driver::{self, CallError};
 use crate::decoder::DecodeError;
 
-/// Oldest driver, as `cuDriverGetVersion` counts: 1000 · major + 10 · minor of its CUDA release. 12.8 brought the
-/// event timing that is used.
-const MIN_DRIVER: i32 = 12080;
+/// Oldest driver, as `cuDriverGetVersion` counts: 1000 · major + 10 · minor of its CUDA release. 12.4 brought
+/// `cuFuncGetParamInfo`, the newest call that is used.
+const MIN_DRIVER: i32 = 12040;
 
 /// Oldest compute capability: that of the PTX.
 const MIN_CAPABILITY: (i32, i32) = (8, 0);
@@ -78,7 +76,7 @@ pub enum StartError {
     /// Another device was asked for than there is.
     #[error("there is no GPU {ordinal}: the driver finds {found}, numbered from 0")]
     NoSuchDevice {
-        /// What was asked for.
+        /// What was requested.
         ordinal: usize,
         /// How many there are.
         found: usize,
@@ -104,6 +102,24 @@ pub enum StartError {
         needed: usize,
         /// Bytes that are free.
         free: usize,
+    },
+    /// A launch parameter asks for larger blocks than the compiled kernel can have on this GPU.
+    #[error(
+        "GPU {}, {}: {kernel} cannot run in blocks of {threads} threads: compiled to {registers} registers a thread, it can \
+         have at most {most}. Set a smaller block (--set KERNEL.block_x=…), or limit the registers (--set \
+         cuda.registers=…)", gpu.ordinal, gpu.name
+    )]
+    TooManyThreads {
+        /// Which.
+        gpu: Gpu,
+        /// The kernel.
+        kernel: &'static str,
+        /// Threads of a block that were asked for.
+        threads: u32,
+        /// Most threads that a block can have.
+        most: u32,
+        /// Registers a thread.
+        registers: u32,
     },
     /// Something else that the driver said.
     #[error("the NVIDIA driver failed to {action}: {message}")]
@@ -163,60 +179,39 @@ impl Gpu {
     }
 }
 
+impl From<CallError> for StartError {
+    fn from(error: CallError) -> Self {
+        Self::Driver { action: error.action, message: error.message }
+    }
+}
+
+impl From<CallError> for DecodeError {
+    fn from(error: CallError) -> Self {
+        StartError::from(error).into()
+    }
+}
+
 /// The driver of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cuda;
 
-/// What the driver calls its error, and what it says about it.
-pub(super) fn words(error: DriverError) -> String {
-    let name = error.error_name().map_or_else(|_| format!("{error:?}"), |name| name.to_string_lossy().into_owned());
-    match error.error_string() {
-        Ok(text) => format!("{name} ({})", text.to_string_lossy()),
-        Err(_) => name,
-    }
-}
-
 impl Driver for Cuda {
     fn is_installed(&self) -> bool {
-        // SAFETY: opens and closes libcuda; its initialisers are the vendor's own, and nothing of it is used yet.
-        unsafe { sys::is_culib_present() }
+        driver::is_installed()
     }
 
     fn version(&self) -> Result<i32, String> {
-        let mut version = 0;
-        // SAFETY:
-        // - `choose` asks only when the library is there, so that its symbols can be loaded.
-        // - The pointer is to an integer of ours; the function may be called before initialisation.
-        unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(words)?;
-        Ok(version)
+        driver::version().map_err(|error| error.message)
     }
 
     fn n_devices(&self) -> Result<usize, String> {
-        let counted = result::init().and_then(|()| result::device::get_count());
-        match counted {
-            Ok(n) => Ok(usize::try_from(n).unwrap_or(0)),
-            // Initialisation says so where there is a driver and no device.
-            Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => Ok(0),
-            Err(error) => Err(words(error)),
-        }
+        driver::device_count().map_err(|error| error.message)
     }
 
     fn device(&self, ordinal: usize) -> Result<Gpu, String> {
-        let number = i32::try_from(ordinal).map_err(|e| e.to_string())?;
-        let device = result::device::get(number).map_err(words)?;
-        // SAFETY: `device` was given by the driver just now.
-        let attribute = |which| unsafe { result::device::get_attribute(device, which) }.map_err(words);
-        Ok(Gpu {
-            ordinal,
-            name: result::device::get_name(device).map_err(words)?,
-            capability: (
-                attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-                attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
-            ),
-            // SAFETY: as above.
-            memory: unsafe { result::device::total_mem(device) }.map_err(words)?,
-            multiprocessors: attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
-        })
+        let found = driver::describe(ordinal).map_err(|error| error.message)?;
+        let driver::Attributes { name, capability, memory, multiprocessors, .. } = found;
+        Ok(Gpu { ordinal, name, capability, memory, multiprocessors })
     }
 }
 
@@ -284,8 +279,8 @@ mod tests {
 
     #[test]
     fn an_old_driver_is_told_apart_before_devices_are_counted() {
-        let fake = Fake { version: Ok(12040), devices: Err("not to be asked".to_owned()), ..good() };
-        says(&fake, 0, &["too old", "CUDA 12.4", "needed is 12.8", "Update"]);
+        let fake = Fake { version: Ok(12030), devices: Err("not to be asked".to_owned()), ..good() };
+        says(&fake, 0, &["too old", "CUDA 12.3", "needed is 12.4", "Update"]);
     }
 
     #[test]
@@ -334,6 +329,13 @@ mod tests {
         match choose(&Cuda, 0) {
             Ok(gpu) => assert!(gpu.capability >= MIN_CAPABILITY && gpu.memory > 0 && gpu.multiprocessors > 0),
             Err(error) => assert_eq!(error == StartError::NoDriver, !Cuda.is_installed(), "{error}"),
+        }
+    }
+
+    #[test]
+    fn where_there_is_no_driver_every_question_has_an_error_for_an_answer() {
+        if !Cuda.is_installed() {
+            assert!(Cuda.version().is_err() && Cuda.n_devices().is_err() && Cuda.device(0).is_err());
         }
     }
 }

@@ -1,26 +1,46 @@
-//! One stream and all that belongs to it: the batch that is under way there, its buffers on the device and in pinned
-//! memory. Streams share nothing but the tables, so that nothing has to wait for another stream.
+//! One stream and all that belongs to it: the batch that is in flight there, its buffers on the device and in pinned
+//! memory. Streams share only the tables, which are never written, so that no stream waits for another.
 //!
-//! A batch is put on its stream all at once: copy in, kernels, copy out. How many hits there will be nobody knows then, and
-//! waiting to be told would leave the stream idle while the host thinks. So the copy out takes as many hits as the last
-//! batch's number, by its bytes, makes likely, and one in 32 more: then nearly always everything is there when the stream
-//! is done. What is missing is fetched afterwards; what was too much cost a 32nd of the link's time. The first batch has
-//! nothing to go by, and fetches all its hits afterwards.
-
-mod copies;
+//! A batch is put on its stream all at once: copy in, kernels, copy out. The number of hits is not known then, and to wait
+//! for it would leave the stream idle while the host thinks. So the copy out takes as many hits as the last batch's number
+//! makes likely for this batch's bytes, and one in 32 more: nearly always everything is there when the stream is done. What
+//! is missing is fetched afterwards; what was too much cost a 32nd of the link's time. The first batch has no number to go
+//! by: all its hits are fetched afterwards.
 
 use std::sync::Arc;
 
+use ut_kernels::detector::BankVersion;
+use ut_kernels::fused::look_back::LIMIT;
+
 use super::batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
-use super::buffer::{Buffer, HostBuffer, LINE};
+use super::buffer::{HostBuffer, LINE};
 use super::device::{Device, Rows, TransferBytes};
 use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
 use super::setup::Setup;
+use super::upload::Upload;
 use super::work::Work;
 use crate::decoder::DecodeError;
 use crate::decoder::plan::Plan;
 use crate::input::EventMeta;
-use ut_kernels::fused::look_back::LIMIT;
+
+/// Most hits that the banks of so many bytes have, each byte being of one bank: a v5 bank has at most two hits of each of
+/// six lanes in 32 bytes of payload, a v4 bank a hit in two bytes. Fragments or events that overlap, which no reader makes,
+/// can have more: buffers grow when the device says so.
+const fn most_hits(version: BankVersion, bytes: usize) -> usize {
+    match version {
+        BankVersion::V4 => bytes / 2,
+        BankVersion::V5 => bytes / 32 * 12,
+    }
+}
+
+/// What a batch that is to be decoded is known by.
+pub(super) struct Request {
+    /// Tells it from others of the decoder.
+    pub(super) serial: u64,
+    /// How it is launched; `None` where there is no event.
+    pub(super) plan: Option<Plan>,
+    pub(super) readback: Readback,
+}
 
 /// What is to be there when a batch is collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +51,10 @@ pub enum Readback {
     None,
 }
 
-/// A batch that is under way.
+/// A batch that is in flight.
 struct Job<D: Device> {
-    /// Tells it from others of this stream.
-    serial: u64,
-    /// Nothing where there is no event.
-    plan: Option<Plan>,
+    request: Request,
     batch: DeviceBatch,
-    readback: Readback,
     /// Hits that are being copied to the host.
     copied: usize,
     source: Held<D>,
@@ -63,41 +79,48 @@ impl<D: Device> Held<D> {
     }
 }
 
+/// A batch that was collected.
+struct Collected<D: Device> {
+    hits: usize,
+    plan: Option<Plan>,
+    source: Held<D>,
+}
+
 /// A stream with its buffers.
 pub(super) struct BatchStream<D: Device> {
     queue: D::Stream,
-    /// The batch on the device, if it did not lie there.
-    input: Buffer<D>,
+    upload: Upload<D>,
     work: Work<D>,
     output: Output<D>,
-    /// The batch on its way to the device.
-    staging: HostBuffer<D>,
     results: HostBuffer<D>,
     hits: HostBuffer<D>,
     /// From one array of `hits` to the next.
     stride: usize,
     job: Option<Job<D>>,
+    /// Whether something was put on the stream since it was waited for last.
+    dirty: bool,
     /// Hits a byte of the last batch's raw banks.
     hits_per_byte: f64,
-    moved: TransferBytes,
-    /// The batch collected last: number of hits, plan, and what must live as long as it is looked at.
-    done: Option<(usize, Option<Plan>, Held<D>)>,
+    /// Bytes that came from the device.
+    read: u64,
+    /// The batch that was collected last.
+    done: Option<Collected<D>>,
 }
 
 impl<D: Device> BatchStream<D> {
     pub(super) fn new(device: &mut D, fused: bool) -> Result<Self, DecodeError> {
         Ok(Self {
             queue: device.stream()?,
-            input: Buffer::new(),
+            upload: Upload::new(),
             work: Work::new(fused),
             output: Output::new(),
-            staging: HostBuffer::new(),
             results: HostBuffer::new(),
             hits: HostBuffer::new(),
             stride: 0,
             job: None,
+            dirty: false,
             hits_per_byte: 0.0,
-            moved: TransferBytes::default(),
+            read: 0,
             done: None,
         })
     }
@@ -110,26 +133,27 @@ impl<D: Device> BatchStream<D> {
         self.job.is_none()
     }
 
-    /// Whether the batch under way is this one.
+    /// Whether the batch in flight is this one.
     pub(super) fn has(&self, serial: u64) -> bool {
-        self.job.as_ref().is_some_and(|job| job.serial == serial)
+        self.job.as_ref().is_some_and(|job| job.request.serial == serial)
     }
 
+    /// Bytes over the link since this was made.
     pub(super) const fn moved(&self) -> TransferBytes {
-        self.moved
+        TransferBytes { to_device: self.upload.moved(), from_device: self.read }
     }
 
     /// Bytes on the device.
     pub(super) fn device_bytes(&self) -> usize {
-        self.input.bytes() + self.work.bytes() + self.output.bytes()
+        self.upload.device_bytes() + self.work.bytes() + self.output.bytes()
     }
 
     /// Bytes of pinned memory.
     pub(super) const fn pinned_bytes(&self) -> usize {
-        self.staging.bytes() + self.results.bytes() + self.hits.bytes()
+        self.upload.pinned_bytes() + self.results.bytes() + self.hits.bytes()
     }
 
-    /// Makes room on the device for a batch of so many strips, and as many hits. Nothing may be under way.
+    /// Makes room on the device for a batch of so many strips, and as many hits. Nothing is in flight.
     pub(super) fn reserve(&mut self, device: &mut D, plan: &Plan, strips: usize) -> Result<(), DecodeError> {
         let strips = strips.next_multiple_of(LINE / WORD);
         self.work.reserve_events(device, plan)?;
@@ -138,25 +162,51 @@ impl<D: Device> BatchStream<D> {
         self.output.reserve_hits(device, strips)
     }
 
+    /// Makes room for a batch of so many bytes, on its way and on the device. Nothing is in flight.
+    pub(super) fn reserve_input(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
+        self.upload.reserve(device, bytes)
+    }
+
+    /// Waits until nothing is in flight, and forgets the batch that was.
+    pub(super) fn settle(&mut self, device: &mut D) -> Result<(), DecodeError> {
+        // What the batch lies in is given back when the stream is done, and not before.
+        let job = self.job.take();
+        let waited = if std::mem::take(&mut self.dirty) { device.synchronize(&self.queue) } else { Ok(()) };
+        drop(job);
+        waited
+    }
+
+    /// Waits until nothing is in flight, if something went wrong; what went wrong first is said.
+    fn or_settle<T>(&mut self, device: &mut D, result: Result<T, DecodeError>) -> Result<T, DecodeError> {
+        if result.is_err() {
+            let _ = self.settle(device);
+        }
+        result
+    }
+
     /// Kernels alone.
     ///
     /// # Safety
-    /// - As [`submit_resident`](Self::submit_resident), until the stream was waited for; this plan and batch were
-    ///   collected from this stream before.
+    /// - The device is the one that this was made with, and can read `batch` until the stream was waited for.
+    /// - This plan and batch were collected from this stream before, and nothing larger is reserved since.
     pub(super) unsafe fn again(
-        &self,
+        &mut self,
         device: &mut D,
         setup: &Setup<D>,
         plan: &Plan,
         batch: &DeviceBatch,
     ) -> Result<(), DecodeError> {
-        // SAFETY: the buffers are as large as they have been then; the stream does one batch after the other.
-        device.submit_capturable(&self.queue, &|device| unsafe { self.kernels(device, setup, plan, batch) })
+        self.dirty = true;
+        // SAFETY:
+        // - `kernels` puts launches and cleared words on this stream, the same each time.
+        // - The buffers have been reserved for this plan and batch before, and buffers only grow; the batch can be read
+        //   until the stream was waited for, as the caller says, and this is not dropped before.
+        unsafe { device.submit_capturable(&self.queue, &|device| self.kernels(device, setup, plan, batch)) }
     }
 
     /// # Safety
-    /// - `batch` can be read by the device until the stream was waited for.
-    /// - The buffers are reserved for the plan.
+    /// - The device is the one that this was made with, and can read `batch` until the stream was waited for.
+    /// - The buffers are reserved for the plan, the batch, and each other.
     unsafe fn kernels(
         &self,
         device: &mut D,
@@ -164,97 +214,99 @@ impl<D: Device> BatchStream<D> {
         plan: &Plan,
         batch: &DeviceBatch,
     ) -> Result<(), DecodeError> {
-        // SAFETY: the caller's word; the status word is 0 before the kernels, in the order of the stream.
-        unsafe {
-            device.zero(&self.queue, self.output.result(Results::of(plan).status()), 1)?;
-            self.work.launch(device, &self.queue, setup, plan, batch, &self.output)
-        }
+        // SAFETY: the status word is in the results, which are reserved for the plan and live until the stream was waited
+        // for; its address is that of a word.
+        unsafe { device.zero(&self.queue, self.output.result(Results::of(plan).status()), 1) }?;
+        // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says; the status word is 0 by
+        // then, in the order of the stream.
+        unsafe { self.work.launch(device, &self.queue, setup, plan, batch, &self.output) }
     }
 
-    /// Makes room for a batch of so many bytes, on its way and on the device.
-    pub(super) fn reserve_input(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
-        self.staging.reserve(device, bytes)?;
-        self.input.reserve(device, bytes)
-    }
-
-    /// Puts a batch on the stream, which is free. `plan` says how, `None` where there is no event. Whatever happens,
-    /// nothing is under way that is not in `job`.
+    /// Puts a batch on the stream, which is free. When this fails, nothing is in flight.
     pub(super) fn submit(
         &mut self,
         device: &mut D,
         setup: &Setup<D>,
         source: Source<'_, D>,
-        plan: Option<Plan>,
-        readback: Readback,
-        serial: u64,
+        request: Request,
     ) -> Result<(), DecodeError> {
+        self.settle(device)?;
+        self.dirty = true;
         let put = match source {
-            Source::Host(view) => self.write_host(device, &view).map(|batch| (batch, Held::Meta(view.meta.to_vec()))),
-            Source::Pinned(pinned) => self.write_pinned(device, &pinned).map(|batch| (batch, Held::Pinned(pinned))),
+            Source::Host(view) => {
+                // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops them.
+                unsafe { self.upload.write_host(device, &self.queue, &view) }
+                    .map(|batch| (batch, Held::Meta(view.meta.to_vec())))
+            }
+            Source::Pinned(pinned) => {
+                // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops them,
+                // and the job, or on an error this function, keeps the pinned batch until the stream was waited for.
+                let put = unsafe { self.upload.write_pinned(device, &self.queue, &pinned) };
+                let source = Held::Pinned(pinned);
+                match put {
+                    Ok(batch) => Ok((batch, source)),
+                    Err(error) => {
+                        let failed = self.or_settle(device, Err(error));
+                        drop(source);
+                        failed
+                    }
+                }
+            }
             Source::Resident(resident) => Ok((resident.batch, Held::Resident(resident))),
         };
         let started = put.and_then(|(batch, source)| {
-            // SAFETY: the batch lies in `input`, or in what `source` keeps.
-            unsafe { self.submit_at(device, setup, batch, source, plan, readback, serial) }
+            // SAFETY: the batch lies in the upload buffer, or in what `source` keeps, which `submit_at` does.
+            unsafe { self.submit_at(device, setup, batch, source, request) }
         });
-        self.or_finish(device, started)
+        self.or_settle(device, started)
     }
 
     /// As [`submit`](Self::submit), for a batch that lies on the device.
     ///
     /// # Safety
-    /// - It can be read by the device until it is collected.
+    /// - The device can read it until it is collected or forgotten.
     pub(super) unsafe fn submit_resident(
         &mut self,
         device: &mut D,
         setup: &Setup<D>,
         batch: DeviceBatch,
-        plan: Option<Plan>,
-        readback: Readback,
-        serial: u64,
+        request: Request,
     ) -> Result<(), DecodeError> {
-        // SAFETY: the caller's word.
-        let started = unsafe { self.submit_at(device, setup, batch, Held::Nothing, plan, readback, serial) };
-        self.or_finish(device, started)
+        self.settle(device)?;
+        self.dirty = true;
+        // SAFETY: the device can read the batch until then, as the caller says.
+        let started = unsafe { self.submit_at(device, setup, batch, Held::Nothing, request) };
+        self.or_settle(device, started)
     }
 
-    /// Waits until nothing is under way, if something went wrong.
-    fn or_finish<T>(&mut self, device: &mut D, result: Result<T, DecodeError>) -> Result<T, DecodeError> {
-        if result.is_err() {
-            self.job = None;
-            // What went wrong first is said.
-            let _ = device.synchronize(&self.queue);
-        }
-        result
-    }
-
+    /// When this fails, the stream must be waited for before the batch is given back: the job, which is set first, keeps
+    /// `source` until then.
+    ///
     /// # Safety
-    /// - `batch` can be read by the device until it is collected.
-    #[expect(clippy::too_many_arguments, reason = "two callers")]
+    /// - The device can read `batch` as long as `source` is kept, or until the stream was waited for.
+    /// - Nothing is in flight but what brings the batch.
     unsafe fn submit_at(
         &mut self,
         device: &mut D,
         setup: &Setup<D>,
         batch: DeviceBatch,
         source: Held<D>,
-        plan: Option<Plan>,
-        readback: Readback,
-        serial: u64,
+        request: Request,
     ) -> Result<(), DecodeError> {
         self.done = None;
-        let mut job = Job { serial, plan, batch, readback, copied: 0, source };
-        if let Some(plan) = &plan {
-            // Two bytes a strip: enough for every batch that a reader makes.
-            self.reserve(device, plan, batch.raw.1 / 2)?;
-            self.work.reserve_banks(device, &batch)?;
-            let expected = (batch.raw.1 as f64 * self.hits_per_byte * (33.0 / 32.0)) as usize;
-            job.copied = if readback == Readback::Hits { expected.min(self.output.stride()) } else { 0 };
-            self.reserve_host(device, plan, job.copied)?;
-            // SAFETY: the caller's word; the buffers were reserved just now.
-            unsafe { self.launch(device, setup, &job, plan) }?;
+        let (plan, readback) = (request.plan, request.readback);
+        self.job = Some(Job { request, batch, copied: 0, source });
+        let Some(plan) = plan else { return Ok(()) };
+        self.reserve(device, &plan, most_hits(setup.tables.host.version, batch.raw.1))?;
+        self.work.reserve_banks(device, &batch)?;
+        let expected = (batch.raw.1 as f64 * self.hits_per_byte * (33.0 / 32.0)) as usize;
+        let copied = if readback == Readback::Hits { expected.min(self.output.stride()) } else { 0 };
+        self.reserve_host(device, &plan, copied)?;
+        if let Some(job) = &mut self.job {
+            job.copied = copied;
         }
-        self.job = Some(job);
-        Ok(())
+        // SAFETY: the buffers were reserved just now, and the job keeps what the batch lies in.
+        unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }
     }
 
     fn reserve_host(&mut self, device: &mut D, plan: &Plan, hits: usize) -> Result<(), DecodeError> {
@@ -269,57 +321,91 @@ impl<D: Device> BatchStream<D> {
         Ok(())
     }
 
-    /// Kernels and copies out.
+    /// Kernels and copies out: of `copied` hits, and of what `readback` says.
     ///
     /// # Safety
-    /// - As [`submit_at`](Self::submit_at); buffers are reserved.
+    /// - The device can read `batch` until the stream was waited for.
+    /// - The buffers, on the device and on the host, are reserved for the plan, the batch and `copied` hits.
     unsafe fn launch(
         &mut self,
         device: &mut D,
         setup: &Setup<D>,
-        job: &Job<D>,
         plan: &Plan,
+        batch: &DeviceBatch,
+        readback: Readback,
+        copied: usize,
     ) -> Result<(), DecodeError> {
         let results = Results::of(plan);
-        let first = if job.readback == Readback::Hits { 0 } else { results.total() };
+        let first = if readback == Readback::Hits { 0 } else { results.total() };
         let bytes = (results.words() - first) * WORD;
-        self.moved.from_device += bytes as u64;
-        device.submit_capturable(&self.queue, &|device| {
-            // SAFETY: the caller's word; the stream does one batch after the other. Both sides of the results were reserved
-            // for the plan, and nobody looks there before the stream is done.
-            unsafe {
-                self.kernels(device, setup, plan, &job.batch)?;
-                let to = self.results.start().add(first * WORD);
-                device.read(&self.queue, self.output.result(first), to, Rows::one(bytes))
-            }
-        })?;
-        self.read_hits(device, 0, job.copied)
-    }
-
-    /// Waits for the batch under way, and sees to what was too small for it. Gives the number of hits.
-    pub(super) fn collect(
-        &mut self,
-        device: &mut D,
-        setup: &Setup<D>,
-        name: &'static str,
-    ) -> Result<usize, DecodeError> {
-        let Some(job) = self.job.take() else { return Ok(0) };
-        let finished = device.synchronize(&self.queue).and_then(|()| self.finish(device, setup, name, job));
-        self.or_finish(device, finished)
-    }
-
-    fn finish(
-        &mut self,
-        device: &mut D,
-        setup: &Setup<D>,
-        name: &'static str,
-        mut job: Job<D>,
-    ) -> Result<usize, DecodeError> {
-        let failure = |message| Err(DecodeError::Device { backend: name, message });
-        let Some(plan) = job.plan else {
-            self.done = Some((0, None, job.source));
-            return Ok(0);
+        assert!(results.words() * WORD <= self.results.bytes());
+        self.read += bytes as u64;
+        // SAFETY: within the results, checked above.
+        let to = unsafe { self.results.start().add(first * WORD) };
+        let work = |device: &mut D| {
+            // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says.
+            unsafe { self.kernels(device, setup, plan, batch) }?;
+            // SAFETY: both sides of the results are reserved for the plan, and live until the stream was waited for;
+            // the host does not look there before.
+            unsafe { device.read(&self.queue, self.output.result(first), to, Rows::one(bytes)) }
         };
+        // SAFETY: `work` puts launches, cleared words and a copy from the device on this stream, the same each time; what
+        // they ask for holds until the stream was waited for, as each of them says.
+        unsafe { device.submit_capturable(&self.queue, &work) }?;
+        // SAFETY: nothing was read of the hits that is looked at before the stream was waited for.
+        unsafe { self.read_hits(device, 0, copied) }
+    }
+
+    /// Copies hits `from` to `to` of each array.
+    ///
+    /// # Safety
+    /// - The host does not look at them before the stream was waited for.
+    unsafe fn read_hits(&mut self, device: &mut D, from: usize, to: usize) -> Result<(), DecodeError> {
+        let (host, device_stride) = (self.stride * WORD, self.output.stride() * WORD);
+        let rows = Rows { n: N_ARRAYS, width: (to - from) * WORD, host, device: device_stride };
+        if from == to {
+            return Ok(());
+        }
+        assert!(to <= self.stride && to <= self.output.stride());
+        self.read += rows.bytes() as u64;
+        // SAFETY: within the first array, checked above.
+        let start = unsafe { self.hits.start().add(from * WORD) };
+        // SAFETY: seven arrays of either stride were reserved on either side, and `to` is within both, checked above; both
+        // live until the stream was waited for, and the host does not look there, as the caller says.
+        unsafe { device.read(&self.queue, self.output.hit(from), start, rows) }
+    }
+
+    /// A word that the kernels have written.
+    ///
+    /// # Safety
+    /// - It is a word of this stream's buffers on the device.
+    unsafe fn read_word(&mut self, device: &mut D, place: u64) -> Result<u32, DecodeError> {
+        self.read += WORD as u64;
+        // SAFETY: the word is there, as the caller says; the results have room for it, since a batch was collected, and are
+        // not looked at before the stream was waited for, below.
+        unsafe { device.read(&self.queue, place, self.results.start(), Rows::one(WORD)) }?;
+        device.synchronize(&self.queue)?;
+        // SAFETY: the stream was waited for.
+        Ok(unsafe { self.results.slice::<u32>(0, 1) }[0])
+    }
+
+    /// Waits for the batch in flight, and sees to what was too small for it.
+    pub(super) fn collect(&mut self, device: &mut D, setup: &Setup<D>, name: &'static str) -> Result<(), DecodeError> {
+        let finished = device.synchronize(&self.queue).and_then(|()| self.finish(device, setup, name));
+        let hits = self.or_settle(device, finished)?;
+        self.dirty = false;
+        if let Some(Job { request, source, .. }) = self.job.take() {
+            self.done = Some(Collected { hits, plan: request.plan, source });
+        }
+        Ok(())
+    }
+
+    /// The number of hits of the batch in flight, whose stream was waited for. Nothing is in flight when this returns.
+    fn finish(&mut self, device: &mut D, setup: &Setup<D>, name: &'static str) -> Result<usize, DecodeError> {
+        let failure = |message| Err(DecodeError::Device { backend: name, message });
+        let Some(Job { request, batch, copied, .. }) = &self.job else { return Ok(0) };
+        let Some(plan) = request.plan else { return Ok(0) };
+        let (readback, batch, mut copied) = (request.readback, *batch, *copied);
         let results = Results::of(&plan);
         let n = loop {
             // SAFETY: the stream was waited for.
@@ -331,9 +417,10 @@ impl<D: Device> BatchStream<D> {
                 }
                 break hits as usize;
             }
-            // The one launch has no room for strips, only for hits.
+            // The fused kernel has no room for strips, only for hits.
             let strips = match self.work.strips_found(&plan) {
-                Some(place) => self.read_word(device, place)?,
+                // SAFETY: a word of the work buffers, reserved for this plan.
+                Some(place) => unsafe { self.read_word(device, place) }?,
                 None if hits >= LIMIT => u32::MAX,
                 None => hits,
             };
@@ -344,40 +431,57 @@ impl<D: Device> BatchStream<D> {
                 return failure(format!("the device has no room for {strips} strips where there is some for more"));
             }
             self.reserve(device, &plan, strips as usize)?;
-            // SAFETY: the batch still lies where it did.
-            unsafe { self.launch(device, setup, &job, &plan) }?;
+            // SAFETY: the job keeps what the batch lies in; the buffers were reserved for it when it was submitted, and for
+            // its strips just now.
+            unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }?;
             device.synchronize(&self.queue)?;
         };
-        if job.readback == Readback::Hits && n > job.copied {
+        if readback == Readback::Hits && n > copied {
             if n > self.stride {
                 self.reserve_host(device, &plan, n)?;
-                job.copied = 0;
+                copied = 0;
             }
-            self.read_hits(device, job.copied, n)?;
+            // SAFETY: the stream is waited for below, before the host looks.
+            unsafe { self.read_hits(device, copied, n) }?;
             device.synchronize(&self.queue)?;
         }
-        self.hits_per_byte = n as f64 / job.batch.raw.1.max(1) as f64;
-        self.done = Some((n, job.plan, job.source));
+        self.hits_per_byte = n as f64 / batch.raw.1.max(1) as f64;
         Ok(n)
     }
 
     /// What was collected last, where it lies on the device.
     pub(super) fn on_device(&self) -> DeviceHits {
         match &self.done {
-            Some((n, Some(plan), _)) => self.output.on_device(plan, *n),
+            Some(Collected { hits, plan: Some(plan), .. }) => self.output.on_device(plan, *hits),
             _ => DeviceHits::default(),
         }
     }
 
     /// What was collected last with [`Readback::Hits`], in pinned memory.
     pub(super) fn on_host(&self, n_groups: usize) -> HostHits<'_> {
-        let Some((n, Some(plan), source)) = &self.done else { return HostHits::none(n_groups) };
+        let Some(Collected { hits, plan: Some(plan), source }) = &self.done else { return HostHits::none(n_groups) };
         let results = Results::of(plan);
-        // SAFETY: nothing is under way on a stream whose batch was collected.
-        let (words, hits) = unsafe {
-            let len = if *n == 0 { 0 } else { N_ARRAYS * self.stride };
-            (self.results.slice::<u32>(0, results.words()), self.hits.slice::<u32>(0, len))
-        };
-        HostHits::new((*n, n_groups), results, words, (hits, self.stride), source.meta())
+        let len = if *hits == 0 { 0 } else { N_ARRAYS * self.stride };
+        // SAFETY: nothing is in flight on a stream whose batch was collected; the next one is submitted by `&mut self`.
+        let words = unsafe { self.results.slice::<u32>(0, results.words()) };
+        // SAFETY: as for `words`: nothing is in flight as long as this is borrowed.
+        let arrays = unsafe { self.hits.slice::<u32>(0, len) };
+        HostHits::new((*hits, n_groups), results, words, (arrays, self.stride), source.meta())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_have_room_for_a_full_bank_and_not_much_more() {
+        // Two rows of a v5 bank: two hits of each of six lanes a row.
+        assert_eq!(most_hits(BankVersion::V5, 64), 24);
+        assert_eq!(most_hits(BankVersion::V5, 31), 0);
+        assert_eq!(most_hits(BankVersion::V4, 64), 32);
+        for version in [BankVersion::V4, BankVersion::V5] {
+            assert_eq!(most_hits(version, 0), 0);
+        }
     }
 }

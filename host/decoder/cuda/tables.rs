@@ -71,7 +71,8 @@ pub(super) fn write_all<D: Device>(
     }
     moved.to_device += bytes as u64;
     if bytes > 0 {
-        // SAFETY: both sides are as large, and live until the stream was waited for, here.
+        // SAFETY: stream and memory are this device's; both sides have so many bytes, and live until the stream was waited
+        // for below, before which the host does not write there.
         let written = unsafe { device.write(stream, buffer.address(), staging.start(), bytes) };
         let waited = device.synchronize(stream);
         written.and(waited)?;

@@ -33,9 +33,10 @@ pub struct EmulatedConfig {
     pub schedule_seed: u64,
     /// Which kernels.
     pub pipeline: Pipeline,
-    /// Block shapes and the like.
+    /// Block shapes and other launch parameters.
     pub launch: LaunchParams,
-    /// Optimisations of the seven launches. Version and layout follow tables and batch; `bins`, unless it is 1, follows `count.bins`.
+    /// Optimisations of the seven launches. Version and layout follow tables and batch; `bins`, unless it is 1, follows
+    /// `count.bins`.
     pub switches: Switches,
 }
 
@@ -228,7 +229,7 @@ impl EmulatedDecoder {
         })?;
         launcher.prefix_sum(&work.strip_counts, &mut work.strip_offsets, &mut work.tile_totals)?;
 
-        // As many strips as there are hits at the most. On a device this is a declared capacity.
+        // At most as many strips as hits. On a device this is a declared capacity.
         let strips = work.strip_offsets[n_counters];
         if strips == u32::MAX {
             return Err(failure("the batch has more strips than 32 bits can count"));

@@ -63,7 +63,8 @@ impl Unit {
     /// The variant of the clustering kernel that differs from production in its 32-bit sums only.
     pub const WIDE: &'static str = "v5_allen__wide";
 
-    /// The variant of the counting kernel with 8 size classes, which every production module has beside the one with 16.
+    /// The variant of the counting kernel with 8 size classes, which every production module has beside the one with
+    /// 16.
     pub fn bins8(&self) -> String {
         format!("{}__bins8", self.name)
     }
@@ -105,7 +106,7 @@ impl Unit {
 /// A kernel of a pipeline, in the order of launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kernel {
-    /// Holds the banks against the policy, counts, and lists the lanes with hits.
+    /// Checks the banks by the policy, counts, and lists the lanes with hits.
     CountHits,
     /// Prefix sum, first launch.
     PrefixSumTiles,

@@ -1,4 +1,4 @@
-//! What the kernels use on each architecture: as committed, or measured with the `ptxas` at hand.
+//! What the kernels use on each architecture: as committed, or measured with the installed `ptxas`.
 
 use std::path::Path;
 
@@ -70,14 +70,14 @@ impl Resources {
         Ok(serde_json::from_str(COMMITTED)?)
     }
 
-    /// What the `ptxas` at hand says of the embedded PTX.
+    /// What the installed `ptxas` says of the embedded PTX.
     ///
     /// # Errors
     /// When there is none, or it fails.
     pub fn measured() -> Result<Self, ResourcesError> {
         let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ptx-tools/bin");
         let ptxas = Ptxas::find("UT_DECODE_PTXAS", &installed).ok_or(ResourcesError::NoPtxas)?;
-        // Made new, for this process alone: nobody else's file is written over.
+        // A new file for this process: no other file is overwritten.
         let folder = std::env::temp_dir().join(format!("ut-decode-ptxas-{}", std::process::id()));
         std::fs::create_dir(&folder)?;
         let measured = Self::measure(&ptxas, &folder);
@@ -120,8 +120,8 @@ impl KernelUse {
         self.stack == 0 && self.spill_stores == 0 && self.spill_loads == 0
     }
 
-    /// Occupancy at blocks of `threads` threads that are launched with `dynamic_shared` bytes; `None` on an architecture
-    /// of which nothing is known.
+    /// Occupancy at blocks of `threads` threads that are launched with `dynamic_shared` bytes; `None` on an
+    /// architecture of which nothing is known.
     pub fn occupancy(&self, threads: u32, dynamic_shared: u32) -> Option<Occupancy> {
         let shared = self.shared.saturating_add(dynamic_shared);
         Some(Architecture::named(&self.arch)?.occupancy(Launch { threads, registers: self.registers, shared }))

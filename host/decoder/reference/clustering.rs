@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_the_maximum_is_an_ordinary_cluster() {
+    fn exactly_the_maximum_is_a_whole_cluster() {
         let (clusters, report) = run(&[(1, 1), (2, 1)], up_to(2));
         assert_eq!((clusters, report.get(Count::OversizedClusters)), (vec![(3, 2)], 0));
     }

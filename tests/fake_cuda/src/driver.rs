@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cudarc::driver::sys::CUresult;
 
 use crate::host::{self, Pinned};
-use crate::ptx_machine::{Launch, Memory, Program};
 use crate::settings::Settings;
 use crate::stream::{Event, Executable, Graph, Op, Rows, Source, Stream};
+use ptx_machine::{Launch, Memory, Program};
 
 /// What a call comes to.
 pub type Done<T = ()> = Result<T, CUresult>;
@@ -57,7 +57,7 @@ pub struct Driver {
 /// The driver, used by one thread at a time.
 static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
 
-/// Complains, so that nobody can overlook it.
+/// Complains where it cannot be overlooked.
 pub fn complain(what: &str) {
     eprintln!("fake cuda: {what}");
 }
@@ -224,7 +224,7 @@ impl Driver {
             // Without a seed no more is done than must be.
             let preferred = stream.filter(able).filter(|_| self.settings.seed == 0);
             let Some(next) = preferred.or_else(|| self.pick()) else {
-                complain("nobody can go on: a stream waits for what nobody will do");
+                complain("deadlock: a stream waits for work that no stream will do");
                 return Err(CUresult::CUDA_ERROR_LAUNCH_TIMEOUT);
             };
             self.step(next)?;
@@ -366,8 +366,8 @@ impl Driver {
         Ok(())
     }
 
-    /// What is under way on a device, for messages.
-    pub fn under_way(&self, device: usize) -> usize {
+    /// What is in flight on a device, for messages.
+    pub fn in_flight(&self, device: usize) -> usize {
         self.streams.values().filter(|stream| stream.device == device).map(|stream| stream.queue.len()).sum()
     }
 

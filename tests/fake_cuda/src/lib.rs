@@ -1,13 +1,13 @@
-//! A CUDA driver that is none: it takes the place of `libcuda` in the tests, and runs launches on the PTX interpreter.
+//! A fake CUDA driver: it takes the place of `libcuda` in the tests, and runs launches on the PTX interpreter.
 //!
-//! What it is for: the code between this project and a GPU (contexts, streams, events, copies, modules, launches) can be
-//! run without one. Times that it gives are counts of what was done, never a GPU's.
+//! What it is for: the code between this project and a GPU (contexts, streams, events, copies, modules, launches) can
+//! be run without one. Times that it gives are counts of what was done, never a GPU's.
 //!
-//! Where hardware may be late, it is: what is put on a stream is done when somebody waits for it, not before, and from the
-//! host's memory as it is then. `FAKE_CUDA_SEED` other than 0 also lets streams run ahead, in an order drawn from it. So
-//! a copy whose source changed too early, a result that was looked at too early, or a wait that is missing between two
-//! streams shows as wrong bits. What a real driver would only sometimes notice is always an error here, and said on
-//! standard error, each line beginning with "fake cuda:".
+//! Where hardware may be late, it is: what is put on a stream is done when somebody waits for it, not before, and from
+//! the host's memory as it is then. `FAKE_CUDA_SEED` other than 0 also lets streams run ahead, in an order drawn from
+//! it. So a copy whose source changed too early, a result that was looked at too early, or a wait that is missing
+//! between two streams shows as wrong bits. What a real driver would only sometimes notice is always an error here, and
+//! said on standard error, each line beginning with "fake cuda:".
 //!
 //! | environment | default | |
 //! |---|---|---|
@@ -23,7 +23,5 @@
 mod api;
 mod driver;
 mod host;
-#[path = "../../ptx_machine/mod.rs"]
-mod ptx_machine;
 mod settings;
 mod stream;

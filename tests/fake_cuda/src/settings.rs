@@ -8,6 +8,8 @@ pub struct Settings {
     pub capability: (i32, i32),
     pub memory: usize,
     pub refuse_pageable: bool,
+    /// Most threads of a block of any kernel.
+    pub max_threads: u32,
     pub refuse: Option<String>,
 }
 
@@ -26,6 +28,7 @@ impl Settings {
             capability: (capability / 10, capability % 10),
             memory: number("FAKE_CUDA_MEMORY", 4 << 30) as usize,
             refuse_pageable: std::env::var("FAKE_CUDA_PAGEABLE").is_ok_and(|value| value == "refuse"),
+            max_threads: number("FAKE_CUDA_MAX_THREADS", 1024) as u32,
             refuse: std::env::var("FAKE_CUDA_REFUSE").ok(),
         }
     }

@@ -6,7 +6,7 @@ use std::thread::{ThreadId, current};
 
 use cudarc::driver::sys::CUstreamCaptureMode;
 
-use crate::ptx_machine::{Launch, Program};
+use ptx_machine::{Launch, Program};
 
 /// Something to be done on a stream.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! The A/A test: a configuration against itself.
 //!
-//! It answers two questions before anybody believes a comparison made here: how often does this machine, now, call equals
+//! It answers two questions before a comparison made here is believed: how often does this machine, now, call equals
 //! different; and how small a difference could it show in a given time.
 
 use crate::compare::{Dropped, Plan, measure_block, warm_up};
@@ -16,8 +16,10 @@ use std::time::{Duration, Instant};
 /// Blocks of one imagined comparison.
 const BLOCKS: usize = 10;
 /// Imagined comparisons. Each takes blocks in succession and gives the names A and B to the two halves of every pair of
-/// rounds anew, by lot: between equals every naming was equally likely.
+/// rounds again at random: between equals every naming was equally likely.
 const COMPARISONS: usize = 1000;
+/// Blocks of which nothing could be used, after which the test gives up if there was never another.
+const SPOILT: usize = 4;
 /// Chance of finding a difference that is called the smallest.
 const POWER: f64 = 0.9;
 
@@ -60,7 +62,8 @@ pub struct AaReport {
     pub spread: f64,
 }
 
-/// Measures `config` against itself for `duration`, and at least ten blocks.
+/// Measures `config` against itself for `duration`, and at least ten blocks; less where the first blocks show that every
+/// sample has to be discarded.
 ///
 /// # Errors
 /// When the configuration cannot be measured.
@@ -80,6 +83,9 @@ pub fn aa_test(
         let measured = measure_block(device, &[config, config], plan, watch, &mut lot);
         blocks.push(Block::from(measured.map_err(|Dropped { failure, .. }| failure)?));
         tick(start.elapsed());
+        if blocks.len() >= SPOILT && blocks.iter().all(|block: &Block| block.a.is_empty()) {
+            break;
+        }
     }
     Ok(report(&blocks, &plan.rules, start.elapsed().as_secs_f64()))
 }
@@ -129,7 +135,7 @@ fn false_alarms(blocks: &[&Block], rules: &Rules) -> FalseAlarms {
     FalseAlarms { rules, without_zone, alice }
 }
 
-/// The block with A and B of each pair of rounds exchanged or not, by lot.
+/// The block with A and B of each pair of rounds exchanged or not, at random.
 fn rename(block: &Block, lot: &mut ChaCha8Rng) -> Block {
     let mut renamed = block.clone();
     for (a, b) in renamed.a.chunks_mut(2).zip(renamed.b.chunks_mut(2)) {

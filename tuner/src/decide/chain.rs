@@ -47,7 +47,7 @@ pub struct ChainFile {
     pub groups: Vec<GroupEntry>,
 }
 
-/// A kernel that is a device of its own.
+/// A kernel that is a device by itself.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelEntry {
@@ -236,7 +236,7 @@ impl<'d> DeviceChain<'d> {
             }
             chain.groups.push(Group { name: group, kernels: units, together: true });
         }
-        // What nobody names is tuned by itself, unless there is nothing to choose.
+        // What no group names is tuned by itself, unless there is nothing to choose.
         let alone: Vec<usize> = (0..known.len()).filter(|&unit| !taken[unit] && chain.choices(unit) > 1).collect();
         chain.groups.extend(alone.into_iter().map(|unit| Group {
             name: known[unit].clone(),
@@ -263,7 +263,7 @@ impl<'d> DeviceChain<'d> {
         }
     }
 
-    /// The groups, those of a single unit that nobody named last.
+    /// The groups, those that no group names last.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }

@@ -18,7 +18,27 @@ pub struct Costs {
     pub failures: Vec<(usize, usize, Failure)>,
 }
 
-/// Measures `sets` on each of `workloads` (names and devices), `rounds` times, all taking turns in an order drawn by lot:
+impl Costs {
+    /// The matrix with what cannot be told from the first set's time, by two standard errors of a difference, taken to be
+    /// equal to it: what is concluded from it rests on differences that were shown.
+    pub fn shown(&self) -> Matrix {
+        let mut matrix = self.matrix.clone();
+        let zone = 2.0 * std::f64::consts::SQRT_2 * self.error;
+        let Some(first) = self.matrix.times.first() else { return matrix };
+        for row in matrix.times.iter_mut().skip(1) {
+            for (time, default) in row.iter_mut().zip(first) {
+                if let (Some(time), Some(default)) = (time, default)
+                    && (*time / default - 1.0).abs() <= zone
+                {
+                    *time = *default;
+                }
+            }
+        }
+        matrix
+    }
+}
+
+/// Measures `sets` on each of `workloads` (names and devices), `rounds` times, all taking turns in random order:
 /// what slowly changes meets all of them alike.
 ///
 /// # Errors
@@ -72,8 +92,8 @@ pub fn measure(
     Ok(Costs { matrix, error: median(&errors), failures })
 }
 
-/// Several devices as one: a launch is one on each, and its time the mean of theirs, weighted, each in units of `unit` ms.
-/// So no workload counts more because it is larger.
+/// Several devices as one: a launch is one on each, and its time the mean of theirs, weighted, each in units of `unit`
+/// ms. So no workload counts more because it is larger.
 pub struct Mix<'w, 'd> {
     parts: &'w mut [(String, &'d mut dyn Device)],
     weights: Vec<f64>,
@@ -166,7 +186,7 @@ mod tests {
         // Five rounds and one to warm up for two sets; the failing one once.
         assert_eq!((a.measured, b.measured), (13, 13));
         let mut alone: [(String, &mut dyn Device); 1] = [("a".into(), &mut a)];
-        assert!(matches!(measure(&mut alone, &sets(&[9]), 2, 1, |_| ()), Err(MatrixError::Nobody(_))));
+        assert!(matches!(measure(&mut alone, &sets(&[9]), 2, 1, |_| ()), Err(MatrixError::NoSet(_))));
     }
 
     #[test]

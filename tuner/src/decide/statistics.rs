@@ -166,8 +166,8 @@ const FLIPS: u32 = 19_999;
 
 /// Chance of a sum at least as far from 0 as that of `differences` when every sign is a fair coin (two-sided).
 ///
-/// Exact whatever the distribution, the drift or the correlation of the noise, as long as the order of the two sides was
-/// drawn by lot in every block: with two identical sides, every pattern of signs was equally likely.
+/// Exact whatever the distribution, the drift or the correlation of the noise, as long as the order of the two sides
+/// was random in every block: with two identical sides, every pattern of signs was equally likely.
 pub fn sign_flip(differences: &[f64]) -> f64 {
     let n = differences.len();
     if n == 0 {

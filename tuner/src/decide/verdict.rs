@@ -6,10 +6,10 @@
 //!
 //! - Student's interval of the mean log ratio over blocks leaves out 0, at a level divided by the number of
 //!   comparisons in the family and of looks at the growing data, with fewer effective blocks where they are correlated;
-//! - the same samples with signs drawn by lot hardly ever give as much: of whole blocks, and of the pairs of rounds in
-//!   them, whose order was drawn by lot when they were measured. The latter is exact under any noise, which Student's t
+//! - the same samples with random signs hardly ever give as much: of whole blocks, and of the pairs of rounds in
+//!   them, whose order was random when they were measured. The latter is exact under any noise, which Student's t
 //!   is not so far out in the tails as a family of many candidates needs it;
-//! - the difference is larger than the zone of indifference, within which nobody should care.
+//! - the difference is larger than the zone of indifference.
 //!
 //! Bonferroni's division is used for both the family and the looks: it holds whatever the dependence between
 //! candidates that share the default's blocks, and its cost in power is small beside the noise of a real machine.
@@ -150,7 +150,7 @@ pub struct Block {
     /// Samples that were taken in a bad state and are in neither.
     #[serde(default)]
     pub discarded: usize,
-    /// The state of the machine after each pair of rounds of the samples above; empty where nobody watched.
+    /// The state of the machine after each pair of rounds of the samples above; empty where nothing was watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<State>,
 }
@@ -263,7 +263,7 @@ pub fn judge_apart(a: &[Vec<f64>], b: &[Vec<f64>], rules: &Rules) -> Judgement {
     conclude(&estimate, |_| true, drifting, tally, rules)
 }
 
-/// The relative differences of the parts of a block whose order was drawn by lot one by one: pairs of rounds.
+/// The relative differences of the parts of a block whose order was drawn one by one: pairs of rounds.
 fn drawn_parts(block: &Block) -> Vec<f64> {
     let size = if block.a.len() == block.b.len() { 2 } else { block.a.len().max(block.b.len()) };
     let scale = mean(&block.a);

@@ -1,7 +1,7 @@
 //! One parameter set for many workloads, or several and a rule that picks.
 //!
 //! A trigger sees pp at low and high rate and PbPb; what is best for one costs on another. Everything here works on a
-//! [`Matrix`] of what each set costs on each workload, measured by whoever can.
+//! [`Matrix`] of what each set costs on each workload, measured elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub enum MatrixError {
     },
     /// No set runs on this workload.
     #[error("no set runs on {0}")]
-    Nobody(String),
+    NoSet(String),
     /// No single set runs on all workloads.
     #[error("no set runs on all workloads")]
     NoCommon,
@@ -89,18 +89,18 @@ impl Matrix {
     /// The best set of a workload, and its time; of equals the first.
     ///
     /// # Errors
-    /// [`MatrixError::Nobody`].
+    /// [`MatrixError::NoSet`].
     pub fn best(&self, workload: usize) -> Result<(usize, f64), MatrixError> {
         let times = self.times.iter().enumerate().filter_map(|(set, row)| Some((set, (*row.get(workload)?)?)));
         times.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or_else(|| {
-            MatrixError::Nobody(self.workloads.get(workload).cloned().unwrap_or_else(|| workload.to_string()))
+            MatrixError::NoSet(self.workloads.get(workload).cloned().unwrap_or_else(|| workload.to_string()))
         })
     }
 
     /// What `set` costs on each workload beyond the best there, relative; infinite where it fails.
     ///
     /// # Errors
-    /// [`MatrixError::Nobody`].
+    /// [`MatrixError::NoSet`].
     pub fn regrets(&self, set: usize) -> Result<Vec<f64>, MatrixError> {
         (0..self.workloads.len())
             .map(|workload| {
@@ -149,9 +149,9 @@ impl Matrix {
         found.ok_or(MatrixError::NoCommon)
     }
 
-    /// The sets, at most `most`, that together leave the smallest worst regret when each workload uses the best of them;
-    /// taken one after the other (greedily), and no more once the worst regret is within `enough`. Numbers of sets, and
-    /// the number of the set of each workload.
+    /// The sets, at most `most`, that together leave the smallest worst regret when each workload uses the best of
+    /// them; taken one after the other (greedily), and no more once the worst regret is within `enough`. Numbers of
+    /// sets, and the number of the set of each workload.
     ///
     /// # Errors
     /// A workload on which nothing runs.
@@ -268,8 +268,8 @@ pub struct Tuned {
     pub features: Features,
 }
 
-/// Picks a set of a portfolio for each batch, by the workload that the batch looks most like, with hysteresis: only when
-/// another one is clearly nearer, several batches in a row, is the set changed.
+/// Picks a set of a portfolio for each batch, by the workload that the batch looks most like, with hysteresis: only
+/// when another one is clearly nearer, several batches in a row, is the set changed.
 #[derive(Clone, Debug)]
 pub struct Picker {
     sets: Vec<Tuned>,
@@ -289,7 +289,7 @@ pub enum PickerError {
     /// There is nothing to pick from.
     #[error("the portfolio is empty")]
     Empty,
-    /// A set was tuned for another device, and nobody said that this is all right.
+    /// A set was tuned for another device, and that was not allowed.
     #[error("the set for {workload} was tuned on {theirs}, this is {here}: validate it, or tune")]
     OtherDevice {
         /// The workload.
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_named() {
         let m = matrix(&[&[Some(1.0), None], &[Some(2.0), None]]);
-        assert_eq!(m.by_worst(), Err(MatrixError::Nobody("w1".into())));
+        assert_eq!(m.by_worst(), Err(MatrixError::NoSet("w1".into())));
         assert_eq!(matrix(&[&[Some(1.0), None], &[None, Some(1.0)]]).by_worst(), Err(MatrixError::NoCommon));
         assert_eq!(matrix(&[&[Some(1.0), None], &[None, Some(1.0)]]).portfolio(1, 0.0), Err(MatrixError::NoCommon));
         let m = matrix(&[&[Some(1.0), Some(1.0)]]);

@@ -1,4 +1,4 @@
-//! Devices that are no hardware, and how to keep a device in a process of its own.
+//! Devices that are not hardware, and how to keep a device in a separate process.
 
 pub mod process;
 pub mod replay;

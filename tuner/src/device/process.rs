@@ -1,10 +1,10 @@
 //! Measuring in another process, so that a configuration that hangs or crashes costs only itself.
 //!
 //! The child first says that it is ready, or why it cannot be. Then it reads one request a line and writes one answer a
-//! line, all JSON: `"ready"` or `{"failed": "…"}`; `{"config": […], "launches": n}` and an [`Outcome`]. It keeps its device
-//! between requests, so that one child measures many configurations. When an answer does not come in time, the child is
-//! killed, the outcome is [`FailureKind::TimeOut`], and the next request starts a new child; when it dies, the outcome is
-//! [`FailureKind::Launch`] with the signal or exit code.
+//! line, all JSON: `"ready"` or `{"failed": "…"}`; `{"config": […], "launches": n}` and an [`Outcome`]. It keeps its
+//! device between requests, so that one child measures many configurations. When an answer does not come in time, the
+//! child is killed, the outcome is [`FailureKind::TimeOut`], and the next request starts a new child; when it dies, the
+//! outcome is [`FailureKind::Launch`] with the signal or exit code.
 //!
 //! [`serve`] is the child's side; what it writes to its standard output besides answers breaks the line and counts as a
 //! failure, so a device must not print there.
@@ -19,7 +19,7 @@ use crate::{Config, Device, Failure, FailureKind, Outcome};
 /// How long a child may take to make its device ready: to read its input, to start a driver.
 const READY: Duration = Duration::from_mins(5);
 
-/// How long a killed child may take to be gone: in a driver's hands, for ever.
+/// How long a killed child may take to end: inside a driver, forever.
 const GONE: Duration = Duration::from_secs(5);
 
 /// What the child says first.
@@ -227,6 +227,10 @@ impl Device for ProcessDevice {
             self.child = None;
         }
         outcome
+    }
+
+    fn time_out(&self) -> Option<Duration> {
+        Some(self.time_out)
     }
 }
 

@@ -86,7 +86,7 @@ impl Constants {
     }
 }
 
-/// Each configuration with a name of its own.
+/// Each configuration under its own name.
 fn named(constants: &[Constants], case: fn(&str) -> String) -> Vec<(String, &Constants)> {
     let mut taken = HashSet::new();
     constants.iter().map(|entry| (unique(&case(&identifier(&entry.tunable.name)), &mut taken), entry)).collect()

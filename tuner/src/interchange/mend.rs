@@ -9,11 +9,19 @@ use std::borrow::Cow;
 /// file ends before it is closed, the last entry that is complete becomes the end (an entry: a member of an object
 /// inside the outermost one, or an element of a list inside it). A text that is beyond this is returned as far as it was
 /// mended; reading it says what is wrong.
-pub(super) fn mend(text: &str) -> Cow<'_, str> {
-    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        Ok(_) => Cow::Borrowed(text),
-        Err(_) => Cow::Owned(close(&without_python_numbers(text))),
+pub(super) fn mend(text: &str) -> Mended<'_> {
+    if serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
+        return Mended { text: Cow::Borrowed(text), cut: false };
     }
+    let plain = without_python_numbers(text);
+    let closed = close(&plain);
+    Mended { cut: closed != plain, text: Cow::Owned(closed) }
+}
+
+/// A text, and whether it had ended before it was closed.
+pub(super) struct Mended<'a> {
+    pub text: Cow<'a, str>,
+    pub cut: bool,
 }
 
 /// `text` with NaN, Infinity and -Infinity outside of strings replaced by null.
@@ -76,7 +84,15 @@ fn close(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::mend;
+    fn mend(text: &str) -> String {
+        super::mend(text).text.into_owned()
+    }
+
+    #[test]
+    fn only_a_text_that_ends_early_counts_as_cut() {
+        assert!(!super::mend(r#"{"a": {"b": 1}}"#).cut && !super::mend(r#"{"a": {"b": NaN}}"#).cut);
+        assert!(super::mend(r#"{"a": {"b": {"c": 1}"#).cut);
+    }
 
     #[test]
     fn a_closed_file_is_left_alone() {

@@ -21,7 +21,10 @@ use super::store::{Store, StoreError};
 use super::{Config, Failure, FailureKind, Value, replay};
 
 /// Larger files are refused, also after unpacking: a recorded space has some MB.
-const LARGEST: u64 = 1 << 30;
+const LARGEST: u64 = 256 << 20;
+
+/// Bytes that a byte of a gzipped file may unpack to: recordings reach 20, empty space 1000.
+const MOST_PACKED: u64 = 200;
 
 /// What is wrong with a file.
 #[derive(Debug, thiserror::Error)]
@@ -64,11 +67,17 @@ pub fn read_recording(path: &Path) -> Result<Recording, InterchangeError> {
         return replay::parse_csv(&text).map_err(content);
     }
     let mended = mend::mend(&text);
-    match probe(&mended).map_err(content)? {
-        Form::KernelTuner => kernel_tuner::parse(&mended).map_err(content),
-        Form::T4 => t4::parse(&mended).map_err(content),
+    match probe(&mended.text).map_err(content)? {
+        Form::KernelTuner => {
+            let mut recording = kernel_tuner::parse(&mended.text).map_err(content)?;
+            recording.cut = mended.cut;
+            Ok(recording)
+        }
+        // Only a cache is appended to while it is measured: any other file that ends early has lost something.
+        _ if mended.cut => Err(content(cut_short(&text))),
+        Form::T4 => t4::parse(&mended.text).map_err(content),
         Form::StoreExport => {
-            let export = store_json::parse(&mended).map_err(content)?;
+            let export = store_json::parse(&mended.text).map_err(content)?;
             store_json::recording_of_export(&export, run).map_err(content)
         }
     }
@@ -86,8 +95,11 @@ pub fn read_import(file: &Path) -> Result<store_json::Export, InterchangeError> 
     let text = read_text(file)?;
     if text.trim_start().starts_with('{') {
         let mended = mend::mend(&text);
-        if let Form::StoreExport = probe(&mended).map_err(content)? {
-            return store_json::parse(&mended).map_err(content);
+        if let Form::StoreExport = probe(&mended.text).map_err(content)? {
+            if mended.cut {
+                return Err(content(cut_short(&text)));
+            }
+            return store_json::parse(&mended.text).map_err(content);
         }
     }
     Ok(store_json::export_of(&read_recording(file)?)?)
@@ -134,6 +146,10 @@ fn probe(text: &str) -> Result<Form, String> {
     }
 }
 
+fn cut_short(text: &str) -> String {
+    format!("the file ends before its JSON does, at byte {}: it was cut short", text.len())
+}
+
 /// The whole file as text, unpacked if it is gzipped.
 pub(super) fn read_text(path: &Path) -> Result<String, InterchangeError> {
     let io = |source| InterchangeError::Io { file: path.to_owned(), source };
@@ -141,12 +157,16 @@ pub(super) fn read_text(path: &Path) -> Result<String, InterchangeError> {
     let mut bytes = Vec::new();
     std::fs::File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)).map_err(io)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
+        let most = LARGEST.min(MOST_PACKED * bytes.len() as u64);
         let mut plain = Vec::new();
-        flate2::read::MultiGzDecoder::new(bytes.as_slice()).take(LARGEST + 1).read_to_end(&mut plain).map_err(io)?;
+        flate2::read::MultiGzDecoder::new(bytes.as_slice()).take(most + 1).read_to_end(&mut plain).map_err(io)?;
+        if plain.len() as u64 > most {
+            return Err(content("it unpacks to more than 200 times its size, or 256 MiB"));
+        }
         bytes = plain;
     }
     if bytes.len() as u64 > LARGEST {
-        return Err(content("larger than 1 GiB"));
+        return Err(content("larger than 256 MiB"));
     }
     String::from_utf8(bytes).map_err(|_| content("not UTF-8"))
 }

@@ -32,6 +32,9 @@ pub struct Export {
     pub runs: Vec<RunRecord>,
     /// The pins.
     pub pins: Vec<PinRecord>,
+    /// It was made of a file that ended before it was closed.
+    #[serde(skip)]
+    pub cut: bool,
 }
 
 /// Takes runs out of a store: those that are named, or all with all pins.
@@ -45,7 +48,7 @@ pub fn export(store: &Store, runs: &[i64]) -> Result<Export, StoreError> {
     };
     let records = numbers.iter().map(|&run| store.run_record(run)).collect::<Result<_, _>>()?;
     let pins = if runs.is_empty() { store.pins()? } else { Vec::new() };
-    Ok(Export { format: FORMAT.to_owned(), version: VERSION, runs: records, pins })
+    Ok(Export { format: FORMAT.to_owned(), version: VERSION, runs: records, pins, cut: false })
 }
 
 /// Writes an export, one run a line.
@@ -129,7 +132,7 @@ pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
         decision: None,
         measurements,
     };
-    Ok(Export { format: FORMAT.to_owned(), version: VERSION, runs: vec![run], pins: Vec::new() })
+    Ok(Export { format: FORMAT.to_owned(), version: VERSION, runs: vec![run], pins: Vec::new(), cut: recording.cut })
 }
 
 /// What a store holds of one task, as a recording.

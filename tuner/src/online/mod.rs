@@ -313,7 +313,7 @@ impl Tuner {
         Ok(())
     }
 
-    /// Forgets all samples and tunes anew. Configurations that failed stay out.
+    /// Forgets all samples and tunes again. Configurations that failed stay out.
     pub fn start_again(&self) {
         self.shared.lock().start_again();
     }

@@ -18,7 +18,7 @@ pub enum Progress {
     Lost,
 }
 
-/// A launch under way: a pair of events on a stream, or a clock that was read.
+/// A launch in flight: a pair of events on a stream, or a clock that was read.
 pub trait Event {
     /// Looks, without waiting.
     fn poll(&mut self) -> Progress;
@@ -36,7 +36,7 @@ impl Event for Elapsed {
 
 /// Launches a worker keeps an eye on; beyond it, launches go untimed until some are finished.
 const IN_FLIGHT: usize = 64;
-/// A launch that is not finished after so many later ones of the same worker never will be.
+/// A launch not finished after this many later ones of the same worker never will be.
 const FORGOTTEN: u64 = 100_000;
 
 /// One worker. `begin`, launch with `param`, `end`; never waits, neither for a launch nor for another worker.
@@ -137,7 +137,7 @@ impl<E: Event> Worker<E> {
             let returned = match event.poll() {
                 Progress::Running if now - *since < FORGOTTEN => return true,
                 Progress::Done(time) if *work > 0.0 => Returned::Time(time / *work),
-                // An empty batch says nothing, and is nobody's fault.
+                // An empty batch says nothing about a configuration.
                 Progress::Done(_) => Returned::Unused,
                 Progress::Running | Progress::Lost => Returned::Lost,
             };
@@ -164,7 +164,7 @@ fn deliver(held_back: &mut Vec<(Ticket, Returned)>, scan: &mut Scan) {
 }
 
 impl<E: Event> Drop for Worker<E> {
-    /// What is still under way is lost to the tuner, which will ask another worker.
+    /// What is still in flight is lost to the tuner, which will ask another worker.
     fn drop(&mut self) {
         let unfinished = self.pending.drain(..).map(|(ticket, ..)| ticket).chain(self.ticket.take());
         self.held_back.extend(unfinished.map(|ticket| (ticket, Returned::Unused)));

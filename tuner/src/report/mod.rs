@@ -1,14 +1,16 @@
 //! What a tuning found, to look at: one self-contained HTML page, with CSV and JSON beside it.
 //!
-//! The page needs no script, no font and no network: its pictures are inline SVG.
+//! The page carries the script that draws its charts, and needs no network.
 
+pub mod explain;
 mod numbers;
 mod page;
-mod svg;
+pub mod words;
 
 pub use numbers::{Effect, Importance, Summary};
 
 use super::compare::Decision;
+use super::objective::Objective;
 use super::{Config, Outcome, Value};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -43,6 +45,9 @@ pub struct Report {
     pub searched: Option<usize>,
     /// The decisions that followed.
     pub decisions: Vec<Decision>,
+    /// What the outcomes' numbers stand for.
+    #[serde(default)]
+    pub objective: Objective,
 }
 
 impl Report {

@@ -145,7 +145,7 @@ fn importance(report: &Report, parameter: usize) -> Importance {
     Importance { parameter: report.parameters[parameter].0.clone(), share: share(&groups), effects }
 }
 
-/// Share of the variance that lies between groups (ε²: corrected for what chance alone would give so many groups).
+/// Share of the variance that lies between groups (ε²: corrected for what chance alone would give that many groups).
 fn share(groups: &[Vec<f64>]) -> f64 {
     let all = groups.concat();
     let (n, k) = (all.len() as f64, groups.len() as f64);

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::session::{Phase, Progress, Session, TuneError};
 use crate::budget::Spent;
+use crate::compare;
 use crate::space::ConfigIndex;
 use crate::store::{Contender, Recorder};
 use crate::strategy::search_time;
@@ -14,6 +15,13 @@ const RACE: usize = 120;
 
 /// Mean launches of a racer: as many as [`RaceRules`](super::racing::RaceRules) gives.
 const OF_A_RACER: usize = 5;
+
+/// Launches at most of a decision between what stays and `candidates`, with a horizon of `blocks`: the first round, and
+/// the winner once more.
+pub(super) fn decide_launches(plan: &compare::Plan, candidates: usize, blocks: usize) -> usize {
+    let of = |sides: usize| sides * (plan.warm_up + blocks * plan.rounds);
+    of(candidates + 1) + of(2)
+}
 
 /// A configuration that worked, and what the search measured of it.
 pub(super) struct Seen {
@@ -105,11 +113,19 @@ impl<'s, 'a> Bench<'s, 'a> {
         if self.racers() == 0 { 0 } else { (self.spent.launches / 3).min(RACE) }
     }
 
-    /// What will be spent once the race is over, if the search ends now.
-    pub fn with_race(&self) -> Spent {
-        let race = self.race_launches();
-        let ms = self.spent.ms * (1.0 + race as f64 / self.spent.launches.max(1) as f64);
-        Spent { launches: self.spent.launches + race, ms, ..self.spent }
+    /// What will be spent once the race and the final rounds are over, if the search ends now.
+    pub fn with_ending(&self) -> Spent {
+        let finals = if self.session.finalists == 0 || self.seen.len() < 2 {
+            0
+        } else {
+            // As much again as the search took, until that is enough for the usual case.
+            let usual =
+                decide_launches(&self.session.rounds, self.session.finalists, self.session.rounds.rules.horizon());
+            self.spent.launches.min(usual)
+        };
+        let more = self.race_launches() + finals;
+        let ms = self.spent.ms * (1.0 + more as f64 / self.spent.launches.max(1) as f64);
+        Spent { launches: self.spent.launches + more, ms, ..self.spent }
     }
 
     fn best(&self) -> Option<&Seen> {
@@ -121,7 +137,7 @@ impl<'s, 'a> Bench<'s, 'a> {
         let progress = Progress {
             spent: self.spent,
             best: best.as_ref().map(|(config, time)| (config, *time)),
-            left_ms: self.session.budget.left_ms(&self.with_race()).filter(|_| phase == Phase::Searching),
+            left_ms: self.session.budget.left_ms(&self.with_ending()).filter(|_| phase == Phase::Searching),
             phase,
             replayed: !self.recorder.is_live(),
             run: self.recorder.run(),

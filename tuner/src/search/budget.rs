@@ -1,11 +1,16 @@
 //! When a search ends.
 //!
+//! Launches and time are those of everything: search, race and final rounds. Evaluations are those of the search.
+//!
 //! A budget is a list of alternatives (`,`: whichever comes first) of limits that must all be reached (`+`):
-//! `evaluations=220,time=60` ends after 220 configurations or a minute; `evaluations=50+no-gain=20` after at least 50, once
-//! 20 in a row have brought nothing. A number alone means evaluations.
+//! `evaluations=220,time=60` ends after 220 configurations or a minute; `evaluations=50+no-gain=20` after at least 50,
+//! once 20 in a row have brought nothing. A number alone means evaluations.
 
 use std::fmt;
 use std::str::FromStr;
+
+/// The longest time that can be meant, in seconds: a year.
+pub const LONGEST: f64 = 365.0 * 86_400.0;
 
 /// How far a search has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -27,11 +32,11 @@ pub struct Spent {
 pub enum Limit {
     /// `evaluations=N`: distinct configurations, failed ones included.
     Evaluations(usize),
-    /// `launches=N`.
+    /// `launches=N`: of everything, final rounds included.
     Launches(usize),
-    /// `time=S`: seconds of measuring.
+    /// `time=S`: seconds of measuring, final rounds included.
     Seconds(f64),
-    /// `no-gain=N`: so many evaluations without a better one.
+    /// `no-gain=N`: this many evaluations without a better one.
     NoGain(usize),
     /// `gain=X`: searching on is expected to gain less than this share of the time.
     Gain(f64),
@@ -48,7 +53,7 @@ impl Limit {
         }
     }
 
-    /// What is left of the search by this limit, in ms, if it goes on as it went; `None` where nobody can know.
+    /// What is left of the search by this limit, in ms, at the pace so far; `None` where that is unknown.
     fn left_ms(self, spent: &Spent) -> Option<f64> {
         let rate =
             |done: usize, most: usize| (done > 0).then(|| spent.ms / done as f64 * most.saturating_sub(done) as f64);
@@ -80,6 +85,23 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// A budget of launches alone, which bounds everything that is measured.
+    pub fn launches(most: usize) -> Self {
+        Self { alternatives: vec![vec![Limit::Launches(most)]] }
+    }
+
+    /// Launches that are left after `spent` until a limit that stands alone; `None` where there is no such limit. Time is
+    /// turned into launches by what a launch took so far.
+    pub fn launches_left(&self, spent: &Spent) -> Option<usize> {
+        let of_launch = spent.ms / spent.launches.max(1) as f64;
+        let left = |limits: &Vec<Limit>| match limits[..] {
+            [Limit::Launches(most)] => Some(most.saturating_sub(spent.launches)),
+            [Limit::Seconds(most)] => Some(((most * 1e3 - spent.ms).max(0.0) / of_launch.max(1e-9)) as usize),
+            _ => None,
+        };
+        self.alternatives.iter().filter_map(left).min()
+    }
+
     /// A budget of evaluations alone.
     pub fn evaluations(most: usize) -> Self {
         Self { alternatives: vec![vec![Limit::Evaluations(most)]] }
@@ -91,7 +113,7 @@ impl Budget {
         self.alternatives.iter().find(all).map(|limits| words(limits))
     }
 
-    /// The evaluations that it allows at the most, if it says so.
+    /// The most evaluations that it allows, if it limits them.
     pub fn most_evaluations(&self) -> Option<usize> {
         let most = |limits: &Vec<Limit>| match limits[..] {
             [Limit::Evaluations(most)] => Some(most),
@@ -105,7 +127,7 @@ impl Budget {
         self.alternatives.iter().flatten().any(|limit| matches!(limit, Limit::Gain(_)))
     }
 
-    /// What is left of the search at the most, in ms, if it goes on as it went; `None` where nobody can know.
+    /// At most this is left of the search, in ms, at the pace so far; `None` where that is unknown.
     pub fn left_ms(&self, spent: &Spent) -> Option<f64> {
         let of_all = |limits: &Vec<Limit>| {
             limits.iter().map(|limit| limit.left_ms(spent)).try_fold(0.0f64, |most, left| Some(most.max(left?)))
@@ -135,8 +157,8 @@ impl FromStr for Budget {
                 _ => Err(format!("{name}: {value:?} is no whole number above 0")),
             };
             let real = || match value.parse::<f64>() {
-                Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-                _ => Err(format!("{name}: {value:?} is no number above 0")),
+                Ok(number) if number > 0.0 && number <= LONGEST => Ok(number),
+                _ => Err(format!("{name}: {value:?} is no number above 0 and at most {LONGEST}")),
             };
             match name {
                 "evaluations" => Ok(Limit::Evaluations(whole()?)),
@@ -175,6 +197,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_of_launches_and_time_is_known_in_launches() {
+        let spent = Spent { launches: 40, ms: 2000.0, ..Spent::default() };
+        let left = |text: &str| text.parse::<Budget>().unwrap().launches_left(&spent);
+        assert_eq!(left("launches=100"), Some(60));
+        assert_eq!(left("time=5"), Some(60));
+        assert_eq!(left("launches=10,time=5"), Some(0));
+        assert_eq!(left("evaluations=5,launches=10+no-gain=3"), None);
+    }
+
+    #[test]
     fn what_is_left_is_estimated_from_the_pace() {
         let budget: Budget = "100,time=10".parse().unwrap();
         let spent = Spent { evaluations: 25, ms: 2000.0, ..Spent::default() };
@@ -188,7 +220,14 @@ mod tests {
         for text in ["evaluations=220", "launches=5+no-gain=3,time=1.5,gain=0.01"] {
             assert_eq!(text.parse::<Budget>().unwrap().to_string(), text);
         }
-        for (text, said) in [("", "evaluations"), ("0", "above 0"), ("time=-1", "time"), ("patience=3", "patience")] {
+        for (text, said) in [
+            ("", "evaluations"),
+            ("0", "above 0"),
+            ("time=-1", "time"),
+            ("time=1e300", "at most 31536000"),
+            ("time=inf", "time"),
+            ("patience=3", "patience"),
+        ] {
             assert!(text.parse::<Budget>().unwrap_err().contains(said));
         }
     }

@@ -1,13 +1,17 @@
-//! How a session ends: the best of the search are raced, the best of the race and the default held against each other.
+//! How a session ends: the best of the search are raced, the best of the race and the default are compared.
 
-use super::bench::Bench;
+use super::bench::{Bench, decide_launches};
 use super::racing::{RaceRules, race as run_race};
 use super::session::{Phase, Progress, Session, TuneError};
 use crate::compare::{self, Decision, Ruling};
 use crate::space::ConfigIndex;
 use crate::store::{Contender, RaceDetails};
+use crate::verdict::Rules;
 use crate::watch::NoWatch;
 use crate::{Config, Device, Failure, FailureKind, Outcome};
+
+/// Numbers of blocks that are tried where a plan's own are too many for the budget.
+const LEAST_LOOKS: [usize; 2] = [6, 4];
 
 /// The configurations that worked, the fastest first; the default is not among them.
 fn ranked(bench: &Bench<'_, '_>, default: Option<ConfigIndex>) -> Vec<ConfigIndex> {
@@ -53,6 +57,23 @@ pub(super) fn race(
     Ok((details, finalists.map(|index| space.config(index)).collect()))
 }
 
+/// How many of the candidates can be compared within the budget, and at which numbers of blocks it is looked: all at the
+/// plan's looks where there is room, else fewer looks, then fewer candidates. `None` where there is no room at all.
+fn fitting(bench: &Bench<'_, '_>, candidates: usize) -> Option<(usize, Vec<usize>)> {
+    let plan = &bench.session.rounds;
+    let left = bench.session.budget.launches_left(&bench.spent).unwrap_or(usize::MAX);
+    let shorter = (1..plan.rules.looks.len()).rev().map(|n| plan.rules.looks[..n].to_vec());
+    let choices: Vec<Vec<usize>> =
+        std::iter::once(plan.rules.looks.clone()).chain(shorter).chain(LEAST_LOOKS.map(|n| vec![n])).collect();
+    let fits =
+        |of: usize, looks: &[usize]| decide_launches(plan, of, looks.iter().copied().max().unwrap_or_default()) <= left;
+    let all = choices.iter().find(|looks| fits(candidates, looks)).map(|looks| (candidates, looks.clone()));
+    all.or_else(|| {
+        let fewer = (1..candidates).rev().flat_map(|of| choices.iter().map(move |looks| (of, looks)));
+        fewer.into_iter().find(|(of, looks)| fits(*of, looks)).map(|(of, looks)| (of, looks.clone()))
+    })
+}
+
 /// What a session ends with.
 pub(super) struct Ending {
     pub chosen: Contender,
@@ -72,8 +93,12 @@ pub(super) fn end(
     let (stays, candidates) = (&finalists[0], &finalists[1..]);
     let mut collector = Collector { bench, phase: Phase::Deciding, tell, times: Vec::new(), error: None };
     let mut decision = None;
-    if !candidates.is_empty() && session.finalists > 0 {
-        let plan = compare::Plan { seed: session.seed, ..session.rounds.clone() };
+    let wanted = !candidates.is_empty() && session.finalists > 0;
+    let fitting = if wanted { fitting(collector.bench, candidates.len()) } else { None };
+    if let Some((most, looks)) = fitting.clone() {
+        let rules = Rules { looks, ..session.rounds.rules.clone() };
+        let plan = compare::Plan { seed: session.seed, rules, ..session.rounds.clone() };
+        let candidates = &candidates[..most.min(candidates.len())];
         decision = Some(compare::decide(&mut collector, stays, candidates, &plan, &mut NoWatch));
     }
     let Collector { times, error, .. } = collector;
@@ -96,15 +121,23 @@ pub(super) fn end(
         chosen: contender(chosen),
         default: session.default.as_ref().filter(|default| finalists.contains(default)).map(&contender),
         runner_up,
-        verdict: words(session, stays, decision.as_ref()),
+        verdict: words(session, stays, decision.as_ref(), wanted && fitting.is_none()),
     })
 }
 
 /// The decision in words.
-fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>) -> String {
+fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_room: bool) -> String {
     let percent = |share: f64| format!("{:.2} %", 100.0 * share.abs());
     let rival = if session.default.as_ref() == Some(stays) { "the default" } else { "the search's best" };
-    let Some(decision) = decision else { return format!("{rival} had no rival") };
+    let Some(decision) = decision else {
+        return if no_room {
+            format!("{rival} stays: the budget left no room for final rounds")
+        } else if session.finalists == 0 {
+            format!("{rival}: no final rounds were asked for")
+        } else {
+            format!("{rival} had no rival")
+        };
+    };
     match &decision.ruling {
         Ruling::Promoted => {
             let gain = decision.confirmation.as_ref().map(|judgement| {

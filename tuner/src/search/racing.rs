@@ -1,16 +1,16 @@
 //! Racing: the fastest of given candidates, with few launches.
 //!
-//! All candidates are launched once. The fastest fifth is launched again, and how much its pairs differ says what kind of
-//! device this is (a third launch, where the first ones were all slow). On a **quiet** one a few more launches of ever
-//! fewer candidates decide. On a **noisy** one (outliers, two modes, drifting clocks) no single launch can be trusted to
-//! drop a candidate: all are launched three times before three quarters are dropped, and the few that are left are raced on
-//! to 24 launches each. Rounds are interleaved, there
-//! and back (A B C C B A), so that a drift of the device meets all alike.
+//! All candidates are launched once. The fastest fifth is launched again, and how much its pairs differ says what kind
+//! of device this is (a third launch, where the first ones were all slow). On a **quiet** one a few more launches of
+//! ever fewer candidates decide. On a **noisy** one (outliers, two modes, drifting clocks) no single launch can be
+//! trusted to drop a candidate: all are launched three times before three quarters are dropped, and the few that are
+//! left are raced on to 24 launches each. Rounds are interleaved, there and back (A B C C B A), so that a drift of the
+//! device meets all alike.
 //!
-//! The estimate is a mean, because the mean is what a run takes: of a kernel with two modes, the median tells only which
-//! mode is more frequent. It leaves out the slowest tenth (from ten samples on), because the share of rare outliers cannot
-//! be estimated from so few launches and would be mistaken for a property of the candidate; and the first launch where it
-//! was the slowest, which pays for caches and clocks.
+//! The estimate is a mean, because the mean is what a run takes: of a kernel with two modes, the median tells only
+//! which mode is more frequent. It leaves out the slowest tenth (from ten samples on), because the share of rare
+//! outliers cannot be estimated from so few launches and would be mistaken for a property of the candidate; and the
+//! first launch where it was the slowest, which pays for caches and clocks.
 
 use crate::{Failure, FailureKind, Outcome};
 
@@ -58,7 +58,7 @@ const FEWEST: usize = 5;
 /// On a quiet device two candidates are a tie below this share of the time; nothing is lost with either.
 const TIE: f64 = 0.0005;
 
-/// Races the candidates `0..count`. `measure` launches one so many times.
+/// Races the candidates `0..count`. `measure` launches one the given number of times.
 pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -> Outcome) -> RaceResult {
     let most = ((rules.launches_per_candidate * count as f64) as usize).max(count).max(rules.launches_of_few);
     let result = RaceResult {
@@ -72,7 +72,7 @@ pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -
     let mut race = Race { measure, result, alive: (0..count).collect(), most, backward: false };
     race.level(1);
     race.keep(PROBED, count);
-    // The others may come back: one launch drops nobody on a noisy device.
+    // The others may come back: one launch drops no candidate on a noisy device.
     race.level(2);
     race.result.quiet = race.quiet(rules.quiet, 0);
     if !race.result.quiet && race.slow_start() {
@@ -105,8 +105,8 @@ pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -
     race.result
 }
 
-/// The time of a candidate, in ms: the mean of its samples, without the slowest tenth (rounded down) and without the first
-/// where it is the slowest of three or more. `None` without samples.
+/// The time of a candidate, in ms: the mean of its samples, without the slowest tenth (rounded down) and without the
+/// first where it is the slowest of three or more. `None` without samples.
 pub fn race_estimate(samples: &[f64]) -> Option<f64> {
     let slow_start = samples.len() >= 3 && samples[1..].iter().all(|&sample| sample < samples[0]);
     let mut sorted = samples[usize::from(slow_start)..].to_vec();
@@ -149,7 +149,8 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
         self.alive.iter().map(|&at| self.result.samples[at].len()).min().unwrap_or(0)
     }
 
-    /// Launches, in interleaved rounds, until each candidate in the race has so many samples or the launches are used up.
+    /// Launches, in interleaved rounds, until each candidate in the race has this many samples or the launches are used
+    /// up.
     fn level(&mut self, samples: usize) {
         loop {
             let mut open: Vec<usize> = self.alive.clone();
@@ -182,7 +183,8 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
         }
     }
 
-    /// Keeps the fastest of those in the race: this share of all candidates, and at least [`FEWEST`]; the fastest first.
+    /// Keeps the fastest of those in the race: this share of all candidates, and at least [`FEWEST`]; the fastest
+    /// first.
     fn keep(&mut self, share: f64, count: usize) {
         let time = |at: usize| race_estimate(&self.result.samples[at]).unwrap_or(f64::INFINITY);
         self.alive.sort_by(|&a, &b| time(a).total_cmp(&time(b)).then(a.cmp(&b)));

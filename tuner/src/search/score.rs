@@ -198,10 +198,11 @@ pub fn table(rows: &[ScoreRow]) -> String {
             at_50.mean, at_50.half_width, at_end.mean, at_end.half_width
         );
     };
+    let at_50 = format!("at {}", rows.first().map_or(50, |row| row.budget.min(50)));
     let _ = writeln!(
         text,
         "{:width$}  {:10}  {:14}  {:13}  {:13}  {:4}  {:>7}",
-        "space", "strategy", "score", "at 50", "at the end", "5 %", "ms"
+        "space", "strategy", "score", at_50, "at the end", "5 %", "ms"
     );
     let mut kinds: Vec<StrategyKind> = rows.iter().map(|row| row.strategy).collect();
     kinds.dedup();

@@ -1,4 +1,4 @@
-//! A tuning session: what is asked for, how it is getting on, what it found.
+//! A tuning session: the request, its progress, its result.
 
 use std::fmt::Write as _;
 
@@ -26,10 +26,10 @@ pub struct Session<'a> {
     pub default: Option<Config>,
     /// Configurations that were good elsewhere, to be tried first.
     pub seeds: Vec<Config>,
-    /// The best so many of the search are raced for the places in the final rounds, if that is more than there are places;
-    /// fewer where the search took few launches.
+    /// This many of the best of the search are raced for the places in the final rounds, if that is more than there are
+    /// places; fewer where the search took few launches.
     pub racers: usize,
-    /// The best so many take part in the final rounds; 0: none are held, and the search alone decides.
+    /// This many of the best take part in the final rounds; 0: none are held, and the search alone decides.
     pub finalists: usize,
     /// How the final rounds are held; the seed in it is not used.
     pub rounds: compare::Plan,
@@ -100,7 +100,7 @@ pub struct Progress<'a> {
     pub spent: Spent,
     /// The best so far with its time in ms, by the samples of the search.
     pub best: Option<(&'a Config, f64)>,
-    /// What is left, in ms, where that can be told.
+    /// What is left, in ms, if known.
     pub left_ms: Option<f64>,
     /// What it is doing.
     pub phase: Phase,

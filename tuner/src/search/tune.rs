@@ -1,16 +1,17 @@
 //! One tuning from beginning to end: search, final rounds, decision; everything kept in the store as it happens.
 //!
 //! The default configuration is measured first, then seeds (configurations that were good elsewhere), then what the
-//! strategy proposes, until the budget ends. A search ranks by few samples and has looked at many, so its winner is lucky:
-//! the best of the search are raced on fresh samples ([`racing`](super::racing)), the fastest of the race and the default
-//! are measured once more, and only these last samples decide ([`compare::decide`]). The default is replaced only by what
-//! is shown to be faster, twice.
+//! strategy proposes, until the budget ends. A search ranks by few samples and has looked at many, so its winner is
+//! lucky: the best of the search are raced on fresh samples ([`racing`](super::racing)), the fastest of the race and
+//! the default are measured once more, and only these last samples decide ([`compare::decide`]). The default is
+//! replaced only by what is shown to be faster, twice.
 //!
-//! The race may take a third as many launches as the search, and the budget is for both: a search whose launches or time
-//! are limited ends early enough for the race. The final rounds are not part of the budget.
+//! The race may take a third as many launches as the search. A budget of launches or time is for all of it: the search
+//! ends early enough for the race and the final rounds, and what is left is what the final rounds may take. Where that is
+//! too little to show anything, none are held, and the default stays.
 //!
-//! Nothing here looks at a clock, at the state of the machine or at chance beyond the seed: what happens is a function of
-//! the samples, so a killed session that is begun again repeats itself from the store's record and goes on.
+//! Nothing here looks at a clock, at the state of the machine or at chance beyond the seed: what happens is a function
+//! of the samples, so a killed session that is begun again repeats itself from the store's record and goes on.
 
 use super::bench::Bench;
 use super::ending;
@@ -19,10 +20,10 @@ use crate::space::ConfigIndex;
 use crate::store::{Details, Evidence, Recorder, Store};
 use crate::{Device, Failure, FailureKind};
 
-/// A strategy is asked what is still to be gained every so many evaluations.
+/// A strategy is asked what is still to be gained after this many evaluations.
 const ASK_EVERY: usize = 8;
 
-/// Tunes. `tell` is told after every measurement, and ends the session by answering `false`.
+/// Tunes. `tell` is called after every measurement, and ends the session by returning `false`.
 ///
 /// # Errors
 /// [`TuneError`]; whatever it is, the measurements that were completed are in the store.
@@ -90,7 +91,7 @@ fn search(
     }
     let mut first = first.into_iter();
     loop {
-        if let Some(stopped) = session.budget.reached(&bench.with_race()) {
+        if let Some(stopped) = session.budget.reached(&bench.with_ending()) {
             return Ok((format!("the budget was spent ({stopped})"), strategy.remaining_gain()));
         }
         let Some(index) = first.next().or_else(|| strategy.propose()) else {

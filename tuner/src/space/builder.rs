@@ -31,7 +31,7 @@ use crate::space::{Parameter, Space, SpaceError, SpaceReport, unique};
 
 /// More parameters are refused.
 const MOST_PARAMETERS: usize = 256;
-/// A constraint is tried by itself where its own parameters have at most so many combinations.
+/// A constraint is tried by itself if its own parameters have at most this many combinations.
 const MOST_ALONE: u64 = 1 << 22;
 
 /// Declares a space. Every method but the last takes anything; [`build`](Self::build) says what is wrong with it.

@@ -16,7 +16,7 @@ const MOST_STEPS: u64 = 2_000_000_000;
 /// Valid configurations before it is given up: 1 GiB of keys.
 const MOST_VALID: usize = 1 << 27;
 
-/// What a closure decides on: one value of each parameter that it asked for, in its order.
+/// What a closure decides on: one value of each parameter that it named, in its order.
 pub(crate) type Predicate = Arc<dyn Fn(&[&Value]) -> bool + Send + Sync>;
 
 /// What decides whether a combination is valid.
@@ -93,7 +93,7 @@ impl Problem<'_> {
     /// Lists the valid combinations.
     ///
     /// # Errors
-    /// More combinations than 2^64, or so many to visit that it is given up.
+    /// More combinations than 2^64, or too many to visit.
     pub(crate) fn enumerate(mut self) -> Result<Enumerated, SpaceError> {
         let (strides, combinations) = strides(self.parameters.iter().map(|parameter| parameter.values().len()))?;
         let uses = self.uses();
@@ -152,8 +152,8 @@ impl Problem<'_> {
         Uses { constraints: constraints.collect(), nodes }
     }
 
-    /// The order in which the parameters are bound: always next those of the constraint that is decided after the fewest
-    /// combinations, a parameter with fewer values first; last those that no constraint asks for.
+    /// The order in which the parameters are bound: always next those of the constraint that is decided after the
+    /// fewest combinations, a parameter with fewer values first; last those that no constraint asks for.
     fn order(&self, uses: &Uses) -> Vec<usize> {
         let size = |place: usize| self.parameters[place].values().len();
         let mut order: Vec<usize> = Vec::new();

@@ -1,6 +1,9 @@
 //! Reading a search space from a TOML file.
 //!
 //! ```toml
+//! [default]                       # may be left out: what is used where nothing is tuned
+//! block = 128
+//!
 //! [constants]
 //! items = 500000
 //!
@@ -31,9 +34,9 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use crate::Value;
-use crate::space::SpaceError;
 use crate::space::builder::{DeviceLimits, Footprint, SpaceBuilder};
+use crate::space::{Space, SpaceError};
+use crate::{Config, Value};
 
 /// Larger files are refused: a space is declared in some KB.
 const LARGEST: u64 = 1 << 24;
@@ -41,6 +44,8 @@ const LARGEST: u64 = 1 << 24;
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
+    #[serde(default)]
+    default: BTreeMap<String, Value>,
     #[serde(default)]
     constants: BTreeMap<String, Value>,
     #[serde(default)]
@@ -99,6 +104,22 @@ struct FootprintEntry {
 pub fn read_toml(path: &Path) -> Result<SpaceBuilder, SpaceError> {
     let wrong = |message: String| SpaceError::File { file: path.display().to_string(), message };
     parse_toml(&read_limited(path).map_err(wrong)?).map_err(wrong)
+}
+
+/// Reads the space of a TOML file, and its default configuration if it has a `[default]`.
+///
+/// # Errors
+/// The file, with what is wrong in it; a default that leaves out a parameter, names another, or is no valid configuration.
+pub fn read_space(path: &Path) -> Result<(Space, Option<Config>), SpaceError> {
+    let wrong = |message: String| SpaceError::File { file: path.display().to_string(), message };
+    let text = read_limited(path).map_err(wrong)?;
+    let space = parse_toml(&text).map_err(wrong)?.build()?;
+    let document: Document = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    if document.default.is_empty() {
+        return Ok((space, None));
+    }
+    let config = space.config_of(&document.default).map_err(|what| wrong(format!("default: {what}")))?;
+    Ok((space, Some(config)))
 }
 
 /// Reads a space from the text of a TOML file.

@@ -279,6 +279,28 @@ impl Space {
         Ok((Self::from_keys(parameters, strides, keys, Vec::new(), report), indices))
     }
 
+    /// The configuration with these values by name.
+    ///
+    /// # Errors
+    /// A parameter without a value, a name that is no parameter, values that are no valid configuration; in words.
+    pub fn config_of(&self, values: &std::collections::BTreeMap<String, Value>) -> Result<Config, String> {
+        let names = self.names();
+        if let Some(name) = values.keys().find(|name| !names.contains(name)) {
+            return Err(format!("there is no parameter {name:?}"));
+        }
+        let value = |name: &String| values.get(name).cloned().ok_or_else(|| format!("parameter {name:?} has no value"));
+        let config = Config(names.iter().map(value).collect::<Result<_, String>>()?);
+        match self.index_of(&config) {
+            Some(_) => Ok(config),
+            None => Err("these values are no valid configuration of the space".to_owned()),
+        }
+    }
+
+    /// A configuration with its values by name.
+    pub fn named(&self, config: &Config) -> Named {
+        Named(self.names().into_iter().zip(config.0.iter().cloned()).collect())
+    }
+
     /// The parameters, in the order of the declaration.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
@@ -391,3 +413,34 @@ impl PartialEq for Hashed<'_> {
 }
 
 impl Eq for Hashed<'_> {}
+
+/// A configuration with the names of its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Named(Vec<(String, Value)>);
+
+impl Named {
+    /// The value of a parameter; `None` if there is none of this name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    /// The whole number that a parameter has.
+    ///
+    /// # Panics
+    /// When there is no such parameter, or its value is no whole number.
+    pub fn int(&self, name: &str) -> i64 {
+        match self.get(name) {
+            Some(Value::Int(value)) => *value,
+            other => panic!("parameter {name:?} is {other:?}, no whole number"),
+        }
+    }
+}
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, (name, value)) in self.0.iter().enumerate() {
+            write!(f, "{}{name}={value}", if at == 0 { "" } else { " " })?;
+        }
+        Ok(())
+    }
+}

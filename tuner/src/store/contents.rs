@@ -60,7 +60,7 @@ pub struct RunRecord {
     pub finished: Option<String>,
     /// What it concluded.
     pub decision: Option<Evidence>,
-    /// All that it measured, in order; empty where only the head was asked for.
+    /// All that it measured, in order; empty if only the head was requested.
     pub measurements: Vec<Observation>,
 }
 
@@ -272,8 +272,8 @@ impl Store {
         }
     }
 
-    /// Removes runs with all that belongs only to them, and says which. A run that a living process continues stays, and
-    /// so do pins.
+    /// Removes runs with all that belongs only to them, and says which. A run that a living process continues stays,
+    /// and so do pins.
     ///
     /// # Errors
     /// [`StoreError::Missing`] for a run that is named and not there; those of writing.
@@ -299,7 +299,7 @@ impl Store {
                             && prune.older_than_days.is_none()))
         });
         let mut removed = Vec::new();
-        // Held until the rows are gone, so that nobody resumes what is being removed.
+        // Held until the rows are gone, so that no process resumes what is being removed.
         let mut locks = Vec::new();
         for record in chosen.map(|summary| &summary.record) {
             match self.lock_run(record.run) {

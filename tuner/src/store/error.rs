@@ -80,7 +80,7 @@ pub enum StoreError {
     Missing {
         /// The file.
         file: PathBuf,
-        /// What was asked for.
+        /// What was requested.
         what: String,
     },
     /// A run that another living process continues.

@@ -10,10 +10,11 @@
 //! 4. the device, any.
 //!
 //! Every step keeps what the steps before it gave up, and prefers, among what it finds, fewer differences, then the
-//! newer result. What was relaxed is said ([`Relaxed`]): a configuration that is good elsewhere may be slow here, or not
-//! launch at all.
+//! newer result. What was relaxed is said ([`Relaxed`]): a configuration that is good elsewhere may be slow here, or
+//! not launch at all.
 //!
-//! What a person has pinned for this device (whatever its driver and runtime) comes before everything that was measured.
+//! What a person has pinned for this device (whatever its driver and runtime) comes before everything that was
+//! measured.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -49,7 +50,7 @@ impl FromStr for Matching {
     }
 }
 
-/// One thing in which a found result differs from what was asked for: what it has, and what is here.
+/// One thing in which a found result differs from the request: what it has, and what is here.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "relaxed")]
 pub enum Relaxed {
@@ -171,7 +172,7 @@ pub enum Origin {
 pub struct Found {
     /// The configuration, in the order of the asked space.
     pub config: Config,
-    /// In what it differs from what was asked for; empty if in nothing.
+    /// How it differs from the request; empty if it does not.
     pub relaxed: Vec<Relaxed>,
     /// Where it comes from.
     pub origin: Origin,

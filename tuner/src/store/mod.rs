@@ -1,12 +1,13 @@
 //! The store: everything that was measured, and what was concluded from it, in one SQLite file.
 //!
 //! Several processes may use one file at once (write-ahead log; a writer waits for the other's lock). A measurement is
-//! committed when it is complete, so a killed program loses at most the one that was under way. On file systems without
+//! committed when it is complete, so a killed program loses at most the one in progress. On file systems without
 //! shared memory between machines (NFS, AFS) SQLite falls back to its rollback journal; a local disk is better.
 //!
 //! - [`Store`]: one file; opening it checks that it is ours, whole and not newer than this program, before anything is
 //!   written.
-//! - [`identity`]: what a result belongs to. [`run`]: measuring. [`lookup`]: finding. [`contents`]: listing and pruning.
+//! - [`identity`]: what a result belongs to. [`run`]: measuring. [`lookup`]: finding. [`contents`]: listing and
+//!   pruning.
 //! - [`layers`]: the user's store above read-only ones that were shipped.
 //! - [`finding`]: keeping what was found without a session.
 //! - [`memory`]: what an on-line tuner starts from and reports to.

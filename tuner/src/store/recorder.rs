@@ -1,9 +1,9 @@
 //! A device that remembers: what it measures goes into a run of the store, and what the run already holds is not
 //! measured again.
 //!
-//! This is how a killed tuning resumes. A strategy with the same seed that is told the same times makes the same
-//! proposals; so the program simply begins anew, and as long as it asks for what it asked for the last time it gets the
-//! recorded answers, at once. Where the record ends, measuring begins.
+//! This is how a killed tuning resumes. A strategy with the same seed and the same times makes the same proposals; so
+//! the program simply starts again, and as long as it makes the same requests as the last time it gets the recorded
+//! answers, at once. Where the record ends, measuring begins.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -19,7 +19,8 @@ pub struct Recorder<'a> {
     recorded: VecDeque<Observation>,
     resumed: usize,
     spent_ms: f64,
-    hangs: HashMap<String, Failure>,
+    /// Configurations that were given up, and after how many ms.
+    hangs: HashMap<String, (Failure, f64)>,
     error: Option<StoreError>,
 }
 
@@ -41,7 +42,11 @@ impl<'a> Recorder<'a> {
             Some((run, observations)) => (run, observations),
             None => (store.begin(task, plan)?, Vec::new()),
         };
-        let hangs = store.hangs(&run)?.into_iter().map(|(config, failure)| (key_of(&config), failure)).collect();
+        let mut hangs: HashMap<String, (Failure, f64)> = HashMap::new();
+        for (config, failure, waited_ms) in store.hangs(&run)? {
+            let known = hangs.entry(key_of(&config)).or_insert_with(|| (failure, 0.0));
+            known.1 = known.1.max(waited_ms);
+        }
         Ok(Self {
             device,
             store,
@@ -64,8 +69,8 @@ impl<'a> Recorder<'a> {
         self.resumed
     }
 
-    /// What all measurements so far took, in ms, recorded ones with the time that they took then: so a budget of time ends
-    /// where it would have ended without the interruption.
+    /// What all measurements so far took, in ms, recorded ones with the time that they took then: so a budget of time
+    /// ends where it would have ended without the interruption.
     pub fn spent_ms(&self) -> f64 {
         self.spent_ms
     }
@@ -84,7 +89,7 @@ impl<'a> Recorder<'a> {
     /// Ends the run, with a decision if there is one.
     ///
     /// # Errors
-    /// Those of writing, also an earlier one that nobody took.
+    /// Those of writing, also an earlier one that was not taken.
     pub fn finish(mut self, evidence: Option<&Evidence>) -> Result<i64, StoreError> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -104,8 +109,8 @@ impl<'a> Recorder<'a> {
             self.spent_ms += observation.took_ms;
             return Some(observation.outcome);
         }
-        // Another version of this program proposed otherwise, or the data is another. The record stays, and what follows
-        // is measured; mixing the two would not be a run of either.
+        // Another version of this program proposed otherwise, or the data is another. The record stays, and what
+        // follows is measured; mixing the two would not be a run of either.
         self.error = Some(StoreError::BadRow {
             file: self.store.file().to_owned(),
             row: format!("run {}", self.run.id()),
@@ -132,9 +137,12 @@ impl Device for Recorder<'_> {
             return outcome;
         }
         let begun = Instant::now();
-        let outcome = match self.hangs.get(&key_of(config)) {
-            Some(failure) => Outcome::Failed(failure.clone()),
-            None => self.device.measure(config, launches),
+        // What was given up sooner than it would be now may still come to an end.
+        let limit_ms = self.device.time_out().map_or(0.0, |limit| limit.as_secs_f64() * 1e3);
+        let known = self.hangs.get(&key_of(config)).filter(|(_, waited_ms)| *waited_ms >= 0.9 * limit_ms);
+        let (outcome, remembered) = match known {
+            Some((failure, waited_ms)) => (Outcome::Failed(failure.clone()), Some(*waited_ms)),
+            None => (self.device.measure(config, launches), None),
         };
         let took_ms = begun.elapsed().as_secs_f64() * 1e3;
         self.spent_ms += took_ms;
@@ -145,7 +153,7 @@ impl Device for Recorder<'_> {
         if let Outcome::Failed(failure) = &observation.outcome
             && failure.kind == FailureKind::TimeOut
         {
-            self.hangs.insert(key_of(config), failure.clone());
+            self.hangs.insert(key_of(config), (failure.clone(), remembered.unwrap_or(took_ms)));
         }
         observation.outcome
     }

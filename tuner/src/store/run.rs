@@ -49,7 +49,7 @@ pub struct Plan {
 pub struct Observation {
     /// What was measured.
     pub config: Config,
-    /// How many launches were asked for.
+    /// How many launches were requested.
     pub launches: usize,
     /// What came.
     pub outcome: Outcome,
@@ -122,8 +122,8 @@ pub struct Details {
     pub race: Option<RaceDetails>,
     /// Launches of the final rounds.
     pub final_launches: usize,
-    /// What the final rounds measured and concluded, if they were held: the last one decided. There is more than one only
-    /// where the default failed in them.
+    /// What the final rounds measured and concluded, if they were held: the last one decided. There is more than one
+    /// only where the default failed in them.
     pub decisions: Vec<Decision>,
 }
 
@@ -168,7 +168,7 @@ pub(super) struct RunLock {
 
 impl Drop for RunLock {
     fn drop(&mut self) {
-        // Removed while still locked: whoever opens the name later makes a new file.
+        // Removed while still locked: a process that opens the name later makes a new file.
         let _ = std::fs::remove_file(&self.path);
         let _ = self.file.unlock();
     }
@@ -373,12 +373,12 @@ impl Store {
         self.select_observations("WHERE run_id = ?1 ORDER BY sequence", &[&run])
     }
 
-    /// Configurations that once had to be killed, for the same device and driver, code, workload and parameters: nobody
-    /// should wait for them again.
+    /// Configurations that once had to be killed, for the same device and driver, code, workload and parameters, with the
+    /// milliseconds after which they were: they need not be waited for as long again.
     ///
     /// # Errors
     /// Those of reading; rows that cannot be understood.
-    pub fn hangs(&self, run: &Run) -> Result<Vec<(Config, Failure)>, StoreError> {
+    pub fn hangs(&self, run: &Run) -> Result<Vec<(Config, Failure, f64)>, StoreError> {
         let observations = self.select_observations(
             "JOIN runs ON runs.id = run_id JOIN runs AS this ON this.id = ?1
              WHERE failure = ?2 AND runs.device_id = this.device_id AND runs.tunable_id = this.tunable_id
@@ -387,7 +387,7 @@ impl Store {
             &[&run.id, &word_of(crate::FailureKind::TimeOut)],
         )?;
         let hang = |observation: Observation| match observation.outcome {
-            Outcome::Failed(failure) => Some((observation.config, failure)),
+            Outcome::Failed(failure) => Some((observation.config, failure, observation.took_ms)),
             Outcome::Times(_) => None,
         };
         Ok(observations.into_iter().filter_map(hang).collect())

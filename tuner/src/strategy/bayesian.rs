@@ -1,16 +1,17 @@
 //! Bayesian search: a model of the time over the whole space, learned from what was measured, says where a faster
 //! configuration is most likely.
 //!
-//! The model is a Gaussian process on the logarithm of the time (times of a space differ by factors), with a length-scale
-//! for every parameter, so that what does not matter is learned not to matter. Very slow configurations say little about
-//! the fast ones: above a cap their logarithm is compressed. Failures are part of the model, not left out: a second process
-//! learns where they are, and its probability weighs the first one's expected improvement. Every third proposal is one step
-//! from the best so far, or later from one of the best, because spaces of kernels have optima one point wide; another third
-//! is bold, because they also have several valleys. The first proposals spread over the space.
+//! The model is a Gaussian process on the logarithm of the time (times of a space differ by factors), with a
+//! length-scale for every parameter, so that what does not matter is learned not to matter. Very slow configurations
+//! say little about the fast ones: above a cap their logarithm is compressed. Failures are part of the model, not left
+//! out: a second process learns where they are, and its probability weighs the first one's expected improvement. Every
+//! third proposal is one step from the best so far, or later from one of the best, because spaces of kernels have
+//! optima one point wide; another third is bold, because they also have several valleys. The first proposals spread
+//! over the space.
 //!
-//! Cost: length-scales are improved a little with every observation, from at most [`LEARNED_FROM`] of them; a model with
-//! newer length-scales is built beside the one in use, a bounded amount of it at a time. So no proposal takes much longer
-//! than another. Spaces of more than [`POOL`] configurations are modelled on a random choice of so many, and
+//! Cost: length-scales are improved a little with every observation, from at most [`LEARNED_FROM`] of them; a model
+//! with newer length-scales is built beside the one in use, a bounded amount of it at a time. So no proposal takes much
+//! longer than another. Spaces of more than [`POOL`] configurations are modelled on a random choice of that many, and
 //! around the best.
 
 use super::draw::Draw;
@@ -30,7 +31,8 @@ const SPREAD: usize = 16;
 const FEWEST: usize = 5;
 /// Proposals take turns: a neighbour of the fastest, a bold one, the one of largest expected improvement.
 const TURNS: usize = 3;
-/// A bold proposal counts only what is faster than the best by this much, in the logarithm: it goes where less is known.
+/// A bold proposal counts only what is faster than the best by this much, in the logarithm: it goes where less is
+/// known.
 const BOLD: f64 = 0.1;
 /// The neighbours are those of the best, and of one more of the fastest for so many observations.
 const WIDEN: usize = 40;
@@ -213,7 +215,8 @@ impl<'a> Bayesian<'a> {
         timed
     }
 
-    /// Where the model does not cover the space: some random configurations that it does not cover, two steps from `index`.
+    /// Where the model does not cover the space: some random configurations that it does not cover, two steps from
+    /// `index`.
     fn two_steps_away(&self, index: ConfigIndex) -> Vec<ConfigIndex> {
         let near = if self.pool.len() < self.space.len() { self.space.neighbours(index) } else { Vec::new() };
         if near.is_empty() {
@@ -229,8 +232,8 @@ impl<'a> Bayesian<'a> {
         found
     }
 
-    /// The expected improvement on `best` of any configuration, in the logarithm of the time, weighed by the probability
-    /// that it does not fail.
+    /// The expected improvement on `best` of any configuration, in the logarithm of the time, weighed by the
+    /// probability that it does not fail.
     fn judge(&self, best: f64) -> impl Fn(Where<'_>) -> f64 + '_ {
         let prior = self.times.process.prior();
         let failures = (self.failures.process.len() > 0).then(|| self.failures.process.prior());

@@ -39,7 +39,7 @@ pub trait Strategy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StrategyKind {
-    /// All, in the order of the space.
+    /// All, in a random order, for spaces that can be tried whole.
     Exhaustive,
     /// All, in a random order.
     Random,
@@ -65,7 +65,7 @@ impl StrategyKind {
     /// The strategy itself, for `space`.
     pub fn start(self, space: &Space, seed: u64) -> Box<dyn Strategy + '_> {
         match self {
-            Self::Exhaustive => Box::new(Exhaustive::new(space)),
+            Self::Exhaustive => Box::new(Exhaustive::new(space, seed)),
             Self::Random => Box::new(Random::new(space, seed)),
             Self::Local => Box::new(LocalSearch::new(space, seed)),
             Self::Bayesian => Box::new(Bayesian::new(space, seed)),

@@ -19,6 +19,13 @@ impl Files for System {
     }
 }
 
+/// What the CPU calls itself, where the system tells.
+pub fn model() -> Option<String> {
+    let info = System.read("/proc/cpuinfo")?;
+    let line = info.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
 /// Ticks (of 10 ms, over all cores) that must have passed before the load of others is worth a number.
 const FEWEST_TICKS: u64 = 20;
 

@@ -20,7 +20,7 @@ pub struct State {
     /// Share of the machine's time that others took since the last look, 0..=1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<f64>,
-    /// Why the clock is being held down, in the words of whoever says so; empty if it is not.
+    /// Why the clock is being held down, in the words of its source; empty if it is not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttled: Vec<String>,
 }
@@ -33,7 +33,7 @@ pub enum Trouble {
     Throttled,
     /// Others use the machine.
     Busy,
-    /// The clock is below the least that was asked for.
+    /// The clock is below the required minimum.
     SlowClock,
 }
 
@@ -53,7 +53,7 @@ impl Default for Limits {
 }
 
 impl State {
-    /// What is wrong with this state, if anything. What is unknown is not held against it.
+    /// What is wrong with this state, if anything. What is unknown does not count against it.
     pub fn trouble(&self, limits: &Limits) -> Option<Trouble> {
         if !self.throttled.is_empty() {
             Some(Trouble::Throttled)

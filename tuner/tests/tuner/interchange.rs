@@ -508,3 +508,36 @@ fn generated_constants_compile_whatever_the_names_are() {
     );
     compile("cc", "constants.c", &using, &["-c", "-Wall", "-Werror", "-pedantic", "-std=c99"]);
 }
+
+#[test]
+fn a_cut_cache_is_said_and_anything_else_that_is_cut_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("recording.json");
+    let read = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        read_recording(&file)
+    };
+    let whole = parsed(CACHE).unwrap();
+    assert!(!read(CACHE).unwrap().cut);
+    let end = CACHE.rfind('}').unwrap();
+    let open = &CACHE[..CACHE[..end].rfind('}').unwrap()];
+    let recording = read(open).unwrap();
+    assert!(recording.cut && recording.records.len() <= whole.records.len());
+    let t4 = written(&whole, t4::write);
+    assert!(!read(&t4).unwrap().cut);
+    for keep in [t4.len() - 2, t4.len() * 3 / 4] {
+        let error = read(&t4[..keep]).unwrap_err().to_string();
+        assert!(error.contains("recording.json") && (error.contains("cut short") || error.contains("JSON")), "{error}");
+    }
+}
+
+#[test]
+fn a_gzipped_file_that_unpacks_without_bound_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bomb.json.gz");
+    let mut gzip = flate2::write::GzEncoder::new(std::fs::File::create(&file).unwrap(), flate2::Compression::best());
+    std::io::Write::write_all(&mut gzip, &vec![b' '; 64 << 20]).unwrap();
+    gzip.finish().unwrap();
+    let error = read_recording(&file).unwrap_err().to_string();
+    assert!(error.contains("bomb.json.gz") && error.contains("unpacks to more than"), "{error}");
+}

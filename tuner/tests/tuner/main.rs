@@ -4,6 +4,7 @@ mod decide;
 mod interchange;
 mod memory;
 mod online;
+mod programs;
 mod racing;
 mod recordings;
 mod replay;

@@ -42,7 +42,7 @@ impl Device for Bowl {
     }
 }
 
-/// A task of its own store.
+/// A task with its own store.
 struct Place {
     folder: tempfile::TempDir,
     device: DeviceIdentity,

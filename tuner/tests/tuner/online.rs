@@ -24,7 +24,8 @@ enum Noise {
     Wandering,
 }
 
-/// A device with 8 x 8 configurations whose times are a bowl around an optimum, at least 3 % apart from the second best.
+/// A device with 8 x 8 configurations whose times are a bowl around an optimum, at least 3 % apart from the second
+/// best.
 struct Machine {
     optimum: (i64, i64),
     noise: Noise,
@@ -330,7 +331,7 @@ fn unfinished_launches_hold_nothing_up_and_lost_ones_are_repeated() {
     let state = Rc::new(Cell::new(None));
     for launch in 0..1000 {
         let config = number(worker.begin());
-        // The six samples are under way: meanwhile the default works.
+        // The six samples are in flight; until they are back the default is used.
         assert!(launch < 6 || config == 0);
         worker.end(Held(Rc::clone(&state)));
     }
@@ -488,7 +489,7 @@ fn several_workers_share_samples() {
 }
 
 #[test]
-fn a_worker_that_leaves_with_work_under_way_does_not_hold_up_the_others() {
+fn a_worker_that_leaves_with_work_in_flight_does_not_hold_up_the_others() {
     let tuner = Tuner::new(three(), 0, Options { samples: 1, run_off: 0, ..Options::default() }).unwrap();
     {
         let mut leaving = tuner.worker::<Later>();

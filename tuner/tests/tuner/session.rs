@@ -1,6 +1,7 @@
 //! Whole tunings: what is found, what is kept, what an interruption changes (nothing), and asking for a configuration.
 
 use std::path::Path;
+use std::time::Duration;
 
 use tuner::budget::Budget;
 use tuner::session::{Phase, Session, TuneError, Tuning};
@@ -39,7 +40,7 @@ impl Place {
         self.interrupted(session, store, usize::MAX)
     }
 
-    /// Ends after so many new measurements.
+    /// Ends after this many new measurements.
     fn interrupted(&self, session: &Session<'_>, store: &Path, most: usize) -> Result<Tuning, TuneError> {
         let mut device = Steady(self.synthetic.clone());
         let mut store = Store::open(store).unwrap();
@@ -173,19 +174,21 @@ fn the_best_of_a_search_are_raced_within_its_budget_before_they_decide() {
     let phase = |phase| phases.iter().filter(|&&other| other == phase).count();
     let details = tuning.evidence.details.as_deref().unwrap();
     let race = details.race.unwrap();
-    assert_eq!((details.search_launches, race.racers, race.quiet), (114, 7, false));
-    assert!((20..=38).contains(&race.launches) && race.launches == phase(Phase::Racing), "{race:?}");
-    assert_eq!(phase(Phase::Searching), 38);
+    assert_eq!((details.search_launches, race.racers, race.quiet), (66, 4, false));
+    assert!((12..=22).contains(&race.launches) && race.launches == phase(Phase::Racing), "{race:?}");
+    assert_eq!(phase(Phase::Searching), 22);
     assert_eq!(details.final_launches, phase(Phase::Deciding));
-    assert_eq!(tuning.evidence.launches, 114 + race.launches + details.final_launches);
+    assert_eq!(tuning.evidence.launches, 66 + race.launches + details.final_launches);
+    assert!(tuning.evidence.launches <= 150, "the budget is for all of it: {}", tuning.evidence.launches);
     let decision = details.decisions.last().unwrap();
-    assert_eq!((&decision.default, decision.candidates.len()), (&default, 3));
+    assert_eq!(decision.default, default);
     // Nothing to race for, or not allowed: straight to the final rounds, or no more launches at all.
-    for (finalists, racers) in [(16, 16), (3, 3), (0, 16)] {
+    for (finalists, racers, searched) in [(16, 16, 75), (3, 3, 75), (0, 16, 150)] {
         let session = Session { finalists, racers, fresh: true, ..session.clone() };
         let tuning = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |_| true).unwrap();
-        let details = tuning.evidence.details.unwrap();
-        assert_eq!((details.race, details.search_launches), (None, 150));
+        let details = tuning.evidence.details.clone().unwrap();
+        assert_eq!((details.race, details.search_launches), (None, searched));
+        assert!(tuning.evidence.launches <= 150, "{}", tuning.evidence.launches);
         assert_eq!(details.decisions.len(), usize::from(finalists > 0));
     }
 }
@@ -271,7 +274,7 @@ fn a_search_begins_with_the_five_best_of_the_nearest_sibling() {
     let seeded = |seeds: Vec<Config>| Session { seeds, ..here.session(StrategyKind::Random, "10") };
     let first = seeds(&here, false).unwrap().configs;
     here.interrupted(&seeded(first.clone()), &store_in(&folder), 3).unwrap_err();
-    std::thread::sleep(std::time::Duration::from_millis(5));
+    std::thread::sleep(Duration::from_millis(5));
     let mut updated = on("synthetic 2");
     updated.device.name.clone_from(&here.device.name);
     tuned_there(&updated, 3);
@@ -438,4 +441,81 @@ fn in_tests_the_default_is_the_answer_unless_it_is_forced() {
     let forced = Request { force: true, ..request };
     let (_, source, launches, _) = ask(&forced, &mut layers(&folder, Matching::Exact), Some(&place.synthetic));
     assert!(source == Source::TunedNow(1) && launches > 5);
+}
+
+#[test]
+fn launches_and_time_bound_everything_and_too_small_a_budget_keeps_the_default() {
+    let place = Place::new("seed=3,noise=0.02");
+    let folder = tempfile::tempdir().unwrap();
+    let default = place.synthetic.space().config(0);
+    for most in [1, 10, 30, 80, 300] {
+        let budget = format!("launches={most}");
+        let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Exhaustive, &budget) };
+        let evidence = place.run(&session, &store_in(&folder)).unwrap().evidence;
+        // A configuration is measured whole: the search may be over by what one takes.
+        assert!(evidence.launches <= most.max(session.launches), "{} of {most}", evidence.launches);
+        if evidence.chosen.config != default {
+            assert!(evidence.verdict.contains("better"), "{}", evidence.verdict);
+        }
+    }
+    let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Exhaustive, "launches=30") };
+    let session = Session { fresh: true, ..session };
+    let evidence = place.run(&session, &store_in(&folder)).unwrap().evidence;
+    assert_eq!(evidence.chosen.config, default);
+    assert!(evidence.verdict.contains("no room for final rounds"), "{}", evidence.verdict);
+}
+
+#[test]
+fn an_exhaustive_search_that_ends_early_has_seen_all_parts_of_the_space() {
+    let place = Place::new("seed=5");
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session { finalists: 0, ..place.session(StrategyKind::Exhaustive, "12") };
+    let tuning = place.run(&session, &store_in(&folder)).unwrap();
+    let store = Store::open(&store_in(&folder)).unwrap();
+    let space = place.synthetic.space();
+    let tried: Vec<usize> =
+        store.observations(tuning.run).unwrap().iter().filter_map(|seen| space.index_of(&seen.config)).collect();
+    assert_eq!(tried.len(), 12);
+    assert!(tried.iter().any(|index| *index > space.len() / 2) && !tried.is_sorted(), "{tried:?}");
+}
+
+#[test]
+fn a_time_out_is_remembered_and_tried_again_only_with_more_time() {
+    struct Slow {
+        limit: Duration,
+        asked: usize,
+    }
+    impl Device for Slow {
+        fn name(&self) -> String {
+            "slow".to_owned()
+        }
+
+        fn measure(&mut self, _: &Config, launches: usize) -> Outcome {
+            self.asked += 1;
+            if self.limit >= Duration::from_millis(30) {
+                return Outcome::Times(vec![30.0; launches]);
+            }
+            std::thread::sleep(self.limit);
+            let message = "killed".to_owned();
+            Outcome::Failed(tuner::Failure { kind: FailureKind::TimeOut, message })
+        }
+
+        fn time_out(&self) -> Option<Duration> {
+            Some(self.limit)
+        }
+    }
+    let place = Place::new("seed=1");
+    let folder = tempfile::tempdir().unwrap();
+    let run = |limit_ms: u64, seed: u64| {
+        let mut device = Slow { limit: Duration::from_millis(limit_ms), asked: 0 };
+        let session = Session { seed, fresh: true, finalists: 0, ..place.session(StrategyKind::Exhaustive, "4") };
+        // The same four configurations, whatever the seed.
+        let session = Session { seeds: (0..4).map(|i| place.synthetic.space().config(i)).collect(), ..session };
+        let mut store = Store::open(&store_in(&folder)).unwrap();
+        let found = tune(&session, &mut device, &mut store, &mut |_| true);
+        (device.asked, found.is_ok())
+    };
+    assert_eq!(run(10, 1), (4, false));
+    assert_eq!(run(10, 2), (0, false), "known to take longer");
+    assert_eq!(run(50, 3), (4, true), "it may take longer now");
 }

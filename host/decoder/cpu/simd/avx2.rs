@@ -3,11 +3,22 @@
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::x86_64::*;
 
-use super::{LANE_BITS, Simd, level, x86};
+use super::{LANE_BITS, Simd, x86};
 
 /// The AVX2 level.
 #[derive(Clone, Copy, Debug)]
-pub struct Avx2;
+pub struct Avx2(());
+
+impl Avx2 {
+    /// The level.
+    ///
+    /// # Safety
+    /// The CPU has AVX2, BMI1, BMI2, LZCNT and POPCNT.
+    #[inline(always)]
+    pub const unsafe fn new() -> Self {
+        Self(())
+    }
+}
 
 /// For each set of bits the lanes that it names, in order.
 static COMPRESS: [[u8; 8]; 256] = {
@@ -27,82 +38,102 @@ static COMPRESS: [[u8; 8]; 256] = {
     table
 };
 
+/// By direction and number of hits: which hit comes to each place; with bit 31 set, none.
+static UP_TO_8: [[[u32; 8]; 9]; 2] = {
+    let mut places = [[[1 << 31; 8]; 9]; 2];
+    let mut n = 0;
+    while n <= 8 {
+        let mut place = 0;
+        while place < n {
+            places[0][n][place] = place as u32;
+            places[1][n][place] = (n - 1 - place) as u32;
+            place += 1;
+        }
+        n += 1;
+    }
+    places
+};
+
 #[expect(clippy::inline_always, reason = "see the trait")]
 // SAFETY of every block below: the caller's, as the trait says.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
 impl Simd for Avx2 {
-    const LANES: usize = 8;
+    const ELEMENTS: usize = 8;
     const WINDOW: u32 = 16;
     type U = __m256i;
     type F = __m256;
 
     #[inline(always)]
-    unsafe fn splat(value: u32) -> Self::U {
+    fn splat(self, value: u32) -> Self::U {
         unsafe { _mm256_set1_epi32(value as i32) }
     }
     #[inline(always)]
-    unsafe fn splat_f(value: f32) -> Self::F {
+    fn splat_f(self, value: f32) -> Self::F {
         unsafe { _mm256_set1_ps(value) }
     }
     #[inline(always)]
-    unsafe fn load(from: *const u32) -> Self::U {
+    unsafe fn load(self, from: *const u32) -> Self::U {
         unsafe { _mm256_loadu_si256(from.cast()) }
     }
     #[inline(always)]
-    unsafe fn store(to: *mut u32, v: Self::U) {
+    unsafe fn store(self, to: *mut u32, v: Self::U) {
         unsafe { _mm256_storeu_si256(to.cast(), v) }
     }
     #[inline(always)]
-    unsafe fn store_some(to: *mut u32, v: Self::U, bits: u32) {
+    unsafe fn store_some(self, to: *mut u32, v: Self::U, bits: u32) {
         unsafe { _mm256_maskstore_epi32(to.cast(), lanes_of(bits), v) }
     }
     #[inline(always)]
-    unsafe fn add(a: Self::U, b: Self::U) -> Self::U {
+    fn add(self, a: Self::U, b: Self::U) -> Self::U {
         unsafe { _mm256_add_epi32(a, b) }
     }
     #[inline(always)]
-    unsafe fn sub(a: Self::U, b: Self::U) -> Self::U {
+    fn sub(self, a: Self::U, b: Self::U) -> Self::U {
         unsafe { _mm256_sub_epi32(a, b) }
     }
     #[inline(always)]
-    unsafe fn and(a: Self::U, b: Self::U) -> Self::U {
+    fn and(self, a: Self::U, b: Self::U) -> Self::U {
         unsafe { _mm256_and_si256(a, b) }
     }
     #[inline(always)]
-    unsafe fn xor(a: Self::U, b: Self::U) -> Self::U {
+    fn xor(self, a: Self::U, b: Self::U) -> Self::U {
         unsafe { _mm256_xor_si256(a, b) }
     }
     #[inline(always)]
-    unsafe fn min(a: Self::U, b: Self::U) -> Self::U {
+    fn min(self, a: Self::U, b: Self::U) -> Self::U {
         unsafe { _mm256_min_epu32(a, b) }
     }
     #[inline(always)]
-    unsafe fn shl<const N: u32>(a: Self::U) -> Self::U {
+    fn max(self, a: Self::U, b: Self::U) -> Self::U {
+        unsafe { _mm256_max_epu32(a, b) }
+    }
+    #[inline(always)]
+    fn shl<const N: u32>(self, a: Self::U) -> Self::U {
         unsafe { _mm256_sll_epi32(a, _mm_cvtsi32_si128(N as i32)) }
     }
     #[inline(always)]
-    unsafe fn shr<const N: u32>(a: Self::U) -> Self::U {
+    fn shr<const N: u32>(self, a: Self::U) -> Self::U {
         unsafe { _mm256_srl_epi32(a, _mm_cvtsi32_si128(N as i32)) }
     }
     #[inline(always)]
-    unsafe fn spread_sign(a: Self::U) -> Self::U {
+    fn spread_sign(self, a: Self::U) -> Self::U {
         unsafe { _mm256_srai_epi32::<31>(a) }
     }
     #[inline(always)]
-    unsafe fn mul_small(a: Self::U, b: Self::U) -> Self::U {
+    fn mul_small(self, a: Self::U, b: Self::U) -> Self::U {
         // The high halves are 0: the sum of both products is the low one.
         unsafe { _mm256_madd_epi16(a, b) }
     }
     #[inline(always)]
-    unsafe fn eq(a: Self::U, b: Self::U) -> u32 {
+    fn eq(self, a: Self::U, b: Self::U) -> u32 {
         unsafe { sign_bits(_mm256_cmpeq_epi32(a, b)) }
     }
     #[inline(always)]
-    unsafe fn le(a: Self::U, b: Self::U) -> u32 {
+    fn le(self, a: Self::U, b: Self::U) -> u32 {
         unsafe { sign_bits(_mm256_cmpgt_epi32(a, b)) ^ 0xFF }
     }
     #[inline(always)]
-    unsafe fn prefix_sum(a: Self::U) -> Self::U {
+    fn prefix_sum(self, a: Self::U) -> Self::U {
         unsafe {
             let a = _mm256_add_epi32(a, _mm256_slli_si256::<4>(a));
             let a = _mm256_add_epi32(a, _mm256_slli_si256::<8>(a));
@@ -112,89 +143,98 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
-    unsafe fn spread_last(a: Self::U) -> Self::U {
+    fn spread_last(self, a: Self::U) -> Self::U {
         unsafe { _mm256_permutevar8x32_epi32(a, _mm256_set1_epi32(7)) }
     }
     #[inline(always)]
-    unsafe fn compress_store(to: *mut u32, v: Self::U, bits: u32) {
+    unsafe fn compress_store(self, to: *mut u32, v: Self::U, bits: u32) {
         unsafe {
             let lanes = COMPRESS.get_unchecked(bits as usize & 0xFF);
             let lanes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(lanes.as_ptr().cast()));
-            Self::store(to, _mm256_permutevar8x32_epi32(v, lanes));
+            self.store(to, _mm256_permutevar8x32_epi32(v, lanes));
         }
     }
     #[inline(always)]
-    unsafe fn to_float(a: Self::U) -> Self::F {
+    fn to_float(self, a: Self::U) -> Self::F {
         unsafe { _mm256_cvtepi32_ps(a) }
     }
     #[inline(always)]
-    unsafe fn truncate(a: Self::F) -> Self::U {
+    fn truncate(self, a: Self::F) -> Self::U {
         unsafe { _mm256_cvttps_epi32(a) }
     }
     #[inline(always)]
-    unsafe fn add_f(a: Self::F, b: Self::F) -> Self::F {
+    fn add_f(self, a: Self::F, b: Self::F) -> Self::F {
         unsafe { _mm256_add_ps(a, b) }
     }
     #[inline(always)]
-    unsafe fn sub_f(a: Self::F, b: Self::F) -> Self::F {
+    fn sub_f(self, a: Self::F, b: Self::F) -> Self::F {
         unsafe { _mm256_sub_ps(a, b) }
     }
     #[inline(always)]
-    unsafe fn mul_f(a: Self::F, b: Self::F) -> Self::F {
+    fn mul_f(self, a: Self::F, b: Self::F) -> Self::F {
         unsafe { _mm256_mul_ps(a, b) }
     }
     #[inline(always)]
-    unsafe fn div_f(a: Self::F, b: Self::F) -> Self::F {
+    fn div_f(self, a: Self::F, b: Self::F) -> Self::F {
         unsafe { _mm256_div_ps(a, b) }
     }
     #[inline(always)]
-    unsafe fn bits(a: Self::F) -> Self::U {
+    fn bits(self, a: Self::F) -> Self::U {
         unsafe { _mm256_castps_si256(a) }
     }
     #[inline(always)]
-    unsafe fn from_bits(a: Self::U) -> Self::F {
+    fn float_of(self, a: Self::U) -> Self::F {
         unsafe { _mm256_castsi256_ps(a) }
     }
     #[inline(always)]
-    unsafe fn select_by_sign(sign: Self::U, yes: Self::F, no: Self::F) -> Self::F {
-        unsafe { _mm256_blendv_ps(no, yes, Self::from_bits(sign)) }
+    fn select_by_sign(self, sign: Self::U, yes: Self::F, no: Self::F) -> Self::F {
+        unsafe { _mm256_blendv_ps(no, yes, self.float_of(sign)) }
     }
     #[inline(always)]
-    unsafe fn shift_in(before: Self::U, v: Self::U) -> Self::U {
+    fn shift_in(self, before: Self::U, v: Self::U) -> Self::U {
         unsafe { _mm256_alignr_epi8::<12>(v, _mm256_permute2x128_si256::<0x21>(before, v)) }
     }
     #[inline(always)]
-    unsafe fn keep(v: Self::U, bits: u32) -> Self::U {
+    fn keep(self, v: Self::U, bits: u32) -> Self::U {
         unsafe { _mm256_and_si256(v, lanes_of(bits)) }
     }
     #[inline(always)]
-    unsafe fn not_less(a: Self::F, b: Self::F) -> u32 {
+    fn not_less(self, a: Self::F, b: Self::F) -> u32 {
         unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_NLT_UQ>(a, b)) as u32 }
     }
     #[inline(always)]
-    unsafe fn lookup_window(window: *const u32, index: Self::U) -> Self::U {
+    unsafe fn lookup_window(self, window: *const u32, index: Self::U) -> Self::U {
         unsafe {
             // Of each index, the low three bits count.
-            let low = _mm256_permutevar8x32_epi32(Self::load(window), index);
-            let high = _mm256_permutevar8x32_epi32(Self::load(window.add(8)), index);
+            let low = _mm256_permutevar8x32_epi32(self.load(window), index);
+            let high = _mm256_permutevar8x32_epi32(self.load(window.add(8)), index);
             let bit_3 = _mm256_slli_epi32::<28>(index);
-            Self::bits(Self::select_by_sign(bit_3, Self::from_bits(high), Self::from_bits(low)))
+            self.bits(self.select_by_sign(bit_3, self.float_of(high), self.float_of(low)))
         }
     }
     #[inline(always)]
-    unsafe fn lookup(table: *const u32, index: Self::U) -> Self::U {
+    unsafe fn lookup_16(self, table: *const u32, index: Self::U) -> Self::U {
+        unsafe { self.lookup_window(table, index) }
+    }
+    #[inline(always)]
+    unsafe fn lookup_8(self, table: *const u32, index: Self::U) -> Self::U {
+        unsafe { _mm256_permutevar8x32_epi32(self.load(table), index) }
+    }
+    #[inline(always)]
+    unsafe fn lookup(self, table: *const u32, index: Self::U) -> Self::U {
         unsafe { _mm256_i32gather_epi32::<4>(table.cast(), index) }
     }
     #[inline(always)]
-    fn prefetch(at: *const u8) {
+    fn prefetch(self, at: *const u8) {
         x86::prefetch(at);
     }
     #[inline(always)]
-    fn prefetch_far(at: *const u8) {
+    fn prefetch_far(self, at: *const u8) {
         x86::prefetch_far(at);
     }
     #[inline(always)]
-    unsafe fn count_bits(counts: *const u8) -> (u64, u64) {
+    fn count_bits(self, counts: &[u8; 64]) -> (u64, u64) {
+        let counts = counts.as_ptr();
         unsafe {
             let (zero, four) = (_mm256_setzero_si256(), _mm256_set1_epi8(4));
             let (a, b) = (_mm256_loadu_si256(counts.cast()), _mm256_loadu_si256(counts.add(32).cast()));
@@ -206,7 +246,7 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
-    unsafe fn lane_ends(words: *const u8, n: usize) -> Option<u64> {
+    unsafe fn lane_ends(self, words: *const u8, n: usize) -> Option<u64> {
         unsafe {
             let (lanes, next) = (lanes_as_bytes(words), lanes_as_bytes(words.add(2)));
             let live = ((1u64 << n) - 1) as u32;
@@ -222,30 +262,35 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
-    unsafe fn v5_heads(payload: *const u8, reversed: u8, to: *mut u64) {
-        unsafe {
-            let (first, second) = (_mm256_loadu_si256(payload.cast()), _mm256_loadu_si256(payload.add(32).cast()));
-            // Of each lane, a pair of each of the two rows.
-            let heads = [_mm256_unpacklo_epi32(first, second), _mm256_unpackhi_epi32(first, second)];
-            let header = _mm256_set1_epi64x(payload.cast::<i64>().read_unaligned());
-            let reversed = _mm256_set1_epi64x(i64::from(reversed));
-            for (half, heads) in heads.into_iter().enumerate() {
-                let of_half = |all: &[u64; 8]| _mm256_loadu_si256(all.as_ptr().add(4 * half).cast());
-                let counts = _mm256_shuffle_epi8(header, of_half(&x86::COUNTS_OF_V5_HEADS));
-                let backwards = _mm256_add_epi8(_mm256_add_epi8(counts, counts), of_half(&x86::FROM_THE_LAST));
-                let bits = of_half(&[1, 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7]);
-                let reversed = _mm256_cmpeq_epi64(_mm256_and_si256(reversed, bits), bits);
-                let places = _mm256_blendv_epi8(of_half(&x86::FROM_THE_FIRST), backwards, reversed);
-                _mm256_storeu_si256(to.add(4 * half).cast(), _mm256_shuffle_epi8(heads, places));
+    unsafe fn list_bits(self, bits: u64, first: u16, to: *mut u16) -> usize {
+        let mut n = 0;
+        for byte in 0..8 {
+            let bits = (bits >> (8 * byte)) as u8;
+            unsafe {
+                let places = _mm_cvtepu8_epi16(_mm_loadl_epi64(COMPRESS[usize::from(bits)].as_ptr().cast()));
+                let places =
+                    _mm_add_epi16(places, _mm_add_epi16(_mm_set1_epi16(first as i16), _mm_set1_epi16(8 * byte)));
+                _mm_storeu_si128(to.add(n).cast(), places);
             }
+            n += bits.count_ones() as usize;
         }
+        n
     }
     #[inline(always)]
-    unsafe fn copy_head(head: *const u64, mask: u32, xor: u32, to: *mut u32) {
-        unsafe { x86::copy_head(head, mask, xor, to) }
+    unsafe fn copy_start<const STRIDE: usize>(
+        self,
+        from: *const u8,
+        n: u8,
+        backwards: u8,
+        mask: u32,
+        xor: u32,
+        to: *mut u32,
+    ) {
+        unsafe { x86::copy_start::<STRIDE>(from, n, backwards, mask, xor, to) }
     }
     #[inline(always)]
     unsafe fn copy_lane<const STRIDE: usize>(
+        self,
         mut from: *const u8,
         n: usize,
         backwards: i8,
@@ -253,6 +298,21 @@ impl Simd for Avx2 {
         xor: u32,
         to: *mut u32,
     ) {
+        if n <= 8 {
+            let place = &UP_TO_8[usize::from(backwards != 0)][n];
+            unsafe {
+                let v = _mm256_cvtepu16_epi32(x86::four_pairs::<STRIDE>(from));
+                let v = _mm256_and_si256(v, _mm256_set1_epi32(mask as i32));
+                let v = _mm256_xor_si256(v, _mm256_set1_epi32(xor as i32));
+                let place = self.load(place.as_ptr());
+                // What lies behind is written as it was: some CPUs take very long for masked stores.
+                let behind = _mm256_castsi256_ps(place);
+                let v = _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(v, place));
+                let v = _mm256_blendv_ps(v, _mm256_loadu_ps(to.cast()), behind);
+                _mm256_storeu_ps(to.cast(), v);
+            }
+            return;
+        }
         unsafe {
             let iota = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
             let (mask, xor) = (_mm256_set1_epi32(mask as i32), _mm256_set1_epi32(xor as i32));
@@ -309,5 +369,3 @@ unsafe fn lanes_of(bits: u32) -> __m256i {
         _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(bits as i32), bit), bit)
     }
 }
-
-level!(Avx2, "avx2,bmi1,bmi2,lzcnt,popcnt");

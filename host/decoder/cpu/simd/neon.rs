@@ -5,11 +5,22 @@
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::aarch64::*;
 
-use super::{Simd, copy_lane_by_hits, level};
+use super::{Simd, copy_lane_by_hits};
 
 /// The NEON level.
 #[derive(Clone, Copy, Debug)]
-pub struct Neon;
+pub struct Neon(());
+
+impl Neon {
+    /// The level.
+    ///
+    /// # Safety
+    /// The CPU has NEON, as all of 64 bits have.
+    #[inline(always)]
+    pub const unsafe fn new() -> Self {
+        Self(())
+    }
+}
 
 type U = [uint32x4_t; 2];
 type F = [float32x4_t; 2];
@@ -46,32 +57,32 @@ static COMPRESS: [[u8; 16]; 16] = {
 // SAFETY of every block below: the caller's, as the trait says.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
 impl Simd for Neon {
-    const LANES: usize = 8;
+    const ELEMENTS: usize = 8;
     const WINDOW: u32 = 16;
     type U = U;
     type F = F;
 
     #[inline(always)]
-    unsafe fn splat(value: u32) -> U {
+    fn splat(self, value: u32) -> U {
         unsafe { [vdupq_n_u32(value); 2] }
     }
     #[inline(always)]
-    unsafe fn splat_f(value: f32) -> F {
+    fn splat_f(self, value: f32) -> F {
         unsafe { [vdupq_n_f32(value); 2] }
     }
     #[inline(always)]
-    unsafe fn load(from: *const u32) -> U {
+    unsafe fn load(self, from: *const u32) -> U {
         unsafe { [vld1q_u32(from), vld1q_u32(from.add(4))] }
     }
     #[inline(always)]
-    unsafe fn store(to: *mut u32, v: U) {
+    unsafe fn store(self, to: *mut u32, v: U) {
         unsafe {
             vst1q_u32(to, v[0]);
             vst1q_u32(to.add(4), v[1]);
         }
     }
     #[inline(always)]
-    unsafe fn store_some(to: *mut u32, v: U, bits: u32) {
+    unsafe fn store_some(self, to: *mut u32, v: U, bits: u32) {
         for (i, word) in unsafe { words(v) }.into_iter().enumerate() {
             if bits >> i & 1 != 0 {
                 unsafe { to.add(i).write(word) };
@@ -79,52 +90,56 @@ impl Simd for Neon {
         }
     }
     #[inline(always)]
-    unsafe fn add(a: U, b: U) -> U {
+    fn add(self, a: U, b: U) -> U {
         unsafe { [vaddq_u32(a[0], b[0]), vaddq_u32(a[1], b[1])] }
     }
     #[inline(always)]
-    unsafe fn sub(a: U, b: U) -> U {
+    fn sub(self, a: U, b: U) -> U {
         unsafe { [vsubq_u32(a[0], b[0]), vsubq_u32(a[1], b[1])] }
     }
     #[inline(always)]
-    unsafe fn and(a: U, b: U) -> U {
+    fn and(self, a: U, b: U) -> U {
         unsafe { [vandq_u32(a[0], b[0]), vandq_u32(a[1], b[1])] }
     }
     #[inline(always)]
-    unsafe fn xor(a: U, b: U) -> U {
+    fn xor(self, a: U, b: U) -> U {
         unsafe { [veorq_u32(a[0], b[0]), veorq_u32(a[1], b[1])] }
     }
     #[inline(always)]
-    unsafe fn min(a: U, b: U) -> U {
+    fn min(self, a: U, b: U) -> U {
         unsafe { [vminq_u32(a[0], b[0]), vminq_u32(a[1], b[1])] }
     }
     #[inline(always)]
-    unsafe fn shl<const N: u32>(a: U) -> U {
+    fn max(self, a: U, b: U) -> U {
+        unsafe { [vmaxq_u32(a[0], b[0]), vmaxq_u32(a[1], b[1])] }
+    }
+    #[inline(always)]
+    fn shl<const N: u32>(self, a: U) -> U {
         unsafe { a.map(|a| vshlq_u32(a, vdupq_n_s32(N as i32))) }
     }
     #[inline(always)]
-    unsafe fn shr<const N: u32>(a: U) -> U {
+    fn shr<const N: u32>(self, a: U) -> U {
         // To the left by less than nothing.
         unsafe { a.map(|a| vshlq_u32(a, vdupq_n_s32(-(N as i32)))) }
     }
     #[inline(always)]
-    unsafe fn spread_sign(a: U) -> U {
+    fn spread_sign(self, a: U) -> U {
         unsafe { a.map(|a| vreinterpretq_u32_s32(vshrq_n_s32::<31>(vreinterpretq_s32_u32(a)))) }
     }
     #[inline(always)]
-    unsafe fn mul_small(a: U, b: U) -> U {
+    fn mul_small(self, a: U, b: U) -> U {
         unsafe { [vmulq_u32(a[0], b[0]), vmulq_u32(a[1], b[1])] }
     }
     #[inline(always)]
-    unsafe fn eq(a: U, b: U) -> u32 {
+    fn eq(self, a: U, b: U) -> u32 {
         unsafe { lane_bits([vceqq_u32(a[0], b[0]), vceqq_u32(a[1], b[1])]) }
     }
     #[inline(always)]
-    unsafe fn le(a: U, b: U) -> u32 {
+    fn le(self, a: U, b: U) -> u32 {
         unsafe { lane_bits([vcleq_u32(a[0], b[0]), vcleq_u32(a[1], b[1])]) }
     }
     #[inline(always)]
-    unsafe fn prefix_sum(a: U) -> U {
+    fn prefix_sum(self, a: U) -> U {
         unsafe {
             let zero = vdupq_n_u32(0);
             let [low, high] = a.map(|a| {
@@ -135,11 +150,11 @@ impl Simd for Neon {
         }
     }
     #[inline(always)]
-    unsafe fn spread_last(a: U) -> U {
+    fn spread_last(self, a: U) -> U {
         unsafe { [vdupq_laneq_u32::<3>(a[1]); 2] }
     }
     #[inline(always)]
-    unsafe fn compress_store(to: *mut u32, v: U, bits: u32) {
+    unsafe fn compress_store(self, to: *mut u32, v: U, bits: u32) {
         unsafe {
             let [low, high] = [bits & 15, bits >> 4 & 15];
             vst1q_u32(to, compress(v[0], low));
@@ -147,61 +162,61 @@ impl Simd for Neon {
         }
     }
     #[inline(always)]
-    unsafe fn to_float(a: U) -> F {
+    fn to_float(self, a: U) -> F {
         unsafe { a.map(|a| vcvtq_f32_u32(a)) }
     }
     #[inline(always)]
-    unsafe fn truncate(a: F) -> U {
+    fn truncate(self, a: F) -> U {
         unsafe { a.map(|a| vcvtq_u32_f32(a)) }
     }
     #[inline(always)]
-    unsafe fn add_f(a: F, b: F) -> F {
+    fn add_f(self, a: F, b: F) -> F {
         unsafe { [vaddq_f32(a[0], b[0]), vaddq_f32(a[1], b[1])] }
     }
     #[inline(always)]
-    unsafe fn sub_f(a: F, b: F) -> F {
+    fn sub_f(self, a: F, b: F) -> F {
         unsafe { [vsubq_f32(a[0], b[0]), vsubq_f32(a[1], b[1])] }
     }
     #[inline(always)]
-    unsafe fn mul_f(a: F, b: F) -> F {
+    fn mul_f(self, a: F, b: F) -> F {
         unsafe { [vmulq_f32(a[0], b[0]), vmulq_f32(a[1], b[1])] }
     }
     #[inline(always)]
-    unsafe fn div_f(a: F, b: F) -> F {
+    fn div_f(self, a: F, b: F) -> F {
         unsafe { [vdivq_f32(a[0], b[0]), vdivq_f32(a[1], b[1])] }
     }
     #[inline(always)]
-    unsafe fn bits(a: F) -> U {
+    fn bits(self, a: F) -> U {
         unsafe { a.map(|a| vreinterpretq_u32_f32(a)) }
     }
     #[inline(always)]
-    unsafe fn from_bits(a: U) -> F {
+    fn float_of(self, a: U) -> F {
         unsafe { a.map(|a| vreinterpretq_f32_u32(a)) }
     }
     #[inline(always)]
-    unsafe fn select_by_sign(sign: U, yes: F, no: F) -> F {
+    fn select_by_sign(self, sign: U, yes: F, no: F) -> F {
         unsafe {
-            let sign = Self::spread_sign(sign);
+            let sign = self.spread_sign(sign);
             [vbslq_f32(sign[0], yes[0], no[0]), vbslq_f32(sign[1], yes[1], no[1])]
         }
     }
     #[inline(always)]
-    unsafe fn shift_in(before: U, v: U) -> U {
+    fn shift_in(self, before: U, v: U) -> U {
         unsafe { [vextq_u32::<3>(before[1], v[0]), vextq_u32::<3>(v[0], v[1])] }
     }
     #[inline(always)]
-    unsafe fn keep(v: U, bits: u32) -> U {
+    fn keep(self, v: U, bits: u32) -> U {
         unsafe {
-            let (all, bit) = (vdupq_n_u32(bits), Self::load(LANE_BITS.as_ptr()));
+            let (all, bit) = (vdupq_n_u32(bits), self.load(LANE_BITS.as_ptr()));
             [vandq_u32(v[0], vtstq_u32(all, bit[0])), vandq_u32(v[1], vtstq_u32(all, bit[1]))]
         }
     }
     #[inline(always)]
-    unsafe fn not_less(a: F, b: F) -> u32 {
+    fn not_less(self, a: F, b: F) -> u32 {
         unsafe { lane_bits([vcltq_f32(a[0], b[0]), vcltq_f32(a[1], b[1])]) ^ 0xFF }
     }
     #[inline(always)]
-    unsafe fn lookup_window(window: *const u32, index: U) -> U {
+    unsafe fn lookup_window(self, window: *const u32, index: U) -> U {
         unsafe {
             let [a, b, c, d] = [0, 4, 8, 12].map(|place| vreinterpretq_u8_u32(vld1q_u32(window.add(place))));
             let table = uint8x16x4_t(a, b, c, d);
@@ -215,34 +230,36 @@ impl Simd for Neon {
         }
     }
     #[inline(always)]
-    unsafe fn lookup(table: *const u32, index: U) -> U {
+    unsafe fn lookup_16(self, table: *const u32, index: U) -> U {
+        unsafe { self.lookup_window(table, index) }
+    }
+    #[inline(always)]
+    unsafe fn lookup_8(self, table: *const u32, index: U) -> U {
+        unsafe { self.lookup_16(table, index) }
+    }
+    #[inline(always)]
+    unsafe fn lookup(self, table: *const u32, index: U) -> U {
         unsafe {
             let found = words(index).map(|i| *table.add(i as usize));
-            Self::load(found.as_ptr())
+            self.load(found.as_ptr())
         }
     }
     #[inline(always)]
-    fn prefetch(_: *const u8) {}
+    fn prefetch(self, _: *const u8) {}
     #[inline(always)]
-    fn prefetch_far(_: *const u8) {}
+    fn prefetch_far(self, _: *const u8) {}
     #[inline(always)]
-    unsafe fn count_bits(counts: *const u8) -> (u64, u64) {
+    fn count_bits(self, counts: &[u8; 64]) -> (u64, u64) {
         unsafe {
-            let counts = [0, 16, 32, 48].map(|place| vld1q_u8(counts.add(place)));
+            let counts = [0, 16, 32, 48].map(|place| vld1q_u8(counts.as_ptr().add(place)));
             let some = counts.map(|counts| vtstq_u8(counts, counts));
             let more = counts.map(|counts| vcgtq_u8(counts, vdupq_n_u8(4)));
             (byte_bits(some), byte_bits(more))
         }
     }
     #[inline(always)]
-    unsafe fn copy_head(head: *const u64, mask: u32, xor: u32, to: *mut u32) {
-        unsafe {
-            let v = vmovl_u16(vld1_u16(head.cast()));
-            vst1q_u32(to, veorq_u32(vandq_u32(v, vdupq_n_u32(mask)), vdupq_n_u32(xor)));
-        }
-    }
-    #[inline(always)]
     unsafe fn copy_lane<const STRIDE: usize>(
+        self,
         from: *const u8,
         n: usize,
         backwards: i8,
@@ -299,5 +316,3 @@ unsafe fn compress(v: uint32x4_t, bits: u32) -> uint32x4_t {
         vreinterpretq_u32_u8(vqtbl1q_u8(vreinterpretq_u8_u32(v), bytes))
     }
 }
-
-level!(Neon, "neon");

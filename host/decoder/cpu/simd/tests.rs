@@ -1,39 +1,37 @@
-//! Every level against what the trait's docs say, lane by lane.
+//! Every level against what the trait's docs say, element by element.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::portable::Portable;
-use super::{LANE_BITS, Simd, lane_ends_by_words};
-use crate::decoder::cpu::Simd as Asked;
-use crate::decoder::cpu::lanes::{HEADS_PER_BOARD, V5_HEADS};
-use crate::detector::LANES_PER_BOARD;
+use super::{LANE_BITS, Portable, Simd, lane_ends_by_words, list_bits_one_by_one};
+#[cfg(target_arch = "x86_64")]
+use crate::decoder::cpu::level::Simd as Level;
 
-/// Rounds of random lanes.
+/// Rounds of random elements.
 const ROUNDS: usize = 200;
 
-/// Random lanes below 2^`bits`, with some that lie at the ends and some that repeat.
-fn lanes<S: Simd>(random: &mut ChaCha8Rng, bits: u32) -> Vec<u32> {
+/// Random elements below 2^`bits`, with some that lie at the ends and some that repeat.
+fn elements<S: Simd>(random: &mut ChaCha8Rng, bits: u32) -> Vec<u32> {
     let most = u32::MAX >> (32 - bits);
-    let lane = |_| match random.random_range(0..6) {
+    let element = |_| match random.random_range(0..6) {
         0 => 0,
         1 => most,
         2 => random.random_range(0..4) & most,
         _ => random.next_u32() & most,
     };
-    (0..S::LANES).map(lane).collect()
+    (0..S::ELEMENTS).map(element).collect()
 }
 
-fn load<S: Simd>(words: &[u32]) -> S::U {
-    assert_eq!(words.len(), S::LANES);
-    // SAFETY: as many words as lanes; the CPU was asked for its instructions, see `checked`.
-    unsafe { S::load(words.as_ptr()) }
+fn load<S: Simd>(s: S, words: &[u32]) -> S::U {
+    assert_eq!(words.len(), S::ELEMENTS);
+    // SAFETY: as many words as elements.
+    unsafe { s.load(words.as_ptr()) }
 }
 
-fn store<S: Simd>(v: S::U) -> Vec<u32> {
-    let mut words = vec![0; S::LANES];
-    // SAFETY: as many words as lanes.
-    unsafe { S::store(words.as_mut_ptr(), v) };
+fn store<S: Simd>(s: S, v: S::U) -> Vec<u32> {
+    let mut words = vec![0; S::ELEMENTS];
+    // SAFETY: as many words as elements.
+    unsafe { s.store(words.as_mut_ptr(), v) };
     words
 }
 
@@ -41,238 +39,230 @@ fn bits_of(lanes: impl Iterator<Item = bool>) -> u32 {
     lanes.enumerate().map(|(i, set)| u32::from(set) << i).sum()
 }
 
-/// One operation on two vectors: what it made, and what it should have made of each pair of lanes.
+/// One operation on two vectors: what it made, and what it should have made of each pair of elements.
 macro_rules! same {
-    ($s:ty, $name:literal, $a:expr, $b:expr, $made:expr, $lane:expr) => {{
+    ($s:expr, $name:literal, $a:expr, $b:expr, $made:expr, $lane:expr) => {{
         let lane: fn(u32, u32) -> u32 = $lane;
         let expected: Vec<u32> = $a.iter().zip($b).map(|(&a, &b)| lane(a, b)).collect();
-        assert_eq!(store::<$s>($made), expected, "{} of {:x?} and {:x?}", $name, $a, $b);
+        assert_eq!(store($s, $made), expected, "{} of {:x?} and {:x?}", $name, $a, $b);
     }};
 }
 
-fn words_of<S: Simd>(random: &mut ChaCha8Rng) {
-    let (a, b) = (&lanes::<S>(random, 32), &lanes::<S>(random, 32));
-    let (va, vb) = (load::<S>(a), load::<S>(b));
-    // SAFETY: the CPU was asked for its instructions; ranges are as the trait's docs ask.
-    unsafe {
-        same!(S, "add", a, b, S::add(va, vb), u32::wrapping_add);
-        same!(S, "sub", a, b, S::sub(va, vb), u32::wrapping_sub);
-        same!(S, "and", a, b, S::and(va, vb), |a, b| a & b);
-        same!(S, "xor", a, b, S::xor(va, vb), |a, b| a ^ b);
-        same!(S, "shl", a, b, S::shl::<9>(va), |a, _| a << 9);
-        same!(S, "shr", a, b, S::shr::<23>(va), |a, _| a >> 23);
-        same!(S, "spread_sign", a, b, S::spread_sign(va), |a, _| if a >> 31 == 0 { 0 } else { u32::MAX });
-        let last = vec![a[S::LANES - 1]; S::LANES];
-        assert_eq!(store::<S>(S::spread_last(va)), last);
-        assert_eq!(store::<S>(S::splat(b[0])), vec![b[0]; S::LANES]);
-        let sums = a.iter().scan(0u32, |sum, &a| {
-            *sum = sum.wrapping_add(a);
-            Some(*sum)
-        });
-        assert_eq!(store::<S>(S::prefix_sum(va)), sums.collect::<Vec<_>>());
-        let shifted: Vec<u32> = b[S::LANES - 1..].iter().chain(a).copied().take(S::LANES).collect();
-        assert_eq!(store::<S>(S::shift_in(vb, va)), shifted);
-        let equal = bits_of(a.iter().zip(b).map(|(a, b)| a == b));
-        assert_eq!(S::eq(va, vb), equal);
+fn words_of<S: Simd>(s: S, random: &mut ChaCha8Rng) {
+    let (a, b) = (&elements::<S>(random, 32), &elements::<S>(random, 32));
+    let (va, vb) = (load(s, a), load(s, b));
+    same!(s, "add", a, b, s.add(va, vb), u32::wrapping_add);
+    same!(s, "sub", a, b, s.sub(va, vb), u32::wrapping_sub);
+    same!(s, "and", a, b, s.and(va, vb), |a, b| a & b);
+    same!(s, "xor", a, b, s.xor(va, vb), |a, b| a ^ b);
+    same!(s, "shl", a, b, s.shl::<9>(va), |a, _| a << 9);
+    same!(s, "shr", a, b, s.shr::<23>(va), |a, _| a >> 23);
+    same!(s, "spread_sign", a, b, s.spread_sign(va), |a, _| if a >> 31 == 0 { 0 } else { u32::MAX });
+    let last = vec![a[S::ELEMENTS - 1]; S::ELEMENTS];
+    assert_eq!(store(s, s.spread_last(va)), last);
+    assert_eq!(store(s, s.splat(b[0])), vec![b[0]; S::ELEMENTS]);
+    let sums = a.iter().scan(0u32, |sum, &a| {
+        *sum = sum.wrapping_add(a);
+        Some(*sum)
+    });
+    assert_eq!(store(s, s.prefix_sum(va)), sums.collect::<Vec<_>>());
+    let shifted: Vec<u32> = b[S::ELEMENTS - 1..].iter().chain(a).copied().take(S::ELEMENTS).collect();
+    assert_eq!(store(s, s.shift_in(vb, va)), shifted);
+    let equal = bits_of(a.iter().zip(b).map(|(a, b)| a == b));
+    assert_eq!(s.eq(va, vb), equal);
 
-        let bits = random.next_u32() & (u32::MAX >> (32 - S::LANES));
-        let named = |i: &usize| bits >> i & 1 != 0;
-        let kept: Vec<u32> = (0..S::LANES).map(|i| if named(&i) { a[i] } else { 0 }).collect();
-        assert_eq!(store::<S>(S::keep(va, bits)), kept);
-        let mut compressed = vec![7; S::LANES];
-        S::compress_store(compressed.as_mut_ptr(), va, bits);
-        let expected: Vec<u32> = (0..S::LANES).filter(named).map(|i| a[i]).collect();
-        assert_eq!(compressed[..expected.len()], expected);
-        let mut some = vec![7; S::LANES];
-        S::store_some(some.as_mut_ptr(), va, bits);
-        assert_eq!(some, (0..S::LANES).map(|i| if named(&i) { a[i] } else { 7 }).collect::<Vec<_>>());
-        same!(S, "min", a, b, S::min(va, vb), u32::min);
+    let bits = random.next_u32() & (u32::MAX >> (32 - S::ELEMENTS));
+    let named = |i: &usize| bits >> i & 1 != 0;
+    let kept: Vec<u32> = (0..S::ELEMENTS).map(|i| if named(&i) { a[i] } else { 0 }).collect();
+    assert_eq!(store(s, s.keep(va, bits)), kept);
+    let mut compressed = vec![7; S::ELEMENTS];
+    // SAFETY: a vector of words.
+    unsafe { s.compress_store(compressed.as_mut_ptr(), va, bits) };
+    let expected: Vec<u32> = (0..S::ELEMENTS).filter(named).map(|i| a[i]).collect();
+    assert_eq!(compressed[..expected.len()], expected);
+    let mut some = vec![7; S::ELEMENTS];
+    // SAFETY: a vector of words.
+    unsafe { s.store_some(some.as_mut_ptr(), va, bits) };
+    assert_eq!(some, (0..S::ELEMENTS).map(|i| if named(&i) { a[i] } else { 7 }).collect::<Vec<_>>());
+    same!(s, "min", a, b, s.min(va, vb), u32::min);
+    same!(s, "max", a, b, s.max(va, vb), u32::max);
 
-        let (a, b) = (&lanes::<S>(random, 31), &lanes::<S>(random, 31));
-        let (va, vb) = (load::<S>(a), load::<S>(b));
-        assert_eq!(S::le(va, vb), bits_of(a.iter().zip(b).map(|(a, b)| a <= b)));
-        let (a, b) = (&lanes::<S>(random, 15), &lanes::<S>(random, 15));
-        same!(S, "mul_small", a, b, S::mul_small(load::<S>(a), load::<S>(b)), |a, b| a * b);
+    let (a, b) = (&elements::<S>(random, 31), &elements::<S>(random, 31));
+    let (va, vb) = (load(s, a), load(s, b));
+    assert_eq!(s.le(va, vb), bits_of(a.iter().zip(b).map(|(a, b)| a <= b)));
+    let (a, b) = (&elements::<S>(random, 15), &elements::<S>(random, 15));
+    same!(s, "mul_small", a, b, s.mul_small(load(s, a), load(s, b)), |a, b| a * b);
 
-        let window: Vec<u32> = (0..64).map(|_| random.next_u32()).collect();
-        let index: Vec<u32> = (0..S::LANES).map(|_| random.random_range(0..S::WINDOW.min(64))).collect();
-        let found: Vec<u32> = index.iter().map(|&i| window[i as usize]).collect();
-        assert_eq!(store::<S>(S::lookup_window(window.as_ptr(), load::<S>(&index))), found);
-        assert_eq!(store::<S>(S::lookup(window.as_ptr(), load::<S>(&index))), found);
-        // The other bits of an index do not count.
-        let far: Vec<u32> = index.iter().map(|&i| i.wrapping_sub(S::WINDOW)).collect();
-        assert_eq!(store::<S>(S::lookup_window(window.as_ptr(), load::<S>(&far))), found);
-    }
+    let window: Vec<u32> = (0..64).map(|_| random.next_u32()).collect();
+    let index: Vec<u32> = (0..S::ELEMENTS).map(|_| random.random_range(0..S::WINDOW.min(64))).collect();
+    let found: Vec<u32> = index.iter().map(|&i| window[i as usize]).collect();
+    // SAFETY: a window is there.
+    assert_eq!(store(s, unsafe { s.lookup_window(window.as_ptr(), load(s, &index)) }), found);
+    // SAFETY: the words that are named are there.
+    assert_eq!(store(s, unsafe { s.lookup(window.as_ptr(), load(s, &index)) }), found);
+    // The other bits of an index do not count.
+    let far: Vec<u32> = index.iter().map(|&i| i.wrapping_sub(S::WINDOW)).collect();
+    // SAFETY: a window is there.
+    assert_eq!(store(s, unsafe { s.lookup_window(window.as_ptr(), load(s, &far)) }), found);
+    let twice: Vec<u32> = window[..8].iter().chain(&window[..8]).copied().collect();
+    let in_8: Vec<u32> = a.iter().map(|&i| twice[i as usize % 16]).collect();
+    // SAFETY: 16 words are there.
+    assert_eq!(store(s, unsafe { s.lookup_8(twice.as_ptr(), load(s, a)) }), in_8);
+    let in_16: Vec<u32> = a.iter().map(|&i| window[i as usize % 16]).collect();
+    // SAFETY: 16 words are there.
+    assert_eq!(store(s, unsafe { s.lookup_16(window.as_ptr(), load(s, a)) }), in_16);
 }
 
-fn floats_of<S: Simd>(random: &mut ChaCha8Rng) {
+fn floats_of<S: Simd>(s: S, random: &mut ChaCha8Rng) {
     let mut floats = || -> Vec<u32> {
         let float = |_| match random.random_range(0..8) {
             0 => f32::NAN,
             1 => -0.0,
             _ => random.random_range(-1000.0..1000.0f32),
         };
-        (0..S::LANES).map(float).map(f32::to_bits).collect()
+        (0..S::ELEMENTS).map(float).map(f32::to_bits).collect()
     };
     let (a, b) = (&floats(), &floats());
-    // SAFETY: as above.
-    unsafe {
-        let (va, vb) = (S::from_bits(load::<S>(a)), S::from_bits(load::<S>(b)));
-        let numbers = |a: u32, b: u32| (f32::from_bits(a), f32::from_bits(b));
-        let check = |name: &str, made: S::F, lane: fn(f32, f32) -> f32| {
-            for ((made, &a), &b) in store::<S>(S::bits(made)).into_iter().zip(a).zip(b) {
-                let (a, b) = numbers(a, b);
-                let expected = lane(a, b);
-                // Which of the NaNs it is, is nobody's concern.
-                let same = made == expected.to_bits() || f32::from_bits(made).is_nan() && expected.is_nan();
-                assert!(same, "{name} of {a} and {b}: {made:x}");
-            }
-        };
-        check("add_f", S::add_f(va, vb), |a, b| a + b);
-        check("sub_f", S::sub_f(va, vb), |a, b| a - b);
-        check("mul_f", S::mul_f(va, vb), |a, b| a * b);
-        check("div_f", S::div_f(va, vb), |a, b| a / b);
-        check("splat_f", S::splat_f(0.1), |_, _| 0.1);
-        same!(S, "select_by_sign", a, b, S::bits(S::select_by_sign(load::<S>(a), va, vb)), |a, b| {
-            if a >> 31 == 0 { b } else { a }
-        });
-        let less = |(&a, &b): (&u32, &u32)| f32::from_bits(a) < f32::from_bits(b);
-        assert_eq!(S::not_less(va, vb), bits_of(a.iter().zip(b).map(|pair| !less(pair))));
+    let (va, vb) = (s.float_of(load(s, a)), s.float_of(load(s, b)));
+    let numbers = |a: u32, b: u32| (f32::from_bits(a), f32::from_bits(b));
+    let check = |name: &str, made: S::F, lane: fn(f32, f32) -> f32| {
+        for ((made, &a), &b) in store(s, s.bits(made)).into_iter().zip(a).zip(b) {
+            let (a, b) = numbers(a, b);
+            let expected = lane(a, b);
+            // Which of the NaNs it is, does not matter.
+            let same = made == expected.to_bits() || f32::from_bits(made).is_nan() && expected.is_nan();
+            assert!(same, "{name} of {a} and {b}: {made:x}");
+        }
+    };
+    check("add_f", s.add_f(va, vb), |a, b| a + b);
+    check("sub_f", s.sub_f(va, vb), |a, b| a - b);
+    check("mul_f", s.mul_f(va, vb), |a, b| a * b);
+    check("div_f", s.div_f(va, vb), |a, b| a / b);
+    check("splat_f", s.splat_f(0.1), |_, _| 0.1);
+    same!(s, "select_by_sign", a, b, s.bits(s.select_by_sign(load(s, a), va, vb)), |a, b| {
+        if a >> 31 == 0 { b } else { a }
+    });
+    let less = |(&a, &b): (&u32, &u32)| f32::from_bits(a) < f32::from_bits(b);
+    assert_eq!(s.not_less(va, vb), bits_of(a.iter().zip(b).map(|pair| !less(pair))));
 
-        let whole = &lanes::<S>(random, 24);
-        same!(S, "to_float", whole, whole, S::bits(S::to_float(load::<S>(whole))), |a, _| (a as f32).to_bits());
-        let parts: Vec<u32> =
-            whole.iter().map(|&a| (a as f32 + random.random_range(0.0..1.0f32)).min(16_777_215.0).to_bits()).collect();
-        let made = S::truncate(S::from_bits(load::<S>(&parts)));
-        same!(S, "truncate", &parts, &parts, made, |a, _| f32::from_bits(a) as u32);
-    }
+    let whole = &elements::<S>(random, 24);
+    same!(s, "to_float", whole, whole, s.bits(s.to_float(load(s, whole))), |a, _| (a as f32).to_bits());
+    let parts: Vec<u32> =
+        whole.iter().map(|&a| (a as f32 + random.random_range(0.0..1.0f32)).min(16_777_215.0).to_bits()).collect();
+    let made = s.truncate(s.float_of(load(s, &parts)));
+    same!(s, "truncate", &parts, &parts, made, |a, _| f32::from_bits(a) as u32);
 }
 
-fn lanes_of_banks<S: Simd>(random: &mut ChaCha8Rng) {
+fn lanes_of_banks<S: Simd>(s: S, random: &mut ChaCha8Rng) {
     let counts: [u8; 64] = std::array::from_fn(|_| random.random_range(0..8) * u8::from(random.random_bool(0.7)));
-    let hits: [u8; 2048] = std::array::from_fn(|_| random.random());
-    let (mask, xor) = (random.next_u32(), random.next_u32());
-    // SAFETY: 64 counts; 66 bytes of words; the longest lane reaches 32 * 16 + 4 bytes, and what `copy_lane` may read more is there.
-    unsafe {
-        assert_eq!(S::count_bits(counts.as_ptr()), Portable::count_bits(counts.as_ptr()));
-        let bits = random.random();
-        let mut places = [[0u16; 64]; 2];
-        let n = S::list_bits(bits, 100, places[0].as_mut_ptr());
-        assert_eq!(n, Portable::list_bits(bits, 100, places[1].as_mut_ptr()));
-        assert_eq!(places[0][..n], places[1][..n]);
-        let mut words: [u16; 33] = std::array::from_fn(|_| random.random());
-        if random.random_bool(0.7) {
-            words.sort_by_key(|word| word & LANE_BITS);
-        }
-        for n in 0..=32 {
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            // Lanes 6 and 7 do not exist: which of the two it is, is nobody's concern.
-            let existing = |ends: Option<u64>| ends.map(|ends| ends & !(0xFF << 48));
-            let expected = lane_ends_by_words(bytes.as_ptr(), n);
-            assert_eq!(existing(S::lane_ends(bytes.as_ptr(), n)), existing(expected), "{words:x?}");
-        }
-        for (n, backwards) in (0..=32).flat_map(|n| [(n, 0), (n, -1)]) {
-            let (mut made, mut expected) = ([7; 64], [7; 64]);
-            S::copy_lane::<32>(hits.as_ptr(), n, backwards, mask, xor, made.as_mut_ptr());
-            Portable::copy_lane::<32>(hits.as_ptr(), n, backwards, mask, xor, expected.as_mut_ptr());
-            assert_eq!(made, expected, "{n} hits, backwards: {backwards}");
-        }
-        heads::<S>(random);
-    }
-}
+    let bits = |is_set: fn(u8) -> bool| counts.iter().enumerate().map(|(i, &n)| u64::from(is_set(n)) << i).sum::<u64>();
+    assert_eq!(s.count_bits(&counts), (bits(|n| n != 0), bits(|n| n > 4)));
 
-/// The hits of a lane in the direction in which they are wanted, as a head holds them.
-fn head(hits: &[u16], reversed: bool) -> Vec<u16> {
-    if reversed { hits.iter().rev().copied().collect() } else { hits.to_vec() }
-}
+    let bits: u64 = random.random();
+    let expected: Vec<u16> = (0..64).filter(|i| bits >> i & 1 != 0).map(|i| 100 + i).collect();
+    let mut places = [0u16; 64];
+    // SAFETY: 64 places.
+    let n = unsafe { s.list_bits(bits, 100, places.as_mut_ptr()) };
+    assert_eq!(places[..n], expected);
+    // SAFETY: 64 places.
+    let n = unsafe { list_bits_one_by_one(bits, 100, places.as_mut_ptr()) };
+    assert_eq!(places[..n], expected);
 
-fn heads<S: Simd>(random: &mut ChaCha8Rng) {
-    let reversed: u8 = random.random();
-    let mut made = [0u64; HEADS_PER_BOARD];
-    let hits_of = |head: u64, n: usize| (0..n).map(|i| (head >> (16 * i)) as u16).collect::<Vec<_>>();
-    let (mask, xor) = (random.next_u32(), random.next_u32());
-
-    let mut payload: [u8; 64] = std::array::from_fn(|_| random.random());
-    for byte in [4, 5, 6, 7, 0, 1] {
-        payload[byte] = random.random_range(0..6);
-    }
-    // SAFETY: 64 bytes; eight heads; four words.
-    unsafe {
-        S::v5_heads(payload.as_ptr(), reversed, made.as_mut_ptr());
-        for (lane, byte) in [4, 5, 6, 7, 0, 1].into_iter().enumerate() {
-            let n = usize::from(payload[byte]);
-            if n > 4 {
-                continue;
-            }
-            let place = |hit: usize| 32 * (hit / 2) + 8 + 4 * (LANES_PER_BOARD - 1 - lane) + 2 * (hit % 2);
-            let hits: Vec<u16> =
-                (0..n).map(|hit| u16::from_le_bytes([payload[place(hit)], payload[place(hit) + 1]])).collect();
-            let at = usize::from(V5_HEADS[lane]);
-            assert_eq!(hits_of(made[at], n), head(&hits, reversed >> at & 1 != 0), "lane {lane}, {n} hits");
-            let mut words = [7; 4];
-            S::copy_head(&raw const made[at], mask, xor, words.as_mut_ptr());
-            let expected: Vec<u32> = hits_of(made[at], 4).iter().map(|&hit| u32::from(hit) & mask ^ xor).collect();
-            assert_eq!(words, *expected);
-        }
-    }
-
-    let counts: [u8; LANES_PER_BOARD] = std::array::from_fn(|_| random.random_range(0..=9));
-    let words: [u16; 64] = std::array::from_fn(|_| random.random());
-    let (mut n, mut ends) = (0, 0);
-    for (lane, &count) in counts.iter().enumerate() {
-        n += usize::from(count);
-        ends |= (n as u64) << (8 * lane);
+    let mut words: [u16; 33] = std::array::from_fn(|_| random.random());
+    if random.random_bool(0.7) {
+        words.sort_by_key(|word| word & LANE_BITS);
     }
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    // SAFETY: 64 words, of which no more than 54 are named.
-    unsafe { S::v4_heads(bytes.as_ptr(), n, ends | (n as u64) << 48 | (n as u64) << 56, reversed, made.as_mut_ptr()) };
-    let mut begin = 0;
-    for (lane, &count) in counts.iter().enumerate() {
-        let hits = &words[begin..begin + usize::from(count)];
-        begin += hits.len();
-        if hits.len() <= 4 {
-            assert_eq!(
-                hits_of(made[lane], hits.len()),
-                head(hits, reversed >> lane & 1 != 0),
-                "lane {lane} of {counts:?}"
-            );
+    for n in 0..=32 {
+        // Lanes 6 and 7 do not exist: which of the two it is does not matter.
+        let existing = |ends: Option<u64>| ends.map(|ends| ends & !(0xFF << 48));
+        let lanes = words[..n].iter().map(|word| (word & LANE_BITS) >> 11);
+        let ends = (0..8).map(|lane| (lanes.clone().filter(|&of| of <= lane).count() as u64) << (8 * lane)).sum();
+        let expected = existing(lanes.is_sorted().then_some(ends));
+        // SAFETY: 66 bytes.
+        let (made, by_words) = unsafe { (s.lane_ends(bytes.as_ptr(), n), lane_ends_by_words(bytes.as_ptr(), n)) };
+        assert_eq!(existing(made), expected, "{n} of {words:x?}");
+        assert_eq!(existing(by_words), expected, "{n} of {words:x?}");
+    }
+}
+
+/// A lane's hits in pairs of 16 bits, `STRIDE` bytes apart, copied in both directions.
+fn lanes_of_hits<S: Simd, const STRIDE: usize>(s: S, random: &mut ChaCha8Rng) {
+    let bytes: [u8; 2048] = std::array::from_fn(|_| random.random());
+    let (mask, xor) = (random.next_u32(), random.next_u32());
+    for n in 0..=32 {
+        let place = |hit: usize| STRIDE * (hit / 2) + 2 * (hit % 2);
+        let hit = |hit| u32::from(u16::from_le_bytes([bytes[place(hit)], bytes[place(hit) + 1]])) & mask ^ xor;
+        let forwards: Vec<u32> = (0..n).map(hit).collect();
+        let backwards: Vec<u32> = forwards.iter().rev().copied().collect();
+        for (expected, direction) in [(&forwards, 0u8), (&backwards, 1)] {
+            let mut made = [7; 64];
+            // SAFETY: the longest lane reaches 32 * 16 + 4 bytes, and seven pairs more are there; 64 words.
+            unsafe { s.copy_lane::<STRIDE>(bytes.as_ptr(), n, -(direction as i8), mask, xor, made.as_mut_ptr()) };
+            assert_eq!(made[..n], expected[..], "{n} hits, backwards: {direction}");
+            assert_eq!(made[n..], [7; 64][n..], "{n} hits, backwards: {direction}");
+            if n == 0 || n > 4 && direction == 1 {
+                continue;
+            }
+            let mut made = [7; 5];
+            // SAFETY: two pairs; four words.
+            unsafe { s.copy_start::<STRIDE>(bytes.as_ptr(), n as u8, direction, mask, xor, made.as_mut_ptr()) };
+            let n = n.min(4);
+            assert_eq!(made[..n], expected[..n], "{n} hits, backwards: {direction}");
+            assert_eq!(made[4], 7);
         }
     }
 }
 
-/// All of it at one level, if this CPU has it.
-fn checked<S: Simd>(asked: Asked) {
-    if asked.resolve().is_none() {
-        eprintln!("SKIPPED: this CPU has no {asked:?}");
-        return;
-    }
+/// All of it at one level.
+fn checked<S: Simd>(s: S) {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     for _ in 0..ROUNDS {
-        words_of::<S>(&mut random);
-        floats_of::<S>(&mut random);
-        lanes_of_banks::<S>(&mut random);
+        words_of(s, &mut random);
+        floats_of(s, &mut random);
+        lanes_of_banks(s, &mut random);
+        lanes_of_hits::<S, 4>(s, &mut random);
+        lanes_of_hits::<S, 32>(s, &mut random);
     }
+}
+
+/// Whether the CPU has the level; says so if not.
+#[cfg(target_arch = "x86_64")]
+fn has(level: Level) -> bool {
+    let there = level.resolve().is_some();
+    if !there {
+        eprintln!("SKIPPED: this CPU has no {level:?}");
+    }
+    there
 }
 
 #[test]
 fn the_portable_level_does_what_the_trait_says() {
-    checked::<Portable>(Asked::Scalar);
+    // SAFETY: it needs nothing of the CPU.
+    checked(unsafe { Portable::new() });
 }
 
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn the_avx2_level_does_what_the_trait_says() {
-    checked::<super::avx2::Avx2>(Asked::Avx2);
+    if has(Level::Avx2) {
+        // SAFETY: the CPU has the instructions, as just checked.
+        checked(unsafe { super::Avx2::new() });
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn the_avx512_level_does_what_the_trait_says() {
-    checked::<super::avx512::Avx512>(Asked::Avx512);
+    if has(Level::Avx512) {
+        // SAFETY: the CPU has the instructions, as just checked.
+        checked(unsafe { super::Avx512::new() });
+    }
 }
 
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 #[test]
 fn the_neon_level_does_what_the_trait_says() {
-    checked::<super::neon::Neon>(Asked::Neon);
+    // SAFETY: every such CPU has the instructions.
+    checked(unsafe { super::Neon::new() });
 }

@@ -1,10 +1,9 @@
 //! What the levels of x86-64 do alike.
 #![allow(clippy::inline_always, reason = "as the trait's methods")]
 
-use crate::decoder::cpu::lanes::{V5_COUNTS, V5_HEADS};
 use std::arch::x86_64::{
-    __m128i, _MM_HINT_T0, _MM_HINT_T1, _mm_and_si128, _mm_cvtepu16_epi32, _mm_loadl_epi64, _mm_prefetch, _mm_set_epi32,
-    _mm_set1_epi32, _mm_storeu_si128, _mm_xor_si128,
+    __m128i, _MM_HINT_T0, _MM_HINT_T1, _mm_and_si128, _mm_cvtsi32_si128, _mm_load_si128, _mm_prefetch, _mm_set_epi32,
+    _mm_set1_epi32, _mm_shuffle_epi8, _mm_storeu_si128, _mm_unpacklo_epi32, _mm_xor_si128,
 };
 
 /// [`Simd::prefetch`](super::Simd::prefetch).
@@ -21,42 +20,56 @@ pub fn prefetch_far(at: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
 }
 
-/// Byte shuffle that brings the count of each lane, from the header of a v5 bank, to all bytes of its head. The first two
-/// are no heads.
-pub static COUNTS_OF_V5_HEADS: [u64; 8] = {
-    let mut shuffle = [u64::MAX; 8];
-    let mut lane = 0;
-    while lane < V5_COUNTS.len() {
-        shuffle[V5_HEADS[lane] as usize] = V5_COUNTS[lane] as u64 * 0x0101_0101_0101_0101;
-        lane += 1;
+/// Shuffles of the first four hits of a lane, 16 bits each, to words of 32 bits: by direction and number of hits.
+#[repr(align(16))]
+struct Shuffles([[[u8; 16]; 1 << u8::BITS]; 2]);
+
+static SHUFFLES: Shuffles = Shuffles({
+    // Bytes with bit 7 set become 0.
+    let mut shuffles = [[[0x80; 16]; 1 << u8::BITS]; 2];
+    let mut n = 0;
+    while n < 1 << u8::BITS {
+        let mut i = 0;
+        while i < 4 {
+            shuffles[0][n][4 * i] = 2 * i as u8;
+            shuffles[0][n][4 * i + 1] = 2 * i as u8 + 1;
+            if i < n && n <= 4 {
+                let hit = n - 1 - i;
+                shuffles[1][n][4 * i] = 2 * hit as u8;
+                shuffles[1][n][4 * i + 1] = 2 * hit as u8 + 1;
+            }
+            i += 1;
+        }
+        n += 1;
     }
-    shuffle
-};
+    shuffles
+});
 
-/// Byte shuffle that leaves heads as they are; in each half of a vector are two.
-pub static FROM_THE_FIRST: [u64; 8] = {
-    let (first, second) = (0x0706_0504_0302_0100, 0x0F0E_0D0C_0B0A_0908);
-    [first, second, first, second, first, second, first, second]
-};
-
-/// With twice the number of its hits added to each byte of a head: byte shuffle that begins with the last one.
-pub static FROM_THE_LAST: [u64; 8] = {
-    let (first, second) = (0xF9F8_FBFA_FDFC_FFFE, 0x0100_0302_0504_0706);
-    [first, second, first, second, first, second, first, second]
-};
-
-/// [`Simd::copy_head`](super::Simd::copy_head).
+/// [`Simd::copy_start`](super::Simd::copy_start).
 ///
 /// # Safety
-/// As the method; the CPU has SSE4.1.
+/// - as the method;
+/// - the CPU has SSE4.1.
 #[inline(always)]
-pub unsafe fn copy_head(head: *const u64, mask: u32, xor: u32, to: *mut u32) {
-    // SAFETY: the caller's.
+pub unsafe fn copy_start<const STRIDE: usize>(
+    from: *const u8,
+    n: u8,
+    backwards: u8,
+    mask: u32,
+    xor: u32,
+    to: *mut u32,
+) {
+    debug_assert!(backwards <= 1);
+    // SAFETY: there is a table for each direction, 0 and 1: the caller's promise.
+    let shuffle = unsafe { &SHUFFLES.0.get_unchecked(usize::from(backwards))[usize::from(n)] };
+    // SAFETY: two pairs can be read, four words can be written, and the CPU has the instructions: the caller's promise.
     unsafe {
-        let v = _mm_cvtepu16_epi32(_mm_loadl_epi64(head.cast()));
-        // With AVX-512, the compiler makes one instruction of the two.
-        let v = _mm_and_si128(v, _mm_set1_epi32(mask as i32));
-        _mm_storeu_si128(to.cast(), _mm_xor_si128(v, _mm_set1_epi32(xor as i32)));
+        let first = _mm_cvtsi32_si128(from.cast::<i32>().read_unaligned());
+        let second = _mm_cvtsi32_si128(from.add(STRIDE).cast::<i32>().read_unaligned());
+        let hits = _mm_unpacklo_epi32(first, second);
+        let hits = _mm_shuffle_epi8(hits, _mm_load_si128(shuffle.as_ptr().cast()));
+        let hits = _mm_and_si128(hits, _mm_set1_epi32(mask as i32));
+        _mm_storeu_si128(to.cast(), _mm_xor_si128(hits, _mm_set1_epi32(xor as i32)));
     }
 }
 

@@ -241,7 +241,7 @@ unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> CUresult 
             ("streams", driver.streams.values().filter(|stream| of(stream.device)).count()),
             ("events", driver.events.values().filter(|event| of(event.device)).count()),
             ("modules", driver.modules.values().filter(|module| module.live && of(module.device)).count()),
-            ("operations under way", driver.under_way(device)),
+            ("operations in flight", driver.in_flight(device)),
             ("graphs", driver.graphs.values().filter(|graph| of(graph.device)).count()),
             ("executable graphs", driver.executables.values().filter(|graph| of(graph.device)).count()),
         ];

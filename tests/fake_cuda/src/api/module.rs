@@ -7,8 +7,8 @@ use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUjit_option, CUmodu
 
 use super::{BAD_HANDLE, BAD_VALUE, MAX_SHARED, current, give, same, stream_of};
 use crate::driver::{Done, Driver, Function, Module, call, complain};
-use crate::ptx_machine::{Launch, Program};
 use crate::stream::Op;
+use ptx_machine::{Launch, Program};
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
@@ -41,6 +41,7 @@ unsafe extern "C" fn cuModuleLoadDataEx(
             return Err(CUresult::CUDA_ERROR_INVALID_PTX);
         }
         let program = std::panic::catch_unwind(|| Program::new(text)).map_err(|_| CUresult::CUDA_ERROR_INVALID_PTX)?;
+        complain("note: a module is compiled");
         let id = driver.handle();
         driver.modules.insert(id, Module { device, program: Arc::new(program), live: true });
         // SAFETY: the caller gives a place.
@@ -85,7 +86,7 @@ unsafe extern "C" fn cuFuncGetAttribute(
     call("cuFuncGetAttribute", |driver| {
         let function = driver.functions.get(&(function as usize)).ok_or(BAD_HANDLE)?;
         let found = match attribute {
-            CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK => 1024,
+            CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK => driver.settings.max_threads as c_int,
             CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => function.max_shared as c_int,
             // Nothing is assembled: there are no registers.
             _ => 0,
@@ -106,6 +107,8 @@ unsafe extern "C" fn cuFuncSetAttribute(
         if attribute == CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES {
             let bytes = u32::try_from(value).ok().filter(|_| value <= MAX_SHARED);
             function.max_shared = bytes.ok_or(BAD_VALUE)?;
+        } else if attribute == CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT {
+            complain(&format!("note: {} prefers {value} % shared memory", function.entry));
         }
         Ok(())
     })
@@ -174,7 +177,7 @@ pub unsafe fn kernel(
         complain(&format!("{}: a launch of a kind that is not played", function.entry));
         return Err(BAD_VALUE);
     }
-    if threads > 1024 || shared_bytes > function.max_shared {
+    if threads > u64::from(driver.settings.max_threads) || shared_bytes > function.max_shared {
         complain(&format!("{}: {threads} threads, {shared_bytes} bytes of shared memory", function.entry));
         return Err(BAD_VALUE);
     }

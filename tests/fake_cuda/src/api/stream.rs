@@ -21,7 +21,7 @@ unsafe extern "C" fn cuStreamCreate(stream: *mut CUstream, _flags: c_uint) -> CU
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamDestroy_v2(stream: CUstream) -> CUresult {
     call("cuStreamDestroy", |driver| {
-        // What is under way is finished, as the driver does.
+        // What is in flight is finished, as the driver does.
         let (stream, _) = stream_of(driver, stream)?;
         driver.not_captured(stream, "is given back")?;
         let finished = driver.finish(stream);
@@ -120,7 +120,7 @@ unsafe extern "C" fn cuEventQuery(event: CUevent) -> CUresult {
 
 /// Operations between two events, in what would be milliseconds of a GPU.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventElapsedTime_v2(ms: *mut f32, start: CUevent, end: CUevent) -> CUresult {
+unsafe extern "C" fn cuEventElapsedTime(ms: *mut f32, start: CUevent, end: CUevent) -> CUresult {
     call("cuEventElapsedTime", |driver| {
         let mut time = |event| {
             let event = event_of(driver, event)?;

@@ -1,13 +1,13 @@
 //! The state of an on-line tuner: which configuration the next launch is given, and what its time teaches.
 //!
 //! A scan goes sample by sample over all configurations (one sweep is one sample of each), so that a slow change of the
-//! machine meets all of them alike. The first tuning takes M sweeps. Then whatever may only have been unlucky is given a
-//! second chance: in a kernel with two modes, all M samples of the best one may lie in the slow mode, and among many
+//! machine meets all of them alike. The first tuning takes M sweeps. Then whatever may only have been unlucky is given
+//! a second chance: in a kernel with two modes, all M samples of the best one may lie in the slow mode, and among many
 //! configurations that happens to some. How unlucky samples can be is learned from all configurations together. Then a
-//! run-off gives the most promising more samples, because a median of five cannot tell near-equals apart; then the best is
-//! locked. After that a scan that comes with the period is one sweep, spread so thinly that the share of exploring
-//! launches stays below its cap; each sample replaces the oldest of its configuration. Drift calls for M sweeps at once:
-//! the old samples speak of another workload.
+//! run-off gives the most promising more samples, because a median of five cannot tell near-equals apart; then the best
+//! is locked. After that a scan that comes with the period is one sweep, spread so thinly that the share of exploring
+//! launches stays below its cap; each sample replaces the oldest of its configuration. Drift calls for M sweeps at
+//! once: the old samples speak of another workload.
 //!
 //! Nothing here waits, locks, or reads a clock.
 
@@ -131,7 +131,7 @@ impl Scan {
             }
             Phase::Scanning(_) | Phase::Screening(_) | Phase::RunOff(_) => match self.todo.pop_front() {
                 Some((config, purpose)) => self.explore(config, purpose),
-                // All are under way; until they are back, the best that is known.
+                // All are being measured; until they are back, the best that is known.
                 None => (self.current, None),
             },
         }
@@ -332,8 +332,9 @@ impl Scan {
         }
     }
 
-    /// Watches the configuration in use from now on. How far launches stray is learned from all configurations together: two
-    /// spikes among the few samples of a single one look like a second mode, and what is taken for a mode hides a drift.
+    /// Watches the configuration in use from now on. How far launches stray is learned from all configurations
+    /// together: two spikes among the few samples of a single one look like a second mode, and what is taken for a mode
+    /// hides a drift.
     fn watch_anew(&mut self) {
         let mut strays = Vec::new();
         for samples in self.samples.iter().filter(|samples| samples.len() > 2) {
@@ -427,7 +428,7 @@ impl Scan {
         self.current = config;
     }
 
-    /// Forgets every sample and tunes anew; bans stay.
+    /// Forgets every sample and tunes again; bans stay.
     pub(super) fn start_again(&mut self) {
         self.complete = false;
         self.quiet = 0;

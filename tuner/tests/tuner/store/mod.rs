@@ -1,4 +1,5 @@
-//! The store: what is found again, by whom, and what becomes of a file that is killed, shared, old, damaged or foreign.
+//! The store: what is found again and by which process, and what becomes of a file that is killed, shared, old, damaged
+//! or foreign.
 
 mod files;
 mod lookup;

@@ -186,7 +186,7 @@ fn eight_processes_write_one_new_store_at_once() {
     }
 }
 
-/// A device that nobody may ask.
+/// A device that must not be asked.
 struct Never;
 impl Device for Never {
     fn name(&self) -> String {

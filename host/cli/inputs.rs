@@ -1,0 +1,78 @@
+//! The inputs of a command: files, folders, patterns and lists of them.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use crate::cli::{Failure, usage};
+
+/// The inputs of a command.
+#[derive(Debug, clap::Args)]
+pub struct InputArgs {
+    /// MDF files, MEP packets or Allen-layout dumps (<run>_<event>.bin), in zstd or gzip or not; folders, of which all
+    /// files are taken; patterns in quotes ('run*.mdf'); - is standard input.
+    #[arg(value_name = "FILE", required_unless_present = "files_from")]
+    pub files: Vec<PathBuf>,
+    /// Take inputs from this file, too, one a line; - is standard input.
+    #[arg(long, value_name = "FILE")]
+    pub files_from: Option<PathBuf>,
+}
+
+impl InputArgs {
+    /// The files, in order: those of a folder or a pattern by name.
+    pub fn expand(&self) -> Result<Vec<PathBuf>, Failure> {
+        let mut files = Vec::new();
+        for path in &self.files {
+            add(path, &mut files)?;
+        }
+        if let Some(list) = &self.files_from {
+            let cannot = |error: std::io::Error| format!("cannot read {}: {error}", list.display());
+            let lines: Box<dyn BufRead> = if list.as_os_str() == "-" {
+                Box::new(std::io::stdin().lock())
+            } else {
+                Box::new(BufReader::new(std::fs::File::open(list).map_err(cannot)?))
+            };
+            for line in lines.lines() {
+                let line = line.map_err(cannot)?;
+                if !line.trim().is_empty() {
+                    add(Path::new(line.trim_end_matches('\r')), &mut files)?;
+                }
+            }
+        }
+        if files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
+            usage("standard input can be read only once");
+        }
+        Ok(files)
+    }
+}
+
+fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let before = files.len();
+    if path.is_dir() {
+        let cannot = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
+        for entry in std::fs::read_dir(path).map_err(cannot)? {
+            let entry = entry.map_err(cannot)?;
+            let hidden = entry.file_name().to_string_lossy().starts_with('.');
+            if !hidden && entry.path().is_file() {
+                files.push(entry.path());
+            }
+        }
+        if files.len() == before {
+            return Err(format!("{}: there is no file in this folder", path.display()).into());
+        }
+        files[before..].sort();
+        return Ok(());
+    }
+    let name = path.to_string_lossy();
+    if path.as_os_str() != "-" && !path.exists() && name.contains(['*', '?', '[']) {
+        let paths = glob::glob(&name).map_err(|error| format!("{name}: {error}"))?;
+        for path in paths {
+            files.push(path?);
+        }
+        if files.len() == before {
+            return Err(format!("{name}: no file fits this pattern").into());
+        }
+        return Ok(());
+    }
+    files.push(path.to_path_buf());
+    Ok(())
+}

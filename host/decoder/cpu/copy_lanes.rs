@@ -1,0 +1,187 @@
+//! Stage 2: lays the strips of an event out in one stream, in the order of the lanes' ranks.
+
+use super::lanes::{LaneSource, MAX_RANKS};
+use super::policy::NeedsFallback;
+use super::prefetch::{LINE, Prefetch};
+use super::scratch::{END, FRONT, MAX_STRIPS, Scratch};
+use super::setup::Setup;
+use super::simd::{Simd, list_bits_one_by_one};
+use crate::detector::BankVersion;
+
+/// Lanes between two prefetches.
+const LANES_AT_ONCE: usize = 8;
+
+/// The stage: lays the strips of all lanes out in the stream, in the order of the ranks, each lane in the direction in
+/// which x rises. Gives their number.
+///
+/// # Safety
+/// - [`find_lanes`](super::find_lanes) has filled `scratch.found` with this setup, and the batch that its pointers
+///   point into is still borrowed;
+/// - `STRIDE` is the distance between pairs of hits in the format: 32 (v5) or 4 (v4).
+#[inline(always)]
+pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
+    s: S,
+    setup: &Setup,
+    scratch: &mut Scratch,
+    ahead: Prefetch,
+) -> Result<usize, NeedsFallback> {
+    let n_connected = setup.lanes.n_connected;
+    let (n_listed, n_long) = list_lanes(s, n_connected, scratch);
+    let lanes = &scratch.found;
+    debug_assert!(scratch.stream.len() >= FRONT + 255 * n_connected + END.len() + 4);
+    let mut copy = LaneCopy::<S, STRIDE> {
+        s,
+        version: setup.lanes.version,
+        sources: &setup.lanes.sources,
+        counts: &lanes.counts,
+        payloads: &lanes.payloads,
+        begins: &lanes.begins,
+        mask: setup.hit_mask(),
+        stream: scratch.stream[FRONT..].as_mut_ptr(),
+        starts: &mut scratch.starts,
+        n_strips: 0,
+    };
+    let (by_eight, others) = scratch.listed[..n_listed].as_chunks::<LANES_AT_ONCE>();
+    let n_lines = ahead.n_lines.div_ceil(by_eight.len().max(1));
+    let mut line = ahead.from;
+    for ranks in by_eight {
+        for _ in 0..n_lines {
+            s.prefetch_far(line);
+            line = line.wrapping_add(LINE);
+        }
+        for &rank in ranks {
+            // SAFETY: `list_lanes` lists lanes with hits, each once, and in order.
+            unsafe { copy.start(rank) };
+        }
+    }
+    for &rank in others {
+        // SAFETY: as above: these are the last of the list.
+        unsafe { copy.start(rank) };
+    }
+    for &rank in &scratch.long[..n_long] {
+        // SAFETY: `list_lanes` lists lanes with more than four hits; all lanes were started.
+        unsafe { copy.whole(rank) };
+    }
+    let n_strips = copy.n_strips;
+    scratch.stream[FRONT + n_strips..][..END.len()].copy_from_slice(&END);
+    // Behind the last lane with hits, as if there were another.
+    scratch.listed[n_listed] = n_connected as u16;
+    scratch.starts[n_connected] = n_strips as u32;
+    if n_strips > MAX_STRIPS { Err(NeedsFallback) } else { Ok(n_strips) }
+}
+
+/// Lists the lanes with hits, and those with more than four. Gives how many there are of each.
+#[inline(always)]
+fn list_lanes<S: Simd>(s: S, n_connected: usize, scratch: &mut Scratch) -> (usize, usize) {
+    let (blocks, _) = scratch.found.counts[..n_connected.next_multiple_of(64)].as_chunks::<64>();
+    let (mut n_listed, mut n_long) = (0, 0);
+    let mut most = [0; 64];
+    for (i, counts) in blocks.iter().enumerate() {
+        for (most, &count) in most.iter_mut().zip(counts) {
+            *most = count.max(*most);
+        }
+        let (some, long) = s.count_bits(counts);
+        scratch.some[i] = some;
+        scratch.listed_before[i] = n_listed as u32;
+        let first = (64 * i) as u16;
+        debug_assert!(n_listed <= 64 * i && n_long <= 64 * i && 64 * (i + 1) <= MAX_RANKS);
+        // SAFETY: both lists have room for MAX_RANKS and 64 more, and there are at most 64 in each block before this
+        // one.
+        unsafe {
+            n_listed += s.list_bits(some, first, scratch.listed.as_mut_ptr().add(n_listed));
+            n_long += list_bits_one_by_one(long, first, scratch.long.as_mut_ptr().add(n_long));
+        }
+    }
+    scratch.longest = most.into_iter().max().unwrap_or(0);
+    scratch.some[blocks.len()] = 0;
+    scratch.listed_before[blocks.len()] = n_listed as u32;
+    (n_listed, n_long)
+}
+
+/// Copies lanes into the stream.
+struct LaneCopy<'a, S, const STRIDE: usize> {
+    s: S,
+    version: BankVersion,
+    /// By rank.
+    sources: &'a [LaneSource],
+    /// By rank: hits of the lane.
+    counts: &'a [u8; 1 << 16],
+    /// As in [`Lanes`](super::scratch::Lanes).
+    payloads: &'a [*const u8; 1 << 8],
+    begins: &'a [u64; 1 << 8],
+    /// The bits of a hit word that go into the stream.
+    mask: u32,
+    /// Room for 255 words a connected lane, and four more.
+    stream: *mut u32,
+    /// By rank: where the lane begins in the stream.
+    starts: &'a mut [u32; 1 << 16],
+    /// Strips of the lanes so far.
+    n_strips: usize,
+}
+
+// Methods and not closures: a closure that is not inlined has not the level's instructions.
+impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
+    /// The lane, its number of hits, and where the first one is.
+    ///
+    /// # Safety
+    /// - as [`copy_lanes`];
+    /// - the rank is one of the connected ones.
+    #[inline(always)]
+    unsafe fn source(&self, rank: u16) -> (LaneSource, u8, *const u8) {
+        debug_assert!(usize::from(rank) < self.sources.len());
+        // SAFETY: there is a source for each rank, and the caller promises that this is one.
+        let source = unsafe { *self.sources.get_unchecked(usize::from(rank)) };
+        let board = usize::from(source.board);
+        let place = match self.version {
+            BankVersion::V5 => usize::from(source.place),
+            BankVersion::V4 => 4 + 2 * usize::from((self.begins[board] >> (8 * source.lane)) as u8),
+        };
+        (source, self.counts[usize::from(rank)], self.payloads[board].wrapping_add(place))
+    }
+
+    /// Appends a lane: its first four hits, or if there are fewer, those and anything, which the next lane overwrites.
+    /// Of longer lanes [`whole`](Self::whole) copies all.
+    ///
+    /// # Safety
+    /// - as [`copy_lanes`];
+    /// - the rank is one of the connected ones, has hits, and was not started before.
+    #[inline(always)]
+    unsafe fn start(&mut self, rank: u16) {
+        // SAFETY: the rank is a connected one: the caller's promise.
+        let (source, n, from) = unsafe { self.source(rank) };
+        debug_assert!(n > 0 && source.backwards <= 1);
+        // SAFETY:
+        // - the first pair of hits is within the payload: stage 1 has compared the count with its size; the second
+        //   begins STRIDE bytes later, and READ_AHEAD bytes behind the payload can be read;
+        // - the direction of a source is 0 or 1;
+        // - four words can be written: each connected lane has at most 255 hits and comes once, and the stream has room
+        //   for those of all and four more.
+        unsafe {
+            let to = self.stream.add(self.n_strips);
+            self.s.copy_start::<STRIDE>(from, n, source.backwards, self.mask, source.xor, to);
+        }
+        self.starts[usize::from(rank)] = self.n_strips as u32;
+        self.n_strips += usize::from(n);
+    }
+
+    /// Copies all hits of a lane to where [`start`](Self::start) has put it.
+    ///
+    /// # Safety
+    /// - as [`copy_lanes`];
+    /// - the rank is one of the connected ones, and was started.
+    #[inline(always)]
+    unsafe fn whole(&self, rank: u16) {
+        // SAFETY: the rank is a connected one: the caller's promise.
+        let (source, n, from) = unsafe { self.source(rank) };
+        let start = self.starts[usize::from(rank)] as usize;
+        debug_assert!(start + usize::from(n) <= self.n_strips);
+        // SAFETY:
+        // - all pairs of hits are within the payload: stage 1 has compared the count with its size; and READ_AHEAD
+        //   bytes behind it, eight times the largest STRIDE, can be read;
+        // - the words of the lane are those from its start on: the caller's promise.
+        unsafe {
+            let to = self.stream.add(start);
+            self.s.copy_lane::<STRIDE>(from, usize::from(n), -(source.backwards as i8), self.mask, source.xor, to);
+        }
+    }
+}

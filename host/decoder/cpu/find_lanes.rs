@@ -1,0 +1,421 @@
+//! Stage 1: reads the headers of an event's banks: how many hits each lane has, and where they are.
+//!
+//! The banks of an event come from the same boards in the same order as those of the event before, nearly always. Which
+//! lanes they have is looked up once, and from then on it is only made sure that they are the same. All other checks
+//! are collected and decided once.
+//!
+//! Where anything is not as expected, [`bank_by_bank`] goes through the event again as the policy says
+//! (`docs/policy.md`): a bank that is skipped or dropped costs the event nothing else. What is left to the fallback path
+//! is an event whose tables contradict themselves, one that names a board twice, and v4 banks that are not in the order
+//! of their lanes.
+//!
+//! This is the only stage that looks at the batch's tables, in safe code but for the reads from places that it has
+//! checked itself.
+
+use super::bank_order::{BankBoard, BankOrder};
+use super::banks::EventBanks;
+use super::policy::{HIT_BANKS, NeedsFallback, V5_COUNTS, v4_words, v5_counts};
+use super::prefetch::{LINE, Prefetch};
+use super::scratch::{BLOCK, Block, Lanes, READ_AHEAD, Scratch};
+use super::setup::Setup;
+use super::simd::{Simd, lane_ends_by_words};
+use crate::decoder::{Count, EventReport};
+use crate::detector::{BankVersion, LANES_PER_BOARD, MAX_BOARDS};
+use crate::input::{BatchView, Layout};
+
+/// The stage: notes the lanes of an event, and says what became of its banks. The events up to `end` will be next.
+#[inline(always)]
+pub fn find_lanes<S: Simd>(
+    s: S,
+    setup: &Setup,
+    scratch: &mut Scratch,
+    batch: BatchView<'_>,
+    (event, end): (usize, usize),
+) -> Result<EventReport, NeedsFallback> {
+    let Scratch { found: lanes, bank_order: order, block, .. } = &mut *scratch;
+    lanes.begin();
+    let n_banks = match batch.layout {
+        Layout::Allen => find_allen(s, setup, lanes, order, batch, event),
+        Layout::Mep => find_mep(s, setup, lanes, order, block, batch, (event, end)),
+    };
+    let mut report = EventReport::default();
+    match n_banks {
+        Some(n_banks) => report.add(Count::Banks, n_banks as u32),
+        None => report = bank_by_bank(s, setup, scratch, batch, event)?,
+    }
+    let lanes = &mut scratch.found;
+    let beyond = &mut lanes.counts[setup.lanes.n_connected..setup.lanes.n_ranks()];
+    if lanes.unconnected != 0 || beyond.iter().fold(0, |any, count| any | count) != 0 {
+        let unconnected = beyond.iter().map(|&count| u32::from(count)).sum::<u32>() + lanes.unconnected;
+        beyond.fill(0);
+        report.add(Count::UnconnectedHits, unconnected);
+    }
+    Ok(report)
+}
+
+/// An event of Allen layout. Gives the number of banks, all of which are decoded; `None`: not all is as expected.
+#[inline(always)]
+fn find_allen<S: Simd>(
+    s: S,
+    setup: &Setup,
+    lanes: &mut Lanes,
+    order: &mut BankOrder,
+    batch: BatchView<'_>,
+    event: usize,
+) -> Option<usize> {
+    let raw = batch.raw;
+    let begin = *batch.offsets.get(event)? as usize;
+    let (n_banks, block) = raw.get(begin..)?.split_first_chunk::<4>()?;
+    let n_banks = u32::from_le_bytes(*n_banks) as usize;
+    if n_banks > setup.lanes.n_boards() {
+        return None;
+    }
+    let (table, fragments) = block.split_at_checked(4 * (n_banks + 1))?;
+    let table = table.as_chunks::<4>().0;
+    let sizes = row::<u16>(batch.sizes, event)?.get(..n_banks)?;
+    let kinds = row::<u8>(batch.types, event)?.get(..n_banks)?;
+    let mut bad = false;
+    for &kind in kinds {
+        bad |= is_other(kind);
+    }
+    if let Some(versions) = batch.versions {
+        let versions = row::<u8>(versions, event)?.get(..n_banks)?;
+        let version = setup.lanes.version.byte();
+        for &byte in versions {
+            bad |= byte != version;
+        }
+    }
+    // Each fragment has room for its sourceID and its payload, and ends where or before the next one begins. Where all
+    // begin below 2³¹, no sum goes beyond 2³².
+    let end = u32::from_le_bytes(table[n_banks]) as usize;
+    let smallest = smallest(setup.lanes.version);
+    let (mut high, mut least) = (0, u16::MAX);
+    for ((begin, end), &size) in table.iter().zip(&table[1..]).zip(sizes) {
+        let (begin, end) = (u32::from_le_bytes(*begin), u32::from_le_bytes(*end));
+        bad |= begin.wrapping_add(u32::from(size)).wrapping_add(4) > end;
+        high |= begin;
+        least = least.min(size);
+    }
+    if bad || high >> 31 != 0 || n_banks > 0 && least < smallest || end > fragments.len() {
+        return None;
+    }
+    let base = raw.len() - fragments.len();
+    let fragments_begin = raw.as_ptr().wrapping_add(base);
+    // The last banks of the last event are copied, so that reading ahead stays inside the batch.
+    let reach = fragments.len().saturating_sub(READ_AHEAD);
+    let mut n_direct = n_banks;
+    while n_direct > 0 && u32::from_le_bytes(table[n_direct]) as usize > reach {
+        n_direct -= 1;
+    }
+    let fragment = move |begin: &[u8; 4]| {
+        let begin = u32::from_le_bytes(*begin) as usize;
+        debug_assert!(begin + 4 <= end && base + end <= raw.len());
+        let fragment = fragments_begin.wrapping_add(begin);
+        // SAFETY: four bytes are there:
+        // - `begin` is that of one of the `n_banks` fragments, which ascend, have four bytes and more each, and end with
+        //   `end`: the loop over the table checked it;
+        // - `end` is within `fragments`, which are the end of `raw` from `base` on: checked before this closure.
+        (u32::from_le_bytes(unsafe { fragment.cast::<[u8; 4]>().read() }), fragment.wrapping_add(4))
+    };
+    loop {
+        let (source_ids, banks) = order.banks();
+        if banks.len() == n_banks {
+            let mut ahead = Prefetch::next_event(batch, event);
+            let (mut different, mut bad) = (0, false);
+            let (mut notes, headers) = Notes::of(lanes);
+            let direct = table[..n_direct].iter().zip(&source_ids[..n_direct]).zip(&banks[..n_direct]);
+            match setup.lanes.version {
+                BankVersion::V5 => {
+                    for (((begin, expected), bank), header) in direct.zip(&mut headers[..n_direct]) {
+                        s.prefetch_far(ahead);
+                        ahead = ahead.wrapping_add(LINE);
+                        let (source_id, payload) = fragment(begin);
+                        different |= source_id ^ expected;
+                        // SAFETY: the smallest v5 payload, of 8 bytes, is there: the loop over the table checked it.
+                        *header = unsafe { notes.take_v5(bank, payload) };
+                    }
+                }
+                BankVersion::V4 => {
+                    for (((begin, expected), bank), &size) in direct.zip(sizes) {
+                        s.prefetch_far(ahead);
+                        ahead = ahead.wrapping_add(LINE);
+                        let (source_id, payload) = fragment(begin);
+                        different |= source_id ^ expected;
+                        // SAFETY: at `payload`, in `raw`:
+                        // - are `size` bytes, not less than the smallest: the loop over the table checked both;
+                        // - READ_AHEAD more: the fragment ends at or before `reach`, being one of the first `n_direct`.
+                        bad |= unsafe { notes.take_v4(s, bank, payload, size) }.is_none();
+                    }
+                }
+            }
+            for i in n_direct..n_banks {
+                let (source_id, payload) = fragment(&table[i]);
+                different |= source_id ^ source_ids[i];
+                let at = payload.addr() - raw.as_ptr().addr();
+                let payload = lanes.readable(raw, at, usize::from(sizes[i]))?;
+                let (mut notes, headers) = Notes::of(lanes);
+                // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; no size is less than the
+                // smallest, as the loop over the table checked.
+                unsafe {
+                    match setup.lanes.version {
+                        BankVersion::V5 => headers[i] = notes.take_v5(&banks[i], payload),
+                        BankVersion::V4 => bad |= notes.take_v4(s, &banks[i], payload, sizes[i]).is_none(),
+                    }
+                }
+            }
+            if different == 0 {
+                bad |= setup.lanes.version == BankVersion::V5 && !v5_hits_are_there(&lanes.headers[..n_banks], sizes);
+                return (!bad).then_some(n_banks);
+            }
+        }
+        order.look_up(&setup.lanes.boards, table[..n_banks].iter().map(|begin| fragment(begin).0)).ok()?;
+        lanes.begin();
+    }
+}
+
+/// An event of MEP layout, as [`find_allen`].
+#[inline(always)]
+fn find_mep<S: Simd>(
+    s: S,
+    setup: &Setup,
+    lanes: &mut Lanes,
+    order: &mut BankOrder,
+    block: &mut Block,
+    batch: BatchView<'_>,
+    (event, end): (usize, usize),
+) -> Option<usize> {
+    if !block.events.contains(&event) {
+        block.events = event..end.min(event + BLOCK);
+        block.unexpected.fill(false);
+        if look_at_tables(setup, order, block, batch).is_none() {
+            block.unexpected.fill(true);
+        }
+    }
+    let of_block = event - block.events.start;
+    if block.unexpected[of_block] {
+        return None;
+    }
+    let (_, banks) = order.banks();
+    let n_banks = banks.len();
+    let row = |event: usize| {
+        let begin = n_banks.checked_mul(event)?.checked_add(2 + n_banks)?;
+        batch.offsets.get(begin..)?.get(..n_banks)
+    };
+    let begins = row(event)?;
+    let ahead = row(event + 1).unwrap_or(begins);
+    let (raw, smallest) = (batch.raw, smallest(setup.lanes.version));
+    let sizes = &block.sizes[of_block * MAX_BOARDS..][..n_banks];
+    let mut bad = false;
+    for &size in sizes {
+        bad |= size < smallest;
+    }
+    if bad {
+        return None;
+    }
+    for (i, (((&begin, &size), bank), &ahead)) in begins.iter().zip(sizes).zip(banks).zip(ahead).enumerate() {
+        // The fragment of the next event, and what is read beyond it.
+        let ahead = raw.as_ptr().wrapping_add(ahead as usize);
+        for line in 0..=READ_AHEAD / LINE {
+            s.prefetch_far(ahead.wrapping_add(LINE * line));
+        }
+        let payload = lanes.readable(raw, begin as usize, usize::from(size))?;
+        let (mut notes, headers) = Notes::of(lanes);
+        // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; no size is less than the
+        // smallest, as checked above.
+        unsafe {
+            match setup.lanes.version {
+                BankVersion::V5 => headers[i] = notes.take_v5(bank, payload),
+                BankVersion::V4 => bad |= notes.take_v4(s, bank, payload, size).is_none(),
+            }
+        }
+    }
+    bad |= setup.lanes.version == BankVersion::V5 && !v5_hits_are_there(&lanes.headers[..n_banks], sizes);
+    (!bad).then_some(n_banks)
+}
+
+/// Goes through the tables of a MEP batch for the events of a block, which lie side by side there, board by board.
+#[inline(always)]
+fn look_at_tables(setup: &Setup, order: &mut BankOrder, block: &mut Block, batch: BatchView<'_>) -> Option<()> {
+    let (first, n_events) = (block.events.start, block.events.len());
+    let n_banks = *batch.offsets.first()? as usize;
+    if n_banks > setup.lanes.n_boards() {
+        return None;
+    }
+    let source_ids = batch.offsets.get(2..2 + n_banks)?;
+    if order.banks().0 != source_ids {
+        order.look_up(&setup.lanes.boards, source_ids.iter().copied()).ok()?;
+    }
+    let version = setup.lanes.version.byte();
+    for bank in 0..n_banks {
+        for (i, &size) in part::<u16>(batch.sizes, bank, first, n_events)?.iter().enumerate() {
+            block.sizes[i * MAX_BOARDS + bank] = size;
+        }
+        let kinds = part::<u8>(batch.types, bank, first, n_events)?;
+        if kinds.first_chunk() != Some(&[HIT_BANKS[0]; BLOCK]) {
+            for (unexpected, &kind) in block.unexpected.iter_mut().zip(kinds) {
+                *unexpected |= is_other(kind);
+            }
+        }
+        if let Some(versions) = batch.versions {
+            let versions = part::<u8>(versions, bank, first, n_events)?;
+            if versions.first_chunk() != Some(&[version; BLOCK]) {
+                for (unexpected, &byte) in block.unexpected.iter_mut().zip(versions) {
+                    *unexpected |= byte != version;
+                }
+            }
+        }
+    }
+    Some(())
+}
+
+/// Takes an event bank by bank, each as the policy says. Gives what it counts of the banks.
+#[inline(never)]
+fn bank_by_bank<S: Simd>(
+    s: S,
+    setup: &Setup,
+    scratch: &mut Scratch,
+    batch: BatchView<'_>,
+    event: usize,
+) -> Result<EventReport, NeedsFallback> {
+    let Scratch { found: lanes, policy, .. } = scratch;
+    let raw = batch.raw;
+    let mut report = EventReport::default();
+    let banks = EventBanks::new(batch, event).ok_or(NeedsFallback)?;
+    lanes.begin();
+    policy.begin_event();
+    for bank in 0..banks.n_banks() {
+        let bank = banks.bank(bank).ok_or(NeedsFallback)?;
+        let Some(board) = policy.board(&bank, &mut report) else { continue };
+        if report.get(Count::RepeatedBoard) != 0 {
+            return Err(NeedsFallback);
+        }
+        let ranks = setup.lanes.boards[board].ranks;
+        let at = bank.payload.as_ptr().addr() - raw.as_ptr().addr();
+        let size = bank.payload.len();
+        match setup.lanes.version {
+            BankVersion::V5 => {
+                let Some(counts) = v5_counts(bank.payload, &mut report) else { continue };
+                lanes.payloads[board] = lanes.readable(raw, at, size).ok_or(NeedsFallback)?;
+                for (rank, count) in ranks.into_iter().zip(counts) {
+                    lanes.counts[usize::from(rank)] = count;
+                }
+            }
+            BankVersion::V4 => {
+                if v4_words(bank.payload, &mut report).is_none() {
+                    continue;
+                }
+                let payload = lanes.readable(raw, at, size).ok_or(NeedsFallback)?;
+                let bank = BankBoard { board: board as u8, ranks };
+                // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; they hold the header
+                // and all words, as `v4_words` checked.
+                unsafe { Notes::of(lanes).0.take_v4(s, &bank, payload, size as u16) }.ok_or(NeedsFallback)?;
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// Bytes of the smallest payload that has a header.
+#[inline(always)]
+const fn smallest(version: BankVersion) -> u16 {
+    match version {
+        BankVersion::V4 => 4,
+        BankVersion::V5 => 8,
+    }
+}
+
+/// Where stage 1 notes the lanes: borrowed one by one, so that the compiler keeps where they are.
+struct Notes<'a> {
+    counts: &'a mut [u8; 1 << 16],
+    payloads: &'a mut [*const u8; 1 << 8],
+    begins: &'a mut [u64; 1 << 8],
+    unconnected: &'a mut u32,
+}
+
+impl<'a> Notes<'a> {
+    fn of(lanes: &'a mut Lanes) -> (Self, &'a mut [u64; MAX_BOARDS]) {
+        let Lanes { counts, payloads, begins, headers, unconnected, .. } = lanes;
+        (Self { counts, payloads, begins, unconnected }, headers)
+    }
+
+    /// Notes the lanes of a v5 bank. Gives its header.
+    ///
+    /// # Safety
+    /// At `payload` are 8 bytes.
+    #[inline(always)]
+    unsafe fn take_v5(&mut self, bank: &BankBoard, payload: *const u8) -> u64 {
+        self.payloads[usize::from(bank.board)] = payload;
+        for (&rank, byte) in bank.ranks.iter().zip(V5_COUNTS) {
+            // SAFETY: the byte is one of the header's 8, which are there: the caller's promise.
+            self.counts[usize::from(rank)] = unsafe { payload.add(byte).read() };
+        }
+        // SAFETY: 8 bytes are there: the caller's promise.
+        u64::from_le_bytes(unsafe { payload.cast::<[u8; 8]>().read() })
+    }
+
+    /// Notes the lanes of a v4 bank. `None`: it has more words than a byte counts or than are there, or they are not in
+    /// the order of the lanes.
+    ///
+    /// # Safety
+    /// At `payload` are `size` bytes, 4 at least, and [`READ_AHEAD`] more can be read.
+    #[inline(always)]
+    unsafe fn take_v4<S: Simd>(&mut self, s: S, bank: &BankBoard, payload: *const u8, size: u16) -> Option<()> {
+        debug_assert!(size >= 4);
+        // SAFETY: the header's four bytes are there: the caller's promise.
+        let n_words = u16::from_le_bytes(unsafe { payload.cast::<[u8; 2]>().read() });
+        if n_words > 254 || size < 4 + 2 * n_words {
+            return None;
+        }
+        let n_words = usize::from(n_words);
+        let words = payload.wrapping_add(4);
+        // Byte i: clusters of lanes 0 to i.
+        // SAFETY: the words are within the payload, as just checked, and READ_AHEAD bytes more than that, of which the
+        // first of the two reads no more than 66.
+        let ends =
+            unsafe { if n_words <= 32 { s.lane_ends(words, n_words) } else { lane_ends_by_words(words, n_words) } }?;
+        let begins = ends << 8;
+        // They do not fall: no byte borrows from the next.
+        let counts = ends - begins;
+        for (lane, &rank) in bank.ranks.iter().enumerate() {
+            self.counts[usize::from(rank)] = (counts >> (8 * lane)) as u8;
+        }
+        self.payloads[usize::from(bank.board)] = payload;
+        self.begins[usize::from(bank.board)] = begins;
+        // A word can name the lanes 6 and 7, which no board has.
+        *self.unconnected += n_words as u32 - (ends >> (8 * (LANES_PER_BOARD - 1)) & 0xFF) as u32;
+        Some(())
+    }
+}
+
+/// Whether v5 banks with these headers and sizes hold the hits that the headers claim.
+#[inline(always)]
+fn v5_hits_are_there(headers: &[u64], sizes: &[u16]) -> bool {
+    // Of the counts in a header, every other one: in twice the room, none borrows from another.
+    const COUNTS: u64 = 0x00FF_00FF_0000_00FF;
+    let mut above = 0;
+    for (&header, &size) in headers.iter().zip(sizes) {
+        // Two hits of a lane take 32 bytes; a count of 255 is trouble. Counts above the most leave a sign.
+        let most = u64::from((size / 32 * 2).min(254));
+        let most = most | most << 16 | most << 32 | most << 48;
+        above |= most.wrapping_sub(header & COUNTS) | most.wrapping_sub(header >> 8 & COUNTS);
+    }
+    above & 0x8000_8000_8000_8000 == 0
+}
+
+/// The `n` entries from `column` on of row `index`.
+#[inline(always)]
+fn part<T: bytemuck::AnyBitPattern>(words: &[u32], index: usize, column: usize, n: usize) -> Option<&[T]> {
+    row::<T>(words, index)?.get(column..)?.get(..n)
+}
+
+/// Entries of `words` from row `row` on, of a table whose first words say where each row begins, in units of `T`.
+#[inline]
+fn row<T: bytemuck::AnyBitPattern>(words: &[u32], row: usize) -> Option<&[T]> {
+    bytemuck::cast_slice::<u32, T>(words).get(*words.get(row)? as usize..)
+}
+
+/// Whether a bank of this type holds no hits.
+#[inline]
+fn is_other(kind: u8) -> bool {
+    (kind != HIT_BANKS[0]) & (kind != HIT_BANKS[1])
+}

@@ -1,0 +1,59 @@
+//! Vectors from and to slices: where the stages read and write, with the bounds checked in debug builds.
+#![allow(clippy::inline_always, reason = "as the trait's methods")]
+
+use super::Simd;
+
+/// The words from `at` on.
+///
+/// # Safety
+/// `words` has a vector of words from `at` on.
+#[inline(always)]
+pub unsafe fn load_at<S: Simd>(s: S, words: &[u32], at: usize) -> S::U {
+    debug_assert!(at + S::ELEMENTS <= words.len(), "{at} + {} of {}", S::ELEMENTS, words.len());
+    // SAFETY: the words that are read are in the slice: the caller's promise.
+    unsafe { s.load(words.as_ptr().add(at)) }
+}
+
+/// Writes the words from `at` on.
+///
+/// # Safety
+/// `words` has a vector of words from `at` on.
+#[inline(always)]
+pub unsafe fn store_at<S: Simd>(s: S, words: &mut [u32], at: usize, v: S::U) {
+    debug_assert!(at + S::ELEMENTS <= words.len(), "{at} + {} of {}", S::ELEMENTS, words.len());
+    // SAFETY: the words that are written are in the slice: the caller's promise.
+    unsafe { s.store(words.as_mut_ptr().add(at), v) }
+}
+
+/// Writes the elements whose bit is set, back to back, from `at` on, and anything behind them.
+///
+/// # Safety
+/// `words` has a vector of words from `at` on.
+#[inline(always)]
+pub unsafe fn compress_at<S: Simd>(s: S, words: &mut [u32], at: usize, v: S::U, bits: u32) {
+    debug_assert!(at + S::ELEMENTS <= words.len(), "{at} + {} of {}", S::ELEMENTS, words.len());
+    // SAFETY: it writes no more than a vector of words, which are in the slice: the caller's promise.
+    unsafe { s.compress_store(words.as_mut_ptr().add(at), v, bits) }
+}
+
+/// Word `at`, to read.
+///
+/// # Safety
+/// There is such a word.
+#[inline(always)]
+pub unsafe fn word_at(words: &[u32], at: usize) -> u32 {
+    debug_assert!(at < words.len(), "{at} of {}", words.len());
+    // SAFETY: the caller's promise.
+    unsafe { *words.get_unchecked(at) }
+}
+
+/// Writes word `at`.
+///
+/// # Safety
+/// There is such a word.
+#[inline(always)]
+pub unsafe fn set_word_at(words: &mut [u32], at: usize, word: u32) {
+    debug_assert!(at < words.len(), "{at} of {}", words.len());
+    // SAFETY: the caller's promise.
+    unsafe { *words.get_unchecked_mut(at) = word }
+}

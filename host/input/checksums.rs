@@ -1,0 +1,75 @@
+//! The checksums of several events, side by side.
+//!
+//! Each byte of an event needs the sum of those before it, so one event keeps a core waiting for itself. Eight events at
+//! a time, each an element of a vector, do not wait for each other.
+
+use super::mdf::Checksum;
+
+/// Events at a time.
+const ELEMENTS: usize = 8;
+
+/// Appends the checksum of each of `pieces` to `sums`.
+pub fn checksums<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, sums: &mut Vec<u32>) {
+    let first = sums.len();
+    let mut pieces = pieces.into_iter();
+    let mut state = [Checksum::default(); ELEMENTS];
+    // What is left of the pieces in hand, in words, then in bytes; and the place of their sum.
+    let mut slots: [Slot<'a>; ELEMENTS] = [Slot::default(); ELEMENTS];
+    loop {
+        let mut busy = 0;
+        for (slot, sum) in slots.iter_mut().zip(&mut state) {
+            while slot.words.is_empty() {
+                if let Some(place) = slot.place.take() {
+                    sum.add(slot.tail);
+                    sums[first + place] = sum.value();
+                }
+                let Some(piece) = pieces.next() else { break };
+                let (words, tail) = piece.as_chunks();
+                *slot = Slot { words, tail, place: Some(sums.len() - first) };
+                *sum = Checksum::default();
+                sums.push(0);
+            }
+            busy += usize::from(!slot.words.is_empty());
+        }
+        let Some(n) = slots.iter().map(|slot| slot.words.len()).filter(|&n| n > 0).min() else { return };
+        if busy <= 2 {
+            for (slot, sum) in slots.iter_mut().zip(&mut state) {
+                sum.add(slot.words.as_flattened());
+                slot.words = &[];
+            }
+            continue;
+        }
+        // An idle element goes along with a busy one; its sum is not looked at.
+        let any = slots.iter().find(|slot| !slot.words.is_empty()).map_or(&[][..], |slot| slot.words);
+        let words = slots.each_ref().map(|slot| if slot.words.is_empty() { &any[..n] } else { &slot.words[..n] });
+        Checksum::add_words(&mut state, words);
+        for slot in &mut slots {
+            slot.words = slot.words.get(n..).unwrap_or_default();
+        }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Slot<'a> {
+    words: &'a [[u8; 4]],
+    tail: &'a [u8],
+    place: Option<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::checksums;
+    use crate::input::checksum;
+
+    #[test]
+    fn every_checksum_is_that_of_the_piece_alone() {
+        let bytes: Vec<u8> = (0..9000u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
+        for n in [0, 1, 2, 3, 7, 8, 9, 30] {
+            let pieces: Vec<&[u8]> = (0..n).map(|i: usize| &bytes[i..i + (i * 1237 % 301) * (i % 3)]).collect();
+            let mut sums = vec![1];
+            checksums(pieces.iter().copied(), &mut sums);
+            let alone: Vec<u32> = pieces.iter().map(|piece| checksum(piece)).collect();
+            assert_eq!((sums[0], &sums[1..]), (1, &alone[..]), "{n} pieces");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Files of events or packets, cut into them: no size is believed before the bytes are there.
+//!
+//! On a regular file a size is compared with the file's length first; on a pipe the buffer grows with what arrives.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::event::Format;
+use super::mdf::{CHECKED_FROM, Checksum, HEADER, RAW_BANKS, sub_header_bytes, u32_at};
+use super::packet::{PAGE, Packet, PacketError};
+use super::{Damage, InputError, Place, unpack};
+
+/// The data type of MDF events that hold a MEP packet.
+const MEP_PACKET: u8 = 2;
+
+/// What comes next in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// Nothing.
+    End,
+    /// An MDF event; its bytes were appended.
+    Event,
+    /// A packet: [`Frames::packet`].
+    Packet,
+}
+
+/// The events or packets of one MDF file or file of packets.
+#[derive(Debug)]
+pub struct Frames<R> {
+    input: R,
+    file: PathBuf,
+    format: Format,
+    /// Length of the file where it has one.
+    length: Option<u64>,
+    /// Byte at which the next event or packet begins.
+    position: u64,
+    /// Byte at which the last one began.
+    last: u64,
+    /// Events before the next one.
+    events: u64,
+    ended: bool,
+    check: bool,
+    packet: Packet,
+    scratch: Vec<u8>,
+}
+
+impl<R: Read> Frames<R> {
+    /// Reads `input`, MDF or packets. `path` is what messages call it; `length` its bytes, where that is known.
+    pub fn new(input: R, path: impl Into<PathBuf>, length: Option<u64>, format: Format) -> Self {
+        Self {
+            input,
+            file: path.into(),
+            format,
+            length,
+            position: 0,
+            last: 0,
+            events: 0,
+            ended: false,
+            check: true,
+            packet: Packet::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Whether the checksums of packets are compared. Those of events are the caller's business.
+    pub const fn check(&mut self, check: bool) {
+        self.check = check;
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Byte at which the last event or packet began.
+    pub const fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Bytes that were read.
+    pub const fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Events up to and with the last event or packet.
+    pub const fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The packet that was read last.
+    pub const fn packet(&self) -> &Packet {
+        &self.packet
+    }
+
+    /// The packet that was read last, for keeps.
+    pub fn take_packet(&mut self) -> Packet {
+        std::mem::take(&mut self.packet)
+    }
+
+    /// Reads what comes next. After an error nothing does.
+    pub fn next(&mut self, data: &mut Vec<u8>) -> Result<Frame, InputError> {
+        if self.ended {
+            return Ok(Frame::End);
+        }
+        // Ended, unless it turns out well.
+        self.ended = true;
+        let begin = data.len();
+        self.last = self.position;
+        let frame = match self.format {
+            Format::Mep => self.next_packet(),
+            Format::Mdf | Format::AllenDump => self.next_event(data),
+        };
+        match frame {
+            Ok(Frame::Event) => {
+                self.position += (data.len() - begin) as u64;
+                self.events += 1;
+            }
+            Ok(Frame::Packet) => self.events += self.packet.n_events() as u64,
+            Ok(Frame::End) => return frame,
+            Err(_) => data.truncate(begin),
+        }
+        self.ended = frame.is_err();
+        frame
+    }
+
+    fn place(&self) -> Place {
+        Place { file: self.file.clone(), event: self.events, byte: self.position }
+    }
+
+    /// Appends up to `n` bytes; the buffer grows no faster than bytes arrive.
+    fn append(&mut self, n: u64, data: &mut Vec<u8>) -> Result<(), InputError> {
+        let read = self.input.by_ref().take(n).read_to_end(data);
+        read.map_err(|source| InputError::Read { place: self.place(), source })?;
+        Ok(())
+    }
+
+    fn next_event(&mut self, data: &mut Vec<u8>) -> Result<Frame, InputError> {
+        let begin = data.len();
+        self.append(HEADER as u64, data)?;
+        let header = &data[begin..];
+        let there = header.len();
+        if there == 0 {
+            return Ok(Frame::End);
+        }
+        if there < 12 {
+            return Err(InputError::CutHeader { place: self.place(), left: there });
+        }
+        let sizes = [0, 4, 8].map(|at| u32_at(header, at));
+        let size = sizes[0];
+        if sizes != [size; 3] {
+            return Err(InputError::UnequalSizes { place: self.place(), sizes });
+        }
+        if (size as usize) < HEADER {
+            return Err(InputError::TooSmall { place: self.place(), size, headers: HEADER as u32 });
+        }
+        let left = self.length.map(|length| length.saturating_sub(self.position));
+        if there < HEADER || left.is_some_and(|left| left < u64::from(size)) {
+            let left = left.unwrap_or(there as u64);
+            return Err(InputError::BeyondFile { place: self.place(), size, left });
+        }
+        let stored = u32_at(header, 12);
+        let [compression, header_type, data_type] = [header[16], header[17], header[18]];
+        let is_packet = data_type == MEP_PACKET;
+        if !is_packet && data_type != RAW_BANKS {
+            return Err(InputError::DataType { place: self.place(), data_type });
+        }
+        let headers = HEADER as u32 + sub_header_bytes(header_type);
+        if size < headers {
+            return Err(InputError::TooSmall { place: self.place(), size, headers });
+        }
+        if is_packet {
+            if compression != 0 {
+                return Err(InputError::Compressed { place: self.place(), what: "a compressed MEP packet" });
+            }
+            self.append(u64::from(headers) - HEADER as u64, data)?;
+            let mut sum = Checksum::default();
+            sum.add(&data[begin + CHECKED_FROM..]);
+            data.truncate(begin);
+            return self.packet_of_event(size, headers, stored, sum);
+        }
+        self.append(u64::from(size) - HEADER as u64, data)?;
+        let there = data.len() - begin;
+        if there < size as usize {
+            return Err(InputError::BeyondFile { place: self.place(), size, left: there as u64 });
+        }
+        if compression != 0 && unpack::is_xz(&data[begin + headers as usize..]) {
+            return Err(InputError::Compressed { place: self.place(), what: "an event compressed with xz" });
+        }
+        Ok(Frame::Event)
+    }
+
+    /// Reads the packet that is the body of an MDF event of `size` bytes, of which `headers` are read.
+    fn packet_of_event(&mut self, size: u32, headers: u32, stored: u32, sum: Checksum) -> Result<Frame, InputError> {
+        let place = self.place();
+        let body = u64::from(size - headers);
+        let sum = (self.check && stored != 0).then_some(sum);
+        let mut input = Summed { input: self.input.by_ref().take(body), sum };
+        self.packet.read(&mut input, body).map_err(|error| of_packet(&place, error))?;
+        let rest = std::io::copy(&mut input, &mut std::io::sink());
+        let rest = rest.map_err(|source| InputError::Read { place: place.clone(), source })?;
+        if self.packet.bytes() + rest < body {
+            let left = u64::from(headers) + self.packet.bytes() + rest;
+            return Err(InputError::BeyondFile { place, size, left });
+        }
+        if let Some(computed) = input.sum.map(Checksum::value).filter(|&computed| computed != stored) {
+            self.packet.give_up(Damage::Checksum { stored, computed });
+        }
+        self.position += u64::from(size);
+        Ok(Frame::Packet)
+    }
+
+    /// Reads the next packet of a file of packets, after zeros up to the end of a page.
+    fn next_packet(&mut self) -> Result<Frame, InputError> {
+        self.scratch.clear();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        self.append(1, &mut scratch)?;
+        if scratch == [0] {
+            let pad = self.position.next_multiple_of(PAGE) - self.position;
+            self.append(pad.max(1) - 1, &mut scratch)?;
+            if scratch.iter().any(|&byte| byte != 0) {
+                let what = "bytes that are neither zeros nor a packet".to_owned();
+                return Err(InputError::Packet { place: self.place(), byte: 0, what });
+            }
+            self.position += scratch.len() as u64;
+            self.last = self.position;
+            scratch.clear();
+            self.append(1, &mut scratch)?;
+        }
+        let place = self.place();
+        if scratch.is_empty() {
+            return Ok(Frame::End);
+        }
+        let limit = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.position));
+        let mut input = std::io::Cursor::new(&scratch).chain(&mut self.input);
+        self.packet.read(&mut input, limit).map_err(|error| of_packet(&place, error))?;
+        self.position += self.packet.bytes();
+        self.scratch = scratch;
+        Ok(Frame::Packet)
+    }
+}
+
+fn of_packet(place: &Place, error: PacketError) -> InputError {
+    match error {
+        PacketError::Read(source) => InputError::Read { place: place.clone(), source },
+        PacketError::Bad { byte, what } => InputError::Packet { place: place.clone(), byte, what },
+    }
+}
+
+/// Adds what passes to a checksum.
+struct Summed<R> {
+    input: R,
+    sum: Option<Checksum>,
+}
+
+impl<R: Read> Read for Summed<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.input.read(bytes)?;
+        if let Some(sum) = &mut self.sum {
+            sum.add(&bytes[..n]);
+        }
+        Ok(n)
+    }
+}

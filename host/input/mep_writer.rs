@@ -1,0 +1,158 @@
+//! MEP packets, written: as many consecutive events as have the same sources go into one.
+
+use std::io::{self, Write};
+
+use super::packet::{HEADER, MAGIC, MFP_HEADER, MFP_MAGIC, PAGE};
+use super::{Bank, WriteError};
+
+/// Fragments are padded to 2 to this power.
+const ALIGN: u8 = 3;
+
+/// Bytes of payload after which a packet ends.
+const MAX_BYTES: usize = 64 << 20;
+
+/// Writes events as MEP packets.
+#[derive(Debug)]
+pub struct MepWriter<W: Write> {
+    output: W,
+    max_events: usize,
+    /// Bytes written.
+    written: u64,
+    /// Number of the packet's first event.
+    first: u64,
+    n_events: usize,
+    /// A source a bank of the events; empty before the first event.
+    sources: Vec<Sender>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Sender {
+    source_id: u16,
+    version: u8,
+    types: Vec<u8>,
+    sizes: Vec<u16>,
+    data: Vec<u8>,
+}
+
+impl<W: Write> MepWriter<W> {
+    /// A writer on `output`, which should be buffered, of packets with at most `max_events` events (at least 1).
+    pub fn new(output: W, max_events: usize) -> Self {
+        let max_events = max_events.clamp(1, usize::from(u16::MAX));
+        Self { output, max_events, written: 0, first: 0, n_events: 0, sources: Vec::new(), bytes: 0 }
+    }
+
+    /// Adds an event. A packet says the number of its first event only, so that a new one begins where `number` is not
+    /// the next.
+    ///
+    /// # Errors
+    /// When a bank does not fit the format, or writing fails. Nothing of an event that does not fit is written.
+    pub fn write<'a>(
+        &mut self,
+        number: u64,
+        banks: impl IntoIterator<Item = Bank<'a>, IntoIter: Clone>,
+    ) -> Result<(), WriteError> {
+        let banks = banks.into_iter();
+        let mut n_banks = 0;
+        for (i, bank) in banks.clone().enumerate() {
+            if bank.payload.len() > usize::from(u16::MAX) {
+                return Err(WriteError::Payload { bank: i, bytes: bank.payload.len() });
+            }
+            u16::try_from(bank.source_id).map_err(|_| WriteError::SourceId { bank: i, source_id: bank.source_id })?;
+            bank.version.ok_or(WriteError::Version { bank: i })?;
+            n_banks += 1;
+        }
+        if n_banks == 0 {
+            return Err(WriteError::NoBanks);
+        }
+        if n_banks > usize::from(u16::MAX) {
+            return Err(WriteError::TooManyBanks { banks: n_banks });
+        }
+        let same = self.sources.len() == n_banks
+            && banks.clone().zip(&self.sources).all(|(bank, source)| {
+                bank.source_id == u32::from(source.source_id) && bank.version == Some(source.version)
+            });
+        let next = number == self.first.wrapping_add(self.n_events as u64);
+        if !(same && next) || self.n_events == self.max_events || self.bytes > MAX_BYTES {
+            self.flush_packet()?;
+            self.first = number;
+            self.sources = banks
+                .clone()
+                .map(|bank| Sender {
+                    source_id: bank.source_id as u16,
+                    version: bank.version.unwrap_or_default(),
+                    types: Vec::new(),
+                    sizes: Vec::new(),
+                    data: Vec::new(),
+                })
+                .collect();
+        }
+        for (bank, source) in banks.zip(&mut self.sources) {
+            source.types.push(bank.kind);
+            source.sizes.push(bank.payload.len() as u16);
+            source.data.extend(bank.payload);
+            source.data.resize(source.data.len().next_multiple_of(1 << ALIGN), 0);
+            self.bytes += bank.payload.len();
+        }
+        self.n_events += 1;
+        Ok(())
+    }
+
+    /// Writes the packet in hand, after zeros up to the next page.
+    fn flush_packet(&mut self) -> io::Result<()> {
+        if self.n_events == 0 {
+            return Ok(());
+        }
+        let n = self.n_events;
+        let pad = self.written.next_multiple_of(PAGE) - self.written;
+        self.output.write_all(&vec![0; pad as usize])?;
+        let n_sources = self.sources.len();
+        let tables = HEADER + 2 * n_sources.next_multiple_of(2) + 4 * n_sources;
+        let mfp_tables = MFP_HEADER + n.next_multiple_of(4) + (2 * n).next_multiple_of(4);
+        // Each MFP begins at a multiple of 4, and ends at one.
+        let size = |source: &Sender| mfp_tables + source.data.len();
+        let total = tables + self.sources.iter().map(size).sum::<usize>();
+        let mut head = Vec::with_capacity(tables);
+        head.extend(MAGIC.to_le_bytes());
+        head.extend((n_sources as u16).to_le_bytes());
+        head.extend(((total / 4) as u32).to_le_bytes());
+        for source in &self.sources {
+            head.extend(source.source_id.to_le_bytes());
+        }
+        head.resize(HEADER + 2 * n_sources.next_multiple_of(2), 0);
+        let mut at = tables;
+        for source in &self.sources {
+            head.extend(((at / 4) as u32).to_le_bytes());
+            at += size(source);
+        }
+        self.output.write_all(&head)?;
+        for source in &self.sources {
+            head.clear();
+            head.extend(MFP_MAGIC.to_le_bytes());
+            head.extend((n as u16).to_le_bytes());
+            head.extend((size(source) as u32).to_le_bytes());
+            head.extend(self.first.to_le_bytes());
+            head.extend(source.source_id.to_le_bytes());
+            head.extend([ALIGN, source.version]);
+            head.extend(&source.types);
+            head.resize(MFP_HEADER + n.next_multiple_of(4), 0);
+            head.extend(source.sizes.iter().flat_map(|size| size.to_le_bytes()));
+            head.resize(mfp_tables, 0);
+            self.output.write_all(&head)?;
+            self.output.write_all(&source.data)?;
+        }
+        self.written += pad + total as u64;
+        (self.n_events, self.bytes) = (0, 0);
+        self.sources.clear();
+        Ok(())
+    }
+
+    /// Writes the last packet, and hands the output back; it is not flushed.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.flush_packet()?;
+        Ok(self.output)
+    }
+}

@@ -1,0 +1,323 @@
+//! MEP packets, as the event builder writes them: bank-major, a fragment without a header for each event.
+//!
+//! Of a packet's multi-fragment packets (MFPs, one a source) those of the UT and of ODIN are kept as they are read, and
+//! the others are skipped. A batch in MEP layout points into those bytes: no payload is copied.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+use super::event::kind;
+use super::mdf::{run_and_event, u16_at, u32_at};
+use super::{BankEntry, BatchView, Damage, EventBatch, EventMeta, Layout};
+
+/// First half-word of a packet.
+pub(super) const MAGIC: u16 = 0xCEFA;
+/// First half-word of a multi-fragment packet.
+pub(super) const MFP_MAGIC: u16 = 0x40CE;
+/// Bytes of a packet's header, before its sourceIDs.
+pub(super) const HEADER: usize = 8;
+/// Bytes of an MFP's header, before its types.
+pub(super) const MFP_HEADER: usize = 20;
+/// Zeros between packets end at a multiple of this.
+pub(super) const PAGE: u64 = 4096;
+/// Fragments are padded to at most 2 to this power.
+const MAX_ALIGN: u8 = 12;
+
+/// Why a packet cannot be followed.
+#[derive(Debug)]
+pub(super) enum PacketError {
+    /// The system cannot read.
+    Read(io::Error),
+    /// What is there is not a packet. The byte counts from the packet's beginning.
+    Bad { byte: u64, what: String },
+}
+
+impl From<io::Error> for PacketError {
+    fn from(error: io::Error) -> Self {
+        Self::Read(error)
+    }
+}
+
+/// The fragments of one source.
+#[derive(Clone, Debug, Default)]
+struct Sender {
+    source_id: u32,
+    version: u8,
+    types: Vec<u8>,
+    sizes: Vec<u16>,
+    /// Where the fragments begin in the packet's bytes.
+    starts: Vec<u32>,
+}
+
+/// A packet: consecutive events of all sources.
+#[derive(Debug, Default)]
+pub struct Packet {
+    raw: Vec<u8>,
+    n_events: usize,
+    first: u64,
+    ut: Vec<Sender>,
+    odin: Option<Sender>,
+    /// Banks of each event that are not the UT's.
+    others: u32,
+    damage: Option<Damage>,
+    bytes: u64,
+}
+
+/// What an MFP is to us.
+enum Fate {
+    Ut,
+    Odin,
+    Skipped,
+}
+
+/// Reads with a count, and says what is not there.
+struct Cursor<'r, R> {
+    input: &'r mut R,
+    at: u64,
+    /// Bytes that the packet may have.
+    limit: u64,
+}
+
+impl<R: Read> Cursor<'_, R> {
+    /// Appends `n` bytes to `to`, which grows no faster than they arrive.
+    fn append(&mut self, n: u64, to: &mut Vec<u8>) -> Result<(), PacketError> {
+        let read = self.input.by_ref().take(n).read_to_end(to)? as u64;
+        self.passed(read, n)
+    }
+
+    fn skip(&mut self, n: u64) -> Result<(), PacketError> {
+        let read = io::copy(&mut self.input.by_ref().take(n), &mut io::sink())?;
+        self.passed(read, n)
+    }
+
+    fn passed(&mut self, read: u64, wanted: u64) -> Result<(), PacketError> {
+        self.at += read;
+        if read < wanted {
+            let what = format!("the packet ends here, {} bytes early: truncated?", wanted - read);
+            return Err(PacketError::Bad { byte: self.at, what });
+        }
+        Ok(())
+    }
+}
+
+impl Packet {
+    /// Reads the next packet, of at most `limit` bytes. The buffers of `self` are used again.
+    pub(super) fn read<R: Read>(&mut self, input: &mut R, limit: u64) -> Result<(), PacketError> {
+        let mut raw = std::mem::take(&mut self.raw);
+        raw.clear();
+        *self = Self { raw, ..Self::default() };
+        let mut cursor = Cursor { input, at: 0, limit };
+        let mut head = Vec::new();
+        cursor.append(HEADER as u64, &mut head)?;
+        let bad = |byte: usize, what: String| Err(PacketError::Bad { byte: byte as u64, what });
+        if u16_at(&head, 0) != MAGIC {
+            return bad(0, format!("a packet begins with 0x{:04x} instead of 0x{MAGIC:04x}", u16_at(&head, 0)));
+        }
+        let n = usize::from(u16_at(&head, 2));
+        let total = 4 * u64::from(u32_at(&head, 4));
+        let tables = HEADER + 2 * n.next_multiple_of(2) + 4 * n;
+        if total < tables as u64 || total > cursor.limit {
+            let limit = cursor.limit;
+            let room = if limit == u64::MAX { String::new() } else { format!(", and {limit} bytes are there") };
+            return bad(4, format!("a packet size of {total} bytes, where {n} MFPs take {tables} of tables{room}"));
+        }
+        cursor.append((tables - HEADER) as u64, &mut head)?;
+        let source = |i: usize| u16_at(&head, HEADER + 2 * i);
+        let offset = |i: usize| 4 * u64::from(u32_at(&head, HEADER + 2 * n.next_multiple_of(2) + 4 * i));
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_by_key(|&i| offset(i));
+        let mut found: Vec<Option<(Fate, Sender)>> = (0..n).map(|_| None).collect();
+        let mut events = None;
+        for (place, &i) in order.iter().enumerate() {
+            let end = order.get(place + 1).map_or(total, |&next| offset(next));
+            let begin = offset(i);
+            let Some(gap) = begin.checked_sub(cursor.at).filter(|_| begin <= end && end <= total) else {
+                return bad(HEADER, format!("MFP {i} from byte {begin} to {end} of a packet of {total} bytes"));
+            };
+            cursor.skip(gap)?;
+            match self.read_source(&mut cursor, end - begin, source(i), &mut events)? {
+                Ok(source) => found[i] = Some(source),
+                Err(what) => {
+                    self.damage.get_or_insert(Damage::Fragments { mfp: i, source_id: source(i), what });
+                }
+            }
+            let rest = end.saturating_sub(cursor.at);
+            cursor.skip(rest)?;
+        }
+        let rest = total - cursor.at.min(total);
+        cursor.skip(rest)?;
+        self.bytes = total;
+        (self.first, self.n_events) = events.unwrap_or_default();
+        for (fate, source) in found.into_iter().flatten() {
+            self.others += u32::from(!matches!(fate, Fate::Ut));
+            match fate {
+                Fate::Ut => self.ut.push(source),
+                Fate::Odin => self.odin = Some(source),
+                Fate::Skipped => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads an MFP that may have `room` bytes; `Ok(Err)` says why its fragments cannot be told apart.
+    #[allow(clippy::type_complexity, reason = "two kinds of failure, in and of the packet")]
+    fn read_source<R: Read>(
+        &mut self,
+        cursor: &mut Cursor<'_, R>,
+        room: u64,
+        source_id: u16,
+        events: &mut Option<(u64, usize)>,
+    ) -> Result<Result<(Fate, Sender), String>, PacketError> {
+        if room < MFP_HEADER as u64 {
+            return Ok(Err(format!("{room} bytes, less than its header of {MFP_HEADER}")));
+        }
+        let mut head = Vec::new();
+        cursor.append(MFP_HEADER as u64, &mut head)?;
+        let magic = u16_at(&head, 0);
+        if magic != MFP_MAGIC {
+            return Ok(Err(format!("it begins with 0x{magic:04x} instead of 0x{MFP_MAGIC:04x}")));
+        }
+        let n = usize::from(u16_at(&head, 2));
+        let size = u64::from(u32_at(&head, 4));
+        let first = u64::from(u32_at(&head, 12)) << 32 | u64::from(u32_at(&head, 8));
+        let (own_id, align, version) = (u16_at(&head, 16), head[18], head[19]);
+        let tables = MFP_HEADER + n.next_multiple_of(4) + (2 * n).next_multiple_of(4);
+        if size < tables as u64 || size > room {
+            return Ok(Err(format!("a size of {size} bytes, where {tables} are tables and {room} are there")));
+        }
+        if own_id != source_id {
+            return Ok(Err(format!("it says that it is of sourceID 0x{own_id:04x}")));
+        }
+        if align > MAX_ALIGN {
+            return Ok(Err(format!("fragments padded to 2 to the power of {align} bytes")));
+        }
+        let expected = *events.get_or_insert((first, n));
+        if expected != (first, n) {
+            let (other_first, other) = expected;
+            return Ok(Err(format!("{n} events from {first}, where another MFP has {other} from {other_first}")));
+        }
+        cursor.append((tables - MFP_HEADER) as u64, &mut head)?;
+        let types = head[MFP_HEADER..MFP_HEADER + n].to_vec();
+        let sizes_at = MFP_HEADER + n.next_multiple_of(4);
+        let sizes: Vec<u16> = (0..n).map(|e| u16_at(&head, sizes_at + 2 * e)).collect();
+        let is_ut = matches!(source_id >> 11, 5 | 6) || types.iter().any(|&kind| kind::is_ut(kind));
+        let is_odin = self.odin.is_none() && types.contains(&kind::ODIN);
+        let source = Sender { source_id: u32::from(source_id), version, ..Sender::default() };
+        if !is_ut && !is_odin {
+            return Ok(Ok((Fate::Skipped, source)));
+        }
+        let unit = 1u64 << align;
+        let padded: u64 = sizes.iter().map(|&size| u64::from(size).next_multiple_of(unit)).sum();
+        let last = sizes.last().map_or(0, |&size| u64::from(size).next_multiple_of(unit) - u64::from(size));
+        let data = size - tables as u64;
+        // The tables may be padded as fragments are, and the last fragment need not be.
+        let front = (tables as u64).next_multiple_of(unit) - tables as u64;
+        let fits = |front: &u64| data.checked_sub(*front).is_some_and(|left| left == padded || left == padded - last);
+        let Some(front) = [0, front].into_iter().find(fits) else {
+            return Ok(Err(format!("fragments of {padded} bytes in {data}")));
+        };
+        if self.raw.len() as u64 + data > u64::from(u32::MAX) {
+            return Ok(Err("more than 4 GiB of fragments, offsets have 32 bits".to_owned()));
+        }
+        let mut start = self.raw.len() as u64 + front;
+        cursor.append(data, &mut self.raw)?;
+        let starts = sizes.iter().map(|&size| {
+            let this = start as u32;
+            start += u64::from(size).next_multiple_of(unit);
+            this
+        });
+        let starts = starts.collect();
+        let fate = if is_ut { Fate::Ut } else { Fate::Odin };
+        Ok(Ok((fate, Sender { types, sizes, starts, ..source })))
+    }
+
+    /// Events.
+    pub const fn n_events(&self) -> usize {
+        self.n_events
+    }
+
+    /// Bytes of the packet in the file.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What was wrong with the packet.
+    pub(super) const fn damage(&self) -> Option<&Damage> {
+        self.damage.as_ref()
+    }
+
+    /// Gives all events of the packet up.
+    pub(super) fn give_up(&mut self, damage: Damage) {
+        self.ut.clear();
+        self.odin = None;
+        self.damage = Some(damage);
+    }
+
+    /// The bytes that were kept.
+    pub(super) fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
+    /// Run and number of event `e`.
+    pub(super) fn numbers(&self, e: usize) -> (Option<u32>, Option<u64>) {
+        let odin = self.odin.as_ref().and_then(|odin| {
+            let start = odin.starts[e] as usize;
+            run_and_event(Some(odin.version), &self.raw[start..start + usize::from(odin.sizes[e])])
+        });
+        (odin.map(|(run, _)| run), Some(odin.map_or(self.first + e as u64, |(_, number)| number)))
+    }
+
+    /// Banks of an event that were skipped.
+    pub(super) fn skipped(&self) -> u32 {
+        self.others - u32::from(self.odin.is_some())
+    }
+
+    /// The banks of event `e` that were kept: ODIN's, then the UT's.
+    pub(super) fn entries(&self, e: usize, entries: &mut Vec<BankEntry>) {
+        entries.clear();
+        entries.extend(self.odin.iter().chain(&self.ut).map(|source| BankEntry {
+            kind: source.types[e],
+            version: Some(source.version),
+            source_id: source.source_id,
+            start: source.starts[e] as usize,
+            length: usize::from(source.sizes[e]),
+        }));
+    }
+
+    /// The tables of some of the events as a batch in MEP layout, whose `raw` stays empty: see [`Self::view`].
+    pub fn tables(&self, events: Range<usize>, tables: &mut EventBatch) {
+        let (n, n_banks) = (events.len(), self.ut.len());
+        tables.layout = Layout::Mep;
+        tables.n_events = n;
+        tables.raw.clear();
+        tables.offsets.clear();
+        tables.offsets.extend([n_banks as u32, 0]);
+        tables.offsets.extend(self.ut.iter().map(|source| source.source_id));
+        for e in events.clone() {
+            tables.offsets.extend(self.ut.iter().map(|source| source.starts[e]));
+        }
+        tables.meta.clear();
+        tables.meta.extend(events.clone().map(|e| {
+            let (run, event) = self.numbers(e);
+            EventMeta { run, event, other_banks: self.others, broken: self.damage.is_some() }
+        }));
+        let sizes: Vec<u16> = self.ut.iter().flat_map(|source| source.sizes[events.clone()].iter().copied()).collect();
+        let types: Vec<u8> = self.ut.iter().flat_map(|source| source.types[events.clone()].iter().copied()).collect();
+        let versions: Vec<u8> = self.ut.iter().flat_map(|source| std::iter::repeat_n(source.version, n)).collect();
+        let first = |per_word: usize| (0..n_banks).map(move |b| (per_word * n_banks + b * n) as u32);
+        super::builder::table(&mut tables.sizes, first(2), &sizes);
+        super::builder::table(&mut tables.types, first(4), &types);
+        super::builder::table(tables.versions.get_or_insert_default(), first(4), &versions);
+    }
+
+    /// The batch that [`Self::tables`] made, on the bytes of the packet.
+    pub fn view<'a>(&'a self, tables: &'a EventBatch) -> BatchView<'a> {
+        BatchView { raw: &self.raw, ..tables.view() }
+    }
+
+    /// A number of hits that no decoder exceeds on these events; see [`BatchView::max_hits`].
+    pub fn max_hits(&self, events: Range<usize>) -> usize {
+        let bytes = self.ut.iter().flat_map(|source| &source.sizes[events.clone()]).map(|&size| usize::from(size));
+        bytes.sum::<usize>() / 2
+    }
+}

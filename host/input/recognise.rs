@@ -1,0 +1,203 @@
+//! What a file is, told by its first bytes, and the bytes inside its compression.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::InputError;
+use super::allen_dump::looks_like_dump;
+use super::event::Format;
+use super::mdf::{u16_at, u32_at};
+use super::packet;
+
+/// Bytes that are looked at.
+const BEGIN: usize = 16;
+
+/// Compressions that are taken off, one inside the other.
+#[cfg(feature = "containers")]
+const MAX_LAYERS: usize = 2;
+
+/// Bytes that are read at a time.
+const BUFFER: usize = 1 << 18;
+
+/// How the first bytes of other formats look, and what they are.
+const NOT_TAKEN: [(&[u8], &str); 7] = [
+    (b"\xfd7zXZ\0", "an xz stream; unpack it first (xz -d)"),
+    (b"BZh", "a bzip2 stream; unpack it first (bzip2 -d)"),
+    (b"\x04\x22\x4d\x18", "an lz4 stream; unpack it first (lz4 -d)"),
+    (b"PK\x03\x04", "a zip archive; unpack it first"),
+    (b"root", "a ROOT file; raw data come in MDF files, MEP packets or Allen-layout dumps"),
+    (b"PAR1", "a Parquet file, which holds no raw data"),
+    (b"\x89HDF", "an HDF5 file, which holds no raw data"),
+];
+
+/// The compressions that are taken off.
+#[derive(Clone, Copy)]
+enum Compression {
+    Zstd,
+    Gzip,
+}
+
+impl Compression {
+    fn of(begin: &[u8]) -> Option<Self> {
+        match begin {
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
+            [0x1f, 0x8b, ..] => Some(Self::Gzip),
+            _ => None,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Zstd => "zstd",
+            Self::Gzip => "gzip",
+        }
+    }
+}
+
+/// The bytes of a file, out of its compression.
+pub struct Input(Box<dyn Read + Send>);
+
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Input")
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.read(bytes)
+    }
+}
+
+/// A file whose format is known.
+pub(super) struct Opened {
+    pub input: BufReader<Input>,
+    /// Bytes of the file; `None` where it is compressed or no regular file.
+    pub length: Option<u64>,
+    pub format: Format,
+}
+
+/// Opens a file, `-` for standard input. The bytes that are read of it, as they lie on the disk, are added to `read`.
+pub(super) fn open(path: &Path, read: &Arc<AtomicU64>) -> Result<Opened, InputError> {
+    let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
+    let (file, mut length): (Box<dyn Read + Send>, _) = if path.as_os_str() == "-" {
+        (Box::new(io::stdin()), None)
+    } else {
+        let file = File::open(path).map_err(cannot)?;
+        let meta = file.metadata().map_err(cannot)?;
+        if meta.is_dir() {
+            return Err(cannot(io::ErrorKind::IsADirectory.into()));
+        }
+        (Box::new(file), meta.is_file().then_some(meta.len()))
+    };
+    let mut input = Input(Box::new(Counted { input: file, read: Arc::clone(read) }));
+    let mut layers = 0;
+    loop {
+        let mut begin = Vec::with_capacity(BEGIN);
+        input.by_ref().take(BEGIN as u64).read_to_end(&mut begin).map_err(cannot)?;
+        let compression = Compression::of(&begin);
+        let not_taken = NOT_TAKEN.iter().find(|(magic, _)| begin.starts_with(magic));
+        let format = format_of(&begin, length, path);
+        let whole = Cursor::new(begin).chain(input);
+        let Some(compression) = compression else {
+            if let Some((_, what)) = not_taken {
+                return Err(InputError::NotTaken { file: path.to_path_buf(), what });
+            }
+            let input = BufReader::with_capacity(BUFFER, Input(Box::new(whole)));
+            return Ok(Opened { input, length, format });
+        };
+        layers += 1;
+        input = unpacked(whole, compression, layers, path)?;
+        length = None;
+    }
+}
+
+#[cfg(feature = "containers")]
+fn unpacked(
+    input: impl Read + Send + 'static,
+    compression: Compression,
+    layers: usize,
+    path: &Path,
+) -> Result<Input, InputError> {
+    if layers > MAX_LAYERS {
+        let what = "compressed again and again; unpack it first";
+        return Err(InputError::NotTaken { file: path.to_path_buf(), what });
+    }
+    let input = BufReader::with_capacity(BUFFER, input);
+    let input: Box<dyn Read + Send> = match compression {
+        Compression::Zstd => {
+            let decoder = zstd::stream::read::Decoder::with_buffer(input);
+            Box::new(decoder.map_err(|source| InputError::Open { file: path.to_path_buf(), source })?)
+        }
+        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
+    };
+    Ok(Input(Box::new(Unpacked { input, name: compression.name() })))
+}
+
+#[cfg(not(feature = "containers"))]
+fn unpacked(_: impl Read, compression: Compression, _: usize, path: &Path) -> Result<Input, InputError> {
+    let what = match compression {
+        Compression::Zstd => "a zstd stream; this build lacks the feature `containers`",
+        Compression::Gzip => "a gzip stream; this build lacks the feature `containers`",
+    };
+    Err(InputError::NotTaken { file: path.to_path_buf(), what })
+}
+
+/// Tells the format from a file's first bytes, then its extension, then the first bytes again.
+fn format_of(begin: &[u8], length: Option<u64>, path: &Path) -> Format {
+    let equal_sizes = begin.len() >= 12 && begin[..4] == begin[4..8] && begin[..4] == begin[8..12];
+    if equal_sizes && u32_at(begin, 0) != 0 {
+        return Format::Mdf;
+    }
+    if begin.len() >= 8 && u16_at(begin, 0) == packet::MAGIC {
+        return Format::Mep;
+    }
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("mdf" | "raw") => Format::Mdf,
+        Some("mep") => Format::Mep,
+        Some("bin") => Format::AllenDump,
+        _ if looks_like_dump(begin, length) => Format::AllenDump,
+        _ => Format::Mdf,
+    }
+}
+
+/// Counts the bytes that pass.
+struct Counted<R> {
+    input: R,
+    read: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let n = self.input.read(bytes)?;
+        self.read.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+/// Says of what stream an error is.
+#[cfg(feature = "containers")]
+struct Unpacked<R> {
+    input: R,
+    name: &'static str,
+}
+
+#[cfg(feature = "containers")]
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.input.read(bytes).map_err(|error| {
+            let name = self.name;
+            let what = match error.kind() {
+                io::ErrorKind::UnexpectedEof => {
+                    format!("the {name} stream ends before its last frame does: truncated?")
+                }
+                _ => format!("the {name} stream is damaged: {error}"),
+            };
+            io::Error::new(error.kind(), what)
+        })
+    }
+}

@@ -1,0 +1,172 @@
+//! Which events of the inputs are wanted.
+
+use std::ops::Range;
+use std::str::FromStr;
+
+/// Every place.
+const ALL: Range<u64> = 0..u64::MAX;
+
+/// Which events are wanted: by their place, counted over all inputs from 0, and by run and event number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Select {
+    /// Places, ascending and apart; `None`: all.
+    places: Option<Vec<Range<u64>>>,
+    run: Option<u32>,
+    number: Option<u64>,
+}
+
+impl Select {
+    /// Only events of this run; events that do not tell theirs are left out.
+    #[must_use]
+    pub const fn run(mut self, run: Option<u32>) -> Self {
+        self.run = run;
+        self
+    }
+
+    /// Only events with this number.
+    #[must_use]
+    pub const fn number(mut self, number: Option<u64>) -> Self {
+        self.number = number;
+        self
+    }
+
+    /// Only events at these places, of those that are wanted so far.
+    #[must_use]
+    pub fn places(mut self, places: &Places) -> Self {
+        self.places = Some(places.0.iter().flat_map(|range| self.cut(range)).collect());
+        self
+    }
+
+    /// The wanted parts of a range of places.
+    fn cut(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let cut = |other: &Range<u64>| range.start.max(other.start)..range.end.min(other.end);
+        let wanted = self.places.as_deref().unwrap_or(std::slice::from_ref(&ALL));
+        wanted.iter().map(cut).filter(|range| !range.is_empty()).collect()
+    }
+
+    /// Of the wanted events all but the first `skip`, and of those at most `limit`.
+    #[must_use]
+    pub fn window(mut self, mut skip: u64, limit: Option<u64>) -> Self {
+        if skip == 0 && limit.is_none() {
+            return self;
+        }
+        let mut limit = limit.unwrap_or(u64::MAX);
+        let mut places = Vec::new();
+        for range in self.places.take().unwrap_or_else(|| vec![ALL]) {
+            let skipped = skip.min(range.end - range.start);
+            skip -= skipped;
+            let start = range.start + skipped;
+            let taken = limit.min(range.end - start);
+            limit -= taken;
+            if taken > 0 {
+                places.push(start..start + taken);
+            }
+        }
+        self.places = Some(places);
+        self
+    }
+
+    /// Whether the event at this place is wanted, as far as its place says.
+    pub fn takes(&self, place: u64) -> bool {
+        let Some(places) = &self.places else { return true };
+        let next = places.partition_point(|range| range.end <= place);
+        places.get(next).is_some_and(|range| range.start <= place)
+    }
+
+    /// Whether no event from this place on is wanted.
+    pub fn is_past(&self, place: u64) -> bool {
+        self.places.as_ref().is_some_and(|places| places.last().is_none_or(|last| last.end <= place))
+    }
+
+    /// Whether an event with this run and number is wanted, as far as they say.
+    pub fn takes_numbers(&self, run: Option<u32>, number: Option<u64>) -> bool {
+        self.run.is_none_or(|wanted| run == Some(wanted)) && self.number.is_none_or(|wanted| number == Some(wanted))
+    }
+
+    /// Whether run and number are not asked for.
+    pub const fn takes_all_numbers(&self) -> bool {
+        self.run.is_none() && self.number.is_none()
+    }
+}
+
+/// Places of events, as `3,10-20`: both ends are meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places(Vec<Range<u64>>);
+
+impl Places {
+    /// Part `i` of `n` parts (from 1) of `events` places: contiguous, and together all of them.
+    pub fn shard(i: u64, n: u64, events: u64) -> Self {
+        let end = |i: u64| (u128::from(events) * u128::from(i) / u128::from(n.max(1))) as u64;
+        let part = end(i.saturating_sub(1))..end(i);
+        Self(vec![part])
+    }
+}
+
+impl FromStr for Places {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| {
+            text.trim().parse::<u64>().ok().filter(|&n| n < u64::MAX).ok_or_else(|| format!("{text:?} is no event"))
+        };
+        let mut ranges = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = match part.split_once('-') {
+                Some((first, last)) => (number(first)?, number(last)?),
+                None => (number(part)?, number(part)?),
+            };
+            if last < first {
+                return Err(format!("{part:?} ends before it begins"));
+            }
+            ranges.push(first..last + 1);
+        }
+        ranges.sort_by_key(|range| range.start);
+        let mut apart: Vec<Range<u64>> = Vec::new();
+        for range in ranges {
+            match apart.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => apart.push(range),
+            }
+        }
+        Ok(Self(apart))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Places, Select};
+
+    fn taken(select: &Select) -> Vec<u64> {
+        (0..30).filter(|&place| select.takes(place)).collect()
+    }
+
+    #[test]
+    fn lists_windows_and_shards_take_what_they_say() {
+        let all = Select::default();
+        assert_eq!(taken(&all).len(), 30);
+        assert!(!all.is_past(1 << 60));
+        let list = all.clone().places(&"10-12, 3,11-14".parse().unwrap());
+        assert_eq!(taken(&list), [3, 10, 11, 12, 13, 14]);
+        assert_eq!((list.is_past(14), list.is_past(15)), (false, true));
+        assert_eq!(taken(&list.clone().window(2, Some(3))), [11, 12, 13]);
+        assert_eq!(taken(&list.clone().window(0, Some(0))), [0u64; 0]);
+        assert_eq!(taken(&all.clone().window(28, None)), [28, 29]);
+        assert_eq!(taken(&list.places(&"0-11".parse().unwrap())), [3, 10, 11]);
+        for n in [1, 2, 3, 7, 40] {
+            let shards = (1..=n).flat_map(|i| taken(&all.clone().places(&Places::shard(i, n, 23))));
+            assert!(shards.eq(0..23), "{n} shards");
+        }
+        for wrong in ["", "a", "3-1", "1-", "-1", "18446744073709551615"] {
+            assert!(wrong.parse::<Places>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn runs_and_numbers_must_be_there_to_be_taken() {
+        let select = Select::default().run(Some(7)).number(Some(9));
+        assert!(select.takes_numbers(Some(7), Some(9)));
+        for (run, number) in [(None, Some(9)), (Some(7), None), (Some(8), Some(9)), (Some(7), Some(8))] {
+            assert!(!select.takes_numbers(run, number));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Events that are compressed inside MDF: blocks as ROOT makes them, one behind the other.
+//!
+//! A block has 9 bytes of header: two letters for the algorithm, one of its version, 3 bytes each (little endian) of
+//! compressed and of uncompressed size. lz4 blocks begin with 8 bytes of checksum, which count as compressed.
+
+/// Bytes of a block's header.
+const HEADER: usize = 9;
+
+/// Bytes of checksum in front of an lz4 block.
+#[cfg(feature = "containers")]
+const LZ4_CHECKSUM: usize = 8;
+
+/// What an event may grow to: a few thousand times the size of a mean one.
+pub const MAX_EVENT: usize = 1 << 28;
+
+/// Why a compressed event cannot be unpacked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("block {block} of the compressed event, at byte {byte}: {what}")]
+pub struct UnpackError {
+    /// Block of the event, from 0.
+    pub block: usize,
+    /// Byte of the event as it is stored at which the block begins.
+    pub byte: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Whether the packed bytes begin with a block of an algorithm that is known and not taken.
+pub fn is_xz(packed: &[u8]) -> bool {
+    packed.starts_with(b"XZ")
+}
+
+/// Appends what the blocks of `packed`, which begin at byte `at` of the event, hold.
+///
+/// # Errors
+/// When a block is not whole or does not hold what it says. What came before stays in `body`.
+pub fn unpack(packed: &[u8], at: usize, body: &mut Vec<u8>) -> Result<(), UnpackError> {
+    let mut from = 0;
+    let mut block = 0;
+    while from < packed.len() {
+        let error = |what: String| UnpackError { block, byte: at + from, what };
+        let left = &packed[from..];
+        let Some(header) = left.first_chunk::<HEADER>() else {
+            return Err(error(format!("{} bytes, a block's header takes {HEADER}", left.len())));
+        };
+        let u24 = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], 0]) as usize;
+        let (compressed, size) = (u24(3), u24(6));
+        let Some(data) = left.get(HEADER..HEADER + compressed) else {
+            let there = left.len() - HEADER;
+            return Err(error(format!("{compressed} bytes compressed, but {there} are left of the event")));
+        };
+        let begin = body.len();
+        if size > MAX_EVENT - begin.min(MAX_EVENT) {
+            return Err(error(format!("the event grows beyond {} MiB", MAX_EVENT >> 20)));
+        }
+        body.resize(begin + size, 0);
+        let unpacked = unpack_block([header[0], header[1]], data, &mut body[begin..]);
+        let result = match unpacked {
+            Ok(n) if n == size => Ok(()),
+            Ok(n) => Err(error(format!("it holds {n} bytes, its header says {size}"))),
+            Err(what) => Err(error(what)),
+        };
+        if result.is_err() {
+            body.truncate(begin);
+            return result;
+        }
+        from += HEADER + compressed;
+        block += 1;
+    }
+    Ok(())
+}
+
+/// Unpacks a block into a buffer of the size that its header says; the bytes that came out.
+#[cfg(feature = "containers")]
+fn unpack_block(algorithm: [u8; 2], data: &[u8], out: &mut [u8]) -> Result<usize, String> {
+    match &algorithm {
+        b"ZL" => {
+            let mut stream = flate2::Decompress::new(true);
+            let status = stream.decompress(data, out, flate2::FlushDecompress::Finish);
+            let status = status.map_err(|error| format!("zlib: {error}"))?;
+            match status {
+                flate2::Status::StreamEnd => Ok(stream.total_out() as usize),
+                _ => Err("zlib: the stream does not end in the block".to_owned()),
+            }
+        }
+        b"ZS" => zstd::bulk::decompress_to_buffer(data, out).map_err(|error| format!("zstd: {error}")),
+        b"L4" => {
+            let data = data.get(LZ4_CHECKSUM..).ok_or("lz4: no room for the checksum")?;
+            lz4_flex::block::decompress_into(data, out).map_err(|error| format!("lz4: {error}"))
+        }
+        _ => Err(unknown(algorithm)),
+    }
+}
+
+#[cfg(not(feature = "containers"))]
+fn unpack_block(algorithm: [u8; 2], _: &[u8], _: &mut [u8]) -> Result<usize, String> {
+    match &algorithm {
+        b"ZL" | b"ZS" | b"L4" => Err("this build lacks the feature `containers`".to_owned()),
+        _ => Err(unknown(algorithm)),
+    }
+}
+
+fn unknown([a, b]: [u8; 2]) -> String {
+    format!("no known algorithm begins with the bytes 0x{a:02x} 0x{b:02x}")
+}

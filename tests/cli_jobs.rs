@@ -1,0 +1,211 @@
+//! `ut-decode decode` on many files: one job, chosen events, the same output whatever the threads.
+
+#![cfg(unix)]
+
+mod cli_support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use cli_support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, unchecked, write};
+
+/// A folder with files of generated events in MDF (5 and 7 events), zstd (4) and MEP (6 in packets of 4).
+fn several() -> tempfile::TempDir {
+    let directory = sample();
+    let path = directory.path();
+    for (seed, n, name) in [("2", "7", "b.mdf"), ("3", "4", "c.mdf.zst"), ("4", "6", "d.mep")] {
+        run_to(0, path, &["generate", "--events", n, "--seed", seed, "--output", "made"]);
+        run_to(0, path, &["convert", "made/events.mdf", "--output", name, "--packet-events", "4"]);
+    }
+    fs::remove_dir_all(path.join("made")).unwrap();
+    fs::rename(path.join("events.mdf"), path.join("a.mdf")).unwrap();
+    directory
+}
+
+const FILES: [&str; 4] = ["a.mdf", "b.mdf", "c.mdf.zst", "d.mep"];
+const EVENTS: [usize; 4] = [5, 7, 4, 6];
+
+/// Decodes into CSV with the tables; the rows without the column names.
+fn rows(directory: &Path, args: &[&str]) -> Vec<String> {
+    run_to(0, directory, &[&["decode", "--output", "hits.csv"], args, &TABLES].concat());
+    String::from_utf8(read(directory, "hits.csv")).unwrap().lines().skip(1).map(str::to_owned).collect()
+}
+
+/// The event and the file of a row.
+fn place(row: &str) -> (u64, String) {
+    (row.split(',').next().unwrap().parse().unwrap(), row.rsplit(',').next().unwrap().to_owned())
+}
+
+#[test]
+fn the_output_is_the_same_whatever_the_threads_and_names_file_and_event() {
+    let directory = several();
+    let directory = directory.path();
+    let expected = rows(directory, &[&FILES[..], &["--threads", "1"]].concat());
+    for options in
+        [&["--threads", "2"][..], &["--threads", "5"], &["--threads", "3", "--batch-size", "2"], &["--layout", "mep"]]
+    {
+        assert!(rows(directory, &[&FILES[..], options].concat()) == expected, "{options:?}");
+    }
+    let mut places: Vec<(u64, String)> = expected.iter().map(|row| place(row)).collect();
+    places.dedup();
+    let all = FILES.iter().zip(EVENTS).flat_map(|(file, n)| (0..n as u64).map(move |e| (e, (*file).to_owned())));
+    assert!(places.into_iter().eq(all));
+    let parquet = |threads: &str| {
+        let args = ["--threads", threads, "--output", "hits.parquet", "--batch-size", "3"];
+        run_to(0, directory, &[&["decode"], &args[..], &FILES, &TABLES].concat());
+        read(directory, "hits.parquet")
+    };
+    assert!(parquet("1") == parquet("4"));
+    // Each file alone, and one behind the other, hold the same hits.
+    let alone = FILES.iter().flat_map(|file| rows(directory, &[file]));
+    assert!(alone.eq(expected.iter().map(|row| row.rsplit_once(',').unwrap().0.to_owned())));
+}
+
+#[test]
+fn shards_are_the_whole_and_choices_are_its_parts() {
+    let directory = several();
+    let directory = directory.path();
+    let with = |args: &[&str]| rows(directory, &[&FILES[..], args].concat());
+    let whole = with(&[]);
+    for n in [1, 3, 5, 30] {
+        let shards: Vec<String> = (1..=n).flat_map(|i| with(&["--shard", &format!("{i}/{n}")])).collect();
+        assert!(shards == whole, "{n} shards");
+    }
+    // Places 4 to 5 cross the first files, 13 is of the third, 17 and 18 are of different packets.
+    let at = |places: &[usize]| {
+        let places: Vec<_> = places
+            .iter()
+            .map(|&place| {
+                let mut rest = place;
+                let file = EVENTS
+                    .iter()
+                    .position(|&n| {
+                        if rest < n {
+                            true
+                        } else {
+                            rest -= n;
+                            false
+                        }
+                    })
+                    .unwrap();
+                (rest as u64, FILES[file].to_owned())
+            })
+            .collect();
+        whole.iter().filter(|row| places.contains(&place(row))).cloned().collect::<Vec<_>>()
+    };
+    assert!(with(&["--events", "4-5,13,19-20"]) == at(&[4, 5, 13, 19, 20]));
+    assert!(with(&["--skip", "4", "--limit", "2"]) == at(&[4, 5]));
+    assert!(with(&["--events", "4-5,13,19-20", "--skip", "1", "--limit", "3"]) == at(&[5, 13, 19]));
+    assert!(with(&["--event-number", "5"]) == at(&[10, 21]));
+    assert!(with(&["--run", "1"]) == whole);
+    let (_, err) = run_to(0, directory, &[&["decode", "--run", "2"], &FILES[..], &TABLES].concat());
+    assert!(err.contains("no event of the input was selected"), "{err}");
+    for wrong in ["0/3", "4/3", "1", "a/b"] {
+        run_to(2, directory, &["decode", "a.mdf", "--shard", wrong]);
+    }
+}
+
+#[test]
+fn a_job_that_keeps_going_loses_no_other_file_and_says_which_were_cut() {
+    let directory = several();
+    let directory = directory.path();
+    let whole = rows(directory, &["a.mdf", "b.mdf", "d.mep"]);
+    write(directory, "cut.mdf", &read(directory, "a.mdf")[..30]);
+    write(directory, "cut.mdf.zst", &read(directory, "c.mdf.zst")[..50]);
+    let files = ["a.mdf", "cut.mdf", "b.mdf", "absent.mdf", "cut.mdf.zst", "d.mep"];
+    let args = [&["decode", "--keep-going", "--output", "hits.csv"], &files[..], &TABLES].concat();
+    let (json, err) = json_of(1, directory, &args);
+    for file in ["cut.mdf: event 0", "absent.mdf", "cut.mdf.zst"] {
+        assert!(err.contains(file), "{file}: {err}");
+    }
+    assert!(err.contains("3 of 6 files could not be read to their end"), "{err}");
+    assert_eq!((&json["events"], &json["failed_files"], &json["complete"]), (&18.into(), &3.into(), &false.into()));
+    let found = String::from_utf8(read(directory, "hits.csv")).unwrap();
+    assert!(found.lines().skip(1).eq(whole.iter().map(String::as_str)));
+    // Without it the job ends at the first.
+    let (json, _) = json_of(1, directory, &[&["decode"], &files[..], &TABLES].concat());
+    assert_eq!(json["events"], 5);
+}
+
+#[test]
+fn no_payload_of_a_packet_is_copied() {
+    let directory = several();
+    let directory = directory.path();
+    let (json, _) = json_of(0, directory, &[&["decode", "d.mep"][..], &TABLES].concat());
+    assert_eq!(json["payload_bytes_copied"], 0);
+    let (json, _) = json_of(0, directory, &[&["decode", "a.mdf"][..], &TABLES].concat());
+    assert!(json["payload_bytes_copied"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn checksums_are_believed_where_they_are_not_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let good = event(&[bank(0, &ONE_HIT)]);
+    let mut wrong = good.clone();
+    wrong[12] ^= 1;
+    let many: Vec<u8> = (0..40)
+        .flat_map(|i| {
+            if i == 17 {
+                wrong.clone()
+            } else if i % 3 == 0 {
+                unchecked(good.clone())
+            } else {
+                good.clone()
+            }
+        })
+        .collect();
+    write(directory, "a.mdf", &many);
+    let (json, err) = json_of(0, directory, &["decode", "a.mdf"]);
+    assert_eq!((&json["hits"], &json["report"]["broken_event"]), (&39.into(), &1.into()));
+    assert!(err.contains("event 17 at byte"), "{err}");
+    let (json, _) = json_of(0, directory, &["decode", "a.mdf", "--no-checksum"]);
+    assert_eq!((&json["hits"], &json["trouble"]), (&40.into(), &false.into()));
+}
+
+#[test]
+fn inputs_come_as_folders_patterns_and_lists() {
+    let directory = several();
+    let directory = directory.path();
+    let expected = rows(directory, &["a.mdf", "b.mdf"]);
+    let names = |rows: &[String]| rows.iter().map(|row| row.rsplit('/').next().unwrap().to_owned()).collect::<Vec<_>>();
+    assert!(rows(directory, &["[ab].mdf"]) == expected);
+    fs::create_dir(directory.join("folder")).unwrap();
+    for name in ["a.mdf", "b.mdf"] {
+        fs::copy(directory.join(name), directory.join("folder").join(name)).unwrap();
+    }
+    let folder = rows(directory, &["folder"]);
+    assert_eq!(folder.len(), expected.len());
+    assert!(
+        folder.iter().map(|row| row.replace("folder/", "")).eq(expected.iter().cloned()),
+        "{:?}",
+        names(&folder[..1])
+    );
+    write(directory, "list", b"a.mdf\n\nb.mdf\r\n");
+    assert!(rows(directory, &["--files-from", "list"]) == expected);
+    for wrong in [&["none*.mdf"][..], &["--files-from", "absent"]] {
+        run_to(1, directory, &[&["decode"], wrong].concat());
+    }
+    run_to(2, directory, &["decode"]);
+}
+
+#[test]
+fn hits_go_to_standard_output_and_into_pipes() {
+    let directory = several();
+    let directory = directory.path();
+    run_to(0, directory, &[&["decode", "a.mdf", "--output", "hits.csv"][..], &TABLES].concat());
+    let expected = read(directory, "hits.csv");
+    let tables = TABLES.join(" ");
+    let tool = assert_cmd::cargo::cargo_bin!("ut-decode").display().to_string();
+    for line in [
+        format!("{tool} decode a.mdf {tables} --output - --format csv"),
+        format!("{tool} decode a.mdf {tables} --output /dev/stdout --format csv | cat"),
+        format!("mkfifo pipe.csv; {tool} decode a.mdf {tables} --output pipe.csv >/dev/null & cat pipe.csv; wait"),
+    ] {
+        let output = Command::new("bash").args(["-c", &line]).current_dir(directory).output().unwrap();
+        assert!(output.stdout == expected, "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    run_to(2, directory, &["decode", "a.mdf", "--output", "-"]);
+    run_to(2, directory, &["decode", "a.mdf", "--output", "-", "--format", "csv", "--json", "-"]);
+}

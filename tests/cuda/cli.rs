@@ -1,0 +1,219 @@
+//! `--backend cuda` and `auto` on the command line.
+
+use std::path::Path;
+
+use ut_decoding::decoder::cuda::{Cuda, choose};
+
+use crate::fake_driver::{self, FakeDriver};
+
+/// Arguments of `decode` for a small file with this backend, hits to standard output.
+fn decode(backend: &str) -> Vec<String> {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/v5");
+    let at = |name: &str| fixture.join(name).display().to_string();
+    let [events, boards, geometry] = ["events.mdf", "boards.bin", "geometry.bin"].map(at);
+    let args = ["decode", &events, "--backend", backend, "--boards", &boards, "--geometry", &geometry];
+    args.map(str::to_owned).to_vec()
+}
+
+#[test]
+fn without_a_gpu_cuda_says_why_and_auto_takes_the_cpu_and_says_so() {
+    let reason = "finds no GPU";
+    let run = |backend| {
+        let args = decode(backend);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let output = FakeDriver::new().run_tool(&[("FAKE_CUDA_DEVICES", "0")], &args);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, err) = run("cuda");
+    assert!(code == Some(1) && err.contains(reason), "{err}");
+    let (code, err) = run("auto");
+    assert!(code == Some(0) && err.contains("taking cpu") && err.contains(reason), "{err}");
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn on_a_gpu_auto_takes_it_silently_and_gives_the_hits_of_the_reference() {
+    choose(&Cuda, 0).expect("a GPU");
+    let run = |backend| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_ut-decode")).args(decode(backend)).output();
+        let output = output.expect("the tool can be run");
+        assert!(output.status.success(), "{output:?}");
+        (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (hits, said) = run("auto");
+    assert!(!said.contains("taking"), "{said}");
+    assert!(hits == run("reference").0);
+}
+
+/// The tool, with the fake driver.
+fn on_the_fake(args: &[&str]) -> std::process::Output {
+    let output = FakeDriver::new().run_tool(&[("FAKE_CUDA_SEED", "3")], args);
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {err}");
+    assert!(fake_driver::complaints(&output).is_empty(), "{args:?}: {err}");
+    output
+}
+
+#[test]
+fn with_a_driver_a_file_is_decoded_as_by_the_reference() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    on_the_fake(&["generate", "--events", "3", "--profile", "pp-low", "--output", &at("")]);
+    let (events, boards, geometry) = (at("events.mdf"), at("boards.bin"), at("geometry.bin"));
+    let decode = |backend: &str, layout: &str, csv: &str| {
+        let tables = ["--boards", &boards, "--geometry", &geometry, "--layout", layout, "--batch-size", "2"];
+        let output = ["--backend", backend, "--output", csv, "--json", "-"];
+        let output = on_the_fake(&[&["decode", &events], &tables[..], &output[..]].concat());
+        (std::fs::read(csv).unwrap(), output)
+    };
+    let (expected, _) = decode("reference", "allen", &at("reference.csv"));
+    for layout in ["allen", "mep"] {
+        let (hits, output) = decode("auto", layout, &at("cuda.csv"));
+        assert!(hits == expected, "{layout}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("\"cuda\""), "auto took another backend");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("this is no GPU"));
+    }
+}
+
+#[test]
+fn with_a_driver_throughput_runs() {
+    let sample = ["throughput", "--events", "2", "--batch", "1", "--profile", "pp-low", "--duration", "0"];
+    let output = on_the_fake(&[&sample[..], &["--backend", "cuda", "--threads", "1", "--json", "-"]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["backend"], "cuda", "{json}");
+    assert_eq!(json["events"], 2, "{json}");
+}
+
+#[test]
+fn a_limit_of_registers_reaches_the_drivers_compiler_and_changes_no_hit() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    on_the_fake(&["generate", "--events", "1", "--profile", "pp-low", "--output", &at("")]);
+    let (events, boards, geometry) = (at("events.mdf"), at("boards.bin"), at("geometry.bin"));
+    let decode = |csv: &str, set: &[&str]| {
+        let args =
+            ["decode", &events, "--boards", &boards, "--geometry", &geometry, "--backend", "cuda", "--output", csv];
+        let output = on_the_fake(&[&args[..], set].concat());
+        (std::fs::read(csv).unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (free, said) = decode(&at("free.csv"), &[]);
+    assert!(!said.contains("registers"), "{said}");
+    let (limited, said) = decode(&at("limited.csv"), &["--set", "cuda.registers=40"]);
+    assert!(said.contains("at most 40 registers"), "{said}");
+    assert!(limited == free);
+}
+
+#[test]
+fn a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver() {
+    use ut_decoding::Backend;
+    use ut_decoding::bench::tunable;
+
+    let name = "cli::a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver";
+    fake_driver::well_on_the_fake(name, &[], || {
+        let device = tunable::device(Backend::Cuda).unwrap();
+        let gpu = choose(&Cuda, 0).unwrap();
+        assert_eq!((&device.name, device.sm_count), (&gpu.name, gpu.multiprocessors as u32));
+        assert_eq!(device.uuid, "GPU-fafafafa-fafa-fafa-fafa-fafafafafafa");
+        assert_eq!(device.compute_capability, format!("{}.{}", gpu.capability.0, gpu.capability.1));
+        assert!(device.driver.starts_with("CUDA ") && device.platform == "CUDA", "{device:?}");
+        assert_eq!(tunable::tunable(Backend::Cuda).kernel_hash.len(), 16);
+    });
+}
+
+/// What measures configurations of a decoder, but in batches of one event: the interpreter is slow, and the sizes that are
+/// tried on a GPU are large.
+struct OneByOne<'t> {
+    device: ut_decoding::bench::decoding::DecodeDevice<'t>,
+    batch: usize,
+    seen: Vec<tuner::Config>,
+}
+
+impl tuner::Device for OneByOne<'_> {
+    fn name(&self) -> String {
+        self.device.name()
+    }
+
+    fn measure(&mut self, config: &tuner::Config, launches: usize) -> tuner::Outcome {
+        let mut config = config.clone();
+        config.0[self.batch] = tuner::Value::Int(1);
+        self.seen.push(config.clone());
+        self.device.measure(&config, launches)
+    }
+}
+
+#[test]
+fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
+    use tuner::session::Session;
+    use tuner::store::{Store, Task};
+    use tuner::strategy::StrategyKind;
+    use tuner::tune;
+    use ut_decoding::bench::decoding::DecodeDevice;
+    use ut_decoding::bench::tunable::{self, Subject};
+    use ut_decoding::{Backend, DecodeOptions, DetectorTables, Grouping};
+
+    let name = "cli::what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput";
+    fake_driver::well_on_the_fake(name, &[], || {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        on_the_fake(&["generate", "--events", "1", "--profile", "pp-low", "--output", &at("")]);
+        let [events, boards, geometry, file] = ["events.mdf", "boards.bin", "geometry.bin", "tune.sqlite"].map(at);
+
+        let what = Subject { backend: Backend::Cuda, pipeline: ut_decoding::decoder::Pipeline::Fused };
+        let tables = ut_decoding::detector::Boards::read(&boards).unwrap();
+        let places = ut_decoding::detector::Geometry::read(&geometry).unwrap();
+        let tables = DetectorTables::new(tables, places, Grouping::default()).unwrap();
+        let options = DecodeOptions::default();
+        let mut sample = ut_decoding::EventBatch::default();
+        let mut batches = ut_decoding::input::Batches::new(ut_decoding::input::Events::new([&events]), 1, 1 << 20);
+        assert!(batches.next_into(&mut sample).unwrap());
+
+        let (device, tunable) = (tunable::device(what.backend).unwrap(), tunable::tunable(what));
+        let workload = tunable::workload(&tables, &options).unwrap();
+        let space = tunable::space(what, device.sm_count as usize).unwrap();
+        let names = space.names();
+        for knob in ["fused.block_x", "streams", "batch", "cuda.graph", "cuda.registers"] {
+            assert!(names.iter().any(|name| name == knob), "{knob} is not among {names:?}");
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let decoder = DecodeDevice::new(what.backend, &tables, options, vec![sample]);
+        let decoder = decoder.with_knobs(&names, tunable::base(what)).unwrap().keeping(2);
+        let batch = names.iter().position(|name| *name == "batch").unwrap();
+        let mut measured = OneByOne { device: decoder, batch, seen: Vec::new() };
+        let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
+        let session = Session {
+            launches: 1,
+            finalists: 0,
+            default: Some(tunable::default_config(what, &space).unwrap()),
+            ..Session::new(task, StrategyKind::Random, 1, "4".parse().unwrap())
+        };
+        let mut store = Store::open(file.as_ref()).unwrap();
+        let tuning = tune(&session, &mut measured, &mut store, &mut |_| true).unwrap();
+        let evidence = &tuning.evidence;
+        assert_eq!((evidence.tried, evidence.failed), (4, 0), "{evidence:?}");
+        assert!(measured.seen.len() >= 4);
+        let chosen = tunable::setting(what, &space, &evidence.chosen.config).unwrap();
+        drop((measured, store));
+
+        let detector = ["--boards", &boards, "--geometry", &geometry, "--tune-db", &file];
+        let kernels = ["--backend", "cuda", "--pipeline", "fused"];
+        let csv = |name: &str, more: &[&str]| {
+            let to = at(name);
+            let output = on_the_fake(&[&["decode", &events, "--output", &to], &detector[..], more].concat());
+            (std::fs::read(&to).unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+        };
+        let (expected, _) = csv("reference.csv", &["--backend", "reference"]);
+        let (hits, said) = csv("tuned.csv", &kernels);
+        let value = format!("fused.block_x={}", chosen.get("fused.block_x"));
+        assert!(hits == expected && said.contains("tuned values: ") && said.contains(&value), "{value}: {said}");
+        let (_, said) = csv("other.csv", &["--backend", "cuda", "--pipeline", "allen"]);
+        assert!(!said.contains("tuned values: "), "it is of other kernels: {said}");
+        let (_, said) = csv("untuned.csv", &[&kernels[..], &["--untuned"]].concat());
+        assert!(!said.contains("tuned values: "), "{said}");
+
+        let quick = ["--events", "1", "--duration", "0", "--json", "-"];
+        let output = on_the_fake(&[&["throughput", &events], &detector[..], &kernels, &quick].concat());
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!((&result["tuned"], &result["threads"]), (&true.into(), &chosen.threads.into()), "{result}");
+        assert_eq!(result["graphs"].is_null(), !chosen.knobs.graph, "{result}");
+    });
+}

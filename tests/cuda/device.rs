@@ -1,0 +1,100 @@
+//! What a device tells, and what becomes of one that fails.
+
+use ut_decoding::decoder::cuda::Readback;
+use ut_decoding::detector::BankVersion;
+use ut_decoding::{BatchReport, DecodeOptions, Decoder, Grouping, UtHits};
+
+use crate::fake_driver::{FakeDriver, complaints, on_the_fake, well_on_the_fake};
+use crate::suite::events::allen_batch;
+use crate::{KERNELS, compare, cuda, detector, events};
+#[test]
+fn a_device_that_fails_is_an_error_and_no_end_of_the_program() {
+    let name = "device::a_device_that_fails_is_an_error_and_no_end_of_the_program";
+    let output = on_the_fake(name, &[], || {
+        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+        let mut decoder = cuda(&tables, options);
+        let batch = allen_batch(&events(BankVersion::V5, 1, 1));
+        let gone = decoder.upload(batch.view()).unwrap().batch();
+        // SAFETY: none: it was given back. The fake notices, and nothing else is there to suffer.
+        let error = unsafe { decoder.decode_resident(&gone) }.unwrap_err().to_string();
+        assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
+        let error = decoder.submit(batch.view(), Readback::Hits).unwrap_err().to_string();
+        assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
+    });
+    let found = output.map(|output| complaints(&output));
+    assert!(found.is_none_or(|found| found.iter().any(|line| line.contains("went wrong"))));
+}
+
+/// Kernels in the order of launch.
+const LAUNCHES: [(&str, &[&str]); 2] = [
+    (
+        "allen",
+        &[
+            "count_hits",
+            "prefix_sum_tiles",
+            "prefix_sum_offsets",
+            "cluster_and_predecode",
+            "prefix_sum_tiles",
+            "prefix_sum_offsets",
+            "compress_and_make_keys",
+            "find_permutation",
+            "decode_in_order",
+        ],
+    ),
+    ("fused", &["fused"]),
+];
+
+#[test]
+fn kernels_are_timed_in_the_order_of_launch() {
+    for (pipeline, launches) in LAUNCHES {
+        well_on_the_fake("device::kernels_are_timed_in_the_order_of_launch", &[(KERNELS, pipeline)], || {
+            // A child process runs the test from its beginning.
+            let (_, launches) = *LAUNCHES
+                .iter()
+                .find(|(name, _)| std::env::var(KERNELS).is_ok_and(|given| given == *name))
+                .unwrap_or(&(pipeline, launches));
+            let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+            let mut decoder = cuda(&tables, options);
+            decoder.time_kernels(true);
+            compare(&mut decoder, &tables, options, allen_batch(&events(BankVersion::V5, 1, 1)).view());
+            let times = decoder.take_times().expect("they were recorded");
+            assert_eq!(times.iter().map(|(kernel, _)| kernel.name()).collect::<Vec<_>>(), launches);
+            assert!(times.iter().all(|(_, time)| *time > 0.0), "{times:?}");
+            assert!(decoder.take_times().expect("nothing is there").is_empty());
+        });
+    }
+}
+
+#[test]
+fn what_keeps_a_gpu_from_being_used_is_said() {
+    let cases: [(&[(&str, &str)], &str); 4] = [
+        (&[("FAKE_CUDA_DEVICES", "0")], "finds no GPU"),
+        (&[("FAKE_CUDA_VERSION", "12030")], "it knows CUDA 12.3, needed is 12.4"),
+        (&[("FAKE_CUDA_CAPABILITY", "75")], "is of compute capability 7.5"),
+        (&[("FAKE_CUDA_MEMORY", "1000")], "do not fit"),
+    ];
+    let fake = FakeDriver::new();
+    for (settings, words) in cases {
+        let args = |backend| ["throughput", "--events", "1", "--duration", "0", "--backend", backend];
+        let output = fake.run_tool(settings, &args("cuda"));
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        assert!(err.contains(words), "{words:?} is not in {err}");
+    }
+}
+
+#[test]
+fn a_device_whose_memory_is_used_up_says_so_and_the_decoder_recovers() {
+    let memory = (3 << 20).to_string();
+    let name = "device::a_device_whose_memory_is_used_up_says_so_and_the_decoder_recovers";
+    let output = on_the_fake(name, &[("FAKE_CUDA_MEMORY", &memory)], || {
+        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+        let mut decoder = cuda(&tables, options);
+        let large = allen_batch(&events(BankVersion::V5, 1, 60));
+        let mut hits = UtHits::with_capacity(60, tables.n_groups(), large.view().max_hits());
+        let error = decoder.decode(large.view(), &mut hits, &mut BatchReport::new()).unwrap_err();
+        assert!(error.to_string().contains("do not fit"), "{error}");
+        compare(&mut decoder, &tables, options, allen_batch(&events(BankVersion::V5, 1, 1)).view());
+    });
+    assert!(output.is_none_or(|output| complaints(&output).is_empty()));
+}

@@ -1,0 +1,104 @@
+//! The GPU backend with a stand-in for `libcuda`, in child processes: the same bits as the reference, and an error for
+//! whatever safe code must not do.
+//!
+//! `tests/ptx_run.rs` runs the host code above the driver; here the code that calls the driver runs as well.
+#![cfg(target_os = "linux")]
+
+mod cli;
+mod decoding;
+mod device;
+#[path = "../fake_driver/mod.rs"]
+mod fake_driver;
+mod graphs;
+mod refusals;
+mod stand_in;
+mod streams;
+#[path = "../suite/mod.rs"]
+mod suite;
+
+use suite::backends::decode;
+use suite::data::rows;
+use suite::events::{Bank, Event, allen_batch, v5_payload};
+use ut_decoding::decoder::Pipeline;
+use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, Ticket};
+use ut_decoding::decoder::reference::ReferenceDecoder;
+use ut_decoding::synth::{self, Generator, Profile};
+use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, EventBatch, Grouping, UtHits};
+use ut_kernels::detector::BankVersion;
+
+/// Says in a child process which kernels are meant, and whether they are launched as graphs.
+const KERNELS: &str = "UT_DECODE_TEST_KERNELS";
+
+/// Orders in which the fake does its work (as late as possible, and some that run ahead), with either pipeline,
+/// launch by launch and as graphs.
+const RUNS: [[(&str, &str); 2]; 6] = [
+    [("FAKE_CUDA_SEED", "0"), (KERNELS, "allen")],
+    [("FAKE_CUDA_SEED", "1"), (KERNELS, "allen")],
+    [("FAKE_CUDA_SEED", "0"), (KERNELS, "fused")],
+    [("FAKE_CUDA_SEED", "2"), (KERNELS, "fused")],
+    [("FAKE_CUDA_SEED", "0"), (KERNELS, "allen graph")],
+    [("FAKE_CUDA_SEED", "3"), (KERNELS, "fused graph")],
+];
+
+const VERSIONS: [BankVersion; 2] = [BankVersion::V4, BankVersion::V5];
+
+fn detector(version: BankVersion, grouping: Grouping) -> DetectorTables {
+    let (boards, geometry) = synth::detector(version, 1);
+    DetectorTables::new(boards, geometry, grouping).expect("they go together")
+}
+
+/// `n` events, one after the other from a seed.
+fn events(version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
+    let bank = |(source_id, payload)| Bank { kind: 66, version: version.byte(), source_id, payload };
+    let events = Generator::new(Profile::PpLow, version, seed).take(n);
+    events.map(|event| event.banks.into_iter().map(bank).collect()).collect()
+}
+
+/// Compares what a decoder makes of a batch with the reference.
+#[track_caller]
+fn compare(decoder: &mut dyn Decoder, tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) {
+    let (expected, expected_report) = decode(&mut ReferenceDecoder::new(tables, options), tables, batch);
+    let (hits, report) = decode(decoder, tables, batch);
+    assert_eq!(report, expected_report);
+    assert_eq!(hits.offsets(), expected.offsets());
+    assert!(rows(&hits) == rows(&expected), "hits differ");
+}
+
+fn cuda(tables: &DetectorTables, options: DecodeOptions) -> CudaDecoder {
+    let kernels = std::env::var(KERNELS).unwrap_or_default();
+    let mut words = kernels.split_whitespace();
+    let pipeline = words.next().map_or(Pipeline::default(), |name| name.parse().expect("a pipeline"));
+    let config = CudaConfig { pipeline, graph: words.next() == Some("graph"), ..CudaConfig::default() };
+    CudaDecoder::new(tables, options, config).expect("the fake is a GPU")
+}
+
+/// A batch with more strips than its bytes have room for: all its events are the first one.
+fn overlapping() -> EventBatch {
+    let lane: Vec<(u16, u8)> = (0..100).map(|i| (2 * i, 31)).collect();
+    let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
+    let event = vec![Bank { kind: 66, version: 4, source_id: 0, payload }];
+    let mut batch = allen_batch(&[event.clone(), event.clone(), event]);
+    let one = batch.offsets[1];
+    batch.raw.truncate(one as usize);
+    batch.offsets = vec![0, 0, 0, one];
+    batch
+}
+
+/// Compares what is collected with the reference.
+#[track_caller]
+fn collect_as_reference(
+    decoder: &mut CudaDecoder,
+    ticket: Ticket,
+    tables: &DetectorTables,
+    options: DecodeOptions,
+    batch: &EventBatch,
+) {
+    let (expected, expected_report) = decode(&mut ReferenceDecoder::new(tables, options), tables, batch.view());
+    let found = decoder.collect(ticket).unwrap();
+    assert_eq!((found.len(), found.offsets()), (expected.len(), expected.offsets()));
+    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), found.len());
+    let mut report = BatchReport::new();
+    found.copy_to(&mut hits, &mut report).unwrap();
+    assert_eq!(report, expected_report);
+    assert!(hits == expected, "hits differ");
+}

@@ -1,0 +1,424 @@
+//! Every format of input: the same hits from each, and a name for what is not taken or not whole.
+
+#![cfg(unix)]
+
+mod cli_support;
+
+use std::io::{Cursor, Write};
+use std::path::Path;
+
+use cli_support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, write};
+use proptest::prelude::*;
+use ut_decoding::input::{Bank, Damage, Events, InputError, MdfReader, MepWriter, checksum, kind};
+
+/// An MFP: types and payloads of one source.
+struct Mfp<'a> {
+    source_id: u16,
+    version: u8,
+    fragments: Vec<(u8, &'a [u8])>,
+}
+
+/// A packet, written as its description says, independently of the library's writer.
+fn packet(first: u64, align: u8, mfps: &[Mfp<'_>]) -> Vec<u8> {
+    let pad = |bytes: &mut Vec<u8>, unit: usize| bytes.resize(bytes.len().next_multiple_of(unit), 0);
+    let bodies: Vec<Vec<u8>> = mfps
+        .iter()
+        .map(|mfp| {
+            let n = mfp.fragments.len();
+            let mut body = vec![0; 20];
+            body.extend(mfp.fragments.iter().map(|(kind, _)| kind));
+            pad(&mut body, 4);
+            body.extend(mfp.fragments.iter().flat_map(|(_, payload)| (payload.len() as u16).to_le_bytes()));
+            pad(&mut body, 4);
+            for (_, payload) in &mfp.fragments {
+                let begin = body.len();
+                body.extend(*payload);
+                body.resize(begin + payload.len().next_multiple_of(1 << align), 0);
+            }
+            let size = body.len() as u32;
+            body[..2].copy_from_slice(&0x40CEu16.to_le_bytes());
+            body[2..4].copy_from_slice(&(n as u16).to_le_bytes());
+            body[4..8].copy_from_slice(&size.to_le_bytes());
+            body[8..16].copy_from_slice(&first.to_le_bytes());
+            body[16..18].copy_from_slice(&mfp.source_id.to_le_bytes());
+            (body[18], body[19]) = (align, mfp.version);
+            body
+        })
+        .collect();
+    let mut bytes = 0xCEFAu16.to_le_bytes().to_vec();
+    bytes.extend((mfps.len() as u16).to_le_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(mfps.iter().flat_map(|mfp| mfp.source_id.to_le_bytes()));
+    pad(&mut bytes, 4);
+    let mut at = bytes.len() + 4 * mfps.len();
+    for body in &bodies {
+        bytes.extend(((at / 4) as u32).to_le_bytes());
+        at += body.len().next_multiple_of(4);
+    }
+    for body in bodies {
+        bytes.extend(body);
+        pad(&mut bytes, 4);
+    }
+    let words = (bytes.len() / 4) as u32;
+    bytes[4..8].copy_from_slice(&words.to_le_bytes());
+    bytes
+}
+
+/// An MDF event around `body`, with a checksum.
+fn frame(body: &[u8], compression: u8, data_type: u8) -> Vec<u8> {
+    let mut bytes = vec![0; 16];
+    bytes.extend([compression, 0x37, data_type, 0]);
+    bytes.extend([0; 28]);
+    bytes.extend(body);
+    let size = bytes.len() as u32;
+    let sum = checksum(&bytes[16..]);
+    for (at, word) in [(0, size), (4, size), (8, size), (12, sum)] {
+        bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+/// A block as ROOT makes it.
+fn block(algorithm: &[u8; 3], size: usize, data: &[u8]) -> Vec<u8> {
+    let u24 = |n: usize| (n as u32).to_le_bytes()[..3].to_vec();
+    [algorithm.to_vec(), u24(data.len()), u24(size), data.to_vec()].concat()
+}
+
+fn zlib(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 3).unwrap()
+}
+
+/// The events of an MDF file, each with its bytes.
+fn events_of(mdf: &[u8]) -> Vec<&[u8]> {
+    let mut events = Vec::new();
+    let mut rest = mdf;
+    while let Some(size) = rest.first_chunk::<4>() {
+        let (event, after) = rest.split_at(u32::from_le_bytes(*size) as usize);
+        events.push(event);
+        rest = after;
+    }
+    events
+}
+
+/// The same events with their bodies compressed by `pack` in blocks of `n` bytes.
+fn packed(mdf: &[u8], n: usize, pack: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    let events = events_of(mdf).into_iter().map(|event| {
+        let mut packed = frame(&event[48..].chunks(n).flat_map(&pack).collect::<Vec<u8>>(), 0x11, 1);
+        // The sub-header, and the checksum with it.
+        packed[20..48].copy_from_slice(&event[20..48]);
+        let sum = checksum(&packed[16..]);
+        packed[12..16].copy_from_slice(&sum.to_le_bytes());
+        packed
+    });
+    events.flatten().collect()
+}
+
+#[test]
+fn every_container_gives_the_same_hits_as_the_plain_file() {
+    let directory = sample();
+    let directory = directory.path();
+    let mdf = read(directory, "events.mdf");
+    let half = events_of(&mdf)[..2].concat().len();
+    for name in ["again.mdf", "written.mdf.zst", "written.mep"] {
+        run_to(0, directory, &["convert", "events.mdf", "--output", name]);
+    }
+    run_to(0, directory, &["convert", "events.mdf", "--output", "small.mep", "--packet-events", "2"]);
+    assert!(read(directory, "again.mdf") == mdf);
+    let mep = read(directory, "written.mep");
+    write(directory, "small.mep.gz", &gzip(&read(directory, "small.mep")));
+    write(directory, "frames.mdf", &frame(&mep, 0, 2));
+    write(directory, "several.any", &[zstd(&mdf[..half]), zstd(&mdf[half..])].concat());
+    write(directory, "gzipped.any", &[gzip(&mdf[..half]), gzip(&mdf[half..])].concat());
+    write(directory, "twice.any", &gzip(&zstd(&mdf)));
+    let lz4 = |bytes: &[u8]| block(b"L4\x01", bytes.len(), &[&[0; 8][..], &lz4_flex::block::compress(bytes)].concat());
+    write(directory, "zlib.mdf", &packed(&mdf, 7000, |bytes| block(b"ZL\x08", bytes.len(), &zlib(bytes))));
+    write(directory, "zstd.mdf", &packed(&mdf, 7000, |bytes| block(b"ZS\x01", bytes.len(), &zstd(bytes))));
+    write(directory, "lz4.mdf", &packed(&mdf, 1 << 20, lz4));
+    let hits = |name: &str| {
+        let (json, err) =
+            json_of(0, directory, &[&["decode", name, "--output", "hits.csv", "--strict"][..], &TABLES].concat());
+        assert_eq!((&json["events"], err.contains("warning")), (&5.into(), false), "{name}: {err}");
+        (json["report"].clone(), read(directory, "hits.csv"))
+    };
+    let expected = hits("events.mdf");
+    let names = "written.mdf.zst written.mep small.mep small.mep.gz frames.mdf several.any gzipped.any twice.any zlib.mdf \
+                 zstd.mdf lz4.mdf";
+    for name in names.split_whitespace() {
+        assert!(hits(name) == expected, "{name}");
+        let (json, _) = json_of(0, directory, &["inspect", name]);
+        assert_eq!((&json["events"], &json["complete"]), (&5.into(), &true.into()), "{name}");
+    }
+    let tool = assert_cmd::cargo::cargo_bin!("ut-decode");
+    for name in ["events.mdf", "written.mdf.zst", "small.mep"] {
+        let line = format!("cat {name} | {} decode - --output piped.csv {}", tool.display(), TABLES.join(" "));
+        let output = std::process::Command::new("bash").args(["-c", &line]).current_dir(directory).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(read(directory, "piped.csv") == expected.1, "{name}");
+    }
+}
+
+#[test]
+fn what_is_not_taken_or_not_whole_is_said_by_name() {
+    let directory = sample();
+    let directory = directory.path();
+    let mdf = read(directory, "events.mdf");
+    let (zstd, gzip) = (zstd(&mdf), gzip(&mdf));
+    let mut damaged = zstd.clone();
+    damaged[4] = 0xff;
+    let mep = {
+        run_to(0, directory, &["convert", "events.mdf", "--output", "a.mep"]);
+        read(directory, "a.mep")
+    };
+    let cases: [(&str, &[u8], &str); 10] = [
+        ("a.xz", b"\xfd7zXZ\0and more than that", "an xz stream"),
+        ("a.root", b"root\0\0\xf6\x78 and more of it", "a ROOT file"),
+        ("a.bz2", b"BZh91AY&SY and more", "a bzip2 stream"),
+        ("cut.zst", &zstd[..zstd.len() - 9], "zstd stream ends before"),
+        ("cut.gz", &gzip[..gzip.len() - 9], "gzip stream ends before"),
+        ("damaged.zst", &damaged, "zstd stream is damaged"),
+        ("cut.mep", &mep[..mep.len() - 5], "in a MEP packet at its byte 4"),
+        ("short.mep", &mep[..7], "in a MEP packet at its byte 7"),
+        ("other.mep", b"not a packet at all", "begins with 0x6f6e instead of 0xcefa"),
+        ("frame.mdf", &frame(&mep[..100], 0, 2), "in a MEP packet"),
+    ];
+    for (name, bytes, message) in cases {
+        write(directory, name, bytes);
+        let (_, err) = run_to(1, directory, &[&["decode", name, "--output", "hits.csv"][..], &TABLES].concat());
+        assert!(err.contains(name) && err.contains(message), "{name}: {err}");
+    }
+}
+
+/// Type, sourceID and payload of each bank.
+type Banks = Vec<(u8, u32, Vec<u8>)>;
+
+/// The banks of every event of a file, and its damage.
+fn all(bytes: &[u8]) -> Result<Vec<(Banks, Option<Damage>)>, InputError> {
+    let mut reader = MdfReader::of_packets(Cursor::new(bytes), "a.mep", Some(bytes.len() as u64));
+    let mut events = Vec::new();
+    while let Some(event) = reader.next_event()? {
+        let banks = event.banks().map(|bank| (bank.kind, bank.source_id, bank.payload.to_vec())).collect();
+        events.push((banks, event.damage.cloned()));
+    }
+    Ok(events)
+}
+
+#[test]
+fn fragments_are_found_at_every_alignment_and_other_detectors_are_left_out() {
+    let mut odin = [0; 40];
+    odin[0] = 9;
+    odin[32] = 77;
+    let payloads = [&[1u8, 2, 3, 4][..], &[5; 5], &[6; 8], &[7; 9], &[8; 12]];
+    for align in 0..=4 {
+        let of = |source_id: u16, version: u8, kinds: [u8; 5]| Mfp {
+            source_id,
+            version,
+            fragments: kinds.into_iter().zip(payloads).collect(),
+        };
+        let mfps = [
+            of(2 << 11, 2, [63; 5]),
+            Mfp { source_id: 0, version: 7, fragments: vec![(16, &odin); 5] },
+            of(5 << 11 | 1, 4, [66, 66, 92, 68, 66]),
+            of(6 << 11 | 1, 4, [66; 5]),
+        ];
+        let one = packet(10, align, &mfps);
+        let mut bytes = one.clone();
+        bytes.resize(bytes.len().next_multiple_of(4096), 0);
+        bytes.extend(&one);
+        let events = all(&bytes).unwrap();
+        assert_eq!(events.len(), 10);
+        for (i, (banks, damage)) in events.iter().enumerate() {
+            let payload = payloads[i % 5].to_vec();
+            let error = [66, 66, 92, 68, 66][i % 5];
+            let expected = [(16, 0, odin.to_vec()), (error, 5 << 11 | 1, payload.clone()), (66, 6 << 11 | 1, payload)];
+            assert_eq!((&banks[..], damage), (&expected[..], &None), "align {align}, event {i}");
+        }
+        let mut reader = MdfReader::of_packets(Cursor::new(&bytes), "a.mep", None);
+        let event = reader.next_event().unwrap().unwrap();
+        assert_eq!((event.run, event.number, event.skipped), (Some(9), Some(77), 1));
+        assert_eq!(event.meta().other_banks, 2);
+    }
+}
+
+#[test]
+fn a_damaged_source_costs_its_own_fragments_and_is_told() {
+    let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
+    let good = packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
+    // Two sourceIDs, two offsets, then the MFPs.
+    let first = 8 + 4 + 8;
+    let second = first + (good.len() - first) / 2;
+    let changed = |at: usize, new: &[u8]| {
+        let mut bytes = good.clone();
+        bytes[at..at + new.len()].copy_from_slice(new);
+        bytes
+    };
+    for (what, bytes) in [
+        ("begins with 0x40cf", changed(second, &[0xcf])),
+        ("2 events from 1", changed(second + 2, &[2])),
+        ("3 events from 2", changed(second + 8, &[2])),
+        ("a size of 19", changed(second + 4, &[19, 0])),
+        ("where 32 are tables", changed(second + 4, &[0xff, 0xff])),
+        ("sourceID 0x2803", changed(second + 16, &[3])),
+        ("power of 13", changed(second + 18, &[13])),
+        ("fragments of", changed(second + 24, &[1])),
+    ] {
+        let events = all(&bytes).unwrap();
+        assert_eq!(events.len(), 3, "{what}");
+        for (banks, damage) in events {
+            assert_eq!(banks, [(66, 5 << 11 | 1, ONE_HIT.to_vec())], "{what}");
+            let message = damage.unwrap().to_string();
+            assert!(message.contains("MFP 1 of the packet, sourceID 0x2802") && message.contains(what), "{message}");
+        }
+    }
+    for (what, bytes) in [
+        ("begins with", changed(0, &[0])),
+        ("a packet size of", changed(4, &[1, 0])),
+        ("a packet size of", changed(4, &[0xff, 0xff])),
+        ("MFP 0 from byte", changed(12, &[1, 0])),
+        ("of a packet of 276 bytes", changed(16, &[0xff, 0xff])),
+    ] {
+        let error = all(&bytes).unwrap_err();
+        assert!(matches!(error, InputError::Packet { .. }) && error.to_string().contains(what), "{what}: {error}");
+    }
+}
+
+#[test]
+fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_follows() {
+    let good = event(&[bank(0, &ONE_HIT)]);
+    let body = &good[48..];
+    let zlib = zlib(body);
+    let whole = block(b"ZL\x08", body.len(), &zlib);
+    let cases: [(&str, Vec<u8>); 6] = [
+        ("3 bytes, a block's header takes 9", [&whole[..], b"ZL\x08"].concat()),
+        ("are left of the event", whole[..whole.len() - 1].to_vec()),
+        ("its header says 41", block(b"ZL\x08", 41, &zlib)),
+        ("zlib", block(b"ZL\x08", body.len(), &zlib[2..])),
+        ("zstd", block(b"ZS\x01", body.len(), &zlib)),
+        ("no known algorithm", block(b"CS\x01", body.len(), &zlib)),
+    ];
+    for (what, packed) in cases {
+        let bytes = [&frame(&packed, 0x11, 1)[..], &good].concat();
+        let mut reader = MdfReader::new(Cursor::new(bytes), "a.mdf", None);
+        let damage = reader.next_event().unwrap().unwrap().damage.unwrap().to_string();
+        assert!(damage.contains("of the compressed event") && damage.contains(what), "{what}: {damage}");
+        let next = reader.next_event().unwrap().unwrap();
+        assert_eq!((next.entries.len(), next.damage), (1, None));
+    }
+}
+
+#[test]
+fn an_event_that_would_grow_without_end_is_given_up() {
+    let zeros = zlib(&vec![0; 0xff_ffff]);
+    let packed = block(b"ZL\x08", 0xff_ffff, &zeros).repeat(17);
+    let mut reader = MdfReader::new(Cursor::new(frame(&packed, 0x11, 1)), "a.mdf", None);
+    let damage = reader.next_event().unwrap().unwrap().damage.unwrap().to_string();
+    assert!(damage.contains("block 15") && damage.contains("256 MiB"), "{damage}");
+}
+
+type OwnedBank = (u8, u8, u32, Vec<u8>);
+
+fn any_event() -> impl Strategy<Value = Vec<OwnedBank>> {
+    let kind = prop_oneof![Just(66u8), Just(68), Just(16), Just(92)];
+    let payload = proptest::collection::vec(any::<u8>(), 0..40);
+    proptest::collection::vec((kind, 0u8..3, (5u32 << 11..(5 << 11) + 2), payload), 1..4)
+}
+
+fn borrowed(banks: &[OwnedBank]) -> impl Iterator<Item = Bank<'_>> + Clone {
+    banks.iter().map(|(kind, version, source_id, payload)| Bank {
+        kind: *kind,
+        version: Some(*version),
+        source_id: *source_id,
+        payload,
+    })
+}
+
+fn mep_of(events: &[Vec<OwnedBank>], max_events: usize) -> Vec<u8> {
+    let mut writer = MepWriter::new(Vec::new(), max_events);
+    for (i, banks) in events.iter().enumerate() {
+        writer.write(100 + i as u64, borrowed(banks)).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+proptest! {
+    #[test]
+    fn packets_give_back_what_was_written(
+        events in proptest::collection::vec(any_event(), 0..12),
+        max_events in 1usize..5,
+    ) {
+        let bytes = mep_of(&events, max_events);
+        let mut reader = MdfReader::of_packets(Cursor::new(&bytes), "a.mep", Some(bytes.len() as u64));
+        for banks in &events {
+            let event = reader.next_event().unwrap().unwrap();
+            prop_assert!(event.damage.is_none());
+            prop_assert!(event.banks().eq(borrowed(banks)));
+        }
+        prop_assert!(reader.next_event().unwrap().is_none());
+    }
+
+    #[test]
+    fn no_change_of_bytes_makes_the_packet_reader_panic_or_read_what_is_not_there(
+        events in proptest::collection::vec(any_event(), 1..6),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = mep_of(&events, 3);
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        bytes.truncate(cut.index(bytes.len()) + 1);
+        for length in [None, Some(bytes.len() as u64)] {
+            let mut reader = MdfReader::of_packets(Cursor::new(&bytes), "a.mep", length);
+            while let Ok(Some(event)) = reader.next_event() {
+                prop_assert!(event.banks().count() == event.entries.len());
+            }
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_the_unpacking_panic(body in proptest::collection::vec(any::<u8>(), 0..64), which in 0usize..4) {
+        let start: &[u8] = [&b"ZL\x08\x10\0\0\x20\0\0"[..], b"ZS\x01\x10\0\0\x20\0\0", b"L4\x01\x10\0\0\x20\0\0", b""][which];
+        let bytes = frame(&[start, &body].concat(), 1, 1);
+        let mut reader = MdfReader::new(Cursor::new(bytes), "a.mdf", None);
+        while let Ok(Some(event)) = reader.next_event() {
+            prop_assert!(event.banks().count() == event.entries.len());
+        }
+    }
+}
+
+/// The files of the shared data through every container.
+#[test]
+#[ignore = "needs the shared data (UT_DECODE_DATA)"]
+fn real_events_come_out_of_every_container() {
+    let data = cli_support::data().expect("the shared data");
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    for mdf in ["minibrunel/MiniBrunel_2018_minbias_10events.mdf", "v5/ut_v5_minbias_20events.mdf"] {
+        let mdf = data.join(mdf);
+        for name in ["a.mdf.zst", "a.mep"] {
+            run_to(0, directory, &["convert", mdf.to_str().unwrap(), "--output", name]);
+            let ut = |path: &Path| {
+                let mut banks = Vec::new();
+                let mut events = Events::new([path]);
+                while let Some(event) = events.next_event().unwrap() {
+                    let ut = event.banks().filter(|bank| kind::is_ut(bank.kind));
+                    banks.push(ut.map(|bank| (bank.source_id, bank.payload.to_vec())).collect::<Vec<_>>());
+                }
+                banks
+            };
+            assert!(ut(&mdf) == ut(&directory.join(name)), "{name}");
+        }
+    }
+}

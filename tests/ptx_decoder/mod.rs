@@ -1,0 +1,187 @@
+//! The GPU decoder itself, with the machine in place of the GPU: its buffers, arguments and launches are what is
+//! tested.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use ptx_machine::{Launch, Memory, Program, copied};
+use ut_decoding::decoder::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, Rows};
+use ut_decoding::decoder::launch::LaunchParams;
+use ut_decoding::decoder::plan::Shape;
+use ut_decoding::decoder::ptx::{Kernel, Unit};
+use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits};
+
+/// The machine as a device. Whatever is put on a stream is done at once.
+#[derive(Default)]
+pub struct Machine {
+    memory: Memory,
+    identity: Arc<()>,
+    programs: HashMap<&'static str, Program>,
+    turn: u32,
+    /// Where instructions are counted: how many each kernel issued.
+    issued: Option<Issued>,
+}
+
+/// Instructions that warps issued, kernel by kernel; shared with the test that reads them.
+pub type Issued = Arc<Mutex<BTreeMap<String, u64>>>;
+
+/// Memory of the host.
+pub struct Host(*mut u8, Layout);
+
+// SAFETY: plain memory, which this owns alone.
+unsafe impl Send for Host {}
+// SAFETY: as above.
+unsafe impl Sync for Host {}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `allocate_host` with this layout.
+        unsafe { dealloc(self.0, self.1) };
+    }
+}
+
+// SAFETY:
+// - `Memory::allocate` keeps allocations apart, at multiples of 256, for good; a `Host` is an allocation of its own.
+// - Whatever is put on the stream is done when the call returns, so that nothing is in flight at any time.
+// - An address is this machine's if it was made by its memory, which the identity beside it says.
+unsafe impl Device for Machine {
+    type Memory = (u64, Arc<()>);
+    type Host = Host;
+    type Stream = ();
+    type Event = ();
+
+    fn begin(&mut self) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    fn stream(&mut self) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Result<(u64, Arc<()>), DecodeError> {
+        Ok((self.memory.allocate(bytes), Arc::clone(&self.identity)))
+    }
+
+    fn allocate_host(&mut self, bytes: usize) -> Result<Host, DecodeError> {
+        let layout = Layout::from_size_align(bytes, 256).expect("a size");
+        // SAFETY: at least one byte, as the decoder promises.
+        let start = unsafe { alloc(layout) };
+        assert!(!start.is_null(), "no memory");
+        // SAFETY: allocated just now, so large.
+        unsafe { start.write_bytes(0xA5, bytes) };
+        Ok(Host(start, layout))
+    }
+
+    fn address((address, _): &(u64, Arc<()>)) -> u64 {
+        *address
+    }
+
+    fn owns(&self, (_, identity): &(u64, Arc<()>)) -> bool {
+        Arc::ptr_eq(identity, &self.identity)
+    }
+
+    fn start(host: &Host) -> *mut u8 {
+        host.0
+    }
+
+    unsafe fn write(&mut self, (): &(), to: u64, from: *const u8, bytes: usize) -> Result<(), DecodeError> {
+        // SAFETY: the decoder gives so many bytes.
+        self.memory.store(to, unsafe { std::slice::from_raw_parts(from, bytes) }).expect("room for the bytes");
+        Ok(())
+    }
+
+    unsafe fn zero(&mut self, (): &(), at: u64, words: usize) -> Result<(), DecodeError> {
+        self.memory.store(at, &vec![0; 4 * words]).expect("room for the words");
+        Ok(())
+    }
+
+    unsafe fn read(&mut self, (): &(), from: u64, to: *mut u8, rows: Rows) -> Result<(), DecodeError> {
+        for row in 0..if rows.width == 0 { 0 } else { rows.n } {
+            let bytes = self.memory.fetch(from + (row * rows.device) as u64, rows.width).expect("as many bytes");
+            // SAFETY: the decoder gives room for the rows.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(row * rows.host), rows.width) };
+        }
+        Ok(())
+    }
+
+    unsafe fn launch(
+        &mut self,
+        (): &(),
+        unit: Unit,
+        kernel: Kernel,
+        variant: &str,
+        shape: Shape,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), DecodeError> {
+        let Shape { grid, block, shared_bytes } = shape;
+        let program = self.programs.entry(unit.name).or_insert_with(|| Program::new(unit.text));
+        let launch = Launch { grid, block, shared_bytes, turn: self.turn, counts: self.issued.is_some() };
+        // SAFETY: an argument points to a value of its size that lives as long as it does.
+        let bytes = |a: &Argument<'_>| unsafe { copied(a.pointer().cast(), a.size()) };
+        let arguments: Vec<_> = arguments.iter().map(bytes).collect();
+        let entry = kernel.entry(variant);
+        let issued = program.launch(&mut self.memory, &entry, launch, &arguments);
+        if let Some(all) = &self.issued {
+            let issued: u64 = issued.iter().map(|block| block.issued).sum();
+            *all.lock().expect("no thread panicked").entry(entry).or_default() += issued;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, (): &()) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    fn wait(&mut self, (): &(), (): &()) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    fn elapsed_ms(&mut self, (): &(), (): &()) -> Result<f32, DecodeError> {
+        Ok(0.0)
+    }
+
+    fn synchronize(&mut self, (): &()) -> Result<(), DecodeError> {
+        Ok(())
+    }
+}
+
+/// The GPU decoder on the machine.
+pub struct PtxDecoder(DeviceDecoder<Machine>);
+
+impl PtxDecoder {
+    /// Production.
+    pub fn new(tables: &DetectorTables, options: DecodeOptions, params: LaunchParams, turn: u32) -> Self {
+        Self::on(tables, options, turn, DeviceConfig { launch: params, ..DeviceConfig::default() })
+    }
+
+    /// A variant of the ladder, for v5 in Allen layout.
+    pub fn of_ladder(tables: &DetectorTables, options: DecodeOptions, variant: &str) -> Self {
+        Self::on(tables, options, 0, DeviceConfig { rung: Some(variant.to_owned()), ..DeviceConfig::default() })
+    }
+
+    fn on(tables: &DetectorTables, options: DecodeOptions, turn: u32, config: DeviceConfig) -> Self {
+        Self::with(Machine { turn, ..Machine::default() }, tables, options, config)
+    }
+
+    /// Counts what each kernel issues.
+    pub fn counting(tables: &DetectorTables, options: DecodeOptions, config: DeviceConfig) -> (Self, Issued) {
+        let issued = Issued::default();
+        let machine = Machine { issued: Some(issued.clone()), ..Machine::default() };
+        (Self::with(machine, tables, options, config), issued)
+    }
+
+    fn with(machine: Machine, tables: &DetectorTables, options: DecodeOptions, config: DeviceConfig) -> Self {
+        Self(DeviceDecoder::on("ptx", machine, tables, options, config).expect("the machine refuses nothing"))
+    }
+}
+
+impl Decoder for PtxDecoder {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+        self.0.decode(batch, hits, report)
+    }
+}

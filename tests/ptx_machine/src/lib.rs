@@ -1,0 +1,506 @@
+//! A machine that runs PTX on the CPU, slowly: as much of the language as the committed kernels use.
+//!
+//! What the executor proves of the kernels' source, this proves of what the compiler made of it, and of the way from
+//! the host's argument structs to the entries' parameters: addresses, offsets, widths, clamps, masks, branches. Lanes
+//! run one by one, each until it comes to a barrier or collective; that one is done when all lanes of its mask wait
+//! there with the same mask, as independent thread scheduling allows. Anything that hardware leaves undefined, and any
+//! access outside an allocation or not aligned to its size, is a panic that quotes the line.
+//!
+//! On demand the instructions are counted that warps issue: between two collectives each instruction as often as the
+//! lane that does it most often. Lanes that diverge are taken to meet again at once, so the true number is not smaller.
+//! With them are counted the critical path (between two barriers of a block, the most that one of its warps issues), the
+//! bank conflicts of shared memory and the sectors of global memory.
+
+mod bytes;
+mod counts;
+mod memory;
+mod parse;
+
+use std::collections::HashMap;
+
+pub use bytes::{bytes_of, copied};
+pub use counts::Counts;
+use counts::{Accesses, Where};
+use memory::Touch;
+pub use memory::{Address, Memory};
+use parse::{Cmp, Float, Instruction, Kind, Op, Operand, Shuffle, Space, Special, Type};
+
+/// Instructions that a lane may need from one collective to the next.
+const MAX_STEPS: u32 = 50_000_000;
+
+/// Entry points of a PTX text.
+#[expect(missing_debug_implementations, reason = "pages of instructions")]
+pub struct Program {
+    entries: HashMap<String, Entry>,
+}
+
+/// One entry point.
+struct Entry {
+    /// Sizes of the parameters.
+    parameters: Vec<usize>,
+    n_registers: usize,
+    code: Vec<Instruction>,
+}
+
+/// Shape of a launch.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch {
+    /// Blocks.
+    pub grid: u32,
+    /// Threads of a block, x and y.
+    pub block: (u32, u32),
+    /// Bytes of dynamic shared memory of a block.
+    pub shared_bytes: u32,
+    /// Turns the order in which blocks and lanes run.
+    pub turn: u32,
+    /// Whether instructions are counted.
+    pub counts: bool,
+}
+
+impl Program {
+    /// The entry points of `text`. Panics at the first line that it cannot read.
+    pub fn new(text: &str) -> Self {
+        Self { entries: parse::entries(text) }
+    }
+
+    /// Sizes of the parameters of an entry, if there is such a one.
+    pub fn parameters(&self, name: &str) -> Option<&[usize]> {
+        self.entries.get(name).map(|entry| entry.parameters.as_slice())
+    }
+
+    /// Runs an entry to its end. `arguments` are the bytes of each parameter. Gives what the warps issue, block by block in
+    /// the order in which they ran, if that is to be counted.
+    pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[Vec<u8>]) -> Vec<Counts> {
+        let entry = self.entries.get(name).unwrap_or_else(|| panic!("no entry {name}"));
+        let sizes: Vec<_> = arguments.iter().map(Vec::len).collect();
+        assert_eq!(sizes, entry.parameters, "sizes of the arguments of {name}");
+        memory.begin_launch();
+        let threads = launch.block.0 * launch.block.1;
+        assert!(threads.is_multiple_of(32) && (32..=1024).contains(&threads), "{launch:?}");
+        let mut all = Vec::new();
+        for i in 0..launch.grid {
+            let index = (i + launch.turn) % launch.grid;
+            let mut block = Block {
+                name,
+                entry,
+                memory,
+                arguments,
+                launch,
+                index,
+                // Nothing may depend on what was there.
+                shared: vec![0xA5; launch.shared_bytes as usize],
+                lanes: (0..threads).map(|thread| Lane::new(entry, thread, launch.counts)).collect(),
+                counts: Counts::default(),
+                paths: vec![0; threads as usize / 32],
+                accesses: (0..threads / 32).map(|_| Accesses::default()).collect(),
+            };
+            block.run();
+            all.push(block.counts);
+        }
+        all
+    }
+}
+
+struct Block<'a> {
+    name: &'a str,
+    entry: &'a Entry,
+    memory: &'a mut Memory,
+    arguments: &'a [Vec<u8>],
+    launch: Launch,
+    index: u32,
+    shared: Vec<u8>,
+    lanes: Vec<Lane>,
+    counts: Counts,
+    /// What each warp issued since the last barrier.
+    paths: Vec<u64>,
+    /// What the lanes of each warp touched since its last collective.
+    accesses: Vec<Accesses>,
+}
+
+struct Lane {
+    thread: u32,
+    pc: usize,
+    state: State,
+    registers: Vec<u64>,
+    /// How often it did each instruction since its warp's last collective; empty where that is not counted.
+    done: Vec<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    /// At the collective at `pc`.
+    Waiting,
+    Done,
+}
+
+impl Lane {
+    fn new(entry: &Entry, thread: u32, counts: bool) -> Self {
+        let done = vec![0; if counts { entry.code.len() } else { 0 }];
+        Self { thread, pc: 0, state: State::Running, registers: vec![0; entry.n_registers], done }
+    }
+}
+
+impl Block<'_> {
+    fn run(&mut self) {
+        let n = self.lanes.len();
+        loop {
+            for i in 0..n {
+                let lane = (i + self.launch.turn as usize) % n;
+                if self.lanes[lane].state == State::Running {
+                    self.advance(lane);
+                }
+            }
+            if self.lanes.iter().all(|lane| lane.state == State::Done) {
+                (0..n / 32).for_each(|warp| self.count(warp));
+                self.end_path();
+                return;
+            }
+            let collected = (0..n / 32).map(|warp| self.warp_collectives(warp)).fold(false, |any, did| any | did);
+            if !collected && !self.barrier() {
+                let waiting = self.lanes.iter().filter(|lane| lane.state == State::Waiting);
+                let mut lines: Vec<_> = waiting.map(|lane| self.entry.code[lane.pc].line.as_str()).collect();
+                lines.dedup();
+                panic!("{}, block {}: no thread can go on; some wait at {lines:?}", self.name, self.index);
+            }
+        }
+    }
+
+    /// Runs a lane up to its next barrier, collective or end.
+    fn advance(&mut self, lane: usize) {
+        let entry = self.entry;
+        for _ in 0..MAX_STEPS {
+            let pc = self.lanes[lane].pc;
+            if let Some(done) = self.lanes[lane].done.get_mut(pc) {
+                *done += 1;
+            }
+            let instruction = &entry.code[pc];
+            let registers = &self.lanes[lane].registers;
+            if instruction.guard.is_some_and(|(predicate, wanted)| (registers[predicate] != 0) != wanted) {
+                self.lanes[lane].pc += 1;
+                continue;
+            }
+            match &instruction.kind {
+                Kind::Branch(target) => self.lanes[lane].pc = *target,
+                Kind::BranchByIndex(index, targets) => {
+                    let index = self.value(lane, index) as usize;
+                    self.lanes[lane].pc = targets[index];
+                }
+                Kind::Return => {
+                    self.lanes[lane].state = State::Done;
+                    return;
+                }
+                Kind::Barrier
+                | Kind::WarpBarrier(_)
+                | Kind::Ballot { .. }
+                | Kind::Shuffle { .. }
+                | Kind::Match { .. }
+                | Kind::ReduxAdd { .. } => {
+                    self.lanes[lane].state = State::Waiting;
+                    return;
+                }
+                _ => {
+                    self.execute(lane, instruction);
+                    self.lanes[lane].pc += 1;
+                }
+            }
+        }
+        panic!("{}, block {}: a lane goes on and on", self.name, self.index);
+    }
+
+    fn value(&self, lane: usize, operand: &Operand) -> u64 {
+        let Lane { thread, registers, .. } = &self.lanes[lane];
+        let (x, y) = self.launch.block;
+        match operand {
+            Operand::Register(register) => registers[*register],
+            Operand::Value(value) => *value,
+            Operand::Special(special) => u64::from(match special {
+                Special::ThreadX => thread % x,
+                Special::ThreadY => thread / x,
+                Special::BlockDimX => x,
+                Special::BlockDimY => y,
+                Special::BlockX => self.index,
+                Special::GridX => self.launch.grid,
+                Special::Lane => thread % 32,
+                Special::LanesBelow => (1 << (thread % 32)) - 1,
+            }),
+        }
+    }
+
+    fn execute(&mut self, lane: usize, instruction: &Instruction) {
+        let line = &instruction.line;
+        match &instruction.kind {
+            Kind::Compute { op, ty, to, from } => {
+                let values = [0, 1, 2, 3].map(|i| from.get(i).map_or(0, |operand| self.value(lane, operand)));
+                self.lanes[lane].registers[*to] = compute(*op, *ty, values);
+            }
+            Kind::Unpack { low, high, from, half_bits } => {
+                let value = self.value(lane, from);
+                let mask = (1 << half_bits) - 1;
+                for (half, value) in [(low, value & mask), (high, value >> half_bits & mask)] {
+                    if let Some(half) = half {
+                        self.lanes[lane].registers[*half] = value;
+                    }
+                }
+            }
+            Kind::LoadParameter { ty, to, parameter, offset } => {
+                let bytes = &self.arguments[*parameter][*offset..*offset + ty.bytes()];
+                self.lanes[lane].registers[*to] = little_endian(bytes);
+            }
+            Kind::Load { space, read_only, ty, to, base, offset } => {
+                let address = self.value(lane, base).wrapping_add_signed(*offset);
+                let touch = if *read_only { Touch::ReadOnly } else { Touch::Read };
+                self.touch(lane, *space, address, ty.bytes());
+                let value = little_endian(self.bytes(*space, address, ty.bytes(), touch, line));
+                self.lanes[lane].registers[*to] = value;
+            }
+            Kind::Store { space, ty, base, offset, from } => {
+                let address = self.value(lane, base).wrapping_add_signed(*offset);
+                let value = self.value(lane, from);
+                self.touch(lane, *space, address, ty.bytes());
+                let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
+                bytes.copy_from_slice(&value.to_le_bytes()[..bytes.len()]);
+            }
+            Kind::Atomic { space, op, ty, to, base, offset, from } => {
+                let address = self.value(lane, base).wrapping_add_signed(*offset);
+                let value = self.value(lane, from);
+                self.touch(lane, *space, address, ty.bytes());
+                let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
+                let old = little_endian(bytes);
+                let new = compute(*op, *ty, [old, value, 0, 0]);
+                bytes.copy_from_slice(&new.to_le_bytes()[..bytes.len()]);
+                self.lanes[lane].registers[*to] = old;
+            }
+            Kind::Pause => {}
+            _ => unreachable!("{line}"),
+        }
+    }
+
+    fn bytes(&mut self, space: Space, address: u64, size: usize, touch: Touch, line: &str) -> &mut [u8] {
+        let (name, block) = (self.name, self.index);
+        assert!(address.is_multiple_of(size as u64), "{name}, block {block}: not aligned: {line}");
+        match space {
+            Space::Global => {
+                let bytes = self.memory.bytes(address, size, touch);
+                bytes.unwrap_or_else(|fault| panic!("{name}, block {block}: {fault}: {line}"))
+            }
+            Space::Shared => {
+                let range = address as usize..address as usize + size;
+                self.shared.get_mut(range).unwrap_or_else(|| panic!("{name}, block {block}: outside of shared: {line}"))
+            }
+        }
+    }
+
+    /// Adds what a warp's lanes did since the last time.
+    fn count(&mut self, warp: usize) {
+        let lanes = &mut self.lanes[32 * warp..32 * warp + 32];
+        for pc in 0..lanes[0].done.len() {
+            let most = lanes.iter_mut().map(|lane| std::mem::take(&mut lane.done[pc])).max();
+            let most = u64::from(most.expect("32 lanes"));
+            self.counts.issued += most;
+            self.paths[warp] += most;
+        }
+        self.accesses[warp].count(&mut self.counts);
+    }
+
+    /// The block is at a barrier, or at its end.
+    fn end_path(&mut self) {
+        self.counts.path += self.paths.iter().max().copied().unwrap_or(0);
+        let interval = (self.counts.barriers as usize).min(self.counts.intervals.len() - 1);
+        self.counts.intervals[interval] += self.paths.iter().sum::<u64>();
+        self.paths.fill(0);
+    }
+
+    /// Notes an access of a lane, if that is wanted.
+    fn touch(&mut self, lane: usize, space: Space, address: u64, bytes: usize) {
+        if !self.launch.counts {
+            return;
+        }
+        let at = match space {
+            Space::Global => Where::Global,
+            Space::Shared => Where::Shared,
+        };
+        // It was counted before it is done.
+        let pc = self.lanes[lane].pc;
+        let visit = self.lanes[lane].done[pc];
+        self.accesses[lane / 32].add(at, pc, visit, lane % 32, address, bytes);
+    }
+
+    /// Lets the block's threads pass a barrier, if all of them are there.
+    fn barrier(&mut self) -> bool {
+        let pc = self.lanes[0].pc;
+        let there = |lane: &Lane| lane.state == State::Waiting && lane.pc == pc;
+        if !matches!(self.entry.code[pc].kind, Kind::Barrier) || !self.lanes.iter().all(there) {
+            return false;
+        }
+        (0..self.lanes.len() / 32).for_each(|warp| self.count(warp));
+        self.end_path();
+        self.counts.barriers += 1;
+        for lane in &mut self.lanes {
+            lane.state = State::Running;
+            lane.pc += 1;
+        }
+        true
+    }
+
+    /// Does every collective of a warp of whose mask all lanes are there. Gives whether there was one.
+    fn warp_collectives(&mut self, warp: usize) -> bool {
+        let mut any = false;
+        for first in 32 * warp..32 * warp + 32 {
+            if self.lanes[first].state != State::Waiting {
+                continue;
+            }
+            let pc = self.lanes[first].pc;
+            let instruction = &self.entry.code[pc];
+            let Some(mask) = instruction.kind.mask() else { continue };
+            let mask_of = |lane: usize| self.value(lane, mask) as u32;
+            let mask = mask_of(first);
+            assert!((mask >> (first % 32)) & 1 == 1, "{}: not in its own mask: {}", self.name, instruction.line);
+            let members: Vec<_> = (0..32).filter(|lane| (mask >> lane) & 1 == 1).map(|lane| 32 * warp + lane).collect();
+            let is_there = |&lane: &usize| {
+                self.lanes[lane].state == State::Waiting && self.lanes[lane].pc == pc && mask_of(lane) == mask
+            };
+            if !members.iter().all(is_there) {
+                continue;
+            }
+            let entry = self.entry;
+            self.count(warp);
+            self.collective(&entry.code[pc], &members, mask);
+            for &lane in &members {
+                self.lanes[lane].state = State::Running;
+                self.lanes[lane].pc += 1;
+            }
+            any = true;
+        }
+        any
+    }
+
+    fn collective(&mut self, instruction: &Instruction, members: &[usize], mask: u32) {
+        let results: Vec<(usize, u64)> = match &instruction.kind {
+            Kind::Ballot { to, predicate, .. } => {
+                let bit = |&lane: &usize| u64::from(self.value(lane, predicate) != 0) << (lane % 32);
+                let ballot = members.iter().map(bit).sum();
+                members.iter().map(|_| (*to, ballot)).collect()
+            }
+            Kind::Shuffle { mode, to, value, by, clamp, .. } => {
+                let of = |&lane: &usize| {
+                    let (own, by) = (lane as u32 % 32, self.value(lane, by) as u32 & 31);
+                    let clamp = self.value(lane, clamp) as u32 & 31;
+                    let (from, is_inside) = match mode {
+                        Shuffle::Up => (own.wrapping_sub(by), own >= by + clamp),
+                        Shuffle::Down => (own + by, own + by <= clamp),
+                        Shuffle::Index => (by, by <= clamp),
+                        Shuffle::Xor => (own ^ by, own ^ by <= clamp),
+                    };
+                    let from = if is_inside { from } else { own };
+                    assert!(
+                        (mask >> from) & 1 == 1,
+                        "{}: from a lane outside of the mask: {}",
+                        self.name,
+                        instruction.line
+                    );
+                    (*to, self.value(lane - own as usize + from as usize, value))
+                };
+                members.iter().map(of).collect()
+            }
+            Kind::Match { to, value, .. } => {
+                let peers = |&lane: &usize| {
+                    let own = self.value(lane, value);
+                    let same = members.iter().filter(|&&other| self.value(other, value) == own);
+                    (*to, same.map(|other| 1u64 << (other % 32)).sum())
+                };
+                members.iter().map(peers).collect()
+            }
+            Kind::ReduxAdd { to, value, .. } => {
+                let sum: u64 = members.iter().map(|&lane| self.value(lane, value)).sum();
+                members.iter().map(|_| (*to, sum & 0xFFFF_FFFF)).collect()
+            }
+            _ => Vec::new(),
+        };
+        for (&lane, (to, value)) in members.iter().zip(results) {
+            self.lanes[lane].registers[to] = value;
+        }
+    }
+}
+
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+}
+
+/// What an instruction without side effects gives; registers hold their values zero-extended.
+fn compute(op: Op, ty: Type, [a, b, c, _]: [u64; 4]) -> u64 {
+    let bits = ty.bits;
+    let low = |value: u64| if bits == 64 { value } else { value & ((1 << bits) - 1) };
+    let signed = |value: u64| (value << (64 - bits)) as i64 >> (64 - bits);
+    let (a, b) = (low(a), low(b));
+    let float = |value: u64| f32::from_bits(value as u32);
+    match op {
+        Op::Move => a,
+        Op::Add => low(a.wrapping_add(b)),
+        Op::Sub => low(a.wrapping_sub(b)),
+        Op::Mul => low(a.wrapping_mul(b)),
+        Op::MulWide if ty.signed => (signed(a) * signed(b)) as u64 & (u64::MAX >> (64 - 2 * bits)),
+        Op::MulWide => a * b,
+        Op::MulHigh => ((u128::from(a) * u128::from(b)) >> bits) as u64,
+        Op::Mad => low(a.wrapping_mul(b).wrapping_add(c)),
+        Op::Div => a / b,
+        Op::Rem => a % b,
+        Op::Min if ty.signed => low(signed(a).min(signed(b)) as u64),
+        Op::Min => a.min(b),
+        Op::Max if ty.signed => low(signed(a).max(signed(b)) as u64),
+        Op::Max => a.max(b),
+        Op::And => a & b,
+        Op::Or => a | b,
+        Op::Xor => a ^ b,
+        Op::Not => low(!a),
+        Op::Negate => low(a.wrapping_neg()),
+        Op::LeadingZeros => u64::from(a.leading_zeros()) - (64 - u64::from(bits)),
+        Op::Shl => u32::try_from(b).ok().and_then(|b| a.checked_shl(b)).map_or(0, low),
+        Op::Shr if ty.signed => low((signed(a) >> b.min(63)) as u64),
+        Op::Shr => u32::try_from(b).ok().and_then(|b| a.checked_shr(b)).unwrap_or(0),
+        Op::BitField => (a >> (b & 0xFF)) & ((1 << (c & 0xFF)) - 1),
+        Op::CountOnes => u64::from(a.count_ones()),
+        Op::Select => {
+            if c != 0 {
+                a
+            } else {
+                b
+            }
+        }
+        Op::Convert(from) if from.signed => {
+            low(((a_of(from, a) << (64 - from.bits)) as i64 >> (64 - from.bits)) as u64)
+        }
+        Op::Convert(from) => a_of(from, a),
+        Op::IntToFloat(from) => u64::from((a_of(from, a) as f32).to_bits()),
+        Op::Float(op) => {
+            let (a, b) = (float(a), float(b));
+            u64::from(
+                match op {
+                    Float::Add => a + b,
+                    Float::Sub => a - b,
+                    Float::Mul => a * b,
+                    Float::Div => a / b,
+                }
+                .to_bits(),
+            )
+        }
+        Op::Compare(cmp) if ty.signed => cmp_of(cmp, &signed(a), &signed(b)),
+        Op::Compare(cmp) => cmp_of(cmp, &a, &b),
+    }
+}
+
+/// The value as the source type of a conversion has it.
+fn a_of(from: Type, a: u64) -> u64 {
+    if from.bits == 64 { a } else { a & ((1 << from.bits) - 1) }
+}
+
+fn cmp_of<T: Ord>(cmp: Cmp, a: &T, b: &T) -> u64 {
+    u64::from(match cmp {
+        Cmp::Eq => a == b,
+        Cmp::Ne => a != b,
+        Cmp::Lt => a < b,
+        Cmp::Le => a <= b,
+        Cmp::Gt => a > b,
+        Cmp::Ge => a >= b,
+    })
+}

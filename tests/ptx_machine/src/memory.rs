@@ -1,0 +1,176 @@
+//! Global memory: allocations with gaps between, so that a step beyond one is noticed, and no address ever given twice,
+//! so that memory that was given back is.
+
+use std::collections::BTreeMap;
+
+use bytemuck::Pod;
+use simt::{Global, GlobalMut, Plain};
+
+/// Where the first allocation begins: above 32 bits, so that a lost upper half is noticed.
+const BASE: u64 = 0x7_1000_0000;
+
+/// Allocations begin on multiples of this, as the driver's do, with as much between.
+const ALIGNMENT: u64 = 256;
+
+const OUTSIDE: &str = "outside of global memory";
+
+/// An allocation of `len` elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Address {
+    address: u64,
+    len: usize,
+}
+
+/// How a kernel touches memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Touch {
+    Read,
+    /// Through the read-only cache: no thread may write there during the launch.
+    ReadOnly,
+    Write,
+}
+
+struct Allocation {
+    /// Nothing once it was given back.
+    bytes: Option<Vec<u8>>,
+    len: u64,
+    writable: bool,
+    /// How each byte was touched in the last launch that touched any: read through the read-only cache, or written.
+    touched: Vec<Option<Touch>>,
+    launch: u64,
+}
+
+/// The global memory of the machine.
+#[expect(missing_debug_implementations, reason = "megabytes of bytes")]
+pub struct Memory {
+    /// By the first address; those given back stay, to be told apart.
+    allocations: BTreeMap<u64, Allocation>,
+    next: u64,
+    launch: u64,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { allocations: BTreeMap::new(), next: BASE, launch: 0 }
+    }
+}
+
+impl Memory {
+    /// Puts a copy of `data` into memory that a kernel may only read, or may write too.
+    pub fn put<T: Pod>(&mut self, data: &[T], writable: bool) -> Address {
+        let bytes: &[u8] = bytemuck::cast_slice(data);
+        Address { address: self.place(bytes.to_vec(), writable), len: data.len() }
+    }
+
+    /// Memory that a kernel may write; says where it is.
+    pub fn allocate(&mut self, bytes: usize) -> u64 {
+        self.place(vec![0xA5u8; bytes], true)
+    }
+
+    fn place(&mut self, bytes: Vec<u8>, writable: bool) -> u64 {
+        let (address, len) = (self.next, bytes.len() as u64);
+        self.next = (address + len + ALIGNMENT).next_multiple_of(ALIGNMENT);
+        let allocation = Allocation { bytes: Some(bytes), len, writable, touched: Vec::new(), launch: 0 };
+        self.allocations.insert(address, allocation);
+        address
+    }
+
+    /// Takes an allocation back, and says how many bytes it had.
+    ///
+    /// # Errors
+    /// When there is none, or none any more, that begins there.
+    pub fn free(&mut self, address: u64) -> Result<usize, &'static str> {
+        let allocation = self.allocations.get_mut(&address).ok_or("no allocation begins there")?;
+        let bytes = allocation.bytes.take().ok_or("given back already")?;
+        allocation.touched = Vec::new();
+        Ok(bytes.len())
+    }
+
+    /// The allocation that holds `size` bytes from `address` on, and where they begin in it.
+    fn find(&mut self, address: u64, size: usize) -> Result<(&mut Allocation, usize), &'static str> {
+        let (&start, allocation) = self.allocations.range_mut(..=address).next_back().ok_or(OUTSIDE)?;
+        let offset = address - start;
+        if offset.checked_add(size as u64).is_none_or(|end| end > allocation.len) {
+            return Err(OUTSIDE);
+        }
+        if allocation.bytes.is_none() {
+            return Err("in global memory that was given back");
+        }
+        Ok((allocation, offset as usize))
+    }
+
+    /// What the host copies there.
+    ///
+    /// # Errors
+    /// When it is not inside of one allocation.
+    pub fn store(&mut self, address: u64, bytes: &[u8]) -> Result<(), &'static str> {
+        let (allocation, start) = self.find(address, bytes.len())?;
+        let memory = allocation.bytes.as_mut().ok_or(OUTSIDE)?;
+        memory[start..start + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// What the host copies from there.
+    ///
+    /// # Errors
+    /// When it is not inside of one allocation.
+    pub fn fetch(&mut self, address: u64, size: usize) -> Result<&[u8], &'static str> {
+        let (allocation, start) = self.find(address, size)?;
+        Ok(&allocation.bytes.as_ref().ok_or(OUTSIDE)?[start..start + size])
+    }
+
+    /// What an allocation of this type holds now.
+    pub fn get<T: Pod>(&mut self, of: Address) -> Vec<T> {
+        let bytes = self.fetch(of.address, of.len * size_of::<T>()).expect("an allocation");
+        bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
+    }
+
+    /// Forgets how memory was touched.
+    pub(crate) const fn begin_launch(&mut self) {
+        self.launch += 1;
+    }
+
+    /// `size` bytes for a kernel to touch.
+    ///
+    /// # Errors
+    /// What is wrong with that.
+    pub(crate) fn bytes(&mut self, address: u64, size: usize, touch: Touch) -> Result<&mut [u8], &'static str> {
+        let launch = self.launch;
+        let (Allocation { bytes, writable, touched, launch: last, len }, start) = self.find(address, size)?;
+        let range = start..start + size;
+        if touch == Touch::Write && !*writable {
+            return Err("a write into memory that is only read");
+        }
+        if touch != Touch::Read {
+            if *last != launch {
+                *last = launch;
+                touched.clear();
+                touched.resize(*len as usize, None);
+            }
+            for before in &mut touched[range.clone()] {
+                if before.is_some_and(|before| before != touch) {
+                    return Err("written, and read through the read-only cache, in one launch");
+                }
+                *before = Some(touch);
+            }
+        }
+        Ok(&mut bytes.as_mut().ok_or(OUTSIDE)?[range])
+    }
+}
+
+impl Address {
+    /// Views of it, as arguments of a launch. The host never follows them.
+    pub fn global<T: Plain>(self) -> Global<'static, T> {
+        // SAFETY:
+        // - The address is one of this machine's memory, aligned to 256; only `Program` follows it, with checks.
+        // - A write to what a launch also reads through the read-only cache is a panic.
+        unsafe { Global::new(self.address as usize as *const T, self.len as u32) }
+    }
+
+    /// A view to write through.
+    pub fn global_mut<T: Plain>(self) -> GlobalMut<'static, T> {
+        // SAFETY: the address is one of this machine's memory, aligned to 256; only `Program` follows it, with checks,
+        // and all accesses of a launch go through it.
+        unsafe { GlobalMut::new(self.address as usize as *mut T, self.len as u32) }
+    }
+}

@@ -1,0 +1,465 @@
+//! PTX text → instructions.
+
+use std::collections::HashMap;
+
+use super::Entry;
+
+pub struct Instruction {
+    /// Register and the value it must have.
+    pub guard: Option<(usize, bool)>,
+    pub kind: Kind,
+    /// For messages.
+    pub line: String,
+}
+
+#[derive(Clone, Copy)]
+pub enum Operand {
+    Register(usize),
+    Value(u64),
+    Special(Special),
+}
+
+#[derive(Clone, Copy)]
+pub enum Special {
+    ThreadX,
+    ThreadY,
+    BlockDimX,
+    BlockDimY,
+    BlockX,
+    GridX,
+    Lane,
+    LanesBelow,
+}
+
+#[derive(Clone, Copy)]
+pub enum Space {
+    Global,
+    Shared,
+}
+
+#[derive(Clone, Copy)]
+pub struct Type {
+    pub bits: u32,
+    pub signed: bool,
+}
+
+impl Type {
+    pub const fn bytes(self) -> usize {
+        self.bits as usize / 8
+    }
+
+    fn of(name: &str) -> Self {
+        if name == "pred" {
+            return Self { bits: 1, signed: false };
+        }
+        Self { bits: name[1..].parse().unwrap_or_else(|_| panic!("type {name}")), signed: name.starts_with('s') }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub enum Op {
+    Move,
+    Add,
+    Sub,
+    Mul,
+    MulWide,
+    MulHigh,
+    Mad,
+    Div,
+    Rem,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Not,
+    Negate,
+    LeadingZeros,
+    Shl,
+    Shr,
+    BitField,
+    CountOnes,
+    Select,
+    Convert(Type),
+    IntToFloat(Type),
+    Float(Float),
+    Compare(Cmp),
+}
+
+#[derive(Clone, Copy)]
+pub enum Float {
+    Add,
+    Sub,
+    Mul,
+    Div,
+}
+
+#[derive(Clone, Copy)]
+pub enum Cmp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+#[derive(Clone, Copy)]
+pub enum Shuffle {
+    Up,
+    Down,
+    Index,
+    Xor,
+}
+
+pub enum Kind {
+    Compute {
+        op: Op,
+        ty: Type,
+        to: usize,
+        from: Vec<Operand>,
+    },
+    Unpack {
+        low: Option<usize>,
+        high: Option<usize>,
+        from: Operand,
+        half_bits: u32,
+    },
+    LoadParameter {
+        ty: Type,
+        to: usize,
+        parameter: usize,
+        offset: usize,
+    },
+    /// `read_only`: through the read-only cache.
+    Load {
+        space: Space,
+        read_only: bool,
+        ty: Type,
+        to: usize,
+        base: Operand,
+        offset: i64,
+    },
+    Store {
+        space: Space,
+        ty: Type,
+        base: Operand,
+        offset: i64,
+        from: Operand,
+    },
+    Atomic {
+        space: Space,
+        op: Op,
+        ty: Type,
+        to: usize,
+        base: Operand,
+        offset: i64,
+        from: Operand,
+    },
+    Branch(usize),
+    BranchByIndex(Operand, Vec<usize>),
+    /// What a thread may wait for has ended: blocks run one by one.
+    Pause,
+    Return,
+    Barrier,
+    WarpBarrier(Operand),
+    Ballot {
+        to: usize,
+        predicate: Operand,
+        mask: Operand,
+    },
+    Shuffle {
+        mode: Shuffle,
+        to: usize,
+        value: Operand,
+        by: Operand,
+        clamp: Operand,
+        mask: Operand,
+    },
+    Match {
+        to: usize,
+        value: Operand,
+        mask: Operand,
+    },
+    ReduxAdd {
+        to: usize,
+        value: Operand,
+        mask: Operand,
+    },
+}
+
+impl Kind {
+    /// The mask of a collective of a warp.
+    pub const fn mask(&self) -> Option<&Operand> {
+        match self {
+            Self::WarpBarrier(mask)
+            | Self::Ballot { mask, .. }
+            | Self::Shuffle { mask, .. }
+            | Self::Match { mask, .. }
+            | Self::ReduxAdd { mask, .. } => Some(mask),
+            _ => None,
+        }
+    }
+}
+
+/// All entries of a text, by name.
+pub fn entries(text: &str) -> HashMap<String, Entry> {
+    text.split(".visible .entry ").skip(1).map(entry).collect()
+}
+
+fn entry(text: &str) -> (String, Entry) {
+    let (name, rest) = text.split_once('(').expect("an entry has parameters");
+    let (parameters, rest) = rest.split_once("\n)\n{").expect("parameters end");
+    let body = rest.split("\n}").next().expect("a body");
+    let mut names = Vec::new();
+    let mut sizes = Vec::new();
+    for line in parameters.lines().map(|line| line.trim().trim_end_matches(',')).filter(|line| !line.is_empty()) {
+        let last = line.split_whitespace().last().expect("a name");
+        let (name, size) = match last.split_once('[') {
+            Some((name, size)) => (name, size.trim_end_matches(']').parse().expect("a size")),
+            None => (last, Type::of(line.split_whitespace().nth(1).expect("a type").trim_start_matches('.')).bytes()),
+        };
+        names.push(name.to_owned());
+        sizes.push(size);
+    }
+    let mut parser =
+        Parser { parameters: names, registers: HashMap::new(), labels: HashMap::new(), tables: HashMap::new() };
+    let statements = parser.statements(body);
+    let code = statements.iter().map(|statement| parser.instruction(statement)).collect();
+    (name.to_owned(), Entry { parameters: sizes, n_registers: parser.registers.len(), code })
+}
+
+struct Parser {
+    parameters: Vec<String>,
+    registers: HashMap<String, usize>,
+    /// Label → number of the next instruction.
+    labels: HashMap<String, usize>,
+    /// Tables of branch targets.
+    tables: HashMap<String, Vec<String>>,
+}
+
+impl Parser {
+    /// Instructions as text; collects labels and tables on the way.
+    fn statements(&mut self, body: &str) -> Vec<String> {
+        let mut statements = Vec::new();
+        let lines: Vec<_> = body.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("//")).collect();
+        let mut lines = lines.into_iter();
+        while let Some(line) = lines.next() {
+            if let Some(name) = line.strip_suffix(": .branchtargets") {
+                let mut targets = Vec::new();
+                for line in lines.by_ref() {
+                    targets.push(line.trim_end_matches([',', ';']).to_owned());
+                    if line.ends_with(';') {
+                        break;
+                    }
+                }
+                self.tables.insert(name.to_owned(), targets);
+            } else if let Some(label) = line.strip_suffix(':') {
+                self.labels.insert(label.to_owned(), statements.len());
+            } else if let Some(scoped) =
+                line.strip_prefix("{ .reg .b32 tmp; ").or_else(|| line.strip_prefix("{ .reg .b16 tmp; "))
+            {
+                statements.push(scoped.trim_end_matches([' ', '}', ';']).to_owned());
+            } else if !line.starts_with('.') {
+                statements.push(line.trim_end_matches(';').to_owned());
+            }
+        }
+        statements
+    }
+
+    fn register(&mut self, name: &str) -> usize {
+        assert!(name.starts_with('%'), "{name:?} is no register");
+        let next = self.registers.len();
+        *self.registers.entry(name.to_owned()).or_insert(next)
+    }
+
+    fn operand(&mut self, text: &str) -> Operand {
+        let special = match text {
+            "%tid.x" => Special::ThreadX,
+            "%tid.y" => Special::ThreadY,
+            "%ntid.x" => Special::BlockDimX,
+            "%ntid.y" => Special::BlockDimY,
+            "%ctaid.x" => Special::BlockX,
+            "%nctaid.x" => Special::GridX,
+            "%laneid" => Special::Lane,
+            "%lanemask_lt" => Special::LanesBelow,
+            // The block's shared memory begins at 0.
+            "block_shared" => return Operand::Value(0),
+            _ if text.starts_with('%') => return Operand::Register(self.register(text)),
+            _ => {
+                let value = if let Some(hex) = text.strip_prefix("0f").or_else(|| text.strip_prefix("0x")) {
+                    u64::from_str_radix(hex, 16)
+                } else {
+                    text.parse::<u64>().or_else(|_| text.parse::<i64>().map(|value| value as u64))
+                };
+                return Operand::Value(value.unwrap_or_else(|_| panic!("operand {text:?}")));
+            }
+        };
+        Operand::Special(special)
+    }
+
+    /// `[base+offset]`.
+    fn address(text: &str) -> (&str, i64) {
+        let inner = text.trim_start_matches('[').trim_end_matches(']');
+        match inner.split_once('+') {
+            Some((base, offset)) => (base, offset.parse().expect("an offset")),
+            None => (inner, 0),
+        }
+    }
+
+    fn target(&self, label: &str) -> usize {
+        *self.labels.get(label).unwrap_or_else(|| panic!("no label {label}"))
+    }
+
+    fn instruction(&mut self, line: &str) -> Instruction {
+        let mut rest = line;
+        let mut guard = None;
+        if let Some(guarded) = line.strip_prefix('@') {
+            let (predicate, instruction) = guarded.split_once(' ').expect("a guarded instruction");
+            guard = Some((self.register(predicate.trim_start_matches('!')), !predicate.starts_with('!')));
+            rest = instruction.trim();
+        }
+        let (name, operands) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
+        let operands: Vec<_> = operands.split(',').map(str::trim).filter(|operand| !operand.is_empty()).collect();
+        Instruction { guard, kind: self.kind(name, &operands, line), line: line.to_owned() }
+    }
+
+    fn kind(&mut self, name: &str, operands: &[&str], line: &str) -> Kind {
+        let parts: Vec<_> = name.split('.').collect();
+        let ty = || Type::of(parts.last().expect("a type"));
+        // What is relaxed is global: no other words are shared between blocks.
+        let space = || if parts[1] == "shared" { Space::Shared } else { Space::Global };
+        match (parts[0], parts.get(1).copied().unwrap_or("")) {
+            ("bra", _) => Kind::Branch(self.target(operands[0])),
+            ("brx", "idx") => {
+                let targets = self.tables[operands[1]].iter().map(|label| self.target(label)).collect();
+                Kind::BranchByIndex(self.operand(operands[0]), targets)
+            }
+            ("ret", _) => Kind::Return,
+            ("nanosleep", _) => Kind::Pause,
+            ("bar", "sync") => Kind::Barrier,
+            ("bar", "warp") => Kind::WarpBarrier(self.operand(operands[0])),
+            ("vote", _) => {
+                assert_eq!(name, "vote.sync.ballot.b32");
+                let (to, predicate) = (self.register(operands[0]), self.operand(operands[1]));
+                Kind::Ballot { to, predicate, mask: self.operand(operands[2]) }
+            }
+            ("shfl", _) => Kind::Shuffle {
+                mode: match parts[2] {
+                    "up" => Shuffle::Up,
+                    "down" => Shuffle::Down,
+                    "idx" => Shuffle::Index,
+                    "bfly" => Shuffle::Xor,
+                    other => panic!("shuffle {other}"),
+                },
+                to: self.register(operands[0]),
+                value: self.operand(operands[1]),
+                by: self.operand(operands[2]),
+                clamp: self.operand(operands[3]),
+                mask: self.operand(operands[4]),
+            },
+            ("match", "any") => {
+                let (to, value) = (self.register(operands[0]), self.operand(operands[1]));
+                Kind::Match { to, value, mask: self.operand(operands[2]) }
+            }
+            ("redux", _) => {
+                assert!(name.starts_with("redux.sync.add."), "{line}");
+                let (to, value) = (self.register(operands[0]), self.operand(operands[1]));
+                Kind::ReduxAdd { to, value, mask: self.operand(operands[2]) }
+            }
+            ("ld", "param") => {
+                let (parameter, offset) = Self::address(operands[1]);
+                let parameter = self.parameters.iter().position(|name| name == parameter).expect("a parameter");
+                Kind::LoadParameter { ty: ty(), to: self.register(operands[0]), parameter, offset: offset as usize }
+            }
+            ("ld", "global" | "shared" | "relaxed") => {
+                let (base, offset) = Self::address(operands[1]);
+                let (to, base) = (self.register(operands[0]), self.operand(base));
+                Kind::Load { space: space(), read_only: parts[2] == "nc", ty: ty(), to, base, offset }
+            }
+            ("st", "global" | "shared" | "relaxed") => {
+                let (base, offset) = Self::address(operands[0]);
+                let (base, from) = (self.operand(base), self.operand(operands[1]));
+                Kind::Store { space: space(), ty: ty(), base, offset, from }
+            }
+            ("atom", "global" | "shared") => {
+                let (base, offset) = Self::address(operands[1]);
+                let op = match parts[2] {
+                    "add" => Op::Add,
+                    "or" => Op::Or,
+                    "min" => Op::Min,
+                    other => panic!("atomic {other}"),
+                };
+                let (to, base) = (self.register(operands[0]), self.operand(base));
+                Kind::Atomic { space: space(), op, ty: ty(), to, base, offset, from: self.operand(operands[2]) }
+            }
+            ("mov", _) if operands[0].starts_with('{') => {
+                let mut half = |text: &str| {
+                    let name = text.trim_matches(['{', '}', ' ']);
+                    (name != "tmp").then(|| self.register(name))
+                };
+                let (low, high) = (half(operands[0]), half(operands[1]));
+                Kind::Unpack { low, high, from: self.operand(operands[2]), half_bits: ty().bits / 2 }
+            }
+            _ => {
+                let (op, ty) = operation(&parts).unwrap_or_else(|| panic!("this machine does not know {line:?}"));
+                let to = self.register(operands[0]);
+                Kind::Compute { op, ty, to, from: operands[1..].iter().map(|text| self.operand(text)).collect() }
+            }
+        }
+    }
+}
+
+/// Operation and type of an instruction that only computes.
+fn operation(parts: &[&str]) -> Option<(Op, Type)> {
+    let last = *parts.last()?;
+    if let ["add" | "sub" | "mul" | "div", "rn", "f32"] = parts {
+        let op = match parts[0] {
+            "add" => Float::Add,
+            "sub" => Float::Sub,
+            "mul" => Float::Mul,
+            _ => Float::Div,
+        };
+        return Some((Op::Float(op), Type::of(last)));
+    }
+    let op = match parts {
+        // Addresses in global memory are the same in generic space.
+        ["mov", _] | ["cvta", "to", "global", _] => Op::Move,
+        ["add", _] => Op::Add,
+        ["sub", _] => Op::Sub,
+        ["mul", "lo", _] => Op::Mul,
+        ["mul", "wide", _] => Op::MulWide,
+        ["mul", "hi", ty] if !ty.starts_with('s') => Op::MulHigh,
+        ["mad", "lo", _] => Op::Mad,
+        ["div", ty] if ty.starts_with('u') => Op::Div,
+        ["rem", ty] if ty.starts_with('u') => Op::Rem,
+        ["min", _] => Op::Min,
+        ["max", _] => Op::Max,
+        ["and", _] => Op::And,
+        ["or", _] => Op::Or,
+        ["xor", _] => Op::Xor,
+        ["not", _] => Op::Not,
+        ["neg", ty] if ty.starts_with('s') => Op::Negate,
+        ["clz", _] => Op::LeadingZeros,
+        ["shl", _] => Op::Shl,
+        ["shr", _] => Op::Shr,
+        ["bfe", "u32"] => Op::BitField,
+        ["popc", _] => Op::CountOnes,
+        ["selp", _] => Op::Select,
+        ["cvt", "rn", "f32", from] if from.starts_with('u') => Op::IntToFloat(Type::of(from)),
+        ["cvt", to, from] if !to.starts_with('f') && !from.starts_with('f') => {
+            return Some((Op::Convert(Type::of(from)), Type::of(to)));
+        }
+        ["setp", cmp, _] => Op::Compare(match *cmp {
+            "eq" => Cmp::Eq,
+            "ne" => Cmp::Ne,
+            "lt" => Cmp::Lt,
+            "le" => Cmp::Le,
+            "gt" => Cmp::Gt,
+            "ge" => Cmp::Ge,
+            _ => return None,
+        }),
+        _ => return None,
+    };
+    Some((op, Type::of(if matches!(op, Op::IntToFloat(_)) { parts[3] } else { last })))
+}

@@ -1,0 +1,114 @@
+//! `tuner`: finds good parameters of any program.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser as _;
+use tuner::budget::{Budget, LONGEST};
+use tuner::cli::{Program, ProgramArgs};
+use tuner::report::explain::explain;
+use tuner::report::{Evaluation, Report};
+use tuner::session::Session;
+use tuner::store::{Application, Layers, Locations, Observation, Store, Task};
+use tuner::strategy::StrategyKind;
+use tuner::tune;
+
+/// Find good parameters of a program, and keep them.
+///
+/// Every measurement is kept as soon as it is complete: killed at any moment, the same command goes on where it was. The
+/// winner of the search is measured again beside the default, and replaces it only if it is better again.
+#[derive(Debug, clap::Parser)]
+#[command(version)]
+struct Args {
+    #[command(flatten)]
+    program: ProgramArgs,
+    /// When to stop: evaluations=N, launches=N (all of them), time=SECONDS (all of it), no-gain=N, gain=X; a,b is whichever
+    /// comes first, a+b both.
+    #[arg(long, value_name = "BUDGET", default_value = "evaluations=220,no-gain=50+gain=0.001")]
+    budget: Budget,
+    /// How to search: exhaustive, random, local or bayesian; by default exhaustive for small spaces, else bayesian.
+    #[arg(long)]
+    strategy: Option<StrategyKind>,
+    /// Seed of all that is random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Launches of each configuration while searching.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    launches: u16,
+    /// Seconds after which a launch is given up.
+    #[arg(long, value_name = "S", default_value_t = 60.0)]
+    time_out: f64,
+    /// Begin anew even where an unfinished run could be continued.
+    #[arg(long)]
+    fresh: bool,
+    /// The store; without it, $TUNER_TUNE_DB, else tune.sqlite in your cache folder.
+    #[arg(long, value_name = "FILE")]
+    db: Option<PathBuf>,
+    /// Write run-N.html (a self-contained page), run-N.csv and run-N.json into this folder.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
+    let Some(program) = args.program.program()? else {
+        return Err("name a program: --space FILE --command COMMAND".into());
+    };
+    if !(args.time_out > 0.0 && args.time_out <= LONGEST) {
+        return Err("--time-out must be above 0 and at most a year".into());
+    }
+    let mut device = args.program.device(&program, Duration::from_secs_f64(args.time_out))?;
+    let Program { device: machine, tunable, workload, space, default, objective } = &program;
+    let task = Task { device: machine, tunable, workload, space };
+    let locations = Locations::choose(Application("tuner"), args.db.clone(), None)?;
+    let seeds = Layers::open(locations.clone())?.seeds(&task, args.fresh)?.map(|seeds| seeds.configs);
+    let mut store = Store::open(&locations.user)?;
+    let kind = StrategyKind::default_for(space.len(), args.budget.most_evaluations());
+    let session = Session {
+        launches: usize::from(args.launches),
+        default: default.clone(),
+        seeds: seeds.unwrap_or_default(),
+        fresh: args.fresh,
+        ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, args.budget.clone())
+    };
+    eprintln!("{} configurations, {}, until {}", space.len(), session.strategy, session.budget);
+    let mut best = f64::INFINITY;
+    let tuning = tune(&session, device.as_mut(), &mut store, &mut |step| {
+        if let Some((config, cost)) = step.best
+            && cost < best
+        {
+            best = cost;
+            eprintln!("{:>6} tried, best {}  {}", step.spent.evaluations, objective.words(cost), space.named(config));
+        }
+        true
+    })?;
+    let record = store.run_record(tuning.run)?;
+    if let Some(folder) = &args.report {
+        let evaluation = |Observation { config, outcome, .. }| Evaluation { config, outcome };
+        let report = Report {
+            title: tunable.to_string(),
+            device: machine.to_string(),
+            facts: vec![("verdict".to_owned(), tuning.evidence.verdict.clone())],
+            parameters: record.space.parameters.clone(),
+            default: default.clone(),
+            evaluations: store.observations(tuning.run)?.into_iter().map(evaluation).collect(),
+            searched: Some(tuning.evidence.tried),
+            decisions: tuning.evidence.details.as_ref().map(|details| details.decisions.clone()).unwrap_or_default(),
+            objective: *objective,
+        };
+        let [page, ..] = report.write(folder, &format!("run-{}", tuning.run))?;
+        eprintln!("report: {}", page.display());
+    }
+    print!("{}", explain(&record));
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Tuning in ten lines: a space, a budget, and a closure that measures.
+//!
+//! ```
+//! use tuner::budget::Budget;
+//! use tuner::{SpaceBuilder, minimise};
+//!
+//! let space = SpaceBuilder::new().ints("tile", [8, 16, 32, 64]).ints("threads", [1, 2, 4]).build()?;
+//! // At most 200 calls of the closure, which gives a time in ms.
+//! let best = minimise(&space, Budget::launches(200), |config| {
+//!     Ok(100.0 / config.int("threads") as f64 + (config.int("tile") - 32).abs() as f64)
+//! })?;
+//! assert_eq!((best.int("tile"), best.int("threads")), (32, 4));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use crate::budget::Budget;
+use crate::session::{Session, TuneError};
+use crate::space::{Named, Space};
+use crate::store::{DeviceIdentity, Store, StoreError, Task, TunableIdentity, Workload};
+use crate::strategy::StrategyKind;
+use crate::{Config, Device, Failure, FailureKind, Outcome, tune};
+
+/// A closure as a device.
+struct Closure<'s, F> {
+    space: &'s Space,
+    measure: F,
+}
+
+impl<F: FnMut(&Named) -> Result<f64, String>> Device for Closure<'_, F> {
+    fn name(&self) -> String {
+        "closure".to_owned()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let named = self.space.named(config);
+        match (0..launches).map(|_| (self.measure)(&named)).collect() {
+            Ok(times) => Outcome::Times(times),
+            Err(message) => Outcome::Failed(Failure { kind: FailureKind::Launch, message }),
+        }
+    }
+}
+
+/// The configuration for which `measure` (a time in ms, or why there is none) is smallest. Nothing is kept; see
+/// [`tuned`](crate::tuned) for that.
+///
+/// # Errors
+/// An empty space; no configuration that can be measured.
+pub fn minimise(
+    space: &Space,
+    budget: Budget,
+    measure: impl FnMut(&Named) -> Result<f64, String>,
+) -> Result<Named, TuneError> {
+    let (device, tunable) = (DeviceIdentity::named("closure", "closure"), TunableIdentity::new("closure", 0));
+    let workload = Workload::new();
+    let task = Task { device: &device, tunable: &tunable, workload: &workload, space };
+    let kind = StrategyKind::default_for(space.len(), budget.most_evaluations());
+    let session = Session { launches: 1, ..Session::new(task, kind, 1, budget) };
+    let failed = |error: std::io::Error| StoreError::CannotOpen { file: std::env::temp_dir(), what: error.to_string() };
+    let folder = tempfile::tempdir().map_err(failed)?;
+    let mut store = Store::open(&folder.path().join("tune.sqlite"))?;
+    let tuning = tune(&session, &mut Closure { space, measure }, &mut store, &mut |_| true)?;
+    Ok(space.named(&tuning.evidence.chosen.config))
+}

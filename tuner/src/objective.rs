@@ -1,0 +1,124 @@
+//! What a number that a device gives stands for.
+//!
+//! The tuner makes *costs* small: positive numbers, for times the milliseconds themselves. An [`Objective`] turns what a
+//! program reports into a cost, and a cost back into what people call it.
+
+use serde::{Deserialize, Serialize};
+
+/// What is measured, and which way is better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Objective {
+    /// A time in ms; less is better. The cost is the time.
+    #[default]
+    Time,
+    /// Things a second; more is better. The cost is the time of one thing in ms.
+    Rate,
+    /// Any positive number; less is better. The cost is the number.
+    Smaller,
+    /// Any positive number; more is better. The cost is one over the number.
+    Larger,
+}
+
+impl Objective {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Time, Self::Rate, Self::Smaller, Self::Larger];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Rate => "rate",
+            Self::Smaller => "smaller",
+            Self::Larger => "larger",
+        }
+    }
+
+    /// The objective of this name; `None` if there is none.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|objective| objective.name() == name)
+    }
+
+    /// Whether more of it is better.
+    pub const fn more_is_better(self) -> bool {
+        matches!(self, Self::Rate | Self::Larger)
+    }
+
+    /// The cost of a value.
+    ///
+    /// # Errors
+    /// A value that is not positive and finite: ratios, by which everything is judged, have no meaning there.
+    pub fn cost(self, value: f64) -> Result<f64, String> {
+        let cost = match self {
+            Self::Time | Self::Smaller => value,
+            Self::Rate => 1e3 / value,
+            Self::Larger => 1.0 / value,
+        };
+        if value > 0.0 && cost.is_finite() && cost > 0.0 {
+            Ok(cost)
+        } else {
+            Err(format!("{value} is no positive number"))
+        }
+    }
+
+    /// The value of a cost.
+    pub fn value(self, cost: f64) -> f64 {
+        match self {
+            Self::Time | Self::Smaller => cost,
+            Self::Rate => 1e3 / cost,
+            Self::Larger => 1.0 / cost,
+        }
+    }
+
+    /// The axis of a chart of values.
+    pub const fn axis(self) -> &'static str {
+        match self {
+            Self::Time => "time, ms",
+            Self::Rate => "rate, per second",
+            Self::Smaller | Self::Larger => "value",
+        }
+    }
+
+    /// A cost as people call it: its value with four digits and the unit.
+    pub fn words(self, cost: f64) -> String {
+        let value = self.value(cost);
+        let digits = if value > 0.0 { (3 - value.log10().floor() as i32).clamp(0, 9) as usize } else { 0 };
+        match self {
+            Self::Time => format!("{value:.digits$} ms"),
+            Self::Rate => format!("{value:.digits$}/s"),
+            Self::Smaller | Self::Larger => format!("{value:.digits$}"),
+        }
+    }
+}
+
+impl std::fmt::Display for Objective {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_reads_back_as_the_value_and_a_better_value_costs_less() {
+        for objective in Objective::ALL {
+            let (worse, better) = if objective.more_is_better() { (2.0, 5.0) } else { (5.0, 2.0) };
+            let [a, b] = [worse, better].map(|value| objective.cost(value).unwrap());
+            assert!(b < a, "{objective}");
+            assert!((objective.value(a) / worse - 1.0).abs() < 1e-12);
+            assert_eq!(Objective::named(objective.name()), Some(objective));
+            for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+                assert!(objective.cost(bad).is_err(), "{objective} {bad}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_said_with_their_unit() {
+        assert_eq!(Objective::Time.words(12.3456), "12.35 ms");
+        assert_eq!(Objective::Rate.words(1e3 / 250.0), "250.0/s");
+        assert_eq!(Objective::Larger.words(0.5), "2.000");
+    }
+}

@@ -1,0 +1,265 @@
+//! Any program as a device: a command line with places for the parameters, run once a launch.
+//!
+//! ```
+//! # #[cfg(unix)]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use tuner::program::{ProgramDevice, Reading};
+//! use tuner::{Device, SpaceBuilder};
+//!
+//! let space = SpaceBuilder::new().ints("tile", [8, 16, 32]).build()?;
+//! let mut program = ProgramDevice::new(&space, "echo took {tile} ms");
+//! program.reading = Reading::regex(r"took (\d+) ms")?;
+//! assert_eq!(program.measure(&space.config(1), 2), tuner::Outcome::Times(vec![16.0, 16.0]));
+//! # Ok(())
+//! # }
+//! # #[cfg(not(unix))]
+//! # fn main() {}
+//! ```
+
+mod reading;
+mod template;
+
+use std::collections::HashMap;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub use reading::{Reading, Unit};
+pub use template::{Template, TemplateError};
+
+use crate::objective::Objective;
+use crate::{Config, Device, Failure, FailureKind, Outcome, Space};
+
+/// Output of a program that is read; more makes the launch a failure.
+const MOST_OUTPUT: u64 = 16 << 20;
+
+/// How long a build may take.
+const BUILD: Duration = Duration::from_mins(10);
+
+/// Bytes of a failing program's last words that are kept.
+const LAST_WORDS: usize = 300;
+
+/// A program that is started for every launch. Each command is given to `sh -c`, with `{name}` replaced by the value of a
+/// parameter (quoted for the shell) and each parameter also in the environment, as `TUNE_name`.
+pub struct ProgramDevice {
+    name: String,
+    parameters: Vec<String>,
+    command: Template,
+    /// Run once for each different text that it gives: what compiles a configuration. `{build}`, here and in the other
+    /// commands, is a folder of its own for that text.
+    pub build: Option<Template>,
+    /// Run once for each configuration before its first launch counts; it must exit with 0.
+    pub check: Option<Template>,
+    /// Whether what the check (without one, the command) prints must be what it prints for this configuration.
+    pub same_output_as: Option<Config>,
+    /// Where the numbers come from.
+    pub reading: Reading,
+    /// What they stand for.
+    pub objective: Objective,
+    /// How long one launch may take.
+    pub time_out: Duration,
+    folder: Option<tempfile::TempDir>,
+    built: HashMap<String, Result<String, Failure>>,
+    checked: HashMap<String, Result<(), Failure>>,
+    reference: Option<Vec<u8>>,
+}
+
+/// What a command did.
+struct Ran {
+    output: Vec<u8>,
+    took: Duration,
+}
+
+impl ProgramDevice {
+    /// The program behind `command`, whose time is measured around the process, with a minute for each launch.
+    pub fn new(space: &Space, command: &str) -> Self {
+        Self {
+            name: crate::watch::cpu::model().unwrap_or_else(|| "this machine".to_owned()),
+            parameters: space.names(),
+            command: Template::new(command),
+            build: None,
+            check: None,
+            same_output_as: None,
+            reading: Reading::Clock,
+            objective: Objective::Time,
+            time_out: Duration::from_mins(1),
+            folder: None,
+            built: HashMap::new(),
+            checked: HashMap::new(),
+            reference: None,
+        }
+    }
+
+    /// Whether every `{name}` in the commands is a parameter or `{build}`.
+    ///
+    /// # Errors
+    /// The first that is neither; a `{build}` without a build.
+    pub fn validate(&self) -> Result<(), TemplateError> {
+        let mut known: Vec<&str> = self.parameters.iter().map(String::as_str).collect();
+        if self.build.is_some() {
+            known.push("build");
+        }
+        for template in [Some(&self.command), self.build.as_ref(), self.check.as_ref()].into_iter().flatten() {
+            template.validate(&known)?;
+        }
+        Ok(())
+    }
+
+    fn values<'a>(&'a self, config: &'a Config, folder: Option<&'a str>) -> Vec<(&'a str, String)> {
+        let named = self.parameters.iter().zip(&config.0).map(|(name, value)| (name.as_str(), value.to_string()));
+        named.chain(folder.map(|folder| ("build", folder.to_owned()))).collect()
+    }
+
+    /// Runs one command of a configuration.
+    fn run(&self, template: &Template, config: &Config, folder: Option<&str>, limit: Duration) -> Result<Ran, Failure> {
+        let launch = |message: String| Failure { kind: FailureKind::Launch, message };
+        let values = self.values(config, folder);
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(template.fill(&values)).stdin(Stdio::null());
+        command.envs(values.iter().map(|(name, value)| (format!("TUNE_{name}"), value)));
+        let file = |error: std::io::Error| launch(format!("no room for the output: {error}"));
+        let (output, errors) = (tempfile::tempfile().map_err(file)?, tempfile::tempfile().map_err(file)?);
+        command.stdout(output.try_clone().map_err(file)?).stderr(errors.try_clone().map_err(file)?);
+        // A group of its own, so that what the shell has started ends with it.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let begun = Instant::now();
+        let mut child = command.spawn().map_err(|error| launch(format!("sh: {error}")))?;
+        let status = loop {
+            match child.try_wait().map_err(|error| launch(error.to_string()))? {
+                Some(status) => break status,
+                None if begun.elapsed() >= limit => {
+                    end(&mut child);
+                    let message = format!("killed after {:.3} s", begun.elapsed().as_secs_f64());
+                    return Err(Failure { kind: FailureKind::TimeOut, message });
+                }
+                None => std::thread::sleep(pause(begun.elapsed())),
+            }
+        };
+        let took = begun.elapsed();
+        if !status.success() {
+            return Err(launch(format!("{status}{}", last_words(errors))));
+        }
+        let output = reading::all_of(output, MOST_OUTPUT).map_err(launch)?;
+        Ok(Ran { output, took })
+    }
+
+    /// The folder in which a configuration is built, after its build; an empty one where nothing is to be built.
+    fn build_of(&mut self, config: &Config) -> Result<Option<String>, Failure> {
+        let Some(build) = self.build.clone() else { return Ok(None) };
+        let text = build.fill(&self.values(config, Some("")));
+        if let Some(built) = self.built.get(&text) {
+            return built.clone().map(Some);
+        }
+        let built = self.make(&build, config);
+        self.built.insert(text, built.clone());
+        built.map(Some)
+    }
+
+    fn make(&mut self, build: &Template, config: &Config) -> Result<String, Failure> {
+        let failed = |message: String| Failure { kind: FailureKind::Compile, message };
+        if self.folder.is_none() {
+            self.folder = Some(tempfile::tempdir().map_err(|error| failed(error.to_string()))?);
+        }
+        let place = self.folder.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().to_owned());
+        let place = place.join(format!("build-{}", self.built.len()));
+        std::fs::create_dir(&place).map_err(|error| failed(format!("{}: {error}", place.display())))?;
+        let place = place.to_string_lossy().into_owned();
+        match self.run(build, config, Some(&place), BUILD) {
+            Ok(_) => Ok(place),
+            Err(failure) => Err(failed(failure.message)),
+        }
+    }
+
+    /// Whether a configuration gives the right answer; asked once.
+    fn check(&mut self, config: &Config, folder: Option<&str>) -> Result<(), Failure> {
+        if self.check.is_none() && self.same_output_as.is_none() {
+            return Ok(());
+        }
+        let key = format!("{config:?}");
+        if let Some(checked) = self.checked.get(&key) {
+            return checked.clone();
+        }
+        let checked = self.answer_of(config, folder);
+        self.checked.insert(key, checked.clone());
+        checked
+    }
+
+    fn answer_of(&mut self, config: &Config, folder: Option<&str>) -> Result<(), Failure> {
+        let wrong = |message: String| Failure { kind: FailureKind::WrongResult, message };
+        let check = self.check.clone().unwrap_or_else(|| self.command.clone());
+        let of_check = self.check.is_some();
+        let run = |device: &Self, config: &Config, folder: Option<&str>| {
+            device.run(&check, config, folder, device.time_out).map_err(|failure| match failure.kind {
+                FailureKind::Launch if of_check => wrong(format!("the check: {}", failure.message)),
+                _ => failure,
+            })
+        };
+        let found = run(self, config, folder)?.output;
+        let Some(other) = self.same_output_as.clone() else { return Ok(()) };
+        if self.reference.is_none() {
+            let folder = self.build_of(&other)?;
+            self.reference = Some(run(self, &other, folder.as_deref())?.output);
+        }
+        if self.reference.as_ref() == Some(&found) {
+            return Ok(());
+        }
+        Err(wrong("it prints something else than the configuration that it is compared with".to_owned()))
+    }
+
+    fn launches(&mut self, config: &Config, launches: usize) -> Result<Vec<f64>, Failure> {
+        let folder = self.build_of(config)?;
+        self.check(config, folder.as_deref())?;
+        let launch = |message: String| Failure { kind: FailureKind::Launch, message };
+        let mut costs = Vec::with_capacity(launches);
+        while costs.len() < launches {
+            let ran = self.run(&self.command, config, folder.as_deref(), self.time_out)?;
+            let values = self.reading.values(&ran.output, ran.took).map_err(launch)?;
+            let left = launches - costs.len();
+            for value in values.into_iter().take(left) {
+                costs.push(self.objective.cost(value).map_err(launch)?);
+            }
+        }
+        Ok(costs)
+    }
+}
+
+/// Ends a process and all that it has started.
+fn end(child: &mut std::process::Child) {
+    #[cfg(unix)]
+    if let Some(group) = rustix::process::Pid::from_raw(child.id() as i32) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// How long to wait before looking again: short beside what has passed, so that the clock is not far off.
+fn pause(passed: Duration) -> Duration {
+    (passed / 200).clamp(Duration::from_micros(20), Duration::from_millis(5))
+}
+
+/// The end of what a program said on its standard error.
+fn last_words(errors: std::fs::File) -> String {
+    let text = reading::all_of(errors, MOST_OUTPUT).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let text = text.trim();
+    let start = (text.len().saturating_sub(LAST_WORDS)..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    if text.is_empty() { String::new() } else { format!(": {}", &text[start..]) }
+}
+
+impl Device for ProgramDevice {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        match self.launches(config, launches) {
+            Ok(costs) => Outcome::Times(costs),
+            Err(failure) => Outcome::Failed(failure),
+        }
+    }
+
+    fn time_out(&self) -> Option<Duration> {
+        Some(self.time_out)
+    }
+}

@@ -1,0 +1,145 @@
+//! Numbers from what a program prints, or from the clock.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::time::Duration;
+
+use regex_lite::Regex;
+
+/// Where the numbers of a launch come from.
+#[derive(Clone, Debug)]
+pub enum Reading {
+    /// The time from the start of the process to its end, in ms.
+    Clock,
+    /// Every match in the standard output: its first group, or the whole.
+    Pattern(Regex, Unit),
+    /// The standard output is JSON (or its last line is): a number, or a list of them, at this pointer (RFC 6901).
+    Json(String, Unit),
+}
+
+/// The unit of a time that is read: what one is in ms. Other numbers are taken as they are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unit(pub f64);
+
+impl Default for Unit {
+    fn default() -> Self {
+        Self(1.0)
+    }
+}
+
+impl Unit {
+    /// A unit of time by name: `s`, `ms`, `us`, `ns`.
+    pub fn named(name: &str) -> Option<Self> {
+        let units = [("s", 1e3), ("ms", 1.0), ("us", 1e-3), ("ns", 1e-6)];
+        units.into_iter().find(|(known, _)| *known == name).map(|(_, ms)| Self(ms))
+    }
+}
+
+impl Reading {
+    /// Numbers by a regular expression.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn regex(pattern: &str) -> Result<Self, String> {
+        let regex = Regex::new(pattern).map_err(|error| format!("{pattern:?}: {error}"))?;
+        Ok(Self::Pattern(regex, Unit::default()))
+    }
+
+    /// Numbers by a JSON pointer, such as `/results/0/seconds`.
+    ///
+    /// # Errors
+    /// A text that is no pointer.
+    pub fn json(pointer: &str) -> Result<Self, String> {
+        if !pointer.is_empty() && !pointer.starts_with('/') {
+            return Err(format!("{pointer:?} is no JSON pointer: it does not begin with /"));
+        }
+        Ok(Self::Json(pointer.to_owned(), Unit::default()))
+    }
+
+    /// The same with numbers in a unit.
+    #[must_use]
+    pub fn in_unit(self, unit: Unit) -> Self {
+        match self {
+            Self::Clock => Self::Clock,
+            Self::Pattern(regex, _) => Self::Pattern(regex, unit),
+            Self::Json(pointer, _) => Self::Json(pointer, unit),
+        }
+    }
+
+    /// The numbers of a launch, at least one.
+    ///
+    /// # Errors
+    /// Output without a number where one is expected.
+    pub(super) fn values(&self, output: &[u8], took: Duration) -> Result<Vec<f64>, String> {
+        let text = String::from_utf8_lossy(output);
+        let (values, unit) = match self {
+            Self::Clock => return Ok(vec![took.as_secs_f64() * 1e3]),
+            Self::Pattern(regex, unit) => {
+                let found = regex.captures_iter(&text).filter_map(|found| found.get(1).or_else(|| found.get(0)));
+                let number = |text: &str| text.trim().parse::<f64>().map_err(|_| format!("{text:?} is no number"));
+                (found.map(|found| number(found.as_str())).collect::<Result<Vec<f64>, String>>()?, unit)
+            }
+            Self::Json(pointer, unit) => (from_json(&text, pointer)?, unit),
+        };
+        if values.is_empty() {
+            let shown: String = text.chars().take(200).collect();
+            return Err(format!("no number in its output: {shown:?}"));
+        }
+        Ok(values.into_iter().map(|value| value * unit.0).collect())
+    }
+}
+
+fn from_json(text: &str, pointer: &str) -> Result<Vec<f64>, String> {
+    let last = || text.lines().rev().find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let whole = serde_json::from_str::<serde_json::Value>(text).ok().or_else(last);
+    let value = whole.ok_or_else(|| "its output is no JSON, and neither is a line of it".to_owned())?;
+    let found = value.pointer(pointer).ok_or_else(|| format!("its JSON has nothing at {pointer:?}"))?;
+    let list = found.as_array().map_or_else(|| std::slice::from_ref(found), Vec::as_slice);
+    let number =
+        |value: &serde_json::Value| value.as_f64().ok_or_else(|| format!("{value} at {pointer:?} is no number"));
+    list.iter().map(number).collect()
+}
+
+/// All that was written to a file, from its beginning.
+pub(super) fn all_of(mut file: std::fs::File, most: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(most + 1).read_to_end(&mut bytes));
+    read.map_err(|error| format!("its output cannot be read: {error}"))?;
+    if bytes.len() as u64 > most {
+        return Err(format!("it printed more than {} MiB", most >> 20));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(reading: &Reading, text: &str) -> Result<Vec<f64>, String> {
+        reading.values(text.as_bytes(), Duration::from_millis(1500))
+    }
+
+    #[test]
+    fn numbers_come_from_the_clock_a_pattern_or_json() {
+        assert_eq!(read(&Reading::Clock, "7"), Ok(vec![1500.0]));
+        let pattern = Reading::regex(r"t=([0-9.e-]+)").unwrap();
+        assert_eq!(read(&pattern, "t=1.5 t=2\nt=1e-3"), Ok(vec![1.5, 2.0, 0.001]));
+        assert_eq!(read(&pattern.in_unit(Unit::named("s").unwrap()), "t=1.5"), Ok(vec![1500.0]));
+        assert_eq!(read(&Reading::regex(r"\d+").unwrap(), "took 12 of 15"), Ok(vec![12.0, 15.0]));
+        let json = Reading::json("/runs").unwrap();
+        assert_eq!(read(&json, "{\"runs\": [1, 2.5]}"), Ok(vec![1.0, 2.5]));
+        assert_eq!(read(&json, "warming up\n{\"runs\": 3}\n"), Ok(vec![3.0]));
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        assert!(Reading::regex("(").is_err() && Reading::json("runs").is_err());
+        let pattern = Reading::regex(r"t=(\w*)").unwrap();
+        assert!(read(&pattern, "nothing").unwrap_err().contains("no number in its output: \"nothing\""));
+        assert!(read(&pattern, "t=fast").unwrap_err().contains("\"fast\" is no number"));
+        let json = Reading::json("/a/b").unwrap();
+        assert!(read(&json, "hello").unwrap_err().contains("no JSON"));
+        assert!(read(&json, "{\"a\": 1}").unwrap_err().contains("nothing at \"/a/b\""));
+        assert!(read(&json, "{\"a\": {\"b\": \"x\"}}").unwrap_err().contains("is no number"));
+        assert!(read(&json, "{\"a\": {\"b\": []}}").unwrap_err().contains("no number"));
+    }
+}

@@ -1,0 +1,138 @@
+//! A command line with places for values.
+
+/// A text in which `{name}` stands for a value, and `{{` and `}}` for braces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template(String);
+
+/// A place that nothing fits.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// No value of this name.
+    #[error("{text:?}: there is no {{{name}}}; there are {known}")]
+    Unknown {
+        /// The text.
+        text: String,
+        /// The name.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// A brace without its counterpart.
+    #[error("{0:?}: a brace is not closed; write {{{{ for one that is meant as such")]
+    Open(String),
+}
+
+/// A piece of a template.
+enum Part<'a> {
+    Text(&'a str),
+    Place(&'a str),
+    Open,
+}
+
+impl Template {
+    /// The template of a text.
+    pub fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    fn parts(&self) -> Vec<Part<'_>> {
+        let (mut parts, mut rest) = (Vec::new(), self.0.as_str());
+        while let Some(at) = rest.find(['{', '}']) {
+            parts.push(Part::Text(&rest[..at]));
+            let brace = &rest[at..=at];
+            rest = &rest[at + 1..];
+            if let Some(after) = rest.strip_prefix(brace) {
+                parts.push(Part::Text(brace));
+                rest = after;
+            } else if brace == "}" {
+                parts.push(Part::Text(brace));
+            } else if let Some(end) = rest.find('}') {
+                parts.push(Part::Place(&rest[..end]));
+                rest = &rest[end + 1..];
+            } else {
+                parts.push(Part::Open);
+            }
+        }
+        parts.push(Part::Text(rest));
+        parts
+    }
+
+    /// The names of its places.
+    pub fn names(&self) -> Vec<&str> {
+        self.parts()
+            .into_iter()
+            .filter_map(|part| if let Part::Place(name) = part { Some(name) } else { None })
+            .collect()
+    }
+
+    /// Whether every place is one of `known`.
+    ///
+    /// # Errors
+    /// The first that is not; a brace that is not closed.
+    pub fn validate(&self, known: &[&str]) -> Result<(), TemplateError> {
+        for part in self.parts() {
+            match part {
+                Part::Text(_) => {}
+                Part::Place(name) if known.contains(&name) => {}
+                Part::Place(name) => {
+                    let (text, name) = (self.0.clone(), name.to_owned());
+                    return Err(TemplateError::Unknown { text, name, known: known.join(", ") });
+                }
+                Part::Open => return Err(TemplateError::Open(self.0.clone())),
+            }
+        }
+        Ok(())
+    }
+
+    /// The text with its places filled, each value as one word of a shell.
+    pub fn fill(&self, values: &[(&str, String)]) -> String {
+        let one = |part: Part<'_>| match part {
+            Part::Text(text) => text.to_owned(),
+            Part::Open => "{".to_owned(),
+            Part::Place(name) => values
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map_or_else(|| format!("{{{name}}}"), |(_, value)| quoted(value)),
+        };
+        self.parts().into_iter().map(one).collect()
+    }
+}
+
+/// A word of a shell that is the text and nothing else.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-+./:,=@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_filled_and_doubled_braces_stay() {
+        let values = [("tile", "32".to_owned()), ("flag", "a b's".to_owned())];
+        let fill = |text: &str| Template::new(text).fill(&values);
+        assert_eq!(fill("./mm --tile {tile} --flag={flag}"), r"./mm --tile 32 --flag='a b'\''s'");
+        assert_eq!(fill("awk '{{print $1}}' {tile}{tile}"), "awk '{print $1}' 3232");
+        assert_eq!(fill(""), "");
+    }
+
+    #[test]
+    fn values_cannot_become_commands() {
+        let values = [("x", "$(rm -rf /); `id` & \n".to_owned())];
+        assert_eq!(Template::new("echo {x}").fill(&values), "echo '$(rm -rf /); `id` & \n'");
+        assert_eq!(Template::new("echo {x}").fill(&[("x", String::new())]), "echo ''");
+    }
+
+    #[test]
+    fn an_unknown_place_and_an_open_brace_are_named() {
+        let error = |text: &str| Template::new(text).validate(&["tile", "threads"]).unwrap_err().to_string();
+        assert!(error("./mm {tille}").contains("there is no {tille}; there are tile, threads"));
+        assert!(error("./mm {tile").contains("not closed"));
+        assert_eq!(Template::new("{tile} {{ }} }").validate(&["tile"]), Ok(()));
+    }
+}

@@ -1,0 +1,200 @@
+//! Why a run decided what it decided.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::words::{in_words, objective_of, percent, tried, word};
+use super::{Evaluation, Importance, Report};
+use crate::compare::{Decision, Fate};
+use crate::objective::Objective;
+use crate::store::contents::RunRecord;
+use crate::store::{Contender, Details, Evidence, Observation};
+use crate::verdict::{Judgement, Side, Verdict};
+
+/// Values of a parameter whose times are listed.
+const VALUES: usize = 12;
+
+/// Why the run decided what it decided, in sentences.
+pub fn explain(record: &RunRecord) -> String {
+    let mut text = format!("Run {}: {} for {} on {}.\n", record.run, record.tunable, record.workload, record.device);
+    let Some(evidence) = &record.decision else {
+        let why = if record.finished.is_some() { "every configuration failed" } else { "it is not finished" };
+        let _ = writeln!(text, "It decided nothing: {why}.");
+        failures(record, &mut text);
+        return text;
+    };
+    let objective = objective_of(record);
+    let line = |contender: &Contender| {
+        let words = in_words(&record.space.parameters, &contender.config);
+        format!("{words}\n    {}", estimate(objective, contender))
+    };
+    let _ = writeln!(text, "Chosen:\n  {}", line(&evidence.chosen));
+    match &evidence.default {
+        Some(default) if default.config == evidence.chosen.config => {
+            let _ = writeln!(text, "  That is the default. Verdict: {}.", evidence.verdict);
+        }
+        Some(default) => {
+            let _ = writeln!(
+                text,
+                "Default:\n  {}\n  The chosen one {}. Verdict: {}.",
+                line(default),
+                ratio(objective, evidence.chosen.time_ms / default.time_ms),
+                evidence.verdict
+            );
+        }
+        None => {
+            let _ = writeln!(text, "No default was measured. Verdict: {}.", evidence.verdict);
+        }
+    }
+    if let Some(runner_up) = &evidence.runner_up {
+        let _ = writeln!(text, "The best of the others:\n  {}\n  {}", line(runner_up), apart(evidence, runner_up));
+    }
+    let share = 100.0 * evidence.tried as f64 / evidence.valid.max(1) as f64;
+    let details = evidence.details.as_deref();
+    let _ = writeln!(
+        text,
+        "Tried {} of {} configurations ({share:.1} %) in {} launches with {} (seed {}); it ended because {}.",
+        evidence.tried,
+        evidence.valid,
+        details.map_or(evidence.launches, |details| details.search_launches),
+        record.plan.strategy,
+        record.plan.seed,
+        evidence.stopped
+    );
+    if let Some(gain) = evidence.expected_gain {
+        let _ = writeln!(text, "Searching on was expected to gain {:.2} % more.", 100.0 * gain);
+    }
+    if let Some(details) = details {
+        decided(record, details, &mut text);
+    }
+    failures(record, &mut text);
+    effects(record, evidence, &mut text);
+    text
+}
+
+/// The race and the final rounds.
+fn decided(record: &RunRecord, details: &Details, text: &mut String) {
+    if let Some(race) = details.race {
+        let kind = if race.quiet { "quiet" } else { "noisy" };
+        let _ = writeln!(
+            text,
+            "Raced the best {} on fresh samples, in {} launches: the device is {kind}.",
+            race.racers, race.launches
+        );
+    }
+    let Some(decision) = details.decisions.last() else { return };
+    let words = |config| in_words(&record.space.parameters, config);
+    let Decision { default, candidates, confirmation, .. } = decision;
+    let _ = writeln!(text, "Final rounds, {} launches, against\n  {}", details.final_launches, words(default));
+    for candidate in candidates {
+        let fate = match &candidate.fate {
+            Fate::Judged(judgement) => judged(judgement),
+            Fate::Failed(failure) => format!("{}: {}", word(failure.kind), failure.message),
+        };
+        let _ = writeln!(text, "  {}\n    {fate}", words(&candidate.config));
+    }
+    if let Some(judgement) = confirmation {
+        let _ = writeln!(text, "  the winner again, on fresh samples\n    {}", judged(judgement));
+    }
+}
+
+/// What a judgement says of B.
+fn judged(judgement: &Judgement) -> String {
+    let verdict = match judgement.verdict {
+        Verdict::Better(Side::A) => "slower".to_owned(),
+        Verdict::Better(Side::B) => "faster".to_owned(),
+        other => other.to_string(),
+    };
+    format!(
+        "{verdict}: time {}, interval {} to {}, {} blocks",
+        percent(judgement.difference),
+        percent(judgement.low),
+        percent(judgement.high),
+        judgement.blocks
+    )
+}
+
+/// What the parameters do, over the evaluations of the search.
+pub fn importance(record: &RunRecord) -> Vec<Importance> {
+    let evaluation = |seen: &Observation| Evaluation { config: seen.config.clone(), outcome: seen.outcome.clone() };
+    Report {
+        parameters: record.space.parameters.clone(),
+        evaluations: record.measurements.iter().map(evaluation).collect(),
+        // As the page of the run: what races and final rounds measure is another sample of few configurations.
+        searched: record.decision.as_ref().map(|evidence| evidence.tried),
+        ..Report::default()
+    }
+    .summary()
+    .importance
+}
+
+fn effects(record: &RunRecord, evidence: &Evidence, text: &mut String) {
+    let objective = objective_of(record);
+    let importance: Vec<Importance> = importance(record)
+        .into_iter()
+        .filter(|parameter| parameter.effects.iter().filter(|effect| effect.count > 0).count() > 1)
+        .collect();
+    let Some(width) = importance.iter().map(|parameter| parameter.parameter.len()).max() else { return };
+    let _ = writeln!(
+        text,
+        "What matters: the share of the spread of times that a parameter explains by itself, and the median of what \
+         was tried with each of its values (* is chosen):"
+    );
+    for parameter in importance {
+        let place = record.space.parameters.iter().position(|(name, _)| *name == parameter.parameter);
+        let chosen = place.and_then(|place| evidence.chosen.config.0.get(place));
+        let known: Vec<_> = parameter.effects.iter().filter_map(|effect| Some((effect, effect.median?))).collect();
+        let shown = known.iter().take(VALUES).map(|(effect, median)| {
+            let mark = if Some(&effect.value) == chosen { "*" } else { "" };
+            format!("{}{mark} {}", effect.value, objective.words(*median))
+        });
+        let mut values = shown.collect::<Vec<_>>().join(", ");
+        if known.len() > VALUES {
+            let _ = write!(values, ", and {} more", known.len() - VALUES);
+        }
+        let _ = writeln!(text, "  {:width$} {:3.0} %  {values}", parameter.parameter, 100.0 * parameter.share);
+    }
+}
+
+fn estimate(objective: Objective, contender: &Contender) -> String {
+    let samples = format!("{} samples", contender.samples);
+    match contender.interval_ms {
+        Some((low, high)) => {
+            let (low, high) = if objective.more_is_better() { (high, low) } else { (low, high) };
+            let [centre, low, high] = [contender.time_ms, low, high].map(|cost| objective.words(cost));
+            format!("{centre} (95 %: {low} to {high}), {samples}")
+        }
+        None => format!("{}, {samples}: too few for an interval", objective.words(contender.time_ms)),
+    }
+}
+
+/// What a ratio of costs means.
+fn ratio(objective: Objective, costs: f64) -> String {
+    match objective {
+        Objective::Time => format!("takes {costs:.3} of its time"),
+        Objective::Rate => format!("reaches {:.3} of its rate", 1.0 / costs),
+        Objective::Smaller => format!("reaches {costs:.3} of its value"),
+        Objective::Larger => format!("reaches {:.3} of its value", 1.0 / costs),
+    }
+}
+
+/// How sure it is that the chosen one is faster than another.
+fn apart(evidence: &Evidence, other: &Contender) -> &'static str {
+    match (evidence.chosen.interval_ms, other.interval_ms) {
+        (Some((_, high)), Some((low, _))) if high < low => "The intervals do not overlap.",
+        (Some(_), Some(_)) => "The intervals overlap: the two may well be the same.",
+        _ => "There are too few samples to say how sure the difference is.",
+    }
+}
+
+fn failures(record: &RunRecord, text: &mut String) {
+    let mut kinds: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    let tried = tried(&record.measurements);
+    for (kind, message) in tried.iter().filter_map(|tried| tried.failure) {
+        let entry = kinds.entry(word(kind)).or_insert((0, message));
+        entry.0 += 1;
+    }
+    for (kind, (count, message)) in kinds {
+        let _ = writeln!(text, "{count} failed: {kind} (one says: {message}).");
+    }
+}

@@ -1,0 +1,81 @@
+//! Configurations, outcomes and differences in words.
+
+use crate::objective::Objective;
+use crate::store::Observation;
+use crate::store::contents::RunRecord;
+use crate::{Config, FailureKind, Outcome, Value};
+
+/// A configuration as `name=value name=value`.
+pub fn in_words(parameters: &[(String, Vec<Value>)], config: &Config) -> String {
+    let named = parameters.iter().zip(&config.0).map(|((name, _), value)| format!("{name}={value}"));
+    named.collect::<Vec<_>>().join(" ")
+}
+
+/// The outcomes of a configuration in a run, joined.
+pub struct Tried<'a> {
+    /// The configuration.
+    pub config: &'a Config,
+    /// All its samples, in ms.
+    pub times: Vec<f64>,
+    /// Its last failure.
+    pub failure: Option<(FailureKind, &'a str)>,
+}
+
+impl Tried<'_> {
+    /// The median of its samples, in ms.
+    pub fn median(&self) -> Option<f64> {
+        let mut times = self.times.clone();
+        times.sort_by(f64::total_cmp);
+        let middle = times.len() / 2;
+        match times.len() {
+            0 => None,
+            n if n % 2 == 1 => Some(times[middle]),
+            _ => Some(f64::midpoint(times[middle - 1], times[middle])),
+        }
+    }
+}
+
+/// What a run tried, the fastest median first, failures last.
+pub fn tried(measurements: &[Observation]) -> Vec<Tried<'_>> {
+    let mut tried: Vec<Tried<'_>> = Vec::new();
+    let mut seen = std::collections::HashMap::new();
+    for measurement in measurements {
+        let words: Vec<String> = measurement.config.0.iter().map(|value| format!("{value:?}")).collect();
+        let place = *seen.entry(words).or_insert_with(|| {
+            tried.push(Tried { config: &measurement.config, times: Vec::new(), failure: None });
+            tried.len() - 1
+        });
+        match &measurement.outcome {
+            Outcome::Times(times) => tried[place].times.extend(times),
+            Outcome::Failed(failure) => tried[place].failure = Some((failure.kind, &failure.message)),
+        }
+    }
+    let key = |tried: &Tried<'_>| tried.median().filter(|_| tried.failure.is_none()).unwrap_or(f64::INFINITY);
+    tried.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    tried
+}
+
+/// A kind of failure in a word.
+pub const fn word(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Constraint => "constraint",
+        FailureKind::Compile => "does not compile",
+        FailureKind::Launch => "does not launch",
+        FailureKind::WrongResult => "wrong result",
+        FailureKind::TimeOut => "timed out",
+        FailureKind::Declined => "declined",
+    }
+}
+
+/// A relative difference in %.
+pub fn percent(x: f64) -> String {
+    if x.is_finite() { format!("{:+.3} %", 100.0 * x) } else { "unknown".to_owned() }
+}
+
+/// What the numbers of a run stand for.
+pub fn objective_of(record: &RunRecord) -> Objective {
+    match record.workload.keys().get("objective") {
+        Some(Value::Text(name)) => Objective::named(name).unwrap_or_default(),
+        _ => Objective::Time,
+    }
+}

@@ -1,0 +1,91 @@
+//! The exhaustive search in rounds: every configuration of a space once a round, each round in an order of its own.
+//!
+//! A machine that slows down slows all configurations of a round alike, and no configuration always follows the same
+//! other one, so a round is a block of any comparison. Every visit is in the store before the next begins; a process that
+//! was killed and begins again goes on where it was. The run stays open: more rounds may be added later.
+
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
+use rand_chacha::ChaCha8Rng;
+
+use super::session::TuneError;
+use crate::space::ConfigIndex;
+use crate::store::{Plan, Recorder, Store, Task};
+use crate::{Device, Outcome};
+
+/// What is visited, and how often.
+#[derive(Clone, Debug)]
+pub struct Rounds<'a> {
+    /// What is measured.
+    pub task: Task<'a>,
+    /// How often each configuration is visited.
+    pub rounds: usize,
+    /// Launches of a visit.
+    pub launches: usize,
+    /// The seed of the orders.
+    pub seed: u64,
+}
+
+impl Rounds<'_> {
+    /// Visits altogether, were no configuration to fail.
+    pub fn visits(&self) -> usize {
+        self.task.space.len() * self.rounds
+    }
+
+    /// The order of a round.
+    pub fn order(&self, round: usize) -> Vec<ConfigIndex> {
+        let mut order: Vec<ConfigIndex> = (0..self.task.space.len()).collect();
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        rng.set_stream(round as u64);
+        order.shuffle(&mut rng);
+        order
+    }
+
+    fn plan(&self) -> Plan {
+        Plan {
+            strategy: format!("exhaustive in rounds, {} launches", self.launches),
+            seed: self.seed,
+            budget: format!("{} rounds", self.rounds),
+        }
+    }
+
+    /// Visits that an earlier process has made.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn done(&self, store: &mut Store) -> Result<usize, TuneError> {
+        Ok(store.resume(&self.task, &self.plan())?.map_or(0, |(run, _)| run.measurements()))
+    }
+
+    /// Makes the visits that the store does not hold. What came of each configuration, round by round; one that failed
+    /// is not visited again. `tell` is told how many visits are over, and ends the search by answering `false`.
+    ///
+    /// # Errors
+    /// Those of the store; [`TuneError::Interrupted`].
+    pub fn measure(
+        &self,
+        device: &mut dyn Device,
+        store: &mut Store,
+        tell: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<Vec<Vec<Outcome>>, TuneError> {
+        let space = self.task.space;
+        let mut recorder = Recorder::start(device, store, &self.task, &self.plan(), false)?;
+        let mut outcomes: Vec<Vec<Outcome>> = vec![Vec::new(); space.len()];
+        for round in 0..self.rounds {
+            for (visited, index) in self.order(round).into_iter().enumerate() {
+                if matches!(outcomes[index].last(), Some(Outcome::Failed(_))) {
+                    continue;
+                }
+                let outcome = recorder.measure(&space.config(index), self.launches);
+                if let Some(error) = recorder.take_error() {
+                    return Err(error.into());
+                }
+                outcomes[index].push(outcome);
+                if !tell(round * space.len() + visited + 1) {
+                    return Err(TuneError::Interrupted { run: recorder.run() });
+                }
+            }
+        }
+        Ok(outcomes)
+    }
+}

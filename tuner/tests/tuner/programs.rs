@@ -1,0 +1,174 @@
+//! Any program: commands, builds, checks, numbers from output, and what goes wrong.
+#![cfg(unix)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tuner::budget::Budget;
+use tuner::objective::Objective;
+use tuner::program::{ProgramDevice, Reading, Template, TemplateError};
+use tuner::session::Session;
+use tuner::store::{DeviceIdentity, Store, Task, TunableIdentity, Workload};
+use tuner::strategy::StrategyKind;
+use tuner::{Config, Device, Failure, FailureKind, Outcome, Space, SpaceBuilder, Value, minimise, read_space, tune};
+
+fn space() -> Space {
+    SpaceBuilder::new().ints("tile", [8, 16, 32]).choices("mode", ["a", "b c"]).build().unwrap()
+}
+
+fn config(tile: i64, mode: &str) -> Config {
+    Config(vec![Value::Int(tile), Value::from(mode)])
+}
+
+fn failure(outcome: Outcome) -> Failure {
+    match outcome {
+        Outcome::Failed(failure) => failure,
+        Outcome::Times(times) => panic!("{times:?}"),
+    }
+}
+
+#[test]
+fn values_come_by_place_and_by_environment_and_numbers_from_the_output() {
+    let mut program = ProgramDevice::new(&space(), "echo t={tile} m={mode} e=$TUNE_tile$TUNE_mode");
+    program.reading = Reading::regex("[te]=([0-9]+)").unwrap();
+    assert_eq!(program.measure(&config(16, "a"), 4), Outcome::Times(vec![16.0; 4]));
+    program.reading = Reading::regex("m=b c e=([0-9]+)b c").unwrap();
+    assert_eq!(program.measure(&config(32, "b c"), 1), Outcome::Times(vec![32.0]));
+}
+
+#[test]
+fn several_samples_of_a_launch_count_and_a_rate_is_better_when_it_is_larger() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = folder.path().join("count");
+    let command = format!("echo x >> {}; echo '{{{{\"rate\": [100, 200, 400]}}}}'", count.display());
+    let mut program = ProgramDevice::new(&space(), &command);
+    (program.reading, program.objective) = (Reading::json("/rate").unwrap(), Objective::Rate);
+    assert_eq!(program.measure(&config(8, "a"), 5), Outcome::Times(vec![10.0, 5.0, 2.5, 10.0, 5.0]));
+    assert_eq!(std::fs::read_to_string(count).unwrap().lines().count(), 2, "two launches gave five samples");
+}
+
+#[test]
+fn the_clock_is_that_of_the_process() {
+    let mut program = ProgramDevice::new(&space(), "sleep 0.05");
+    let Outcome::Times(times) = program.measure(&config(8, "a"), 2) else { panic!() };
+    assert!(times.len() == 2 && times.iter().all(|time| *time >= 50.0), "{times:?}");
+}
+
+#[test]
+fn what_goes_wrong_is_a_failure_of_its_kind_with_the_programs_last_words() {
+    let of = |command: &str| failure(ProgramDevice::new(&space(), command).measure(&config(8, "a"), 1));
+    let said = of("echo no memory >&2; exit 3");
+    assert_eq!(said.kind, FailureKind::Launch);
+    assert!(said.message.contains("exit status: 3") && said.message.contains("no memory"), "{}", said.message);
+    assert!(of("kill -9 $$").message.contains("signal: 9"));
+    assert!(of("./there-is-no-such-program").message.contains("127"));
+    let mut silent = ProgramDevice::new(&space(), "echo done");
+    silent.reading = Reading::regex("([0-9]+) ms").unwrap();
+    assert!(failure(silent.measure(&config(8, "a"), 1)).message.contains("no number in its output: \"done"));
+    silent.reading = Reading::regex("d(one)").unwrap();
+    assert!(failure(silent.measure(&config(8, "a"), 1)).message.contains("no number"));
+    let mut zero = ProgramDevice::new(&space(), "echo 0");
+    zero.reading = Reading::regex("0").unwrap();
+    assert!(failure(zero.measure(&config(8, "a"), 1)).message.contains("no positive number"));
+}
+
+#[test]
+fn a_launch_that_takes_too_long_ends_with_all_that_it_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let alive = folder.path().join("alive");
+    let command = format!("(sleep 2; touch {}) & wait", alive.display());
+    let mut program = ProgramDevice::new(&space(), &command);
+    program.time_out = Duration::from_millis(200);
+    let begun = Instant::now();
+    assert_eq!(failure(program.measure(&config(8, "a"), 1)).kind, FailureKind::TimeOut);
+    assert!(begun.elapsed() < Duration::from_millis(1900), "it was not waited for");
+    std::thread::sleep(Duration::from_millis(2200));
+    assert!(!alive.exists(), "what the shell had started went on");
+}
+
+#[test]
+fn a_build_is_made_once_for_each_text_and_a_failing_one_is_no_launch() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let mut program = ProgramDevice::new(&space(), "cat {build}/tile");
+    program.build = Some(Template::new(&format!("echo {{tile}} > {{build}}/tile; echo b >> {}", log.display())));
+    program.reading = Reading::regex("[0-9]+").unwrap();
+    for (tile, mode) in [(8, "a"), (8, "b c"), (16, "a"), (8, "a")] {
+        assert_eq!(program.measure(&config(tile, mode), 2), Outcome::Times(vec![tile as f64; 2]));
+    }
+    assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2, "the mode is not in the build");
+    program.build = Some(Template::new("echo 'error: no such tile {tile}' >&2; exit 1"));
+    let said = failure(program.measure(&config(32, "a"), 1));
+    assert_eq!(said.kind, FailureKind::Compile);
+    assert!(said.message.contains("no such tile 32"), "{}", said.message);
+}
+
+#[test]
+fn a_wrong_answer_is_out_by_exit_code_or_by_what_is_printed() {
+    let mut program = ProgramDevice::new(&space(), "echo 5");
+    program.reading = Reading::regex("5").unwrap();
+    program.check = Some(Template::new("test {tile} -ne 16"));
+    assert_eq!(program.measure(&config(8, "a"), 1), Outcome::Times(vec![5.0]));
+    assert_eq!(failure(program.measure(&config(16, "a"), 1)).kind, FailureKind::WrongResult);
+    let mut program = ProgramDevice::new(&space(), "echo 5");
+    program.reading = Reading::regex("5").unwrap();
+    program.check = Some(Template::new("test {tile} -eq 32 && echo other || echo same"));
+    program.same_output_as = Some(config(8, "a"));
+    assert_eq!(program.measure(&config(16, "a"), 1), Outcome::Times(vec![5.0]));
+    assert_eq!(failure(program.measure(&config(32, "a"), 1)).kind, FailureKind::WrongResult);
+}
+
+#[test]
+fn a_place_that_nothing_fits_is_known_before_anything_runs() {
+    let program = ProgramDevice::new(&space(), "./mm {tile} {threads}");
+    assert!(matches!(program.validate(), Err(TemplateError::Unknown { name, .. }) if name == "threads"));
+    assert!(ProgramDevice::new(&space(), "{build}/mm").validate().is_err(), "there is no build");
+    assert!(ProgramDevice::new(&space(), "./mm {tile}").validate().is_ok());
+}
+
+/// Tunes the example in C as its page says, with a launch budget, and returns what was decided.
+#[test]
+fn the_example_in_c_is_compiled_checked_and_tuned() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let (space, default) = read_space(&examples.join("mm.toml")).unwrap();
+    let mut program = ProgramDevice::new(&space, "{build}/mm");
+    let source = examples.join("mm.c");
+    program.build = Some(Template::new(&format!(
+        "cc -O2 -DTILE={{tile}} -DUNROLL={{unroll}} {} -o {{build}}/mm -lm",
+        source.display()
+    )));
+    program.check = Some(Template::new("{build}/mm check"));
+    program.reading = Reading::regex("([0-9.]+) ms").unwrap();
+    program.validate().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
+    let (device, tunable) = (DeviceIdentity::named("this", "program"), TunableIdentity::new("mm", 1));
+    let workload = Workload::new();
+    let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
+    let budget = Budget::launches(200);
+    let session =
+        Session { default: default.clone(), launches: 2, ..Session::new(task, StrategyKind::Exhaustive, 1, budget) };
+    let evidence = tune(&session, &mut program, &mut store, &mut |_| true).unwrap().evidence;
+    assert!(evidence.launches <= 200, "{} launches", evidence.launches);
+    assert_eq!(evidence.failed, 0, "every tile compiles and multiplies right");
+    let tile = space.named(&evidence.chosen.config).int("tile");
+    assert!(tile > 2, "blocks of two are several times as slow as larger ones: {}", evidence.verdict);
+}
+
+#[test]
+fn ten_lines_of_rust_find_the_best_and_keep_to_their_launches() {
+    let space = SpaceBuilder::new().ints("tile", 1..=40).ints("threads", [1, 2, 4]).build().unwrap();
+    for most in [1, 5, 20, 60, 200] {
+        let mut launches = 0;
+        let best = minimise(&space, Budget::launches(most), |config| {
+            launches += 1;
+            Ok(1.0 + (config.int("tile") - 30).abs() as f64 + 8.0 / config.int("threads") as f64)
+        })
+        .unwrap();
+        assert!(launches <= most, "{launches} of {most}");
+        if most == 200 {
+            assert_eq!(best.to_string(), "tile=30 threads=4");
+            assert_eq!((best.get("tile"), best.get("tiles")), (Some(&Value::Int(30)), None));
+        }
+    }
+}
