@@ -11,6 +11,7 @@
                              : ["#0b5cad", "#d9730d", "#2a8a5e", "#8e44ad", "#c0392b"],
       xaxis: axis, yaxis: axis,
       hoverlabel: { align: "left" },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: dark.matches ? "#8a949e" : "#9aa5b1", activecolor: ink },
     };
   };
   const svg = {
@@ -21,6 +22,8 @@
   const draw = () => charts.forEach((chart) => {
     const { data, layout } = JSON.parse(document.getElementById(chart.id.replace("chart", "data")).textContent);
     layout.template = { layout: theme() };
+    // Beside the buttons there is no room for a legend on a phone.
+    if (narrow.matches && layout.legend) layout.legend = { ...layout.legend, y: -0.3, yanchor: "top" };
     Plotly.react(chart, data, layout, {
       responsive: true, displaylogo: false, modeBarButtonsToAdd: [svg],
       toImageButtonOptions: { format: "png", scale: 2, filename: chart.dataset.name },

@@ -186,8 +186,9 @@ fn the_digest_of_what_was_decoded_depends_on_the_events_alone() {
 #[test]
 fn an_aa_test_that_cannot_tell_stops_early_and_has_an_exit_code_of_its_own() {
     // Any load of others counts as trouble: every sample is discarded.
-    let run =
-        tool().args(["aa-test", "--others", "0", "--profile", "pp-low", "--duration", "3", "--json", "-"]).output();
+    let run = tool()
+        .args(["tune", "aa-test", "--others", "0", "--profile", "pp-low", "--duration", "3", "--json", "-"])
+        .output();
     let run = run.unwrap();
     let value: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     let judgement = &value["result"]["judgement"];
