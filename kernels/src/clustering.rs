@@ -1,6 +1,6 @@
-//! The clustering state machine of one v5 lane (spec section 3).
+//! The clustering state machine of one v5 lane (docs/format.md, "Clustering").
 //!
-//! A lane's hits are fed one by one, and then the end. Each step emits at most one cluster: what step 2 of the spec
+//! A lane's hits are fed one by one, and then the end. Each step emits at most one cluster: what step 2 there
 //! does at a gap and step 5 after the last hit is the same closing of a cluster here, at the hit that follows it or at
 //! the end. That keeps the hit loop of a warp uniform: `n + 1` steps, one vote and one append in each.
 //!

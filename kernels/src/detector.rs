@@ -1,6 +1,6 @@
 //! What a decoder looks up for each lane slot and each sector, flattened to plain-old-data.
 //!
-//! A *slot* is `board * 6 + lane`; a *sector* is one of the 1048 silicon sensors of the UT, by the id of spec section 2.
+//! A *slot* is `board * 6 + lane`; a *sector* is one of the 1048 silicon sensors of the UT, by its id (docs/format.md, "Sector ids").
 
 /// Lanes a board has, in either read-out format (v4 calls them hybrids).
 pub const LANES_PER_BOARD: usize = 6;
@@ -28,7 +28,7 @@ impl Slot {
     }
 }
 
-/// One lane of a boards file: where the sensor is that is connected to it (spec section 2). All zeros: nothing.
+/// One lane of a boards file: where the sensor is that is connected to it (docs/format.md, "Boards file"). All zeros: nothing.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
@@ -52,7 +52,7 @@ pub struct BoardLane {
 }
 
 impl BoardLane {
-    /// The id of the sector, 0…1047, by the formula of spec section 2. For lanes that a table check has let through;
+    /// The id of the sector, 0…1047, by the formula of docs/format.md, "Sector ids". For lanes that a table check has let through;
     /// others give some number.
     #[inline(always)]
     pub const fn sector_id(&self) -> u32 {
@@ -91,7 +91,7 @@ impl BoardLane {
     }
 }
 
-/// The constants that turn a strip number into a hit (spec section 4). Lengths in mm.
+/// The constants that turn a strip number into a hit (docs/format.md, "From a cluster to a hit"). Lengths in mm.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]

@@ -1,6 +1,6 @@
-//! From a cluster to a hit (spec sections 3 "Emit" and 4).
+//! From a cluster to a hit (docs/format.md, "From a cluster to a hit").
 //!
-//! All f32, in the order of operations that the spec gives, nothing contracted: every backend gives the same bits.
+//! All f32, in the order of operations that docs/format.md gives, nothing contracted: every backend gives the same bits.
 
 use crate::bank::v4;
 use crate::detector::{BankVersion, SectorConstants, Slot};
@@ -139,7 +139,7 @@ impl Strip {
     }
 
     /// Of Σpos and W of a v5 cluster. `first` is the `ChannelID` of strip 0 of the whole sector.
-    #[expect(clippy::manual_midpoint, reason = "the spec's formula; the sum fits 24 bits")]
+    #[expect(clippy::manual_midpoint, reason = "the formula of docs/format.md; the sum fits 24 bits")]
     #[inline(always)]
     pub fn of_v5(position: u32, weight: u32, first: u32, sector: SectorConstants, flip_origin: f32) -> Self {
         // A weight of 0 is never stored; the guard keeps the division defined on the device all the same.

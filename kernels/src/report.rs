@@ -1,4 +1,4 @@
-//! What a decoder counts for each event, so that nothing is dropped silently (policy table of spec section 6).
+//! What a decoder counts for each event, so that nothing is dropped silently (docs/policy.md).
 
 /// One counter of an [`EventReport`]; the names are those of the policy table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

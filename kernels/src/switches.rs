@@ -5,7 +5,7 @@
 
 use crate::detector::BankVersion;
 
-/// How the banks of a batch lie in memory (spec section 1).
+/// How the banks of a batch lie in memory (docs/format.md, "Batches in memory").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BatchLayout {
     /// Event-major.

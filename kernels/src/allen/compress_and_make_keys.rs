@@ -1,7 +1,7 @@
 //! Fifth kernel (after the prefix sum over clusters): closes the gaps between the groups, and makes the sort keys.
 //!
-//! A warp a group of an event. What is compact afterwards is the keys; the clusters stay where they are, and whoever
-//! needs one reaches it through its place in the group.
+//! A warp a group of an event. What is compact afterwards is the keys; the clusters stay where they are, and are
+//! reached through their place in the group.
 //!
 //! Launch: [`blocks_of_warps`](simt::blocks_of_warps) `events * n_groups` warps in blocks of `compress.block_x` threads,
 //! no shared memory.

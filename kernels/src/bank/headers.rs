@@ -1,4 +1,4 @@
-//! Holds every bank of an event against the policy (spec section 6): what each kernel that begins with raw banks does
+//! Checks every bank of an event as docs/policy.md says: what each kernel that begins with raw banks does
 //! first.
 //!
 //! A block an event, a thread a bank, chunk by chunk in the order of the event: where the bank is, whether the batch
@@ -98,7 +98,7 @@ impl UtBanks {
     }
 }
 
-/// What the banks are held against, and where the result goes.
+/// What the banks are checked with, and where the result goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Headers<'a, R> {
     /// Format and layout.

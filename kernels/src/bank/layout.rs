@@ -1,4 +1,4 @@
-//! Where the banks of an event lie in a batch, in Allen or MEP layout (spec section 1, "Inputs in memory").
+//! Where the banks of an event lie in a batch, in Allen or MEP layout (docs/format.md, "Batches in memory").
 //!
 //! Every word that leads to a bank is checked before it is followed. A bank that is not there as the batch says is
 //! `None`: the batch contradicts itself, and the event ends before this bank. Offsets are bytes from the start of `raw`,
@@ -40,7 +40,7 @@ pub struct EventBanks {
     table: u32,
 }
 
-/// Where the sizes, types and versions of an event (Allen layout) or a bank (MEP) begin; [`NOWHERE`] where the batch does
+/// Where the sizes, types and versions of an event (Allen layout) or a bank (MEP) begin; `NOWHERE` where the batch does
 /// not say.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
@@ -72,7 +72,7 @@ pub struct FoundEvent {
     pub banks: EventBanks,
     /// Allen.
     rows: Rows,
-    /// As [`Batch::extent`].
+    /// As `Batch::extent`.
     pub extent: (u32, u32),
 }
 

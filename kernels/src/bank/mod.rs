@@ -1,4 +1,4 @@
-//! Raw banks: bounds-checked views over the bytes of a batch, in both layouts and both formats (spec section 1).
+//! Raw banks: bounds-checked views over the bytes of a batch, in both layouts and both formats (docs/format.md).
 //!
 //! [`layout`] finds a bank and makes sure that its payload is there; [`v4`] and [`v5`] say what the payload holds.
 //! Nothing here trusts a number that it read.
@@ -20,7 +20,7 @@ pub const fn is_ut(kind: u8) -> bool {
     kind == UT || kind == UT_ERROR
 }
 
-/// The board that a sourceID names (spec section 1, "sourceID → board"); it may be beyond the table. `None`: no board.
+/// The board that a sourceID names (docs/format.md, "From sourceID to board"); it may be beyond the table. `None`: no board.
 #[inline(always)]
 pub const fn board_of(source_id: u32) -> Option<u32> {
     if source_id >> 11 == 0 {

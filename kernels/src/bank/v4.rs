@@ -1,4 +1,4 @@
-//! v4 banks (version byte 3): clusters made by the front end (spec section 1, "v4").
+//! v4 banks (version byte 3): clusters made by the front end (docs/format.md, "v4 banks").
 
 use super::bytes::Bytes;
 use simt::Block;

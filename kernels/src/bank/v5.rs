@@ -1,4 +1,4 @@
-//! v5 banks (version byte 4): the strips of six lanes, interleaved in rows of 32 bytes (spec section 1, "v5").
+//! v5 banks (version byte 4): the strips of six lanes, interleaved in rows of 32 bytes (docs/format.md, "v5 banks").
 
 use super::bytes::Bytes;
 use crate::detector::LANES_PER_BOARD;
