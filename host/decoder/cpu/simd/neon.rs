@@ -54,7 +54,11 @@ static COMPRESS: [[u8; 16]; 16] = {
 };
 
 #[expect(clippy::inline_always, reason = "see the trait")]
-// SAFETY of every block below: the caller's, as the trait says.
+// SAFETY of every block below:
+// - the CPU has NEON: there is a `Neon` only where `new`'s precondition says so;
+// - what is read and written through a pointer that a method is given, its precondition in the trait allows;
+// - other loads are of 16 bytes at 0, 16, 32 and 48 of `counts`, which has 64, and of eight words from `LANE_BITS` or
+//   an array of eight, which `words` makes.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
 impl Simd for Neon {
     const ELEMENTS: usize = 8;
@@ -272,20 +276,27 @@ impl Simd for Neon {
 }
 
 /// The lanes as an array.
+///
+/// # Safety
+/// The CPU has NEON.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as the trait's methods")]
 unsafe fn words(v: U) -> [u32; 8] {
     let mut words = [0; 8];
-    // SAFETY: room for all lanes; the rest is the caller's.
+    // SAFETY: the array has room for the eight words that are written; the CPU has NEON, by this function's
+    // precondition.
     unsafe { Neon::store(words.as_mut_ptr(), v) };
     words
 }
 
 /// A bit a lane that is all ones; the others must be 0.
+///
+/// # Safety
+/// The CPU has NEON.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as the trait's methods")]
 unsafe fn lane_bits(set: U) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: `LANE_BITS` has the eight words that are read; the CPU has NEON, by this function's precondition.
     unsafe {
         let bits = Neon::and(set, Neon::load(LANE_BITS.as_ptr()));
         vaddvq_u32(vorrq_u32(bits[0], bits[1]))
@@ -293,10 +304,13 @@ unsafe fn lane_bits(set: U) -> u32 {
 }
 
 /// A bit a byte that is all ones; the others must be 0.
+///
+/// # Safety
+/// The CPU has NEON.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as the trait's methods")]
 unsafe fn byte_bits(set: [uint8x16_t; 4]) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: `BYTE_BITS` has the 16 bytes that are read; the CPU has NEON, by this function's precondition.
     unsafe {
         let bit = vld1q_u8(BYTE_BITS.as_ptr());
         let [a, b, c, d] = set.map(|set| vandq_u8(set, bit));
@@ -307,10 +321,14 @@ unsafe fn byte_bits(set: [uint8x16_t; 4]) -> u64 {
 }
 
 /// The words whose bit is set, back to back.
+///
+/// # Safety
+/// The CPU has NEON.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as the trait's methods")]
 unsafe fn compress(v: uint32x4_t, bits: u32) -> uint32x4_t {
-    // SAFETY: there are 16 entries for bits below 16; the rest is the caller's.
+    // SAFETY: `COMPRESS` has 16 entries, of the 16 bytes that are read, and the index is cut below 16; the CPU has
+    // NEON, by this function's precondition.
     unsafe {
         let bytes = vld1q_u8(COMPRESS.get_unchecked(bits as usize & 15).as_ptr());
         vreinterpretq_u32_u8(vqtbl1q_u8(vreinterpretq_u8_u32(v), bytes))
