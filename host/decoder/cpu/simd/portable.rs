@@ -56,7 +56,7 @@ impl Simd for Portable {
         for (i, word) in v.into_iter().enumerate() {
             if bits >> i & 1 != 0 {
                 // SAFETY: bit `i` is set, and the places of such elements can be written, by the method's precondition.
-                unsafe { to.add(i).write(word) };
+                unsafe { to.wrapping_add(i).write(word) };
             }
         }
     }
