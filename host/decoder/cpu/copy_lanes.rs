@@ -55,7 +55,7 @@ pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
         }
     }
     for &rank in others {
-        // SAFETY: as above: these are the last of the list.
+        // SAFETY: these are the last of the list: connected lanes with hits, each once, and none was started above.
         unsafe { copy.start(rank) };
     }
     for &rank in &scratch.long[..n_long] {
@@ -111,7 +111,7 @@ struct LaneCopy<'a, S, const STRIDE: usize> {
     begins: &'a [u64; 1 << 8],
     /// The bits of a hit word that go into the stream.
     mask: u32,
-    /// Room for 255 words a connected lane, and four more.
+    /// Room for 255 words a connected lane, for [`END`], and four more.
     stream: *mut u32,
     /// By rank: where the lane begins in the stream.
     starts: &'a mut [u32; 1 << 16],
@@ -129,7 +129,7 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
     #[inline(always)]
     unsafe fn source(&self, rank: u16) -> (LaneSource, u8, *const u8) {
         debug_assert!(usize::from(rank) < self.sources.len());
-        // SAFETY: there is a source for each rank, and the caller promises that this is one.
+        // SAFETY: `sources` has an entry for each rank, and this is one, by this function's second precondition.
         let source = unsafe { *self.sources.get_unchecked(usize::from(rank)) };
         let board = usize::from(source.board);
         let place = match self.version {
@@ -147,7 +147,7 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
     /// - the rank is one of the connected ones, has hits, and was not started before.
     #[inline(always)]
     unsafe fn start(&mut self, rank: u16) {
-        // SAFETY: the rank is a connected one: the caller's promise.
+        // SAFETY: the rank is a connected one, by this function's second precondition; the first is the same.
         let (source, n, from) = unsafe { self.source(rank) };
         debug_assert!(n > 0 && source.backwards <= 1);
         // SAFETY:
@@ -171,14 +171,15 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
     /// - the rank is one of the connected ones, and was started.
     #[inline(always)]
     unsafe fn whole(&self, rank: u16) {
-        // SAFETY: the rank is a connected one: the caller's promise.
+        // SAFETY: the rank is a connected one, by this function's second precondition; the first is the same.
         let (source, n, from) = unsafe { self.source(rank) };
         let start = self.starts[usize::from(rank)] as usize;
         debug_assert!(start + usize::from(n) <= self.n_strips);
         // SAFETY:
         // - all pairs of hits are within the payload: stage 1 has compared the count with its size; and READ_AHEAD
         //   bytes behind it, eight times the largest STRIDE, can be read;
-        // - the words of the lane are those from its start on: the caller's promise.
+        // - `start` has put the lane at its start, by this function's second precondition, and counted its `n` words as
+        //   strips; behind those of all lanes the stream has room for END, which is longer than a vector.
         unsafe {
             let to = self.stream.add(start);
             self.s.copy_lane::<STRIDE>(from, usize::from(n), -(source.backwards as i8), self.mask, source.xor, to);

@@ -157,7 +157,8 @@ impl Fast {
     /// As [`make_hits`](super::make_hits::make_hits); some of the hits are written then.
     ///
     /// # Safety
-    /// This path's [`front`](Self::front) has made the chunk's clusters.
+    /// - this path's [`front`](Self::front) has made the chunk's clusters;
+    /// - those from `first` on, as many as `hits`, are of one event.
     pub unsafe fn back(
         &self,
         scratch: &mut Scratch,
@@ -165,7 +166,10 @@ impl Fast {
         ends: &[u32],
         hits: &mut EventHits<'_>,
     ) -> Result<(), NeedsFallback> {
-        // SAFETY: stages 1 to 3 have made the clusters, in `front`, with the setup of the path: the caller's promise.
+        // SAFETY:
+        // - `front` of this path, and so with its setup, has made the clusters by stages 1 to 3, by this function's
+        //   first precondition;
+        // - those that become hits are of one event, by its second.
         unsafe { self.level.make_hits(&self.setup, scratch, first, ends, hits) }
     }
 }

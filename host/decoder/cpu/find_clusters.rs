@@ -329,7 +329,8 @@ fn keep_strips<S: Simd>(s: S, scratch: &mut Scratch, n_strips: usize) -> bool {
         // SAFETY: both have a vector of words from the last strip on, and the stream one word more, as asserted above.
         let (v, next) = unsafe { (load_at(s, stream, FRONT + i), load_at(s, stream, FRONT + i + 1)) };
         least_step = s.min(least_step, s.sub(s.shr::<5>(v), s.shr::<5>(next)));
-        // SAFETY: as above.
+        // SAFETY: `clusters.last` has a vector of words from `at + i` on: `i < n_strips`, and room up to `at +
+        // n_strips` and for a vector more was asserted above.
         unsafe { store_at(s, &mut clusters.last, at + i, v) };
     }
     clusters.len += n_strips;

@@ -353,10 +353,11 @@ impl<'a> Notes<'a> {
     unsafe fn take_v5(&mut self, bank: &BankBoard, payload: *const u8) -> u64 {
         self.payloads[usize::from(bank.board)] = payload;
         for (&rank, byte) in bank.ranks.iter().zip(V5_COUNTS) {
-            // SAFETY: the byte is one of the header's 8, which are there: the caller's promise.
+            // SAFETY: `V5_COUNTS` names bytes of the header, so below 8; 8 bytes can be read, by this function's
+            // precondition.
             self.counts[usize::from(rank)] = unsafe { payload.add(byte).read() };
         }
-        // SAFETY: 8 bytes are there: the caller's promise.
+        // SAFETY: 8 bytes can be read at `payload`, by this function's precondition.
         u64::from_le_bytes(unsafe { payload.cast::<[u8; 8]>().read() })
     }
 
@@ -368,7 +369,8 @@ impl<'a> Notes<'a> {
     #[inline(always)]
     unsafe fn take_v4<S: Simd>(&mut self, s: S, bank: &BankBoard, payload: *const u8, size: u16) -> (bool, u32) {
         debug_assert!(size >= 4);
-        // SAFETY: the header's four bytes are there: the caller's promise.
+        // SAFETY: `size` bytes can be read, and `size` is 4 at least, by this function's precondition: enough for these
+        // two.
         let n_words = u16::from_le_bytes(unsafe { payload.cast::<[u8; 2]>().read() });
         let there = (n_words <= 254) & (u32::from(size) >= 4 + 2 * u32::from(n_words));
         let n_words = if there { usize::from(n_words) } else { 0 };

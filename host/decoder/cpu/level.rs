@@ -112,7 +112,8 @@ impl Level {
     ) -> Result<usize, NeedsFallback> {
         // SAFETY:
         // - the CPU has the instructions: see `find_lanes`;
-        // - stage 1 has filled the scratch: the caller's promise.
+        // - stage 1 has filled the scratch with this setup, from a batch that is still borrowed, by this function's
+        //   precondition.
         unsafe { (self.0.copy_lanes)(setup, scratch, ahead) }
     }
 
@@ -132,7 +133,8 @@ impl Level {
     /// Stage 4: [`make_hits`](make_hits::make_hits).
     ///
     /// # Safety
-    /// The clusters are as stages 1 to 3 have made them with the same setup.
+    /// - the clusters are as stages 1 to 3 have made them with the same setup;
+    /// - those from `first` on, as many as `hits`, are of one event.
     pub unsafe fn make_hits(
         &self,
         setup: &Setup,
@@ -143,7 +145,8 @@ impl Level {
     ) -> Result<(), NeedsFallback> {
         // SAFETY:
         // - the CPU has the instructions: see `find_lanes`;
-        // - the clusters are those of stage 3: the caller's promise.
+        // - the clusters are those of stages 1 to 3 with this setup, and those that become hits are of one event, by
+        //   this function's preconditions.
         unsafe { (self.0.make_hits)(setup, scratch, first, ends, hits) }
     }
 }
@@ -165,7 +168,7 @@ macro_rules! level {
                 batch: BatchView<'_>,
                 events: (usize, usize),
             ) -> Result<EventReport, NeedsFallback> {
-                // SAFETY: the CPU has the instructions: the caller's promise.
+                // SAFETY: `new` asks for the level's instructions; the CPU has them, by this function's precondition.
                 let s = unsafe { <$simd>::new() };
                 super::find_lanes::find_lanes(s, setup, scratch, batch, events)
             }
@@ -179,8 +182,10 @@ macro_rules! level {
                 scratch: &mut Scratch,
                 ahead: Prefetch,
             ) -> Result<usize, NeedsFallback> {
-                // SAFETY: the CPU has the instructions, and stage 1 has filled the scratch: the caller's promises. The
-                // strides are those of the formats.
+                // SAFETY:
+                // - the CPU has the instructions, by this function's first precondition;
+                // - stage 1 has filled the scratch with this setup, from a batch that is still borrowed, by its second;
+                // - pairs of hits are 4 bytes apart in v4 banks, 32 in v5 banks.
                 unsafe {
                     let s = <$simd>::new();
                     match setup.lanes.version {
@@ -200,7 +205,7 @@ macro_rules! level {
                 ends: &mut [u32],
                 report: &mut EventReport,
             ) -> Result<(), NeedsFallback> {
-                // SAFETY: the CPU has the instructions: the caller's promise.
+                // SAFETY: `new` asks for the level's instructions; the CPU has them, by this function's precondition.
                 let s = unsafe { <$simd>::new() };
                 super::find_clusters::find_clusters(s, setup, scratch, n_strips, ends, report)
             }
@@ -216,7 +221,11 @@ macro_rules! level {
                 ends: &[u32],
                 hits: &mut EventHits<'_>,
             ) -> Result<(), NeedsFallback> {
-                // SAFETY: the CPU has the instructions, and the clusters are those of stage 3: the caller's promises.
+                // SAFETY:
+                // - the CPU has the instructions, by this function's first precondition;
+                // - the clusters are of one event, from stages 1 to 3 with this setup, by its second: stage 3 leaves
+                //   them in the order of the stream, in which the ranks ascend, as stage 2 has filled it lane by lane,
+                //   with connected lanes alone.
                 unsafe { super::make_hits::make_hits(<$simd>::new(), setup, scratch, first, ends, hits) }
             }
         }

@@ -29,7 +29,8 @@ const MAX_MOVES: usize = 1 << 16;
 /// When the chunk does not have as many clusters, or the event more hits than it can have strips.
 ///
 /// # Safety
-/// The ranks of the clusters ascend, and are below `n_connected`: they are as stage 3 has left them.
+/// The ranks of the clusters from `first` on, as many as `hits`, ascend and are below `n_connected`: they are those of
+/// one event, as stage 3 has left them.
 #[inline(always)]
 pub unsafe fn make_hits<S: Simd>(
     s: S,
@@ -42,7 +43,8 @@ pub unsafe fn make_hits<S: Simd>(
     if hits.id.is_empty() {
         return Ok(());
     }
-    // SAFETY: the caller's promise is the one that is asked for, and there are hits.
+    // SAFETY: `make` asks for ranks that ascend and are below `n_connected`, which is this function's precondition, and
+    // for hits: `hits.id` is not empty, as checked above.
     let good = unsafe {
         match (setup.source, setup.lanes.few_kinds) {
             (HitSource::Clusters, true) => make::<S, 0, true>(s, setup, scratch, first, hits),
@@ -90,20 +92,26 @@ unsafe fn make<S: Simd, const SOURCE: u8, const FEW: bool>(
     let n_first = if lead == 0 && n_hits >= S::ELEMENTS { 0 } else { n_hits.min(S::ELEMENTS - lead) };
     if n_first != 0 {
         let live = (1 << (lead + n_first)) - (1 << lead);
-        // SAFETY: vectors begin at cluster `first - lead` and at hit `-lead`; the `n_first` from `lead` on are hits.
+        // SAFETY:
+        // - clusters and sums reach that far: `lead < S::ELEMENTS <= first`, `first + n_hits <= clusters.len`, and
+        //   behind those are a vector and one more, as asserted above;
+        // - the ranks ascend and are below `n_connected`, by this function's precondition;
+        // - vectors begin at cluster `first - lead` and at hit `-lead`; the `n_first` from `lead` on are hits.
         inversions[0] = unsafe { maker.some(first - lead, 0usize.wrapping_sub(lead), live) };
     }
     let n_whole = (n_hits - n_first) / S::ELEMENTS;
     let skip = usize::from(n_first != 0);
     for (vector, inverted) in inversions[skip..][..n_whole].iter_mut().enumerate() {
         let hit = n_first + S::ELEMENTS * vector;
-        // SAFETY: of `n_whole` vectors from `n_first` on, all elements are clusters and hits of the event.
+        // SAFETY: of `n_whole` vectors from `n_first` on, all elements are clusters and hits of the event. For the
+        // ranks and the room, see above.
         *inverted = unsafe { maker.all(first + hit, hit) };
     }
     let hit = n_first + S::ELEMENTS * n_whole;
     if hit < n_hits {
         let live = (1 << (n_hits - hit)) - 1;
-        // SAFETY: the elements from `hit` to `n_hits` are clusters and hits of the event.
+        // SAFETY: the elements from `hit` to `n_hits` are clusters and hits of the event. For the ranks and the room,
+        // see above.
         inversions[skip + n_whole] = unsafe { maker.some(first + hit, hit, live) };
     }
     s.le(maker.heaviest, s.splat(MAX_WEIGHT)) == u32::MAX >> (32 - S::ELEMENTS)
@@ -184,12 +192,15 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
     #[inline(always)]
     unsafe fn all(&mut self, cluster: usize, hit: usize) -> u32 {
         let last = &self.clusters.last;
-        // SAFETY: clusters have a vector of words from `cluster` on: the caller's promise.
+        // SAFETY: the clusters have a vector of words from `cluster` on, by this function's first precondition; these
+        // are its first and its last.
         let (low, high) = unsafe { (word_at(last, cluster), word_at(last, cluster + S::ELEMENTS - 1)) };
         let first_rank = low >> RANK_SHIFT;
         let span = (high >> RANK_SHIFT) - first_rank;
-        // SAFETY: the ranks of the vector are from the first to the last one, so `span` says into how many windows they
-        // fit; the rest is the caller's promise.
+        // SAFETY:
+        // - the words and the hits are there, by this function's first and third precondition;
+        // - the ranks ascend and are below `n_connected`, by its second: they lie from `first_rank` to `first_rank +
+        //   span`, and `span` was compared with one window and with two; `ANYWHERE` gets 0.
         unsafe {
             if span < S::WINDOW {
                 self.vector::<WINDOW, false>(first_rank, cluster, hit, u32::MAX)
@@ -210,7 +221,10 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
     /// - the live ones of a vector of hits from `hit` on, which counts modulo 2⁶⁴, are the event's.
     #[inline(always)]
     unsafe fn some(&mut self, cluster: usize, hit: usize, live: u32) -> u32 {
-        // SAFETY: ANYWHERE asks nothing of the ranks; the rest is the caller's promise.
+        // SAFETY:
+        // - the words are there, by this function's first precondition;
+        // - `ANYWHERE` asks for the first rank 0, and nothing of the ranks in the words;
+        // - the live ones are hits of the event, by this function's third precondition.
         unsafe { self.vector::<ANYWHERE, true>(0, cluster, hit, live) }
     }
 
@@ -228,7 +242,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
         live: u32,
     ) -> u32 {
         let (s, lanes) = (self.s, &self.setup.lanes);
-        // SAFETY: clusters have a vector of words from `cluster` on: the caller's promise.
+        // SAFETY: the clusters have a vector of words from `cluster` on, by this function's first precondition.
         let last = unsafe { load_at(s, &self.clusters.last, cluster) };
         let ranks = s.shr::<RANK_SHIFT>(last);
         let last_rank = lanes.n_connected as u32 - 1;
@@ -242,14 +256,19 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
             index: if REACH == ANYWHERE { s.min(ranks, s.splat(last_rank)) } else { s.sub(ranks, s.splat(first_rank)) },
             kind: last,
         };
-        // SAFETY: the index is cut to the ranks, or it is that from the first rank on, and the ranks fit into so many
-        // windows: the caller's promise. So it is for all lookups.
+        // SAFETY:
+        // - `ANYWHERE`: `first` is 0, by this function's second precondition, and the index is cut to the connected
+        //   ranks;
+        // - in windows: `first` is the rank of the first cluster, and all ranks are below `n_connected`, not below the
+        //   first, and within so many windows, by the same.
+        // `first` and `index` stay as they are, so this holds for all lookups below.
         let id = unsafe { here.of_rank(RankColumn::Id) };
         here.kind = id;
         let reversed = s.spread_sign(id);
         let (coordinate, strip) = match SOURCE {
             0 => {
-                // SAFETY: sums have a vector of words from `cluster` on, and one more: the caller's promise.
+                // SAFETY: the sums have a vector of words from `cluster` on and one more, by this function's first
+                // precondition: enough for the vector from `cluster + 1` on.
                 let (before, to) =
                     unsafe { (load_at(s, &self.clusters.sum, cluster), load_at(s, &self.clusters.sum, cluster + 1)) };
                 let sum = s.sub(to, before);
@@ -300,7 +319,8 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
                 here.of_kind(KindColumn::Weight),
             )
         };
-        // SAFETY: the live ones, without MASKED all, are hits of the event: the caller's promise.
+        // SAFETY: the live ones, or without `MASKED` all, are hits of the event, by this function's third precondition;
+        // `make`, which alone makes a `Maker`, holds the arrays borrowed as long as it uses it.
         unsafe {
             self.to.write::<S, MASKED>(s, hit, live, [y_begin, y_end, z, x, dx_dy, weight], id);
         }
@@ -357,7 +377,8 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
     /// `first` and `index` make ranks; in windows, less than one or two apart.
     #[inline(always)]
     unsafe fn of_rank(&self, column: RankColumn) -> S::U {
-        // SAFETY: `by_rank` has all columns; the rest is the caller's promise.
+        // SAFETY: `by_rank` has a column of `RANK_STRIDE` words for each `RankColumn`; `first` and `index` make ranks,
+        // not further apart than `REACH` says, by this function's precondition.
         unsafe { self.in_column(self.by_rank, column as usize * RANK_STRIDE) }
     }
 
@@ -377,7 +398,8 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
                 }
             }
         } else {
-            // SAFETY: `by_kind` has all columns, each by rank; the rest is the caller's promise.
+            // SAFETY: where kinds are not few, `by_kind` has a column of `RANK_STRIDE` words for each `KindColumn`;
+            // `first` and `index` make ranks, not further apart than `REACH` says, by this function's precondition.
             unsafe { self.in_column(self.by_kind, column as usize * RANK_STRIDE) }
         };
         self.s.float_of(words)
@@ -389,7 +411,8 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
     /// As [`of_rank`](Self::of_rank).
     #[inline(always)]
     unsafe fn line(&self, p0: RankColumn, n: S::F, step: KindColumn) -> S::F {
-        // SAFETY: the caller's promise is the one that is asked for.
+        // SAFETY: `of_rank` and `of_kind` ask that `first` and `index` make ranks, not further apart than `REACH` says:
+        // this function's precondition.
         let (p0, step) = unsafe { (self.s.float_of(self.of_rank(p0)), self.of_kind(step)) };
         self.s.add_f(p0, self.s.mul_f(n, step))
     }
@@ -428,10 +451,12 @@ impl Output {
             s.prefetch(self.id.wrapping_add(hit.wrapping_add(AHEAD)).cast());
         }
         for (to, v) in self.floats.into_iter().zip(floats) {
-            // SAFETY: the caller's promise is the one that is asked for; floats are as large as words.
+            // SAFETY: what is written are hits of the event, and the arrays are still borrowed, by this function's
+            // preconditions; each array has a word for each hit (`new` compared the lengths), and floats are as large
+            // as words.
             unsafe { write_to::<S, MASKED>(s, to.cast(), hit, live, s.bits(v)) };
         }
-        // SAFETY: as above.
+        // SAFETY: the same hits, of the seventh array, of as many words.
         unsafe { write_to::<S, MASKED>(s, self.id, hit, live, id) };
     }
 }
@@ -443,7 +468,8 @@ impl Output {
 #[inline(always)]
 unsafe fn write_to<S: Simd, const MASKED: bool>(s: S, to: *mut u32, hit: usize, live: u32, v: S::U) {
     let to = to.wrapping_add(hit);
-    // SAFETY: the words that are written are there: the caller's promise.
+    // SAFETY: the words that are written, those whose bit is set in `live` or without `MASKED` a vector, are words of
+    // an array of an event, by this function's precondition.
     unsafe { if MASKED { s.store_some(to, v, live) } else { s.store(to, v) } }
 }
 

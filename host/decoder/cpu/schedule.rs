@@ -31,7 +31,7 @@ struct Shared<T> {
 
 // SAFETY: a part is reached only through `part`, whose callers keep the parts disjoint.
 unsafe impl<T: Send> Send for Shared<T> {}
-// SAFETY: likewise.
+// SAFETY: as for `Send`: threads that share this reach parts that do not overlap.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
@@ -49,7 +49,8 @@ impl<T> Shared<T> {
         assert!(range.start <= range.end && range.end <= self.len, "a part beyond the slice");
         // SAFETY:
         // - within the slice: just checked;
-        // - borrowed and unshared: the caller's.
+        // - borrowed by the maker, so that it can be read and written, by this function's first precondition;
+        // - not shared: no living part overlaps this one, by its second.
         unsafe { std::slice::from_raw_parts_mut(self.data.add(range.start), range.len()) }
     }
 }
@@ -196,7 +197,10 @@ impl<'a> Job<'a> {
     #[expect(clippy::mut_from_ref, reason = "the events are disjoint")]
     unsafe fn event(&self, event: usize) -> (&mut [u32], &mut EventReport) {
         let begin = 1 + event * self.n_groups;
-        // SAFETY: the events' parts are disjoint, and this one is the caller's.
+        // SAFETY:
+        // - both slices are borrowed for `'a`, which outlives this;
+        // - each event has parts of its own. No other thread asks for these, and no other result for this event is
+        //   left, by this function's precondition.
         unsafe { (self.offsets.part(begin..begin + self.n_groups), &mut self.reports.part(event..event + 1)[0]) }
     }
 
@@ -208,7 +212,7 @@ impl<'a> Job<'a> {
         mine: usize,
         clock: &mut impl Clock,
     ) -> Result<(), (usize, u64)> {
-        // SAFETY: the event is of the thread's chunk.
+        // SAFETY: the event is of the thread's chunk, and nothing has asked for its parts before.
         let (ends, report) = unsafe { self.event(event) };
         let first_cluster = worker.scratch.clusters.len;
         let front = match self.fast.front(&mut worker.scratch, self.batch, (event, mine), ends, report, clock) {
@@ -264,9 +268,9 @@ impl<'a> Job<'a> {
 
     /// Back half of one event, whose hits begin at `at`.
     fn write(&self, worker: &mut Worker, event: usize, front: Front, at: usize, clock: &mut impl Clock) {
-        // SAFETY: the event is of the thread's chunk.
+        // SAFETY: the event is of the thread's chunk, and what `count` had of it is gone.
         let (ends, report) = unsafe { self.event(event) };
-        // SAFETY: the places from `at` on belong to this event, and to no other.
+        // SAFETY: the places from `at` on belong to this event, and to no other; the arrays are borrowed for `'a`.
         let mut hits = unsafe {
             let places = at..at + front.n_hits();
             EventHits {
@@ -282,7 +286,8 @@ impl<'a> Job<'a> {
         clock.lap(Stage::Rest);
         match front {
             Front::Fast { first_cluster, n_hits } => {
-                // SAFETY: `front` of the same path has made the worker's clusters, in `count`.
+                // SAFETY: `front` of the same path has made the worker's clusters, in `count`, which noted the event's
+                // first and how many there are: the places of `hits` are as many.
                 let done = unsafe { self.fast.back(&mut worker.scratch, first_cluster, ends, &mut hits) };
                 clock.lap(Stage::MakeHits);
                 // Equal keys: only the fallback path knows which comes first. The hits are as many there.

@@ -85,10 +85,16 @@ impl<D: Device> Work<D> {
         output: &Output<D>,
     ) -> Result<(), DecodeError> {
         match (self, &setup.ranks) {
-            // SAFETY: the caller's word.
+            // SAFETY:
+            // - the device can read `batch` until the stream has done this, by this function's first precondition;
+            // - the buffers are reserved for the plan, and the status word is 0 by then, by its second: those here are
+            //   `work`'s.
             (Self::Allen(work), _) => unsafe { work.launch(device, stream, setup, plan, batch, output) },
             (Self::Fused(work), Some(ranks)) => {
-                // SAFETY: the caller's word.
+                // SAFETY:
+                // - the device can read `batch` until the stream has done this, by this function's first precondition;
+                // - the buffers are reserved for the plan, and the status word is 0 by then, by its second: those here
+                //   are `work`'s.
                 unsafe { work.launch(device, stream, (setup, ranks), plan, batch, output) }
             }
             (Self::Fused(_), None) => unreachable!("a stream is made for the pipeline of the setup"),

@@ -66,7 +66,11 @@ static UP_TO_8: [[[u32; 8]; 9]; 2] = {
 };
 
 #[expect(clippy::inline_always, reason = "see the trait")]
-// SAFETY of every block below: the caller's, as the trait says.
+// SAFETY of every block below:
+// - the CPU has the instructions: there is an `Avx2` only where `new`'s precondition says so;
+// - what is read and written through a pointer that a method is given, its precondition in the trait allows;
+// - other loads are from a `counts` of 64 bytes and from the tables above: `COMPRESS` has an entry for each 8 bits,
+//   `UP_TO_8` a place for each of 8 words, and of `BEHIND` places 0 to 16 begin 16 words, and one more is there.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
 impl Simd for Avx2 {
     const ELEMENTS: usize = 8;
@@ -369,18 +373,24 @@ impl Simd for Avx2 {
 }
 
 /// Bit 31 of each lane.
+///
+/// # Safety
+/// The CPU has AVX2.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as the trait's methods")]
 unsafe fn sign_bits(a: __m256i) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the CPU has AVX2, by this function's precondition, and so AVX; no memory is touched.
     unsafe { _mm256_movemask_ps(_mm256_castsi256_ps(a)) as u32 }
 }
 
 /// All ones in the elements whose bit is set.
+///
+/// # Safety
+/// The CPU has AVX2.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as the trait's methods")]
 unsafe fn lanes_of(bits: u32) -> __m256i {
-    // SAFETY: the caller's.
+    // SAFETY: the CPU has AVX2, by this function's precondition; no memory is touched.
     unsafe {
         let bit = _mm256_set_epi32(1 << 7, 1 << 6, 1 << 5, 1 << 4, 1 << 3, 1 << 2, 1 << 1, 1);
         _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(bits as i32), bit), bit)

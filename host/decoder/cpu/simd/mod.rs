@@ -153,7 +153,7 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     /// 64 places can be written.
     #[inline(always)]
     unsafe fn list_bits(self, bits: u64, first: u16, to: *mut u16) -> usize {
-        // SAFETY: the caller's promise is the one that is asked for.
+        // SAFETY: 64 places can be written, by this method's precondition: one for each bit that may be set.
         unsafe { list_bits_one_by_one(bits, first, to) }
     }
 
@@ -167,7 +167,7 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         debug_assert!(n <= 254);
         let (mut counts, mut before, mut sorted) = (0u64, 0, true);
         for i in 0..n {
-            // SAFETY: word `i` is one of the `n` that can be read: the caller's promise.
+            // SAFETY: `i < n`, and the `n` words, of two bytes, can be read, by this method's precondition.
             let word = u16::from_le_bytes(unsafe { words.add(2 * i).cast::<[u8; 2]>().read() });
             // Eight times the lane.
             let lane = (word & LANE_BITS) >> 8;
@@ -196,14 +196,15 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         xor: u32,
         to: *mut u32,
     ) {
-        // SAFETY: two pairs can be read: the caller's promise.
+        // SAFETY: two pairs, `STRIDE` bytes apart, can be read, by this method's first precondition; bytes need no
+        // alignment.
         let pairs = unsafe { [from.cast::<[u8; 4]>().read(), from.add(STRIDE).cast::<[u8; 4]>().read()] };
         let hits = u64::from(u32::from_le_bytes(pairs[0])) | u64::from(u32::from_le_bytes(pairs[1])) << 32;
         let swapped = hits.swap_bytes();
         let swapped = swapped >> 8 & 0x00FF_00FF_00FF_00FF | (swapped & 0x00FF_00FF_00FF_00FF) << 8;
         let hits = if backwards == 0 { hits } else { swapped >> (16 * (4 - u32::from(n.min(4)))) };
         for i in 0..4 {
-            // SAFETY: four words can be written: the caller's promise.
+            // SAFETY: `i < 4`, and four words can be written, by this method's third precondition.
             unsafe { to.add(i).write((u32::from((hits >> (16 * i)) as u16) & mask) ^ xor) };
         }
     }
@@ -263,7 +264,8 @@ pub unsafe fn copy_lane_by_hits<const STRIDE: usize>(
 ) {
     for i in 0..n {
         let place = if backwards == 0 { i } else { n - 1 - i };
-        // SAFETY: hit `i` is one of the `n` that can be read, and `place` is below `n`: the caller's promise.
+        // SAFETY: `i < n`, and all pairs with hits can be read, by this function's first precondition; `place < n`, and
+        // `n` words can be written, by its second.
         unsafe {
             let word = from.add(STRIDE * (i / 2) + 2 * (i % 2)).cast::<[u8; 2]>().read();
             to.add(place).write((u32::from(u16::from_le_bytes(word)) & mask) ^ xor);

@@ -25,8 +25,8 @@ impl Neon {
 type U = [uint32x4_t; 2];
 type F = [float32x4_t; 2];
 
-/// The bit of each lane.
-static LANE_BITS: [u32; 8] = [1, 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7];
+/// The bit of each element.
+static ELEMENT_BITS: [u32; 8] = [1, 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7];
 
 /// The bit of each byte of eight, twice.
 static BYTE_BITS: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
@@ -54,7 +54,11 @@ static COMPRESS: [[u8; 16]; 16] = {
 };
 
 #[expect(clippy::inline_always, reason = "see the trait")]
-// SAFETY of every block below: the caller's, as the trait says.
+// SAFETY of every block below:
+// - the CPU has NEON: there is a `Neon` only where `new`'s precondition says so;
+// - what is read and written through a pointer that a method is given, its precondition in the trait allows;
+// - other loads are of 16 bytes at 0, 16, 32 and 48 of `counts`, which has 64, and of eight words from `ELEMENT_BITS` or
+//   an array of eight, which `words` makes.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
 impl Simd for Neon {
     const ELEMENTS: usize = 8;
@@ -85,7 +89,7 @@ impl Simd for Neon {
     unsafe fn store_some(self, to: *mut u32, v: U, bits: u32) {
         for (i, word) in unsafe { words(v) }.into_iter().enumerate() {
             if bits >> i & 1 != 0 {
-                unsafe { to.add(i).write(word) };
+                unsafe { to.wrapping_add(i).write(word) };
             }
         }
     }
@@ -132,11 +136,11 @@ impl Simd for Neon {
     }
     #[inline(always)]
     fn eq(self, a: U, b: U) -> u32 {
-        unsafe { lane_bits([vceqq_u32(a[0], b[0]), vceqq_u32(a[1], b[1])]) }
+        unsafe { element_bits([vceqq_u32(a[0], b[0]), vceqq_u32(a[1], b[1])]) }
     }
     #[inline(always)]
     fn le(self, a: U, b: U) -> u32 {
-        unsafe { lane_bits([vcleq_u32(a[0], b[0]), vcleq_u32(a[1], b[1])]) }
+        unsafe { element_bits([vcleq_u32(a[0], b[0]), vcleq_u32(a[1], b[1])]) }
     }
     #[inline(always)]
     fn prefix_sum(self, a: U) -> U {
@@ -207,13 +211,13 @@ impl Simd for Neon {
     #[inline(always)]
     fn keep(self, v: U, bits: u32) -> U {
         unsafe {
-            let (all, bit) = (vdupq_n_u32(bits), self.load(LANE_BITS.as_ptr()));
+            let (all, bit) = (vdupq_n_u32(bits), self.load(ELEMENT_BITS.as_ptr()));
             [vandq_u32(v[0], vtstq_u32(all, bit[0])), vandq_u32(v[1], vtstq_u32(all, bit[1]))]
         }
     }
     #[inline(always)]
     fn not_less(self, a: F, b: F) -> u32 {
-        unsafe { lane_bits([vcltq_f32(a[0], b[0]), vcltq_f32(a[1], b[1])]) ^ 0xFF }
+        unsafe { element_bits([vcltq_f32(a[0], b[0]), vcltq_f32(a[1], b[1])]) ^ 0xFF }
     }
     #[inline(always)]
     unsafe fn lookup_window(self, window: *const u32, index: U) -> U {
@@ -271,32 +275,46 @@ impl Simd for Neon {
     }
 }
 
-/// The lanes as an array.
+/// The elements as an array.
+///
+/// # Safety
+/// The CPU has NEON.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as the trait's methods")]
 unsafe fn words(v: U) -> [u32; 8] {
     let mut words = [0; 8];
-    // SAFETY: room for all lanes; the rest is the caller's.
-    unsafe { Neon::store(words.as_mut_ptr(), v) };
+    // SAFETY: the array has room for the eight words that are written; the CPU has NEON, by this function's
+    // precondition.
+    unsafe {
+        vst1q_u32(words.as_mut_ptr(), v[0]);
+        vst1q_u32(words.as_mut_ptr().add(4), v[1]);
+    }
     words
 }
 
-/// A bit a lane that is all ones; the others must be 0.
+/// A bit an element that is all ones; the others must be 0.
+///
+/// # Safety
+/// The CPU has NEON.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as the trait's methods")]
-unsafe fn lane_bits(set: U) -> u32 {
-    // SAFETY: the caller's.
+unsafe fn element_bits(set: U) -> u32 {
+    // SAFETY: `ELEMENT_BITS` has the eight words that are read; the CPU has NEON, by this function's precondition.
     unsafe {
-        let bits = Neon::and(set, Neon::load(LANE_BITS.as_ptr()));
-        vaddvq_u32(vorrq_u32(bits[0], bits[1]))
+        let low = vandq_u32(set[0], vld1q_u32(ELEMENT_BITS.as_ptr()));
+        let high = vandq_u32(set[1], vld1q_u32(ELEMENT_BITS.as_ptr().add(4)));
+        vaddvq_u32(vorrq_u32(low, high))
     }
 }
 
 /// A bit a byte that is all ones; the others must be 0.
+///
+/// # Safety
+/// The CPU has NEON.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as the trait's methods")]
 unsafe fn byte_bits(set: [uint8x16_t; 4]) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: `BYTE_BITS` has the 16 bytes that are read; the CPU has NEON, by this function's precondition.
     unsafe {
         let bit = vld1q_u8(BYTE_BITS.as_ptr());
         let [a, b, c, d] = set.map(|set| vandq_u8(set, bit));
@@ -307,10 +325,14 @@ unsafe fn byte_bits(set: [uint8x16_t; 4]) -> u64 {
 }
 
 /// The words whose bit is set, back to back.
+///
+/// # Safety
+/// The CPU has NEON.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as the trait's methods")]
 unsafe fn compress(v: uint32x4_t, bits: u32) -> uint32x4_t {
-    // SAFETY: there are 16 entries for bits below 16; the rest is the caller's.
+    // SAFETY: `COMPRESS` has 16 entries, of the 16 bytes that are read, and the index is cut below 16; the CPU has
+    // NEON, by this function's precondition.
     unsafe {
         let bytes = vld1q_u8(COMPRESS.get_unchecked(bits as usize & 15).as_ptr());
         vreinterpretq_u32_u8(vqtbl1q_u8(vreinterpretq_u8_u32(v), bytes))

@@ -43,20 +43,20 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn load(self, from: *const u32) -> Self::U {
-        // SAFETY: the caller's.
+        // SAFETY: eight words from `from` on can be read, by the method's precondition; the read needs no alignment.
         unsafe { from.cast::<Self::U>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut u32, v: Self::U) {
-        // SAFETY: the caller's.
+        // SAFETY: eight words from `to` on can be written, by the method's precondition; the write needs no alignment.
         unsafe { to.cast::<Self::U>().write_unaligned(v) }
     }
     #[inline(always)]
     unsafe fn store_some(self, to: *mut u32, v: Self::U, bits: u32) {
         for (i, word) in v.into_iter().enumerate() {
             if bits >> i & 1 != 0 {
-                // SAFETY: the caller's.
-                unsafe { to.add(i).write(word) };
+                // SAFETY: bit `i` is set, and the places of such elements can be written, by the method's precondition.
+                unsafe { to.wrapping_add(i).write(word) };
             }
         }
     }
@@ -123,7 +123,8 @@ impl Simd for Portable {
     unsafe fn compress_store(self, to: *mut u32, v: Self::U, bits: u32) {
         let mut n = 0;
         for (i, word) in v.into_iter().enumerate() {
-            // SAFETY: the caller gives room for all lanes.
+            // SAFETY: `n` is at most `i`, as it rises by 1 at most for each element, so below 8; eight words from `to`
+            // on can be written, by the method's precondition.
             unsafe { to.add(n).write(word) };
             n += (bits >> i & 1) as usize;
         }
@@ -180,22 +181,24 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn lookup_window(self, window: *const u32, index: Self::U) -> Self::U {
-        // SAFETY: the caller's.
+        // SAFETY: `WINDOW` is more than 32, so the words that the indices name, modulo `WINDOW`, can be read, by the
+        // method's precondition.
         index.map(|i| unsafe { *window.add((i % Self::WINDOW) as usize) })
     }
     #[inline(always)]
     unsafe fn lookup_16(self, table: *const u32, index: Self::U) -> Self::U {
-        // SAFETY: the words that are named are among the first 16, which can be read: the caller's promise.
+        // SAFETY: the indices are cut to 15, so they name some of the 16 words from `table` on; those can be read, by
+        // the method's precondition.
         unsafe { self.lookup_window(table, self.and(index, self.splat(15))) }
     }
     #[inline(always)]
     unsafe fn lookup_8(self, table: *const u32, index: Self::U) -> Self::U {
-        // SAFETY: 16 words can be read: the caller's promise.
+        // SAFETY: 16 words from `table` on can be read, by the method's precondition.
         unsafe { self.lookup_16(table, index) }
     }
     #[inline(always)]
     unsafe fn lookup(self, table: *const u32, index: Self::U) -> Self::U {
-        // SAFETY: the caller's.
+        // SAFETY: each index names a word of `table` that can be read, by the method's precondition.
         index.map(|i| unsafe { *table.add(i as usize) })
     }
     #[inline(always)]
@@ -221,7 +224,8 @@ impl Simd for Portable {
         xor: u32,
         to: *mut u32,
     ) {
-        // SAFETY: the caller's.
+        // SAFETY: all pairs with hits can be read, by the method's first precondition, and `n` words can be written, by
+        // its second.
         unsafe { copy_lane_by_hits::<STRIDE>(from, n, backwards, mask, xor, to) }
     }
 }

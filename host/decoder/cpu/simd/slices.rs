@@ -10,7 +10,7 @@ use super::Simd;
 #[inline(always)]
 pub unsafe fn load_at<S: Simd>(s: S, words: &[u32], at: usize) -> S::U {
     debug_assert!(at + S::ELEMENTS <= words.len(), "{at} + {} of {}", S::ELEMENTS, words.len());
-    // SAFETY: the words that are read are in the slice: the caller's promise.
+    // SAFETY: the slice has a vector of words from `at` on, by this function's precondition: they can be read.
     unsafe { s.load(words.as_ptr().add(at)) }
 }
 
@@ -21,7 +21,7 @@ pub unsafe fn load_at<S: Simd>(s: S, words: &[u32], at: usize) -> S::U {
 #[inline(always)]
 pub unsafe fn store_at<S: Simd>(s: S, words: &mut [u32], at: usize, v: S::U) {
     debug_assert!(at + S::ELEMENTS <= words.len(), "{at} + {} of {}", S::ELEMENTS, words.len());
-    // SAFETY: the words that are written are in the slice: the caller's promise.
+    // SAFETY: the slice has a vector of words from `at` on, by this function's precondition: they can be written.
     unsafe { s.store(words.as_mut_ptr().add(at), v) }
 }
 
@@ -32,7 +32,7 @@ pub unsafe fn store_at<S: Simd>(s: S, words: &mut [u32], at: usize, v: S::U) {
 #[inline(always)]
 pub unsafe fn compress_at<S: Simd>(s: S, words: &mut [u32], at: usize, v: S::U, bits: u32) {
     debug_assert!(at + S::ELEMENTS <= words.len(), "{at} + {} of {}", S::ELEMENTS, words.len());
-    // SAFETY: it writes no more than a vector of words, which are in the slice: the caller's promise.
+    // SAFETY: the slice has a vector of words from `at` on, by this function's precondition, and no more is written.
     unsafe { s.compress_store(words.as_mut_ptr().add(at), v, bits) }
 }
 
@@ -43,7 +43,7 @@ pub unsafe fn compress_at<S: Simd>(s: S, words: &mut [u32], at: usize, v: S::U, 
 #[inline(always)]
 pub unsafe fn word_at(words: &[u32], at: usize) -> u32 {
     debug_assert!(at < words.len(), "{at} of {}", words.len());
-    // SAFETY: the caller's promise.
+    // SAFETY: `at` is below the length of the slice, by this function's precondition.
     unsafe { *words.get_unchecked(at) }
 }
 
@@ -54,6 +54,6 @@ pub unsafe fn word_at(words: &[u32], at: usize) -> u32 {
 #[inline(always)]
 pub unsafe fn set_word_at(words: &mut [u32], at: usize, word: u32) {
     debug_assert!(at < words.len(), "{at} of {}", words.len());
-    // SAFETY: the caller's promise.
+    // SAFETY: `at` is below the length of the slice, by this function's precondition.
     unsafe { *words.get_unchecked_mut(at) = word }
 }

@@ -16,7 +16,7 @@ pub fn prefetch(at: *const u8) {
 /// [`Simd::prefetch_far`](super::Simd::prefetch_far).
 #[inline(always)]
 pub fn prefetch_far(at: *const u8) {
-    // SAFETY: as above.
+    // SAFETY: a hint: no address is wrong, and every x86-64 CPU has the instruction.
     unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
 }
 
@@ -60,9 +60,13 @@ pub unsafe fn copy_start<const STRIDE: usize>(
     to: *mut u32,
 ) {
     debug_assert!(backwards <= 1);
-    // SAFETY: there is a table for each direction, 0 and 1: the caller's promise.
+    // SAFETY: `SHUFFLES` has a table for each direction, and `backwards` is 0 or 1, by the method's second
+    // precondition.
     let shuffle = unsafe { &SHUFFLES.0.get_unchecked(usize::from(backwards))[usize::from(n)] };
-    // SAFETY: two pairs can be read, four words can be written, and the CPU has the instructions: the caller's promise.
+    // SAFETY:
+    // - two pairs can be read and four words can be written, by the method's first and third precondition;
+    // - the shuffle is 16 bytes, aligned to 16: all before it in `SHUFFLES`, which is so aligned, are as large;
+    // - the CPU has SSE4.1, by this function's second precondition, and with it SSSE3 and SSE2.
     unsafe {
         let first = _mm_cvtsi32_si128(from.cast::<i32>().read_unaligned());
         let second = _mm_cvtsi32_si128(from.add(STRIDE).cast::<i32>().read_unaligned());
@@ -79,7 +83,8 @@ pub unsafe fn copy_start<const STRIDE: usize>(
 /// `from` and three places after it, `STRIDE` bytes apart, have four bytes each.
 #[inline(always)]
 pub unsafe fn four_pairs<const STRIDE: usize>(from: *const u8) -> __m128i {
-    // SAFETY: the caller's.
+    // SAFETY: four bytes can be read at each of the four places, by this function's precondition, and the reads need no
+    // alignment; every x86-64 CPU has SSE2.
     unsafe {
         _mm_set_epi32(
             from.add(3 * STRIDE).cast::<i32>().read_unaligned(),
