@@ -64,7 +64,7 @@ struct Cli {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Every command")]
 struct Common {
-    /// Print results, warnings and errors only: no progress, no remarks.
+    /// Print results, warnings and errors only: no progress, no remarks, and no summary of decode.
     #[arg(long, short, global = true, conflicts_with = "verbose", display_order = 900)]
     quiet: bool,
     /// Say more: which tables, settings and stores are used, and how long it took.
