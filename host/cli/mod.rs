@@ -1,6 +1,6 @@
 //! `ut-decode`, the command-line tool: [`main`] is all of it, so that a Python package can install it too.
 //!
-//! One file a subcommand, thin: the work is done in the library. [`help`] lists the exit codes.
+//! One file a subcommand, thin: the work is done in the library. `help` lists the exit codes.
 
 #![allow(rustdoc::invalid_html_tags, reason = "the comments on options are the text of --help")]
 

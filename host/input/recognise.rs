@@ -50,6 +50,7 @@ impl Compression {
         }
     }
 
+    #[cfg(feature = "containers")]
     const fn name(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",

@@ -118,6 +118,7 @@ impl CsvRows {
 }
 
 /// A text as a field of CSV.
+#[cfg(any(feature = "parquet", test))]
 pub fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
