@@ -14,8 +14,8 @@ cd "$top"
 UT_DECODE_COMMIT=$(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)
 export UT_DECODE_COMMIT
 
-# The suites that run on every backend.
-suites="backends fixtures"
+# The program with the suites that run on every backend.
+suites="decode"
 
 # The path of what cargo built under the name $1, from its messages.
 built() {

@@ -193,7 +193,7 @@ if part suite; then
     # That generate makes the same files again needs the tool where it was built; the emulated kernels need minutes.
     for suite in "$bundle"/tests/*; do
         UT_DECODE_TEST_WITHOUT=${UT_DECODE_TEST_WITHOUT:-emulated} \
-            step "suite-$(basename "$suite")" 150 "$suite" --test-threads 4 --nocapture --skip generate_makes
+            step "suite-$(basename "$suite")" 150 "$suite" backends:: fixtures:: --test-threads 4 --nocapture --skip generate_makes
     done
 fi
 
