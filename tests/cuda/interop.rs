@@ -91,7 +91,9 @@ fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() 
             let tables = detector(BankVersion::V5, Grouping::YRows);
             let caller = Caller::new();
             let (mut device, graph) = (caller.device(), pipeline().1);
-            // SAFETY: the caller's stream, of the caller's context; both outlive the decoder.
+            // SAFETY:
+            // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of `device`;
+            // - `caller` is declared before the decoder and the streams, and so dropped after them.
             let [mine, decoders] = [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
             let config = DeviceConfig { pipeline: pipeline().0, ..DeviceConfig::default() };
             let options = DecodeOptions::default();
