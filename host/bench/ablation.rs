@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use ut_kernels::switches::{BatchLayout, Switches};
+use ut_kernels::switches::Switches;
 
 use super::chip::{Chip, Filled};
 use super::modes::{KernelTime, Mode, OnGpu};
@@ -194,11 +194,8 @@ pub enum AblationError {
 pub type RungVariant<'a> = dyn Fn(usize, &Expected) -> Result<Result<Variant, String>, DecodeError> + 'a;
 
 impl Ladder<'_> {
-    fn layout(&self) -> BatchLayout {
-        match self.sample.batches.first().map(|batch| batch.layout) {
-            Some(Layout::Mep) => BatchLayout::Mep,
-            _ => BatchLayout::Allen,
-        }
+    fn layout(&self) -> Layout {
+        self.sample.batches.first().map(|batch| batch.layout).unwrap_or_default()
     }
 
     fn rungs(&self) -> [(&'static str, Switches); 7] {
@@ -208,10 +205,10 @@ impl Ladder<'_> {
     /// The steps from the last rung of the seven kernels to the one: what is kept in shared memory, and whether the
     /// hits of each event are counted by a launch before.
     fn fused_rungs(&self) -> [(&'static str, LaunchParams); 4] {
-        let with = |settings: &[(&str, u32)]| {
+        let with = |values: &[(&str, u32)]| {
             let mut launch = self.launch;
-            for (name, value) in settings {
-                // Valid: a knob's own smallest or largest value.
+            for (name, value) in values {
+                // Valid: a parameter's own smallest or largest value.
                 let _ = launch.set(name, *value);
             }
             launch
@@ -355,7 +352,7 @@ impl Ladder<'_> {
 
     /// Whether there are kernels of the rungs for this sample.
     pub fn is_compiled(&self) -> bool {
-        self.tables.boards().version == BankVersion::V5 && self.layout() == BatchLayout::Allen
+        self.tables.boards().version == BankVersion::V5 && self.layout() == Layout::Allen
     }
 
     /// Registers and occupancy of a rung; only v5 in Allen layout was compiled rung by rung.
@@ -445,7 +442,7 @@ mod tests {
 
     #[test]
     fn every_rung_has_its_published_step_and_the_steps_are_in_its_order() {
-        let rungs = Switches::ladder(BankVersion::V5, BatchLayout::Allen);
+        let rungs = Switches::ladder(BankVersion::V5, Layout::Allen);
         let steps: Vec<&str> = PUBLISHED.iter().filter_map(|step| step.rung).collect();
         assert_eq!(steps, rungs.map(|(name, _)| name));
         assert_eq!(published("board-table"), Some((184_450, None)));

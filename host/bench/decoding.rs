@@ -3,15 +3,15 @@
 //!
 //! ```no_run
 //! # use ut_decoding::{Backend, DecodeOptions, DetectorTables, EventBatch};
-//! use ut_decoding::bench::Setting;
+//! use ut_decoding::bench::Configuration;
 //! use ut_decoding::bench::decoding::{DecodeDevice, base};
 //! use tuner::{Config, Device, Value};
 //! # fn tune(tables: &DetectorTables, events: Vec<EventBatch>) -> Result<(), Box<dyn std::error::Error>> {
-//! // Configurations of these knobs, in this order, such as those of a space with parameters of these names; all other
-//! // knobs are as in the setting.
-//! let setting = base(Backend::Cuda).with(Backend::Cuda, "batch=1000,streams=2")?;
-//! let mut device = DecodeDevice::new(Backend::Cuda, tables, DecodeOptions::default(), events)
-//!     .with_knobs(&["cluster.block_x", "cluster.block_y"], setting)?;
+//! // Configurations of these parameters, in this order, such as those of a space with parameters of these names; all
+//! other // parameters are as in the configuration. let configuration = base(Backend::Cuda).with(Backend::Cuda,
+//! "batch=1000,streams=2")?; let mut device = DecodeDevice::new(Backend::Cuda, tables, DecodeOptions::default(),
+//! events)
+//!     .with_parameters(&["cluster.block_x", "cluster.block_y"], configuration)?;
 //! let outcome = device.measure(&Config(vec![Value::Int(64), Value::Int(2)]), 3);
 //! # Ok(())
 //! # }
@@ -21,18 +21,18 @@ mod configs;
 
 use std::collections::BTreeMap;
 
+use super::configuration::{self, Configuration, ConfigurationError};
 use super::modes::Mode;
 use super::sample::{Expected, Sample};
-use super::setting::{self, Setting, SettingError};
 use super::timing::Variant;
-use crate::decoder::launch::Knob;
+use crate::decoder::launch::Parameter;
 use crate::decoder::{Backend, DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
 use crate::input::{EventBatch, Layout};
 use tuner::{Config, Device, Failure, FailureKind, Outcome};
 
 pub(super) use configs::of_kernels;
-pub use configs::{base, choices, knobs, name, parse, setting_of, value};
+pub use configs::{base, choices, configuration_of, name, parameters, parse, value};
 
 /// Batches that each stream of a GPU is given while a time is taken, at the least: with one a stream nothing overlaps,
 /// and what is measured is how long the host takes to begin and to end.
@@ -45,8 +45,8 @@ pub struct DecodeDevice<'t> {
     tables: &'t DetectorTables,
     options: DecodeOptions,
     events: Vec<EventBatch>,
-    knobs: Vec<&'static Knob>,
-    setting: Setting,
+    parameters: Vec<&'static Parameter>,
+    configuration: Configuration,
     mode: Mode,
     /// What is measured of a configuration, and how many passes a time is of.
     prepared: BTreeMap<String, (Variant, usize)>,
@@ -57,15 +57,15 @@ pub struct DecodeDevice<'t> {
 }
 
 impl<'t> DecodeDevice<'t> {
-    /// A device that decodes `events` over and over, with configurations of all of [`knobs`].
+    /// A device that decodes `events` over and over, with configurations of all of [`parameters`].
     pub fn new(backend: Backend, tables: &'t DetectorTables, options: DecodeOptions, events: Vec<EventBatch>) -> Self {
         Self {
             backend,
             tables,
             options,
             events,
-            knobs: knobs(backend),
-            setting: base(backend),
+            parameters: parameters(backend),
+            configuration: base(backend),
             mode: Mode::DeviceResident,
             prepared: BTreeMap::new(),
             recent: Vec::new(),
@@ -90,13 +90,15 @@ impl<'t> DecodeDevice<'t> {
         self
     }
 
-    /// The same with configurations of the knobs of these names alone, in this order; all others are as in `setting`.
+    /// The same with configurations of the parameters of these names alone, in this order; all others are as in
+    /// `configuration`.
     ///
     /// # Errors
-    /// When the backend has no such knob.
-    pub fn with_knobs(mut self, names: &[&str], setting: Setting) -> Result<Self, SettingError> {
-        self.knobs = names.iter().map(|name| setting::knob(self.backend, name)).collect::<Result<_, _>>()?;
-        self.setting = setting;
+    /// When the backend has no such parameter.
+    pub fn with_parameters(mut self, names: &[&str], configuration: Configuration) -> Result<Self, ConfigurationError> {
+        self.parameters =
+            names.iter().map(|name| configuration::parameter(self.backend, name)).collect::<Result<_, _>>()?;
+        self.configuration = configuration;
         self.prepared.clear();
         Ok(self)
     }
@@ -104,9 +106,9 @@ impl<'t> DecodeDevice<'t> {
     /// Everything that a configuration sets.
     ///
     /// # Errors
-    /// Values that cannot be, knobs that contradict each other.
-    pub fn setting_of(&self, config: &Config) -> Result<Setting, SettingError> {
-        setting_of(self.backend, &self.knobs, config, self.setting)
+    /// Values that cannot be, parameters that contradict each other.
+    pub fn configuration_of(&self, config: &Config) -> Result<Configuration, ConfigurationError> {
+        configuration_of(self.backend, &self.parameters, config, self.configuration)
     }
 
     fn n_events(&self) -> usize {
@@ -122,7 +124,7 @@ impl<'t> DecodeDevice<'t> {
         if self.expected.iter().any(|(other, _)| *other == layout) {
             return Ok(());
         }
-        let once = Setting { layout, ..Setting::default() }.sample(&self.events, self.n_events());
+        let once = Configuration { layout, ..Configuration::default() }.sample(&self.events, self.n_events());
         let once = once.map_err(|message| Failure { kind: FailureKind::Declined, message })?;
         let expected = Expected::of(&once, self.tables, self.options);
         let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
@@ -133,19 +135,20 @@ impl<'t> DecodeDevice<'t> {
     fn prepare(&mut self, config: &Config) -> Result<(Variant, usize), Failure> {
         let failure = |kind| move |message: String| Failure { kind, message };
         let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
-        let setting = self.setting_of(config).map_err(|error| failure(FailureKind::Constraint)(error.to_string()))?;
+        let configuration =
+            self.configuration_of(config).map_err(|error| failure(FailureKind::Constraint)(error.to_string()))?;
         let n_events = self.n_events();
-        self.expect(setting.layout)?;
-        let expected = self.expected.iter().find(|(layout, _)| *layout == setting.layout);
+        self.expect(configuration.layout)?;
+        let expected = self.expected.iter().find(|(layout, _)| *layout == configuration.layout);
         // A few events are repeated if a branch predictor would learn them; otherwise to fill a batch.
         let wanted = match self.backend {
             Backend::Emulated => n_events,
-            Backend::Cuda => n_events.max(setting.batch),
-            Backend::Reference | Backend::Cpu => Sample::enough(n_events, setting.batch),
+            Backend::Cuda => n_events.max(configuration.batch),
+            Backend::Reference | Backend::Cpu => Sample::enough(n_events, configuration.batch),
         };
-        let sample = setting.sample(&self.events, wanted).map_err(failure(FailureKind::Declined))?;
+        let sample = configuration.sample(&self.events, wanted).map_err(failure(FailureKind::Declined))?;
         let expected = expected.map(|(_, expected)| expected);
-        let make = || setting.variant(self.backend, self.mode, &sample, self.tables, self.options, expected);
+        let make = || configuration.variant(self.backend, self.mode, &sample, self.tables, self.options, expected);
         let made = match make() {
             // A device's memory may be full of the decoders that were kept.
             Err(_) if !self.prepared.is_empty() => {
@@ -156,7 +159,7 @@ impl<'t> DecodeDevice<'t> {
         };
         let variant = made.map_err(launch)?.map_err(failure(FailureKind::WrongResult))?;
         let passes = match self.backend {
-            Backend::Cuda => (BATCHES_A_STREAM * setting.threads).div_ceil(sample.batches.len().max(1)),
+            Backend::Cuda => (BATCHES_A_STREAM * configuration.threads).div_ceil(sample.batches.len().max(1)),
             _ => 1,
         };
         Ok((variant, passes))
@@ -251,19 +254,19 @@ mod tests {
     }
 
     #[test]
-    fn some_knobs_can_be_varied_round_a_setting_on_any_backend() {
+    fn some_parameters_can_be_varied_round_a_configuration_on_any_backend() {
         let tables = tables();
-        let of = |backend, names: &[&str], setting: &str| {
-            let setting = base(backend).with(backend, setting).unwrap();
+        let of = |backend, names: &[&str], text: &str| {
+            let configuration = base(backend).with(backend, text).unwrap();
             DecodeDevice::new(backend, &tables, DecodeOptions::default(), vec![events(2)])
-                .with_knobs(names, setting)
+                .with_parameters(names, configuration)
                 .unwrap()
         };
         let mut reference = of(Backend::Reference, &["threads"], "batch=2");
         assert!(matches!(reference.measure(&Config(vec![Value::Int(2)]), 1), Outcome::Times(_)));
         let device = of(Backend::Emulated, &["cluster.block_x", "cluster.block_y"], "batch=2");
-        let setting = device.setting_of(&Config(vec![Value::Int(16), Value::Int(4)])).unwrap();
-        assert_eq!((setting.knobs.launch.cluster_block(), setting.batch), ((16, 4), 2));
+        let configuration = device.configuration_of(&Config(vec![Value::Int(16), Value::Int(4)])).unwrap();
+        assert_eq!((configuration.decoder.launch.cluster_block(), configuration.batch), ((16, 4), 2));
         let mut device = device;
         let Outcome::Failed(failure) = device.measure(&Config(vec![Value::Int(16), Value::Int(1)]), 1) else {
             panic!("half a warp")

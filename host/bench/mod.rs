@@ -1,8 +1,9 @@
-//! Measuring: how many events a second a decoder makes, what its optimisations are worth, which knobs are best.
+//! Measuring: how many events a second a decoder makes, what its optimisations are worth, which parameters are best.
 
 pub mod ablation;
 pub mod chip;
 
+pub mod configuration;
 pub mod decoding;
 mod digest;
 pub mod environment;
@@ -11,7 +12,6 @@ mod gpu_watch;
 mod machine;
 pub mod modes;
 mod sample;
-pub mod setting;
 mod statistics;
 pub mod sweep;
 pub mod throughput;
@@ -19,9 +19,9 @@ pub mod timing;
 pub mod tunable;
 pub mod work;
 
+pub use configuration::Configuration;
 pub use digest::Digest;
 pub use features::{HITS_PER_EVENT, MEAN_LANE_LENGTH, features};
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
-pub use setting::Setting;
 pub use statistics::{Change, Spread};

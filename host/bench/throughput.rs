@@ -9,7 +9,7 @@ use super::modes::{KernelTime, Mode, OnGpu};
 use super::sample::{Expected, Sample};
 use super::timing::{Contents, Variant, measure};
 use crate::decoder::cuda::{CudaConfig, GraphUse};
-use crate::decoder::{Backend, Count, DecodeError, DecodeOptions, Knobs};
+use crate::decoder::{Backend, Count, DecodeError, DecodeOptions, DecoderConfig};
 use crate::detector::DetectorTables;
 use crate::input::EventBatch;
 
@@ -18,13 +18,13 @@ const KERNEL_PASSES: usize = 10;
 
 /// What is measured, and how long.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct Measurement {
     /// The backend.
     pub backend: Backend,
     /// Its options.
     pub options: DecodeOptions,
-    /// Its knobs.
-    pub knobs: Knobs,
+    /// Its parameters.
+    pub decoder: DecoderConfig,
     /// Threads, each with its own decoder; on a GPU streams of one decoder, each with a batch in flight.
     pub threads: usize,
     /// How long, altogether.
@@ -189,16 +189,16 @@ pub fn run(
     samples: &[Sample],
     tables: &DetectorTables,
     expected: &Expected,
-    settings: &Settings,
+    measurement: &Measurement,
     tick: impl FnMut(Duration),
 ) -> Result<Vec<Throughput>, DecodeError> {
-    let Settings { backend, options, knobs, threads, duration } = *settings;
+    let Measurement { backend, options, decoder: config, threads, duration } = *measurement;
     let wrong =
         |difference| DecodeError::Device { backend: backend.name(), message: format!("other bits: {difference}") };
     let (mut variants, mut contestants) = (Vec::new(), Vec::new());
     for sample in samples {
         if backend == Backend::Cuda {
-            let config = CudaConfig::of(&knobs);
+            let config = CudaConfig::of(&config);
             let gpu = OnGpu { sample, tables, options, config: &config, streams: threads };
             for variant in gpu.modes(Some(expected))?.map_err(wrong)? {
                 variants.push(variant.warmed()?);
@@ -206,7 +206,7 @@ pub fn run(
             let (kernels, graphs) = (gpu.kernel_times(KERNEL_PASSES)?, gpu.graph_use()?);
             contestants.push(Contestant { sample, modes: &Mode::ALL, kernels, graphs });
         } else {
-            let decoder = || backend.decoder_with(tables, options, &knobs);
+            let decoder = || backend.decoder_with(tables, options, &config);
             variants.push(Variant::checked(sample, tables, threads, decoder, Some(expected))?.map_err(wrong)?);
             contestants.push(Contestant { sample, modes: &[], kernels: Vec::new(), graphs: None });
         }

@@ -4,17 +4,17 @@
 //! [`DecodeDevice`]: super::decoding::DecodeDevice
 
 use super::Machine;
-use super::decoding::{self, knobs, of_kernels, setting_of, value};
-use super::setting::{self, Setting, SettingError};
+use super::configuration::{self, Configuration, ConfigurationError};
+use super::decoding::{self, configuration_of, of_kernels, parameters, value};
 use crate::decoder::cpu::Simd;
 use crate::decoder::cuda::{Cuda, StartError, identify};
-use crate::decoder::launch::Knob;
+use crate::decoder::launch::Parameter;
 use crate::decoder::ptx::Unit;
 use crate::decoder::{Backend, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
 use tuner::space::{Space, SpaceError};
 use tuner::store::{DeviceIdentity, Layers, StoreError, Task, TunableIdentity, Workload};
-use tuner::{Config, Parameter, SpaceBuilder, Value};
+use tuner::{Config, SpaceBuilder, Value};
 
 /// Raised when what was measured before no longer says anything about the CPU decoder.
 const CPU_VERSION: u32 = 2;
@@ -58,32 +58,36 @@ impl From<(Backend, Pipeline)> for Subject {
 }
 
 /// What is used where nothing is tuned.
-pub fn base(what: impl Into<Subject>) -> Setting {
+pub fn base(what: impl Into<Subject>) -> Configuration {
     let Subject { backend, pipeline } = what.into();
     let mut base = decoding::base(backend);
-    base.knobs.pipeline = pipeline;
+    base.decoder.pipeline = pipeline;
     base
 }
 
-/// The default of every knob of a space of [`space`].
+/// The default of every parameter of a space of [`space`].
 ///
 /// # Errors
-/// When the backend has no such knob.
-pub fn default_config(what: impl Into<Subject>, space: &Space) -> Result<Config, SettingError> {
+/// When the backend has no such parameter.
+pub fn default_config(what: impl Into<Subject>, space: &Space) -> Result<Config, ConfigurationError> {
     let what = what.into();
     let (backend, base) = (what.backend, base(what));
-    let values = space.names().into_iter().map(|name| Ok(value(&base, setting::knob(backend, &name)?)));
-    Ok(Config(values.collect::<Result<_, SettingError>>()?))
+    let values = space.names().into_iter().map(|name| Ok(value(&base, configuration::parameter(backend, &name)?)));
+    Ok(Config(values.collect::<Result<_, ConfigurationError>>()?))
 }
 
 /// Everything that a configuration of `space` sets.
 ///
 /// # Errors
-/// Values that cannot be, knobs that contradict each other.
-pub fn setting(what: impl Into<Subject>, space: &Space, config: &Config) -> Result<Setting, SettingError> {
+/// Values that cannot be, parameters that contradict each other.
+pub fn configuration(
+    what: impl Into<Subject>,
+    space: &Space,
+    config: &Config,
+) -> Result<Configuration, ConfigurationError> {
     let what = what.into();
-    let knobs = space.names().into_iter().map(|name| setting::knob(what.backend, &name));
-    setting_of(what.backend, &knobs.collect::<Result<Vec<_>, _>>()?, config, base(what))
+    let parameters = space.names().into_iter().map(|name| configuration::parameter(what.backend, &name));
+    configuration_of(what.backend, &parameters.collect::<Result<Vec<_>, _>>()?, config, base(what))
 }
 
 /// What is tuned of a backend, on a machine with `cores` hardware threads.
@@ -92,9 +96,9 @@ pub fn setting(what: impl Into<Subject>, space: &Space, config: &Config) -> Resu
 /// all (0). Layout and instructions are as they come: events lie in memory as a framework has them, and the widest
 /// instructions are chosen by themselves.
 ///
-/// Of the kernels all knobs that the pipeline looks at: all candidates, or, where these are too many, those from half
-/// the default to four times as much in powers of two; on a GPU also batch and streams. The reference has only what it
-/// is fed: one configuration.
+/// Of the kernels all parameters that the pipeline looks at: all candidates, or, where these are too many, those from
+/// half the default to four times as much in powers of two; on a GPU also batch and streams. The reference has only
+/// what it is fed: one configuration.
 ///
 /// # Errors
 /// None that these declarations could have.
@@ -130,28 +134,31 @@ fn cpu_space(cores: usize) -> Result<Space, SpaceError> {
 fn kernel_space(what: Subject) -> Result<Space, SpaceError> {
     let Subject { backend, pipeline } = what;
     // The kernel of the one-launch pipeline is called after it; all others are of the other one.
-    let looked_at = |knob: &Knob| !of_kernels(knob) || knob.name.starts_with("fused.") == (pipeline == Pipeline::Fused);
-    let all_of_them = backend.knobs().iter().filter(|knob| looked_at(knob));
-    let all = all_of_them.map(|knob| knob.candidates.len()).product::<usize>() <= MOST_COMBINATIONS;
-    let worth = |knob: &Knob| {
-        let near = |value: u32| value.is_power_of_two() && 2 * value >= knob.default && value <= 4 * knob.default;
-        let candidates = knob.candidates.iter().copied().filter(|&value| all || near(value));
-        let mut values: Vec<u32> = candidates.chain([knob.default]).collect();
+    let looked_at = |parameter: &Parameter| {
+        !of_kernels(parameter) || parameter.name.starts_with("fused.") == (pipeline == Pipeline::Fused)
+    };
+    let all_of_them = backend.parameters().iter().filter(|parameter| looked_at(parameter));
+    let all = all_of_them.map(|parameter| parameter.candidates.len()).product::<usize>() <= MOST_COMBINATIONS;
+    let worth = |parameter: &Parameter| {
+        let near =
+            |value: u32| value.is_power_of_two() && 2 * value >= parameter.default && value <= 4 * parameter.default;
+        let candidates = parameter.candidates.iter().copied().filter(|&value| all || near(value));
+        let mut values: Vec<u32> = candidates.chain([parameter.default]).collect();
         values.sort_unstable();
         values.dedup();
         values.into_iter().map(i64::from).collect::<Vec<i64>>()
     };
     let mut builder = SpaceBuilder::new();
-    for knob in knobs(backend) {
-        builder = match knob.name {
-            "layout" => builder.choices(knob.name, ["allen"]),
-            "batch" if backend == Backend::Cuda => builder.ints(knob.name, GPU_BATCHES),
-            "batch" => builder.ints(knob.name, [i64::from(knob.default)]),
-            "streams" => builder.ints(knob.name, GPU_STREAMS),
+    for parameter in parameters(backend) {
+        builder = match parameter.name {
+            "layout" => builder.choices(parameter.name, ["allen"]),
+            "batch" if backend == Backend::Cuda => builder.ints(parameter.name, GPU_BATCHES),
+            "batch" => builder.ints(parameter.name, [i64::from(parameter.default)]),
+            "streams" => builder.ints(parameter.name, GPU_STREAMS),
             // What is tuned is one of the two.
             "pipeline" => builder,
-            _ if !looked_at(knob) => builder,
-            _ => builder.ints(knob.name, worth(knob)),
+            _ if !looked_at(parameter) => builder,
+            _ => builder.ints(parameter.name, worth(parameter)),
         };
     }
     if pipeline == Pipeline::Fused {
@@ -160,12 +167,12 @@ fn kernel_space(what: Subject) -> Result<Space, SpaceError> {
     // A block of both dimensions: whole warps, and not too many.
     let names = ["cluster.block_x", "cluster.block_y"];
     let valid = move |values: &[&Value]| {
-        let mut setting = base(what);
+        let mut configuration = base(what);
         let set = |(name, value): (&str, &&Value)| match value {
-            Value::Int(number) => u32::try_from(*number).is_ok_and(|n| setting.set(backend, name, n).is_ok()),
+            Value::Int(number) => u32::try_from(*number).is_ok_and(|n| configuration.set(backend, name, n).is_ok()),
             _ => false,
         };
-        names.into_iter().zip(values).all(set) && setting.knobs.validate().is_ok()
+        names.into_iter().zip(values).all(set) && configuration.decoder.validate().is_ok()
     };
     builder.constraint_fn("the clustering block can be launched", &names, valid).build()
 }
@@ -241,11 +248,11 @@ pub fn workload_of(tables: &DetectorTables, options: &DecodeOptions, events: &st
     workload(tables, options)?.with("events", events)
 }
 
-/// A setting that was found.
+/// A configuration that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TunedSetting {
+pub struct TunedConfiguration {
     /// It; what is not tuned has its default.
-    pub setting: Setting,
+    pub configuration: Configuration,
     /// The values that were tuned, in words.
     pub values: String,
     /// Where it comes from, in words.
@@ -261,7 +268,7 @@ pub fn look_up(
     layers: &Layers,
     what: impl Into<Subject>,
     workload: &Workload,
-) -> Result<Option<TunedSetting>, StoreError> {
+) -> Result<Option<TunedConfiguration>, StoreError> {
     let what = what.into();
     let backend = what.backend;
     let Ok(device) = device(backend) else { return Ok(None) };
@@ -271,11 +278,11 @@ pub fn look_up(
     let task = Task { device: &device, tunable: &tunable, workload, space: &space };
     let trusted = if backend.runs_kernels() { 0 } else { TRUSTED_CPU_STEP };
     let Some(found) = layers.find(&task)?.into_iter().find(|found| found.step() <= trusted) else { return Ok(None) };
-    let Ok(setting) = setting(what, &space, &found.config) else { return Ok(None) };
-    let chosen = space.parameters().iter().filter(|parameter| parameter.values().len() > 1).map(Parameter::name);
+    let Ok(configuration) = configuration(what, &space, &found.config) else { return Ok(None) };
+    let chosen = space.parameters().iter().filter(|parameter| parameter.values().len() > 1).map(tuner::Parameter::name);
     let kept = default_config(what, &space).is_ok_and(|default| default == found.config);
-    let values = if kept { "the default, which was kept".to_owned() } else { setting.text(chosen) };
-    Ok(Some(TunedSetting { setting, values, origin: found.in_words() }))
+    let values = if kept { "the default, which was kept".to_owned() } else { configuration.text(chosen) };
+    Ok(Some(TunedConfiguration { configuration, values, origin: found.in_words() }))
 }
 
 #[cfg(test)]
@@ -290,8 +297,8 @@ mod tests {
             let space = space(Backend::Cpu, cores).unwrap();
             assert!(space.index_of(&default_config(Backend::Cpu, &space).unwrap()).is_some(), "{cores} cores");
             for index in 0..space.len() {
-                let setting = setting(Backend::Cpu, &space, &space.config(index)).unwrap();
-                assert!(setting.knobs.cpu.threads < cores.max(2));
+                let configuration = configuration(Backend::Cpu, &space, &space.config(index)).unwrap();
+                assert!(configuration.decoder.cpu.threads < cores.max(2));
             }
         }
         for backend in [Backend::Emulated, Backend::Cuda] {
@@ -300,16 +307,19 @@ mod tests {
                 let what = Subject { backend, pipeline };
                 let space = space(what, 1).unwrap();
                 let default = default_config(what, &space).unwrap();
-                assert_eq!(setting(what, &space, &default), Ok(base(what)), "{what:?}");
+                assert_eq!(configuration(what, &space, &default), Ok(base(what)), "{what:?}");
                 assert!(space.index_of(&default).is_some(), "{what:?}");
                 tuned.extend(space.names());
                 for index in (0..space.len()).step_by(space.len() / 500) {
-                    let setting = setting(what, &space, &space.config(index)).unwrap();
-                    assert_eq!(setting.knobs.pipeline, pipeline);
+                    let configuration = configuration(what, &space, &space.config(index)).unwrap();
+                    assert_eq!(configuration.decoder.pipeline, pipeline);
                 }
                 assert!((500..1_000_000).contains(&space.len()), "{what:?}: {}", space.len());
             }
-            assert!(backend.knobs().iter().all(|knob| tuned.iter().any(|name| name == knob.name)), "{tuned:?}");
+            assert!(
+                backend.parameters().iter().all(|parameter| tuned.iter().any(|name| name == parameter.name)),
+                "{tuned:?}"
+            );
             assert_ne!(tunable((backend, Pipeline::Fused)), tunable((backend, Pipeline::Allen)));
         }
         let none = space(Backend::Reference, 1).unwrap();
@@ -355,12 +365,12 @@ mod tests {
         decided(&DeviceIdentity { name: "another CPU".to_owned(), ..here() }, 2048);
         assert_eq!(found(&options), None, "another machine's result is not used unvalidated");
         decided(&DeviceIdentity { runtime: "0.0.1".to_owned(), ..here() }, 1024);
-        let TunedSetting { setting, values, origin } = found(&options).unwrap();
-        assert_eq!((setting.batch, setting.knobs.cpu.chunk), (1024, 16));
+        let TunedConfiguration { configuration, values, origin } = found(&options).unwrap();
+        assert_eq!((configuration.batch, configuration.decoder.cpu.chunk), (1024, 16));
         assert!(values.contains("cpu.chunk=16,batch=1024") && !values.contains("simd"), "{values}");
         assert!(origin.contains("runtime 0.0.1 instead of"), "{origin}");
         decided(&here(), 512);
-        assert_eq!(found(&options).unwrap().setting.batch, 512);
+        assert_eq!(found(&options).unwrap().configuration.batch, 512);
         assert_eq!(found(&DecodeOptions { clustering: false, ..options }), None);
     }
 }

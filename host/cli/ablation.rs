@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let Ok(duration) = seconds(args.duration) else {
         usage("--duration must be a number of seconds, not negative");
     };
-    let (knobs, batch) = (args.backend.knobs(1), args.sample.batch());
+    let (config, batch) = (args.backend.config(1), args.sample.batch());
     let Loaded { detector, sample, source, .. } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
     let on_gpu = backend == Backend::Cuda;
     let mut environment = on_gpu.then(|| Environment::of(backend));
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         sample: &sample,
         tables: &detector.tables,
         options: args.clustering.options(),
-        launch: knobs.launch,
+        launch: config.launch,
         chip: &chip,
     };
     let rungs = if on_gpu {
@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "grouping": detector.tables.grouping().name(),
             "bank_version": detector.tables.boards().version.byte(),
             "options": args.clustering.options(),
-            "set": args.backend.settings,
+            "set": args.backend.set,
             "arch": chip.name,
             "machine": machine,
             "environment": environment.as_mut().map(Environment::json),

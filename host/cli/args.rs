@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bench::setting::STREAMS;
-use crate::decoder::{Backend, KnobError, Knobs, Pipeline};
+use crate::bench::configuration::STREAMS;
+use crate::decoder::{Backend, DecoderConfig, ParameterError, Pipeline};
 use crate::detector::{BankVersion, Grouping};
 use crate::{DecodeOptions, Flip, Layout, Position};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -121,40 +121,40 @@ pub struct BackendArgs {
     /// Results are the same.
     #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
     pub pipeline: Option<Pipeline>,
-    /// Set a parameter of the backend, as --set cluster.block_x=64; hits never change. `ut-decode sweep --list` shows the
-    /// parameters.
+    /// Set a parameter of the backend, as --set cluster.block_x=64; hits never change. `ut-decode sweep --list` shows
+    /// the parameters.
     #[arg(long = "set", value_name = "PARAMETER=VALUE")]
-    pub settings: Vec<String>,
+    pub set: Vec<String>,
 }
 
 impl BackendArgs {
-    /// The parameters, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the program when a
-    /// setting cannot be meant.
-    pub fn knobs(&self, threads: usize) -> Knobs {
-        let mut knobs = Knobs::default();
-        knobs.cpu.threads = threads;
+    /// The parameters, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the program
+    /// when a value cannot be meant.
+    pub fn config(&self, threads: usize) -> DecoderConfig {
+        let mut config = DecoderConfig::default();
+        config.cpu.threads = threads;
         if let Some(pipeline) = self.pipeline {
             if !self.backend.runs_kernels() {
                 usage(&format!("--pipeline chooses between kernels for emulated and cuda; {} has none", self.backend));
             }
-            knobs.pipeline = pipeline;
+            config.pipeline = pipeline;
         }
         let simd = self.simd.iter().map(|level| format!("cpu.simd={level}"));
-        for setting in &simd.chain(self.settings.iter().cloned()).collect::<Vec<_>>() {
-            if let Err(error) = knobs.set_from(self.backend, setting) {
+        for assignment in &simd.chain(self.set.iter().cloned()).collect::<Vec<_>>() {
+            if let Err(error) = config.set_from(self.backend, assignment) {
                 let hint = match &error {
-                    KnobError::Unknown { backend, name } => {
-                        did_you_mean(name, backend.knobs().iter().map(|parameter| parameter.name))
+                    ParameterError::Unknown { backend, name } => {
+                        did_you_mean(name, backend.parameters().iter().map(|parameter| parameter.name))
                     }
                     _ => String::new(),
                 };
                 usage(&format!("--set {error}{hint}"));
             }
         }
-        if let Err(error) = knobs.validate() {
+        if let Err(error) = config.validate() {
             usage(&format!("--set {error}"));
         }
-        knobs
+        config
     }
 
     /// What was asked for: the option, else the settings, else 0.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::bench::Machine;
+use crate::bench::configuration::{ConfigurationError, parameters};
 use crate::bench::decoding::{name, parse};
-use crate::bench::setting::{SettingError, knobs};
 use crate::decoder::Backend;
 use serde_json::json;
 use tuner::compare::{Comparison, Plan, compare};
@@ -75,7 +75,7 @@ pub struct Args {
 
 /// What an argument means.
 enum Subject {
-    Setting(Config),
+    Configuration(Config),
     Build(PathBuf),
     Samples(PathBuf),
 }
@@ -90,17 +90,17 @@ impl Subject {
                     unknown(&error)
                 ))
             });
-            return Self::Setting(config);
+            return Self::Configuration(config);
         }
         if is_program(path) { Self::Build(path.to_owned()) } else { Self::Samples(path.to_owned()) }
     }
 }
 
 /// The parameter that was probably meant.
-fn unknown(error: &SettingError) -> String {
+fn unknown(error: &ConfigurationError) -> String {
     match error {
-        SettingError::Unknown { backend, name } => {
-            did_you_mean(name, knobs(*backend).map(|parameter| parameter.name).collect::<Vec<_>>())
+        ConfigurationError::Unknown { backend, name } => {
+            did_you_mean(name, parameters(*backend).map(|parameter| parameter.name).collect::<Vec<_>>())
         }
         _ => String::new(),
     }
@@ -121,7 +121,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let plan = args.rules.plan(15, &args.looks);
     let mut watch = args.rules.watch(args.backend);
     let (comparison, what) = match (Subject::of(args.backend, &args.a), Subject::of(args.backend, &args.b)) {
-        (Subject::Setting(a), Subject::Setting(b)) => {
+        (Subject::Configuration(a), Subject::Configuration(b)) => {
             let (detector, events, source) = args.sample.load()?;
             let mut device = args.sample.device(args.backend, &detector, events);
             match compare(&mut device, &a, &b, &plan, &mut *watch) {

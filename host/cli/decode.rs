@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::bench::{Machine, Setting};
+use crate::bench::{Configuration, Machine};
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, flip_name, layout_name, position_name};
 use crate::cli::detector::{Detector, SYNTHETIC, version_in_words};
 use crate::cli::inputs::InputArgs;
@@ -18,7 +18,7 @@ use crate::cli::tuned::TunedArgs;
 use crate::cli::{Failure, usage};
 use crate::decoder::cpu::memory_of_threads;
 use crate::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
-use crate::decoder::{Backend, DecodeError, Decoder, Knobs};
+use crate::decoder::{Backend, DecodeError, Decoder, DecoderConfig};
 use crate::input::{
     BuildError, Chunk, Chunks, InputError, Parser, Places, Seen, Select, count_events, to_allen, to_mep,
 };
@@ -42,10 +42,10 @@ const LISTED_FAILURES: usize = 100;
 
 /// Decode files into hits.
 ///
-/// Reads MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not, as one job: reading, decoding and writing
-/// share all threads, and the output does not depend on their number. Prints a summary, and what was wrong with the data
-/// by the names of the policy: troubles cost only themselves. Where a container cannot be followed any more the command
-/// fails, and keeps the hits of the events before.
+/// Reads MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not, as one job: reading, decoding and
+/// writing share all threads, and the output does not depend on their number. Prints a summary, and what was wrong with
+/// the data by the names of the policy: troubles cost only themselves. Where a container cannot be followed any more
+/// the command fails, and keeps the hits of the events before.
 #[derive(Debug, clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Args {
@@ -105,7 +105,8 @@ struct SelectArgs {
     /// Only events with this event number.
     #[arg(long, value_name = "N")]
     event_number: Option<u64>,
-    /// Part i of n parts of all events: contiguous, and together the whole. The inputs are read once more to count them.
+    /// Part i of n parts of all events: contiguous, and together the whole. The inputs are read once more to count
+    /// them.
     #[arg(long, value_name = "i/n", value_parser = shard)]
     shard: Option<(u64, u64)>,
     /// Leave out the first N of these places.
@@ -171,24 +172,25 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             usage(&format!("{} would overwrite {}, which is an input", output.display(), input.display()));
         }
     }
-    let mut knobs = args.backend.knobs(usize::from(args.backend.threads()));
+    let mut config = args.backend.config(usize::from(args.backend.threads()));
     let start = Instant::now();
     let detector = Detector::load(&args.detector, &files)?;
-    // Who sets a knob by hand wants to see what it does.
-    let by_hand = !args.backend.settings.is_empty();
-    let tuned =
-        || args.tuned.setting((args.backend.backend, knobs.pipeline), &detector.tables, &args.clustering.options());
+    // Who sets a parameter by hand wants to see what it does.
+    let by_hand = !args.backend.set.is_empty();
+    let tuned = || {
+        args.tuned.configuration((args.backend.backend, config.pipeline), &detector.tables, &args.clustering.options())
+    };
     let tuned = if by_hand { None } else { tuned() };
-    if let Some(Setting { knobs: Knobs { cpu, launch, registers, graph, .. }, .. }) = tuned {
-        (knobs.launch, knobs.registers, knobs.graph) = (launch, registers, graph);
-        knobs.cpu.chunk = cpu.chunk;
+    if let Some(Configuration { decoder: DecoderConfig { cpu, launch, registers, graph, .. }, .. }) = tuned {
+        (config.launch, config.registers, config.graph) = (launch, registers, graph);
+        config.cpu.chunk = cpu.chunk;
         if args.backend.threads() == 0 {
-            knobs.cpu.threads = cpu.threads;
+            config.cpu.threads = cpu.threads;
         }
     }
     let batch_size = args.batch.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch));
     let select = args.select.select(&files)?;
-    let n_workers = n_workers(args, &mut knobs)?;
+    let n_workers = n_workers(args, &mut config)?;
     let mut file = match (&args.output, format) {
         (Some(path), Some(format)) => Some(HitFile::create(path, format, args.compression, &files)?),
         _ => None,
@@ -201,7 +203,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for _ in 0..n_workers {
         let mut worker = Worker {
             parser: Parser::new(check, select.clone()),
-            decoder: decoder(args, &detector.tables, &knobs)?,
+            decoder: decoder(args, &detector.tables, &config)?,
             layout: args.backend.layout,
             n_boards: detector.tables.boards().n_boards(),
             layers: totals.layers(),
@@ -301,9 +303,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Threads that decode, each with a decoder of its own; the decoders get one thread each.
-fn n_workers(args: &Args, knobs: &mut Knobs) -> Result<usize, Failure> {
+fn n_workers(args: &Args, config: &mut DecoderConfig) -> Result<usize, Failure> {
     let n = match args.backend.backend {
-        Backend::Cpu => std::mem::replace(&mut knobs.cpu.threads, 1),
+        Backend::Cpu => std::mem::replace(&mut config.cpu.threads, 1),
         Backend::Reference => usize::from(args.backend.threads()),
         // The device is one, and its decoder keeps it busy.
         Backend::Emulated | Backend::Cuda => 1,
@@ -314,18 +316,18 @@ fn n_workers(args: &Args, knobs: &mut Knobs) -> Result<usize, Failure> {
     Ok(n)
 }
 
-fn decoder(args: &Args, tables: &DetectorTables, knobs: &Knobs) -> Result<Box<dyn Decoder>, DecodeError> {
+fn decoder(args: &Args, tables: &DetectorTables, config: &DecoderConfig) -> Result<Box<dyn Decoder>, DecodeError> {
     let options = args.clustering.options();
     if args.backend.backend == Backend::Emulated {
         let config = EmulatedConfig {
             schedule_seed: args.schedule_seed,
-            launch: knobs.launch,
-            pipeline: knobs.pipeline,
+            launch: config.launch,
+            pipeline: config.pipeline,
             ..EmulatedConfig::default()
         };
         return Ok(Box::new(EmulatedDecoder::new(tables, options, config)?));
     }
-    args.backend.backend.decoder_with(tables, options, knobs)
+    args.backend.backend.decoder_with(tables, options, config)
 }
 
 /// Why a piece of the inputs gave no hits.

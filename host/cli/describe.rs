@@ -4,10 +4,10 @@
 
 use std::fmt::Write as _;
 
-use crate::detector::{BankVersion, LANES_PER_BOARD};
+use ut_kernels::bank::board_of;
+use ut_kernels::bank::v5::COUNT_BYTES;
 
-/// Bytes of a v5 header that count the hits of lanes 0…5.
-const COUNT_BYTES: [usize; LANES_PER_BOARD] = [4, 5, 6, 7, 0, 1];
+use crate::detector::{BankVersion, LANES_PER_BOARD};
 
 /// v4: channels of a hybrid.
 const CHANNELS: u16 = 512;
@@ -21,17 +21,6 @@ pub struct Words {
     pub remarks: Vec<String>,
     /// Everything, for a person.
     pub text: String,
-}
-
-/// The board that a sourceID names (`docs/format.md`), if it names one.
-pub const fn board_of(source_id: u32) -> Option<u32> {
-    if source_id >> 11 == 0 {
-        return Some(source_id);
-    }
-    match source_id & 0xFF {
-        0 => None,
-        tell40 => Some((tell40 - 1) * 2 + (source_id >> 10 & 1)),
-    }
 }
 
 /// A sourceID in words.

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use crate::cli::Failure;
 use crate::cli::args::bank_format;
-use crate::cli::describe::{Words, board_of, hex, source_in_words};
+use ut_kernels::bank::board_of;
+
+use crate::cli::describe::{Words, hex, source_in_words};
 use crate::cli::output::{print, print_beside, write_json};
 use crate::cli::progress::Progress;
 

@@ -26,9 +26,9 @@ use crate::cli::tuned::TunedArgs;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "On-line tuning")]
 pub struct OnlineArgs {
-    /// Let the on-line tuner choose the batch and the backend's knobs while decoding for the duration, then compare what it
-    /// chose with the default. It starts from what was tuned before, and keeps what it finds. --batch is not used, and on
-    /// the cpu backend the threads are those of one decoder.
+    /// Let the on-line tuner choose the batch and the backend's parameters while decoding for the duration, then
+    /// compare what it chose with the default. It starts from what was tuned before, and keeps what it finds. --batch
+    /// is not used, and on the cpu backend the threads are those of one decoder.
     #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batches")]
     pub tune: Option<String>,
 }
@@ -48,7 +48,7 @@ pub fn run(tuned: &TunedArgs, work: Work<'_, '_>, json: Option<&Path>) -> Result
     let Work { subject, mut device, workload, default, source, duration } = work;
     let backend = subject.backend;
     let configs = decoding::choices(backend, subject.pipeline, &default);
-    let names: Vec<String> = decoding::knobs(backend).iter().map(|knob| knob.name.to_owned()).collect();
+    let names: Vec<String> = decoding::parameters(backend).iter().map(|parameter| parameter.name.to_owned()).collect();
     let rows: Vec<_> = configs.iter().map(|config| config.0.clone()).collect();
     let (space, _) = Space::recorded(&names, &rows)?;
     let (this, tunable) = (tunable::device(backend)?, tunable::tunable(subject));

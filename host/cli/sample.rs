@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::bench::setting::BATCH;
-use crate::bench::{ENOUGH_DISTINCT, Expected, Sample, Setting};
+use crate::bench::configuration::BATCH;
+use crate::bench::{Configuration, ENOUGH_DISTINCT, Expected, Sample};
 use crate::decoder::Backend;
 use crate::decoder::cpu::memory_of_threads;
 use crate::detector::BankVersion;
@@ -129,8 +129,9 @@ impl Loaded {
         let wanted =
             asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { Sample::enough(n_events, args.largest()) });
         args.check_memory(&events, wanted, backend)?;
-        let setting = Setting { batch: args.largest(), layout: backend.layout(), ..Setting::default() };
-        let sample = setting.sample(&events, wanted)?;
+        let configuration =
+            Configuration { batch: args.largest(), layout: backend.layout(), ..Configuration::default() };
+        let sample = configuration.sample(&events, wanted)?;
         Ok(Self { detector, events, wanted, sample, source })
     }
 
@@ -138,14 +139,15 @@ impl Loaded {
     pub fn samples(&self, args: &SampleArgs, backend: &BackendArgs, sizes: &[u32]) -> Result<Vec<Sample>, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
         let of = |&batch: &u32| {
-            let setting = Setting { batch: batch as usize, layout: backend.layout(), ..Setting::default() };
+            let configuration =
+                Configuration { batch: batch as usize, layout: backend.layout(), ..Configuration::default() };
             let fixed = args.events.is_some() || backend.backend == Backend::Emulated;
             let wanted = match sizes.len() {
                 1 if fixed => self.wanted,
-                _ if fixed => self.wanted.max(setting.batch),
-                _ => Sample::enough(n_events, setting.batch),
+                _ if fixed => self.wanted.max(configuration.batch),
+                _ => Sample::enough(n_events, configuration.batch),
             };
-            Ok(setting.sample(&self.events, wanted)?)
+            Ok(configuration.sample(&self.events, wanted)?)
         };
         sizes.iter().map(of).collect()
     }
@@ -153,7 +155,7 @@ impl Loaded {
     /// The reference's result for the events.
     pub fn expected(&self, layout: Layout, options: DecodeOptions) -> Result<Expected, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
-        let once = Setting { layout, ..Setting::default() }.sample(&self.events, n_events)?;
+        let once = Configuration { layout, ..Configuration::default() }.sample(&self.events, n_events)?;
         Ok(Expected::of(&once, &self.detector.tables, options)?)
     }
 }

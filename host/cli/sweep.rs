@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::bench::chip::Chip;
+use crate::bench::configuration::parameters;
 use crate::bench::environment::Environment;
 use crate::bench::modes::Mode;
-use crate::bench::setting::knobs;
 use crate::bench::sweep::axis::{AxisError, parse_all};
 use crate::bench::sweep::plan::{Limits, Plan};
 use crate::bench::sweep::report::{About, Report};
 use crate::bench::sweep::{Journal, Sweep};
 use crate::bench::work::METRICS;
-use crate::bench::{Machine, Sample, Setting};
+use crate::bench::{Configuration, Machine, Sample};
 use crate::decoder::Backend;
-use crate::decoder::launch::Knob;
+use crate::decoder::launch::Parameter;
 use crate::decoder::occupancy::Architecture;
 use crate::decoder::ptx::Unit;
 use serde_json::json;
@@ -39,10 +39,10 @@ const MAX_BYTES: f64 = 4e9;
 /// Measure every combination of some parameters' values.
 ///
 /// Axes are written as in nvbench: --axis cluster.block_x=32,64,128, --axis count.block_x=128:512:64, --axis
-/// "batch[pow2]=6:12:1"; a name alone stands for the parameter's candidates. What cannot run is skipped, and listed with the
-/// reason. Every point's hits are compared with the reference's before it counts. Points are measured in rounds, each
-/// in a new order; with --backend emulated their work is counted instead. Results go to a folder: sweep.csv,
-/// sweep.json, sweep.md, sweep.html (self-contained). A sweep that was killed goes on where it was when it
+/// "batch[pow2]=6:12:1"; a name alone stands for the parameter's candidates. What cannot run is skipped, and listed
+/// with the reason. Every point's hits are compared with the reference's before it counts. Points are measured in
+/// rounds, each in a new order; with --backend emulated their work is counted instead. Results go to a folder:
+/// sweep.csv, sweep.json, sweep.md, sweep.html (self-contained). A sweep that was killed goes on where it was when it
 /// is started again with the same arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -92,8 +92,8 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
-    let base = Setting {
-        knobs: args.backend.knobs(1),
+    let base = Configuration {
+        decoder: args.backend.config(1),
         batch: args.sample.batch(),
         layout: args.backend.layout(),
         threads: if backend == Backend::Emulated { 1 } else { args.backend.n_threads() },
@@ -104,7 +104,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| {
         let hint = match &error {
             AxisError::Unknown { backend, name } => {
-                did_you_mean(name, knobs(*backend).map(|parameter| parameter.name).collect::<Vec<_>>())
+                did_you_mean(name, parameters(*backend).map(|parameter| parameter.name).collect::<Vec<_>>())
             }
             _ => String::new(),
         };
@@ -125,8 +125,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return print(&dry_run(&plan));
     }
     // On the emulated backend a batch is never more than the sample: repeated events would only repeat the counts.
-    let samples = |setting: &Setting| -> Result<Sample, String> {
-        setting.sample(&events, if backend == Backend::Emulated { wanted } else { wanted.max(setting.batch) })
+    let samples = |configuration: &Configuration| -> Result<Sample, String> {
+        configuration
+            .sample(&events, if backend == Backend::Emulated { wanted } else { wanted.max(configuration.batch) })
     };
     let options = args.clustering.options();
     let sweep = Sweep {
@@ -160,8 +161,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "backend": about.backend,
         "unit": about.unit,
         "gpu": environment.facts().map(|facts| &facts.gpu.name),
-        "pipeline": base.knobs.pipeline.name(),
-        "set": args.backend.settings,
+        "pipeline": base.decoder.pipeline.name(),
+        "set": args.backend.set,
         "sample": about.sample,
         "events": about.events,
         "batch": base.batch,
@@ -264,7 +265,7 @@ fn points(report: &Report) -> String {
     for place in order {
         let point = &report.points[place];
         let values = report.axes.iter().zip(&point.values);
-        let values = values.map(|(axis, &value)| crate::decoder::knobs::value_text(&axis.name, value));
+        let values = values.map(|(axis, &value)| crate::decoder::parameters::value_text(&axis.name, value));
         let change = match &point.change {
             _ if place == report.default => "the default".to_owned(),
             Some(change) => change.to_string(),
@@ -276,10 +277,10 @@ fn points(report: &Report) -> String {
     format!("{}{more}", table(&rows))
 }
 
-fn list(backend: Backend, base: &Setting) -> String {
+fn list(backend: Backend, base: &Configuration) -> String {
     let mut rows = vec![["parameter", "default", "valid", "about"].map(str::to_owned).to_vec()];
-    let text = crate::decoder::knobs::value_text;
-    for Knob { name, about, min, max, step, .. } in knobs(backend) {
+    let text = crate::decoder::parameters::value_text;
+    for Parameter { name, about, min, max, step, .. } in parameters(backend) {
         let step = if *step == 1 { String::new() } else { format!(", by {step}") };
         // Words stand for numbers that only this program knows.
         let valid = if text(name, *min) == min.to_string() {
@@ -296,7 +297,7 @@ fn dry_run(plan: &Plan) -> String {
     let names: Vec<String> = plan.axes.iter().map(|axis| axis.name.clone()).collect();
     let mut rows = vec![[names, vec![String::new()]].concat()];
     let texts = |values: &[u32]| -> Vec<String> {
-        let text = crate::decoder::knobs::value_text;
+        let text = crate::decoder::parameters::value_text;
         plan.axes.iter().zip(values).map(|(axis, &value)| text(&axis.name, value)).collect()
     };
     for (i, point) in plan.points.iter().enumerate() {

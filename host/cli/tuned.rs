@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::DecodeOptions;
-use crate::bench::Setting;
-use crate::bench::tunable::{self, Subject, TunedSetting};
+use crate::bench::Configuration;
+use crate::bench::tunable::{self, Subject, TunedConfiguration};
 use crate::detector::DetectorTables;
 use tuner::store::{Layers, Locations, StoreError, Workload};
 
@@ -20,8 +20,8 @@ pub struct TunedArgs {
     /// The store of tuned values; without it, $UT_DECODE_TUNE_DB, else tune.sqlite in your cache folder.
     #[arg(long, value_name = "FILE")]
     pub tune_db: Option<PathBuf>,
-    /// Use what `ut-decode tune workloads` has found for this workload (pp-low, or the name of a file without its ending), and
-    /// nothing that was tuned for another one.
+    /// Use what `ut-decode tune workloads` has found for this workload (pp-low, or the name of a file without its
+    /// ending), and nothing that was tuned for another one.
     #[arg(long, value_name = "NAME", conflicts_with = "untuned")]
     pub workload: Option<String>,
 }
@@ -40,12 +40,12 @@ impl TunedArgs {
 
     /// What was tuned for this machine and these banks, said on standard error where there is something. A store that
     /// cannot be read is a warning: any values decode the same hits.
-    pub fn setting(
+    pub fn configuration(
         &self,
         what: impl Into<Subject>,
         tables: &DetectorTables,
         options: &DecodeOptions,
-    ) -> Option<Setting> {
+    ) -> Option<Configuration> {
         if self.untuned {
             return None;
         }
@@ -57,9 +57,9 @@ impl TunedArgs {
         let stores = locations.and_then(Layers::open);
         let workload = self.tuned_for(tables, options);
         match stores.and_then(|stores| tunable::look_up(&stores, what, &workload?)) {
-            Ok(Some(TunedSetting { setting, values, origin })) => {
+            Ok(Some(TunedConfiguration { configuration, values, origin })) => {
                 say(&format!("tuned values: {values}; {origin}"));
-                Some(setting)
+                Some(configuration)
             }
             Ok(None) => {
                 detail(&format!("nothing was tuned for this in {store}"));

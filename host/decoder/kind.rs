@@ -8,7 +8,7 @@ use super::cpu::CpuDecoder;
 use super::cuda::{Cuda, CudaConfig, CudaDecoder, choose};
 #[cfg(feature = "emulated")]
 use super::emulated::{EmulatedConfig, EmulatedDecoder};
-use super::knobs::Knobs;
+use super::parameters::DecoderConfig;
 use super::reference::ReferenceDecoder;
 use super::{DecodeError, DecodeOptions, Decoder};
 use crate::detector::DetectorTables;
@@ -55,7 +55,7 @@ impl Backend {
         }
     }
 
-    /// Whether it runs the device kernels, so that their launch parameters are its knobs.
+    /// Whether it runs the device kernels, so that it has launch parameters.
     pub const fn runs_kernels(self) -> bool {
         matches!(self, Self::Emulated | Self::Cuda)
     }
@@ -70,29 +70,29 @@ impl Backend {
         options: DecodeOptions,
         threads: usize,
     ) -> Result<Box<dyn Decoder>, DecodeError> {
-        let mut knobs = Knobs::default();
-        knobs.cpu.threads = threads;
-        self.decoder_with(tables, options, &knobs)
+        let mut config = DecoderConfig::default();
+        config.cpu.threads = threads;
+        self.decoder_with(tables, options, &config)
     }
 
-    /// A decoder of this backend with these knobs.
+    /// A decoder of this backend with these parameters.
     ///
     /// # Errors
-    /// When this machine cannot run the backend, or the knobs contradict each other.
+    /// When this machine cannot run the backend, or the parameters contradict each other.
     pub fn decoder_with(
         self,
         tables: &DetectorTables,
         options: DecodeOptions,
-        knobs: &Knobs,
+        config: &DecoderConfig,
     ) -> Result<Box<dyn Decoder>, DecodeError> {
         Ok(match self {
             Self::Reference => Box::new(ReferenceDecoder::new(tables, options)),
-            Self::Cpu => Box::new(CpuDecoder::new(tables, options, knobs.cpu)?),
+            Self::Cpu => Box::new(CpuDecoder::new(tables, options, config.cpu)?),
             #[cfg(not(feature = "emulated"))]
             Self::Emulated => return Err(left_out("emulated")),
             #[cfg(feature = "emulated")]
             Self::Emulated => {
-                let Knobs { launch, pipeline, .. } = *knobs;
+                let DecoderConfig { launch, pipeline, .. } = *config;
                 let config = EmulatedConfig { pipeline, launch, ..EmulatedConfig::default() };
                 Box::new(EmulatedDecoder::new(tables, options, config)?)
             }
@@ -100,7 +100,7 @@ impl Backend {
             Self::Cuda => return Err(left_out("cuda")),
             #[cfg(feature = "cuda")]
             Self::Cuda => {
-                let config = CudaConfig::of(knobs);
+                let config = CudaConfig::of(config);
                 Box::new(CudaDecoder::new(tables, options, config)?)
             }
         })

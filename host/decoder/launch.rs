@@ -1,7 +1,7 @@
 //! Launch parameters of the kernels: every number that changes how fast they are and never what they compute.
 //!
-//! A knob is called `kernel.knob`. All of them can be set from outside (`--set cluster.block_x=64`) and found by the
-//! tuner; nothing about a launch is hard-wired elsewhere.
+//! A parameter is called `kernel.name`. All of them can be set from outside (`--set cluster.block_x=64`) and found
+//! by the tuner; nothing about a launch is hard-wired elsewhere.
 
 use simt::WARP_SIZE;
 use ut_kernels::fused::{MAX_TILE, Room};
@@ -11,8 +11,8 @@ pub const MAX_THREADS: u32 = 1024;
 
 /// One launch parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Knob {
-    /// `kernel.knob`.
+pub struct Parameter {
+    /// `kernel.name`.
     pub name: &'static str,
     /// What it is.
     pub about: &'static str,
@@ -28,16 +28,16 @@ pub struct Knob {
     pub candidates: &'static [u32],
 }
 
-impl Knob {
-    /// Whether the knob can have this value.
+impl Parameter {
+    /// Whether the parameter can have this value.
     pub const fn is_valid(&self, value: u32) -> bool {
         self.min <= value && value <= self.max && value.is_multiple_of(self.step)
     }
 }
 
 /// Threads of a one-dimensional block.
-const fn block_x(name: &'static str, default: u32) -> Knob {
-    Knob {
+const fn block_x(name: &'static str, default: u32) -> Parameter {
+    Parameter {
         name,
         about: "threads of a block",
         min: WARP_SIZE,
@@ -50,10 +50,10 @@ const fn block_x(name: &'static str, default: u32) -> Knob {
 
 const N_KNOBS: usize = 13;
 
-/// The knobs, in the order in which the kernels run.
-pub const KNOBS: [Knob; N_KNOBS] = [
+/// The parameters, in the order in which the kernels run.
+pub const PARAMETERS: [Parameter; N_KNOBS] = [
     block_x("count.block_x", 128),
-    Knob {
+    Parameter {
         name: "count.bins",
         about: "size classes of the lane list",
         min: 8,
@@ -63,7 +63,7 @@ pub const KNOBS: [Knob; N_KNOBS] = [
         candidates: &[8, 16],
     },
     block_x("scan.block_x", 256),
-    Knob {
+    Parameter {
         name: "cluster.block_x",
         about: "threads of a block in x; x times y is a multiple of 32 and at most 1024",
         min: 1,
@@ -72,7 +72,7 @@ pub const KNOBS: [Knob; N_KNOBS] = [
         default: 32,
         candidates: &[32, 64, 128, 256],
     },
-    Knob {
+    Parameter {
         name: "cluster.block_y",
         about: "threads of a block in y",
         min: 1,
@@ -83,7 +83,7 @@ pub const KNOBS: [Knob; N_KNOBS] = [
     },
     block_x("compress.block_x", 128),
     block_x("sort.block_x", 128),
-    Knob {
+    Parameter {
         name: "sort.run",
         about: "hits up to which a group is sorted by counting; longer ones are merged from runs of 32",
         min: WARP_SIZE,
@@ -94,7 +94,7 @@ pub const KNOBS: [Knob; N_KNOBS] = [
     },
     block_x("decode.block_x", 128),
     block_x("fused.block_x", 256),
-    Knob {
+    Parameter {
         name: "fused.tile",
         about: "clusters of an event that are kept in shared memory; an event with more is clustered a second time",
         min: 0,
@@ -103,7 +103,7 @@ pub const KNOBS: [Knob; N_KNOBS] = [
         default: 1600,
         candidates: &[0, 1280, 1600, 2048, 2560, 3072],
     },
-    Knob {
+    Parameter {
         name: "fused.stage",
         about: "bytes of an event that are staged in shared memory; what is beyond is read in place",
         min: 0,
@@ -112,7 +112,7 @@ pub const KNOBS: [Knob; N_KNOBS] = [
         default: 24 << 10,
         candidates: &[0, 16 << 10, 20 << 10, 24 << 10, 28 << 10, 32 << 10],
     },
-    Knob {
+    Parameter {
         name: "fused.count_first",
         about: "1: a launch before counts the hits of each event; 0: events look back at those before them",
         min: 0,
@@ -123,7 +123,7 @@ pub const KNOBS: [Knob; N_KNOBS] = [
     },
 ];
 
-/// A value for every knob.
+/// A value for every parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LaunchParams {
     values: [u32; N_KNOBS],
@@ -131,29 +131,29 @@ pub struct LaunchParams {
 
 impl Default for LaunchParams {
     fn default() -> Self {
-        Self { values: KNOBS.map(|knob| knob.default) }
+        Self { values: PARAMETERS.map(|parameter| parameter.default) }
     }
 }
 
-/// Why a knob cannot be set.
+/// Why a parameter cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchParamError {
-    /// There is no such knob.
+    /// There is no such parameter.
     #[error("no launch parameter is called {name:?}; there are {}", names())]
     Unknown {
         /// What was requested.
         name: String,
     },
-    /// The value is not one that the knob can have.
-    #[error("{} = {value}: must be a multiple of {} from {} to {}", knob.name, knob.step, knob.min, knob.max)]
+    /// The value is not one that the parameter can have.
+    #[error("{} = {value}: must be a multiple of {} from {} to {}", parameter.name, parameter.step, parameter.min, parameter.max)]
     Range {
-        /// The knob.
-        knob: Knob,
+        /// The parameter.
+        parameter: Parameter,
         /// What was requested.
         value: u32,
     },
-    /// The setting is not `name=number`.
-    #[error("{0:?} is not of the form kernel.knob=number")]
+    /// The assignment is not `name=number`.
+    #[error("{0:?} is not of the form kernel.parameter=number")]
     Syntax(String),
     /// The block of the clustering kernel is not one of full warps.
     #[error(
@@ -168,11 +168,11 @@ pub enum LaunchParamError {
 }
 
 fn names() -> String {
-    KNOBS.map(|knob| knob.name).join(", ")
+    PARAMETERS.map(|parameter| parameter.name).join(", ")
 }
 
 impl LaunchParams {
-    /// The value of the knob at place `i` of [`KNOBS`].
+    /// The value of the parameter at place `i` of [`PARAMETERS`].
     const fn at(&self, i: usize) -> u32 {
         self.values[i]
     }
@@ -223,41 +223,41 @@ impl LaunchParams {
         self.at(12) != 0
     }
 
-    /// The value of a knob, by name.
+    /// The value of a parameter, by name.
     pub fn get(&self, name: &str) -> Option<u32> {
-        KNOBS.iter().position(|knob| knob.name == name).map(|i| self.at(i))
+        PARAMETERS.iter().position(|parameter| parameter.name == name).map(|i| self.at(i))
     }
 
-    /// Every knob with its value.
-    pub fn iter(&self) -> impl Iterator<Item = (Knob, u32)> {
-        KNOBS.into_iter().zip(self.values)
+    /// Every parameter with its value.
+    pub fn iter(&self) -> impl Iterator<Item = (Parameter, u32)> {
+        PARAMETERS.into_iter().zip(self.values)
     }
 
-    /// Sets a knob. Knobs that depend on each other are checked together by [`validate`](Self::validate).
+    /// Sets a parameter. Parameters that depend on each other are checked together by [`validate`](Self::validate).
     ///
     /// # Errors
-    /// When there is no such knob, or it cannot have this value.
+    /// When there is no such parameter, or it cannot have this value.
     pub fn set(&mut self, name: &str, value: u32) -> Result<(), LaunchParamError> {
-        let i = KNOBS.iter().position(|knob| knob.name == name);
+        let i = PARAMETERS.iter().position(|parameter| parameter.name == name);
         let i = i.ok_or_else(|| LaunchParamError::Unknown { name: name.to_owned() })?;
-        if !KNOBS[i].is_valid(value) {
-            return Err(LaunchParamError::Range { knob: KNOBS[i], value });
+        if !PARAMETERS[i].is_valid(value) {
+            return Err(LaunchParamError::Range { parameter: PARAMETERS[i], value });
         }
         self.values[i] = value;
         Ok(())
     }
 
-    /// Sets a knob from `kernel.knob=number`.
+    /// Sets a parameter from `kernel.parameter=number`.
     ///
     /// # Errors
     /// As [`set`](Self::set), and when the text is not of this form.
-    pub fn set_from(&mut self, setting: &str) -> Result<(), LaunchParamError> {
-        let syntax = || LaunchParamError::Syntax(setting.to_owned());
-        let (name, value) = setting.split_once('=').ok_or_else(syntax)?;
+    pub fn set_from(&mut self, assignment: &str) -> Result<(), LaunchParamError> {
+        let syntax = || LaunchParamError::Syntax(assignment.to_owned());
+        let (name, value) = assignment.split_once('=').ok_or_else(syntax)?;
         self.set(name.trim(), value.trim().parse().map_err(|_| syntax())?)
     }
 
-    /// Checks what no knob can tell alone.
+    /// Checks what no parameter can tell alone.
     ///
     /// # Errors
     /// When the clustering kernel's block has no full warps or too many threads.
@@ -274,16 +274,16 @@ impl LaunchParams {
 
 #[cfg(test)]
 mod tests {
-    use super::{KNOBS, LaunchParamError, LaunchParams};
+    use super::{LaunchParamError, LaunchParams, PARAMETERS};
 
     type Accessor = fn(&LaunchParams) -> u32;
 
     #[test]
-    fn every_knob_has_a_valid_default_and_valid_candidates() {
-        for knob in KNOBS {
-            assert!(knob.is_valid(knob.default), "{knob:?}");
-            assert!(knob.candidates.iter().all(|&value| knob.is_valid(value)), "{knob:?}");
-            assert_eq!(LaunchParams::default().get(knob.name), Some(knob.default));
+    fn every_parameter_has_a_valid_default_and_valid_candidates() {
+        for parameter in PARAMETERS {
+            assert!(parameter.is_valid(parameter.default), "{parameter:?}");
+            assert!(parameter.candidates.iter().all(|&value| parameter.is_valid(value)), "{parameter:?}");
+            assert_eq!(LaunchParams::default().get(parameter.name), Some(parameter.default));
         }
         assert_eq!(LaunchParams::default().validate(), Ok(()));
     }
@@ -315,14 +315,14 @@ mod tests {
     #[test]
     fn what_is_not_a_valid_setting_is_refused_and_changes_nothing() {
         let mut params = LaunchParams::default();
-        for setting in ["count.block_x", "count.block_x=", "count.block_x=-32", "=3", ""] {
+        for assignment in ["count.block_x", "count.block_x=", "count.block_x=-32", "=3", ""] {
             assert!(matches!(
-                params.set_from(setting),
+                params.set_from(assignment),
                 Err(LaunchParamError::Syntax(_) | LaunchParamError::Unknown { .. })
             ));
         }
-        for setting in ["count.block_x=0", "count.block_x=33", "count.block_x=1056", "count.bins=12", "sort.run=0"] {
-            assert!(matches!(params.set_from(setting), Err(LaunchParamError::Range { .. })), "{setting}");
+        for assignment in ["count.block_x=0", "count.block_x=33", "count.block_x=1056", "count.bins=12", "sort.run=0"] {
+            assert!(matches!(params.set_from(assignment), Err(LaunchParamError::Range { .. })), "{assignment}");
         }
         assert!(params.set_from("warp.size=32").unwrap_err().to_string().contains("cluster.block_y"));
         assert_eq!(params, LaunchParams::default());

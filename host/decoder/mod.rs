@@ -9,12 +9,12 @@ mod hits;
 #[cfg(feature = "device")]
 mod kind;
 #[cfg(feature = "device")]
-pub mod knobs;
-#[cfg(feature = "device")]
 pub mod launch;
 #[cfg(feature = "device")]
 pub mod occupancy;
 mod options;
+#[cfg(feature = "device")]
+pub mod parameters;
 #[cfg(feature = "device")]
 mod pipeline;
 #[cfg(feature = "device")]
@@ -29,9 +29,9 @@ mod report;
 pub use hits::{CapacityError, UtHits, UtHitsMut};
 #[cfg(feature = "device")]
 pub use kind::{Backend, UnknownBackend};
-#[cfg(feature = "device")]
-pub use knobs::{KnobError, Knobs};
 pub use options::{DecodeOptions, Flip, Position};
+#[cfg(feature = "device")]
+pub use parameters::{DecoderConfig, ParameterError};
 #[cfg(feature = "device")]
 pub use pipeline::{Pipeline, UnknownPipeline};
 pub use report::BatchReport;

@@ -7,7 +7,7 @@ use ut_kernels::allen::count_hits::items_capacity;
 use ut_kernels::allen::pipeline::AllenShapes;
 use ut_kernels::allen::prefix_sum::tiles;
 use ut_kernels::clustering::ClusterOptions;
-use ut_kernels::detector::{BankVersion, BoardLane, SectorConstants, Slot};
+use ut_kernels::detector::{BankVersion, Lane, SectorConstants, Slot};
 use ut_kernels::fused::gather::{GATHER_THREADS, gather_blocks};
 use ut_kernels::fused::pipeline::FusedShapes;
 use ut_kernels::tables::Tables;
@@ -32,7 +32,7 @@ pub struct DeviceTables {
     /// As [`Tables::slots`].
     pub slots: Vec<Slot>,
     /// As [`Tables::board_lanes`].
-    pub board_lanes: Vec<BoardLane>,
+    pub board_lanes: Vec<Lane>,
     /// As [`Tables::groups`].
     pub groups: Vec<u16>,
     /// As [`Tables::sectors`].
@@ -55,16 +55,6 @@ impl DeviceTables {
             let message = "the board table has more lane slots than 16 bits can count".to_owned();
             return Err(DecodeError::Device { backend, message });
         }
-        let board_lanes = tables.boards().lanes.iter().map(|lane| BoardLane {
-            sector: lane.sector,
-            module: lane.module,
-            face: lane.face,
-            stave: lane.stave,
-            layer: lane.layer,
-            side: lane.side,
-            kind: lane.kind,
-            chan_id: lane.chan_id,
-        });
         let first_group = |layer: usize| {
             let sectors = &tables.groups()[LAYER_SECTORS[layer]..LAYER_SECTORS[layer + 1]];
             u32::from(sectors.iter().copied().min().unwrap_or(0))
@@ -73,7 +63,7 @@ impl DeviceTables {
         Ok(Self {
             version: tables.boards().version,
             slots: tables.slots().to_vec(),
-            board_lanes: board_lanes.collect(),
+            board_lanes: tables.boards().lanes.clone(),
             groups: tables.groups().to_vec(),
             sectors: tables.sectors().to_vec(),
             strips_per_hybrid: tables.boards().strips_per_hybrid.clone(),

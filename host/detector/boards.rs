@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, MAX_SLOTS};
+use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, Lane, MAX_SLOTS};
 
 use super::error::{Array, TablesError, check_length, header_word, read_file, word, write_file};
 use super::{STRIPS_PER_SECTOR, sector_id};
@@ -25,50 +25,9 @@ const SUB_SECTOR_BIT: u32 = 1 << 8;
 /// Detector type of the UT in `ChannelID`.
 const UT: u32 = 2;
 
-/// What is connected to one lane of a board. All zeros: nothing.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lane {
-    /// Sector within the module, 0 or 1.
-    pub sector: u32,
-    /// Module of the stave, 0…7.
-    pub module: u32,
-    /// Face of the stave, 0 or 1.
-    pub face: u32,
-    /// Stave of the half-layer, counted from the beam.
-    pub stave: u32,
-    /// Layer, 0…3: aX, aU, bV, bX.
-    pub layer: u32,
-    /// Side: 0 C, 1 A.
-    pub side: u32,
-    /// Detector type; 2 is the UT.
-    pub kind: u32,
-    /// `ChannelID` of the first strip.
-    pub chan_id: u32,
-}
-
-impl Lane {
-    /// Whether a sensor is connected to this lane.
-    pub const fn is_connected(&self) -> bool {
-        self.chan_id != 0
-    }
-
-    /// The `ChannelID` of strip 0 that the other fields make: strip 0–8, sector 9, module 10–12, face 13, stave 14–17,
-    /// layer 18–19, side 20, type 21–22. Fields that are too wide are cut.
-    pub const fn channel(&self) -> u32 {
-        (self.sector & 1) << 9
-            | (self.module & 7) << 10
-            | (self.face & 1) << 13
-            | (self.stave & 15) << 14
-            | (self.layer & 3) << 18
-            | (self.side & 1) << 20
-            | (self.kind & 3) << 21
-    }
-
-    /// The fields in the order of the file.
-    const fn words(&self) -> [u32; 8] {
-        [self.sector, self.module, self.face, self.stave, self.layer, self.side, self.kind, self.chan_id]
-    }
+/// The fields of a lane in the order of the file.
+const fn words(lane: &Lane) -> [u32; 8] {
+    [lane.sector, lane.module, lane.face, lane.stave, lane.layer, lane.side, lane.kind, lane.chan_id]
 }
 
 /// The contents of a boards file.
@@ -170,7 +129,7 @@ impl Boards {
                     file: name.into(),
                     field: format!("{}[{slot}]", LANE_ARRAYS[array]),
                     offset: lane_offset(n_boards, array, slot),
-                    value: lane.words()[array].to_string(),
+                    value: words(lane)[array].to_string(),
                     why: format!("board {}, lane {}: {why}", slot / LANES_PER_BOARD, slot % LANES_PER_BOARD),
                 });
             }
@@ -180,12 +139,12 @@ impl Boards {
 
     /// The bytes of the boards file.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut words = vec![self.n_boards() as u32, u32::from(self.version.byte())];
-        words.extend(&self.strips_per_hybrid);
+        let mut contents = vec![self.n_boards() as u32, u32::from(self.version.byte())];
+        contents.extend(&self.strips_per_hybrid);
         for array in 0..LANE_ARRAYS.len() {
-            words.extend(self.lanes.iter().map(|lane| lane.words()[array]));
+            contents.extend(self.lanes.iter().map(|lane| words(lane)[array]));
         }
-        words.into_iter().flat_map(u32::to_le_bytes).collect()
+        contents.into_iter().flat_map(u32::to_le_bytes).collect()
     }
 
     /// Writes the boards file.
@@ -219,7 +178,7 @@ const fn lane_offset(n_boards: usize, array: usize, slot: usize) -> usize {
 
 /// Checks one lane; otherwise the array (index into [`LANE_ARRAYS`]) that is to blame, and why.
 fn check_lane(lane: &Lane, version: BankVersion) -> Result<(), (usize, String)> {
-    let words = lane.words();
+    let words = words(lane);
     let chan_id = LANE_ARRAYS.len() - 1;
     if !lane.is_connected() {
         return match words.iter().position(|&word| word != 0) {

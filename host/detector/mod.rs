@@ -10,7 +10,7 @@ mod groups;
 mod sector_id;
 mod tables;
 
-pub use boards::{Boards, Lane, MAX_BOARDS};
+pub use boards::{Boards, MAX_BOARDS};
 pub use error::TablesError;
 #[cfg(feature = "synth")]
 pub(crate) use geometry::DX_DY;
@@ -20,7 +20,7 @@ pub use groups::{Grouping, UnknownGrouping};
 pub(crate) use sector_id::is_cut_in_two;
 pub use sector_id::{layer_of, sector_id, sectors_of_layer};
 pub use tables::DetectorTables;
-pub use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, SectorConstants, Slot};
+pub use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, Lane, SectorConstants, Slot};
 
 /// Sectors of the UT.
 pub const N_SECTORS: usize = 1048;

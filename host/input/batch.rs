@@ -4,17 +4,9 @@
 //! own table of banks. *MEP*: bank-major, as the event builder delivers it. Both are plain words and bytes, so that a
 //! batch that already lies in memory, on the host or on the device, is decoded where it is.
 
-use super::room::make_room;
+use ut_kernels::switches::Layout;
 
-/// How the banks of a batch lie in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Layout {
-    /// Event-major: the block of event `e` is at `raw + offsets[e]`.
-    #[default]
-    Allen,
-    /// Bank-major: the fragment of bank `b` of event `e` is at `raw + offsets[2 + n_banks * (1 + e) + b]`.
-    Mep,
-}
+use super::room::make_room;
 
 /// What is known of an event beside its banks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

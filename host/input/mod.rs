@@ -1,8 +1,8 @@
 //! Raw banks in memory ([`EventBatch`]) and the files they come from.
 //!
-//! [`Events`] goes through files event by event, MDF, MEP packets or Allen-layout dumps; [`Batches`] puts those events into batches
-//! that a decoder takes; [`to_mep`] and [`to_allen`] change the layout of a batch. [`Chunks`] and [`Parser`] do both on
-//! several threads.
+//! [`Events`] goes through files event by event, MDF, MEP packets or Allen-layout dumps; [`Batches`] puts those events
+//! into batches that a decoder takes; [`to_mep`] and [`to_allen`] change the layout of a batch. [`Chunks`] and
+//! [`Parser`] do both on several threads.
 
 mod allen_dump;
 mod batch;
@@ -24,7 +24,7 @@ mod source;
 mod unpack;
 
 pub use allen_dump::{AllenDumpReader, write_allen_dump};
-pub use batch::{BatchView, EventBatch, EventMeta, Layout};
+pub use batch::{BatchView, EventBatch, EventMeta};
 pub use builder::{BatchBuilder, BuildError};
 pub use chunks::{Chunk, Chunks, Origin, Parser, Part, count_events};
 pub use error::{Damage, InputError, Place};
@@ -37,3 +37,4 @@ pub use packet::Packet;
 pub use select::{Places, Select};
 pub use source::{Batches, Events, FileVersions, Seen};
 pub use unpack::UnpackError;
+pub use ut_kernels::switches::Layout;

@@ -1,5 +1,7 @@
 //! Encoders of bank payloads (`docs/format.md`). What they write, a decoder reads back.
 
+use ut_kernels::bank::v5::COUNT_BYTES;
+
 use crate::detector::LANES_PER_BOARD;
 
 /// Hits that a lane of a v5 bank can have: the count byte 255 marks a bad bank.
@@ -42,7 +44,7 @@ pub fn encode_v5(lanes: [&[Strip]; LANES_PER_BOARD]) -> Vec<u8> {
     // A row's last four u16 belong to no lane; the last row goes without them, so header and rows take 32 bytes a row.
     let mut payload = vec![0; V5_HEADER.max(2 * ROW * rows)];
     for (lane, hits) in lanes.iter().enumerate() {
-        payload[[4, 5, 6, 7, 0, 1][lane]] = hits.len() as u8;
+        payload[COUNT_BYTES[lane]] = hits.len() as u8;
         for (i, &(strip, adc)) in hits.iter().enumerate() {
             assert!(strip < 512 && adc < 32, "strip {strip} or ADC {adc} out of range");
             let word = strip << 5 | u16::from(adc);

@@ -1,6 +1,7 @@
 //! What a decoder looks up for each lane slot and each sector, flattened to plain-old-data.
 //!
-//! A *slot* is `board * 6 + lane`; a *sector* is one of the 1048 silicon sensors of the UT, by its id (docs/format.md, "Sector ids").
+//! A *slot* is `board * 6 + lane`; a *sector* is one of the 1048 silicon sensors of the UT, by its id (docs/format.md,
+//! "Sector ids").
 
 /// Lanes a board has, in either read-out format (v4 calls them hybrids).
 pub const LANES_PER_BOARD: usize = 6;
@@ -28,11 +29,12 @@ impl Slot {
     }
 }
 
-/// One lane of a boards file: where the sensor is that is connected to it (docs/format.md, "Boards file"). All zeros: nothing.
+/// One lane of a boards file: where the sensor is that is connected to it (docs/format.md, "Boards file"). All zeros:
+/// nothing.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
-pub struct BoardLane {
+pub struct Lane {
     /// Sector within the module, 0 or 1.
     pub sector: u32,
     /// Module of the stave, 0…7.
@@ -41,7 +43,7 @@ pub struct BoardLane {
     pub face: u32,
     /// Stave of the half-layer, counted from the beam.
     pub stave: u32,
-    /// Layer, 0…3.
+    /// Layer, 0…3: aX, aU, bV, bX.
     pub layer: u32,
     /// Side: 0 C, 1 A.
     pub side: u32,
@@ -51,9 +53,26 @@ pub struct BoardLane {
     pub chan_id: u32,
 }
 
-impl BoardLane {
-    /// The id of the sector, 0…1047, by the formula of docs/format.md, "Sector ids". For lanes that a table check has let through;
-    /// others give some number.
+impl Lane {
+    /// Whether a sensor is connected to this lane.
+    pub const fn is_connected(&self) -> bool {
+        self.chan_id != 0
+    }
+
+    /// The `ChannelID` of strip 0 that the other fields make: strip 0–8, sector 9, module 10–12, face 13, stave 14–17,
+    /// layer 18–19, side 20, type 21–22. Fields that are too wide are cut.
+    pub const fn channel(&self) -> u32 {
+        (self.sector & 1) << 9
+            | (self.module & 7) << 10
+            | (self.face & 1) << 13
+            | (self.stave & 15) << 14
+            | (self.layer & 3) << 18
+            | (self.side & 1) << 20
+            | (self.kind & 3) << 21
+    }
+
+    /// The id of the sector, 0…1047, by the formula of docs/format.md, "Sector ids". For lanes that a table check has
+    /// let through; others give some number.
     #[inline(always)]
     pub const fn sector_id(&self) -> u32 {
         let m = (2 * self.module + 1).wrapping_sub(self.face);
@@ -157,6 +176,6 @@ impl BankVersion {
 // SAFETY: `repr(C)`, 4 + 2 + 2 bytes, alignment 4: no padding; integers only, so every bit pattern is a value.
 unsafe impl simt::Plain for Slot {}
 // SAFETY: `repr(C)`, eight u32: no padding; every bit pattern is a value.
-unsafe impl simt::Plain for BoardLane {}
+unsafe impl simt::Plain for Lane {}
 // SAFETY: `repr(C)`, eleven 4-byte numbers: no padding; every bit pattern is a value.
 unsafe impl simt::Plain for SectorConstants {}

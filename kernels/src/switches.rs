@@ -6,11 +6,12 @@
 use crate::detector::BankVersion;
 
 /// How the banks of a batch lie in memory (docs/format.md, "Batches in memory").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BatchLayout {
-    /// Event-major.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// Event-major: the block of event `e` is at `raw + offsets[e]`.
+    #[default]
     Allen,
-    /// Bank-major.
+    /// Bank-major: the fragment of bank `b` of event `e` is at `raw + offsets[2 + n_banks * (1 + e) + b]`.
     Mep,
 }
 
@@ -21,7 +22,7 @@ pub struct Switches {
     /// Bank format.
     pub version: BankVersion,
     /// Batch layout; only `count_hits` looks at it.
-    pub layout: BatchLayout,
+    pub layout: Layout,
     /// Look lane slots up in the flat map, not in the board table with the sector-id formula.
     pub flat_map: bool,
     /// List the non-empty lanes for clustering, not all of them.
@@ -40,7 +41,7 @@ pub struct Switches {
 
 impl Switches {
     /// Before the merge request's steps: board table, every lane, plain atomics, in order, 32 bits, layer loop, stride.
-    pub const fn baseline(version: BankVersion, layout: BatchLayout) -> Self {
+    pub const fn baseline(version: BankVersion, layout: Layout) -> Self {
         Self {
             version,
             layout,
@@ -55,13 +56,13 @@ impl Switches {
     }
 
     /// All of them: what production uses.
-    pub const fn production(version: BankVersion, layout: BatchLayout) -> Self {
+    pub const fn production(version: BankVersion, layout: Layout) -> Self {
         let ladder = Self::ladder(version, layout);
         ladder[ladder.len() - 1].1
     }
 
     /// The merge request's steps, each on top of the one before, by name.
-    pub const fn ladder(version: BankVersion, layout: BatchLayout) -> [(&'static str, Self); 7] {
+    pub const fn ladder(version: BankVersion, layout: Layout) -> [(&'static str, Self); 7] {
         let board_table = Self::baseline(version, layout);
         let flat_map = Self { flat_map: true, ..board_table };
         let zero_suppression = Self { zero_suppression: true, ..flat_map };

@@ -3,7 +3,7 @@
 //! The *flat map* answers with one load of eight bytes. The *board table* is what Allen had before merge request !1663:
 //! the contents of the boards file, from which the sector id is worked out hit by hit; it is here to measure that step.
 
-use crate::detector::{BoardLane, SectorConstants, Slot};
+use crate::detector::{Lane, SectorConstants, Slot};
 use crate::switches::Switches;
 use simt::{Block, Global};
 
@@ -14,7 +14,7 @@ pub struct Tables<'a> {
     /// The flat map: slot → channel, sector, group. Six a board.
     pub slots: Global<'a, Slot>,
     /// The board table: slot → where the lane is. Read only with `flat_map` off; else it may be empty.
-    pub board_lanes: Global<'a, BoardLane>,
+    pub board_lanes: Global<'a, Lane>,
     /// Sector → group. Read only with `flat_map` off; else it may be empty.
     pub groups: Global<'a, u16>,
     /// Sector → constants of the hit formulas.

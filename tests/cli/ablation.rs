@@ -92,7 +92,7 @@ fn set_works_wherever_there_is_decoding_and_changes_no_hit() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     tool(&["generate", "--profile", "pp-low", "--events", "2", "--output", &path("sample")]).assert().success();
     let decode = |backend: &str, set: &[&str], output: &str| {
-        let settings: Vec<&str> = set.iter().flat_map(|setting| ["--set", setting]).collect();
+        let assignments: Vec<&str> = set.iter().flat_map(|assignment| ["--set", assignment]).collect();
         let base = [
             "decode",
             &path("sample/events.mdf"),
@@ -106,13 +106,13 @@ fn set_works_wherever_there_is_decoding_and_changes_no_hit() {
             &path(output),
         ]
         .map(str::to_owned);
-        tool(&base.iter().map(String::as_str).chain(settings).collect::<Vec<_>>()).assert().success();
+        tool(&base.iter().map(String::as_str).chain(assignments).collect::<Vec<_>>()).assert().success();
         std::fs::read(path(output)).unwrap()
     };
     let expected = decode("reference", &[], "reference.csv");
     assert!(expected.len() > 1000);
-    let knobs = ["cluster.block_x=64", "cluster.block_y=1", "count.bins=8", "sort.run=32", "scan.block_x=1024"];
-    assert!(decode("emulated", &knobs, "emulated.csv") == expected, "the same hits");
+    let set = ["cluster.block_x=64", "cluster.block_y=1", "count.bins=8", "sort.run=32", "scan.block_x=1024"];
+    assert!(decode("emulated", &set, "emulated.csv") == expected, "the same hits");
     assert!(decode("cpu", &["cpu.chunk=1", "cpu.simd=scalar"], "cpu.csv") == expected, "the same hits");
     for command in ["decode", "throughput", "ablation"] {
         let input = path("sample/events.mdf");

@@ -130,7 +130,7 @@ fn what_cannot_be_meant_is_a_usage_error_that_names_what_can() {
 }
 
 #[test]
-fn the_knobs_can_be_listed_and_the_plan_shown() {
+fn the_parameters_can_be_listed_and_the_plan_shown() {
     let folder = tempfile::tempdir().unwrap();
     sweep(folder.path(), &["--list", "--backend", "emulated"]).assert().success().stdout(contains("sort.run"));
     let listed = sweep(folder.path(), &["--list", "--threads", "1"]).assert().success();

@@ -120,8 +120,8 @@ fn a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver() {
     });
 }
 
-/// What measures configurations of a decoder, but in batches of one event: the interpreter is slow, and the sizes that are
-/// tried on a GPU are large.
+/// What measures configurations of a decoder, but in batches of one event: the interpreter is slow, and the sizes that
+/// are tried on a GPU are large.
 struct OneByOne<'t> {
     device: ut_decoding::bench::decoding::DecodeDevice<'t>,
     batch: usize,
@@ -171,12 +171,12 @@ fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
         let workload = tunable::workload(&tables, &options).unwrap();
         let space = tunable::space(what, device.sm_count as usize).unwrap();
         let names = space.names();
-        for knob in ["fused.block_x", "streams", "batch", "cuda.graph", "cuda.registers"] {
-            assert!(names.iter().any(|name| name == knob), "{knob} is not among {names:?}");
+        for parameter in ["fused.block_x", "streams", "batch", "cuda.graph", "cuda.registers"] {
+            assert!(names.iter().any(|name| name == parameter), "{parameter} is not among {names:?}");
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let decoder = DecodeDevice::new(what.backend, &tables, options, vec![sample]);
-        let decoder = decoder.with_knobs(&names, tunable::base(what)).unwrap().keeping(2);
+        let decoder = decoder.with_parameters(&names, tunable::base(what)).unwrap().keeping(2);
         let batch = names.iter().position(|name| *name == "batch").unwrap();
         let mut measured = OneByOne { device: decoder, batch, seen: Vec::new() };
         let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
@@ -191,7 +191,7 @@ fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
         let evidence = &tuning.evidence;
         assert_eq!((evidence.tried, evidence.failed), (4, 0), "{evidence:?}");
         assert!(measured.seen.len() >= 4);
-        let chosen = tunable::setting(what, &space, &evidence.chosen.config).unwrap();
+        let chosen = tunable::configuration(what, &space, &evidence.chosen.config).unwrap();
         drop((measured, store));
 
         let detector = ["--boards", &boards, "--geometry", &geometry, "--tune-db", &file];
@@ -218,6 +218,6 @@ fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
         let output = on_the_fake(&[&["throughput", &events], &detector[..], &kernels, &quick].concat());
         let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!((&result["tuned"], &result["threads"]), (&true.into(), &chosen.threads.into()), "{result}");
-        assert_eq!(result["graphs"].is_null(), !chosen.knobs.graph, "{result}");
+        assert_eq!(result["graphs"].is_null(), !chosen.decoder.graph, "{result}");
     });
 }

@@ -55,10 +55,10 @@ fn the_one_launch_gives_the_same_hits_when_nothing_fits_and_when_a_launch_counts
     let name = "decoding::the_one_launch_gives_the_same_hits_when_nothing_fits_and_when_a_launch_counts_first";
     well_on_the_fake(name, &[], || {
         let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-        for settings in [["fused.tile=0", "fused.count_first=0"], ["fused.tile=0", "fused.count_first=1"]] {
+        for assignments in [["fused.tile=0", "fused.count_first=0"], ["fused.tile=0", "fused.count_first=1"]] {
             let mut launch = LaunchParams::default();
-            for setting in settings {
-                launch.set_from(setting).expect("a valid setting");
+            for assignment in assignments {
+                launch.set_from(assignment).expect("a valid assignment");
             }
             let config = CudaConfig { pipeline: Pipeline::Fused, launch, ..CudaConfig::default() };
             let mut decoder = CudaDecoder::new(&tables, options, config).expect("the fake is a GPU");

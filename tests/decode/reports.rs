@@ -6,7 +6,7 @@ use std::path::Path;
 use tuner::{Failure, FailureKind, Outcome};
 use ut_decoding::bench::chip::Chip;
 use ut_decoding::bench::sweep::axis::parse_all;
-use ut_decoding::bench::sweep::plan::{Limits, Plan, Setting};
+use ut_decoding::bench::sweep::plan::{Configuration, Limits, Plan};
 use ut_decoding::bench::sweep::report::{About, Report};
 use ut_decoding::bench::work::METRICS;
 use ut_decoding::bench::{Change, Machine, Spread};
@@ -46,7 +46,7 @@ fn plan(backend: Backend, axes: &[&str]) -> Plan {
         bytes_per_event: 17_000.0,
         max_bytes: 4e9,
     };
-    let base = Setting { batch: 32, ..Setting::default() };
+    let base = Configuration { batch: 32, ..Configuration::default() };
     Plan::new(parse_all(backend, axes).unwrap(), &base, &limits).unwrap()
 }
 

@@ -9,11 +9,11 @@ use proptest::prop_oneof;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
-use ut_decoding::decoder::launch::{KNOBS, LaunchParams};
+use ut_decoding::decoder::launch::{LaunchParams, PARAMETERS};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, EventBatch, Grouping, UtHits};
-use ut_kernels::switches::{BatchLayout, Switches};
+use ut_kernels::switches::{Layout, Switches};
 
 fn emulated(tables: &DetectorTables, options: DecodeOptions, config: EmulatedConfig) -> EmulatedDecoder {
     EmulatedDecoder::new(tables, options, config).expect("valid parameters")
@@ -45,7 +45,7 @@ fn switches() -> impl Strategy<Value = Switches> {
     let bins = prop_oneof![Just(1), Just(16)];
     (any::<[bool; 6]>(), bins).prop_map(|(on, bins)| Switches {
         version: BankVersion::V5,
-        layout: BatchLayout::Allen,
+        layout: Layout::Allen,
         flat_map: on[0],
         zero_suppression: on[1],
         warp_atomics: on[2],
@@ -56,17 +56,19 @@ fn switches() -> impl Strategy<Value = Switches> {
     })
 }
 
-/// Any valid value of any knob.
+/// Any valid value of any parameter.
 fn launch() -> impl Strategy<Value = LaunchParams> {
-    let values: Vec<_> = KNOBS
+    let values: Vec<_> = PARAMETERS
         .iter()
-        .map(|knob| (knob.min / knob.step..=knob.max / knob.step).prop_map(move |n| n * knob.step))
+        .map(|parameter| {
+            (parameter.min / parameter.step..=parameter.max / parameter.step).prop_map(move |n| n * parameter.step)
+        })
         .collect();
     let shape = prop::sample::select(vec![(32, 1), (16, 6), (3, 32), (96, 2), (1, 1024), (1024, 1), (32, 32), (8, 4)]);
     (values, shape).prop_map(|(values, (x, y))| {
         let mut params = LaunchParams::default();
-        for (knob, value) in KNOBS.iter().zip(values) {
-            params.set(knob.name, value).expect("a valid value");
+        for (parameter, value) in PARAMETERS.iter().zip(values) {
+            params.set(parameter.name, value).expect("a valid value");
         }
         params.set("cluster.block_x", x).expect("a valid value");
         params.set("cluster.block_y", y).expect("a valid value");
@@ -133,8 +135,8 @@ fn every_rung_of_the_ladder_gives_the_same_bits() {
     for real in [Real::V4, Real::V5] {
         let (Some(tables), Some(events)) = (real.tables(Grouping::UniqueX), real.events()) else { return };
         let batch = allen_batch(&events[..3]);
-        let ladder = Switches::ladder(BankVersion::V5, BatchLayout::Allen);
-        assert_eq!(ladder[ladder.len() - 1].1, Switches::production(BankVersion::V5, BatchLayout::Allen));
+        let ladder = Switches::ladder(BankVersion::V5, Layout::Allen);
+        assert_eq!(ladder[ladder.len() - 1].1, Switches::production(BankVersion::V5, Layout::Allen));
         for (name, switches) in ladder {
             let config = EmulatedConfig { switches, ..EmulatedConfig::default() };
             compare(&tables, DecodeOptions::default(), config, batch.view())
@@ -149,8 +151,8 @@ fn every_block_size_gives_the_same_bits() {
     let batch = allen_batch(&events[..1]);
     for threads in (32..=1024).step_by(32) {
         let mut launch = LaunchParams::default();
-        for knob in KNOBS.iter().filter(|knob| knob.name.ends_with("block_x")) {
-            launch.set(knob.name, threads).expect("a multiple of 32");
+        for parameter in PARAMETERS.iter().filter(|parameter| parameter.name.ends_with("block_x")) {
+            launch.set(parameter.name, threads).expect("a multiple of 32");
         }
         launch.set("cluster.block_y", 1).expect("valid");
         for pipeline in Pipeline::ALL {

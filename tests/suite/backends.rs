@@ -47,8 +47,8 @@ pub fn backends() -> Vec<Backend> {
         }),
         // Nearly everything is read in place, and little is kept: windows, and groups that are too large for one.
         ("emulated, one launch without room", |tables, options| {
-            let settings = ["fused.block_x=64", "fused.tile=64", "fused.stage=512", "fused.count_first=1"];
-            emulated(tables, options, fused(&settings))
+            let assignments = ["fused.block_x=64", "fused.tile=64", "fused.stage=512", "fused.count_first=1"];
+            emulated(tables, options, fused(&assignments))
         }),
     ];
     if Simd::Avx2.resolve().is_some() {
@@ -80,10 +80,10 @@ fn gpu(tables: &DetectorTables, options: DecodeOptions, pipeline: Pipeline, grap
 }
 
 /// The one-launch pipeline with these launch parameters.
-pub fn fused(settings: &[&str]) -> EmulatedConfig {
+pub fn fused(assignments: &[&str]) -> EmulatedConfig {
     let mut config = EmulatedConfig { pipeline: Pipeline::Fused, ..EmulatedConfig::default() };
-    for setting in settings {
-        config.launch.set_from(setting).expect("a valid setting");
+    for assignment in assignments {
+        config.launch.set_from(assignment).expect("a valid assignment");
     }
     config
 }

@@ -1,19 +1,19 @@
-//! Axes in nvbench's notation: which values a knob takes in a sweep.
+//! Axes in nvbench's notation: which values a parameter takes in a sweep.
 //!
 //! ```text
 //! cluster.block_x=32,64,128      these values
 //! count.block_x=128:512:64       from, to (with it if it is met), step; without a step: 1
 //! batch[pow2]=6:12:1             powers of two, by their exponents
-//! cluster.block_x                the knob's candidates
+//! cluster.block_x                the parameter's candidates
 //! ```
 //! nvbench's square brackets round the values may be there.
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::setting::{knob, names};
+use crate::bench::configuration::{names, parameter};
 use crate::decoder::Backend;
-use crate::decoder::knobs::{KnobError, parse_value, value_text};
-use crate::decoder::launch::Knob;
+use crate::decoder::launch::Parameter;
+use crate::decoder::parameters::{ParameterError, parse_value, value_text};
 
 /// Most values of an axis.
 const MAX_VALUES: usize = 10_000;
@@ -21,7 +21,7 @@ const MAX_VALUES: usize = 10_000;
 /// One axis of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
-    /// The knob.
+    /// The parameter.
     pub name: String,
     /// Its values, in order, each once.
     pub values: Vec<u32>,
@@ -37,7 +37,7 @@ impl std::fmt::Display for Axis {
 /// Why an axis cannot be meant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AxisError {
-    /// There is no such knob.
+    /// There is no such parameter.
     #[error("{backend} has no axis {name:?}; there are {}", names(*backend).join(", "))]
     Unknown {
         /// The backend.
@@ -86,15 +86,15 @@ pub enum AxisError {
     /// An axis was given twice.
     #[error("axis {0} is there twice")]
     Twice(String),
-    /// A word that the knob does not know.
+    /// A word that the parameter does not know.
     #[error(transparent)]
-    Knob(#[from] KnobError),
+    Parameter(#[from] ParameterError),
 }
 
 /// Axes from their texts.
 ///
 /// # Errors
-/// When one cannot be meant, or two are of the same knob.
+/// When one cannot be meant, or two are of the same parameter.
 pub fn parse_all<T: AsRef<str>>(backend: Backend, texts: &[T]) -> Result<Vec<Axis>, AxisError> {
     let mut axes: Vec<Axis> = Vec::new();
     for text in texts {
@@ -110,7 +110,7 @@ pub fn parse_all<T: AsRef<str>>(backend: Backend, texts: &[T]) -> Result<Vec<Axi
 /// An axis from its text.
 ///
 /// # Errors
-/// When it cannot be meant. Whether the knob can have the values is not asked here: a sweep skips those it cannot.
+/// When it cannot be meant. Whether the parameter can have the values is not asked here: a sweep skips those it cannot.
 pub fn parse(backend: Backend, text: &str) -> Result<Axis, AxisError> {
     let (head, values) = match text.split_once('=') {
         Some((head, values)) => (head.trim(), Some(values.trim())),
@@ -124,15 +124,15 @@ pub fn parse(backend: Backend, text: &str) -> Result<Axis, AxisError> {
         }
         None => (head, false),
     };
-    let knob = knob(backend, name).map_err(|_| AxisError::Unknown { backend, name: name.to_owned() })?;
-    let name = knob.name;
+    let parameter = parameter(backend, name).map_err(|_| AxisError::Unknown { backend, name: name.to_owned() })?;
+    let name = parameter.name;
     let Some(values) = values else {
-        return Ok(Axis { name: name.to_owned(), values: knob.candidates.to_vec() });
+        return Ok(Axis { name: name.to_owned(), values: parameter.candidates.to_vec() });
     };
     let values = values.strip_prefix('[').and_then(|values| values.strip_suffix(']')).unwrap_or(values);
     let mut all = Vec::new();
     for item in values.split(',').map(str::trim) {
-        range(knob, name, item, pow2, &mut all)?;
+        range(parameter, name, item, pow2, &mut all)?;
     }
     let mut axis = Axis { name: name.to_owned(), values: Vec::new() };
     for value in all {
@@ -149,16 +149,16 @@ pub fn parse(backend: Backend, text: &str) -> Result<Axis, AxisError> {
 }
 
 /// Appends the values of one item between commas.
-fn range(knob: &Knob, name: &str, item: &str, pow2: bool, all: &mut Vec<u32>) -> Result<(), AxisError> {
+fn range(parameter: &Parameter, name: &str, item: &str, pow2: bool, all: &mut Vec<u32>) -> Result<(), AxisError> {
     let bad = || AxisError::Value { name: name.to_owned(), value: item.to_owned() };
     let number = |text: &str| text.trim().parse::<u32>().map_err(|_| bad());
     let parts: Vec<&str> = item.split(':').collect();
     let (from, to, step) = match parts[..] {
         [value] => {
-            // A word, such as avx2, is known to its knob alone.
+            // A word, such as avx2, is known to its parameter alone.
             let value = match value.parse() {
                 Ok(value) => value,
-                Err(_) if !pow2 && value_text(name, 0) != "0" => parse_value(knob, value)?,
+                Err(_) if !pow2 && value_text(name, 0) != "0" => parse_value(parameter, value)?,
                 Err(_) => return Err(bad()),
             };
             (value, value, 1)
@@ -200,9 +200,9 @@ mod tests {
     }
 
     #[test]
-    fn words_are_values_of_the_knob_that_knows_them() {
+    fn words_are_values_of_the_parameter_that_knows_them() {
         assert_eq!(parse(Backend::Cpu, "cpu.simd=scalar,avx512").unwrap().values, [1, 3]);
-        assert!(matches!(parse(Backend::Cpu, "cpu.simd=mmx"), Err(AxisError::Knob(_))));
+        assert!(matches!(parse(Backend::Cpu, "cpu.simd=mmx"), Err(AxisError::Parameter(_))));
         assert!(matches!(parse(Backend::Cpu, "cpu.chunk=many"), Err(AxisError::Value { .. })));
     }
 

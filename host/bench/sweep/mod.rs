@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use self::plan::{Plan, Point};
+use super::configuration::Configuration;
 use super::modes::Mode;
 use super::sample::{Expected, Sample};
-use super::setting::Setting;
 use super::work::{METRICS, Work};
 use crate::decoder::emulated::EmulatedConfig;
-use crate::decoder::{Backend, DecodeError, DecodeOptions, Knobs};
+use crate::decoder::{Backend, DecodeError, DecodeOptions, DecoderConfig};
 use crate::detector::DetectorTables;
 use crate::input::Layout;
 use tuner::rounds::Rounds;
@@ -66,8 +66,8 @@ pub enum SweepError {
     Default(String),
 }
 
-/// Makes the sample in the batches of a setting.
-pub type Samples<'a> = dyn Fn(&Setting) -> Result<Sample, String> + 'a;
+/// Makes the sample in the batches of a configuration.
+pub type Samples<'a> = dyn Fn(&Configuration) -> Result<Sample, String> + 'a;
 
 /// A sweep.
 pub struct Sweep<'a> {
@@ -96,14 +96,14 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(&mut self, sweep: &Sweep<'_>, setting: &Setting) -> Result<&(Sample, Expected), SweepError> {
-        let batch = setting.batch;
-        let key = (batch, setting.layout == Layout::Mep);
+    fn of(&mut self, sweep: &Sweep<'_>, configuration: &Configuration) -> Result<&(Sample, Expected), SweepError> {
+        let batch = configuration.batch;
+        let key = (batch, configuration.layout == Layout::Mep);
         if !self.samples.contains_key(&key) {
             if self.samples.len() >= KEPT_SAMPLES {
                 self.samples.clear();
             }
-            let sample = (sweep.samples)(setting).map_err(|message| SweepError::Sample { batch, message })?;
+            let sample = (sweep.samples)(configuration).map_err(|message| SweepError::Sample { batch, message })?;
             let expected = Expected::of(&sample, sweep.tables, sweep.options).map_err(SweepError::Reference)?;
             self.samples.insert(key, (sample, expected));
         }
@@ -181,7 +181,7 @@ impl Device for Points<'_> {
         let Some(point) = self.sweep.plan.point_of(config) else {
             return failed(FailureKind::Constraint, "not a point of the sweep".to_owned());
         };
-        match self.kept.of(self.sweep, &point.setting) {
+        match self.kept.of(self.sweep, &point.configuration) {
             Ok(sample) => self.sweep.visit(point, sample, self.checked.insert(point.values.clone())),
             Err(error) => failed(FailureKind::Launch, error.to_string()),
         }
@@ -215,7 +215,7 @@ impl Sweep<'_> {
     pub fn probe(&self) -> Result<Duration, SweepError> {
         let mut kept = Kept::default();
         let point = &self.plan.points[self.plan.default];
-        let sample = kept.of(self, &point.setting)?;
+        let sample = kept.of(self, &point.configuration)?;
         let start = Instant::now();
         match self.visit(point, sample, true) {
             Outcome::Times(_) => Ok(start.elapsed()),
@@ -244,15 +244,15 @@ impl Sweep<'_> {
     }
 
     fn visit(&self, point: &Point, (sample, expected): &(Sample, Expected), check: bool) -> Outcome {
-        let setting = &point.setting;
+        let configuration = &point.configuration;
         let outcome = if self.backend == Backend::Emulated {
-            let Knobs { launch, pipeline, .. } = setting.knobs;
+            let DecoderConfig { launch, pipeline, .. } = configuration.decoder;
             let config = EmulatedConfig { pipeline, launch, ..EmulatedConfig::default() };
             Work::count(sample, self.tables, self.options, config, expected)
                 .map(|work| work.map(|work| METRICS.iter().map(|metric| work.per_event(metric)).collect()))
         } else {
             let expected = check.then_some(expected);
-            let variant = setting.variant(self.backend, self.mode, sample, self.tables, self.options, expected);
+            let variant = configuration.variant(self.backend, self.mode, sample, self.tables, self.options, expected);
             variant.and_then(|variant| match variant {
                 Ok(variant) => variant.warmed()?.repetition().map(|rate| Ok(vec![1e3 / rate])),
                 Err(difference) => Ok(Err(difference)),
@@ -296,7 +296,7 @@ mod tests {
         }
         let mut events = EventBatch::default();
         builder.finish(&mut events);
-        let base = Setting { batch: 3, ..Setting::default() };
+        let base = Configuration { batch: 3, ..Configuration::default() };
         let limits = Limits {
             backend,
             tables: &tables,
@@ -306,7 +306,7 @@ mod tests {
         };
         let plan = Plan::new(parse_all(backend, axes).unwrap(), &base, &limits).unwrap();
         let events = [events];
-        let samples = |setting: &Setting| setting.sample(&events, 3);
+        let samples = |configuration: &Configuration| configuration.sample(&events, 3);
         test(&Sweep {
             backend,
             tables: &tables,
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn another_sample_than_the_one_expected_is_found_out() {
         with_sweep(Backend::Cpu, &["cpu.chunk=16"], 1, |sweep| {
-            let sample = (sweep.samples)(&sweep.plan.points[0].setting).unwrap();
+            let sample = (sweep.samples)(&sweep.plan.points[0].configuration).unwrap();
             let mut other = sample.clone();
             other.batches[0].raw.fill(0xFF);
             let expected = Expected::of(&other, sweep.tables, sweep.options).unwrap();

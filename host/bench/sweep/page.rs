@@ -4,7 +4,7 @@ use chart_page::{Chart, Heat, Page};
 
 use super::report::{Report, number};
 use crate::bench::{Change, Spread};
-use crate::decoder::knobs::value_text;
+use crate::decoder::parameters::value_text;
 
 impl Report {
     /// The page, UTF-8, that needs nothing else.
@@ -59,8 +59,8 @@ fn best_at(report: &Report, ranking: &[usize], fixed: &[(usize, u32)]) -> Option
     ranking.iter().find(fits).copied()
 }
 
-/// Charts of a report, with titles: a heat map for each pair of axes, each cell the best over the other axes, and a line
-/// for each axis alike.
+/// Charts of a report, with titles: a heat map for each pair of axes, each cell the best over the other axes, and a
+/// line for each axis alike.
 fn charts(report: &Report) -> Vec<(String, Chart)> {
     let name = |axis: usize| report.axes[axis].name.as_str();
     let n = report.axes.len();

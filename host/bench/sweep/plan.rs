@@ -1,22 +1,20 @@
 //! The points of a sweep: every combination of the axes' values, without those that cannot run.
 
 use serde::{Deserialize, Serialize};
-use ut_kernels::switches::BatchLayout;
 
 use super::axis::Axis;
-pub use crate::bench::Setting;
+pub use crate::bench::Configuration;
 use crate::bench::chip::{Chip, Filled};
-use crate::decoder::knobs::value_text;
+use crate::decoder::parameters::value_text;
 use crate::decoder::ptx::Unit;
-use crate::decoder::{Backend, Knobs, Pipeline};
+use crate::decoder::{Backend, DecoderConfig, Pipeline};
 use crate::detector::DetectorTables;
-use crate::input::Layout;
 use tuner::{Config, Space, SpaceBuilder, SpaceError, Value};
 
 /// Most points of a sweep, including skipped ones.
 pub const MAX_POINTS: usize = 100_000;
 
-/// What limits the points beside the knobs' own ranges.
+/// What limits the points beside the parameters' own ranges.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits<'a> {
     /// The backend.
@@ -33,11 +31,11 @@ pub struct Limits<'a> {
 
 impl Limits<'_> {
     /// Why a point cannot run; `None` if it can.
-    pub fn refuse(&self, setting: &Setting) -> Option<String> {
-        if let Err(error) = setting.knobs.validate() {
+    pub fn refuse(&self, configuration: &Configuration) -> Option<String> {
+        if let Err(error) = configuration.decoder.validate() {
             return Some(error.to_string());
         }
-        let bytes = setting.batch as f64 * self.bytes_per_event * setting.threads as f64;
+        let bytes = configuration.batch as f64 * self.bytes_per_event * configuration.threads as f64;
         if bytes > self.max_bytes {
             let (gigabytes, most) = (bytes * 1e-9, self.max_bytes * 1e-9);
             return Some(format!("its batches take {gigabytes:.1} GB of memory, above the limit of {most:.1} GB"));
@@ -45,21 +43,18 @@ impl Limits<'_> {
         match self.backend {
             Backend::Reference => None,
             Backend::Cpu => {
-                let simd = setting.knobs.cpu.simd;
-                let name = value_text("cpu.simd", setting.get("cpu.simd"));
+                let simd = configuration.decoder.cpu.simd;
+                let name = value_text("cpu.simd", configuration.get("cpu.simd"));
                 simd.resolve().is_none().then(|| format!("this CPU has no {name} instructions"))
             }
-            Backend::Emulated | Backend::Cuda => self.refuse_launch(setting),
+            Backend::Emulated | Backend::Cuda => self.refuse_launch(configuration),
         }
     }
 
     /// Checks each kernel's block against what a multiprocessor has and the kernel uses.
-    fn refuse_launch(&self, setting: &Setting) -> Option<String> {
-        let layout = match setting.layout {
-            Layout::Allen => BatchLayout::Allen,
-            Layout::Mep => BatchLayout::Mep,
-        };
-        let Knobs { launch, pipeline, .. } = setting.knobs;
+    fn refuse_launch(&self, configuration: &Configuration) -> Option<String> {
+        let layout = configuration.layout;
+        let DecoderConfig { launch, pipeline, .. } = configuration.decoder;
         let unit = match pipeline {
             Pipeline::Fused => Unit::fused(self.tables.boards().version, layout),
             Pipeline::Allen => Unit::production(self.tables.boards().version, layout),
@@ -92,7 +87,7 @@ pub struct Point {
     /// The axes' values.
     pub values: Vec<u32>,
     /// All that it sets.
-    pub setting: Setting,
+    pub configuration: Configuration,
     /// Whether it is one of the axes' combinations; the default runs even if it is not.
     pub on_grid: bool,
 }
@@ -139,7 +134,7 @@ impl Plan {
     ///
     /// # Errors
     /// When there is nothing to run, too much, or the default cannot run.
-    pub fn new(axes: Vec<Axis>, base: &Setting, limits: &Limits<'_>) -> Result<Self, PlanError> {
+    pub fn new(axes: Vec<Axis>, base: &Configuration, limits: &Limits<'_>) -> Result<Self, PlanError> {
         let combinations =
             axes.iter().try_fold(1usize, |product, axis| product.checked_mul(axis.values.len())).unwrap_or(usize::MAX);
         if axes.is_empty() {
@@ -156,15 +151,15 @@ impl Plan {
         let space = axes.iter().fold(SpaceBuilder::new(), |space, axis| space.ints(&axis.name, ints(axis))).build()?;
         for index in 0..space.len() {
             let values = values_of(&space.config(index));
-            let mut setting = *base;
+            let mut configuration = *base;
             let set = axes
                 .iter()
                 .zip(&values)
-                .try_for_each(|(axis, &value)| setting.set(limits.backend, &axis.name, value))
+                .try_for_each(|(axis, &value)| configuration.set(limits.backend, &axis.name, value))
                 .err();
-            match set.map(|error| error.to_string()).or_else(|| limits.refuse(&setting)) {
+            match set.map(|error| error.to_string()).or_else(|| limits.refuse(&configuration)) {
                 Some(reason) => skipped.push(Skipped { values, reason }),
-                None => points.push(Point { values, setting, on_grid: true }),
+                None => points.push(Point { values, configuration, on_grid: true }),
             }
         }
         if points.is_empty() {
@@ -172,7 +167,7 @@ impl Plan {
         }
         let values: Vec<u32> = axes.iter().map(|axis| base.get(&axis.name)).collect();
         let default = points.iter().position(|point| point.values == values).unwrap_or_else(|| {
-            points.push(Point { values, setting: *base, on_grid: false });
+            points.push(Point { values, configuration: *base, on_grid: false });
             points.len() - 1
         });
         let names: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
@@ -220,7 +215,7 @@ mod tests {
             bytes_per_event: 1e4,
             max_bytes: 1e9,
         };
-        let base = Setting { batch: 1000, ..Setting::default() };
+        let base = Configuration { batch: 1000, ..Configuration::default() };
         Plan::new(parse_all(backend, axes).unwrap(), &base, &limits)
     }
 
@@ -233,8 +228,8 @@ mod tests {
         let plan = plan(Backend::Emulated, &["count.bins=8,16", "batch=10,1000"]).unwrap();
         assert_eq!(values(&plan), [[8, 10], [8, 1000], [16, 10], [16, 1000]]);
         assert_eq!(plan.default, 3);
-        assert_eq!(plan.points[1].setting.knobs.launch.count_bins(), 8);
-        assert_eq!(plan.points[2].setting.batch, 10);
+        assert_eq!(plan.points[1].configuration.decoder.launch.count_bins(), 8);
+        assert_eq!(plan.points[2].configuration.batch, 10);
         assert_eq!(plan.skipped, []);
     }
 
@@ -271,7 +266,7 @@ mod tests {
             (chip.name, chip.architecture.warps) = ("Small GPU".to_owned(), warps);
             let limits =
                 Limits { backend: Backend::Cuda, tables: &tables, chip: &chip, bytes_per_event: 1e4, max_bytes: 1e9 };
-            Plan::new(parse_all(Backend::Cuda, &[axis]).unwrap(), &Setting::default(), &limits)
+            Plan::new(parse_all(Backend::Cuda, &[axis]).unwrap(), &Configuration::default(), &limits)
         };
         let PlanError::Default(reason) = plan(4, "count.block_x=32").unwrap_err() else { panic!("256 threads fit") };
         assert!(reason.contains("does not fit on Small GPU (warps)"), "{reason}");

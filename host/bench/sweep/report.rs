@@ -8,7 +8,7 @@ use super::axis::Axis;
 use super::plan::{Plan, Point, Skipped};
 use crate::bench::work::METRICS;
 use crate::bench::{Change, Machine, Spread};
-use crate::decoder::knobs::value_text;
+use crate::decoder::parameters::value_text;
 use tuner::verdict::Verdict;
 use tuner::{FailureKind, Outcome};
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::bench::decoding::{self, DecodeDevice};
 use crate::bench::environment::Environment;
-use crate::bench::throughput::{Settings, run as measure};
+use crate::bench::throughput::{Measurement, run as measure};
 use crate::bench::tunable::{self, Subject};
 use crate::bench::work::{self, metric};
-use crate::bench::{Expected, Machine, Sample, Setting};
+use crate::bench::{Configuration, Expected, Machine, Sample};
 use crate::decoder::cpu::{CpuConfig, CpuDecoder, Stage};
 use crate::decoder::emulated::EmulatedConfig;
-use crate::decoder::{Backend, Knobs};
+use crate::decoder::{Backend, DecoderConfig};
 use crate::{BatchReport, Layout, UtHits};
 use serde_json::{Value, json};
 
@@ -76,15 +76,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if let Some(pipeline) = args.backend.pipeline {
             default.push(format!("pipeline={pipeline}"));
         }
-        default.extend(args.backend.settings.iter().cloned());
+        default.extend(args.backend.set.iter().cloned());
         let default = decoding::parse(backend, &default.join(",")).unwrap_or_else(|error| usage(&error.to_string()));
         let options = args.clustering.options();
         let subject = Subject { backend, pipeline: args.backend.pipeline.unwrap_or_default() };
-        let names: Vec<&str> = decoding::knobs(backend).iter().map(|knob| knob.name).collect();
+        let names: Vec<&str> = decoding::parameters(backend).iter().map(|parameter| parameter.name).collect();
         let device = DecodeDevice::new(backend, &detector.tables, options, events);
         let work = Work {
             subject,
-            device: device.with_knobs(&names, tunable::base(subject))?,
+            device: device.with_parameters(&names, tunable::base(subject))?,
             workload: args.tuned.tuned_for(&detector.tables, &options)?,
             default,
             source: &source,
@@ -96,25 +96,25 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         usage("--stages are those of --backend cpu");
     }
     let tuned = tuned(args, &loaded.detector);
-    let settings = settings(args, tuned, duration);
-    let expected = loaded.expected(args.backend.layout(), settings.options)?;
+    let measurement = measurement(args, tuned, duration);
+    let expected = loaded.expected(args.backend.layout(), measurement.options)?;
     let batches = match tuned {
         Some(tuned) if args.sample.batches.is_empty() => vec![tuned.batch as u32],
         _ => args.sample.sizes(),
     };
     let samples = loaded.samples(&args.sample, &args.backend, &batches)?;
     let Loaded { detector, source, sample, .. } = loaded;
-    let mut environment = Environment::of(settings.backend);
+    let mut environment = Environment::of(measurement.backend);
     let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
     let tick = |elapsed: Duration| {
         progress.set(elapsed.as_millis() as u64);
         environment.tick();
     };
-    let results = measure(&samples, &detector.tables, &expected, &settings, tick)?;
+    let results = measure(&samples, &detector.tables, &expected, &measurement, tick)?;
     drop(progress);
-    let stages = if args.stages { Some(stage_times(&sample, &detector, &settings)?) } else { None };
-    let counted = if matches!(settings.backend, Backend::Emulated | Backend::Cuda) {
-        Counted::of(&samples, &detector, &settings, &expected)
+    let stages = if args.stages { Some(stage_times(&sample, &detector, &measurement)?) } else { None };
+    let counted = if matches!(measurement.backend, Backend::Emulated | Backend::Cuda) {
+        Counted::of(&samples, &detector, &measurement, &expected)
     } else {
         None
     };
@@ -132,8 +132,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             map.insert("embedded_detector".to_owned(), detector.is_embedded().into());
             map.insert("grouping".to_owned(), detector.tables.grouping().name().into());
             map.insert("bank_version".to_owned(), detector.tables.boards().version.byte().into());
-            map.insert("options".to_owned(), json!(settings.options));
-            map.insert("set".to_owned(), json!(args.backend.settings));
+            map.insert("options".to_owned(), json!(measurement.options));
+            map.insert("set".to_owned(), json!(args.backend.set));
             map.insert("tuned".to_owned(), tuned.is_some().into());
             if let Some(stages) = &stages {
                 let micros = stages.iter().map(|(stage, time)| (stage.name().to_owned(), json!(time)));
@@ -165,38 +165,39 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// What was tuned for this backend, unless something is set by hand: who does that wants to see what it does.
-fn tuned(args: &Args, detector: &Detector) -> Option<Setting> {
-    let by_hand = !args.backend.settings.is_empty() || args.backend.simd.is_some();
+fn tuned(args: &Args, detector: &Detector) -> Option<Configuration> {
+    let by_hand = !args.backend.set.is_empty() || args.backend.simd.is_some();
     let what = (args.backend.backend, args.backend.pipeline.unwrap_or_default());
-    let tuned = || args.tuned.setting(what, &detector.tables, &args.clustering.options());
+    let tuned = || args.tuned.configuration(what, &detector.tables, &args.clustering.options());
     if by_hand { None } else { tuned() }
 }
 
 /// How it is measured: with what was tuned, as far as options do not say otherwise.
-fn settings(args: &Args, tuned: Option<Setting>, duration: Duration) -> Settings {
+fn measurement(args: &Args, tuned: Option<Configuration>, duration: Duration) -> Measurement {
     let backend = args.backend.backend;
-    let mut settings = Settings {
+    let mut measurement = Measurement {
         backend,
         options: args.clustering.options(),
-        knobs: args.backend.knobs(1),
+        decoder: args.backend.config(1),
         threads: args.backend.n_threads(),
         duration,
     };
     if let Some(tuned) = tuned {
-        let Knobs { launch, registers, graph, .. } = tuned.knobs;
-        (settings.knobs.launch, settings.knobs.registers, settings.knobs.graph) = (launch, registers, graph);
-        settings.knobs.cpu.chunk = tuned.knobs.cpu.chunk;
+        let DecoderConfig { launch, registers, graph, .. } = tuned.decoder;
+        (measurement.decoder.launch, measurement.decoder.registers, measurement.decoder.graph) =
+            (launch, registers, graph);
+        measurement.decoder.cpu.chunk = tuned.decoder.cpu.chunk;
         // The threads of one decoder are as many decoders of one thread here; a GPU has streams.
         let threads = match backend {
-            Backend::Cpu => tuned.knobs.cpu.threads,
+            Backend::Cpu => tuned.decoder.cpu.threads,
             Backend::Cuda => tuned.threads,
             Backend::Reference | Backend::Emulated => 0,
         };
         if args.backend.threads() == 0 && threads > 0 {
-            settings.threads = threads;
+            measurement.threads = threads;
         }
     }
-    settings
+    measurement
 }
 
 /// Events on which the executor counts the sectors that the kernels ask for.
@@ -213,17 +214,17 @@ pub struct Counted {
 
 impl Counted {
     /// `None` where it cannot tell.
-    fn of(samples: &[Sample], detector: &Detector, settings: &Settings, expected: &Expected) -> Option<Self> {
+    fn of(samples: &[Sample], detector: &Detector, measurement: &Measurement, expected: &Expected) -> Option<Self> {
         let few = Sample::of(&samples.first()?.batches, COUNTED_EVENTS, COUNTED_EVENTS);
         if samples[0].batches[0].layout != Layout::Allen {
             return None;
         }
         let config = EmulatedConfig {
-            launch: settings.knobs.launch,
-            pipeline: settings.knobs.pipeline,
+            launch: measurement.decoder.launch,
+            pipeline: measurement.decoder.pipeline,
             ..EmulatedConfig::default()
         };
-        let work = work::Work::count(&few, &detector.tables, settings.options, config, expected).ok()?.ok()?;
+        let work = work::Work::count(&few, &detector.tables, measurement.options, config, expected).ok()?.ok()?;
         let sectors = 32.0 * work.per_event(metric("global_sectors")?);
         Some(Self { sectors, traffic: work.traffic() * work.of_event(work.bytes_in + work.bytes_out) })
     }
@@ -233,9 +234,9 @@ impl Counted {
 const STAGE_PASSES: usize = 20;
 
 /// Microseconds an event that each stage of the CPU decoder takes.
-fn stage_times(sample: &Sample, detector: &Detector, settings: &Settings) -> Result<Vec<(Stage, f64)>, Failure> {
-    let config = CpuConfig { threads: 1, ..settings.knobs.cpu };
-    let mut decoder = CpuDecoder::new(&detector.tables, settings.options, config)?;
+fn stage_times(sample: &Sample, detector: &Detector, measurement: &Measurement) -> Result<Vec<(Stage, f64)>, Failure> {
+    let config = CpuConfig { threads: 1, ..measurement.decoder.cpu };
+    let mut decoder = CpuDecoder::new(&detector.tables, measurement.options, config)?;
     let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
     let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
     let mut hits = UtHits::with_capacity(max_events, detector.tables.n_groups(), max_hits);

@@ -44,7 +44,7 @@ pub fn head(
     }
     let [strips, hits, bytes] = [result.strips_per_event, result.hits_per_event, result.bytes_per_event];
     row("an event", format!("{strips:.0} strips, {hits:.0} hits, {bytes:.0} bytes"));
-    let set = [String::new()].into_iter().chain(args.backend.settings.iter().cloned()).collect::<Vec<_>>().join(", ");
+    let set = [String::new()].into_iter().chain(args.backend.set.iter().cloned()).collect::<Vec<_>>().join(", ");
     let threads = if args.backend.backend == Backend::Cuda { "streams" } else { "threads" };
     row("backend", format!("{}, {} {threads}{set}", result.backend, result.threads));
     row("cpu", format!("{}, {} cores", machine.cpu.as_deref().unwrap_or("unknown"), machine.cores));

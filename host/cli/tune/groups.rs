@@ -1,4 +1,5 @@
-//! `ut-decode tune groups`: kernels that share the time of a step are tuned together, and the whole chain has the last word.
+//! `ut-decode tune groups`: kernels that share the time of a step are tuned together, and the whole chain has the last
+//! word.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -51,15 +52,16 @@ takes it from [default] (block = 128).";
 
 /// Tune a chain in groups: what shares the time of a step together, the rest separately; then judge the whole chain.
 ///
-/// Each group is searched on the time of its step, all others at their defaults, and its search is kept in the store. In
-/// the end the chain is measured with everything that was chosen against all defaults. Only that verdict counts.
+/// Each group is searched on the time of its step, all others at their defaults, and its search is kept in the store.
+/// In the end the chain is measured with everything that was chosen against all defaults. Only that verdict counts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = FILE)]
 pub struct Args {
     /// The groups.
     #[arg(value_name = "GROUPS")]
     file: PathBuf,
-    /// What to tune where GROUPS names no kernels: cpu, cuda, emulated, replay:FILE or synthetic:SPEC, as for `tune run`.
+    /// What to tune where GROUPS names no kernels: cpu, cuda, emulated, replay:FILE or synthetic:SPEC, as for `tune
+    /// run`.
     #[arg(long, value_name = "BACKEND", default_value = "cpu")]
     backend: DeviceSpec,
     /// When the search of each group ends, as for `tune run`.
@@ -109,7 +111,7 @@ fn open<'d>(
                 default: Some(tunable::default_config(*backend, &space)?),
                 tunable: tunable::tunable(*backend),
                 workload: tunable::workload(&detector.tables, &args.sample.clustering.options())?,
-                device: Box::new(device.with_knobs(&names, tunable::base(*backend))?),
+                device: Box::new(device.with_parameters(&names, tunable::base(*backend))?),
                 space,
                 identity,
             })

@@ -138,8 +138,8 @@ impl Target {
         }
     }
 
-    /// The device: the program that is tuned, or this program again as another process, which a configuration may hang or
-    /// crash.
+    /// The device: the program that is tuned, or this program again as another process, which a configuration may hang
+    /// or crash.
     pub fn process(&self, args: &Args) -> Result<Box<dyn Device>, Failure> {
         let time_out = args.timeout();
         if let Some(program) = &self.program {
@@ -191,7 +191,7 @@ fn serve(args: &Args) -> Result<(), Failure> {
             let names = space.names();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let device = args.sample.device(*backend, &detector, events);
-            let mut device = device.with_knobs(&names, tunable::base(subject(*backend, args)))?.keeping(KEPT);
+            let mut device = device.with_parameters(&names, tunable::base(subject(*backend, args)))?.keeping(KEPT);
             device.expect(Layout::Allen).map_err(|failure| failure.message)?;
             if let (Backend::Cuda, Some(default)) = (backend, &default) {
                 // The driver compiles the kernels when they are first used; what comes of it is measured later.

@@ -1,9 +1,10 @@
 //! Which board each bank of an event comes from. Event after event these are the same boards in the same order, so that
 //! they are looked up once, and from then on only compared.
 
+use ut_kernels::bank::board_of;
+
 use super::lanes::BoardRanks;
 use super::policy::NeedsFallback;
-use super::policy::board_of;
 use crate::detector::{LANES_PER_BOARD, MAX_BOARDS};
 
 /// The board of a bank.

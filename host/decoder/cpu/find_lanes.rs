@@ -5,16 +5,18 @@
 //! are collected and decided once.
 //!
 //! Where anything is not as expected, [`bank_by_bank`] goes through the event again as the policy says
-//! (`docs/policy.md`): a bank that is skipped or dropped costs the event nothing else. What is left to the fallback path
-//! is an event whose tables contradict themselves, one that names a board twice, and v4 banks that are not in the order
-//! of their lanes.
+//! (`docs/policy.md`): a bank that is skipped or dropped costs the event nothing else. What is left to the fallback
+//! path is an event whose tables contradict themselves, one that names a board twice, and v4 banks that are not in the
+//! order of their lanes.
 //!
 //! This is the only stage that looks at the batch's tables, in safe code but for the reads from places that it has
 //! checked itself.
 
+use ut_kernels::bank::v5::COUNT_BYTES;
+
 use super::bank_order::{BankBoard, BankOrder};
 use super::banks::EventBanks;
-use super::policy::{HIT_BANKS, NeedsFallback, V5_COUNTS, v4_words, v5_counts};
+use super::policy::{HIT_BANKS, NeedsFallback, v4_words, v5_counts};
 use super::prefetch::{LINE, Prefetch};
 use super::scratch::{BLOCK, Block, Lanes, READ_AHEAD, Scratch};
 use super::setup::Setup;
@@ -115,7 +117,8 @@ fn find_allen<S: Simd>(
         debug_assert!(begin + 4 <= end && base + end <= raw.len());
         let fragment = fragments_begin.wrapping_add(begin);
         // SAFETY: four bytes are there:
-        // - `begin` is that of one of the `n_banks` fragments, which ascend, have four bytes and more each, and end with
+        // - `begin` is that of one of the `n_banks` fragments, which ascend, have four bytes and more each, and end
+        // with
         //   `end`: the loop over the table checked it;
         // - `end` is within `fragments`, which are the end of `raw` from `base` on: checked before this closure.
         (u32::from_le_bytes(unsafe { fragment.cast::<[u8; 4]>().read() }), fragment.wrapping_add(4))
@@ -158,8 +161,8 @@ fn find_allen<S: Simd>(
                 let at = payload.addr() - raw.as_ptr().addr();
                 let payload = lanes.readable(raw, at, usize::from(sizes[i]))?;
                 let (mut notes, headers) = Notes::of(lanes);
-                // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; no size is less than the
-                // smallest, as the loop over the table checked.
+                // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; no size is less than
+                // the smallest, as the loop over the table checked.
                 unsafe {
                     match setup.lanes.version {
                         BankVersion::V5 => headers[i] = notes.take_v5(&banks[i], payload),
@@ -352,8 +355,8 @@ impl<'a> Notes<'a> {
     #[inline(always)]
     unsafe fn take_v5(&mut self, bank: &BankBoard, payload: *const u8) -> u64 {
         self.payloads[usize::from(bank.board)] = payload;
-        for (&rank, byte) in bank.ranks.iter().zip(V5_COUNTS) {
-            // SAFETY: `V5_COUNTS` names bytes of the header, so below 8; 8 bytes can be read, by this function's
+        for (&rank, byte) in bank.ranks.iter().zip(COUNT_BYTES) {
+            // SAFETY: `COUNT_BYTES` names bytes of the header, so below 8; 8 bytes can be read, by this function's
             // precondition.
             self.counts[usize::from(rank)] = unsafe { payload.add(byte).read() };
         }
@@ -361,8 +364,8 @@ impl<'a> Notes<'a> {
         u64::from_le_bytes(unsafe { payload.cast::<[u8; 8]>().read() })
     }
 
-    /// Notes the lanes of a v4 bank. Gives whether all its words are there, not more than a byte counts, and in the order
-    /// of the lanes; and how many name a lane that no board has.
+    /// Notes the lanes of a v4 bank. Gives whether all its words are there, not more than a byte counts, and in the
+    /// order of the lanes; and how many name a lane that no board has.
     ///
     /// # Safety
     /// At `payload` are `size` bytes, 4 at least, and [`READ_AHEAD`] more can be read.

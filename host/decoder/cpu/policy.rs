@@ -1,6 +1,9 @@
 //! What becomes of each bank (`docs/policy.md`), once for both paths: the fallback path asks for every bank, the fast
 //! path where an event is not as expected.
 
+use ut_kernels::bank::board_of;
+use ut_kernels::bank::v5::COUNT_BYTES;
+
 use super::banks::Bank;
 use crate::decoder::{Count, EventReport};
 use crate::detector::{BankVersion, DetectorTables, LANES_PER_BOARD};
@@ -14,20 +17,6 @@ pub const HIT_BANKS: [u8; 2] = [66, 68];
 
 /// Detector type UT in the top bits of an LHCbID.
 pub const UT_ID: u32 = 3 << 28;
-
-/// By lane, the byte of a v5 bank's header that says how many hits it has.
-pub const V5_COUNTS: [usize; LANES_PER_BOARD] = [4, 5, 6, 7, 0, 1];
-
-/// The board that a sourceID names, whether the table has it or not (`docs/format.md`).
-pub const fn board_of(source_id: u32) -> Option<u32> {
-    if source_id >> 11 == 0 {
-        return Some(source_id);
-    }
-    match (source_id & 0xFF).checked_sub(1) {
-        Some(tell40) => Some(2 * tell40 + (source_id >> 10 & 1)),
-        None => None,
-    }
-}
 
 /// Says which banks of an event are decoded.
 #[derive(Clone, Debug)]
@@ -88,11 +77,11 @@ impl Policy {
 /// Hits of each lane of a v5 bank, at most 254, all of them in the payload; `None`: the bank has no hits or is dropped.
 pub fn v5_counts(payload: &[u8], report: &mut EventReport) -> Option<[u8; LANES_PER_BOARD]> {
     if payload.len() < 24 {
-        let claims_hits = V5_COUNTS.iter().any(|&byte| payload.get(byte).is_some_and(|&count| count != 0));
+        let claims_hits = COUNT_BYTES.iter().any(|&byte| payload.get(byte).is_some_and(|&count| count != 0));
         report.add(if claims_hits { Count::Short } else { Count::Banks }, 1);
         return None;
     }
-    let counts = V5_COUNTS.map(|byte| payload[byte]);
+    let counts = COUNT_BYTES.map(|byte| payload[byte]);
     let longest = counts.into_iter().max().unwrap_or(0);
     let (count, counts) = if longest == 255 {
         (Count::BadHeader, None)

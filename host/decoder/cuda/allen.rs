@@ -11,7 +11,7 @@ use super::buffer::Buffer;
 use super::device::Device;
 use super::launcher::DeviceLauncher;
 use super::output::{Output, WORD};
-use super::setup::{Setup, batch_layout};
+use super::setup::Setup;
 use crate::decoder::DecodeError;
 use crate::decoder::plan::Plan;
 
@@ -114,14 +114,15 @@ impl<D: Device> AllenWork<D> {
             },
         };
         let allen = AllenSetup {
-            switches: Switches::production(setup.tables.host.version, batch_layout(batch.layout)),
+            switches: Switches::production(setup.tables.host.version, batch.layout),
             options: setup.options,
             flip_origin: setup.flip_origin,
             sort_run: setup.params.sort_run(),
             shapes: plan.allen_shapes(),
         };
         // SAFETY: until the stream is done,
-        // - the views are of `batch`, which the device can read, and of buffers that are reserved for the plan: required
+        // - the views are of `batch`, which the device can read, and of buffers that are reserved for the plan:
+        // required
         //   of the caller; tables and work lie in buffers of this decoder, which are as long as their views;
         // - the shapes are the plan's, for these kernels.
         let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, &variant, count_variant) };

@@ -12,14 +12,14 @@ use super::device::Device;
 use super::launcher::DeviceLauncher;
 use super::output::{Output, WORD};
 use super::ranks::RanksOnDevice;
-use super::setup::{Setup, batch_layout};
+use super::setup::Setup;
 use crate::decoder::DecodeError;
 use crate::decoder::plan::Plan;
 use crate::decoder::ptx::Unit;
 use crate::input::Layout;
 
-/// The buffers of a stream: the look-back states, what is gathered of the banks of a batch in MEP layout, and what a count
-/// launch before leaves.
+/// The buffers of a stream: the look-back states, what is gathered of the banks of a batch in MEP layout, and what a
+/// count launch before leaves.
 pub(super) struct FusedWork<D: Device> {
     bank_words: Buffer<D>,
     look_back: Buffer<D>,
@@ -74,7 +74,7 @@ impl<D: Device> FusedWork<D> {
         batch: &DeviceBatch,
         output: &Output<D>,
     ) -> Result<(), DecodeError> {
-        let layout = batch_layout(batch.layout);
+        let layout = batch.layout;
         let unit = Unit::fused(setup.tables.host.version, layout);
         let events = plan.events as usize;
         let counted = if plan.counts_first() { events } else { 0 };
@@ -96,7 +96,8 @@ impl<D: Device> FusedWork<D> {
             shapes: plan.fused_shapes(),
         };
         // SAFETY: until the stream is done,
-        // - the views are of `batch`, which the device can read, and of buffers that are reserved for the plan: required
+        // - the views are of `batch`, which the device can read, and of buffers that are reserved for the plan:
+        // required
         //   of the caller; tables and work lie in buffers of this decoder, which are as long as their views;
         // - the shapes are the plan's, for these kernels.
         let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, unit.name, unit.name) };

@@ -45,8 +45,8 @@ pub use output::{DeviceHits, HostHits};
 pub use start::{Cuda, Driver, Gpu, StartError, choose};
 pub use stream::Readback;
 
-use super::knobs::Knobs;
 use super::launch::LaunchParams;
+use super::parameters::DecoderConfig;
 use super::ptx::Kernel;
 use super::{DecodeError, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
@@ -62,8 +62,9 @@ pub struct CudaConfig {
     pub streams: usize,
     /// Most registers that a thread may have; 0: as many as the driver's compiler likes.
     pub registers: u32,
-    /// Whether the kernels of a batch are launched as a CUDA graph, where such a batch was decoded before: for small batches,
-    /// whose kernels take less time than their launches. [`CudaDevice::graph_use`] says when the driver refuses.
+    /// Whether the kernels of a batch are launched as a CUDA graph, where such a batch was decoded before: for small
+    /// batches, whose kernels take less time than their launches. [`CudaDevice::graph_use`] says when the driver
+    /// refuses.
     pub graph: bool,
     /// What is allocated at once, for each stream.
     pub capacity: Capacity,
@@ -81,9 +82,9 @@ impl Default for CudaConfig {
 }
 
 impl CudaConfig {
-    /// The defaults, with these knobs.
-    pub fn of(knobs: &Knobs) -> Self {
-        let Knobs { launch, registers, graph, pipeline, .. } = *knobs;
+    /// The defaults, with these parameters.
+    pub fn of(config: &DecoderConfig) -> Self {
+        let DecoderConfig { launch, registers, graph, pipeline, .. } = *config;
         Self { launch, registers, graph, pipeline, ..Self::default() }
     }
 }

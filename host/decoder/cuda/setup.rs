@@ -1,7 +1,6 @@
 //! What the launches of every batch have in common.
 
 use ut_kernels::clustering::ClusterOptions;
-use ut_kernels::switches::BatchLayout;
 
 use super::device::Device;
 use super::ranks::RanksOnDevice;
@@ -28,15 +27,7 @@ impl<D: Device> Setup<D> {
         if let (Layout::Allen, Some(rung)) = (layout, &self.rung) {
             return (Unit::LADDER, rung.clone());
         }
-        let unit = Unit::production(self.tables.host.version, batch_layout(layout));
+        let unit = Unit::production(self.tables.host.version, layout);
         (unit, unit.name.to_owned())
-    }
-}
-
-/// A layout as the kernels know it.
-pub(super) const fn batch_layout(layout: Layout) -> BatchLayout {
-    match layout {
-        Layout::Allen => BatchLayout::Allen,
-        Layout::Mep => BatchLayout::Mep,
     }
 }

@@ -10,7 +10,7 @@ use ut_kernels::fused::FusedOptions;
 use ut_kernels::fused::pipeline::{self as fused, FusedBuffers, FusedSetup};
 use ut_kernels::hit::{HitBuffers, Output};
 use ut_kernels::status;
-use ut_kernels::switches::{BatchLayout, Switches};
+use ut_kernels::switches::Switches;
 
 use super::failure;
 use super::launcher::{ExecutorLauncher, HostBuffer};
@@ -41,7 +41,7 @@ impl Default for EmulatedConfig {
             schedule_seed: 0,
             pipeline: Pipeline::default(),
             launch: LaunchParams::default(),
-            switches: Switches::production(BankVersion::V5, BatchLayout::Allen),
+            switches: Switches::production(BankVersion::V5, Layout::Allen),
         }
     }
 }
@@ -93,10 +93,6 @@ impl EmulatedDecoder {
     /// All launches for a batch of at least one event. `report` has `N_COUNTS` words an event.
     fn run(&mut self, batch: &BatchView<'_>, hits: &mut UtHitsMut<'_>, report: &mut [u32]) -> Result<(), DecodeError> {
         let plan = Plan::new(&self.detector, self.params, batch.n_events);
-        let layout = match batch.layout {
-            Layout::Allen => BatchLayout::Allen,
-            Layout::Mep => BatchLayout::Mep,
-        };
         let mut status_word = [0];
         let mut output: Output<ExecutorLauncher<'_>> = Output {
             hits: HitBuffers {
@@ -115,7 +111,7 @@ impl EmulatedDecoder {
         match &self.ranks {
             None => {
                 let mut launcher = ExecutorLauncher::new(&mut self.executor, &mut self.stats);
-                let switches = Switches { layout, ..self.switches };
+                let switches = Switches { layout: batch.layout, ..self.switches };
                 let setup = AllenSetup {
                     switches,
                     options: self.options,
@@ -128,7 +124,7 @@ impl EmulatedDecoder {
             Some(ranks) => {
                 let mut launcher = ExecutorLauncher::new(&mut self.executor, &mut self.stats);
                 let setup = FusedSetup {
-                    switches: Switches::production(self.switches.version, layout),
+                    switches: Switches::production(self.switches.version, batch.layout),
                     options: FusedOptions {
                         cluster: self.options,
                         flip_origin: self.flip_origin,

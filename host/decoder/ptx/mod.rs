@@ -13,7 +13,7 @@ use ut_kernels::allen::prefix_sum::prefix_sum_shared_bytes;
 use ut_kernels::detector::BankVersion;
 use ut_kernels::fused::gather::gather_shared_bytes;
 use ut_kernels::fused::{Room, fused_shared_bytes};
-use ut_kernels::switches::BatchLayout;
+use ut_kernels::switches::Layout;
 
 /// One PTX module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Unit {
     /// Bank format that its kernels decode.
     pub version: BankVersion,
     /// Batch layout that they read.
-    pub layout: BatchLayout,
+    pub layout: Layout,
 }
 
 macro_rules! unit {
@@ -34,7 +34,7 @@ macro_rules! unit {
             name: $name,
             text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/ptx/", $name, ".ptx")),
             version: BankVersion::$version,
-            layout: BatchLayout::$layout,
+            layout: Layout::$layout,
         }
     };
 }
@@ -78,27 +78,27 @@ impl Unit {
     pub fn kernels(&self) -> &'static [Kernel] {
         match self.layout {
             _ if !Self::FUSED.contains(self) => &Kernel::ALLEN,
-            BatchLayout::Allen => &Kernel::FUSED,
-            BatchLayout::Mep => &Kernel::FUSED_MEP,
+            Layout::Allen => &Kernel::FUSED,
+            Layout::Mep => &Kernel::FUSED_MEP,
         }
     }
 
     /// The production module for a format and a layout.
-    pub fn production(version: BankVersion, layout: BatchLayout) -> Self {
+    pub fn production(version: BankVersion, layout: Layout) -> Self {
         Self::of(Self::PRODUCTION, version, layout)
     }
 
     /// The one-launch module for a format and a layout.
-    pub fn fused(version: BankVersion, layout: BatchLayout) -> Self {
+    pub fn fused(version: BankVersion, layout: Layout) -> Self {
         Self::of(Self::FUSED, version, layout)
     }
 
-    fn of([v4_allen, v4_mep, v5_allen, v5_mep]: [Self; 4], version: BankVersion, layout: BatchLayout) -> Self {
+    fn of([v4_allen, v4_mep, v5_allen, v5_mep]: [Self; 4], version: BankVersion, layout: Layout) -> Self {
         match (version, layout) {
-            (BankVersion::V4, BatchLayout::Allen) => v4_allen,
-            (BankVersion::V4, BatchLayout::Mep) => v4_mep,
-            (BankVersion::V5, BatchLayout::Allen) => v5_allen,
-            (BankVersion::V5, BatchLayout::Mep) => v5_mep,
+            (BankVersion::V4, Layout::Allen) => v4_allen,
+            (BankVersion::V4, Layout::Mep) => v4_mep,
+            (BankVersion::V5, Layout::Allen) => v5_allen,
+            (BankVersion::V5, Layout::Mep) => v5_mep,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Where the banks of an event lie in a batch, in Allen or MEP layout (docs/format.md, "Batches in memory").
 //!
 //! Every word that leads to a bank is checked before it is followed. A bank that is not there as the batch says is
-//! `None`: the batch contradicts itself, and the event ends before this bank. Offsets are bytes from the start of `raw`,
-//! which is shorter than 4 GiB: a sum that does not fit u32 lies beyond it.
+//! `None`: the batch contradicts itself, and the event ends before this bank. Offsets are bytes from the start of
+//! `raw`, which is shorter than 4 GiB: a sum that does not fit u32 lies beyond it.
 
 use super::board_of;
 use super::bytes::Bytes;
-use crate::switches::BatchLayout;
+use crate::switches::Layout;
 use simt::{Block, FULL_MASK, Global, Plain, Shared};
 
 /// A batch in memory.
@@ -82,7 +82,7 @@ impl FoundEvent {
 
     /// Finds event `event` and tells the block. One thread of the block calls; a barrier must follow.
     #[inline(always)]
-    pub fn find<B: Block>(block: &B, batch: &Batch<'_>, layout: BatchLayout, event: u32, words: Shared<u32>) {
+    pub fn find<B: Block>(block: &B, batch: &Batch<'_>, layout: Layout, event: u32, words: Shared<u32>) {
         let Some(banks) = batch.event(block, layout, event) else {
             // No event has as many banks.
             block.shared_store(words, 1, NOWHERE);
@@ -91,7 +91,7 @@ impl FoundEvent {
         block.shared_store(words, 0, event);
         block.shared_store(words, 1, banks.n_banks);
         block.shared_store(words, 2, banks.table);
-        if matches!(layout, BatchLayout::Allen) {
+        if matches!(layout, Layout::Allen) {
             let row = |words: Global<'_, u32>| load_if_there(block, words, Some(event)).unwrap_or(NOWHERE);
             block.shared_store(words, 3, row(batch.sizes));
             block.shared_store(words, 4, row(batch.types));
@@ -104,7 +104,7 @@ impl FoundEvent {
 
     /// What was told; `None` where the event's table of banks is not there.
     #[inline(always)]
-    pub fn told<B: Block>(block: &B, layout: BatchLayout, words: Shared<u32>) -> Option<Self> {
+    pub fn told<B: Block>(block: &B, layout: Layout, words: Shared<u32>) -> Option<Self> {
         let n_banks = block.shared_load(words, 1);
         if n_banks == NOWHERE {
             return None;
@@ -112,7 +112,7 @@ impl FoundEvent {
         let banks = EventBanks { event: block.shared_load(words, 0), n_banks, table: block.shared_load(words, 2) };
         let (sizes, types, versions) = (NOWHERE, NOWHERE, NOWHERE);
         let (mut rows, mut extent) = (Rows { sizes, types, versions }, (0, 0));
-        if matches!(layout, BatchLayout::Allen) {
+        if matches!(layout, Layout::Allen) {
             rows.sizes = block.shared_load(words, 3);
             rows.types = block.shared_load(words, 4);
             rows.versions = block.shared_load(words, 5);
@@ -127,8 +127,9 @@ pub trait Banks<B: Block>: Copy {
     /// Banks that the event says it has.
     fn n_banks(self) -> u32;
 
-    /// Bank `bank` (below `n_banks`); `None` where the batch contradicts itself. `raw` has the bytes of the batch's `raw`.
-    fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: BatchLayout, bank: u32) -> Option<Bank>;
+    /// Bank `bank` (below `n_banks`); `None` where the batch contradicts itself. `raw` has the bytes of the batch's
+    /// `raw`.
+    fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: Layout, bank: u32) -> Option<Bank>;
 
     /// Brings the bytes of each lane's bank nearer, and says where they are then. The whole warp calls.
     #[inline(always)]
@@ -144,7 +145,7 @@ impl<B: Block> Banks<B> for EventBanks {
     }
 
     #[inline(always)]
-    fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: BatchLayout, bank: u32) -> Option<Bank> {
+    fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: Layout, bank: u32) -> Option<Bank> {
         batch.bank(block, raw, layout, &self, None, bank)
     }
 }
@@ -156,10 +157,10 @@ impl<B: Block> Banks<B> for FoundEvent {
     }
 
     #[inline(always)]
-    fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: BatchLayout, bank: u32) -> Option<Bank> {
+    fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: Layout, bank: u32) -> Option<Bank> {
         let rows = match layout {
-            BatchLayout::Allen => Some(self.rows),
-            BatchLayout::Mep => None,
+            Layout::Allen => Some(self.rows),
+            Layout::Mep => None,
         };
         batch.bank(block, raw, layout, &self.banks, rows, bank)
     }
@@ -183,9 +184,9 @@ pub struct Bank {
 impl Batch<'_> {
     /// The banks of event `event`; `None` where the event's table of banks is not there.
     #[inline(always)]
-    pub fn event<B: Block>(&self, block: &B, layout: BatchLayout, event: u32) -> Option<EventBanks> {
+    pub fn event<B: Block>(&self, block: &B, layout: Layout, event: u32) -> Option<EventBanks> {
         match layout {
-            BatchLayout::Allen => {
+            Layout::Allen => {
                 let start = load_if_there(block, self.offsets, Some(event))?;
                 let table = start.checked_add(4)?;
                 if table > self.raw.len() {
@@ -196,7 +197,7 @@ impl Batch<'_> {
                 let words_there = (self.raw.len() - table) / 4;
                 (n_banks < words_there).then_some(EventBanks { event, n_banks, table })
             }
-            BatchLayout::Mep => {
+            Layout::Mep => {
                 let n_banks = load_if_there(block, self.offsets, Some(0))?;
                 let header = n_banks.checked_add(2)?;
                 (header <= self.offsets.len()).then_some(EventBanks { event, n_banks, table: 0 })
@@ -204,8 +205,8 @@ impl Batch<'_> {
         }
     }
 
-    /// From where to where in `raw` the banks of an event in Allen layout say that they lie, table included; an end beyond
-    /// `raw` is possible.
+    /// From where to where in `raw` the banks of an event in Allen layout say that they lie, table included; an end
+    /// beyond `raw` is possible.
     #[inline(always)]
     fn extent<B: Block>(&self, block: &B, banks: &EventBanks) -> (u32, u32) {
         // The table is there: n_banks + 1 words from `table` on.
@@ -249,19 +250,19 @@ impl Batch<'_> {
         &self,
         block: &B,
         raw: impl Bytes<B>,
-        layout: BatchLayout,
+        layout: Layout,
         banks: &EventBanks,
         rows: Option<Rows>,
         bank: u32,
     ) -> Option<Bank> {
         let (row, column) = match layout {
-            BatchLayout::Allen => (banks.event, bank),
-            BatchLayout::Mep => (bank, banks.event),
+            Layout::Allen => (banks.event, bank),
+            Layout::Mep => (bank, banks.event),
         };
         let known = |of: fn(Rows) -> u32| rows.map(of);
         let size = u32::from(entry(block, self.sizes, self.sizes.as_u16(), known(|rows| rows.sizes), row, column)?);
         let (source_id, payload) = match layout {
-            BatchLayout::Allen => {
+            Layout::Allen => {
                 // The table is there: n_banks + 1 words from `table` on.
                 let base = banks.table + 4 * (banks.n_banks + 1);
                 let rel: u32 = raw.load(block, banks.table + 4 * bank);
@@ -273,7 +274,7 @@ impl Batch<'_> {
                 let fragment = base + rel;
                 (raw.load(block, fragment), fragment + 4)
             }
-            BatchLayout::Mep => {
+            Layout::Mep => {
                 let place = banks.event.checked_add(1).and_then(|rows| rows.checked_mul(banks.n_banks));
                 let place = place.and_then(|place| place.checked_add(2)?.checked_add(bank));
                 let payload = load_if_there(block, self.offsets, place)?;
@@ -294,8 +295,8 @@ impl Batch<'_> {
     }
 }
 
-/// Entry `column` of row `row`: word `row` of `words` is the row's place in `entries`, which is the same memory; `first`, if
-/// that is known.
+/// Entry `column` of row `row`: word `row` of `words` is the row's place in `entries`, which is the same memory;
+/// `first`, if that is known.
 #[inline(always)]
 fn entry<B: Block, T: Plain>(
     block: &B,

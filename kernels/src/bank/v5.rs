@@ -16,8 +16,11 @@ pub const BAD_COUNT: u32 = 255;
 /// Lanes of a bank.
 pub const LANES: u32 = LANES_PER_BOARD as u32;
 
-/// Header bytes that are counts, a bit each: 4, 5, 6, 7, 0, 1 for lanes 0…5. (An array would become local memory.)
-const COUNT_BYTES: u32 = 0b1111_0011;
+/// By lane, the byte of the header that says how many hits it has.
+pub const COUNT_BYTES: [usize; LANES_PER_BOARD] = [4, 5, 6, 7, 0, 1];
+
+/// The bytes of [`COUNT_BYTES`], a bit each: on the device an array would become local memory.
+const COUNT_BYTES_MASK: u32 = 0b1111_0011;
 
 /// Hit counts of the six lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +65,7 @@ pub fn header<B: Block>(block: &B, raw: impl Bytes<B>, payload: u32, size: u32) 
         // Without a branch: that takes fewer registers.
         while place < size.min(HEADER) {
             let byte: u8 = raw.load(block, payload + place);
-            claimed |= u32::from(byte) * ((COUNT_BYTES >> place) & 1);
+            claimed |= u32::from(byte) * ((COUNT_BYTES_MASK >> place) & 1);
             place += 1;
         }
         return if claimed == 0 { Header::Empty } else { Header::Short };
@@ -107,12 +110,14 @@ pub const fn strip(word: u16) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, hit_offset, lane_offset};
+    use super::{COUNT_BYTES, COUNT_BYTES_MASK, Counts, hit_offset, lane_offset};
 
     #[test]
     fn counts_lie_in_bytes_4_5_6_7_0_1() {
         let counts = Counts { low: u32::from_le_bytes([50, 60, 99, 98]), high: u32::from_le_bytes([10, 20, 30, 40]) };
         assert_eq!([0, 1, 2, 3, 4, 5].map(|lane| counts.of(lane)), [10, 20, 30, 40, 50, 60]);
+        assert_eq!(COUNT_BYTES, [4, 5, 6, 7, 0, 1]);
+        assert_eq!(COUNT_BYTES.iter().fold(0, |mask, byte| mask | 1 << byte), COUNT_BYTES_MASK);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Entry points of Allen's pipeline: every kernel, for every variant that is shipped.
 //!
-//! An entry takes the kernel's own argument structs by value; the host fills in the same structs, so that the two cannot
-//! disagree. Its name is the kernel's, two underscores and the variant's: `count_hits__v5_allen`. Each variant is a PTX
-//! file of its own (`ptx_unit`), with the counting kernel for 8 size classes beside the one for 16; the rungs of the
-//! ladder, `v5_allen__rung0` and on, share one.
+//! An entry takes the kernel's own argument structs by value; the host fills in the same structs, so that the two
+//! cannot disagree. Its name is the kernel's, two underscores and the variant's: `count_hits__v5_allen`. Each variant
+//! is a PTX file of its own (`ptx_unit`), with the counting kernel for 8 size classes beside the one for 16; the rungs
+//! of the ladder, `v5_allen__rung0` and on, share one.
 //!
 //! # Safety
 //! What a launch must see to, for every entry:
@@ -21,7 +21,7 @@ use crate::allen::find_permutation::FindPermutation;
 use crate::allen::prefix_sum::{PrefixSumOffsets, PrefixSumTiles};
 use crate::detector::BankVersion;
 use crate::hit::HitArrays;
-use crate::switches::{BatchLayout, Switches};
+use crate::switches::{Layout, Switches};
 use crate::tables::Tables;
 
 /// The counting kernel, under a variant's name.
@@ -116,20 +116,20 @@ macro_rules! production {
 }
 
 #[cfg(ptx_unit = "v4_allen")]
-production!("v4_allen", "v4_allen__bins8", Switches::production(BankVersion::V4, BatchLayout::Allen));
+production!("v4_allen", "v4_allen__bins8", Switches::production(BankVersion::V4, Layout::Allen));
 #[cfg(ptx_unit = "v4_mep")]
-production!("v4_mep", "v4_mep__bins8", Switches::production(BankVersion::V4, BatchLayout::Mep));
+production!("v4_mep", "v4_mep__bins8", Switches::production(BankVersion::V4, Layout::Mep));
 #[cfg(ptx_unit = "v5_allen")]
-production!("v5_allen", "v5_allen__bins8", Switches::production(BankVersion::V5, BatchLayout::Allen));
+production!("v5_allen", "v5_allen__bins8", Switches::production(BankVersion::V5, Layout::Allen));
 #[cfg(ptx_unit = "v5_mep")]
-production!("v5_mep", "v5_mep__bins8", Switches::production(BankVersion::V5, BatchLayout::Mep));
+production!("v5_mep", "v5_mep__bins8", Switches::production(BankVersion::V5, Layout::Mep));
 
 /// The rungs in the order of `Switches::ladder`; the last is production.
 #[cfg(ptx_unit = "v5_allen_ladder")]
 mod ladder {
     use super::*;
 
-    const RUNGS: [(&str, Switches); 7] = Switches::ladder(BankVersion::V5, BatchLayout::Allen);
+    const RUNGS: [(&str, Switches); 7] = Switches::ladder(BankVersion::V5, Layout::Allen);
 
     variant!(rung0, "v5_allen__rung0", super::RUNGS[0].1);
     variant!(rung1, "v5_allen__rung1", super::RUNGS[1].1);

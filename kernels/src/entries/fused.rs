@@ -15,11 +15,11 @@ use crate::allen::prefix_sum::{PrefixSumOffsets, PrefixSumTiles};
 #[cfg(any(ptx_unit = "v4_mep_fused", ptx_unit = "v5_mep_fused"))]
 use crate::fused::gather::GatherBanks;
 use crate::fused::{CountClusters, Fused, FusedInput, FusedOptions, FusedOutput};
-use crate::switches::{BatchLayout, Switches};
+use crate::switches::{Layout, Switches};
 
 macro_rules! fused {
     ($variant:literal, $version:ident, $layout:ident) => {
-        const SWITCHES: Switches = Switches::production(BankVersion::$version, BatchLayout::$layout);
+        const SWITCHES: Switches = Switches::production(BankVersion::$version, Layout::$layout);
 
         prefix_sum!($variant);
 

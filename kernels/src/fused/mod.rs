@@ -28,14 +28,14 @@
 //! Which sector a lane reads is known long before the first event, and so is the range of x of its hits. If hits are
 //! written lane by lane in the order of (group, x), and inside a lane in the direction in which x rises, they come out
 //! sorted as far as these ranges do not overlap. Neighbouring staves overlap a little: 3 groups in 72 of an event. The
-//! same repair takes everything else in, so that no input needs a path of its own: unsorted lanes, a board that is named
-//! twice, equal keys. Whatever order the schedule makes of the clusters of a rank, the keys settle it.
+//! same repair takes everything else in, so that no input needs a path of its own: unsorted lanes, a board that is
+//! named twice, equal keys. Whatever order the schedule makes of the clusters of a rank, the keys settle it.
 //!
 //! # What a block waits for
 //!
 //! Only for the events before, and only to know where its hits begin: its own number of hits is told as soon as it is
-//! known. Blocks take their events by ticket, in the order in which they begin. With [`count_clusters`] launched before,
-//! and a prefix sum over its counts, no block waits, and everything is read and clustered twice.
+//! known. Blocks take their events by ticket, in the order in which they begin. With [`count_clusters`] launched
+//! before, and a prefix sum over its counts, no block waits, and everything is read and clustered twice.
 //!
 //! Launch: as many blocks as events, `fused.block_x` threads, [`fused_shared_bytes`] of shared memory.
 
@@ -69,7 +69,7 @@ use crate::clustering::ClusterOptions;
 use crate::hit::HitArrays;
 use crate::report::N_COUNTS;
 use crate::status::HITS_OVERFLOW;
-use crate::switches::{BatchLayout, Switches};
+use crate::switches::{Layout, Switches};
 use simt::primitives::block_scan::block_exclusive;
 use simt::{Block, Global, GlobalMut, Kernel};
 
@@ -142,11 +142,11 @@ fn count<'a, B: Block>(
     let batch = &input.batch;
     let found = FoundEvent::told(block, switches.layout, shared.found);
     let raw = match switches.layout {
-        BatchLayout::Allen => {
+        Layout::Allen => {
             let extent = found.map_or((0, 0), |found| found.extent);
             Staged::fill(block, batch.raw, shared.stage, extent)
         }
-        BatchLayout::Mep => Staged::fragments(batch.raw, shared.stage),
+        Layout::Mep => Staged::fragments(batch.raw, shared.stage),
     };
     // The bytes are there for all threads, and so are the counters' starts.
     block.sync_threads();
@@ -328,8 +328,8 @@ pub fn fused<B: Block>(
     }
 }
 
-/// Step 5: from the number of clusters of each rank to the place of its first. All threads of the block call; ends with a
-/// barrier.
+/// Step 5: from the number of clusters of each rank to the place of its first. All threads of the block call; ends with
+/// a barrier.
 #[inline(always)]
 fn place_ranks<B: Block>(block: &B, shared: &FusedShared, tables: &LaneTables<'_>) {
     let (places, n_ranks) = (shared.places, tables.n_ranks());

@@ -8,7 +8,7 @@ use super::{CountClusters, Fused, FusedInput, FusedOptions, FusedOutput, Room};
 use crate::allen::prefix_sum::prefix_sum;
 use crate::bank::layout::Batch;
 use crate::hit::Output;
-use crate::switches::{BatchLayout, Switches};
+use crate::switches::{Layout, Switches};
 
 /// What decides how a batch is decoded.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ pub fn decode<L: Launcher>(
     let FusedBuffers { bank_words, counts, bases, tile_totals, look_back } = buffers;
 
     launcher.zero(look_back)?;
-    if switches.layout == BatchLayout::Mep {
+    if switches.layout == Layout::Mep {
         let arguments = (batch, n_events, launcher.write(bank_words));
         launcher.launch(GatherBanks { switches }, shapes.gather_banks, arguments)?;
     }

@@ -3,17 +3,17 @@
 //! Read in place, the words of a bank would be fetched one by one, a sector of 32 bytes for each. What does not fit the
 //! stage, and what damaged offsets lead to elsewhere, is read in place: the stage changes no result.
 //!
-//! In Allen layout an event is one piece, and is copied as one. In MEP layout its fragments lie apart, those of an event
-//! between those of others: eight threads copy a fragment, a sector at a time, and no sector that only has what no lane
-//! reads. Where a fragment is then is its place in the stage; what is not staged has its place in the batch, moved up by
-//! the size of the stage.
+//! In Allen layout an event is one piece, and is copied as one. In MEP layout its fragments lie apart, those of an
+//! event between those of others: eight threads copy a fragment, a sector at a time, and no sector that only has what
+//! no lane reads. Where a fragment is then is its place in the stage; what is not staged has its place in the batch,
+//! moved up by the size of the stage.
 
 use super::gather::{BankWord, State};
 use crate::bank::bytes::Bytes;
 use crate::bank::layout::{Bank, Banks, Batch, FoundEvent};
 use crate::bank::{UT, v5};
 use crate::detector::BankVersion;
-use crate::switches::{BatchLayout, Switches};
+use crate::switches::{Layout, Switches};
 use simt::primitives::warp_scan::warp_exclusive;
 use simt::{Block, FULL_MASK, Global, Scalar, Shared, WARP_SIZE};
 
@@ -102,8 +102,8 @@ impl<B: Block> Banks<B> for StagedBanks<'_> {
     }
 
     #[inline(always)]
-    fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: BatchLayout, bank: u32) -> Option<Bank> {
-        if matches!(self.switches.layout, BatchLayout::Allen) {
+    fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: Layout, bank: u32) -> Option<Bank> {
+        if matches!(self.switches.layout, Layout::Allen) {
             return self.found.bank(block, batch, raw, layout, bank);
         }
         let (number, payload) = batch.fragment(block, &self.found.banks, bank)?;
@@ -125,7 +125,7 @@ impl<B: Block> Banks<B> for StagedBanks<'_> {
 
     #[inline(always)]
     fn bring(self, block: &B, bank: Option<Bank>) -> Option<Bank> {
-        if matches!(self.switches.layout, BatchLayout::Allen) {
+        if matches!(self.switches.layout, Layout::Allen) {
             return bank;
         }
         let Staged { raw, words, len, beyond, .. } = self.staged;

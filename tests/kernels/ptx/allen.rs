@@ -21,7 +21,7 @@ use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::synth::{self, Generator, Profile};
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Flip, Grouping, Position};
 use ut_kernels::detector::BankVersion;
-use ut_kernels::switches::{BatchLayout, Switches};
+use ut_kernels::switches::{Layout, Switches};
 
 /// Decodes with the reference and with the PTX, and compares every bit.
 fn compare(
@@ -100,7 +100,7 @@ fn every_option_reaches_the_kernels() {
 
 #[test]
 fn block_shapes_size_classes_and_orders_do_not_show() {
-    let settings: [&[&str]; 4] = [
+    let assignments: [&[&str]; 4] = [
         &["count.block_x=32", "count.bins=8", "scan.block_x=32", "cluster.block_y=1", "sort.run=32"],
         &["count.block_x=1024", "scan.block_x=1024", "cluster.block_x=256", "cluster.block_y=4", "decode.block_x=1024"],
         &["count.block_x=96", "cluster.block_x=8", "cluster.block_y=12", "compress.block_x=32", "sort.block_x=1024"],
@@ -108,10 +108,10 @@ fn block_shapes_size_classes_and_orders_do_not_show() {
     ];
     let options = DecodeOptions::default();
     for (tables, events) in detectors(Grouping::UniqueX) {
-        for (turn, settings) in settings.into_iter().enumerate() {
+        for (turn, assignments) in assignments.into_iter().enumerate() {
             let mut params = LaunchParams::default();
-            for setting in settings {
-                params.set_from(setting).unwrap();
+            for assignment in assignments {
+                params.set_from(assignment).unwrap();
             }
             params.validate().unwrap();
             let mut decoder = PtxDecoder::new(&tables, options, params, 7 * turn as u32);
@@ -122,7 +122,7 @@ fn block_shapes_size_classes_and_orders_do_not_show() {
 
 #[test]
 fn every_rung_of_the_ladder_gives_the_same_hits() {
-    let rungs = 0..Switches::ladder(BankVersion::V5, BatchLayout::Allen).len();
+    let rungs = 0..Switches::ladder(BankVersion::V5, Layout::Allen).len();
     let options = DecodeOptions::default();
     for (tables, events) in v5_detectors(Grouping::YRows) {
         for rung in rungs.clone() {

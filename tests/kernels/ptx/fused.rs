@@ -15,10 +15,10 @@ use ut_decoding::detector::BankVersion;
 use ut_decoding::synth::{self, Generator, Profile};
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping};
 
-fn params(settings: &[&str]) -> LaunchParams {
+fn params(assignments: &[&str]) -> LaunchParams {
     let mut params = LaunchParams::default();
-    for setting in settings {
-        params.set_from(setting).expect("a valid setting");
+    for assignment in assignments {
+        params.set_from(assignment).expect("a valid assignment");
     }
     params
 }
@@ -59,7 +59,7 @@ fn detectors() -> impl Iterator<Item = (DetectorTables, Vec<Event>)> {
 
 #[test]
 fn events_come_out_as_from_the_reference_whatever_is_kept() {
-    let settings: [&[&str]; 3] = [
+    let assignments: [&[&str]; 3] = [
         &[],
         &["fused.block_x=64", "fused.tile=0", "fused.stage=0"],
         &["fused.block_x=1024", "fused.tile=768", "fused.stage=2048", "fused.count_first=1", "scan.block_x=32"],
@@ -67,8 +67,8 @@ fn events_come_out_as_from_the_reference_whatever_is_kept() {
     for (tables, events) in detectors() {
         let events = &events[..3];
         assert!(fits_mep(events), "one sequence of sourceIDs");
-        for (turn, settings) in settings.into_iter().enumerate() {
-            let (params, options) = (params(settings), DecodeOptions::default());
+        for (turn, assignments) in assignments.into_iter().enumerate() {
+            let (params, options) = (params(assignments), DecodeOptions::default());
             compare(&tables, options, params, allen_batch(events).view(), turn as u32).unwrap();
             compare(&tables, options, params, mep_batch(&events[1..]).view(), 5).unwrap();
         }
@@ -83,8 +83,10 @@ fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_boun
         let result = TestRunner::new(config).run(&strategy, |(events, corruptions, options)| {
             for mut batch in [allen_batch(&events), mep_batch(&events)] {
                 nasty::corrupt(&mut batch, &corruptions);
-                for settings in [&["fused.block_x=96"][..], &["fused.block_x=32", "fused.tile=64", "fused.stage=512"]] {
-                    let params = params(settings);
+                for assignments in
+                    [&["fused.block_x=96"][..], &["fused.block_x=32", "fused.tile=64", "fused.stage=512"]]
+                {
+                    let params = params(assignments);
                     compare(&tables, options, params, batch.view(), 3).map_err(TestCaseError::fail)?;
                 }
             }

@@ -12,7 +12,7 @@ use ptx_units::UNITS;
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, TARGET, header_field};
 use ut_decoding::decoder::ptx::{Kernel, Resources, Unit};
 use ut_kernels::detector::BankVersion;
-use ut_kernels::switches::{BatchLayout, Switches};
+use ut_kernels::switches::{Layout, Switches};
 
 /// Every entry point that must be there, with its module.
 fn shipped() -> Vec<(Unit, String)> {
@@ -21,7 +21,7 @@ fn shipped() -> Vec<(Unit, String)> {
         all.extend(Kernel::ALLEN.map(|kernel| (unit, kernel.entry(unit.name))));
         all.push((unit, Kernel::CountHits.entry(&unit.bins8())));
     }
-    for rung in 0..Switches::ladder(BankVersion::V5, BatchLayout::Allen).len() {
+    for rung in 0..Switches::ladder(BankVersion::V5, Layout::Allen).len() {
         let variant = format!("v5_allen__rung{rung}");
         all.extend(Kernel::ALLEN.map(|kernel| (Unit::LADDER, kernel.entry(&variant))));
     }
@@ -119,7 +119,7 @@ fn nothing_is_called_nor_local_nor_generic_and_floats_are_the_cpus() {
 
 #[test]
 fn the_last_rung_of_the_ladder_is_production() {
-    let production = Unit::production(BankVersion::V5, BatchLayout::Allen);
+    let production = Unit::production(BankVersion::V5, Layout::Allen);
     for kernel in Kernel::ALLEN {
         let body = |unit: Unit, variant: &str| {
             let entry = kernel.entry(variant);
@@ -220,7 +220,7 @@ fn the_assembler_says_what_is_committed() {
     let committed = Resources::committed().unwrap();
     assert_eq!(ptxas.version().unwrap(), committed.ptxas);
     // One module is enough to see that the figures belong to the PTX; the build compares all.
-    let unit = Unit::fused(BankVersion::V5, BatchLayout::Allen);
+    let unit = Unit::fused(BankVersion::V5, Layout::Allen);
     for arch in ARCHS {
         let measured = ptxas.assemble(unit.text, arch, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
         assert_eq!(measured.len(), unit.kernels().len());

@@ -11,7 +11,7 @@ use ut_kernels::fused::gather::{GATHER_THREADS, gather_banks, gather_blocks, gat
 use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room, fused, fused_shared_bytes};
 use ut_kernels::hit::HitArrays;
 use ut_kernels::report::N_COUNTS;
-use ut_kernels::switches::{BatchLayout, Switches};
+use ut_kernels::switches::{Layout, Switches};
 
 use super::{Bug, Faulty};
 use crate::suite::events::{Bank, allen_batch, mep_batch, v5_payload};
@@ -27,7 +27,7 @@ pub struct FusedSetup {
     pub tables: DetectorTables,
     ranks: RankTables,
     pub batch: EventBatch,
-    layout: BatchLayout,
+    layout: Layout,
     /// Most blocks at a time.
     pub resident: u32,
     pub ids: Vec<u32>,
@@ -40,20 +40,20 @@ impl FusedSetup {
     /// Hits of several sizes on every lane of most boards, differently in each event; one board comes twice, so that a
     /// few groups have to be sorted.
     pub fn new(n_events: usize) -> Self {
-        Self::of(n_events, BatchLayout::Allen)
+        Self::of(n_events, Layout::Allen)
     }
 
     /// The same in MEP layout, with the boards of the first event in all of them.
     pub fn mep(n_events: usize) -> Self {
-        Self::of(n_events, BatchLayout::Mep)
+        Self::of(n_events, Layout::Mep)
     }
 
-    fn of(n_events: usize, layout: BatchLayout) -> Self {
+    fn of(n_events: usize, layout: Layout) -> Self {
         let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
         let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a sound detector");
         let n_boards = tables.boards().n_boards();
         let event = |event: usize| {
-            let first = if layout == BatchLayout::Allen { event } else { 0 };
+            let first = if layout == Layout::Allen { event } else { 0 };
             let boards = (0..n_boards).filter(|board| (board + first) % 7 != 3).chain([5]);
             let bank = |board: usize| {
                 let lane = |lane: usize| {
@@ -67,8 +67,8 @@ impl FusedSetup {
         };
         let events = (0..n_events).map(event).collect::<Vec<_>>();
         let batch = match layout {
-            BatchLayout::Allen => allen_batch(&events),
-            BatchLayout::Mep => mep_batch(&events),
+            Layout::Allen => allen_batch(&events),
+            Layout::Mep => mep_batch(&events),
         };
         let ranks = RankTables::new("test", &tables, DecodeOptions::default()).expect("few lanes");
         let (ids, offsets, report) = (Vec::new(), Vec::new(), Vec::new());
@@ -122,7 +122,7 @@ impl FusedSetup {
             has_versions: 0,
         };
         let mut bank_words = vec![u32::MAX; self.batch.offsets.len()];
-        if self.layout == BatchLayout::Mep {
+        if self.layout == Layout::Mep {
             self.gather(&mut executor, if in_gathering { bug } else { Bug::None }, &batch, &mut bank_words)?;
         }
         let bug = if in_gathering { Bug::None } else { bug };

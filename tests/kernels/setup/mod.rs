@@ -18,7 +18,7 @@ use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::LANES_PER_BOARD;
 use ut_kernels::hit::Cluster;
 use ut_kernels::report::N_COUNTS;
-use ut_kernels::switches::{BatchLayout, Switches};
+use ut_kernels::switches::{Layout, Switches};
 use ut_kernels::tables::Tables;
 
 use crate::suite::events::{Bank, allen_batch, v5_payload};
@@ -40,7 +40,7 @@ pub struct Setup {
 /// What `clusters` holds where nothing was written.
 pub const NO_CLUSTER: Cluster = Cluster { position: u32::MAX, weight: u16::MAX, slot: u16::MAX };
 
-pub const SWITCHES: Switches = Switches::production(BankVersion::V5, BatchLayout::Allen);
+pub const SWITCHES: Switches = Switches::production(BankVersion::V5, Layout::Allen);
 const OPTIONS: ClusterOptions = ClusterOptions { flags: ClusterOptions::CLUSTERING, max_size: 128 };
 
 impl Setup {

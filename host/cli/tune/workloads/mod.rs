@@ -190,7 +190,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let device = |load: &Load| -> Result<DecodeDevice<'_>, Failure> {
         let device = DecodeDevice::new(args.backend, &detector.tables, options, load.events.clone());
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Ok(device.with_knobs(&names, base(args.backend))?)
+        Ok(device.with_parameters(&names, base(args.backend))?)
     };
     let mut store = Store::open(&args.store.locations(None)?.user)?;
 

@@ -1,11 +1,11 @@
-//! Everything that a measurement may vary, by name: the backend's knobs, and how it is fed. `sweep` has it as axes,
-//! `compare`, `aa-test`, `throughput --tune online` and `tune` as configurations.
+//! Everything that a measurement may vary, by name: the backend's parameters, and how it is fed. `sweep` has it as
+//! axes, `compare`, `aa-test`, `throughput --tune online` and `tune` as configurations.
 
 use std::fmt::Write as _;
 
 use crate::decoder::cuda::{CudaConfig, DEFAULT_STREAMS};
-use crate::decoder::knobs::{KnobError, Knobs, parse_value, refused, value_text};
-use crate::decoder::launch::Knob;
+use crate::decoder::launch::Parameter;
+use crate::decoder::parameters::{DecoderConfig, ParameterError, parse_value, refused, value_text};
 use crate::decoder::{Backend, DecodeError, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
 use crate::input::{EventBatch, Layout, to_mep};
@@ -15,7 +15,7 @@ use super::sample::{Expected, Sample};
 use super::timing::Variant;
 
 /// Events of a batch.
-pub const BATCH: Knob = Knob {
+pub const BATCH: Parameter = Parameter {
     name: "batch",
     about: "events of a batch",
     min: 1,
@@ -26,7 +26,7 @@ pub const BATCH: Knob = Knob {
 };
 
 /// Layout of a batch.
-pub const LAYOUT: Knob = Knob {
+pub const LAYOUT: Parameter = Parameter {
     name: "layout",
     about: "layout of a batch: allen (event by event) or mep (bank by bank)",
     min: 0,
@@ -37,7 +37,7 @@ pub const LAYOUT: Knob = Knob {
 };
 
 /// Which kernels.
-pub const PIPELINE: Knob = Knob {
+pub const PIPELINE: Parameter = Parameter {
     name: "pipeline",
     about: "kernels: fused (one launch) or allen (seven)",
     min: 0,
@@ -48,7 +48,7 @@ pub const PIPELINE: Knob = Knob {
 };
 
 /// Decoders at work.
-pub const THREADS: Knob = Knob {
+pub const THREADS: Parameter = Parameter {
     name: "threads",
     about: "threads, each with a decoder of its own",
     min: 1,
@@ -59,7 +59,7 @@ pub const THREADS: Knob = Knob {
 };
 
 /// Streams of a decoder on a GPU.
-pub const STREAMS: Knob = Knob {
+pub const STREAMS: Parameter = Parameter {
     name: "streams",
     about: "streams, each with buffers of its own, so that copies and kernels of several batches overlap",
     min: 1,
@@ -69,37 +69,37 @@ pub const STREAMS: Knob = Knob {
     candidates: &[1, 2, 3, 4, 6, 8],
 };
 
-/// What can be varied: the backend's knobs, and how it is fed.
-pub fn knobs(backend: Backend) -> impl Iterator<Item = &'static Knob> {
+/// What can be varied: the backend's parameters, and how it is fed.
+pub fn parameters(backend: Backend) -> impl Iterator<Item = &'static Parameter> {
     let decoders = match backend {
         Backend::Reference | Backend::Cpu => Some(&THREADS),
         Backend::Cuda => Some(&STREAMS),
         Backend::Emulated => None,
     };
     let kernels = backend.runs_kernels().then_some(&PIPELINE);
-    backend.knobs().iter().chain([&BATCH, &LAYOUT]).chain(decoders).chain(kernels)
+    backend.parameters().iter().chain([&BATCH, &LAYOUT]).chain(decoders).chain(kernels)
 }
 
-/// The knob of this name. The place may be left out where one knob alone has the rest: `simd` is `cpu.simd`.
+/// The parameter of this name. The place may be left out where one parameter alone has the rest: `simd` is `cpu.simd`.
 ///
 /// # Errors
 /// If there is none of that name; the message lists those that exist.
-pub fn knob(backend: Backend, name: &str) -> Result<&'static Knob, SettingError> {
-    let rest = |knob: &&Knob| knob.name.split_once('.').is_some_and(|(_, rest)| rest == name);
-    let mut short = knobs(backend).filter(rest);
-    let exact = knobs(backend).find(|knob| knob.name == name);
+pub fn parameter(backend: Backend, name: &str) -> Result<&'static Parameter, ConfigurationError> {
+    let rest = |parameter: &&Parameter| parameter.name.split_once('.').is_some_and(|(_, rest)| rest == name);
+    let mut short = parameters(backend).filter(rest);
+    let exact = parameters(backend).find(|parameter| parameter.name == name);
     exact
         .or_else(|| short.next().filter(|_| short.next().is_none()))
-        .ok_or_else(|| SettingError::Unknown { backend, name: name.to_owned() })
+        .ok_or_else(|| ConfigurationError::Unknown { backend, name: name.to_owned() })
 }
 
-/// A setting that cannot be meant.
+/// A configuration that cannot be meant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SettingError {
+pub enum ConfigurationError {
     /// Not of the form name=value.
     #[error("{0:?} is not of the form name=value")]
     Form(String),
-    /// No such knob.
+    /// No such parameter.
     #[error("{backend} has no parameter called {name:?}; there are {}", names(*backend).join(", "))]
     Unknown {
         /// The backend.
@@ -110,21 +110,21 @@ pub enum SettingError {
     /// Given twice.
     #[error("{0} is given twice")]
     Twice(&'static str),
-    /// A value that the knob cannot have, or that another one contradicts.
+    /// A value that the parameter cannot have, or that another one contradicts.
     #[error(transparent)]
-    Knob(#[from] KnobError),
+    Parameter(#[from] ParameterError),
 }
 
-/// The names of [`knobs`].
+/// The names of [`parameters`].
 pub fn names(backend: Backend) -> Vec<&'static str> {
-    knobs(backend).map(|knob| knob.name).collect()
+    parameters(backend).map(|parameter| parameter.name).collect()
 }
 
-/// A value for everything that can be varied.
+/// A configuration: a value for everything that can be varied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// The backend's knobs.
-    pub knobs: Knobs,
+pub struct Configuration {
+    /// The backend's parameters.
+    pub decoder: DecoderConfig,
     /// Events of a batch.
     pub batch: usize,
     /// Layout of a batch.
@@ -133,61 +133,62 @@ pub struct Setting {
     pub threads: usize,
 }
 
-impl Default for Setting {
+impl Default for Configuration {
     /// One decoder with one thread.
     fn default() -> Self {
-        Self { knobs: Knobs::default(), batch: BATCH.default as usize, layout: Layout::Allen, threads: 1 }
+        Self { decoder: DecoderConfig::default(), batch: BATCH.default as usize, layout: Layout::Allen, threads: 1 }
     }
 }
 
-impl Setting {
-    /// The value of a knob, by its whole name; 0 for one that is not there.
+impl Configuration {
+    /// The value of a parameter, by its whole name; 0 for one that is not there.
     pub fn get(&self, name: &str) -> u32 {
         let value = match name {
             "batch" => u32::try_from(self.batch).ok(),
             "layout" => Some(u32::from(self.layout == Layout::Mep)),
             "threads" | "streams" => u32::try_from(self.threads).ok(),
-            "pipeline" => Pipeline::ALL.iter().position(|of| *of == self.knobs.pipeline).map(|place| place as u32),
-            name => self.knobs.get(name),
+            "pipeline" => Pipeline::ALL.iter().position(|of| *of == self.decoder.pipeline).map(|place| place as u32),
+            name => self.decoder.get(name),
         };
         value.unwrap_or_default()
     }
 
-    /// Sets a knob of `backend`.
+    /// Sets a parameter of `backend`.
     ///
     /// # Errors
     /// When it is not there, or cannot have this value.
-    pub fn set(&mut self, backend: Backend, name: &str, value: u32) -> Result<(), SettingError> {
-        let knob = knob(backend, name)?;
-        if !knob.is_valid(value) {
-            return Err(refused(knob, &value).into());
+    pub fn set(&mut self, backend: Backend, name: &str, value: u32) -> Result<(), ConfigurationError> {
+        let parameter = parameter(backend, name)?;
+        if !parameter.is_valid(value) {
+            return Err(refused(parameter, &value).into());
         }
-        match knob.name {
+        match parameter.name {
             "batch" => self.batch = value as usize,
             "layout" => self.layout = if value == 0 { Layout::Allen } else { Layout::Mep },
             "threads" | "streams" => self.threads = value as usize,
-            "pipeline" => self.knobs.pipeline = Pipeline::ALL[value as usize],
-            name => self.knobs.set(backend, name, value)?,
+            "pipeline" => self.decoder.pipeline = Pipeline::ALL[value as usize],
+            name => self.decoder.set(backend, name, value)?,
         }
         Ok(())
     }
 
-    /// This setting with what a text like `batch=512,cpu.simd=scalar` changes of it.
+    /// This configuration with what a text like `batch=512,cpu.simd=scalar` changes of it.
     ///
     /// # Errors
-    /// Unknown names, values that cannot be, knobs that contradict each other.
-    pub fn with(mut self, backend: Backend, text: &str) -> Result<Self, SettingError> {
+    /// Unknown names, values that cannot be, parameters that contradict each other.
+    pub fn with(mut self, backend: Backend, text: &str) -> Result<Self, ConfigurationError> {
         let mut given: Vec<&str> = Vec::new();
-        for setting in text.split(',').map(str::trim).filter(|setting| !setting.is_empty()) {
-            let (name, value) = setting.split_once('=').ok_or_else(|| SettingError::Form(setting.to_owned()))?;
-            let knob = knob(backend, name.trim())?;
-            if given.contains(&knob.name) {
-                return Err(SettingError::Twice(knob.name));
+        for assignment in text.split(',').map(str::trim).filter(|assignment| !assignment.is_empty()) {
+            let (name, value) =
+                assignment.split_once('=').ok_or_else(|| ConfigurationError::Form(assignment.to_owned()))?;
+            let parameter = parameter(backend, name.trim())?;
+            if given.contains(&parameter.name) {
+                return Err(ConfigurationError::Twice(parameter.name));
             }
-            given.push(knob.name);
-            self.set(backend, knob.name, parse_value(knob, value.trim())?)?;
+            given.push(parameter.name);
+            self.set(backend, parameter.name, parse_value(parameter, value.trim())?)?;
         }
-        self.knobs.validate()?;
+        self.decoder.validate()?;
         Ok(self)
     }
 
@@ -202,8 +203,8 @@ impl Setting {
         text
     }
 
-    /// What is measured with this setting, not warmed up: the decoders that decode `sample`, on a GPU in a mode. The
-    /// first pass is compared with `expected`; the inner error says what differs.
+    /// What is measured with this configuration, not warmed up: the decoders that decode `sample`, on a GPU in a mode.
+    /// The first pass is compared with `expected`; the inner error says what differs.
     ///
     /// # Errors
     /// When a decoder cannot be made or cannot decode the sample.
@@ -217,10 +218,10 @@ impl Setting {
         expected: Option<&Expected>,
     ) -> Result<Result<Variant, String>, DecodeError> {
         if backend != Backend::Cuda {
-            let decoder = || backend.decoder_with(tables, options, &self.knobs);
+            let decoder = || backend.decoder_with(tables, options, &self.decoder);
             return Variant::cold(sample, tables, self.threads, decoder, expected);
         }
-        let config = CudaConfig::of(&self.knobs);
+        let config = CudaConfig::of(&self.decoder);
         OnGpu { sample, tables, options, config: &config, streams: self.threads }.variant(mode, expected)
     }
 
@@ -242,16 +243,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_knob_of_every_backend_is_set_and_read_by_name() {
+    fn every_parameter_of_every_backend_is_set_and_read_by_name() {
         for backend in Backend::ALL {
-            for knob in knobs(backend) {
-                for &value in knob.candidates {
-                    let mut setting = Setting::default();
-                    setting.set(backend, knob.name, value).unwrap();
-                    assert_eq!(setting.get(knob.name), value, "{}", knob.name);
-                    let text = setting.text([knob.name]);
-                    if setting.knobs.validate().is_ok() {
-                        assert_eq!(Setting::default().with(backend, &text), Ok(setting), "{text}");
+            for parameter in parameters(backend) {
+                for &value in parameter.candidates {
+                    let mut configuration = Configuration::default();
+                    configuration.set(backend, parameter.name, value).unwrap();
+                    assert_eq!(configuration.get(parameter.name), value, "{}", parameter.name);
+                    let text = configuration.text([parameter.name]);
+                    if configuration.decoder.validate().is_ok() {
+                        assert_eq!(Configuration::default().with(backend, &text), Ok(configuration), "{text}");
                     }
                 }
             }
@@ -260,29 +261,29 @@ mod tests {
 
     #[test]
     fn the_kernels_are_chosen_by_name_where_there_are_kernels() {
-        assert_eq!(Setting::default().get("pipeline"), PIPELINE.default);
+        assert_eq!(Configuration::default().get("pipeline"), PIPELINE.default);
         for backend in [Backend::Emulated, Backend::Cuda] {
             for pipeline in Pipeline::ALL {
-                let setting = Setting::default().with(backend, &format!("pipeline={pipeline}")).unwrap();
-                assert_eq!(setting.knobs.pipeline, pipeline);
+                let configuration = Configuration::default().with(backend, &format!("pipeline={pipeline}")).unwrap();
+                assert_eq!(configuration.decoder.pipeline, pipeline);
             }
         }
-        let error = Setting::default().with(Backend::Cpu, "pipeline=fused").unwrap_err().to_string();
+        let error = Configuration::default().with(Backend::Cpu, "pipeline=fused").unwrap_err().to_string();
         assert!(error.contains("no parameter"), "{error}");
     }
 
     #[test]
     fn texts_are_read_and_written_and_a_place_may_be_left_out_where_it_is_clear() {
-        let read = |text| Setting::default().with(Backend::Cpu, text).unwrap();
+        let read = |text| Configuration::default().with(Backend::Cpu, text).unwrap();
         let all = ["cpu.threads", "cpu.chunk", "cpu.simd", "batch", "layout", "threads"];
         assert_eq!(names(Backend::Cpu), all);
         let text = "cpu.threads=1,cpu.chunk=16,cpu.simd=auto,batch=256,layout=allen,threads=1";
         assert_eq!(read("").text(all), text);
         assert_eq!(read(text), read(""));
-        assert_eq!(read(" batch=1 , layout = mep"), Setting { batch: 1, layout: Layout::Mep, ..read("") });
+        assert_eq!(read(" batch=1 , layout = mep"), Configuration { batch: 1, layout: Layout::Mep, ..read("") });
         assert_eq!(read("simd=scalar,chunk=2"), read("cpu.simd=scalar,cpu.chunk=2"));
-        assert_eq!((read("threads=3").threads, read("threads=3").knobs.cpu.threads), (3, 1), "the whole name first");
-        let streams = Setting::default().with(Backend::Cuda, "streams=3,cluster.block_x=64,run=64").unwrap();
+        assert_eq!((read("threads=3").threads, read("threads=3").decoder.cpu.threads), (3, 1), "the whole name first");
+        let streams = Configuration::default().with(Backend::Cuda, "streams=3,cluster.block_x=64,run=64").unwrap();
         assert_eq!((streams.threads, streams.get("cluster.block_x"), streams.get("sort.run")), (3, 64, 64));
     }
 
@@ -303,7 +304,7 @@ mod tests {
             (Backend::Cuda, "cluster.block_x=33", "multiple of 32"),
             (Backend::Emulated, "threads=1", "no parameter"),
         ] {
-            let error = Setting::default().with(backend, text).unwrap_err().to_string();
+            let error = Configuration::default().with(backend, text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
     }

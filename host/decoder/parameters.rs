@@ -1,25 +1,25 @@
 //! Everything that changes how fast a backend is and never what it computes, by name.
 //!
-//! A knob is called `place.knob`: `cpu.chunk`, `cluster.block_x`. Which knobs there are depends on the backend; the
-//! device kernels' are those of [`launch`](super::launch).
+//! A parameter is called `place.name`: `cpu.chunk`, `cluster.block_x`. Which parameters there are depends on the
+//! backend; the device kernels' are those of [`launch`](super::launch).
 
 use super::cpu::{CpuConfig, Simd};
-use super::launch::{KNOBS, Knob, LaunchParamError, LaunchParams};
+use super::launch::{LaunchParamError, LaunchParams, PARAMETERS, Parameter};
 use super::{Backend, Pipeline};
 
 /// Names of the values of `cpu.simd`, in the order of [`SIMD`].
 const SIMD_NAMES: [&str; 5] = ["auto", "scalar", "avx2", "avx512", "neon"];
 
-/// Names of the values of `layout`, which benches vary beside the knobs.
+/// Names of the values of `layout`, which benches vary beside the parameters.
 const LAYOUT_NAMES: [&str; 2] = ["allen", "mep"];
 
-/// Names of the values of `pipeline`, which benches vary beside the knobs, in the order of [`Pipeline::ALL`].
+/// Names of the values of `pipeline`, which benches vary beside the parameters, in the order of [`Pipeline::ALL`].
 const PIPELINE_NAMES: [&str; 2] = [Pipeline::ALL[0].name(), Pipeline::ALL[1].name()];
 
 const SIMD: [Simd; 5] = [Simd::Auto, Simd::Scalar, Simd::Avx2, Simd::Avx512, Simd::Neon];
 
-const CPU: [Knob; 3] = [
-    Knob {
+const CPU: [Parameter; 3] = [
+    Parameter {
         name: "cpu.threads",
         about: "threads of one decoder; 0: one a core",
         min: 0,
@@ -28,7 +28,7 @@ const CPU: [Knob; 3] = [
         default: 1,
         candidates: &[1, 2, 4, 8, 16, 32, 64],
     },
-    Knob {
+    Parameter {
         name: "cpu.chunk",
         about: "events that a thread takes at a time",
         min: 1,
@@ -37,7 +37,7 @@ const CPU: [Knob; 3] = [
         default: 16,
         candidates: &[1, 2, 4, 8, 16, 32, 64, 128],
     },
-    Knob {
+    Parameter {
         name: "cpu.simd",
         about: "vector instructions: auto (the widest there are), scalar, avx2, avx512 or neon",
         min: 0,
@@ -49,7 +49,7 @@ const CPU: [Knob; 3] = [
 ];
 
 /// What `cuda` has beside the launch parameters.
-const REGISTERS: Knob = Knob {
+const REGISTERS: Parameter = Parameter {
     name: "cuda.registers",
     about: "registers that the driver's compiler may give a thread; 0: as many as it likes",
     min: 0,
@@ -59,7 +59,7 @@ const REGISTERS: Knob = Knob {
     candidates: &[0, 32, 40, 48, 64, 96],
 };
 
-const GRAPH: Knob = Knob {
+const GRAPH: Parameter = Parameter {
     name: "cuda.graph",
     about: "1: launch the kernels of a batch as a CUDA graph, where they are the same as before; 0: one by one",
     min: 0,
@@ -69,20 +69,20 @@ const GRAPH: Knob = Knob {
     candidates: &[0, 1],
 };
 
-const CUDA: [Knob; KNOBS.len() + 2] = {
-    let mut all = [REGISTERS; KNOBS.len() + 2];
-    all[KNOBS.len()] = GRAPH;
+const CUDA: [Parameter; PARAMETERS.len() + 2] = {
+    let mut all = [REGISTERS; PARAMETERS.len() + 2];
+    all[PARAMETERS.len()] = GRAPH;
     let mut i = 0;
-    while i < KNOBS.len() {
-        all[i] = KNOBS[i];
+    while i < PARAMETERS.len() {
+        all[i] = PARAMETERS[i];
         i += 1;
     }
     all
 };
 
-/// A value for every knob of every backend; a backend looks at its own.
+/// A value for every parameter of every backend; a backend looks at its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Knobs {
+pub struct DecoderConfig {
     /// Of `cpu`.
     pub cpu: CpuConfig,
     /// Of `emulated`, and of a GPU.
@@ -95,7 +95,7 @@ pub struct Knobs {
     pub graph: bool,
 }
 
-impl Default for Knobs {
+impl Default for DecoderConfig {
     /// The defaults, with one thread a decoder.
     fn default() -> Self {
         Self {
@@ -108,46 +108,46 @@ impl Default for Knobs {
     }
 }
 
-/// Why a knob cannot be set.
+/// Why a parameter cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KnobError {
-    /// The backend has no such knob.
-    #[error("{backend} has no parameter {name:?}; {}", knobs_in_words(*backend))]
+pub enum ParameterError {
+    /// The backend has no such parameter.
+    #[error("{backend} has no parameter {name:?}; {}", parameters_in_words(*backend))]
     Unknown {
         /// The backend.
         backend: Backend,
         /// What was requested.
         name: String,
     },
-    /// The value is not one that the knob can have.
+    /// The value is not one that the parameter can have.
     #[error("{name} = {value}: must be {valid}")]
     Value {
-        /// The knob.
+        /// The parameter.
         name: &'static str,
         /// What was requested.
         value: String,
         /// What it can be.
         valid: String,
     },
-    /// The setting is not `name=value`.
-    #[error("{setting:?} is not of the form parameter=value; {}", knobs_in_words(*backend))]
+    /// The assignment is not `name=value`.
+    #[error("{assignment:?} is not of the form parameter=value; {}", parameters_in_words(*backend))]
     Syntax {
         /// The backend.
         backend: Backend,
         /// What was requested.
-        setting: String,
+        assignment: String,
     },
-    /// Knobs contradict each other.
+    /// Parameters contradict each other.
     #[error(transparent)]
     Launch(#[from] LaunchParamError),
 }
 
-fn knobs_in_words(backend: Backend) -> String {
-    let names: Vec<_> = backend.knobs().iter().map(|knob| knob.name).collect();
+fn parameters_in_words(backend: Backend) -> String {
+    let names: Vec<_> = backend.parameters().iter().map(|parameter| parameter.name).collect();
     if names.is_empty() { "it has none".to_owned() } else { format!("there are {}", names.join(", ")) }
 }
 
-/// The words that stand for the values 0, 1, … of a knob; none where a value is a number.
+/// The words that stand for the values 0, 1, … of a parameter; none where a value is a number.
 pub fn words(name: &str) -> &'static [&'static str] {
     match name {
         "cpu.simd" => &SIMD_NAMES,
@@ -157,63 +157,63 @@ pub fn words(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// The error that `knob` cannot have this value.
-pub fn refused(knob: &Knob, value: &dyn ToString) -> KnobError {
-    let Knob { name, min, max, step, .. } = *knob;
+/// The error that `parameter` cannot have this value.
+pub fn refused(parameter: &Parameter, value: &dyn ToString) -> ParameterError {
+    let Parameter { name, min, max, step, .. } = *parameter;
     let words = words(name);
     let valid = match step {
         _ if !words.is_empty() => format!("one of {}", words.join(", ")),
         1 => format!("from {min} to {max}"),
         _ => format!("a multiple of {step} from {min} to {max}"),
     };
-    KnobError::Value { name, value: value.to_string(), valid }
+    ParameterError::Value { name, value: value.to_string(), valid }
 }
 
 impl Backend {
-    /// The knobs that this backend looks at.
-    pub fn knobs(self) -> &'static [Knob] {
+    /// The parameters that this backend looks at.
+    pub fn parameters(self) -> &'static [Parameter] {
         match self {
             Self::Reference => &[],
             Self::Cpu => &CPU,
-            Self::Emulated => &KNOBS,
+            Self::Emulated => &PARAMETERS,
             Self::Cuda => &CUDA,
         }
     }
 
-    /// One of its knobs.
+    /// One of its parameters.
     ///
     /// # Errors
     /// When it has none of this name; the message names those that it has.
-    pub fn knob(self, name: &str) -> Result<&'static Knob, KnobError> {
-        let found = self.knobs().iter().find(|knob| knob.name == name);
-        found.ok_or_else(|| KnobError::Unknown { backend: self, name: name.to_owned() })
+    pub fn parameter(self, name: &str) -> Result<&'static Parameter, ParameterError> {
+        let found = self.parameters().iter().find(|parameter| parameter.name == name);
+        found.ok_or_else(|| ParameterError::Unknown { backend: self, name: name.to_owned() })
     }
 }
 
 /// The number of a value that may be a word (`avx2`).
 ///
 /// # Errors
-/// When the knob cannot have this value.
-pub fn parse_value(knob: &Knob, text: &str) -> Result<u32, KnobError> {
-    let word = words(knob.name).iter().position(|word| *word == text);
+/// When the parameter cannot have this value.
+pub fn parse_value(parameter: &Parameter, text: &str) -> Result<u32, ParameterError> {
+    let word = words(parameter.name).iter().position(|word| *word == text);
     let number = word.map_or_else(|| text.parse().ok(), |word| Some(word as u32));
-    number.filter(|&value| knob.is_valid(value)).ok_or_else(|| refused(knob, &text))
+    number.filter(|&value| parameter.is_valid(value)).ok_or_else(|| refused(parameter, &text))
 }
 
-/// The value of a knob as [`parse_value`] takes it.
+/// The value of a parameter as [`parse_value`] takes it.
 pub fn value_text(name: &str, value: u32) -> String {
     words(name).get(value as usize).map_or_else(|| value.to_string(), |word| (*word).to_owned())
 }
 
-impl Knobs {
-    /// Sets a knob of `backend`. Knobs that depend on each other are checked by [`validate`](Self::validate).
+impl DecoderConfig {
+    /// Sets a parameter of `backend`. Parameters that depend on each other are checked by [`validate`](Self::validate).
     ///
     /// # Errors
-    /// When the backend has no such knob, or it cannot have this value.
-    pub fn set(&mut self, backend: Backend, name: &str, value: u32) -> Result<(), KnobError> {
-        let knob = backend.knob(name)?;
-        if !knob.is_valid(value) {
-            return Err(refused(knob, &value));
+    /// When the backend has no such parameter, or it cannot have this value.
+    pub fn set(&mut self, backend: Backend, name: &str, value: u32) -> Result<(), ParameterError> {
+        let parameter = backend.parameter(name)?;
+        if !parameter.is_valid(value) {
+            return Err(refused(parameter, &value));
         }
         match name {
             "cpu.threads" => self.cpu.threads = value as usize,
@@ -226,19 +226,19 @@ impl Knobs {
         Ok(())
     }
 
-    /// Sets a knob of `backend` from `knob=value`.
+    /// Sets a parameter of `backend` from `parameter=value`.
     ///
     /// # Errors
     /// As [`set`](Self::set), and when the text is not of this form.
-    pub fn set_from(&mut self, backend: Backend, setting: &str) -> Result<(), KnobError> {
-        let Some((name, value)) = setting.split_once('=') else {
-            return Err(KnobError::Syntax { backend, setting: setting.to_owned() });
+    pub fn set_from(&mut self, backend: Backend, assignment: &str) -> Result<(), ParameterError> {
+        let Some((name, value)) = assignment.split_once('=') else {
+            return Err(ParameterError::Syntax { backend, assignment: assignment.to_owned() });
         };
-        let knob = backend.knob(name.trim())?;
-        self.set(backend, knob.name, parse_value(knob, value.trim())?)
+        let parameter = backend.parameter(name.trim())?;
+        self.set(backend, parameter.name, parse_value(parameter, value.trim())?)
     }
 
-    /// The value of a knob.
+    /// The value of a parameter.
     pub fn get(&self, name: &str) -> Option<u32> {
         match name {
             "cpu.threads" => u32::try_from(self.cpu.threads).ok(),
@@ -250,11 +250,11 @@ impl Knobs {
         }
     }
 
-    /// Checks what no knob can tell alone.
+    /// Checks what no parameter can tell alone.
     ///
     /// # Errors
-    /// When knobs contradict each other.
-    pub fn validate(&self) -> Result<(), KnobError> {
+    /// When parameters contradict each other.
+    pub fn validate(&self) -> Result<(), ParameterError> {
         Ok(self.launch.validate()?)
     }
 }
@@ -264,38 +264,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_knob_of_every_backend_can_be_set_and_read_and_has_its_default() {
+    fn every_parameter_of_every_backend_can_be_set_and_read_and_has_its_default() {
         for backend in Backend::ALL {
-            for knob in backend.knobs() {
-                let mut knobs = Knobs::default();
-                assert_eq!(knobs.get(knob.name), Some(knob.default), "{}", knob.name);
-                for &value in knob.candidates {
-                    let text = value_text(knob.name, value);
-                    knobs.set_from(backend, &format!("{} = {text}", knob.name)).unwrap();
-                    assert_eq!(knobs.get(knob.name), Some(value), "{} = {text}", knob.name);
+            for parameter in backend.parameters() {
+                let mut config = DecoderConfig::default();
+                assert_eq!(config.get(parameter.name), Some(parameter.default), "{}", parameter.name);
+                for &value in parameter.candidates {
+                    let text = value_text(parameter.name, value);
+                    config.set_from(backend, &format!("{} = {text}", parameter.name)).unwrap();
+                    assert_eq!(config.get(parameter.name), Some(value), "{} = {text}", parameter.name);
                 }
             }
         }
     }
 
     #[test]
-    fn a_knob_that_is_not_there_names_those_that_are() {
-        let mut knobs = Knobs::default();
-        let error = knobs.set_from(Backend::Cpu, "cluster.block_x=64").unwrap_err();
+    fn a_parameter_that_is_not_there_names_those_that_are() {
+        let mut config = DecoderConfig::default();
+        let error = config.set_from(Backend::Cpu, "cluster.block_x=64").unwrap_err();
         assert_eq!(
             error.to_string(),
             "cpu has no parameter \"cluster.block_x\"; there are cpu.threads, cpu.chunk, cpu.simd"
         );
-        let error = knobs.set_from(Backend::Reference, "chunk=64").unwrap_err();
+        let error = config.set_from(Backend::Reference, "chunk=64").unwrap_err();
         assert_eq!(error.to_string(), "reference has no parameter \"chunk\"; it has none");
-        assert!(knobs.set_from(Backend::Emulated, "cluster").unwrap_err().to_string().contains("cluster.block_x"));
-        assert_eq!(knobs, Knobs::default());
+        assert!(config.set_from(Backend::Emulated, "cluster").unwrap_err().to_string().contains("cluster.block_x"));
+        assert_eq!(config, DecoderConfig::default());
     }
 
     #[test]
     fn a_value_that_cannot_be_names_those_that_can() {
-        let mut knobs = Knobs::default();
-        let mut refused = |backend, setting| knobs.set_from(backend, setting).unwrap_err().to_string();
+        let mut config = DecoderConfig::default();
+        let mut refused = |backend, assignment| config.set_from(backend, assignment).unwrap_err().to_string();
         assert_eq!(refused(Backend::Cpu, "cpu.chunk=0"), "cpu.chunk = 0: must be from 1 to 1048576");
         assert_eq!(
             refused(Backend::Cpu, "cpu.simd=mmx"),
@@ -307,9 +307,9 @@ mod tests {
     }
 
     #[test]
-    fn knobs_that_contradict_each_other_are_refused_together() {
-        let mut knobs = Knobs::default();
-        knobs.set_from(Backend::Emulated, "cluster.block_x=33").unwrap();
-        assert!(knobs.validate().is_err());
+    fn parameters_that_contradict_each_other_are_refused_together() {
+        let mut config = DecoderConfig::default();
+        config.set_from(Backend::Emulated, "cluster.block_x=33").unwrap();
+        assert!(config.validate().is_err());
     }
 }
