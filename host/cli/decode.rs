@@ -1,5 +1,6 @@
 //! `ut-decode decode`: files in, hits out.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -39,6 +40,9 @@ const CHUNK_MEMORY: u64 = 48 << 20;
 
 /// Files that could not be read which are listed at the end.
 const LISTED_FAILURES: usize = 100;
+
+/// Runs that the summary lists.
+const LISTED_RUNS: usize = 100;
 
 /// Decode files into hits.
 ///
@@ -224,13 +228,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         seen: Seen::default(),
         warned: !detector.is_embedded(),
         copied: 0,
+        runs: BTreeSet::new(),
         failures: Vec::new(),
         failed: 0,
     };
     signals::end_gently();
     let produce = || chunks.next_chunk().transpose();
     ordered(2 * n_workers + 1, produce, workers, |done| job.take(done, &mut totals, &mut file));
-    let Job { mut failures, failed, seen, progress, copied, .. } = job;
+    let Job { mut failures, failed, seen, progress, copied, runs, .. } = job;
     drop(progress);
     if signals::interrupted() {
         drop(file);
@@ -275,6 +280,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         json.insert("error".to_owned(), json!(provenance.incomplete));
         json.insert("files".to_owned(), names.len().into());
         json.insert("failed_files".to_owned(), failed.into());
+        json.insert("runs".to_owned(), json!(runs));
         json.insert("payload_bytes_copied".to_owned(), copied.into());
         write_json(path, &json)?;
     }
@@ -362,19 +368,21 @@ struct Done {
     parts: Vec<Part>,
     encoded: Vec<Encoded>,
     copied: u64,
+    runs: BTreeSet<u32>,
 }
 
 impl Worker {
     fn work(&mut self, chunk: &Chunk) -> Result<Done, WorkError> {
         let Self { parser, decoder, layout, n_boards, layers, hits, report, encoder } = self;
         let mut done = Done::default();
-        let Done { seen, parts, encoded, copied } = &mut done;
+        let Done { seen, parts, encoded, copied, runs } = &mut done;
         let before = parser.copied();
         parser.parse(chunk, seen, |(batch, origins, max_hits)| -> Result<(), WorkError> {
             let mut first = 0;
             let mut decode = |batch: crate::BatchView<'_>, max_hits: usize| -> Result<(), WorkError> {
                 let bound = batch.n_events.saturating_mul(*n_boards * HITS_OF_BANK);
                 hits.reserve(batch.n_events, max_hits.min(bound));
+                runs.extend(batch.meta.iter().filter_map(|meta| meta.run));
                 let start = Instant::now();
                 decoder.decode(batch, hits, report)?;
                 parts.push(Part::of(layers, hits, report, start.elapsed()));
@@ -415,6 +423,7 @@ struct Job<'a> {
     /// Whether the user was told that the detector is synthetic, or it is not.
     warned: bool,
     copied: u64,
+    runs: BTreeSet<u32>,
     failures: Vec<Failure>,
     failed: usize,
 }
@@ -422,7 +431,7 @@ struct Job<'a> {
 impl Job<'_> {
     /// Takes a result; whether to go on.
     fn take(&mut self, done: Result<Done, WorkError>, totals: &mut Totals, file: &mut Option<HitFile>) -> bool {
-        let Done { seen, parts, encoded, copied } = match done {
+        let Done { seen, parts, encoded, copied, mut runs } = match done {
             Ok(done) => done,
             Err(error) => {
                 let of_input = matches!(error, WorkError::Input(_));
@@ -438,6 +447,10 @@ impl Job<'_> {
             }
         };
         self.copied += copied;
+        self.runs.append(&mut runs);
+        while self.runs.len() > LISTED_RUNS {
+            self.runs.pop_last();
+        }
         self.seen.merge(seen);
         for part in parts {
             totals.add(&part);

@@ -22,6 +22,7 @@ mod output;
 mod paths;
 mod progress;
 mod sample;
+mod serve;
 mod signals;
 mod summary;
 mod sweep;
@@ -85,6 +86,7 @@ enum Command {
     Inspect(inspect::Args),
     Generate(generate::Args),
     Convert(convert::Args),
+    Serve(serve::Args),
     Tables(tables::Args),
     Throughput(throughput::Args),
     Compare(compare::Args),
@@ -149,6 +151,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Tables(args) => tables::run(&args),
         Command::Throughput(args) => throughput::run(&args),
         Command::Compare(args) => return compare::run(&args),

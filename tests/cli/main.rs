@@ -13,6 +13,8 @@ mod groups;
 #[cfg(unix)]
 mod jobs;
 mod replay;
+#[cfg(unix)]
+mod serve;
 mod sweep;
 mod tools;
 mod tune;

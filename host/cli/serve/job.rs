@@ -1,0 +1,206 @@
+//! One file, decoded by `ut-decode decode` in a process of its own: what crashes it, hangs it or takes all memory costs
+//! that file only.
+//!
+//! The process writes into a folder of work. Only when it has ended well are the hits forced to the disk and moved, by
+//! one rename, under their final name.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::journal::{Entry, now};
+use super::watch::Mark;
+use crate::decoder::{Count, Kind};
+
+/// Bytes of what a process said that are looked at.
+const MOST_SAID: usize = 4096;
+
+/// What every job of a server shares.
+#[derive(Debug)]
+pub struct Plan {
+    /// Program and first arguments that start the tool.
+    pub again: Vec<OsString>,
+    /// Options of `decode` that the user gave.
+    pub options: Vec<OsString>,
+    pub watch: PathBuf,
+    pub output: PathBuf,
+    /// Folder of work, for this server alone.
+    pub work: PathBuf,
+    /// Extension of the hits' files.
+    pub format: String,
+    pub by_run: bool,
+    pub time_out: Duration,
+}
+
+/// A file that is being decoded.
+#[derive(Debug)]
+pub struct Job {
+    pub file: String,
+    pub mark: Mark,
+    pub start: Instant,
+    /// How often the file was tried before.
+    pub attempts: u32,
+    work: PathBuf,
+    child: Child,
+}
+
+/// What became of a job.
+#[derive(Debug)]
+pub enum Outcome {
+    /// To be entered into the journal.
+    Ended(Entry),
+    /// The output could not be written: to be tried again, once that can be.
+    Blocked(String),
+    /// The process crashed or was killed.
+    Crashed(String),
+    /// The file changed or went meanwhile.
+    Changed,
+    /// The options make no sense, for any file.
+    Usage(String),
+}
+
+impl Job {
+    /// Starts a process for `file`; `number` is unique in this server.
+    ///
+    /// # Errors
+    /// When its folder cannot be made or the process not be started.
+    pub fn start(plan: &Plan, file: String, mark: Mark, attempts: u32, number: u64) -> io::Result<Self> {
+        let work = plan.work.join(number.to_string());
+        fs::create_dir(&work)?;
+        let said = File::create(work.join("said"))?;
+        let none = || io::Error::other("how this program was started is not known");
+        let (program, first) = plan.again.split_first().ok_or_else(none)?;
+        let mut command = Command::new(program);
+        command.args(first).args(["decode", "--quiet", "--color", "never", "--threads", "1", "--output"]);
+        command.arg(work.join("hits").with_extension(&plan.format)).arg("--json").arg(work.join("summary.json"));
+        command.args(&plan.options).arg("--").arg(plan.watch.join(&file));
+        command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
+        #[cfg(unix)]
+        // Ctrl-C is for the server, which ends its processes itself.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let child = command.spawn()?;
+        Ok(Self { file, mark, start: Instant::now(), attempts, work, child })
+    }
+
+    /// What became of it, once it has ended.
+    ///
+    /// # Errors
+    /// When the process cannot be asked.
+    pub fn poll(&mut self, plan: &Plan) -> io::Result<Option<Outcome>> {
+        let Some(status) = self.child.try_wait()? else {
+            if self.start.elapsed() < plan.time_out {
+                return Ok(None);
+            }
+            self.stop();
+            return Ok(Some(Outcome::Crashed(format!("took longer than {} s", plan.time_out.as_secs()))));
+        };
+        let outcome = self.outcome(plan, status).unwrap_or_else(|error| Outcome::Blocked(error.to_string()));
+        // What cannot be removed now goes at the next start.
+        let _ = fs::remove_dir_all(&self.work);
+        Ok(Some(outcome))
+    }
+
+    /// Ends the process and removes what it left.
+    pub fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.work);
+    }
+
+    fn outcome(&self, plan: &Plan, status: ExitStatus) -> io::Result<Outcome> {
+        let input = plan.watch.join(&self.file);
+        if !fs::metadata(&input).is_ok_and(|there| Mark::of(&there) == self.mark) {
+            return Ok(Outcome::Changed);
+        }
+        let said = self.said();
+        let reason = match status.code() {
+            Some(0) => None,
+            Some(1) if said.contains("cannot write") => return Ok(Outcome::Blocked(said)),
+            Some(1) => Some(said),
+            Some(2) => return Ok(Outcome::Usage(said)),
+            _ => return Ok(Outcome::Crashed(format!("decoding ended with {status}: {said}"))),
+        };
+        let summary: Value = match fs::read(self.work.join("summary.json")) {
+            Ok(text) => serde_json::from_slice(&text)?,
+            Err(error) if reason.is_some() && error.kind() == io::ErrorKind::NotFound => Value::Null,
+            Err(error) => return Err(error),
+        };
+        let hits = self.work.join("hits").with_extension(&plan.format);
+        let output = if hits.exists() { Some(self.publish(plan, &hits, &summary, reason.is_some())?) } else { None };
+        let number = |key: &str| summary[key].as_u64().unwrap_or_default();
+        let report = &summary["report"];
+        let troubles: BTreeMap<String, u64> = Count::ALL
+            .into_iter()
+            .filter(|count| count.kind() == Kind::Trouble)
+            .filter_map(|count| Some((count.name().to_owned(), report[count.name()].as_u64().filter(|&n| n > 0)?)))
+            .collect();
+        Ok(Outcome::Ended(Entry {
+            file: self.file.clone(),
+            mark: self.mark,
+            output,
+            reason,
+            events: number("events"),
+            hits: number("hits"),
+            troubles,
+            seconds: self.start.elapsed().as_secs_f64(),
+            at: now(),
+        }))
+    }
+
+    /// Gives the hits their final name; what it is, from the output folder.
+    fn publish(&self, plan: &Plan, hits: &Path, summary: &Value, incomplete: bool) -> io::Result<String> {
+        let mut name = format!("{}.{}", self.file, plan.format);
+        if plan.by_run {
+            let runs = summary["runs"].as_array().map_or(&[][..], Vec::as_slice);
+            name = match runs {
+                [] => format!("run=none/{name}"),
+                [run] => format!("run={run}/{name}"),
+                _ => format!("run=several/{name}"),
+            };
+        }
+        if incomplete {
+            name = format!("incomplete/{name}");
+        }
+        let target = plan.output.join(&name);
+        let folder = target.parent().unwrap_or(&plan.output);
+        // The output folder itself is not made anew: where it is gone, a disk may be.
+        let mut made = folder;
+        while made != plan.output && !made.exists() {
+            made = made.parent().unwrap_or(&plan.output);
+        }
+        fs::metadata(&plan.output)?;
+        fs::create_dir_all(folder)?;
+        File::open(hits)?.sync_all()?;
+        fs::rename(hits, &target)?;
+        // The name, and the names of the folders that are new.
+        let mut changed = Some(folder);
+        while let Some(folder) = changed {
+            File::open(folder)?.sync_all()?;
+            changed = folder.parent().filter(|_| folder != made);
+        }
+        Ok(name)
+    }
+
+    /// What the process said last, without the word "error".
+    fn said(&self) -> String {
+        let bytes = fs::read(self.work.join("said")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(MOST_SAID)..]).into_owned();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("warning:")).map(str::trim).collect();
+        let text = lines.join(" ");
+        text.strip_prefix("error: ").unwrap_or(&text).to_owned()
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.stop();
+        }
+    }
+}

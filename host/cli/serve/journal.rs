@@ -1,0 +1,258 @@
+//! What became of every file: one line of JSON each, appended and on the disk before anything relies on it.
+//!
+//! A file is decoded into a folder of work, moved under its final name, and then entered here. A crash between the last
+//! two steps costs a second decoding of that file, with the same bytes under the same name; one before them leaves
+//! nothing but work, which the next start removes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use super::watch::Mark;
+
+/// One file that was decoded, or could not be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Path of the input from the watched folder.
+    pub file: String,
+    /// Which content of it.
+    #[serde(flatten)]
+    pub mark: Mark,
+    /// Path of the hits from the output folder; `None` where there are none.
+    pub output: Option<String>,
+    /// Why it could not be decoded to its end; `None` where it could.
+    pub reason: Option<String>,
+    /// Events that were decoded.
+    pub events: u64,
+    /// Hits in them.
+    pub hits: u64,
+    /// Counters of trouble that are not 0.
+    pub troubles: BTreeMap<String, u64>,
+    /// Time it took, in seconds.
+    pub seconds: f64,
+    /// When it was entered, in seconds since 1970 by the clock of the machine.
+    pub at: u64,
+}
+
+impl Entry {
+    /// Of a file whose process ended without a result.
+    pub fn crashed(file: String, mark: Mark, reason: &str, took: Duration) -> Self {
+        let (output, reason, seconds) = (None, Some(reason.to_owned()), took.as_secs_f64());
+        Self { file, mark, output, reason, events: 0, hits: 0, troubles: BTreeMap::new(), seconds, at: now() }
+    }
+}
+
+/// Seconds since 1970 by the clock of the machine.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Sums over entries.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Sums {
+    pub done: u64,
+    pub failed: u64,
+    pub bytes: u64,
+    pub events: u64,
+    pub hits: u64,
+    pub seconds: f64,
+    pub troubles: BTreeMap<String, u64>,
+}
+
+impl Sums {
+    fn add(&mut self, entry: &Entry) {
+        *(if entry.reason.is_none() { &mut self.done } else { &mut self.failed }) += 1;
+        self.bytes += entry.mark.size;
+        self.events += entry.events;
+        self.hits += entry.hits;
+        self.seconds += entry.seconds;
+        for (name, n) in &entry.troubles {
+            *self.troubles.entry(name.clone()).or_default() += n;
+        }
+    }
+}
+
+/// The journal of an output folder.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    /// Bytes of whole lines.
+    length: u64,
+    /// The last entry of each file: its mark, and whether it failed.
+    known: HashMap<String, (Mark, bool)>,
+    sums: Sums,
+}
+
+impl Journal {
+    /// Reads the journal, or begins one. A last line that a crash cut is taken away.
+    ///
+    /// # Errors
+    /// When the file cannot be read or mended, or a whole line of it is no entry.
+    pub fn open(path: PathBuf) -> io::Result<Self> {
+        let mut journal = Self { path, length: 0, known: HashMap::new(), sums: Sums::default() };
+        let file = match File::open(&journal.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(journal),
+            Err(error) => return Err(error),
+        };
+        let there = file.metadata()?.len();
+        let mut lines = BufReader::new(file);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+            let entry: Entry = serde_json::from_slice(&line).map_err(|error| {
+                let at = journal.length;
+                io::Error::new(io::ErrorKind::InvalidData, format!("the line at byte {at} is no entry: {error}"))
+            })?;
+            journal.length += line.len() as u64;
+            journal.note(entry);
+            line.clear();
+        }
+        if journal.length < there {
+            let file = OpenOptions::new().write(true).open(&journal.path)?;
+            file.set_len(journal.length)?;
+            file.sync_all()?;
+        }
+        Ok(journal)
+    }
+
+    fn note(&mut self, entry: Entry) {
+        self.sums.add(&entry);
+        self.known.insert(entry.file, (entry.mark, entry.reason.is_some()));
+    }
+
+    /// Enters a file; when this returns, the entry survives a loss of power.
+    ///
+    /// # Errors
+    /// When it cannot be written; the journal is as before then.
+    pub fn enter(&mut self, entry: Entry) -> io::Result<()> {
+        let mut line = serde_json::to_vec(&entry)?;
+        line.push(b'\n');
+        let mut file = OpenOptions::new().create(true).truncate(false).write(true).open(&self.path)?;
+        // What a failed attempt left goes.
+        file.set_len(self.length)?;
+        file.seek(SeekFrom::End(0))?;
+        file.write_all(&line)?;
+        file.sync_all()?;
+        if self.length == 0
+            && let Some(folder) = self.path.parent()
+        {
+            File::open(folder)?.sync_all()?;
+        }
+        self.length += line.len() as u64;
+        self.note(entry);
+        Ok(())
+    }
+
+    /// Whether this content of a file needs nothing any more.
+    pub fn knows(&self, file: &str, mark: Mark) -> bool {
+        self.known.get(file).is_some_and(|&(known, _)| known == mark)
+    }
+
+    /// Forgets the failures, so that those files are tried again; how many there were.
+    pub fn forget_failures(&mut self) -> usize {
+        let before = self.known.len();
+        self.known.retain(|_, (_, failed)| !*failed);
+        before - self.known.len()
+    }
+
+    /// Sums over all entries.
+    pub fn sums(&self) -> &Sums {
+        &self.sums
+    }
+
+    /// The last `n` failures of files that have not been decoded since, the latest last.
+    ///
+    /// # Errors
+    /// When the journal cannot be read again.
+    pub fn failures(&self, n: usize) -> io::Result<Vec<Entry>> {
+        let text = match fs::read_to_string(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            text => text?,
+        };
+        let mut failures: Vec<Entry> = Vec::new();
+        let stands = |entry: &Entry| self.known.get(&entry.file) == Some(&(entry.mark, true));
+        let entries = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        for entry in entries.filter(|entry: &Entry| entry.reason.is_some() && stands(entry)) {
+            failures.retain(|other| other.file != entry.file);
+            failures.push(entry);
+        }
+        Ok(failures.split_off(failures.len().saturating_sub(n)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::io::Write;
+
+    use super::{Entry, Journal, Mark};
+
+    fn entry(file: &str, modified: i64, reason: Option<&str>) -> Entry {
+        Entry {
+            file: file.to_owned(),
+            mark: Mark { size: 10, modified },
+            output: Some(format!("{file}.parquet")),
+            reason: reason.map(str::to_owned),
+            events: 2,
+            hits: 3,
+            troubles: BTreeMap::from([("truncated".to_owned(), 1)]),
+            seconds: 0.5,
+            at: 1,
+        }
+    }
+
+    #[test]
+    fn a_journal_that_was_cut_anywhere_keeps_its_whole_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let mut journal = Journal::open(path.clone()).unwrap();
+        for entry in [entry("a", 1, None), entry("b", 2, Some("no")), entry("a\n\"µ", -3, None)] {
+            journal.enter(entry).unwrap();
+        }
+        let whole = fs::read(&path).unwrap();
+        let ends: Vec<usize> = (0..whole.len()).filter(|&i| whole[i] == b'\n').map(|i| i + 1).collect();
+        for cut in 0..=whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let mut journal = Journal::open(path.clone()).unwrap();
+            let lines = ends.iter().filter(|&&end| end <= cut).count();
+            assert_eq!(journal.knows("a", Mark { size: 10, modified: 1 }), lines > 0);
+            assert_eq!(journal.sums().done + journal.sums().failed, lines as u64);
+            journal.enter(entry("z", 9, None)).unwrap();
+            assert!(Journal::open(path.clone()).unwrap().knows("z", Mark { size: 10, modified: 9 }));
+        }
+    }
+
+    #[test]
+    fn the_last_entry_of_a_file_counts_and_failures_can_be_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let mut journal = Journal::open(path.clone()).unwrap();
+        for entry in [entry("a", 1, Some("cut")), entry("b", 1, Some("empty")), entry("a", 2, None)] {
+            journal.enter(entry).unwrap();
+        }
+        assert!(!journal.knows("a", Mark { size: 10, modified: 1 }));
+        let reasons = |journal: &Journal| -> Vec<_> {
+            journal.failures(9).unwrap().into_iter().map(|entry| (entry.file, entry.reason.unwrap())).collect()
+        };
+        assert_eq!(reasons(&journal), [("b".to_owned(), "empty".to_owned())]);
+        assert_eq!(journal.forget_failures(), 1);
+        assert!(!journal.knows("b", Mark { size: 10, modified: 1 }));
+        assert!(journal.knows("a", Mark { size: 10, modified: 2 }));
+    }
+
+    #[test]
+    fn a_line_that_is_no_entry_is_an_error_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        Journal::open(path.clone()).unwrap().enter(entry("a", 1, None)).unwrap();
+        let first = fs::metadata(&path).unwrap().len();
+        fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{}\n").unwrap();
+        let error = Journal::open(path).unwrap_err().to_string();
+        assert!(error.contains(&format!("byte {first}")), "{error}");
+    }
+}

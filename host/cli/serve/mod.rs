@@ -1,0 +1,428 @@
+//! `ut-decode serve`: files appear in a folder, their hits go into another, for weeks.
+//!
+//! One thread looks at the folder, starts a process for each file that is complete, and enters what became of it into a
+//! journal. Everything that may stop a server (a crash, a full disk, a folder that is gone) leaves the journal and whole
+//! outputs; the next start, or the next free byte, goes on from there.
+
+mod job;
+mod journal;
+mod state;
+mod watch;
+
+use std::collections::{HashSet, VecDeque};
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::builder::PossibleValuesParser;
+use glob::Pattern;
+
+use self::job::{Job, Outcome, Plan};
+use self::journal::{Entry, Journal};
+use self::state::State;
+use self::watch::{Found, Mark, Watch};
+use crate::cli::output::{count, detail, is_stdout, print, say, write_file, write_json};
+use crate::cli::{Failure, INVOCATION, signals, usage};
+
+/// Where a server keeps what is its own, in the output folder.
+const OWN: &str = ".serve";
+
+/// Shortest time between two looks at the folder.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A look may take this share of the time.
+const SHARE_OF_LOOKING: u32 = 20;
+
+/// Time between two files of state, and the longest that a server that waits for nothing sleeps.
+const SAY: Duration = Duration::from_secs(2);
+
+/// Time between two looks at the processes.
+const TURN: Duration = Duration::from_millis(5);
+
+/// Longest time between two attempts to write to what could not be written to.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How often a file whose process crashes is tried.
+const ATTEMPTS: u32 = 3;
+
+/// Failures that the screen lists.
+const LISTED: usize = 10;
+
+/// Decode files as they appear in a folder.
+///
+/// A file is complete when it has not changed for some seconds, or at once when it had a temporary name before (hidden, or
+/// ending in .part, .tmp or ~). Each is decoded by `decode` in a process of its own; hits appear under their name when
+/// they are whole, as PATH.parquet for the input PATH. What was done is in DIR/.serve/journal.jsonl: a server that was
+/// killed goes on where it stopped. A file that cannot be decoded to its end is listed with the reason; what could be
+/// decoded of it goes to DIR/incomplete.
+#[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+pub struct Args {
+    /// The folder to watch, with the folders inside.
+    #[arg(long, value_name = "DIR", required_unless_present = "status")]
+    watch: Option<PathBuf>,
+    /// The folder for the hits; it is made if it is not there.
+    #[arg(long, short, value_name = "DIR")]
+    output: PathBuf,
+    /// Print the state of the server on this output folder, and end.
+    #[arg(long)]
+    status: bool,
+    /// With --status: write it as JSON here; - is standard output.
+    #[arg(long, value_name = "FILE", requires = "status")]
+    json: Option<PathBuf>,
+    /// Take files whose path fits this pattern.
+    #[arg(long = "match", value_name = "PATTERN", default_value = "*")]
+    pattern: Pattern,
+    /// A file that has not changed for so many seconds is complete.
+    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
+    settle: f64,
+    /// Files that are decoded at a time [default: one a core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// Seconds that one file may take; then its process is ended.
+    #[arg(long, value_name = "S", default_value_t = 3600.0, value_parser = seconds)]
+    time_out: f64,
+    /// Format of the hits.
+    #[arg(long, value_name = "NAME", default_value = "parquet", value_parser = PossibleValuesParser::new(["csv", "parquet"]))]
+    format: String,
+    /// Put the hits of a file into run=N, by the run of its events.
+    #[arg(long)]
+    by_run: bool,
+    /// Write the state as metrics for Prometheus here, by rename.
+    #[arg(long, value_name = "FILE")]
+    metrics: Option<PathBuf>,
+    /// Try the files again that failed before.
+    #[arg(long)]
+    retry_failed: bool,
+    /// End when everything that is there has been decoded.
+    #[arg(long)]
+    once: bool,
+    /// Options of decode for every file, after --.
+    #[arg(last = true, value_name = "OPTIONS OF DECODE")]
+    options: Vec<OsString>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.0..=1e7).contains(seconds));
+    seconds.ok_or_else(|| "it is a number of seconds from 0 to 10000000".to_owned())
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if args.status {
+        return status(&args.output, args.json.as_deref());
+    }
+    let watch = args.watch.as_ref().ok_or("--watch is missing")?;
+    if args.metrics.as_deref().is_some_and(is_stdout) {
+        usage("--metrics is a file");
+    }
+    let listed = fs::read_dir(watch).map_err(|error| cannot("watch", watch, &error))?;
+    drop(listed);
+    let mut server = Server::new(args, watch)?;
+    signals::end_gently();
+    say(&format!("watching {}; hits go to {}", watch.display(), args.output.display()));
+    let failed = server.serve()?;
+    if signals::interrupted() {
+        server.stop();
+        say(&format!("stopped after {}", count(server.state.files_since_start as usize, "file")));
+        signals::end();
+    }
+    if failed > 0 {
+        return Err(format!("{} could not be decoded to the end", count(failed, "file")).into());
+    }
+    Ok(())
+}
+
+fn cannot(what: &str, path: &Path, error: &io::Error) -> Failure {
+    format!("cannot {what} {}: {error}", path.display()).into()
+}
+
+/// Takes the output folder for this server; `None` while another one has it.
+fn lock(own: &Path) -> io::Result<Option<File>> {
+    let file = File::options().create(true).truncate(false).write(true).open(own.join("lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn status(output: &Path, json: Option<&Path>) -> Result<(), Failure> {
+    let own = output.join(OWN);
+    if !own.is_dir() {
+        return Err(format!("{}: no server has had this output folder", output.display()).into());
+    }
+    let alive = lock(&own).map_err(|error| cannot("open the lock in", &own, &error))?.is_none();
+    let path = own.join("journal.jsonl");
+    let journal = Journal::open(path.clone()).map_err(|error| cannot("read", &path, &error))?;
+    let said = own.join("state.json");
+    let age = said.metadata().ok().and_then(|there| there.modified().ok()).and_then(|at| at.elapsed().ok());
+    let state: Option<State> = fs::read(&said).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    let failures = journal.failures(LISTED).map_err(|error| cannot("read", &path, &error))?;
+    if let Some(path) = json {
+        let mut value = state::json(&state.clone().unwrap_or_default(), journal.sums());
+        value["alive"] = alive.into();
+        value["failures"] = serde_json::to_value(&failures)?;
+        return write_json(path, &value);
+    }
+    print(&state::text(state.as_ref(), journal.sums(), &failures, alive, age.map(|age| age.as_secs_f64())))
+}
+
+/// A file that waits for its turn.
+struct Waiting {
+    file: String,
+    mark: Mark,
+    attempts: u32,
+}
+
+/// What could not be written to, and when it is tried again.
+struct Pause {
+    reason: String,
+    length: Duration,
+    until: Instant,
+}
+
+struct Server {
+    plan: Plan,
+    watch: Watch,
+    journal: Journal,
+    jobs: usize,
+    once: bool,
+    metrics: Option<PathBuf>,
+    /// Held as long as the server lives.
+    _lock: File,
+    start: Instant,
+    queue: VecDeque<Waiting>,
+    /// Files in the queue, running or pending.
+    taken: HashSet<String>,
+    running: Vec<Job>,
+    /// Entries that could not be written yet.
+    pending: Vec<Entry>,
+    started: u64,
+    pause: Option<Pause>,
+    /// Whether the watched folder could not be listed.
+    gone: bool,
+    state: State,
+}
+
+impl Server {
+    fn new(args: &Args, watch: &Path) -> Result<Self, Failure> {
+        let own = args.output.join(OWN);
+        fs::create_dir_all(&own).map_err(|error| cannot("make", &own, &error))?;
+        let lock = lock(&own).map_err(|error| cannot("lock", &own, &error))?;
+        let Some(lock) = lock else {
+            return Err(format!("{}: another server has this output folder", args.output.display()).into());
+        };
+        // The work of servers that were killed.
+        for entry in fs::read_dir(&own).map_err(|error| cannot("read", &own, &error))?.flatten() {
+            if entry.file_name().as_encoded_bytes().starts_with(b"work-") {
+                fs::remove_dir_all(entry.path()).map_err(|error| cannot("remove", &entry.path(), &error))?;
+            }
+        }
+        let work = own.join(format!("work-{}", std::process::id()));
+        fs::create_dir(&work).map_err(|error| cannot("make", &work, &error))?;
+        let path = own.join("journal.jsonl");
+        let mut journal = Journal::open(path.clone()).map_err(|error| cannot("read", &path, &error))?;
+        if args.retry_failed {
+            let failed = journal.forget_failures();
+            detail(&format!("{} are tried again", count(failed, "file")));
+        }
+        let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let plan = Plan {
+            again: INVOCATION.get().map(|invocation| invocation.again.clone()).unwrap_or_default(),
+            options: args.options.clone(),
+            watch: watch.to_path_buf(),
+            output: args.output.clone(),
+            work,
+            format: args.format.clone(),
+            by_run: args.by_run,
+            time_out: Duration::from_secs_f64(args.time_out),
+        };
+        let settle = Duration::from_secs_f64(args.settle);
+        Ok(Self {
+            watch: Watch::new(watch, args.pattern.clone(), settle, &args.output),
+            plan,
+            journal,
+            jobs: args.jobs.map_or(cores, usize::from),
+            once: args.once,
+            metrics: args.metrics.clone(),
+            _lock: lock,
+            start: Instant::now(),
+            queue: VecDeque::new(),
+            taken: HashSet::new(),
+            running: Vec::new(),
+            pending: Vec::new(),
+            started: 0,
+            pause: None,
+            gone: false,
+            state: State { pid: std::process::id(), watch: watch.display().to_string(), ..State::default() },
+        })
+    }
+
+    /// Serves until it is told to end, or with `--once` until nothing is left; how many files failed.
+    fn serve(&mut self) -> Result<usize, Failure> {
+        let failed_before = self.journal.sums().failed;
+        let (mut next_look, mut next_word) = (Instant::now(), Instant::now());
+        while !signals::interrupted() {
+            let now = Instant::now();
+            if now >= next_look {
+                self.look();
+                next_look = now + LOOK.max(now.elapsed() * SHARE_OF_LOOKING);
+            }
+            self.reap()?;
+            self.fill();
+            if now >= next_word {
+                self.tell();
+                next_word = now + SAY;
+            }
+            let idle = self.queue.is_empty() && self.running.is_empty() && self.pending.is_empty();
+            if self.once && idle && self.state.unsettled == 0 && !self.gone {
+                break;
+            }
+            let wake = if self.running.is_empty() { next_look.min(next_word) } else { now + TURN };
+            thread::sleep(wake.saturating_duration_since(Instant::now()).min(LOOK));
+        }
+        self.tell();
+        Ok((self.journal.sums().failed - failed_before) as usize)
+    }
+
+    /// Looks for files that are complete.
+    fn look(&mut self) {
+        let Self { journal, taken, .. } = self;
+        let known = |file: &str, mark: Mark| taken.contains(file) || journal.knows(file, mark);
+        match self.watch.look(known) {
+            Ok(Found { complete, unsettled, odd }) => {
+                if std::mem::take(&mut self.gone) {
+                    say(&format!("{} is back", self.plan.watch.display()));
+                }
+                for path in odd {
+                    say(&format!("warning: {} is left out: its name is not UTF-8", path.display()));
+                }
+                self.state.unsettled = unsettled;
+                self.taken.extend(complete.iter().map(|(file, _)| file.clone()));
+                self.queue.extend(complete.into_iter().map(|(file, mark)| Waiting { file, mark, attempts: 0 }));
+            }
+            Err(error) if !self.gone => {
+                self.gone = true;
+                say(&format!("warning: cannot watch {}: {error}; waiting for it", self.plan.watch.display()));
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Takes what has ended.
+    fn reap(&mut self) -> Result<(), Failure> {
+        let mut i = 0;
+        while i < self.running.len() {
+            let Some(outcome) = self.running[i].poll(&self.plan)? else {
+                i += 1;
+                continue;
+            };
+            let job = self.running.swap_remove(i);
+            let (file, mark, attempts) = (job.file.clone(), job.mark, job.attempts + 1);
+            match outcome {
+                Outcome::Ended(entry) => {
+                    if let Some(reason) = &entry.reason {
+                        say(&format!("warning: {file}: {reason}"));
+                    }
+                    self.pending.push(entry);
+                }
+                Outcome::Blocked(reason) => {
+                    self.queue.push_front(Waiting { file, mark, attempts: job.attempts });
+                    self.wait_for(reason);
+                }
+                Outcome::Crashed(reason) if attempts < ATTEMPTS => {
+                    detail(&format!("{file}: {reason}; trying again"));
+                    self.queue.push_back(Waiting { file, mark, attempts });
+                }
+                Outcome::Crashed(reason) => {
+                    say(&format!("warning: {file}: {reason}"));
+                    self.pending.push(Entry::crashed(file, mark, &reason, job.start.elapsed()));
+                }
+                Outcome::Changed => {
+                    detail(&format!("{file} changed or went while it was decoded"));
+                    self.taken.remove(&file);
+                }
+                Outcome::Usage(message) => return Err(message.into()),
+            }
+        }
+        while let Some(entry) = self.pending.first() {
+            if self.pause.as_ref().is_some_and(|pause| Instant::now() < pause.until) {
+                break;
+            }
+            if let Err(error) = self.journal.enter(entry.clone()) {
+                self.wait_for(format!("cannot write the journal: {error}"));
+                break;
+            }
+            self.state.files_since_start += 1;
+            self.state.events_since_start += entry.events;
+            let entry = self.pending.remove(0);
+            self.taken.remove(&entry.file);
+            if self.pause.take().is_some() {
+                say("writing again");
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts what there is room for; one file at a time while nothing could be written.
+    fn fill(&mut self) {
+        let limit = match &self.pause {
+            Some(pause) if Instant::now() < pause.until => return,
+            Some(_) => 1,
+            None => self.jobs,
+        };
+        while self.running.len() < limit && self.pending.is_empty() {
+            let Some(Waiting { file, mark, attempts }) = self.queue.pop_front() else { return };
+            self.started += 1;
+            match Job::start(&self.plan, file.clone(), mark, attempts, self.started) {
+                Ok(job) => self.running.push(job),
+                Err(error) => {
+                    self.queue.push_front(Waiting { file, mark, attempts });
+                    self.wait_for(format!("cannot begin work in {}: {error}", self.plan.work.display()));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Waits with everything that writes, each time longer.
+    fn wait_for(&mut self, reason: String) {
+        let before = self.pause.take();
+        if before.as_ref().is_none_or(|before| before.reason != reason) {
+            say(&format!("warning: {reason}; waiting"));
+        }
+        let length = before.map_or(LOOK, |before| (before.length * 2).min(LONGEST_PAUSE));
+        self.pause = Some(Pause { reason, length, until: Instant::now() + length });
+    }
+
+    /// Writes the files of state. They are not worth waiting for: the next turn writes them again.
+    fn tell(&mut self) {
+        self.state.up_seconds = self.start.elapsed().as_secs_f64();
+        self.state.waiting = self.queue.len();
+        self.state.running =
+            self.running.iter().map(|job| (job.file.clone(), job.start.elapsed().as_secs_f64())).collect();
+        let gone = self.gone.then(|| format!("{} cannot be listed", self.plan.watch.display()));
+        self.state.blocked = self.pause.as_ref().map(|pause| pause.reason.clone()).or(gone);
+        let _ = write_json(&self.plan.output.join(OWN).join("state.json"), &self.state);
+        if let Some(path) = &self.metrics {
+            let _ = write_file(path, state::metrics(&self.state, self.journal.sums()));
+        }
+    }
+
+    /// Ends the processes and removes their work.
+    fn stop(&mut self) {
+        for job in &mut self.running {
+            job.stop();
+        }
+        let _ = fs::remove_dir_all(&self.plan.work);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,153 @@
+//! What a server says of itself: on one screen, as JSON, and as metrics in Prometheus' text format.
+//!
+//! All are files, written whole by rename: a server listens on no socket.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::journal::{Entry, Sums};
+use crate::decoder::{Count, Kind};
+
+/// The state of a running server.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct State {
+    pub pid: u32,
+    pub watch: String,
+    /// Seconds since this server began.
+    pub up_seconds: f64,
+    /// Files that wait for their turn.
+    pub waiting: usize,
+    /// Files that may still be written to.
+    pub unsettled: usize,
+    /// Files that are being decoded, and for how many seconds.
+    pub running: Vec<(String, f64)>,
+    /// What it waits for: the disk, a folder; `None` where it doesn't.
+    pub blocked: Option<String>,
+    /// Files this server decoded, and events in them.
+    pub files_since_start: u64,
+    pub events_since_start: u64,
+}
+
+/// State and sums as one JSON object.
+pub fn json(state: &State, sums: &Sums) -> serde_json::Value {
+    json!({ "server": state, "sums": sums })
+}
+
+/// The same as metrics.
+pub fn metrics(state: &State, sums: &Sums) -> String {
+    let mut text = String::new();
+    let mut metric = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "# HELP ut_decode_{name} {help}\n# TYPE ut_decode_{name} {kind}");
+        for (labels, value) in values {
+            let _ = writeln!(text, "ut_decode_{name}{labels} {value}");
+        }
+    };
+    let one = |value: f64| vec![(String::new(), value)];
+    metric("files_done_total", "counter", "Files decoded to their end.", &one(sums.done as f64));
+    metric("files_failed_total", "counter", "Files that could not be decoded to their end.", &one(sums.failed as f64));
+    metric("input_bytes_total", "counter", "Bytes of those files.", &one(sums.bytes as f64));
+    metric("events_total", "counter", "Events decoded.", &one(sums.events as f64));
+    metric("hits_total", "counter", "Hits in them.", &one(sums.hits as f64));
+    metric("decode_seconds_total", "counter", "Time of all processes that decoded.", &one(sums.seconds));
+    let troubles: Vec<_> = Count::ALL
+        .into_iter()
+        .filter(|count| count.kind() == Kind::Trouble)
+        .map(|count| {
+            let n = sums.troubles.get(count.name()).copied().unwrap_or_default();
+            (format!("{{kind=\"{}\"}}", count.name()), n as f64)
+        })
+        .collect();
+    metric("troubles_total", "counter", "Troubles in the data, by the names of the policy.", &troubles);
+    metric("files_waiting", "gauge", "Complete files that wait for their turn.", &one(state.waiting as f64));
+    metric("files_unsettled", "gauge", "Files that may still be written to.", &one(state.unsettled as f64));
+    metric("files_running", "gauge", "Files that are being decoded.", &one(state.running.len() as f64));
+    metric(
+        "blocked",
+        "gauge",
+        "1 while the server waits for a disk or a folder.",
+        &one(f64::from(state.blocked.is_some())),
+    );
+    metric("up_seconds", "gauge", "Time since the server began.", &one(state.up_seconds));
+    text
+}
+
+/// The same on one screen. `alive`: whether a server holds the output folder; `age`: seconds since it last said so.
+pub fn text(state: Option<&State>, sums: &Sums, failures: &[Entry], alive: bool, age: Option<f64>) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<11}{value}");
+    };
+    match (alive, state) {
+        (true, Some(state)) => {
+            let age = age.map_or_else(String::new, |age| format!(", said {age:.0} s ago"));
+            row("server", format!("process {}, up for {}{age}", state.pid, duration(state.up_seconds)));
+            row("watches", state.watch.clone());
+            row("blocked", state.blocked.clone().unwrap_or_else(|| "no".to_owned()));
+            let (waiting, unsettled) = (state.waiting, state.unsettled);
+            row("waiting", format!("{waiting} files, and {unsettled} that may still be written to"));
+            let rate = state.events_since_start as f64 / state.up_seconds.max(1e-9);
+            row(
+                "since start",
+                format!("{} files, {} events, {rate:.0} events/s", state.files_since_start, state.events_since_start),
+            );
+            for (file, seconds) in &state.running {
+                row("decoding", format!("{file} ({seconds:.0} s)"));
+            }
+        }
+        (true, None) => row("server", "starting".to_owned()),
+        (false, _) => row("server", "not running".to_owned()),
+    }
+    row("done", format!("{} files, {} events, {} hits", sums.done, sums.events, sums.hits));
+    let troubles: Vec<String> = sums.troubles.iter().map(|(name, n)| format!("{name} {n}")).collect();
+    row("troubles", if troubles.is_empty() { "none".to_owned() } else { troubles.join(", ") });
+    row("failed", format!("{} times", sums.failed));
+    for entry in failures {
+        row("", format!("{}: {}", entry.file, entry.reason.as_deref().unwrap_or_default()));
+    }
+    text
+}
+
+fn duration(seconds: f64) -> String {
+    let s = seconds as u64;
+    match s {
+        0..120 => format!("{s} s"),
+        120..7200 => format!("{} min", s / 60),
+        7200..172_800 => format!("{} h {} min", s / 3600, s / 60 % 60),
+        _ => format!("{} days {} h", s / 86_400, s / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{State, Sums, metrics, text};
+
+    #[test]
+    fn metrics_are_in_prometheus_format_and_name_every_trouble() {
+        let mut sums = Sums { done: 3, events: 7, ..Sums::default() };
+        sums.troubles.insert("truncated".to_owned(), 2);
+        let text = metrics(&State::default(), &sums);
+        for line in
+            ["ut_decode_files_done_total 3", "ut_decode_troubles_total{kind=\"truncated\"} 2", "ut_decode_blocked 0"]
+        {
+            assert!(text.lines().any(|other| other == line), "{line} in\n{text}");
+        }
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            assert!(name.starts_with("ut_decode_") && value.parse::<f64>().is_ok(), "{line}");
+            let bare = name.split('{').next().unwrap();
+            assert!(text.contains(&format!("# TYPE {bare} ")), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_screen_tells_a_running_server_from_one_that_is_gone() {
+        let state = State { pid: 42, blocked: Some("disk full".to_owned()), ..State::default() };
+        let alive = text(Some(&state), &Sums::default(), &[], true, Some(1.0));
+        assert!(alive.contains("process 42") && alive.contains("disk full"), "{alive}");
+        let gone = text(Some(&state), &Sums::default(), &[], false, Some(1.0));
+        assert!(gone.contains("not running") && !gone.contains("42"), "{gone}");
+    }
+}

@@ -1,0 +1,228 @@
+//! Which files of a folder are complete.
+//!
+//! The folder is listed again and again rather than watched by the kernel: network file systems tell nobody of changes,
+//! and a list cannot overflow. Clocks don't matter: a file is complete when it looked the same for some time of ours,
+//! or when it had a temporary name before.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use glob::Pattern;
+use serde::{Deserialize, Serialize};
+
+/// What tells one content of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Bytes.
+    pub size: u64,
+    /// Last change, in nanoseconds since 1970; negative before.
+    pub modified: i64,
+}
+
+impl Mark {
+    /// Of a file that is there.
+    pub fn of(there: &Metadata) -> Self {
+        let modified = there.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        let modified = match modified.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(after) => after.as_nanos() as i64,
+            Err(before) => -(before.duration().as_nanos() as i64),
+        };
+        Self { size: there.len(), modified }
+    }
+}
+
+/// A folder and what was last seen in it.
+#[derive(Debug)]
+pub struct Watch {
+    root: PathBuf,
+    pattern: Pattern,
+    settle: Duration,
+    /// A folder that is left out, should it lie inside: that of the outputs.
+    except: PathBuf,
+    /// Files that are not known to be complete, with the time since when they look as they do.
+    unsettled: HashMap<String, (Mark, Instant)>,
+    /// Files under temporary names.
+    temporary: HashSet<(u64, u64)>,
+    /// Names that cannot be told, which were told.
+    odd: HashSet<PathBuf>,
+}
+
+/// What a look into the folder found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Files that are complete and not known, the oldest first.
+    pub complete: Vec<(String, Mark)>,
+    /// Files that may still be written to.
+    pub unsettled: usize,
+    /// Files whose names are not UTF-8, found for the first time.
+    pub odd: Vec<PathBuf>,
+}
+
+impl Watch {
+    /// Watches the files below `root` whose paths from there match `pattern`. They are complete when they have not
+    /// changed for `settle`.
+    pub fn new(root: &Path, pattern: Pattern, settle: Duration, except: &Path) -> Self {
+        let except = except.canonicalize().unwrap_or_else(|_| except.to_path_buf());
+        Self {
+            root: root.to_path_buf(),
+            pattern,
+            settle,
+            except,
+            unsettled: HashMap::new(),
+            temporary: HashSet::new(),
+            odd: HashSet::new(),
+        }
+    }
+
+    /// Lists the folder. `known` says whether a file with this mark needs nothing any more.
+    ///
+    /// # Errors
+    /// When the folder itself cannot be listed. Folders inside may come and go.
+    pub fn look(&mut self, known: impl Fn(&str, Mark) -> bool) -> io::Result<Found> {
+        let now = Instant::now();
+        let mut found = Found::default();
+        let mut temporary = HashSet::new();
+        let mut unsettled = HashMap::new();
+        let mut folders = vec![self.root.clone()];
+        while let Some(folder) = folders.pop() {
+            let entries = match fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error) if folder == self.root => return Err(error),
+                Err(_) => continue,
+            };
+            for path in entries.flatten().map(|entry| entry.path()) {
+                let Ok(itself) = fs::symlink_metadata(&path) else { continue };
+                if itself.is_dir() {
+                    if !is_hidden(&path) && path.canonicalize().is_ok_and(|path| path != self.except) {
+                        folders.push(path);
+                    }
+                    continue;
+                }
+                // Links to files count as files; links to folders could lead in a circle.
+                let Ok(there) = fs::metadata(&path) else { continue };
+                if !there.is_file() {
+                    continue;
+                }
+                if is_temporary(&path) {
+                    temporary.insert(identity(&there));
+                    continue;
+                }
+                let Ok(name) = path.strip_prefix(&self.root) else { continue };
+                let Some(name) = name.to_str() else {
+                    if self.odd.insert(path.clone()) {
+                        found.odd.push(path);
+                    }
+                    continue;
+                };
+                let mark = Mark::of(&there);
+                if !self.pattern.matches(name) || known(name, mark) {
+                    continue;
+                }
+                let renamed = self.temporary.contains(&identity(&there));
+                let since = self.unsettled.get(name).filter(|(before, _)| *before == mark).map_or(now, |&(_, at)| at);
+                if renamed || now.duration_since(since) >= self.settle {
+                    found.complete.push((name.to_owned(), mark));
+                } else {
+                    unsettled.insert(name.to_owned(), (mark, since));
+                }
+            }
+        }
+        found.complete.sort_by(|a, b| (a.1.modified, &a.0).cmp(&(b.1.modified, &b.0)));
+        found.unsettled = unsettled.len();
+        (self.unsettled, self.temporary) = (unsettled, temporary);
+        Ok(found)
+    }
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+/// Whether a writer will give the file another name: hidden, or called so.
+fn is_temporary(path: &Path) -> bool {
+    let called = |end: &str| path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(end.as_bytes()));
+    is_hidden(path) || [".part", ".tmp", "~"].into_iter().any(called)
+}
+
+#[cfg(unix)]
+fn identity(there: &Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    (there.dev(), there.ino())
+}
+
+/// Without inodes a renamed file waits like any other.
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> (u64, u64) {
+    (u64::MAX, u64::MAX)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use glob::Pattern;
+
+    use super::{Mark, Watch};
+
+    fn watch(root: &Path, settle: Duration) -> Watch {
+        Watch::new(root, Pattern::new("*").unwrap(), settle, &root.join("out"))
+    }
+
+    fn names(watch: &mut Watch) -> Vec<String> {
+        watch.look(|_, _| false).unwrap().complete.into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn a_file_is_complete_when_it_stops_changing_or_was_renamed_into_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let mut hour = watch(root, Duration::from_secs(3600));
+        fs::write(root.join("growing"), "a").unwrap();
+        fs::write(root.join("b.part"), "b").unwrap();
+        fs::write(root.join(".c"), "c").unwrap();
+        assert!(names(&mut hour).is_empty());
+        fs::rename(root.join("b.part"), root.join("b")).unwrap();
+        fs::rename(root.join(".c"), root.join("c")).unwrap();
+        assert_eq!(names(&mut hour), ["b", "c"]);
+        let mut moment = watch(root, Duration::from_millis(1));
+        assert_eq!(moment.look(|_, _| false).unwrap().unsettled, 3);
+        std::thread::sleep(Duration::from_millis(2));
+        fs::write(root.join("growing"), "ab").unwrap();
+        assert_eq!(names(&mut moment), ["b", "c"]);
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(names(&mut moment), ["b", "c", "growing"]);
+    }
+
+    #[test]
+    fn what_is_known_and_unchanged_is_left_and_what_changed_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::write(root.join("a"), "a").unwrap();
+        let mark = Mark::of(&root.join("a").metadata().unwrap());
+        let mut now = watch(root, Duration::ZERO);
+        let is_known = |_: &str, seen: Mark| seen == mark;
+        assert!(now.look(is_known).unwrap().complete.is_empty());
+        fs::write(root.join("a"), "ab").unwrap();
+        assert_eq!(now.look(is_known).unwrap().complete.len(), 1);
+    }
+
+    #[test]
+    fn folders_inside_count_and_outputs_links_in_circles_and_other_names_do_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for name in ["day/run/x.mdf", "out/y.mdf", "day/notes.txt"] {
+            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            fs::write(root.join(name), "").unwrap();
+        }
+        std::os::unix::fs::symlink(root, root.join("day/circle")).unwrap();
+        let pattern = Pattern::new("*.mdf").unwrap();
+        let mut now = Watch::new(root, pattern, Duration::ZERO, &root.join("out"));
+        assert_eq!(names(&mut now), ["day/run/x.mdf"]);
+        assert!(watch(&root.join("absent"), Duration::ZERO).look(|_, _| false).is_err());
+    }
+}

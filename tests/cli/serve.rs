@@ -1,0 +1,220 @@
+//! `ut-decode serve`: files in, hits out, whatever happens to the server.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::support::{json_of, run_to, sample};
+
+/// Starts a server on `in` and `out` of `directory`.
+fn start(directory: &Path, options: &[&str]) -> Child {
+    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
+    tool.current_dir(directory).env("UT_DECODE_CONFIG", "").args(["serve", "--watch", "in", "--output", "out"]);
+    tool.args(["--settle", "0.2"]).args(options).args(DECODE);
+    tool.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// The server that ends when all is done, which must end with `code`; what it said.
+#[track_caller]
+fn once(code: i32, directory: &Path, options: &[&str]) -> String {
+    let serve = ["serve", "--watch", "in", "--output", "out", "--settle", "0", "--once"];
+    run_to(code, directory, &[&serve, options, &DECODE].concat()).1
+}
+
+/// The tables of [`sample`], beside the watched folder.
+const DECODE: [&str; 5] = ["--", "--boards", "boards.bin", "--geometry", "geometry.bin"];
+
+/// Files below `folder` by name, those of servers left out.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(inside) = folders.pop() {
+        for path in fs::read_dir(inside).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() && !path.ends_with(".serve") {
+                folders.push(path);
+            } else if path.is_file() {
+                let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+                files.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+/// Puts `n` files of one event each, a truncated one and one that is no MDF into `in`; names of the good ones.
+fn feed(directory: &Path, n: usize) -> Vec<String> {
+    let events = fs::read(directory.join("events.mdf")).unwrap();
+    let size = u32::from_le_bytes(events[..4].try_into().unwrap()) as usize;
+    fs::create_dir_all(directory.join("in/night")).unwrap();
+    let put = |name: &str, bytes: &[u8]| {
+        // As a careful writer does.
+        let hidden = directory.join("in/.writing");
+        fs::write(&hidden, bytes).unwrap();
+        fs::rename(hidden, directory.join("in").join(name)).unwrap();
+    };
+    let names: Vec<String> = (0..n).map(|i| format!("{}{i}.mdf", if i % 3 == 0 { "night/" } else { "" })).collect();
+    for name in &names {
+        put(name, &events[..size]);
+    }
+    put("cut.mdf", &events[..size + 100]);
+    put("night/text.mdf", b"this is no raw data, only words");
+    names
+}
+
+/// Waits until `done`, or fails.
+#[track_caller]
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(120), "{what} did not happen");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+fn status(directory: &Path) -> serde_json::Value {
+    json_of(0, directory, &["serve", "--output", "out", "--status"]).0
+}
+
+#[test]
+fn good_files_become_hits_and_bad_ones_are_listed_and_cost_only_themselves() {
+    let directory = sample();
+    let directory = directory.path();
+    let names = feed(directory, 4);
+    let said = once(1, directory, &["--by-run", "--metrics", "state.prom", "--format", "csv"]);
+    assert!(said.contains("cut.mdf") && said.contains("night/text.mdf"), "{said}");
+    let written = files(&directory.join("out"));
+    let mut expected: Vec<String> = names.iter().map(|name| format!("run=1/{name}.csv")).collect();
+    expected.push("incomplete/run=1/cut.mdf.csv".to_owned());
+    expected.sort();
+    assert_eq!(written.keys().cloned().collect::<Vec<_>>(), expected);
+    run_to(0, directory, &[&["decode", "in/1.mdf", "-o", "plain.csv"], &DECODE[1..]].concat());
+    assert_eq!(written["run=1/1.mdf.csv"], fs::read(directory.join("plain.csv")).unwrap());
+
+    let state = status(directory);
+    assert_eq!(
+        (&state["alive"], &state["sums"]["done"], &state["sums"]["failed"]),
+        (&false.into(), &4.into(), &2.into())
+    );
+    assert_eq!(state["sums"]["events"], 5);
+    let failed: Vec<_> =
+        state["failures"].as_array().unwrap().iter().map(|entry| entry["file"].as_str().unwrap()).collect();
+    assert_eq!(failed.len(), 2);
+    let metrics = fs::read_to_string(directory.join("state.prom")).unwrap();
+    assert!(
+        metrics.contains("ut_decode_files_done_total 4\n") && metrics.contains("ut_decode_events_total 5\n"),
+        "{metrics}"
+    );
+    let (screen, _) = run_to(0, directory, &["serve", "--output", "out", "--status"]);
+    assert!(screen.contains("not running") && screen.contains("cut.mdf"), "{screen}");
+
+    // What is done stays done; what failed is tried again when asked for; what changed is decoded again.
+    let before = files(&directory.join("out"));
+    once(0, directory, &["--by-run", "--format", "csv"]);
+    once(1, directory, &["--by-run", "--format", "csv", "--retry-failed"]);
+    assert_eq!(files(&directory.join("out")), before);
+    assert_eq!(status(directory)["sums"]["failed"], 4);
+    fs::copy(directory.join("events.mdf"), directory.join("in/cut.mdf")).unwrap();
+    once(0, directory, &["--by-run", "--format", "csv"]);
+    assert!(files(&directory.join("out")).contains_key("run=1/cut.mdf.csv"));
+}
+
+#[test]
+fn a_server_that_is_killed_again_and_again_ends_with_the_outputs_of_one_that_is_not() {
+    let directory = sample();
+    let directory = directory.path();
+    let names = feed(directory, 60);
+    once(1, directory, &[]);
+    let clean = files(&directory.join("out"));
+    assert_eq!(clean.len(), names.len() + 1);
+    fs::remove_dir_all(directory.join("out")).unwrap();
+    for kill in 0..12 {
+        let mut server = start(directory, &["--jobs", "3"]);
+        // Earlier and later, in the middle of anything.
+        sleep(Duration::from_millis(30 + kill * 37));
+        server.kill().unwrap();
+        server.wait().unwrap();
+        for (name, bytes) in
+            if directory.join("out").exists() { files(&directory.join("out")) } else { BTreeMap::new() }
+        {
+            assert!(clean[&name] == bytes, "{name} is not whole after kill {kill}");
+        }
+    }
+    once(1, directory, &[]);
+    assert!(files(&directory.join("out")) == clean);
+    let state = status(directory);
+    assert_eq!((&state["sums"]["done"], &state["sums"]["failed"]), (&60.into(), &2.into()));
+    // Nothing is left of the work.
+    let own: Vec<PathBuf> =
+        fs::read_dir(directory.join("out/.serve")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(own.iter().all(|path| !path.to_str().unwrap().contains("work-")), "{own:?}");
+}
+
+#[test]
+fn a_running_server_takes_files_as_they_come_waits_for_growing_ones_and_ends_on_sigterm() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir(directory.join("in")).unwrap();
+    let mut server = start(directory, &[]);
+    wait_until("the start", || directory.join("out/.serve/state.json").exists());
+    let events = fs::read(directory.join("events.mdf")).unwrap();
+    let path = directory.join("in/growing.mdf");
+    for part in 1..=4 {
+        fs::write(&path, &events[..events.len() * part / 4]).unwrap();
+        sleep(Duration::from_millis(60));
+    }
+    let out = directory.join("out/growing.mdf.parquet");
+    wait_until("the output", || out.exists());
+    // Another server is refused while this one lives.
+    let refused = once(1, directory, &[]);
+    assert!(refused.contains("another server"), "{refused}");
+    wait_until("the entry", || status(directory)["sums"]["done"] == 1);
+    assert_eq!(status(directory)["alive"], true);
+    assert_eq!(status(directory)["sums"]["events"], 5);
+    let ended = Command::new("kill").arg(server.id().to_string()).status().unwrap();
+    assert!(ended.success());
+    server.wait().unwrap();
+    assert_eq!(status(directory)["alive"], false);
+    assert!(!directory.join("out/incomplete").exists());
+}
+
+#[test]
+fn an_output_that_cannot_be_written_and_a_folder_that_is_gone_are_waited_for() {
+    let directory = sample();
+    let directory = directory.path();
+    feed(directory, 2);
+    fs::create_dir_all(directory.join("out/night")).unwrap();
+    // A file where a folder must be: the rename cannot work.
+    fs::remove_dir(directory.join("out/night")).unwrap();
+    fs::write(directory.join("out/night"), "in the way").unwrap();
+    let mut server = start(directory, &[]);
+    wait_until("the pause", || {
+        directory.join("out/.serve/state.json").exists() && status(directory)["server"]["blocked"].as_str().is_some()
+    });
+    fs::remove_file(directory.join("out/night")).unwrap();
+    wait_until("the output", || status(directory)["sums"]["done"] == 2 && status(directory)["sums"]["failed"] == 2);
+    fs::rename(directory.join("in"), directory.join("away")).unwrap();
+    wait_until("the word that it is gone", || status(directory)["server"]["blocked"].as_str().is_some());
+    fs::copy(directory.join("events.mdf"), directory.join("away/late.mdf")).unwrap();
+    fs::rename(directory.join("away"), directory.join("in")).unwrap();
+    wait_until("the late file", || directory.join("out/late.mdf.parquet").exists());
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
+fn options_and_folders_that_make_no_sense_end_the_server_at_once() {
+    let directory = sample();
+    let directory = directory.path();
+    feed(directory, 1);
+    let serve = ["serve", "--watch", "in", "--output", "out", "--settle", "0", "--once"];
+    let (_, said) = run_to(1, directory, &[&serve[..], &["--", "--clusters", "many"]].concat());
+    assert!(said.contains("--clusters"), "{said}");
+    assert_eq!(status(directory)["sums"]["done"], 0);
+    let (_, said) = run_to(1, directory, &["serve", "--output", "absent", "--status"]);
+    assert!(said.contains("absent"), "{said}");
+    let (_, said) = run_to(1, directory, &["serve", "--watch", "absent", "--output", "out"]);
+    assert!(said.contains("cannot watch absent"), "{said}");
+}
