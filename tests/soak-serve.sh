@@ -16,7 +16,7 @@ mkdir in
 "$tool" -q generate --events 1 --output small >/dev/null
 "$tool" -q generate --events 2000 --output large >/dev/null
 options=(-- --boards small/boards.bin --geometry small/geometry.bin)
-serve() { "$tool" -q serve --watch in --output "$1" --settle 0.5 --match '*.mdf' "${@:2}" "${options[@]}"; }
+serve_once() { "$tool" -q serve --watch in --output "$1" --settle 0.5 --match '*.mdf' --once "${options[@]}"; }
 
 feed() {
     local i name
@@ -37,7 +37,8 @@ feed() {
 start=$SECONDS kills=0 most=0
 feed & feeder=$!
 while kill -0 "$feeder" 2>/dev/null; do
-    serve disturbed 2>>said & server=$!
+    # With exec, the process to kill is the server itself.
+    (exec "$tool" -q serve --watch in --output disturbed --settle 0.5 --match '*.mdf' "${options[@]}") 2>>said & server=$!
     for ((turn = RANDOM % 40; turn >= 0; turn--)); do
         sleep 0.1
         rss=$(awk '/VmRSS/ { print $2 }' "/proc/$server/status" 2>/dev/null || echo 0)
@@ -49,9 +50,9 @@ while kill -0 "$feeder" 2>/dev/null; do
 done
 wait "$feeder"
 server=
-serve disturbed --once 2>>said || true
+serve_once disturbed 2>>said || true
 middle=$SECONDS
-serve undisturbed --once 2>>said || true
+serve_once undisturbed 2>>said || true
 diff -r --exclude=.serve disturbed undisturbed
 entries() { sed -E 's/,"seconds".*//' "$1/.serve/journal.jsonl" | sort -u; }
 diff <(entries disturbed) <(entries undisturbed)

@@ -192,7 +192,8 @@ impl Job {
         let bytes = fs::read(self.work.join("said")).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(MOST_SAID)..]).into_owned();
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("warning:")).map(str::trim).collect();
-        let text = lines.join(" ");
+        let work = self.work.join("hits").display().to_string();
+        let text = lines.join(" ").replace(&work, &format!("the hits of {}", self.file));
         text.strip_prefix("error: ").unwrap_or(&text).to_owned()
     }
 }

@@ -78,7 +78,7 @@ pub fn metrics(state: &State, sums: &Sums) -> String {
 pub fn text(state: Option<&State>, sums: &Sums, failures: &[Entry], alive: bool, age: Option<f64>) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<11}{value}");
+        let _ = writeln!(text, "{name:<13}{value}");
     };
     match (alive, state) {
         (true, Some(state)) => {
