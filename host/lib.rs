@@ -11,7 +11,7 @@
 //! | raw banks from files | [`Events`], [`Batches`]: [`EventBatch`] |
 //! | raw banks in memory | [`BatchView`] over the caller's bytes, without a copy; or [`BatchBuilder`] from [`Bank`]s |
 //! | decoding | [`CpuDecoder`], fast; [`ReferenceDecoder`], plain; with features `cuda` and `emulated`, the device kernels |
-//! | results | [`UtHits`], [`BatchReport`]; [`CsvWriter`]; with the feature `parquet`, files as CSV or Parquet |
+//! | results | [`UtHits`], [`Hit`] by [`Hit`], [`BatchReport`]; [`CsvWriter`]; with the feature `parquet`, files as CSV or Parquet |
 //!
 //! Damaged banks are no errors: each costs only itself and is counted ([`Count`]). Errors ([`DecodeError`]) mean that
 //! the output is too small or that a device failed.
@@ -82,9 +82,11 @@ pub use decoder::cpu::{CpuConfig, CpuDecoder};
 #[doc(no_inline)]
 pub use decoder::reference::ReferenceDecoder;
 #[doc(no_inline)]
-pub use decoder::{BatchReport, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Kind, Position, UtHits};
+pub use decoder::{
+    BatchReport, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, Kind, Position, UtHits,
+};
 #[doc(no_inline)]
-pub use detector::{BankVersion, Boards, DetectorTables, Geometry, Grouping, TablesError};
+pub use detector::{BankVersion, Boards, ChannelId, DetectorTables, Geometry, Grouping, LhcbId, TablesError};
 #[doc(no_inline)]
 pub use input::{
     Bank, BatchBuilder, BatchView, Batches, BuildError, EventBatch, EventMeta, Events, InputError, Layout,

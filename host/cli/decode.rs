@@ -23,7 +23,7 @@ use crate::decoder::{Backend, DecodeError, Decoder, DecoderConfig};
 use crate::input::{
     BuildError, Chunk, Chunks, InputError, Parser, Places, Seen, Select, count_events, to_allen, to_mep,
 };
-use crate::output::{Encoded, Encoder, HitFile, HitFormat, OutputError, Packing, Provenance, Rows};
+use crate::output::{Columns, Encoded, Encoder, HitFile, HitFormat, OutputError, Packing, Provenance, Rows};
 use crate::pipeline::ordered;
 use crate::{BatchReport, DetectorTables, Layout, UtHits, memory};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -62,6 +62,11 @@ pub struct Args {
     /// The output's format, where its name does not end in it.
     #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "parquet"]))]
     format: Option<String>,
+    /// Columns beside those that the output always has, with commas between them: detector for layer, side, stave, face,
+    /// module, sector, strip, board, lane, charge, n_strips, first_strip and flipped, or some of these by name; sector_id;
+    /// and in CSV run, event_number and file.
+    #[arg(long, value_name = "LIST", requires = "output")]
+    columns: Option<Columns>,
     /// How the pages of Parquet are compressed: zstd, or lz4, which is faster and larger.
     #[arg(long, value_name = "NAME", default_value = "zstd", value_parser = packing())]
     compression: Packing,
@@ -166,6 +171,15 @@ fn format_of(args: &Args) -> Option<HitFormat> {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let format = format_of(args);
+    let columns = args.columns.clone().unwrap_or_default();
+    let clusters = columns.needs_clusters();
+    if let (Some(column), Backend::Emulated | Backend::Cuda) = (clusters, args.backend.backend) {
+        usage(&format!(
+            "--columns: the backends reference and cpu give {}, {} does not",
+            column.name(),
+            args.backend.backend.name()
+        ));
+    }
     let to_stdout = [&args.output, &args.json].map(|path| path.as_deref().is_some_and(goes_to_stdout));
     if to_stdout == [true; 2] {
         usage("--output and --json both go to standard output");
@@ -196,7 +210,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let select = args.select.select(&files)?;
     let n_workers = n_workers(args, &mut config)?;
     let mut file = match (&args.output, format) {
-        (Some(path), Some(format)) => Some(HitFile::create(path, format, args.compression, &files)?),
+        (Some(path), Some(format)) => Some(HitFile::create(path, format, args.compression, &files, columns)?),
         _ => None,
     };
     let check = !args.no_checksum;
@@ -205,13 +219,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let names = Arc::clone(chunks.files());
     let mut workers = Vec::new();
     for _ in 0..n_workers {
+        let hits = UtHits::with_capacity(0, detector.tables.n_groups(), 0);
         let mut worker = Worker {
             parser: Parser::new(check, select.clone()),
             decoder: decoder(args, &detector.tables, &config)?,
             layout: args.backend.layout,
             n_boards: detector.tables.boards().n_boards(),
             layers: totals.layers(),
-            hits: UtHits::with_capacity(0, detector.tables.n_groups(), 0),
+            hits: if clusters.is_some() { hits.with_clusters() } else { hits },
+            tables: &detector.tables,
             report: BatchReport::new(),
             encoder: file.as_ref().map(HitFile::encoder),
         };
@@ -350,13 +366,14 @@ enum WorkError {
 }
 
 /// A thread that decodes, and what it works with.
-struct Worker {
+struct Worker<'a> {
     parser: Parser,
     decoder: Box<dyn Decoder>,
     layout: Option<Layout>,
     n_boards: usize,
     layers: Arc<[usize]>,
     hits: UtHits,
+    tables: &'a DetectorTables,
     report: BatchReport,
     encoder: Option<Encoder>,
 }
@@ -371,9 +388,9 @@ struct Done {
     runs: BTreeSet<u32>,
 }
 
-impl Worker {
+impl Worker<'_> {
     fn work(&mut self, chunk: &Chunk) -> Result<Done, WorkError> {
-        let Self { parser, decoder, layout, n_boards, layers, hits, report, encoder } = self;
+        let Self { parser, decoder, layout, n_boards, layers, hits, tables, report, encoder } = self;
         let mut done = Done::default();
         let Done { seen, parts, encoded, copied, runs } = &mut done;
         let before = parser.copied();
@@ -388,7 +405,7 @@ impl Worker {
                 parts.push(Part::of(layers, hits, report, start.elapsed()));
                 if let Some(encoder) = encoder {
                     let origins = &origins[first..first + batch.n_events];
-                    encoded.push(encoder.encode(&Rows { files: &[], origins, meta: batch.meta, hits })?);
+                    encoded.push(encoder.encode(&Rows { files: &[], origins, meta: batch.meta, hits, tables })?);
                 }
                 first += batch.n_events;
                 Ok(())

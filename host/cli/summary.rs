@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::decoder::{Count, EventReport, Kind};
-use crate::detector::{N_LAYERS, layer_of};
+use crate::detector::N_LAYERS;
 use crate::{BatchReport, DetectorTables, UtHits};
 use serde_json::{Map, Value, json};
 
@@ -56,10 +56,6 @@ pub struct Totals {
 impl Totals {
     /// Nothing summed yet.
     pub fn new(tables: &DetectorTables) -> Self {
-        let mut layer_of_group = vec![0; tables.n_groups()];
-        for (sector, &group) in tables.groups().iter().enumerate() {
-            layer_of_group[usize::from(group)] = layer_of(sector);
-        }
         let decoding = Duration::ZERO;
         Self {
             events: 0,
@@ -67,7 +63,7 @@ impl Totals {
             hits_of_layer: [0; 4],
             decoding,
             counts: Default::default(),
-            layer_of_group: layer_of_group.into(),
+            layer_of_group: tables.layers().into(),
         }
     }
 

@@ -5,7 +5,8 @@ use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
 
-use super::DecodeError;
+use super::{Cluster, DecodeError};
+use crate::detector::BankVersion;
 
 /// Arrays in the structure: six of f32 and the ids.
 const N_ARRAYS: usize = 7;
@@ -15,6 +16,10 @@ const N_ARRAYS: usize = 7;
 /// The hits of sector group `g` of event `e` are `offsets[e * n_groups + g] .. offsets[e * n_groups + g + 1]`.
 /// The capacity is declared once; decoding into a `UtHits` allocates nothing.
 ///
+/// People read it hit by hit, as [`Hit`](super::Hit)s: [`iter`](Self::iter), [`of_event`](Self::of_event),
+/// [`of_layer`](Self::of_layer), [`of_group`](Self::of_group). What the strips of each hit were comes with it where
+/// [`with_clusters`](Self::with_clusters) has asked for it; the layer, the board and so on follow from its id.
+///
 /// Source: `docs/format.md`.
 #[derive(Clone, Debug)]
 pub struct UtHits {
@@ -23,6 +28,10 @@ pub struct UtHits {
     offsets: Vec<u32>,
     n_groups: usize,
     max_events: usize,
+    /// A word a hit, where asked for.
+    clusters: Option<Block>,
+    /// Whether the last batch has set those.
+    has_clusters: bool,
 }
 
 /// A capacity that a [`UtHits`] cannot have.
@@ -130,6 +139,8 @@ pub struct UtHitsMut<'a> {
     pub id: &'a mut [u32],
     /// `events * n_groups + 1` ends of groups.
     pub offsets: &'a mut [u32],
+    /// The hits' clusters, where they were asked for and the banks tell them.
+    pub clusters: Option<&'a mut [Cluster]>,
 }
 
 impl UtHits {
@@ -143,7 +154,28 @@ impl UtHits {
             offsets: Vec::with_capacity(max_events * n_groups + 1),
             n_groups,
             max_events,
+            clusters: None,
+            has_clusters: false,
         }
+    }
+
+    /// Asks for charge, number of strips and first strip of each hit, which take four bytes more a hit. The backends
+    /// `reference` and `cpu` give them; the others refuse to decode into these hits.
+    #[must_use]
+    pub fn with_clusters(mut self) -> Self {
+        self.clusters = Some(Block::zeroed(self.stride));
+        self
+    }
+
+    /// As [`Self::with_clusters`], for a capacity that comes from outside.
+    ///
+    /// # Errors
+    /// When the system does not give the memory.
+    pub fn try_with_clusters(mut self) -> Result<Self, CapacityError> {
+        let (max_events, max_hits, bytes) = (self.max_events, self.stride, Some(4 * self.stride as u64));
+        let clusters = Block::try_zeroed(self.stride).ok_or(CapacityError { max_events, max_hits, bytes })?;
+        self.clusters = Some(clusters);
+        Ok(self)
     }
 
     /// As [`Self::with_capacity`], for a capacity that comes from outside: refused instead of ending the program.
@@ -160,21 +192,41 @@ impl UtHits {
         let mut offsets = Vec::new();
         offsets.try_reserve_exact(ends).map_err(|_| refuse(Some(bytes)))?;
         let block = Block::try_zeroed(N_ARRAYS * stride).ok_or(refuse(Some(bytes)))?;
-        Ok(Self { block, stride, offsets, n_groups, max_events })
+        Ok(Self { block, stride, offsets, n_groups, max_events, clusters: None, has_clusters: false })
     }
 
     /// Grows the capacity, if it is smaller, so that `max_events` events and `max_hits` hits fit. Forgets the hits.
     pub fn reserve(&mut self, max_events: usize, max_hits: usize) {
         if max_events > self.max_events || max_hits > self.stride {
-            *self = Self::with_capacity(max_events.max(self.max_events), self.n_groups, max_hits.max(self.stride));
+            let larger = Self::with_capacity(max_events.max(self.max_events), self.n_groups, max_hits.max(self.stride));
+            *self = if self.clusters.is_some() { larger.with_clusters() } else { larger };
         }
     }
 
-    /// Begins a batch: checks that it fits, sets all offsets to 0, and hands out the arrays.
+    /// Begins a batch, for a decoder that does not give clusters: checks that it fits, sets all offsets to 0, and hands
+    /// out the arrays.
+    ///
+    /// # Errors
+    /// When `n_events` is beyond the capacity, `n_groups` is not what the buffers were made for, or clusters are asked
+    /// for.
+    pub fn begin(&mut self, n_events: usize, n_groups: usize) -> Result<UtHitsMut<'_>, DecodeError> {
+        if self.clusters.is_some() {
+            return Err(DecodeError::NoClusters);
+        }
+        self.begin_with_clusters(n_events, n_groups, BankVersion::V4)
+    }
+
+    /// Begins a batch of banks of `version`, for a decoder that gives clusters where they are asked for. v4 banks do not
+    /// tell them.
     ///
     /// # Errors
     /// When `n_events` is beyond the capacity or `n_groups` is not what the buffers were made for.
-    pub fn begin(&mut self, n_events: usize, n_groups: usize) -> Result<UtHitsMut<'_>, DecodeError> {
+    pub fn begin_with_clusters(
+        &mut self,
+        n_events: usize,
+        n_groups: usize,
+        version: BankVersion,
+    ) -> Result<UtHitsMut<'_>, DecodeError> {
         if n_events > self.max_events {
             return Err(DecodeError::TooManyEvents { events: n_events, capacity: self.max_events });
         }
@@ -190,7 +242,13 @@ impl UtHits {
         let (z_at_y_eq0, floats) = floats.split_at_mut(self.stride);
         let (x_at_y_eq0, floats) = floats.split_at_mut(self.stride);
         let (dx_dy, weight) = floats.split_at_mut(self.stride);
-        Ok(UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets: &mut self.offsets })
+        let clusters = match (&mut self.clusters, version) {
+            (Some(words), BankVersion::V5) => Some(bytemuck::cast_slice_mut(&mut words[..])),
+            _ => None,
+        };
+        self.has_clusters = clusters.is_some();
+        let offsets = &mut self.offsets;
+        Ok(UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets, clusters })
     }
 
     /// Hits in the batch.
@@ -267,13 +325,25 @@ impl UtHits {
     pub fn id(&self) -> &[u32] {
         &self.block[6 * self.stride..6 * self.stride + self.len()]
     }
+
+    /// Whether clusters were asked for.
+    pub const fn wants_clusters(&self) -> bool {
+        self.clusters.is_some()
+    }
+
+    /// The clusters that the hits were made of; `None` where they were not asked for, and of v4 banks.
+    pub fn clusters(&self) -> Option<&[Cluster]> {
+        let words = self.clusters.as_ref().filter(|_| self.has_clusters)?;
+        Some(bytemuck::cast_slice(&words[..self.len()]))
+    }
 }
 
-/// Equal when offsets and every bit of every hit are equal; capacities do not matter.
+/// Equal when offsets and every bit of every hit are equal, clusters included; capacities do not matter.
 impl PartialEq for UtHits {
     fn eq(&self, other: &Self) -> bool {
         self.n_groups == other.n_groups
             && self.offsets == other.offsets
+            && self.clusters() == other.clusters()
             && (0..N_ARRAYS).all(|array| {
                 self.block[array * self.stride..][..self.len()] == other.block[array * other.stride..][..other.len()]
             })

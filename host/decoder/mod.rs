@@ -1,10 +1,12 @@
 //! Decoders: one trait, several backends, the same bits from each of them.
 
+mod cluster;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 #[cfg(feature = "emulated")]
 pub mod emulated;
+mod hit;
 mod hits;
 #[cfg(feature = "device")]
 mod kind;
@@ -26,6 +28,8 @@ pub mod rank_tables;
 pub mod reference;
 mod report;
 
+pub use cluster::Cluster;
+pub use hit::{Hit, HitIter};
 pub use hits::{CapacityError, UtHits, UtHitsMut};
 #[cfg(feature = "device")]
 pub use kind::{Backend, UnknownBackend};
@@ -53,7 +57,8 @@ pub trait Decoder: Send {
     /// x and `LHCbID`. Bad banks cost only themselves and are counted in `report`.
     ///
     /// # Errors
-    /// When the batch has more events or hits than `hits` was made for, or the device fails. What `hits` and `report`
+    /// When the batch has more events or hits than `hits` was made for, `hits` asks for clusters that this decoder does
+    /// not give, or the device fails. What `hits` and `report`
     /// hold afterwards is unspecified then, never more than their capacity.
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError>;
 }
@@ -87,6 +92,9 @@ pub enum DecodeError {
         /// Groups of the decoder's grouping.
         grouping: usize,
     },
+    /// The output asks for what this decoder does not give.
+    #[error("charge, n_strips and first_strip come from the backends reference and cpu alone")]
+    NoClusters,
     /// The device, its driver or the executor reported a failure.
     #[error("{backend} backend: {message}")]
     Device {

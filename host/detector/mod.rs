@@ -4,13 +4,16 @@
 //! they and a [`Grouping`] make together, flattened to what a hot loop reads.
 
 mod boards;
+mod channel;
 mod error;
 mod geometry;
 mod groups;
 mod sector_id;
+mod sectors;
 mod tables;
 
 pub use boards::{Boards, MAX_BOARDS};
+pub use channel::{ChannelId, LhcbId};
 pub use error::TablesError;
 #[cfg(feature = "synth")]
 pub(crate) use geometry::DX_DY;
@@ -19,6 +22,7 @@ pub use groups::{Grouping, UnknownGrouping};
 #[cfg(feature = "synth")]
 pub(crate) use sector_id::is_cut_in_two;
 pub use sector_id::{layer_of, sector_id, sectors_of_layer};
+pub use sectors::{BoardAndLane, SectorPlace};
 pub use tables::DetectorTables;
 pub use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, Lane, SectorConstants, Slot};
 
@@ -27,6 +31,9 @@ pub const N_SECTORS: usize = 1048;
 
 /// Layers of the UT, in the order in which particles cross them: aX, aU, bV, bX.
 pub const N_LAYERS: usize = 4;
+
+/// The layers' names, in that order.
+pub const LAYER_NAMES: [&str; N_LAYERS] = ["UTaX", "UTaU", "UTbV", "UTbX"];
 
 /// Strips of a sector.
 pub const STRIPS_PER_SECTOR: u32 = 512;

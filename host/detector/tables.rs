@@ -1,6 +1,11 @@
 //! Boards, geometry and grouping in one, flattened to what a hot loop reads.
 
-use super::{Boards, Geometry, Grouping, Sector, SectorConstants, Slot, TablesError, sector_id};
+use std::ops::Range;
+
+use super::sectors::SectorPlaces;
+use super::{
+    Boards, ChannelId, Geometry, Grouping, Sector, SectorConstants, SectorPlace, Slot, TablesError, layer_of, sector_id,
+};
 
 /// Everything a decoder looks up: built once, checked, immutable.
 ///
@@ -37,6 +42,8 @@ pub struct DetectorTables {
     n_groups: usize,
     slots: Vec<Slot>,
     sectors: Vec<SectorConstants>,
+    places: SectorPlaces,
+    layers: Vec<usize>,
 }
 
 impl DetectorTables {
@@ -60,7 +67,12 @@ impl DetectorTables {
             })
             .collect();
         let sectors = geometry.sectors.iter().map(constants).collect();
-        Ok(Self { boards, geometry, grouping, groups, n_groups, slots, sectors })
+        let places = SectorPlaces::new(&boards, &geometry);
+        let mut layers = vec![0; n_groups];
+        for (sector, &group) in groups.iter().enumerate() {
+            layers[usize::from(group)] = layer_of(sector);
+        }
+        Ok(Self { boards, geometry, grouping, groups, n_groups, slots, sectors, places, layers })
     }
 
     /// The boards that the tables were made from.
@@ -96,6 +108,26 @@ impl DetectorTables {
     /// By sector id: the constants of the hit formulas.
     pub const fn sectors(&self) -> &[SectorConstants] {
         self.sectors.as_slice()
+    }
+
+    /// By sector id: where the sector is mounted, and which lanes read it out.
+    pub const fn places(&self) -> &[SectorPlace] {
+        self.places.places.as_slice()
+    }
+
+    /// The sector id, 0…1047, of a channel; `None` where the UT has no such sector.
+    pub fn sector_of(&self, channel: ChannelId) -> Option<u16> {
+        self.places.sector_of(channel)
+    }
+
+    /// By group: its layer, 0…3, which does not fall.
+    pub const fn layers(&self) -> &[usize] {
+        self.layers.as_slice()
+    }
+
+    /// The groups of a layer, 0…3; none for others.
+    pub fn groups_of_layer(&self, layer: usize) -> Range<usize> {
+        self.layers.partition_point(|&other| other < layer)..self.layers.partition_point(|&other| other <= layer)
     }
 }
 

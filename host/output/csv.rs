@@ -6,6 +6,7 @@
 
 use std::io::{self, Write};
 
+use super::{Columns, NULL};
 use crate::decoder::UtHits;
 
 /// The first row.
@@ -28,7 +29,7 @@ impl<W: Write> CsvWriter<W> {
     /// # Errors
     /// When writing fails.
     pub fn new(mut output: W) -> io::Result<Self> {
-        output.write_all(CsvRows::header(false).as_bytes())?;
+        output.write_all(CsvRows::header(&Columns::default()).as_bytes())?;
         Ok(Self { output, rows: CsvRows::default(), text: Vec::new() })
     }
 
@@ -38,7 +39,7 @@ impl<W: Write> CsvWriter<W> {
     /// When writing fails.
     pub fn write(&mut self, first_event: u64, hits: &UtHits) -> io::Result<()> {
         self.text.clear();
-        self.rows.append(hits, |e| (first_event + e as u64, None), &mut self.text);
+        self.rows.append(hits, |e| (first_event + e as u64, ""), &[], &mut self.text);
         self.output.write_all(&self.text)
     }
 
@@ -65,24 +66,29 @@ impl Default for CsvRows {
 }
 
 impl CsvRows {
-    /// The row of column names; with `file`, the last column is the input.
-    pub fn header(file: bool) -> String {
-        format!("{COLUMNS}{}\n", if file { ",file" } else { "" })
+    /// The row of column names.
+    pub fn header(columns: &Columns) -> String {
+        let Columns { file, run, event_number, detector } = columns;
+        let of_event = [(file, "file"), (run, "run"), (event_number, "event_number")];
+        let of_event = of_event.into_iter().filter(|(asked_for, _)| **asked_for).map(|(_, name)| name);
+        let names = of_event.chain(detector.iter().map(|column| column.name()));
+        names.fold(COLUMNS.to_owned(), |header, name| header + "," + name) + "\n"
     }
 
-    /// Appends the rows of a batch. `event_of` says the number of an event of the batch, and its file, quoted, if that is
-    /// a column.
+    /// Appends the rows of a batch. `event_of` says the number of an event of the batch, and the fields behind
+    /// the plain ones, each with a comma before it. Then come `columns`, with a value a hit.
     pub fn append<'a>(
         &mut self,
         hits: &UtHits,
-        event_of: impl Fn(usize) -> (u64, Option<&'a str>),
+        event_of: impl Fn(usize) -> (u64, &'a str),
+        columns: &[Vec<u16>],
         text: &mut Vec<u8>,
     ) {
         let [x, z, begin, end] = [hits.x_at_y_eq0(), hits.z_at_y_eq0(), hits.y_begin(), hits.y_end()];
         let (slope, weight, id) = (hits.dx_dy(), hits.weight(), hits.id());
         let mut head = Vec::new();
         for e in 0..hits.n_events() {
-            let (event, file) = event_of(e);
+            let (event, of_event) = event_of(e);
             for group in 0..hits.n_groups() {
                 let range = hits.range(e, group);
                 if range.is_empty() {
@@ -106,9 +112,12 @@ impl CsvRows {
                         }
                         text.extend_from_slice(last);
                     }
-                    if let Some(file) = file {
+                    text.extend_from_slice(of_event.as_bytes());
+                    for values in columns {
                         text.push(b',');
-                        text.extend_from_slice(file.as_bytes());
+                        if values[i] != NULL {
+                            push_integer(text, values[i].into());
+                        }
                     }
                     text.push(b'\n');
                 }

@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 use super::csv::{CsvRows, quoted};
 use super::parquet::{Form, Packing, ParquetWriter, RowGroup};
-use super::{NewFile, Rows};
+use super::{Columns, NewFile, Rows};
 
 /// Where hits come from: what a file of hits says of itself, as far as its format can.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,6 +92,7 @@ pub struct HitFile {
     /// The inputs' names as the file has them.
     names: Vec<String>,
     form: Form,
+    columns: Columns,
     writer: Writer,
 }
 
@@ -108,11 +109,12 @@ pub struct Encoder {
     path: PathBuf,
     names: Vec<String>,
     form: Form,
+    columns: Columns,
     rows: Option<CsvRows>,
 }
 
 impl HitFile {
-    /// Begins a file of the hits of `inputs`.
+    /// Begins a file of the hits of `inputs`, with `columns` beside those that the format always has.
     ///
     /// # Errors
     /// When the file cannot be created.
@@ -121,14 +123,16 @@ impl HitFile {
         format: HitFormat,
         packing: Packing,
         inputs: &[PathBuf],
+        mut columns: Columns,
     ) -> Result<Self, OutputError> {
         let path = path.into();
-        let form = Form::new(packing).map_err(|source| parquet_error(&path, source))?;
+        columns.file |= inputs.len() > 1;
+        let form = Form::new(packing, &columns.detector).map_err(|source| parquet_error(&path, source))?;
         let mut names: Vec<String> = inputs.iter().map(|input| input.display().to_string()).collect();
         let mut file = NewFile::create(&path)?;
         let writer = match format {
             HitFormat::Csv => {
-                let header = CsvRows::header(inputs.len() > 1);
+                let header = CsvRows::header(&columns);
                 file.write_all(header.as_bytes()).map_err(|source| io_error(&path, source))?;
                 for name in &mut names {
                     *name = quoted(name);
@@ -140,7 +144,7 @@ impl HitFile {
                 Writer::Parquet(Box::new(writer))
             }
         };
-        Ok(Self { path, names, form, writer })
+        Ok(Self { path, names, form, columns, writer })
     }
 
     /// An encoder for this file.
@@ -149,6 +153,7 @@ impl HitFile {
             path: self.path.clone(),
             names: self.names.clone(),
             form: self.form.clone(),
+            columns: self.columns.clone(),
             rows: matches!(self.writer, Writer::Csv(_)).then(CsvRows::default),
         }
     }
@@ -193,14 +198,25 @@ impl Encoder {
             let group = RowGroup::encode(&self.form, rows).map_err(|source| parquet_error(&self.path, source))?;
             return Ok(Encoded::RowGroup(group.map(Box::new)));
         };
+        let Columns { run, event_number, file, detector } = &self.columns;
         // A mean row has 70 bytes.
-        let mut text = Vec::with_capacity(80 * rows.hits.len());
-        let several = self.names.len() > 1;
-        let event_of = |e: usize| {
-            let origin = rows.origins[e];
-            (origin.event, several.then(|| self.names[origin.file as usize].as_str()))
-        };
-        csv.append(rows.hits, event_of, &mut text);
+        let mut text = Vec::with_capacity((80 + 4 * detector.len()) * rows.hits.len());
+        let of_events: Vec<String> = (0..rows.origins.len())
+            .map(|e| {
+                let meta = rows.meta.get(e).copied().unwrap_or_default();
+                let mut fields = String::new();
+                if *file {
+                    fields = fields + "," + &self.names[rows.origins[e].file as usize];
+                }
+                for (_, value) in [(run, meta.run.map(u64::from)), (event_number, meta.event)].iter().filter(|f| *f.0) {
+                    fields.push(',');
+                    fields.extend(value.map(|value| value.to_string()));
+                }
+                fields
+            })
+            .collect();
+        let columns: Vec<_> = detector.iter().map(|column| column.values(rows.tables, rows.hits)).collect();
+        csv.append(rows.hits, |e| (rows.origins[e].event, &of_events[e]), &columns, &mut text);
         Ok(Encoded::Text(text))
     }
 }

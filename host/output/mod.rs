@@ -2,6 +2,7 @@
 //!
 //! [`CsvWriter`] writes to whatever can be written to. Files, and Parquet, come with the feature `parquet`.
 
+mod columns;
 mod csv;
 #[cfg(feature = "parquet")]
 mod file;
@@ -10,6 +11,7 @@ mod new_file;
 #[cfg(feature = "parquet")]
 mod parquet;
 
+pub use columns::{ColumnType, Columns, DetectorColumn, NULL};
 pub use csv::CsvWriter;
 #[cfg(feature = "parquet")]
 pub use file::{Encoded, Encoder, HitFile, HitFormat, OutputError, Provenance};
@@ -19,6 +21,7 @@ pub use new_file::{NewFile, remove_unfinished};
 pub use parquet::Packing;
 
 use crate::decoder::UtHits;
+use crate::detector::DetectorTables;
 use crate::input::{EventMeta, Origin};
 
 /// The hits of a batch with what is known of its events.
@@ -32,4 +35,6 @@ pub struct Rows<'a> {
     pub meta: &'a [EventMeta],
     /// The hits.
     pub hits: &'a UtHits,
+    /// The tables that they were decoded with.
+    pub tables: &'a DetectorTables,
 }

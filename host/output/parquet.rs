@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::writer::{ColumnCloseResult, get_column_writer, get_typed_column_writer};
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, FloatType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, FloatType, Int32Type, Int64Type};
 use parquet::errors::Result;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
@@ -16,10 +16,10 @@ use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedW
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, TypePtr};
 
-use super::{Provenance, Rows};
+use super::{ColumnType, DetectorColumn, NULL, Provenance, Rows};
 
 /// The columns of the CSV output with where the event comes from; null where the input does not tell it. `event` is the
-/// event's place in its file.
+/// event's place in its file. Detector columns follow.
 const SCHEMA: &str = "message hits {
     required int64 event (INTEGER(64,false));
     optional int32 run (INTEGER(32,false));
@@ -32,8 +32,7 @@ const SCHEMA: &str = "message hits {
     required float y_end;
     required float dx_dy;
     required float weight;
-    required binary file (STRING);
-}";
+    required binary file (STRING);";
 
 /// Columns of integers whose neighbours are close. Dictionaries would be smaller by a hundredth and take a quarter longer
 /// (`docs/files.md`).
@@ -58,15 +57,25 @@ pub struct Form {
     schema: TypePtr,
     columns: SchemaDescPtr,
     properties: WriterPropertiesPtr,
+    detector: Vec<DetectorColumn>,
 }
 
 impl Form {
-    /// The form of hit files.
+    /// The form of hit files with these columns behind the others.
     ///
     /// # Errors
     /// When the library refuses the schema.
-    pub fn new(packing: Packing) -> Result<Self> {
-        let schema = Arc::new(parse_message_type(SCHEMA)?);
+    pub fn new(packing: Packing, detector: &[DetectorColumn]) -> Result<Self> {
+        let fields = detector.iter().map(|column| {
+            let presence = if column.may_be_null() { "optional" } else { "required" };
+            let kind = match column.kind() {
+                ColumnType::U8 => ("int32", " (INTEGER(8,false))"),
+                ColumnType::U16 => ("int32", " (INTEGER(16,false))"),
+                ColumnType::Bool => ("boolean", ""),
+            };
+            format!("\n    {presence} {} {}{};", kind.0, column.name(), kind.1)
+        });
+        let schema = Arc::new(parse_message_type(&(SCHEMA.to_owned() + &fields.collect::<String>() + "\n}"))?);
         let compression = match packing {
             Packing::Zstd => Compression::ZSTD(ZstdLevel::try_new(1)?),
             Packing::Lz4 => Compression::LZ4_RAW,
@@ -79,11 +88,12 @@ impl Form {
         for column in SPLIT {
             properties = properties.set_column_encoding(ColumnPath::from(column), Encoding::BYTE_STREAM_SPLIT);
         }
-        for column in DELTA {
+        let integers = detector.iter().filter(|column| column.kind() != ColumnType::Bool);
+        for column in DELTA.into_iter().chain(integers.map(|column| column.name())) {
             properties = properties.set_column_encoding(ColumnPath::from(column), Encoding::DELTA_BINARY_PACKED);
         }
         let columns = Arc::new(SchemaDescriptor::new(Arc::clone(&schema)));
-        Ok(Self { schema, columns, properties: Arc::new(properties.build()) })
+        Ok(Self { schema, columns, properties: Arc::new(properties.build()), detector: detector.to_vec() })
     }
 }
 
@@ -119,6 +129,9 @@ impl RowGroup {
         }
         let names: Vec<ByteArray> = rows.files.iter().map(|name| ByteArray::from(name.as_str())).collect();
         columns.of_event::<ByteArrayType>(|e| names.get(rows.origins[e].file as usize).cloned(), false)?;
+        for column in &form.detector {
+            columns.of_detector(*column)?;
+        }
         Ok(Some(Self { columns: columns.done }))
     }
 }
@@ -141,6 +154,19 @@ impl Columns<'_> {
         let close = writer.close()?;
         self.done.push((Bytes::from(bytes.into_inner()?), close));
         Ok(())
+    }
+
+    fn of_detector(&mut self, column: DetectorColumn) -> Result<()> {
+        let values = column.values(self.rows.tables, self.rows.hits);
+        let present: Option<Vec<i16>> =
+            column.may_be_null().then(|| values.iter().map(|&value| i16::from(value != NULL)).collect());
+        let values = values.into_iter().filter(|&value| value != NULL);
+        if column.kind() == ColumnType::Bool {
+            let values: Vec<bool> = values.map(|value| value != 0).collect();
+            return self.next::<BoolType>(&values, present.as_deref());
+        }
+        let values: Vec<i32> = values.map(i32::from).collect();
+        self.next::<Int32Type>(&values, present.as_deref())
     }
 
     /// A column that has the same value in every hit of an event.

@@ -8,6 +8,7 @@
 mod suite;
 
 mod backends;
+mod columns;
 mod cpu_memory;
 mod detector;
 mod first;

@@ -102,18 +102,41 @@ pub fn decode(decoder: &mut dyn Decoder, tables: &DetectorTables, batch: BatchVi
     (hits, report)
 }
 
-/// Decodes a batch with every backend and compares hits and report with the reference's, bit for bit.
+/// Whether a backend of the list gives the clusters of its hits.
+pub fn gives_clusters(name: &str) -> bool {
+    name == "reference" || name.starts_with("cpu")
+}
+
+/// Decodes a batch with every backend and compares hits and report with the reference's, bit for bit; with clusters where
+/// the backend gives them, and without.
 pub fn compare(tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) -> Result<(), String> {
     let mut expected = None;
     for (name, make) in backends() {
         let mut decoder = make(tables, options);
         // Twice: nothing of one batch may show in the next.
-        decode(&mut *decoder, tables, batch);
+        let described = if gives_clusters(name) {
+            let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.max_hits() + (1 << 16));
+            hits = hits.with_clusters();
+            let mut report = BatchReport::new();
+            decoder.decode(batch, &mut hits, &mut report).expect("the batch fits");
+            Some(hits)
+        } else {
+            decode(&mut *decoder, tables, batch);
+            None
+        };
         let (hits, report) = decode(&mut *decoder, tables, batch);
-        let Some((expected_hits, expected_report)) = &expected else {
-            expected = Some((hits, report));
+        let Some((expected_hits, expected_report, expected_described)) = &expected else {
+            expected = Some((hits, report, described));
             continue;
         };
+        if let (Some(hits), Some(expected)) = (&described, expected_described)
+            && hits != expected
+        {
+            let i = (0..hits.len()).find(|&i| hits.hit(i) != expected.hit(i)).unwrap_or_default();
+            let (got, wanted) = (hits.hit(i), expected.hit(i));
+            let layout = batch.layout;
+            return Err(format!("{name}, {options:?}, {layout:?}, with clusters, hit {i}: {got:?} and not {wanted:?}"));
+        }
         for event in 0..batch.n_events {
             let (got, wanted) = (report.events[event], expected_report.events[event]);
             if got != wanted {

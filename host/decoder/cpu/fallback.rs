@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::banks::{Bank, EventBanks};
 use super::hits::EventHits;
 use super::policy::{Policy, UT_ID, v4_words, v5_counts};
-use crate::decoder::{Count, DecodeOptions, EventReport, Position};
+use crate::decoder::{Cluster, Count, DecodeOptions, EventReport, Position};
 use crate::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, SectorConstants, Slot};
 use crate::input::BatchView;
 
@@ -38,6 +38,7 @@ struct Found {
     slot: u32,
     n: f32,
     id: u32,
+    cluster: Cluster,
 }
 
 /// Hits that are kept between the two steps, for all events of a chunk.
@@ -91,11 +92,11 @@ impl Fallback {
         found.reserve_exact(MAX_FOUND - found.len());
         let first = found.len();
         let mut kept = true;
-        let whole = self.each_hit(batch, event, report, |slot, n, id| {
+        let whole = self.each_hit(batch, event, report, |slot, (n, id, cluster)| {
             let end = &mut ends[usize::from(slot.1.group)];
             *end = end.saturating_add(1);
             if found.len() < MAX_FOUND {
-                found.push(Found { slot: slot.0 as u32, n, id });
+                found.push(Found { slot: slot.0 as u32, n, id, cluster });
             } else {
                 kept = false;
             }
@@ -137,17 +138,19 @@ impl Fallback {
             id: hits.id,
             n: bytemuck::cast_slice_mut(hits.weight),
             slot: bytemuck::cast_slice_mut(hits.dx_dy),
+            clusters: hits.clusters.as_deref_mut().unwrap_or_default(),
         };
         if let Some(first) = counted.found {
-            for &Found { slot, n, id } in &self.found[first..first + counted.n_hits] {
+            for &Found { slot, n, id, cluster } in &self.found[first..first + counted.n_hits] {
                 let Slot { sector, group, .. } = self.slots[slot as usize];
-                unsorted.put(&mut next[usize::from(group)], slot, &self.sectors[usize::from(sector)], n, id);
+                let next = &mut next[usize::from(group)];
+                unsorted.put(next, slot, &self.sectors[usize::from(sector)], (n, id, cluster));
             }
         } else {
             let sectors = Arc::clone(&self.sectors);
-            self.each_hit(batch, event, &mut EventReport::default(), |slot, n, id| {
+            self.each_hit(batch, event, &mut EventReport::default(), |slot, hit| {
                 let next = &mut next[usize::from(slot.1.group)];
-                unsorted.put(next, slot.0 as u32, &sectors[usize::from(slot.1.sector)], n, id);
+                unsorted.put(next, slot.0 as u32, &sectors[usize::from(slot.1.sector)], hit);
             });
         }
         self.next = next;
@@ -171,14 +174,14 @@ impl Fallback {
         }
     }
 
-    /// Gives `use_hit` slot (its number and itself), n and `LHCbID` of each hit of an event, and counts what the policy
+    /// Gives `use_hit` slot (its number and itself), and n, `LHCbID` and cluster of each hit of an event, and counts what the policy
     /// says. False: the batch contradicts itself, and the rest of the event was given up.
     fn each_hit(
         &mut self,
         batch: BatchView<'_>,
         event: usize,
         report: &mut EventReport,
-        mut use_hit: impl FnMut((usize, &Slot), f32, u32),
+        mut use_hit: impl FnMut((usize, &Slot), (f32, u32, Cluster)),
     ) -> bool {
         let Some(banks) = EventBanks::new(batch, event) else { return false };
         self.policy.begin_event();
@@ -199,7 +202,7 @@ impl Fallback {
         board: usize,
         payload: &[u8],
         report: &mut EventReport,
-        use_hit: &mut impl FnMut((usize, &Slot), f32, u32),
+        use_hit: &mut impl FnMut((usize, &Slot), (f32, u32, Cluster)),
     ) {
         let Some(words) = v4_words(payload, report) else { return };
         let slots = &self.slots[board * LANES_PER_BOARD..][..LANES_PER_BOARD];
@@ -213,7 +216,8 @@ impl Fallback {
                 Some(slot) if slot.is_connected() => {
                     let first_strip = self.sectors[usize::from(slot.sector)].first_strip;
                     let n = 0.25 * (word & 3) as f32 + (strip + 1) as f32 - first_strip as f32;
-                    use_hit((board * LANES_PER_BOARD + index, slot), n, UT_ID | (slot.chan_id + strip));
+                    let hit = (n, UT_ID | (slot.chan_id + strip), Cluster::default());
+                    use_hit((board * LANES_PER_BOARD + index, slot), hit);
                 }
                 _ => unconnected += 1,
             }
@@ -227,7 +231,7 @@ impl Fallback {
         board: usize,
         payload: &[u8],
         report: &mut EventReport,
-        use_hit: &mut impl FnMut((usize, &Slot), f32, u32),
+        use_hit: &mut impl FnMut((usize, &Slot), (f32, u32, Cluster)),
     ) {
         let Some(counts) = v5_counts(payload, report) else { return };
         let rows = &payload[8..];
@@ -245,12 +249,12 @@ impl Fallback {
             let base = UT_ID | (slot.chan_id & !0x1FF);
             let flipped = self.sectors[usize::from(slot.sector)].flipped != 0;
             let hits = LaneHits { rows: &rows[2 * 2 * (5 - lane)..], count: usize::from(count) };
-            cluster(hits, self.options, report, |sum, weight| {
+            cluster(hits, self.options, report, |sum, weight, cluster| {
                 // Both are below 2^24: exact as f32.
                 let mean = sum as f32 / weight as f32;
                 let n = if flipped { self.options.flip.origin() - mean } else { mean };
                 // The mean strip rounded, halves up. At most 511: it fits into the nine zero bits of base.
-                use_hit((number, slot), n, base + (sum + weight / 2) / weight);
+                use_hit((number, slot), (n, base + (sum + weight / 2) / weight, cluster));
             });
         }
     }
@@ -273,8 +277,13 @@ impl LaneHits<'_> {
 }
 
 /// Clusters a lane (`docs/format.md`) run by run: a run is as many hits as follow each other strip by strip. Gives
-/// `emit` Σpos and W.
-fn cluster(hits: LaneHits<'_>, options: DecodeOptions, report: &mut EventReport, mut emit: impl FnMut(u32, u32)) {
+/// `emit` Σpos and W, and the cluster.
+fn cluster(
+    hits: LaneHits<'_>,
+    options: DecodeOptions,
+    report: &mut EventReport,
+    mut emit: impl FnMut(u32, u32, Cluster),
+) {
     let max_size = options.max_cluster_size.get();
     let geometric = options.position == Position::Geometric;
     let mut unsorted = false;
@@ -282,6 +291,7 @@ fn cluster(hits: LaneHits<'_>, options: DecodeOptions, report: &mut EventReport,
     let mut next = hits.get(0);
     while i < hits.count {
         let (mut strip, mut adc) = next;
+        let first = strip;
         let (mut size, mut charge, mut sum) = (0, 0, 0);
         // Takes the run to its end; what is beyond the maximum size is passed over.
         loop {
@@ -302,7 +312,7 @@ fn cluster(hits: LaneHits<'_>, options: DecodeOptions, report: &mut EventReport,
             (strip, adc) = next;
         }
         if !options.clustering {
-            emit(strip, 1);
+            emit(strip, 1, Cluster::new(charge, 1, first));
             continue;
         }
         if size > max_size {
@@ -314,7 +324,8 @@ fn cluster(hits: LaneHits<'_>, options: DecodeOptions, report: &mut EventReport,
         if charge == 0 {
             report.add(Count::ZeroChargeClusters, 1);
         } else {
-            emit(sum, if geometric { size.min(max_size) } else { charge });
+            let size = size.min(max_size);
+            emit(sum, if geometric { size } else { charge }, Cluster::new(charge, size, first));
         }
     }
     if unsorted {
@@ -330,24 +341,31 @@ struct Unsorted<'a> {
     /// Order of n.
     n: &'a mut [u32],
     slot: &'a mut [u32],
+    /// Empty where not asked for.
+    clusters: &'a mut [Cluster],
 }
 
 impl Unsorted<'_> {
     /// Puts a hit where `next` says.
-    fn put(&mut self, next: &mut u32, slot: u32, sector: &SectorConstants, n: f32, id: u32) {
+    fn put(&mut self, next: &mut u32, slot: u32, sector: &SectorConstants, (n, id, cluster): (f32, u32, Cluster)) {
         let place = *next as usize;
         *next += 1;
         self.x[place] = order(sector.p0_x + n * sector.dp0di_x);
         self.id[place] = id;
         self.n[place] = order(n);
         self.slot[place] = slot;
+        if let Some(to) = self.clusters.get_mut(place) {
+            *to = cluster;
+        }
     }
 
-    /// Sorts a group by x, LHCbID, n and slot: a shell sort, which is an insertion sort for the dozen hits of an
+    /// Sorts a group by x, LHCbID, n, slot and cluster: a shell sort, which is an insertion sort for the dozen hits of an
     /// usual group, and needs no memory for the millions of a hostile one.
     fn sort(&mut self, begin: usize, end: usize) {
         let (x, id) = (&mut self.x[begin..end], &mut self.id[begin..end]);
         let (n, slot) = (&mut self.n[begin..end], &mut self.slot[begin..end]);
+        let clusters = self.clusters.get_mut(begin..end).unwrap_or_default();
+        let cluster_of = |clusters: &[Cluster], i: usize| clusters.get(i).copied().unwrap_or_default();
         let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
         let mut gap = 1;
         while gap < x.len() / 9 {
@@ -355,19 +373,26 @@ impl Unsorted<'_> {
         }
         while gap > 0 {
             for i in gap..x.len() {
-                let this = (x[i], id[i], n[i], slot[i]);
-                let (key, tie) = (pair(this.0, this.1), pair(this.2, this.3));
+                let this = (x[i], id[i], n[i], slot[i], cluster_of(clusters, i));
+                let (key, tie) = (pair(this.0, this.1), (pair(this.2, this.3), this.4));
                 let mut place = i;
                 while place >= gap {
                     let other = place - gap;
                     let other_key = pair(x[other], id[other]);
-                    if other_key < key || other_key == key && pair(n[other], slot[other]) <= tie {
+                    let other_tie = || (pair(n[other], slot[other]), cluster_of(clusters, other));
+                    if other_key < key || other_key == key && other_tie() <= tie {
                         break;
                     }
                     (x[place], id[place], n[place], slot[place]) = (x[other], id[other], n[other], slot[other]);
+                    if !clusters.is_empty() {
+                        clusters[place] = clusters[other];
+                    }
                     place = other;
                 }
-                (x[place], id[place], n[place], slot[place]) = this;
+                (x[place], id[place], n[place], slot[place]) = (this.0, this.1, this.2, this.3);
+                if let Some(to) = clusters.get_mut(place) {
+                    *to = this.4;
+                }
             }
             gap /= 3;
         }

@@ -17,6 +17,9 @@
 //!     4 make hits       16 clusters at a time: differences of the kept sums, one division,
 //!                       the constants of the 16 lanes, the seven arrays of the output
 //!       repair          where x does not rise inside a group: insertion sort
+//!
+//! where the strips of each hit are asked for (charge, number, first):
+//!     3 describe        between 3 and 4: differences of prefix sums once more, packed into a word a cluster
 //! ```
 //!
 //! # Why no sort is left
@@ -101,6 +104,7 @@ use super::scratch::Scratch;
 use super::setup::Setup;
 use super::stages::{Clock, Stage};
 use crate::decoder::{Count, EventReport};
+use crate::detector::BankVersion;
 use crate::input::BatchView;
 
 /// The fast path of one detector and one set of options.
@@ -119,6 +123,11 @@ impl Fast {
     /// Sector groups.
     pub fn n_groups(&self) -> usize {
         self.setup.lanes.n_groups()
+    }
+
+    /// The format of the banks.
+    pub const fn version(&self) -> BankVersion {
+        self.setup.lanes.version
     }
 
     /// Front half: from the raw banks of an event to its clusters, which join those of the chunk. Gives the number of

@@ -5,6 +5,7 @@
 //! size (a strip tells that has as many others before it in its cluster), and what their ΣADC is, also where hits are
 //! weighted by strips alone. With `save_above_max`, the strips beyond the maximum size add nothing to the sums.
 
+use super::describe::{describe_clusters, describe_strips};
 use super::lanes::{BACKWARDS, RANK_SHIFT};
 use super::policy::NeedsFallback;
 use super::scratch::{END, FRONT, MAX_STRIPS, Scratch};
@@ -29,9 +30,9 @@ pub const MAX_WEIGHT: u32 = 2051;
 /// Strips of the largest cluster whose packed sums tell whether it is too heavy for them.
 const MAX_PACKED_SIZE: u32 = 128;
 
-/// Where ΣADC begins beside the number of strips, in the sums that [`filter`] tells both from. A cluster has less
+/// Where ΣADC begins beside the number of strips, in the sums that [`filter`] and [`describe_clusters`] tell both from. A cluster has less
 /// than 512 strips, and its ΣADC is below 2^13: differences modulo 2³² are exact.
-const CHARGE_SHIFT: u32 = 9;
+pub const CHARGE_SHIFT: u32 = 9;
 
 /// The stage, with every option: the event's clusters join those of the chunk, and it is written where the groups end.
 /// Counts clusters without charge, those above the maximum size, and unsorted lanes.
@@ -50,10 +51,14 @@ pub fn find_clusters<S: Simd>(
     assert!(n_strips <= MAX_STRIPS && scratch.has_room(), "more strips than there is room for");
     debug_assert_eq!(scratch.stream[FRONT + n_strips..][..END.len()], END);
     if setup.source != HitSource::Clusters {
+        let at = scratch.clusters.len;
         let sorted = keep_strips(s, scratch, n_strips);
         // v4 clusters may come in any order.
         if !sorted && setup.source == HitSource::Strips {
             report.add(Count::UnsortedLanes, unsorted_lanes(scratch, n_strips));
+        }
+        if scratch.describe {
+            describe_strips(s, scratch, at, n_strips);
         }
         for (end, &rank) in ends.iter_mut().zip(&setup.lanes.first_ranks[1..]) {
             *end = scratch.strips_before(rank);
@@ -86,6 +91,9 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
         };
         if found.sorted && !found.special {
             group_ends::<S>(groups, scratch, ends);
+            if scratch.describe {
+                describe_clusters(s, setup, scratch, n_strips, found.n);
+            }
             scratch.clusters.len += found.n;
             return Ok(());
         }
@@ -101,6 +109,9 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
         report.add(Count::UnsortedLanes, unsorted_lanes(scratch, n_strips));
     }
     group_ends::<S>(groups, scratch, ends);
+    if scratch.describe {
+        describe_clusters(s, setup, scratch, n_strips, found.n);
+    }
     filter::<S, GEOMETRIC>(s, setup, scratch, found.n, report)?;
     for end in ends {
         *end = scratch.ends_before(*end, S::ELEMENTS);
@@ -251,12 +262,12 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
     n_found: usize,
     report: &mut EventReport,
 ) -> Result<(), NeedsFallback> {
-    let Scratch { clusters, weight: weights, position: positions, ends, clusters_before, .. } = scratch;
+    let Scratch { clusters, weight: weights, position: positions, ends, clusters_before, describe, .. } = scratch;
     let save = if setup.options.save_above_max { u32::MAX } else { 0 };
     let (mut n_zero_charge, mut n_oversized) = (0, 0);
     let at = clusters.len;
     // What the loop below reads and writes without checks, with `i` below `n_found` and `n` at most `i`.
-    assert!(at + n_found + S::ELEMENTS < clusters.last.len().min(clusters.sum.len()));
+    assert!(at + n_found + S::ELEMENTS < clusters.last.len().min(clusters.sum.len()).min(clusters.strips.len()));
     assert!(n_found + S::ELEMENTS < weights.len().min(positions.len()));
     let mut sum = s.splat(clusters.sum[at]);
     let mut weight_before = s.splat(0);
@@ -286,11 +297,15 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
         let packed = s.keep(s.add(s.shl::<WEIGHT_SHIFT>(weight), position), kept);
         let packed = s.add(s.prefix_sum(packed), sum);
         sum = s.spread_last(packed);
-        // SAFETY: no more are kept than were read before, and both have room for `n_found`, a vector and one more, as
+        // SAFETY: no more are kept than were read before, and all three have room for `n_found`, a vector and one more, as
         // asserted above. Nothing is written over that is still to be read: that lies behind `at + i` and a vector.
         unsafe {
             compress_at(s, &mut clusters.last, at + n, s.and(last, s.splat(!OVERSIZED)), kept);
             compress_at(s, &mut clusters.sum, at + 1 + n, packed, kept);
+            if *describe {
+                let strips = load_at(s, &clusters.strips, at + i);
+                compress_at(s, &mut clusters.strips, at + n, strips, kept);
+            }
         }
         ends[vector] = kept;
         clusters_before[vector] = n as u32;

@@ -1,6 +1,7 @@
 //! The part of the output that one event's hits go to.
 
 use super::policy::NeedsFallback;
+use crate::decoder::Cluster;
 
 /// Where the hits of one event go: arrays with as many places as the event has hits.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct EventHits<'a> {
     pub weight: &'a mut [f32],
     /// As in [`UtHitsMut`](crate::decoder::UtHitsMut).
     pub id: &'a mut [u32],
+    /// As in [`UtHitsMut`](crate::decoder::UtHitsMut).
+    pub clusters: Option<&'a mut [Cluster]>,
 }
 
 impl EventHits<'_> {
@@ -56,6 +59,9 @@ impl EventHits<'_> {
             array[to..=place].rotate_right(1);
         }
         self.id[to..=place].rotate_right(1);
+        if let Some(clusters) = &mut self.clusters {
+            clusters[to..=place].rotate_right(1);
+        }
         Ok(())
     }
 }

@@ -58,6 +58,9 @@ pub unsafe fn make_hits<S: Simd>(
     if !good {
         return Err(NeedsFallback);
     }
+    if let Some(clusters) = &mut hits.clusters {
+        clusters.copy_from_slice(bytemuck::cast_slice(&scratch.clusters.strips[first..first + hits.id.len()]));
+    }
     repair::<S>(scratch, ends, hits)
 }
 
@@ -428,7 +431,7 @@ struct Output {
 impl Output {
     /// The arrays of an event, which must stay borrowed as long as this is used.
     fn new(hits: &mut EventHits<'_>) -> Self {
-        let EventHits { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id } = hits;
+        let EventHits { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, .. } = hits;
         let n_hits = id.len();
         let floats = [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight];
         assert!(floats.iter().all(|array| array.len() == n_hits), "arrays of one length");

@@ -6,6 +6,7 @@
 mod bank_order;
 mod banks;
 mod copy_lanes;
+mod describe;
 mod fallback;
 mod fast;
 mod find_clusters;
@@ -128,7 +129,7 @@ impl CpuDecoder {
     ) -> Result<StageTimes, DecodeError> {
         let mut times = StageTimes::start();
         report.reset(batch.n_events);
-        let mut out = hits.begin(batch.n_events, self.fast.n_groups())?;
+        let mut out = hits.begin_with_clusters(batch.n_events, self.fast.n_groups(), self.fast.version())?;
         let job = Job::new(&self.fast, batch, &mut out, &mut report.events, None);
         job.work(self.workers[0].get_mut().unwrap_or_else(PoisonError::into_inner), &mut times);
         job.finish()?;
@@ -148,7 +149,7 @@ impl Decoder for CpuDecoder {
 
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
         report.reset(batch.n_events);
-        let mut out = hits.begin(batch.n_events, self.fast.n_groups())?;
+        let mut out = hits.begin_with_clusters(batch.n_events, self.fast.n_groups(), self.fast.version())?;
         match &self.pool {
             // A chunk or less is not worth waking the others.
             Some(pool) if batch.n_events > self.chunk => {

@@ -19,7 +19,7 @@ use super::hits::EventHits;
 use super::policy::{NeedsFallback, Policy};
 use super::scratch::Scratch;
 use super::stages::{Clock, Stage};
-use crate::decoder::{DecodeError, EventReport, UtHitsMut};
+use crate::decoder::{Cluster, DecodeError, EventReport, UtHitsMut};
 use crate::input::BatchView;
 
 /// A slice of which several threads write different parts.
@@ -98,6 +98,7 @@ pub struct Job<'a> {
     n_groups: usize,
     floats: [Shared<f32>; 6],
     id: Shared<u32>,
+    clusters: Option<Shared<Cluster>>,
     offsets: Shared<u32>,
     reports: Shared<EventReport>,
     capacity: usize,
@@ -141,6 +142,7 @@ impl<'a> Job<'a> {
                 Shared::new(out.weight),
             ],
             id: Shared::new(out.id),
+            clusters: out.clusters.as_deref_mut().map(Shared::new),
             offsets: Shared::new(out.offsets),
             reports: Shared::new(reports),
             chunk: chunk.unwrap_or(1),
@@ -165,7 +167,7 @@ impl<'a> Job<'a> {
     /// Decodes chunks until none is left.
     pub fn work(&self, worker: &mut Worker, clock: &mut impl Clock) {
         let stop = StopOnPanic(&self.stopped);
-        worker.scratch.begin_batch();
+        worker.scratch.begin_batch(self.clusters.is_some());
         loop {
             let chunk = self.next.fetch_add(1, Ordering::Relaxed);
             let begin = chunk.saturating_mul(self.chunk);
@@ -280,7 +282,8 @@ impl<'a> Job<'a> {
                 x_at_y_eq0: self.floats[3].part(places.clone()),
                 dx_dy: self.floats[4].part(places.clone()),
                 weight: self.floats[5].part(places.clone()),
-                id: self.id.part(places),
+                id: self.id.part(places.clone()),
+                clusters: self.clusters.as_ref().map(|clusters| clusters.part(places)),
             }
         };
         clock.lap(Stage::Rest);

@@ -83,6 +83,8 @@ pub struct Scratch {
     pub position: Box<[u32]>,
     /// Clusters of the chunk's events.
     pub clusters: Clusters,
+    /// Whether the batch wants to know what the strips of each hit were.
+    pub describe: bool,
 }
 
 /// What the tables of a MEP batch say of some events.
@@ -123,6 +125,8 @@ pub struct Clusters {
     pub last: Box<[u32]>,
     /// Word i + 1: Σ W and Σ pos up to and with cluster i, packed, modulo 2³².
     pub sum: Box<[u32]>,
+    /// The strips of each cluster, as [`Cluster`](crate::decoder::Cluster) packs them, where asked for.
+    pub strips: Box<[u32]>,
     /// Where the next cluster goes. The first of a chunk has a vector of anything before it.
     pub len: usize,
 }
@@ -138,7 +142,7 @@ fn zeroed_array<T: Clone + Default, const N: usize>() -> Box<[T; N]> {
 }
 
 impl Scratch {
-    /// The work space; all that a thread ever takes, about 5 MB.
+    /// The work space; all that a thread ever takes, about 6 MB.
     pub fn new(policy: Policy) -> Self {
         let mut stream = zeros(FRONT + MAX_RANKS * 255 + FRONT + SLACK);
         // No strip is a cluster's length behind these.
@@ -164,14 +168,17 @@ impl Scratch {
             clusters: Clusters {
                 last: zeros(MAX_ELEMENTS + MAX_CLUSTERS + SLACK),
                 sum: zeros(MAX_ELEMENTS + 1 + MAX_CLUSTERS + SLACK),
+                strips: zeros(MAX_ELEMENTS + MAX_CLUSTERS + SLACK),
                 len: 0,
             },
+            describe: false,
         }
     }
 
     /// Begins a batch.
-    pub fn begin_batch(&mut self) {
+    pub fn begin_batch(&mut self, describe: bool) {
         self.block.events = 0..0;
+        self.describe = describe;
     }
 
     /// Begins a chunk of events.

@@ -18,15 +18,25 @@ pub struct Cluster {
     pub sum_position: u32,
     /// W: ΣADC, or the number of strips. Never 0.
     pub weight: u32,
+    /// ΣADC.
+    pub sum_adc: u32,
+    /// Strips.
+    pub n: u32,
+    /// The first strip.
+    pub first: u32,
 }
 
 /// The clusters of a lane, in the order in which they are emitted.
 pub fn cluster_lane(hits: &[LaneHit], options: DecodeOptions, report: &mut EventReport) -> Vec<Cluster> {
     let mut clusters = Vec::new();
     let max_size = options.max_cluster_size.get();
-    let (mut previous, mut n, mut sum_adc, mut sum_position, mut exceeded) = (0, 0, 0, 0, false);
+    let (mut previous, mut first, mut n, mut sum_adc, mut sum_position, mut exceeded) = (0, 0, 0, 0, 0, false);
     // Emits the cluster as it stands, unless it has no charge.
-    let emit = |n: u32, sum_adc: u32, sum_position: u32, clusters: &mut Vec<Cluster>, report: &mut EventReport| {
+    let emit = |(first, n): (u32, u32),
+                sum_adc: u32,
+                sum_position: u32,
+                clusters: &mut Vec<Cluster>,
+                report: &mut EventReport| {
         if sum_adc == 0 {
             report.add(Count::ZeroChargeClusters, 1);
             return;
@@ -35,31 +45,34 @@ pub fn cluster_lane(hits: &[LaneHit], options: DecodeOptions, report: &mut Event
             Position::Adc => sum_adc,
             Position::Geometric => n,
         };
-        clusters.push(Cluster { sum_position, weight });
+        clusters.push(Cluster { sum_position, weight, sum_adc, n, first });
     };
     for (i, hit) in hits.iter().enumerate() {
         // 1
         if !options.clustering {
-            clusters.push(Cluster { sum_position: hit.strip, weight: 1 });
+            clusters.push(Cluster { sum_position: hit.strip, weight: 1, sum_adc: hit.adc, n: 1, first: hit.strip });
             continue;
         }
         // 2
         let new = i > 0 && previous + 1 != hit.strip;
         if new {
             if !exceeded {
-                emit(n, sum_adc, sum_position, &mut clusters, report);
+                emit((first, n), sum_adc, sum_position, &mut clusters, report);
             }
             (n, sum_adc, sum_position, exceeded) = (0, 0, 0, false);
         }
         // 3
         else if n >= max_size && !exceeded {
             if options.save_above_max {
-                emit(n, sum_adc, sum_position, &mut clusters, report);
+                emit((first, n), sum_adc, sum_position, &mut clusters, report);
             }
             exceeded = true;
             report.add(Count::OversizedClusters, 1);
         }
         // 4
+        if n == 0 {
+            first = hit.strip;
+        }
         previous = hit.strip;
         n += 1;
         sum_adc += hit.adc;
@@ -69,7 +82,7 @@ pub fn cluster_lane(hits: &[LaneHit], options: DecodeOptions, report: &mut Event
         };
         // 5
         if i + 1 == hits.len() && !exceeded {
-            emit(n, sum_adc, sum_position, &mut clusters, report);
+            emit((first, n), sum_adc, sum_position, &mut clusters, report);
         }
     }
     clusters
@@ -86,7 +99,7 @@ mod tests {
         let hits: Vec<LaneHit> = strips.iter().map(|&(strip, adc)| LaneHit { adc, strip }).collect();
         let mut report = EventReport::default();
         let clusters = cluster_lane(&hits, options, &mut report);
-        (clusters.iter().map(|&Cluster { sum_position, weight }| (sum_position, weight)).collect(), report)
+        (clusters.iter().map(|&Cluster { sum_position, weight, .. }| (sum_position, weight)).collect(), report)
     }
 
     fn up_to(max: u32) -> DecodeOptions {
@@ -145,5 +158,18 @@ mod tests {
     fn geometric_weighting_ignores_the_charge() {
         let options = DecodeOptions { position: Position::Geometric, ..DecodeOptions::default() };
         assert_eq!(run(&[(1, 31), (2, 0), (3, 1)], options).0, [(6, 3)]);
+    }
+
+    #[test]
+    fn a_cluster_knows_its_charge_its_size_and_its_first_strip_in_either_weighting() {
+        let strips = [(3, 10), (4, 20), (6, 5), (6, 7), (8, 1), (9, 2), (10, 3), (11, 4)];
+        for position in [Position::Adc, Position::Geometric] {
+            let options = DecodeOptions { position, save_above_max: true, ..up_to(3) };
+            let hits: Vec<LaneHit> = strips.iter().map(|&(strip, adc)| LaneHit { adc, strip }).collect();
+            let clusters = cluster_lane(&hits, options, &mut EventReport::default());
+            let facts: Vec<_> = clusters.iter().map(|c| (c.sum_adc, c.n, c.first)).collect();
+            // The last is cut to three of its four strips.
+            assert_eq!(facts, [(30, 2, 3), (5, 1, 6), (7, 1, 6), (6, 3, 8)]);
+        }
     }
 }

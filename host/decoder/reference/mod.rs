@@ -10,9 +10,9 @@ mod clustering;
 mod lookup;
 
 use self::banks::{Bank, banks_of_event};
-use self::clustering::{Cluster, LaneHit, cluster_lane};
+use self::clustering::{LaneHit, cluster_lane};
 use self::lookup::Lookup;
-use super::{BatchReport, Count, DecodeError, DecodeOptions, Decoder, EventReport, UtHits};
+use super::{BatchReport, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, UtHits};
 use crate::detector::{BankVersion, DetectorTables};
 use crate::input::BatchView;
 
@@ -44,6 +44,8 @@ struct Hit {
     dx_dy: f32,
     weight: f32,
     id: u32,
+    /// Only v5 banks tell it.
+    cluster: Cluster,
 }
 
 impl ReferenceDecoder {
@@ -93,7 +95,7 @@ impl ReferenceDecoder {
             }
         }
 
-        hits.sort_by_key(|hit| (hit.group, order(hit.x_at_y_eq0), hit.id, order(hit.n), hit.slot));
+        hits.sort_by_key(|hit| (hit.group, order(hit.x_at_y_eq0), hit.id, order(hit.n), hit.slot, hit.cluster));
         (hits, report)
     }
 
@@ -126,7 +128,7 @@ impl ReferenceDecoder {
             let first_strip = self.lookup.first_strip(slot);
             let n = 0.25 * fraction as f32 + strip_id as f32 - first_strip as f32;
             let id = UT_ID | self.lookup.chan_id(slot).wrapping_add(strip_id - 1);
-            hits.push(self.hit(slot, n, id));
+            hits.push(self.hit(slot, n, id, Cluster::default()));
         }
     }
 
@@ -175,17 +177,17 @@ impl ReferenceDecoder {
 
     /// `docs/format.md`, "Clustering": emitting a cluster.
     #[expect(clippy::manual_midpoint, reason = "as docs/format.md writes it")]
-    fn v5_hit(&self, slot: usize, cluster: Cluster) -> Hit {
-        let Cluster { sum_position, weight } = cluster;
+    fn v5_hit(&self, slot: usize, cluster: clustering::Cluster) -> Hit {
+        let clustering::Cluster { sum_position, weight, sum_adc, n: n_strips, first } = cluster;
         let mean = sum_position as f32 / weight as f32;
         let strip = (2 * sum_position + weight) / 2 / weight;
         let n = if self.lookup.is_flipped(slot) { self.options.flip.origin() - mean } else { mean };
         let id = UT_ID | (self.lookup.chan_id(slot) & !0x1FF).wrapping_add(strip);
-        self.hit(slot, n, id)
+        self.hit(slot, n, id, Cluster::new(sum_adc, n_strips, first))
     }
 
     /// `docs/format.md`, "From a cluster to a hit", in its order of operations.
-    fn hit(&self, slot: usize, n: f32, id: u32) -> Hit {
+    fn hit(&self, slot: usize, n: f32, id: u32, cluster: Cluster) -> Hit {
         let sector = self.lookup.sector(slot);
         let y_begin = sector.p0_y + n * sector.dp0di_y;
         Hit {
@@ -199,6 +201,7 @@ impl ReferenceDecoder {
             dx_dy: sector.dx_dy,
             weight: 12.0 / (sector.pitch * sector.pitch),
             id,
+            cluster,
         }
     }
 }
@@ -217,7 +220,7 @@ impl Decoder for ReferenceDecoder {
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
         let n_groups = self.lookup.n_groups();
         report.reset(batch.n_events);
-        let out = hits.begin(batch.n_events, n_groups)?;
+        let mut out = hits.begin_with_clusters(batch.n_events, n_groups, self.lookup.version())?;
         let capacity = out.id.len();
         let mut written = 0;
         for event in 0..batch.n_events {
@@ -234,6 +237,9 @@ impl Decoder for ReferenceDecoder {
                 out.dx_dy[written] = hit.dx_dy;
                 out.weight[written] = hit.weight;
                 out.id[written] = hit.id;
+                if let Some(clusters) = &mut out.clusters {
+                    clusters[written] = hit.cluster;
+                }
                 written += 1;
             }
             let before = written - event_hits.len();

@@ -1,0 +1,127 @@
+//! Hits one by one, for people; the arrays of [`UtHits`] are for machines.
+
+use std::iter::FusedIterator;
+use std::ops::Range;
+
+use super::{Cluster, UtHits};
+use crate::detector::{DetectorTables, LhcbId};
+
+/// One hit. Lengths in mm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hit {
+    /// x of the strip at y = 0.
+    pub x_at_y_eq0: f32,
+    /// z of the strip at y = 0.
+    pub z_at_y_eq0: f32,
+    /// y of the strip's lower end.
+    pub y_begin: f32,
+    /// y of the strip's upper end.
+    pub y_end: f32,
+    /// Slope dx/dy of the strip.
+    pub dx_dy: f32,
+    /// Inverse variance of x, 12/pitch², 1/mm².
+    pub weight: f32,
+    /// The strip.
+    pub id: LhcbId,
+    /// The strips that it was made of, where [`UtHits::with_clusters`] asked for them; none of v4 banks.
+    pub cluster: Option<Cluster>,
+}
+
+/// Hits in their order.
+#[derive(Clone, Debug)]
+pub struct HitIter<'a> {
+    hits: &'a UtHits,
+    left: Range<usize>,
+}
+
+impl Iterator for HitIter<'_> {
+    type Item = Hit;
+
+    fn next(&mut self) -> Option<Hit> {
+        self.left.next().map(|i| self.hits.hit(i))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.left.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for HitIter<'_> {
+    fn next_back(&mut self) -> Option<Hit> {
+        self.left.next_back().map(|i| self.hits.hit(i))
+    }
+}
+
+impl ExactSizeIterator for HitIter<'_> {}
+
+impl FusedIterator for HitIter<'_> {}
+
+impl<'a> IntoIterator for &'a UtHits {
+    type Item = Hit;
+    type IntoIter = HitIter<'a>;
+
+    fn into_iter(self) -> HitIter<'a> {
+        self.iter()
+    }
+}
+
+impl UtHits {
+    /// Hit `i` of the batch.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    pub fn hit(&self, i: usize) -> Hit {
+        Hit {
+            x_at_y_eq0: self.x_at_y_eq0()[i],
+            z_at_y_eq0: self.z_at_y_eq0()[i],
+            y_begin: self.y_begin()[i],
+            y_end: self.y_end()[i],
+            dx_dy: self.dx_dy()[i],
+            weight: self.weight()[i],
+            id: LhcbId(self.id()[i]),
+            cluster: self.clusters().map(|clusters| clusters[i]),
+        }
+    }
+
+    /// All hits of the batch.
+    pub fn iter(&self) -> HitIter<'_> {
+        HitIter { hits: self, left: 0..self.len() }
+    }
+
+    /// The hits of an event, ordered by group, x and id.
+    ///
+    /// # Panics
+    /// When the batch has no such event.
+    pub fn of_event(&self, event: usize) -> HitIter<'_> {
+        self.of_groups(event, 0..self.n_groups())
+    }
+
+    /// The hits of one group of an event, ordered by x and id.
+    ///
+    /// # Panics
+    /// When there is no such event or group.
+    pub fn of_group(&self, event: usize, group: usize) -> HitIter<'_> {
+        assert!(group < self.n_groups(), "group {group} of {}", self.n_groups());
+        self.of_groups(event, group..group + 1)
+    }
+
+    /// The hits of one layer, 0…3, of an event, ordered by group, x and id. `tables` are those of the decoder.
+    ///
+    /// # Panics
+    /// When the batch has no such event, or `tables` group the sectors in another way.
+    pub fn of_layer(&self, event: usize, layer: usize, tables: &DetectorTables) -> HitIter<'_> {
+        assert_eq!(tables.n_groups(), self.n_groups(), "the tables of the decoder");
+        self.of_groups(event, tables.groups_of_layer(layer))
+    }
+
+    /// The hits of some groups of an event, which follow each other.
+    ///
+    /// # Panics
+    /// When there is no such event or group.
+    pub fn of_groups(&self, event: usize, groups: Range<usize>) -> HitIter<'_> {
+        let (n, offsets) = (self.n_groups(), self.offsets());
+        assert!(event < self.n_events() && groups.end <= n, "groups to {} of {n} in event {event}", groups.end);
+        let [begin, end] = [groups.start, groups.end].map(|group| offsets[event * n + group] as usize);
+        HitIter { hits: self, left: begin..end }
+    }
+}

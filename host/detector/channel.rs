@@ -1,0 +1,176 @@
+//! What names a strip: `ChannelID` inside the UT, `LHCbID` among all detectors (`docs/format.md`, "Sector ids").
+
+use std::fmt;
+
+use super::{LAYER_NAMES, N_LAYERS};
+
+/// Detector type of the UT in the top four bits of an `LHCbID`.
+const UT_IN_LHCB: u32 = 3;
+
+/// Detector type of the UT in a `ChannelID`.
+const UT: u32 = 2;
+
+/// A `ChannelID`: one strip of the UT.
+///
+/// | bits | field | range |
+/// |---|---|---|
+/// | 0–8 | strip of the sector | 0…511 |
+/// | 9 | sector of the module | 0, 1 |
+/// | 10–12 | module of the stave | 0…7 |
+/// | 13 | face of the stave | 0, 1 |
+/// | 14–17 | stave of the half-layer, from the beam | 0…7, in layers 2 and 3 0…8 |
+/// | 18–19 | layer | 0…3: UTaX, UTaU, UTbV, UTbX |
+/// | 20 | side | 0 is C, 1 is A |
+/// | 21–22 | detector type | 2 is the UT |
+///
+/// Written as LHCb's software writes it: `{ UTChannelID : 4456465 : type=2 side=0 layer=1 … strip=17 }`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChannelId(pub u32);
+
+impl ChannelId {
+    const fn bits(self, from: u32, n: u32) -> u8 {
+        (self.0 >> from & ((1 << n) - 1)) as u8
+    }
+
+    /// Strip of the sector, 0…511.
+    pub const fn strip(self) -> u16 {
+        (self.0 & 0x1FF) as u16
+    }
+
+    /// Sector of the module, 0 or 1. Not the sector id, which [`DetectorTables::sector_of`](super::DetectorTables::sector_of)
+    /// gives.
+    pub const fn sector(self) -> u8 {
+        self.bits(9, 1)
+    }
+
+    /// Module of the stave, 0…7.
+    pub const fn module(self) -> u8 {
+        self.bits(10, 3)
+    }
+
+    /// Face of the stave, 0 or 1.
+    pub const fn face(self) -> u8 {
+        self.bits(13, 1)
+    }
+
+    /// Stave of the half-layer, counted from the beam: 0…8.
+    pub const fn stave(self) -> u8 {
+        self.bits(14, 4)
+    }
+
+    /// Layer, 0…3: aX, aU, bV, bX.
+    pub const fn layer(self) -> u8 {
+        self.bits(18, 2)
+    }
+
+    /// Side: 0 is C, 1 is A.
+    pub const fn side(self) -> u8 {
+        self.bits(20, 1)
+    }
+
+    /// Detector type; 2 is the UT.
+    pub const fn detector(self) -> u8 {
+        self.bits(21, 2)
+    }
+
+    /// Whether it names the UT.
+    pub const fn is_ut(self) -> bool {
+        self.0 >> 21 == UT
+    }
+
+    /// The layer's name: UTaX, UTaU, UTbV or UTbX.
+    pub const fn layer_name(self) -> &'static str {
+        LAYER_NAMES[self.layer() as usize % N_LAYERS]
+    }
+}
+
+impl fmt::Display for ChannelId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{{ UTChannelID : {} : type={} side={} layer={} stave={} face={} module={} sector={} strip={} }}",
+            self.0,
+            self.detector(),
+            self.side(),
+            self.layer(),
+            self.stave(),
+            self.face(),
+            self.module(),
+            self.sector(),
+            self.strip()
+        )
+    }
+}
+
+/// An `LHCbID`: the detector in bits 28–31, where 3 is the UT, and its channel in bits 0–27.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LhcbId(pub u32);
+
+impl LhcbId {
+    /// The id of a strip of the UT.
+    pub const fn of(channel: ChannelId) -> Self {
+        Self(UT_IN_LHCB << 28 | channel.0 & 0x0FFF_FFFF)
+    }
+
+    /// The detector, 0…15; 3 is the UT.
+    pub const fn detector(self) -> u8 {
+        (self.0 >> 28) as u8
+    }
+
+    /// Whether it names the UT.
+    pub const fn is_ut(self) -> bool {
+        self.0 >> 28 == UT_IN_LHCB
+    }
+
+    /// The bits below the detector's. Of other detectors their fields mean something else.
+    pub const fn channel(self) -> ChannelId {
+        ChannelId(self.0 & 0x0FFF_FFFF)
+    }
+}
+
+impl fmt::Display for LhcbId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_ut() {
+            write!(f, "{{ LHCbID : {} : {} }}", self.0, self.channel())
+        } else {
+            write!(f, "{{ LHCbID : {} : detector={} }}", self.0, self.detector())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ChannelId, LhcbId};
+
+    #[test]
+    fn each_field_has_its_bits() {
+        let fields = |id: u32| {
+            let id = ChannelId(id);
+            let fields = [id.sector(), id.module(), id.face(), id.stave(), id.layer(), id.side(), id.detector()];
+            (id.strip(), fields)
+        };
+        assert_eq!(fields(0), (0, [0; 7]));
+        assert_eq!(fields(u32::MAX), (511, [1, 7, 1, 15, 3, 1, 3]));
+        for (bit, field, value) in [(9, 0, 1), (11, 1, 2), (13, 2, 1), (17, 3, 8), (19, 4, 2), (20, 5, 1), (22, 6, 2)] {
+            let mut expected = [0; 7];
+            expected[field] = value;
+            assert_eq!(fields(1 << bit), (0, expected), "bit {bit}");
+        }
+        assert_eq!(fields(1 << 8), (256, [0; 7]));
+    }
+
+    #[test]
+    fn ids_are_written_as_the_field_writes_them() {
+        let channel = ChannelId(2 << 21 | 1 << 20 | 3 << 18 | 7 << 14 | 1 << 13 | 5 << 10 | 1 << 9 | 300);
+        let id = LhcbId::of(channel);
+        assert!(channel.is_ut() && id.is_ut() && id.channel() == channel);
+        assert_eq!(id.0, 3 << 28 | channel.0);
+        assert_eq!(channel.layer_name(), "UTbX");
+        assert_eq!(
+            id.to_string(),
+            "{ LHCbID : 811464492 : { UTChannelID : 6158124 : type=2 side=1 layer=3 stave=7 face=1 module=5 sector=1 \
+             strip=300 } }"
+        );
+        assert_eq!(LhcbId(1 << 28).to_string(), "{ LHCbID : 268435456 : detector=1 }");
+    }
+}

@@ -1,0 +1,96 @@
+//! By sector id: where the sector is mounted and which lanes read it out. What a hit's id says of the detector is looked
+//! up here, with one table that is built with the tables.
+
+use super::{Boards, ChannelId, Geometry, LANES_PER_BOARD, Lane, N_SECTORS, sector_id};
+
+/// Channels without strip, and without what all channels of the UT have in common: bits 9–20 of a `ChannelID`.
+const N_CHANNELS: usize = 1 << 12;
+
+/// No sector.
+const NONE: u16 = u16::MAX;
+
+/// A lane by its board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BoardAndLane {
+    /// The board, 0…239 (v5: 0…215).
+    pub board: u8,
+    /// The lane of the board, 0…5.
+    pub lane: u8,
+}
+
+/// A sector: where it is mounted, and what reads it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SectorPlace {
+    /// The `ChannelID` of strip 0.
+    pub channel: ChannelId,
+    /// Whether the geometry says that the strips are numbered against x (p0Z is negative). Hits of v4 banks do not care.
+    pub flipped: bool,
+    /// The lanes that read strips 0–255 and 256–511; the same twice where one lane reads all of them, `None` where none
+    /// does. Where a table connects strips more than once: the first lane of a board in use, else the first of all.
+    pub lanes: [Option<BoardAndLane>; 2],
+}
+
+impl SectorPlace {
+    /// The lane that reads a strip.
+    pub const fn lane_of(&self, strip: u16) -> Option<BoardAndLane> {
+        self.lanes[(strip >> 8 & 1) as usize]
+    }
+}
+
+/// The places of all sectors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SectorPlaces {
+    /// By sector id.
+    pub places: Vec<SectorPlace>,
+    /// By bits 9–20 of a `ChannelID`: the sector id, or [`NONE`].
+    of_channel: Vec<u16>,
+}
+
+impl SectorPlaces {
+    /// Of tables that were checked.
+    pub fn new(boards: &Boards, geometry: &Geometry) -> Self {
+        let nowhere = SectorPlace { channel: ChannelId(0), flipped: false, lanes: [None; 2] };
+        let mut places = vec![nowhere; N_SECTORS];
+        let mut of_channel = vec![NONE; N_CHANNELS];
+        for (bits, of_channel) in (0..).zip(&mut of_channel) {
+            let channel = ChannelId(2 << 21 | bits << 9);
+            let lane = Lane {
+                sector: channel.sector().into(),
+                module: channel.module().into(),
+                face: channel.face().into(),
+                stave: channel.stave().into(),
+                layer: channel.layer().into(),
+                side: channel.side().into(),
+                kind: 2,
+                chan_id: channel.0,
+            };
+            if let Some(sector) = sector_id(&lane) {
+                *of_channel = sector;
+                let place = &mut places[usize::from(sector)];
+                place.channel = channel;
+                place.flipped = geometry.sectors[usize::from(sector)].is_flipped();
+            }
+        }
+        let mut this = Self { places, of_channel };
+        let connected = boards.lanes.iter().enumerate().filter(|(_, lane)| lane.is_connected());
+        let (in_use, off): (Vec<_>, Vec<_>) =
+            connected.partition(|(slot, _)| boards.strips_per_hybrid[slot / LANES_PER_BOARD] > 0);
+        for (slot, lane) in in_use.into_iter().chain(off) {
+            let here = BoardAndLane { board: (slot / LANES_PER_BOARD) as u8, lane: (slot % LANES_PER_BOARD) as u8 };
+            if let Some(sector) = this.sector_of(ChannelId(lane.chan_id)) {
+                let half = usize::from(ChannelId(lane.chan_id).strip() >> 8);
+                this.places[usize::from(sector)].lanes[half].get_or_insert(here);
+            }
+        }
+        for SectorPlace { lanes: [low, high], .. } in &mut this.places {
+            (*low, *high) = (low.or(*high), high.or(*low));
+        }
+        this
+    }
+
+    /// The sector id of a channel; `None` where the UT has no such sector.
+    pub fn sector_of(&self, channel: ChannelId) -> Option<u16> {
+        let sector = self.of_channel[(channel.0 >> 9) as usize % N_CHANNELS];
+        (sector != NONE && channel.is_ut()).then_some(sector)
+    }
+}
