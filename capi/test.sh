@@ -1,33 +1,72 @@
 #!/bin/sh
-# Compiles the C++ example against the C interface, decodes the events of the fixtures with it, and compares its hits
-# with those of the tool. Runs the package's own tests first. Needs a C++ compiler.
+# Checks the C interface as its users have it. Installs it into a folder of its own; compiles header, examples and
+# tests/interface.cpp against that, by pkg-config and by CMake; compares the hits of both layouts with those of the tool; and
+# runs interface.cpp plainly, under AddressSanitizer and under valgrind. The package's own tests come first: they compare the
+# header with the sources. Needs a C and a C++ compiler, and pkg-config; without CMake or valgrind their part is left out, and
+# said to be.
 set -eu
 cd "$(dirname "$0")/.."
-if ! command -v "${CXX:-g++}" >/dev/null; then
-    echo "skipped: no C++ compiler (CXX, else g++)"
-    exit 0
-fi
+CXX=${CXX:-g++}
+CC=${CC:-gcc}
+for tool in "$CXX" "$CC" pkg-config; do
+    command -v "$tool" >/dev/null || { echo "there is no $tool"; exit 1; }
+done
 cargo test -p ut-decoding-c
-cargo build --release -p ut-decoding-c -p ut-decoding
+cargo build --release -p ut-decoding
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-target=${CARGO_TARGET_DIR:-target}/release
-"${CXX:-g++}" -std=c++17 -Wall -Wextra -Werror -I capi/include capi/examples/decode_dump.cpp \
-    "$target/libut_decoding_c.a" -lpthread -ldl -lm -o "$work/decode_dump"
+capi/install.sh "$work/ut"
+export PKG_CONFIG_PATH="$work/ut/lib/pkgconfig" LD_LIBRARY_PATH="$work/ut/lib"
+tool=${CARGO_TARGET_DIR:-target}/release/ut-decode
+warnings="-Wall -Wextra -Werror"
+
+# shellcheck disable=SC2046,SC2086 # several options
+compile() { "$CXX" -std=c++17 -O1 -g $warnings "$@" $(pkg-config --cflags --libs ut_decoding); }
+# shellcheck disable=SC2086
+"$CC" -std=c99 -pedantic $warnings -fsyntax-only -x c "$work/ut/include/ut_decoding.h"
+for example in decode_dump decode_mep; do compile "capi/examples/$example.cpp" -o "$work/$example"; done
+compile capi/tests/interface.cpp -o "$work/interface"
+compile -fsanitize=address,undefined -fno-sanitize-recover=all capi/tests/interface.cpp -o "$work/interface_asan"
+programs="decode_dump decode_mep"
+if command -v cmake >/dev/null; then
+    cmake -S capi/tests/cmake -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/ut" -DCMAKE_CXX_COMPILER="$CXX" >"$work/log" &&
+        cmake --build "$work/cmake" >>"$work/log" || { cat "$work/log"; exit 1; }
+    programs="$programs cmake/decode_dump_shared cmake/decode_dump_static"
+else
+    echo "NOT RUN: there is no cmake"
+fi
+if readelf -d "$work/decode_dump" | grep -q 'NEEDED.*\[libut_decoding\.so\.1\]'; then
+    echo "programs ask for libut_decoding.so.1"
+else
+    echo "programs do not ask for libut_decoding.so.1" >&2
+    exit 1
+fi
+
 for format in v4 v5; do
     tables="fixtures/$format/boards.bin fixtures/$format/geometry.bin"
-    "$target/ut-decode" convert "fixtures/$format/events.mdf" --output "$work/$format" >/dev/null
-    "$target/ut-decode" decode "fixtures/$format/events.mdf" --boards "fixtures/$format/boards.bin" \
+    "$tool" convert "fixtures/$format/events.mdf" --output "$work/$format" >/dev/null
+    "$tool" decode "fixtures/$format/events.mdf" --boards "fixtures/$format/boards.bin" \
         --geometry "fixtures/$format/geometry.bin" --output "$work/$format.csv" >/dev/null
     tail -n +2 "$work/$format.csv" | cut -d, -f2,3 | tr , ' ' >"$work/expected"
-    for dump in "$work/$format"/*.bin; do
+    for program in $programs; do
         # shellcheck disable=SC2086 # two file names
-        "$work/decode_dump" $tables "$dump" 2>/dev/null | cut -d' ' -f1,2
-    done >"$work/found"
-    cmp "$work/expected" "$work/found"
-    echo "$format: $(wc -l <"$work/found") hits from C++ as from the tool"
+        "$work/$program" $tables "$work/$format"/*.bin 2>/dev/null | cut -d' ' -f2,3 >"$work/found"
+        cmp "$work/expected" "$work/found"
+    done
+    echo "$format: $(wc -l <"$work/found") hits from C++ as from the tool, by $programs"
+    # shellcheck disable=SC2086
+    "$work/interface" $tables "$work/$format"/*.bin
+    # shellcheck disable=SC2086
+    "$work/interface_asan" $tables "$work/$format"/*.bin
+    if command -v valgrind >/dev/null; then
+        # shellcheck disable=SC2086
+        UT_ROUNDS=5 valgrind --quiet --leak-check=full --error-exitcode=9 \
+            "$work/interface" $tables "$work/$format"/*.bin
+    else
+        echo "NOT RUN: there is no valgrind"
+    fi
 done
-if "$work/decode_dump" none none "$dump" 2>"$work/error"; then
+if "$work/decode_dump" none none "$work"/v4/*.bin 2>"$work/error"; then
     echo "a missing boards file was no error" >&2
     exit 1
 fi

@@ -31,9 +31,8 @@ impl Memory {
             offsets: &self.offsets,
             sizes: &self.sizes,
             types: &self.types,
-            // Every bank has the board table's version.
-            versions: None,
-            meta: &[],
+            // All events, whose banks have the board table's version.
+            ..BatchView::default()
         }
     }
 

@@ -1,7 +1,6 @@
 //! Compares another decoder with ours: whether it makes the same hits, and how fast both are on one thread.
 //!
-//! The other decoder is a shared library with the functions `ut_decoder_new`, `ut_decoder_decode` and `ut_decoder_free`
-//! of `include/ut_decoding.h`; the header says what they must do. Both decode the same batches in Allen layout, in turns
+//! The other decoder is a shared library with the functions of `examples/beside.h`, which says what they must do. Both decode the same batches in Allen layout, in turns
 //! of a tenth of a second, timed by the CPU time of the thread, so that other programs on the machine do not count.
 //!
 //! ```text
@@ -18,9 +17,11 @@ use std::ptr::NonNull;
 
 use clap::Parser;
 use libloading::Library;
-use ut_decoding::EventBatch;
 use ut_decoding::input::{Batches, Events};
-use ut_decoding_c::{CBatch, CHits, COptions, UtDecoder, ut_decoder_decode, ut_decoder_free, ut_decoder_new};
+use ut_decoding::{
+    BatchReport, Boards, CpuConfig, CpuDecoder, DecodeOptions, Decoder as _, DetectorTables, EventBatch, Flip,
+    Geometry, Grouping, UtHits,
+};
 
 /// Seconds of CPU time after which the other decoder takes its turn.
 const TURN: f64 = 0.1;
@@ -65,17 +66,53 @@ pub struct Comparison {
     pub rates: [Vec<f64>; 2],
 }
 
+/// The handle of the other decoder.
+enum Handle {}
+
+/// `BesideOptions` of the header.
+#[repr(C)]
+struct OtherOptions {
+    no_clustering: u32,
+    flip_from_511: u32,
+}
+
+/// `BesideBatch` of the header.
+#[repr(C)]
+struct OtherBatch {
+    n_events: usize,
+    raw: *const u8,
+    raw_bytes: usize,
+    offsets: *const u32,
+    n_offsets: usize,
+    sizes: *const u32,
+    n_sizes: usize,
+    types: *const u32,
+    n_types: usize,
+    versions: *const u32,
+    n_versions: usize,
+}
+
+/// `BesideHits` of the header.
+#[repr(C)]
+struct OtherHits {
+    n_hits: usize,
+    n_groups: usize,
+    offsets: *const u32,
+    floats: [*const f32; 6],
+    id: *const u32,
+}
+
 type New = unsafe extern "C" fn(
     *const c_char,
     *const c_char,
-    *const COptions,
+    *const OtherOptions,
     usize,
     usize,
     *mut c_char,
     usize,
-) -> *mut UtDecoder;
-type Decode = unsafe extern "C" fn(*mut UtDecoder, *const CBatch, *mut CHits, *mut c_char, usize) -> c_int;
-type Free = unsafe extern "C" fn(*mut UtDecoder);
+) -> *mut Handle;
+type Decode = unsafe extern "C" fn(*mut Handle, *const OtherBatch, *mut OtherHits, *mut c_char, usize) -> c_int;
+type Free = unsafe extern "C" fn(*mut Handle);
 
 /// The functions of one decoder.
 #[derive(Clone, Copy)]
@@ -89,49 +126,41 @@ impl Functions {
     /// Looks the functions up in a library.
     ///
     /// # Safety
-    /// - The library's functions are those of `include/ut_decoding.h`, and do what it says.
+    /// - The library's functions are those of `examples/beside.h`, and do what it says.
     /// - They are not called after the library has been unloaded.
     unsafe fn of(library: &Library) -> Result<Self, libloading::Error> {
         // SAFETY: the symbols have the types of the header, and are not used beyond the library, both by this
         // function's preconditions.
         unsafe {
             Ok(Self {
-                new: *library.get::<New>(c"ut_decoder_new")?,
-                decode: *library.get::<Decode>(c"ut_decoder_decode")?,
-                free: *library.get::<Free>(c"ut_decoder_free")?,
+                new: *library.get::<New>(c"beside_new")?,
+                decode: *library.get::<Decode>(c"beside_decode")?,
+                free: *library.get::<Free>(c"beside_free")?,
             })
         }
     }
 }
 
-/// A decoder behind the C interface.
-struct Decoder {
-    name: &'static str,
+/// The other decoder.
+struct Other {
     functions: Functions,
-    handle: NonNull<UtDecoder>,
+    handle: NonNull<Handle>,
 }
 
-impl Decoder {
+impl Other {
     /// # Safety
-    /// - `functions` do what `include/ut_decoding.h` says, for as long as the decoder lives.
-    unsafe fn new(
-        name: &'static str,
-        functions: Functions,
-        arguments: &Arguments,
-        max_hits: usize,
-    ) -> Result<Self, String> {
-        let options = COptions {
+    /// - `functions` do what `examples/beside.h` says, for as long as the decoder lives.
+    unsafe fn new(functions: Functions, arguments: &Arguments, max_hits: usize) -> Result<Self, String> {
+        let options = OtherOptions {
             no_clustering: arguments.no_clustering.into(),
             flip_from_511: arguments.flip_from_511.into(),
-            threads: 1,
-            ..COptions::default()
         };
         let path = |path: &Path| CString::new(path.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string());
         let (boards, geometry) = (path(&arguments.boards)?, path(&arguments.geometry)?);
         let mut error = [0; 512];
         // SAFETY:
         // - the functions keep the header's promises, by this function's precondition;
-        // - the names are strings ended by 0, the options are a `UtOptions`, and the buffer has the length given.
+        // - the names are strings ended by 0, the options are a `BesideOptions`, and the buffer has the length given.
         let decoder = unsafe {
             (functions.new)(
                 boards.as_ptr(),
@@ -144,16 +173,15 @@ impl Decoder {
             )
         };
         match NonNull::new(decoder) {
-            Some(handle) => Ok(Self { name, functions, handle }),
-            None => Err(format!("{name}: {}", text(&mut error))),
+            Some(handle) => Ok(Self { functions, handle }),
+            None => Err(format!("the other decoder: {}", text(&mut error))),
         }
     }
 
     fn decode(&mut self, batch: &EventBatch) -> Result<Hits<'_>, String> {
         let versions = batch.versions.as_deref().unwrap_or_default();
-        let input = CBatch {
-            layout: 0,
-            n_events: batch.n_events as u32,
+        let input = OtherBatch {
+            n_events: batch.n_events,
             raw: batch.raw.as_ptr(),
             raw_bytes: batch.raw.len(),
             offsets: batch.offsets.as_ptr(),
@@ -166,11 +194,11 @@ impl Decoder {
             n_versions: versions.len(),
         };
         // SAFETY: the fields are integers and pointers, which may be 0 and null.
-        let mut hits: CHits = unsafe { std::mem::zeroed() };
+        let mut hits: OtherHits = unsafe { std::mem::zeroed() };
         let mut error = [0; 512];
         // SAFETY:
         // - the functions keep the header's promises: `new` was told so;
-        // - the decoder came from `ut_decoder_new` and is not freed; `&mut self` keeps other calls away;
+        // - the decoder came from `beside_new` and is not freed; `&mut self` keeps other calls away;
         // - every pointer of the batch is null or has the length beside it, and the batch lives until the call returns;
         // - the hits and the buffer are writable.
         let status = unsafe {
@@ -183,7 +211,7 @@ impl Decoder {
             )
         };
         if status != 0 {
-            return Err(format!("{}: {}", self.name, text(&mut error)));
+            return Err(format!("the other decoder: {}", text(&mut error)));
         }
         // SAFETY: the header says that the arrays have these lengths and stay until the decoder's next call, which
         // cannot come while its borrow lives. An empty array may be null, which `slice` takes.
@@ -192,22 +220,57 @@ impl Decoder {
                 n_groups: hits.n_groups,
                 offsets: slice(hits.offsets, batch.n_events * hits.n_groups + 1),
                 id: slice(hits.id, hits.n_hits),
-                floats: [hits.y_begin, hits.y_end, hits.z_at_y_eq0, hits.x_at_y_eq0, hits.dx_dy, hits.weight]
-                    .map(|array| slice(array, hits.n_hits)),
+                floats: hits.floats.map(|array| slice(array, hits.n_hits)),
             }
         };
         let ends = [hits.offsets.first(), hits.offsets.last()].map(|end| end.copied().unwrap_or_default());
         if ends != [0, hits.id.len() as u32] || !hits.offsets.is_sorted() {
-            return Err(format!("{}: the offsets do not ascend from 0 to the number of hits", self.name));
+            return Err("the other decoder: the offsets do not ascend from 0 to the number of hits".to_owned());
         }
         Ok(hits)
     }
 }
 
-impl Drop for Decoder {
+impl Drop for Other {
     fn drop(&mut self) {
-        // SAFETY: the decoder came from the `ut_decoder_new` of the same library, and is freed only here.
+        // SAFETY: the decoder came from the `beside_new` of the same library, and is freed only here.
         unsafe { (self.functions.free)(self.handle.as_ptr()) };
+    }
+}
+
+/// Our decoder, with its hits.
+struct Ours {
+    decoder: CpuDecoder,
+    hits: UtHits,
+    report: BatchReport,
+}
+
+impl Ours {
+    fn new(arguments: &Arguments, max_hits: usize) -> Result<Self, Box<dyn Error>> {
+        let (boards, geometry) = (Boards::read(&arguments.boards)?, Geometry::read(&arguments.geometry)?);
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows)?;
+        let options = DecodeOptions {
+            clustering: !arguments.no_clustering,
+            flip: if arguments.flip_from_511 { Flip::From511 } else { Flip::From512 },
+            ..DecodeOptions::default()
+        };
+        let config = CpuConfig { threads: 1, ..CpuConfig::default() };
+        Ok(Self {
+            decoder: CpuDecoder::new(&tables, options, config)?,
+            hits: UtHits::with_capacity(arguments.batch.get(), tables.n_groups(), max_hits),
+            report: BatchReport::new(),
+        })
+    }
+
+    fn decode(&mut self, batch: &EventBatch) -> Result<Hits<'_>, String> {
+        let Self { decoder, hits, report } = self;
+        decoder.decode(batch.view(), hits, report).map_err(|error| format!("our decoder: {error}"))?;
+        Ok(Hits {
+            n_groups: hits.n_groups(),
+            offsets: hits.offsets(),
+            id: hits.id(),
+            floats: [hits.y_begin(), hits.y_end(), hits.z_at_y_eq0(), hits.x_at_y_eq0(), hits.dx_dy(), hits.weight()],
+        })
     }
 }
 
@@ -281,12 +344,12 @@ fn cpu_time() -> f64 {
 }
 
 /// Decodes all batches until a turn is over; events in a second of CPU time.
-fn turn(decoder: &mut Decoder, batches: &[EventBatch]) -> Result<f64, String> {
+fn turn(batches: &[EventBatch], mut decode: impl FnMut(&EventBatch) -> Result<(), String>) -> Result<f64, String> {
     let begin = cpu_time();
     let mut events = 0;
     loop {
         for batch in batches {
-            decoder.decode(batch)?;
+            decode(batch)?;
             events += batch.n_events;
         }
         let spent = cpu_time() - begin;
@@ -302,7 +365,7 @@ fn turn(decoder: &mut Decoder, batches: &[EventBatch]) -> Result<f64, String> {
 /// When a file, the library or a decoder fails, and when the hits differ: then the first difference.
 ///
 /// # Safety
-/// - The library's functions are those of `include/ut_decoding.h`, and do what it says.
+/// - The library's functions are those of `examples/beside.h`, and do what it says.
 pub unsafe fn compare(arguments: &Arguments) -> Result<Comparison, String> {
     let mut source = Batches::new(Events::new(&arguments.files), arguments.batch.get(), 64 << 20);
     let mut batches = Vec::new();
@@ -321,10 +384,8 @@ pub unsafe fn compare(arguments: &Arguments) -> Result<Comparison, String> {
     // SAFETY: by this function's precondition; `other` is dropped before the library, in the reverse of this order.
     let functions = unsafe { Functions::of(&library) }.map_err(cannot)?;
     // SAFETY: the library keeps to the header, by this function's precondition, and outlives the decoder.
-    let mut other = unsafe { Decoder::new("the other decoder", functions, arguments, max_hits) }?;
-    let functions = Functions { new: ut_decoder_new, decode: ut_decoder_decode, free: ut_decoder_free };
-    // SAFETY: these are the functions that the header describes.
-    let mut ours = unsafe { Decoder::new("our decoder", functions, arguments, max_hits) }?;
+    let mut other = unsafe { Other::new(functions, arguments, max_hits) }?;
+    let mut ours = Ours::new(arguments, max_hits).map_err(|error| format!("our decoder: {error}"))?;
 
     let mut comparison = Comparison { events: 0, hits: 0, rates: [Vec::new(), Vec::new()] };
     for batch in &batches {
@@ -337,8 +398,8 @@ pub unsafe fn compare(arguments: &Arguments) -> Result<Comparison, String> {
     }
     let begin = cpu_time();
     while cpu_time() - begin < arguments.duration {
-        comparison.rates[0].push(turn(&mut ours, &batches)?);
-        comparison.rates[1].push(turn(&mut other, &batches)?);
+        comparison.rates[0].push(turn(&batches, |batch| ours.decode(batch).map(|_| ()))?);
+        comparison.rates[1].push(turn(&batches, |batch| other.decode(batch).map(|_| ()))?);
     }
     Ok(comparison)
 }

@@ -1,58 +1,54 @@
-// Decodes one event of an Allen-layout dump (the block that `ut-decode convert --to allen` writes) and prints its hits:
+// Decodes dumps in Allen layout, an event a file, and prints the hits: event, group, id and x. The hits lie in one piece of
+// memory of exactly the size that they need, as Allen's consumers take them.
 //
-//     g++ -std=c++17 -I capi/include capi/examples/decode_dump.cpp target/release/libut_decoding_c.a -lpthread -ldl -lm
-//     ./a.out boards.bin geometry.bin 1_0.bin
-#include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <vector>
+//     capi/install.sh PREFIX
+//     g++ -std=c++17 capi/examples/decode_dump.cpp $(PKG_CONFIG_PATH=PREFIX/lib/pkgconfig pkg-config --cflags --libs ut_decoding)
+//     LD_LIBRARY_PATH=PREFIX/lib ./a.out boards.bin geometry.bin 1_0.bin 1_1.bin
+#include <memory>
 
-#include "ut_decoding.h"
+#include "dump.hpp"
 
 int main(int argc, char** argv)
 {
-  if (argc != 4) return std::fprintf(stderr, "usage: %s BOARDS GEOMETRY DUMP\n", argv[0]), 2;
-  std::ifstream file {argv[3], std::ios::binary};
-  const std::vector<char> raw {std::istreambuf_iterator<char> {file}, {}};
-  if (raw.size() < 8) return std::fprintf(stderr, "%s: no dump\n", argv[3]), 1;
+  if (argc < 4) return std::fprintf(stderr, "usage: %s BOARDS GEOMETRY DUMP...\n", argv[0]), 2;
+  if (ut_abi_version() != UT_ABI_VERSION) fail("libut_decoding", "has another interface than the header");
 
-  // A dump holds the block alone: sizes follow from the table of banks, and every bank is of type 66.
-  const auto word = [&](size_t i) { uint32_t w; std::memcpy(&w, raw.data() + 4 * i, 4); return w; };
-  const uint32_t n_banks = word(0);
-  if (raw.size() / 4 < n_banks + 2u) return std::fprintf(stderr, "%s: the table is cut\n", argv[3]), 1;
-  std::vector<uint32_t> offsets {0}, sizes(1 + (n_banks + 1) / 2), types(1 + (n_banks + 3) / 4, 0x42424242);
-  sizes[0] = 2; // the first size comes after one word, that is two u16
-  types[0] = 4; // and the first type after four bytes
-  for (uint32_t bank = 0; bank < n_banks; ++bank) {
-    sizes[1 + bank / 2] |= (word(2 + bank) - word(1 + bank) - 4) << 16 * (bank % 2);
-  }
+  // Once for a run. The tables can be shared by any number of decoders.
+  UtTables* tables = nullptr;
+  check(ut_tables_from_files(argv[1], argv[2], UT_GROUPS_Y_ROWS, &tables), "tables");
+  UtDecoder* decoder = nullptr;
+  check(ut_decoder_new(tables, nullptr, &decoder), "decoder");
+  const size_t n_groups = ut_tables_n_groups(tables);
+  ut_tables_free(tables);
 
-  char error[512];
-  UtOptions options {};
-  UtDecoder* decoder = ut_decoder_new(argv[1], argv[2], &options, 1, raw.size() / 2, error, sizeof error);
-  if (!decoder) return std::fprintf(stderr, "%s\n", error), 1;
-  UtBatch batch {};
-  batch.layout = UT_LAYOUT_ALLEN;
-  batch.n_events = 1;
-  batch.raw = reinterpret_cast<const uint8_t*>(raw.data());
-  batch.raw_bytes = raw.size();
-  batch.offsets = offsets.data();
-  batch.n_offsets = offsets.size();
-  batch.sizes = sizes.data();
-  batch.n_sizes = sizes.size();
-  batch.types = types.data();
-  batch.n_types = types.size();
+  // For each batch: sizes first, then memory, then the work.
+  const Batch batch = allen_batch(argc - 3, argv + 3);
+  const UtBatch view = batch.view();
+  std::vector<uint32_t> offsets(view.n_events * n_groups + 1), report(view.n_events * UT_N_COUNTS);
   UtHits hits {};
-  if (ut_decoder_decode(decoder, &batch, &hits, error, sizeof error)) return std::fprintf(stderr, "%s\n", error), 1;
+  hits.size = sizeof hits;
+  hits.offsets = offsets.data();
+  hits.n_offsets = offsets.size();
+  hits.report = report.data();
+  hits.n_report = report.size();
+  check(ut_decoder_count(decoder, &view, &hits), "count");
+  const size_t n_hits = hits.n_hits, bytes = n_hits * UT_HIT_BYTES;
+  const std::unique_ptr<void, decltype(&std::free)> memory {std::malloc(bytes), std::free};
+  check(ut_hits_in(memory.get(), bytes, n_hits, &hits), "hits");
+  check(ut_decoder_decode(decoder, &view, &hits), "decode");
 
-  for (size_t group = 0; group < hits.n_groups; ++group) {
-    for (uint32_t i = hits.offsets[group]; i < hits.offsets[group + 1]; ++i) {
-      std::printf("%zu %u %a\n", group, hits.id[i], hits.x_at_y_eq0[i]);
+  for (size_t event = 0; event < view.n_events; ++event) {
+    for (size_t group = 0; group < n_groups; ++group) {
+      const uint32_t* ends = &offsets[event * n_groups + group];
+      for (uint32_t i = ends[0]; i < ends[1]; ++i) {
+        std::printf("%zu %zu %u %a\n", event, group, hits.id[i], hits.x_at_y_eq0[i]);
+      }
     }
   }
   for (size_t count = 0; count < UT_N_COUNTS; ++count) {
-    std::fprintf(stderr, "%s %u\n", ut_count_name(count), hits.report[count]);
+    uint64_t sum = 0;
+    for (size_t event = 0; event < view.n_events; ++event) sum += report[event * UT_N_COUNTS + count];
+    std::fprintf(stderr, "%s %llu\n", ut_count_name(count), static_cast<unsigned long long>(sum));
   }
   ut_decoder_free(decoder);
 }

@@ -1,88 +1,304 @@
-/* C interface of ut-decoding: decoding of LHCb Upstream Tracker (UT) raw banks into hits on the CPU.
+/* ut_decoding: decodes raw banks of LHCb's Upstream Tracker (UT) into hits, on CPUs and NVIDIA GPUs, in the caller's memory.
  *
- * A decoder is made once for one detector and one set of options, for a declared capacity, and then fed batch after
- * batch. It is not to be used by two threads at a time; make one for each. Link with libut_decoding_c.a (and -lpthread
- * -ldl -lm) or libut_decoding_c.so: `cargo build --release -p ut-decoding-c`.
+ * Made by cbindgen from capi/src; do not edit. docs/integration.md says how to begin, capi/examples has programs.
  *
- * capi/examples/beside.rs compares another decoder with this one. That decoder is a shared library with the functions
- * ut_decoder_new, ut_decoder_decode and ut_decoder_free, declared as here. It gets threads = 1 and batches in Allen layout,
- * may give the hits of a group in any order, and may leave `report` NULL. Functions and arrays must behave as described
- * here: arrays have the lengths given and stay until the next call.
+ * - Structs are set to 0, then their first field to their size: `UtBatch batch = {0}; batch.size = sizeof batch;`.
+ * - Calls return UT_OK, or an error, which ut_message() explains. None throws, and none ends the program.
+ * - The library takes no thread and no memory but what a function says.
  */
+
 #ifndef UT_DECODING_H
 #define UT_DECODING_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+// The version of this interface. Programs that were compiled with a header of this version run with every library that has
+// it; the name of the shared library has it, too.
+#define UT_ABI_VERSION 1
 
+// Groups of rows in y, 72 an event.
+#define UT_GROUPS_Y_ROWS 0
+
+// Groups of distinct x, as Allen had them in 2024.
+#define UT_GROUPS_UNIQUE_X 1
+
+// Event by event: the block of event `e` is at `raw + offsets[e]`.
+#define UT_LAYOUT_ALLEN 0
+
+// Bank by bank, as the event builder delivers them: the fragment of bank `b` of event `e` is at
+// `raw + offsets[2 + n_banks * (1 + e) + b]`.
+#define UT_LAYOUT_MEP 1
+
+// Counters of an event in the report, in the order in which they lie; `ut_count_name()` has their names.
+#define UT_N_COUNTS 15
+
+// Bytes of a hit: seven numbers of four.
+#define UT_HIT_BYTES 28
+
+// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. Its memory does not
+// depend on the batches: 7 MB a thread.
 typedef struct UtDecoder UtDecoder;
 
-/* Zero-initialised, these are the production values of August 2024. */
-typedef struct {
-  uint32_t no_clustering;    /* 1: every strip is a hit */
-  uint32_t geometric;        /* 1: plain mean of the strips; 0: weighted by ADC counts */
-  uint32_t max_cluster_size; /* strips; 0 means 128 */
-  uint32_t save_above_max;   /* 1: clusters beyond the maximum are cut, not dropped */
-  uint32_t flip_from_511;    /* 1: flipped sectors count from 511 (Allen !2178), 0: from 512 */
-  uint32_t unique_x;         /* 1: groups of distinct x; 0: 72 rows in y */
-  uint32_t threads;          /* 0: all cores; at most 1024 */
-} UtOptions;
+// Boards, geometry and grouping of a detector, checked. They never change, and any number of threads and decoders can use
+// them at the same time.
+typedef struct UtTables UtTables;
 
-enum { UT_LAYOUT_ALLEN = 0, UT_LAYOUT_MEP = 1 };
+// How a call ended: UT_OK, or one of the errors below. `ut_message()` says more.
+typedef int32_t UtStatus;
 
-/* Raw banks as Allen holds them. Nothing in here is trusted; every length is checked against the ones given. */
+// Where the results of a batch go: arrays of the caller, each aligned to 4 bytes, none overlapping another. Set everything
+// to 0, then `size`, and what is wanted.
+//
+// Hits lie event by event, in an event group by group, and in a group by ascending x and id. The seven arrays may lie
+// anywhere, with room for `max_hits` each; `ut_hits_in()` lays them out back to back in one piece of memory, which with
+// exactly as much room as there are hits is the shape that Allen's consumers take.
 typedef struct {
-  uint32_t layout;
-  uint32_t n_events;
-  const uint8_t* raw;
-  size_t raw_bytes;
-  const uint32_t* offsets; /* Allen: one an event. MEP: n_banks, 0, sourceIDs, then n_banks an event */
+  // sizeof(UtHits).
+  size_t size;
+  // Room for hits in each of the seven arrays. `ut_decoder_count()` does not look at it, nor at them.
+  size_t max_hits;
+  // y of the strip's lower end, mm.
+  float *y_begin;
+  // y of the strip's upper end, mm.
+  float *y_end;
+  // z at y = 0, mm.
+  float *z_at_y_eq0;
+  // x at y = 0, mm.
+  float *x_at_y_eq0;
+  // Slope dx/dy of the strip.
+  float *dx_dy;
+  // Inverse variance, 12 / pitch², 1/mm².
+  float *weight;
+  // LHCbID.
+  uint32_t *id;
+  // Ends of groups: those of group `g` of event `e` are the hits from `offsets[e * n_groups + g]` to
+  // `offsets[e * n_groups + g + 1]`, and the last one is the number of hits. Events that are not selected are empty.
+  uint32_t *offsets;
+  // Words of `offsets`, at least n_events * n_groups + 1.
   size_t n_offsets;
-  const uint32_t* sizes; /* Allen's words: places, counted in u16, then u16 payload bytes */
-  size_t n_sizes;
-  const uint32_t* types; /* likewise with u8 bank types */
-  size_t n_types;
-  const uint32_t* versions; /* likewise with u8 version bytes; or NULL: all banks are of the boards' version */
-  size_t n_versions;
-} UtBatch;
-
-/* Counters of the report, in the order in which they lie; names as in ut_count_name(). */
-enum { UT_N_COUNTS = 15 };
-
-/* Views into the decoder, good until its next call. */
-typedef struct {
+  // UT_N_COUNTS counters an event; NULL: not wanted.
+  uint32_t *report;
+  // Words of `report`, at least n_events * UT_N_COUNTS where it is wanted.
+  size_t n_report;
+  // Written by the call: the number of hits. 0 after an error.
   size_t n_hits;
-  size_t n_groups;         /* sector groups of an event */
-  const uint32_t* offsets; /* n_events * n_groups + 1: group g of event e is [offsets[e*n_groups+g], offsets[...+1]) */
-  const float* y_begin;
-  const float* y_end;
-  const float* z_at_y_eq0;
-  const float* x_at_y_eq0;
-  const float* dx_dy;
-  const float* weight;
-  const uint32_t* id;     /* LHCbID */
-  const uint32_t* report; /* n_events rows of UT_N_COUNTS counters */
 } UtHits;
 
-/* Makes a decoder from a boards file and a geometry file. NULL on failure, with the cause in `error` (cut to
- * `error_bytes`, always ended by 0; may be NULL). */
-UtDecoder* ut_decoder_new(const char* boards, const char* geometry, const UtOptions* options, size_t max_events,
-                          size_t max_hits, char* error, size_t error_bytes);
+// How banks become hits. Set everything to 0, then `size`: these are the production values of August 2024. The banks of
+// format v4 come clustered, and none of this changes their hits, nor anything the results of another field.
+typedef struct {
+  // sizeof(UtOptions).
+  size_t size;
+  // 1: every strip is a hit.
+  uint32_t no_clustering;
+  // 1: a cluster's position is the plain mean of its strips; 0: the mean weighted by ADC counts.
+  uint32_t geometric;
+  // Strips that a cluster may have; 0: 128.
+  uint32_t max_cluster_size;
+  // 1: clusters above the maximum are cut to their first strips; 0: they are dropped.
+  uint32_t save_above_max;
+  // 1: flipped sectors count from 511 (Allen !2178); 0: from 512.
+  uint32_t flip_from_511;
+  // Threads that share the events of a batch on the CPU: 0 and 1 mean the thread that calls, and none is started; at most
+  // 1024. The results are the same. A trigger that has its own threads makes a decoder for each of them.
+  uint32_t threads;
+} UtOptions;
 
-/* Decodes a batch. 0 when done; 1 on failure, with the cause in `error`. */
-int ut_decoder_decode(UtDecoder* decoder, const UtBatch* batch, UtHits* hits, char* error, size_t error_bytes);
+// Raw banks where they lie. The bytes and words are not trusted: each is checked against the lengths given here before it
+// is followed, and what contradicts itself costs only its bank or event, and is counted. Set everything to 0, then `size`.
+//
+// All numbers are little endian. Allen layout: at `raw + offsets[e]` begin `u32 n_banks; u32 rel[n_banks + 1];` and behind
+// them the banks, each at the place that `rel` says, counted from there: a `u32` sourceID, then the payload, padded to 4
+// bytes. MEP layout: `offsets` are n_banks, 0, n_banks sourceIDs, then n_banks offsets into `raw` an event; at each of them
+// is the payload alone. docs/format.md has the rest.
+typedef struct {
+  // sizeof(UtBatch).
+  size_t size;
+  // UT_LAYOUT_ALLEN or UT_LAYOUT_MEP.
+  uint32_t layout;
+  // Events, from `first_event` on. Results have places for each of them.
+  uint32_t n_events;
+  // The first event, as the arrays count them: not 0 where an interval of the events that they hold is decoded.
+  uint32_t first_event;
+  // 1: only the events that `selected` lists are decoded; the others have no hits, and nothing is counted for them. 0: all.
+  uint32_t only_selected;
+  // The events to decode, counted from `first_event`, each below `n_events`, in any order.
+  const uint32_t *selected;
+  // Words of `selected`; may be 0.
+  size_t n_selected;
+  // The bytes that `offsets` point into, at any address.
+  const uint8_t *raw;
+  // Bytes of `raw`.
+  size_t raw_bytes;
+  // Where events or fragments are, as said above.
+  const uint32_t *offsets;
+  // Words of `offsets`.
+  size_t n_offsets;
+  // Sizes of the payloads in bytes, without sourceID word and padding, as u16: first a word for each event (Allen) or bank
+  // (MEP) that says where its sizes begin, counted in u16 from the start of this array; then the sizes, bank by bank
+  // (Allen) or event by event (MEP).
+  const uint32_t *sizes;
+  // Words of `sizes`.
+  size_t n_sizes;
+  // The same with u8 bank types, counted in bytes. Types 66 and 68 have hits.
+  const uint32_t *types;
+  // Words of `types`.
+  size_t n_types;
+  // The same with the u8 version of each bank; NULL: all banks have that of `version`.
+  const uint32_t *versions;
+  // Words of `versions`.
+  size_t n_versions;
+  // Where `versions` is NULL, the version of all banks: 3 (format v4), 4 (format v5), or 0 for that of the tables. Banks
+  // of a version other than the tables' have no hits, and are counted.
+  uint32_t version;
+  // 0.
+  uint32_t reserved;
+} UtBatch;
 
-/* Frees a decoder, or does nothing with NULL. */
-void ut_decoder_free(UtDecoder* decoder);
+// The call did what it says.
+#define UT_OK 0
 
-/* The name of a counter in the policy table, or NULL where there is no such counter. Do not free it. */
-const char* ut_count_name(size_t count);
+// An argument is wrong: NULL where there must be something, misaligned, a value that does not exist, a struct of a size
+// that no version has, arrays that overlap, an event that the batch does not have. Nothing was written.
+#define UT_BAD_ARGUMENT 1
+
+// Boards or geometry cannot be read, or contradict themselves or what a UT can be. The message names file, field and
+// byte.
+#define UT_BAD_TABLES 2
+
+// The system does not give the memory or the threads.
+#define UT_NO_MEMORY 3
+
+// There is no GPU, or none that can run the kernels. The message says why, and what to do.
+#define UT_NO_DEVICE 4
+
+// The results do not fit into the caller's arrays. Ask for the size before, or decode half of the events at a time.
+#define UT_CAPACITY 5
+
+// The driver of the GPU reported a failure. The context may be lost.
+#define UT_DEVICE_FAILED 6
+
+// A fault of this library.
+#define UT_INTERNAL 7
 
 #ifdef __cplusplus
-}
-#endif
-#endif
+extern "C" {
+#endif // __cplusplus
+
+// The version of the interface that the library has, to be compared with UT_ABI_VERSION.
+uint32_t ut_abi_version(void);
+
+// The name of a counter of the report, as docs/policy.md has it, or NULL where there is no such counter. Do not free it.
+const char *ut_count_name(size_t count);
+
+// What was wrong with the last call of this thread that did not return UT_OK: one line, ended by 0, "" before the first
+// one. Good until the thread's next call that fails; do not free it.
+const char *ut_message(void);
+
+// Makes tables from a boards file and a geometry file. `grouping` is UT_GROUPS_Y_ROWS or UT_GROUPS_UNIQUE_X.
+//
+// Preconditions:
+// - `boards` and `geometry` are NULL or strings ended by 0.
+// - `tables` is NULL or can be written.
+UtStatus ut_tables_from_files(const char *boards, const char *geometry, uint32_t grouping, UtTables **tables);
+
+// Makes tables from the contents of a boards file and of a geometry file, such as Allen's blobs, which may be given back
+// after the call and lie at any address.
+//
+// Preconditions:
+// - `boards` and `geometry` are each NULL or can be read for so many bytes.
+// - `tables` is NULL or can be written.
+UtStatus ut_tables_from_memory(const uint8_t *boards,
+                               size_t boards_bytes,
+                               const uint8_t *geometry,
+                               size_t geometry_bytes,
+                               uint32_t grouping,
+                               UtTables **tables);
+
+// Gives tables back. Decoders that were made with them go on: they hold what they need.
+//
+// Preconditions:
+// - `tables` is NULL, or was made by this library and is not used any more.
+void ut_tables_free(UtTables *tables);
+
+// Sector groups of an event: hits come group by group. 0 where `tables` is NULL.
+//
+// Preconditions:
+// - `tables` is NULL, or was made by this library and is not given back.
+size_t ut_tables_n_groups(const UtTables *tables);
+
+// The version byte of the banks that the boards send: 3 (format v4) or 4 (format v5). 0 where `tables` is NULL.
+//
+// Preconditions:
+// - `tables` is NULL, or was made by this library and is not given back.
+uint32_t ut_tables_bank_version(const UtTables *tables);
+
+// Lays out the seven arrays of `hits` back to back in `memory`, which has `bytes` bytes: y_begin, y_end, z_at_y_eq0,
+// x_at_y_eq0, dx_dy, weight, id, each with room for `n_hits` hits, together n_hits * UT_HIT_BYTES bytes. Sets `max_hits`.
+//
+// Preconditions:
+// - `hits` is NULL or points to a UtHits whose `size` is set, and can be written.
+UtStatus ut_hits_in(void *memory,
+                    size_t bytes,
+                    size_t n_hits,
+                    UtHits *hits);
+
+// Makes a decoder for the tables, which may be given back afterwards. `options` may be NULL.
+//
+// Preconditions:
+// - `tables` is NULL, or was made by this library and is not given back.
+// - `options` is NULL, or points to a UtOptions whose `size` is set.
+// - `decoder` is NULL or can be written.
+UtStatus ut_decoder_new(const UtTables *tables, const UtOptions *options, UtDecoder **decoder);
+
+// Replaces the tables of a decoder, for a new run. Other decoders go on with theirs.
+//
+// Preconditions:
+// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
+// - `tables` is NULL, or was made by this library and is not given back.
+UtStatus ut_decoder_set_tables(UtDecoder *decoder, const UtTables *tables);
+
+// Writes the most hits that the batch can have, whatever its bytes are, from the sizes of its banks: arrays of so many
+// never overflow. Costs much less than counting.
+//
+// Preconditions:
+// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
+// - `batch` is NULL, or points to a UtBatch whose `size` is set, and whose pointers are each NULL or can be read for the
+//   length beside them.
+// - `max_hits` is NULL or can be written.
+UtStatus ut_decoder_max_hits(UtDecoder *decoder,
+                             const UtBatch *batch,
+                             size_t *max_hits);
+
+// Counts the hits of a batch into `hits->n_hits`, and writes `hits->offsets` and, if wanted, `hits->report`, all as
+// ut_decoder_decode would. For programs that allocate exactly as much as they need; the others spare the time.
+//
+// Preconditions:
+// - As ut_decoder_decode, but that the arrays of hits are not used.
+UtStatus ut_decoder_count(UtDecoder *decoder, const UtBatch *batch, UtHits *hits);
+
+// Decodes a batch into the arrays of `hits`. Waits for all of it; allocates nothing, after the first batches, with one
+// thread.
+//
+// Preconditions:
+// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
+// - `batch` is NULL, or points to a UtBatch whose `size` is set, and whose pointers are each NULL or can be read for the
+//   length beside them; nothing writes there during the call.
+// - `hits` is NULL, or points to a UtHits whose `size` is set, and whose pointers are each NULL or can be read and written
+//   for the length beside them; nothing else uses them during the call.
+UtStatus ut_decoder_decode(UtDecoder *decoder,
+                           const UtBatch *batch,
+                           UtHits *hits);
+
+// Gives a decoder back.
+//
+// Preconditions:
+// - `decoder` is NULL, or was made by ut_decoder_new and is not used any more.
+void ut_decoder_free(UtDecoder *decoder);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* UT_DECODING_H */

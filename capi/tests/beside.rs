@@ -44,7 +44,7 @@ fn compare_with(source: &str) -> Result<Comparison, String> {
         .arg(&library)
         .arg(folder.path().join("other.c"))
         .arg("-I")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"))
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples"))
         .output()
         .expect("a C compiler, CC or cc");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
@@ -123,15 +123,15 @@ fn offsets_that_descend_are_refused() {
 #[test]
 fn errors_of_the_other_decoder_are_passed_on() {
     let source = "#include <stdio.h>
-        void* ut_decoder_new(void* a, void* b, void* c, size_t d, size_t e, char* error, size_t n)
+        void* beside_new(void* a, void* b, void* c, size_t d, size_t e, char* error, size_t n)
         { (void) a, (void) b, (void) c, (void) d, (void) e; snprintf(error, n, \"no such board\"); return NULL; }
-        int ut_decoder_decode(void) { return 1; }
-        void ut_decoder_free(void* decoder) { (void) decoder; }";
+        int beside_decode(void) { return 1; }
+        void beside_free(void* decoder) { (void) decoder; }";
     assert_eq!(compare_with(source).unwrap_err(), "the other decoder: no such board");
 }
 
 #[test]
 fn a_library_without_the_functions_is_refused() {
     let error = compare_with("int nothing;").unwrap_err();
-    assert!(error.contains("other.so") && error.contains("ut_decoder_new"), "{error}");
+    assert!(error.contains("other.so") && error.contains("beside_new"), "{error}");
 }

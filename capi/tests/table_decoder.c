@@ -1,22 +1,22 @@
 /* A decoder that gives the hits of tables a0...a7, which the test writes in front of this: offsets, ids, floats. */
 #include <stddef.h>
 
-#include "ut_decoding.h"
+#include "beside.h"
 
-struct UtDecoder {
+struct BesideDecoder {
   char unused;
 };
 
-static UtDecoder decoder;
+static BesideDecoder decoder;
 
-UtDecoder* ut_decoder_new(const char* boards, const char* geometry, const UtOptions* options, size_t max_events,
+BesideDecoder* beside_new(const char* boards, const char* geometry, const BesideOptions* options, size_t max_events,
                           size_t max_hits, char* error, size_t error_bytes)
 {
   (void) error, (void) error_bytes;
   return boards && geometry && options && max_events && max_hits ? &decoder : NULL;
 }
 
-int ut_decoder_decode(UtDecoder* self, const UtBatch* batch, UtHits* hits, char* error, size_t error_bytes)
+int beside_decode(BesideDecoder* self, const BesideBatch* batch, BesideHits* hits, char* error, size_t error_bytes)
 {
   (void) error, (void) error_bytes;
   hits->n_groups = 72;
@@ -30,11 +30,10 @@ int ut_decoder_decode(UtDecoder* self, const UtBatch* batch, UtHits* hits, char*
   hits->x_at_y_eq0 = (const float*) a5;
   hits->dx_dy = (const float*) a6;
   hits->weight = (const float*) a7;
-  hits->report = NULL;
   return 0;
 }
 
-void ut_decoder_free(UtDecoder* self)
+void beside_free(BesideDecoder* self)
 {
   (void) self;
 }

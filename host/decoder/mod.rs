@@ -84,6 +84,24 @@ pub enum DecodeError {
         /// Hits that the buffers can take.
         capacity: usize,
     },
+    /// A list of selected events names one that the batch does not have.
+    #[error("entry {place} of the selected events is event {event}, but the batch has {events}")]
+    NoSuchEvent {
+        /// Place in the list.
+        place: usize,
+        /// The event that it names.
+        event: u32,
+        /// Events of the batch.
+        events: usize,
+    },
+    /// Memory for the events of a batch could not be had.
+    #[error("no memory for {bytes} bytes of work space for a batch of {events} events")]
+    NoMemory {
+        /// Events of the batch.
+        events: usize,
+        /// Bytes.
+        bytes: usize,
+    },
     /// The output was made for another number of sector groups.
     #[error("the output buffers have {buffers} sector groups an event, the decoder's grouping has {grouping}")]
     WrongGroups {

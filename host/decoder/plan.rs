@@ -16,7 +16,7 @@ use super::launch::LaunchParams;
 use super::ptx::Kernel;
 use super::{Count, DecodeError, DecodeOptions, EventReport, Position};
 use crate::detector::DetectorTables;
-use crate::input::EventMeta;
+use crate::input::{BatchView, EventMeta};
 
 /// Layers of the UT.
 const N_LAYERS: usize = 4;
@@ -123,6 +123,15 @@ pub fn cluster_options(options: &DecodeOptions) -> ClusterOptions {
             | flag(options.save_above_max, ClusterOptions::SAVE_ABOVE_MAX),
         max_size: options.max_cluster_size.get(),
     }
+}
+
+/// Refuses what the kernels do not take yet: a list of events, an interval of them, one version for all banks.
+pub fn check_plain(backend: &'static str, batch: &BatchView<'_>) -> Result<(), DecodeError> {
+    if batch.is_plain() {
+        return Ok(());
+    }
+    let message = "selected events, a first event and one version for all banks are for the cpu backend".to_owned();
+    Err(DecodeError::Device { backend, message })
 }
 
 /// Adds to an event's counters what only the container knew.

@@ -28,12 +28,18 @@ pub struct EventMeta {
 /// lies beyond `raw`, where a fragment descends, is smaller than its sourceID word and its size, or ends beyond `raw`,
 /// or where an entry of `offsets`, `sizes`, `types` or `versions` is not there, the rest of the event, this bank
 /// included, is given up and counted as `broken_event`, once an event.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct BatchView<'a> {
     /// Which of the two layouts.
     pub layout: Layout,
-    /// Number of events.
+    /// Number of events, from `first_event` on. Results have a place for each of them.
     pub n_events: usize,
+    /// The first event, as the arrays number them: not 0 where a framework decodes an interval of what they hold.
+    pub first_event: usize,
+    /// The events to decode, counted from `first_event`, in any order; `None`: all. The others have no hits, and nothing
+    /// is counted for them, whatever their bytes are. An event beyond `n_events` is an error
+    /// ([`DecodeError::NoSuchEvent`](crate::DecodeError::NoSuchEvent)); one that is named twice is decoded once.
+    pub selected: Option<&'a [u32]>,
     /// The bytes that `offsets` point into.
     pub raw: &'a [u8],
     /// Allen: `n_events` offsets into `raw` (a framework's closing one may follow; it is not read). MEP: `n_banks`, 0,
@@ -45,9 +51,11 @@ pub struct BatchView<'a> {
     pub sizes: &'a [u32],
     /// As `sizes`, with u8 bank types in place of u16 sizes, and places counted in bytes.
     pub types: &'a [u32],
-    /// As `types`, with the version byte of each bank. `None`: every bank has the board table's version.
+    /// As `types`, with the version byte of each bank. `None`: every bank has that of `version`.
     pub versions: Option<&'a [u32]>,
-    /// What is known of each event; empty, or one an event.
+    /// The version byte of every bank, where `versions` is `None`; `None`: the board table's version.
+    pub version: Option<u8>,
+    /// What is known of each event of the arrays; empty, or one an event.
     pub meta: &'a [EventMeta],
 }
 
@@ -98,18 +106,27 @@ impl EventBatch {
         BatchView {
             layout: self.layout,
             n_events: self.n_events,
+            first_event: 0,
+            selected: None,
             raw: &self.raw,
             offsets: &self.offsets,
             sizes: &self.sizes,
             types: &self.types,
             versions: self.versions.as_deref(),
+            version: None,
             meta: &self.meta,
         }
     }
 }
 
 impl BatchView<'_> {
-    /// What is known of event `e`; nothing where the batch has no meta data.
+    /// Whether every event of the arrays is decoded, and every bank has the board table's version or one of its own:
+    /// `first_event`, `selected` and `version` are not used.
+    pub const fn is_plain(&self) -> bool {
+        self.first_event == 0 && self.selected.is_none() && self.version.is_none()
+    }
+
+    /// What is known of event `e` of the arrays; nothing where the batch has no meta data.
     pub fn meta_of(&self, e: usize) -> EventMeta {
         self.meta.get(e).copied().unwrap_or_default()
     }

@@ -7,7 +7,8 @@ use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Bank, BatchBuilder};
 use ut_decoding::{
-    BatchReport, DecodeOptions, Decoder, DetectorTables, EventBatch, EventMeta, Grouping, UtHits, input,
+    BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, EventBatch, EventMeta, EventReport, Grouping,
+    UtHits, input,
 };
 
 /// The most that a thread may take.
@@ -103,11 +104,18 @@ fn a_thread_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
         MOST_BYTES.set(before);
         let config = CpuConfig { threads: 1, ..CpuConfig::default() };
         let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default(), config).expect("a decoder");
+        let mut own = (vec![0; 40 * tables.n_groups() + 1], vec![EventReport::default(); 40]);
         for round in 0..2 {
             let allocations = ALLOCATIONS.get();
             for batch in [&allen, &small, &mep[0]] {
                 decoder.decode(batch.view(), &mut hits, &mut report).expect("the batch fits");
                 assert_eq!(report.has_trouble(), batch.n_events == 3, "{version:?}, {:?}", batch.layout);
+                // Into memory of the caller, and some of the events.
+                let some = BatchView { selected: Some(&[2, 0]), ..batch.view() };
+                let n = decoder.count(some, &mut own.0, &mut own.1).expect("places for all events");
+                assert!(n <= decoder.max_hits(some).expect("a good list"));
+                let mut out = hits.begin(batch.n_events, tables.n_groups()).expect("places for all events");
+                assert_eq!(decoder.decode_into(some, &mut out, &mut own.1).expect("the batch fits"), n);
             }
             assert!(round == 0 || ALLOCATIONS.get() == allocations, "{version:?}: allocated on the way");
         }

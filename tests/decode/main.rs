@@ -14,6 +14,7 @@ mod detector;
 mod first;
 mod fixtures;
 mod input;
+mod into;
 #[cfg(feature = "cli")]
 mod reports;
 mod synth;

@@ -9,7 +9,7 @@ pub struct Bank<'a> {
     pub source_id: u32,
     /// Type byte.
     pub kind: u8,
-    /// Version byte, where the batch has versions.
+    /// Version byte, where the batch says it.
     pub version: Option<u8>,
     /// Payload, without sourceID word and padding.
     pub payload: &'a [u8],
@@ -78,7 +78,7 @@ impl<'a> EventBanks<'a> {
         let kind = entry::<u8>(batch.types, row, column)? as u8;
         let version = match batch.versions {
             Some(versions) => Some(entry::<u8>(versions, row, column)? as u8),
-            None => None,
+            None => batch.version,
         };
         Some(Bank { source_id, kind, version, payload })
     }

@@ -120,6 +120,11 @@ impl Fast {
         Self { setup, level }
     }
 
+    /// The same instructions with another setup.
+    pub const fn with_setup(&self, setup: Setup) -> Self {
+        Self::new(setup, self.level)
+    }
+
     /// Sector groups.
     pub fn n_groups(&self) -> usize {
         self.setup.lanes.n_groups()
@@ -143,7 +148,9 @@ impl Fast {
     ) -> Result<usize, NeedsFallback> {
         let Self { setup, level } = self;
         let meta = batch.meta_of(event);
-        if setup.lanes.n_connected == 0 || !setup.lanes.exact || meta.broken || !scratch.has_room() {
+        let other_version = batch.versions.is_none() && batch.version.is_some_and(|v| v != setup.lanes.version.byte());
+        let unexpected = meta.broken || other_version;
+        if setup.lanes.n_connected == 0 || !setup.lanes.exact || unexpected || !scratch.has_room() {
             return Err(NeedsFallback);
         }
         *report = level.find_lanes(setup, scratch, batch, (event, end))?;

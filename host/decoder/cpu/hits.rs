@@ -1,9 +1,9 @@
 //! The part of the output that one event's hits go to.
 
 use super::policy::NeedsFallback;
-use crate::decoder::Cluster;
+use crate::decoder::{Cluster, UtHitsMut};
 
-/// Where the hits of one event go: arrays with as many places as the event has hits.
+/// Where the hits of one event go: arrays with as many places as the event has hits. Or those of a batch.
 #[derive(Debug)]
 pub struct EventHits<'a> {
     /// As in [`UtHitsMut`](crate::decoder::UtHitsMut).
@@ -22,6 +22,15 @@ pub struct EventHits<'a> {
     pub id: &'a mut [u32],
     /// As in [`UtHitsMut`](crate::decoder::UtHitsMut).
     pub clusters: Option<&'a mut [Cluster]>,
+}
+
+impl<'a> EventHits<'a> {
+    /// The arrays of a batch, and its offsets.
+    pub fn of_batch(hits: &'a mut UtHitsMut<'_>) -> (Self, &'a mut [u32]) {
+        let UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets, clusters } = hits;
+        let clusters = clusters.as_deref_mut();
+        (Self { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, clusters }, offsets)
+    }
 }
 
 impl EventHits<'_> {

@@ -16,9 +16,11 @@ pub(super) mod lanes;
 mod level;
 mod make_hits;
 mod policy;
+mod pool;
 mod prefetch;
 mod schedule;
 mod scratch;
+mod selection;
 mod setup;
 mod simd;
 mod stages;
@@ -28,20 +30,22 @@ mod tests;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
-
+use self::banks::EventBanks;
 use self::fallback::Fallback;
 use self::fast::Fast;
+use self::hits::EventHits;
 use self::lanes::LaneOrder;
 use self::level::Level;
 pub use self::level::Simd;
-use self::policy::Policy;
-use self::schedule::{Job, Worker};
+use self::policy::{HIT_BANKS, Policy};
+use self::pool::Pool;
+use self::schedule::{Job, Output, Worker};
+use self::selection::Selection;
 use self::setup::Setup;
 #[doc(hidden)]
 pub use self::stages::{Stage, StageTimes};
-use super::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
-use crate::detector::DetectorTables;
+use super::{BatchReport, DecodeError, DecodeOptions, Decoder, EventReport, UtHits, UtHitsMut};
+use crate::detector::{BankVersion, DetectorTables};
 use crate::input::BatchView;
 
 /// Largest chunk that a thread takes.
@@ -71,14 +75,20 @@ pub const fn memory_of_threads(threads: usize) -> u64 {
 
 /// Decodes on the CPU, with one thread or several.
 ///
-/// Memory: at most 7 MB a thread, whatever the batches hold.
+/// Memory: at most 7 MB a thread, whatever the batches hold, and a bit an event where events are selected. With one
+/// thread, the caller's, nothing is allocated after the first batches: after the largest, and one with trouble.
+///
+/// A framework that holds its own memory calls [`decode_into`](Self::decode_into), and where it allocates as much as there
+/// are hits, [`count`](Self::count) before.
 #[derive(Debug)]
 pub struct CpuDecoder {
     fast: Fast,
+    options: DecodeOptions,
+    selection: Selection,
     /// One a thread.
     workers: Vec<Mutex<Worker>>,
     /// With more than one thread.
-    pool: Option<ThreadPool>,
+    pool: Option<Pool>,
     chunk: usize,
 }
 
@@ -97,23 +107,111 @@ impl CpuDecoder {
         let chunk = config.chunk.clamp(1, MAX_CHUNK);
         let pool = match threads {
             1 => None,
-            _ => Some(
-                ThreadPoolBuilder::new()
-                    .num_threads(threads)
-                    .thread_name(|i| format!("ut-decode-{i}"))
-                    .build()
-                    .map_err(|error| failure(error.to_string()))?,
-            ),
+            _ => Some(Pool::new(threads).map_err(|error| failure(error.to_string()))?),
         };
-        let fallback = Fallback::new(tables, options);
         Ok(Self {
             fast: Fast::new(Setup::new(LaneOrder::new(tables, options), options), level),
-            workers: (0..threads)
-                .map(|_| Mutex::new(Worker::new(fallback.clone(), Policy::new(tables), chunk)))
-                .collect(),
+            options,
+            selection: Selection::default(),
+            workers: workers(tables, options, threads, chunk),
             pool,
             chunk,
         })
+    }
+
+    /// Replaces the tables, for a new run: the same decoder with the same threads, for another detector. Decoders that were
+    /// made with other tables go on as before. Output that was made for another number of groups is refused afterwards.
+    pub fn set_tables(&mut self, tables: &DetectorTables) {
+        self.fast = self.fast.with_setup(Setup::new(LaneOrder::new(tables, self.options), self.options));
+        self.workers = workers(tables, self.options, self.workers.len(), self.chunk);
+    }
+
+    /// Sector groups of an event.
+    pub fn n_groups(&self) -> usize {
+        self.fast.n_groups()
+    }
+
+    /// Format of the banks that it decodes.
+    pub const fn version(&self) -> BankVersion {
+        self.fast.version()
+    }
+
+    /// The most hits that a batch can have, from the sizes of its banks: no decoder makes more of them, whatever the
+    /// bytes are. Takes a third of the time of decoding; [`BatchView::max_hits`] takes none, and says more.
+    ///
+    /// # Errors
+    /// As [`count`](Self::count).
+    pub fn max_hits(&mut self, batch: BatchView<'_>) -> Result<usize, DecodeError> {
+        let selected = self.selection.of(&batch)?;
+        let version = self.fast.version();
+        let hits_of = |event: usize| {
+            let banks = batch.first_event.checked_add(event).and_then(|event| EventBanks::new(batch, event));
+            let Some(banks) = banks else { return 0 };
+            let banks = (0..banks.n_banks()).map_while(|bank| banks.bank(bank));
+            banks.filter(|bank| HIT_BANKS.contains(&bank.kind)).map(|bank| most_hits(version, bank.payload.len())).sum()
+        };
+        let events = (0..batch.n_events).filter(|&event| selected.is_none_or(|selected| selected.has(event)));
+        Ok(events.map(hits_of).fold(0, usize::saturating_add))
+    }
+
+    /// Counts the hits of a batch, and says where each group's will lie: as [`decode_into`](Self::decode_into), but for the
+    /// hits. Where memory is allocated for exactly the hits that there are, this comes first, and costs about two thirds
+    /// of decoding.
+    ///
+    /// # Errors
+    /// When `offsets` or `reports` is too short, an event is selected that the batch does not have, or the batch has more
+    /// hits than 32 bits can number.
+    pub fn count(
+        &mut self,
+        batch: BatchView<'_>,
+        offsets: &mut [u32],
+        reports: &mut [EventReport],
+    ) -> Result<usize, DecodeError> {
+        self.run(batch, Output { hits: None, offsets, reports })
+    }
+
+    /// Decodes every event of `batch`, or those selected, into the caller's memory: arrays of any lengths, of which the first
+    /// `n` places are written; `n`, the number of hits, is returned. `hits.offsets` has at least `n_events * n_groups + 1`
+    /// places and `reports` at least `n_events`; what is beyond stays as it was. `hits.clusters` stays as it was for v4 banks,
+    /// which do not tell them.
+    ///
+    /// # Errors
+    /// When the batch has more events or hits than there are places, or an event is selected that it does not have. What the
+    /// arrays hold afterwards is unspecified then.
+    pub fn decode_into(
+        &mut self,
+        batch: BatchView<'_>,
+        hits: &mut UtHitsMut<'_>,
+        reports: &mut [EventReport],
+    ) -> Result<usize, DecodeError> {
+        let (mut hits, offsets) = EventHits::of_batch(hits);
+        if self.fast.version() == BankVersion::V4 {
+            hits.clusters = None;
+        }
+        self.run(batch, Output { hits: Some(hits), offsets, reports })
+    }
+
+    fn run(&mut self, batch: BatchView<'_>, out: Output<'_>) -> Result<usize, DecodeError> {
+        let Self { fast, selection, workers, pool, chunk, .. } = self;
+        let out = cut_to(&batch, fast.n_groups(), out)?;
+        let selected = selection.of(&batch)?;
+        match pool {
+            // A chunk or less is not worth waking the others.
+            Some(pool) if batch.n_events > *chunk => {
+                let job = Job::new(fast, batch, selected, out, Some(*chunk));
+                pool.broadcast(|thread| {
+                    // A worker in which a thread panicked has nothing that the next batch does not set again.
+                    let mut worker = workers[thread.index()].lock().unwrap_or_else(PoisonError::into_inner);
+                    job.work(&mut worker, &mut ());
+                });
+                job.finish()
+            }
+            _ => {
+                let job = Job::new(fast, batch, selected, out, None);
+                job.work(workers[0].get_mut().unwrap_or_else(PoisonError::into_inner), &mut ());
+                job.finish()
+            }
+        }
     }
 
     /// Decodes as [`Decoder::decode`] does, with one thread, and says where the time went.
@@ -129,8 +227,10 @@ impl CpuDecoder {
     ) -> Result<StageTimes, DecodeError> {
         let mut times = StageTimes::start();
         report.reset(batch.n_events);
-        let mut out = hits.begin_with_clusters(batch.n_events, self.fast.n_groups(), self.fast.version())?;
-        let job = Job::new(&self.fast, batch, &mut out, &mut report.events, None);
+        let mut hits = hits.begin_with_clusters(batch.n_events, self.fast.n_groups(), self.fast.version())?;
+        let (hits, offsets) = EventHits::of_batch(&mut hits);
+        let out = Output { hits: Some(hits), offsets, reports: &mut report.events };
+        let job = Job::new(&self.fast, batch, self.selection.of(&batch)?, out, None);
         job.work(self.workers[0].get_mut().unwrap_or_else(PoisonError::into_inner), &mut times);
         job.finish()?;
         Ok(times)
@@ -149,23 +249,32 @@ impl Decoder for CpuDecoder {
 
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
         report.reset(batch.n_events);
-        let mut out = hits.begin_with_clusters(batch.n_events, self.fast.n_groups(), self.fast.version())?;
-        match &self.pool {
-            // A chunk or less is not worth waking the others.
-            Some(pool) if batch.n_events > self.chunk => {
-                let job = Job::new(&self.fast, batch, &mut out, &mut report.events, Some(self.chunk));
-                pool.broadcast(|thread| {
-                    // A worker in which a thread panicked has nothing that the next batch does not set again.
-                    let mut worker = self.workers[thread.index()].lock().unwrap_or_else(PoisonError::into_inner);
-                    job.work(&mut worker, &mut ());
-                });
-                job.finish()
-            }
-            _ => {
-                let job = Job::new(&self.fast, batch, &mut out, &mut report.events, None);
-                job.work(self.workers[0].get_mut().unwrap_or_else(PoisonError::into_inner), &mut ());
-                job.finish()
-            }
-        }
+        let mut hits = hits.begin_with_clusters(batch.n_events, self.fast.n_groups(), self.fast.version())?;
+        self.decode_into(batch, &mut hits, &mut report.events).map(|_| ())
+    }
+}
+
+fn workers(tables: &DetectorTables, options: DecodeOptions, threads: usize, chunk: usize) -> Vec<Mutex<Worker>> {
+    let fallback = Fallback::new(tables, options);
+    (0..threads).map(|_| Mutex::new(Worker::new(fallback.clone(), Policy::new(tables), chunk))).collect()
+}
+
+/// The results with as many offsets and reports as the batch has events.
+fn cut_to<'a>(batch: &BatchView<'_>, n_groups: usize, out: Output<'a>) -> Result<Output<'a>, DecodeError> {
+    let Output { hits, offsets, reports } = out;
+    let capacity = (offsets.len().saturating_sub(1) / n_groups).min(reports.len());
+    if batch.n_events > capacity || offsets.is_empty() {
+        return Err(DecodeError::TooManyEvents { events: batch.n_events, capacity });
+    }
+    let offsets = &mut offsets[..=batch.n_events * n_groups];
+    Ok(Output { hits, offsets, reports: &mut reports[..batch.n_events] })
+}
+
+/// The most hits that a bank with a payload of this many bytes can have.
+const fn most_hits(version: BankVersion, bytes: usize) -> usize {
+    match version {
+        BankVersion::V4 => bytes.saturating_sub(4) / 2,
+        // Two hits of each of six lanes a row of 32 bytes.
+        BankVersion::V5 => bytes / 32 * 12,
     }
 }

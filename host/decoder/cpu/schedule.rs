@@ -7,7 +7,7 @@
 //! is written twice, and the result does not depend on the threads. Chunks are taken in order, and the thread that has
 //! the turn never waits: there is always a thread that gets on.
 //!
-//! One thread alone does the same with chunks of one event, and never waits.
+//! One thread alone does the same with chunks of one event, and never waits. To count, the back half is left out.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -18,8 +18,9 @@ use super::fast::Fast;
 use super::hits::EventHits;
 use super::policy::{NeedsFallback, Policy};
 use super::scratch::Scratch;
+use super::selection::Selected;
 use super::stages::{Clock, Stage};
-use crate::decoder::{Cluster, DecodeError, EventReport, UtHitsMut};
+use crate::decoder::{Cluster, DecodeError, EventReport};
 use crate::input::BatchView;
 
 /// A slice of which several threads write different parts.
@@ -72,11 +73,14 @@ enum Front {
         first_cluster: usize,
     },
     Fallback(Counted),
+    /// It is not selected.
+    Skipped,
 }
 
 impl Front {
     const fn n_hits(&self) -> usize {
         match self {
+            Self::Skipped => 0,
             Self::Fast { n_hits, .. } => *n_hits,
             Self::Fallback(counted) => counted.n_hits,
         }
@@ -90,15 +94,79 @@ impl Worker {
     }
 }
 
+/// Where the results of a batch go.
+#[derive(Debug)]
+pub struct Output<'a> {
+    /// Arrays as long as there is room for hits; `None`: the hits are only counted.
+    pub hits: Option<EventHits<'a>>,
+    /// `n_events * n_groups + 1` ends of groups.
+    pub offsets: &'a mut [u32],
+    /// One an event.
+    pub reports: &'a mut [EventReport],
+}
+
+/// The arrays that the hits go to.
+#[derive(Debug)]
+struct Arrays {
+    floats: [Shared<f32>; 6],
+    id: Shared<u32>,
+    clusters: Option<Shared<Cluster>>,
+}
+
+impl Arrays {
+    #[expect(clippy::needless_pass_by_value, reason = "the arrays are this one's from now on")]
+    fn new(hits: EventHits<'_>) -> Self {
+        Self {
+            floats: [
+                Shared::new(hits.y_begin),
+                Shared::new(hits.y_end),
+                Shared::new(hits.z_at_y_eq0),
+                Shared::new(hits.x_at_y_eq0),
+                Shared::new(hits.dx_dy),
+                Shared::new(hits.weight),
+            ],
+            id: Shared::new(hits.id),
+            clusters: hits.clusters.map(Shared::new),
+        }
+    }
+
+    /// Hits that fit into each of them.
+    fn room(&self) -> usize {
+        let clusters = self.clusters.as_ref().map_or(usize::MAX, |clusters| clusters.len);
+        self.floats.iter().map(|array| array.len).fold(self.id.len.min(clusters), usize::min)
+    }
+
+    /// # Safety
+    /// As [`Shared::part`], of each array.
+    ///
+    /// # Panics
+    /// As there.
+    unsafe fn part<'a>(&self, places: Range<usize>) -> EventHits<'a> {
+        let [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight] = &self.floats;
+        // SAFETY: what is asked of the caller, for each array.
+        unsafe {
+            EventHits {
+                y_begin: y_begin.part(places.clone()),
+                y_end: y_end.part(places.clone()),
+                z_at_y_eq0: z_at_y_eq0.part(places.clone()),
+                x_at_y_eq0: x_at_y_eq0.part(places.clone()),
+                dx_dy: dx_dy.part(places.clone()),
+                weight: weight.part(places.clone()),
+                id: self.id.part(places.clone()),
+                clusters: self.clusters.as_ref().map(|clusters| clusters.part(places)),
+            }
+        }
+    }
+}
+
 /// A batch that is being decoded.
 #[derive(Debug)]
 pub struct Job<'a> {
     fast: &'a Fast,
     batch: BatchView<'a>,
+    selected: Option<Selected<'a>>,
     n_groups: usize,
-    floats: [Shared<f32>; 6],
-    id: Shared<u32>,
-    clusters: Option<Shared<Cluster>>,
+    hits: Option<Arrays>,
     offsets: Shared<u32>,
     reports: Shared<EventReport>,
     capacity: usize,
@@ -118,32 +186,28 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// The decoding of `batch` into `out` and `reports`, which have room for its events: by threads that take `chunk`
-    /// events at a time, or by one alone.
+    /// The decoding of `batch` into `out`, which has room for its events, by threads that take `chunk` events at a time,
+    /// or by one alone. No entry of an array has a number beyond `isize::MAX`, so events are not looked for there.
     pub fn new(
         fast: &'a Fast,
         batch: BatchView<'a>,
-        out: &'a mut UtHitsMut<'_>,
-        reports: &'a mut [EventReport],
+        selected: Option<Selected<'a>>,
+        out: Output<'a>,
         chunk: Option<usize>,
     ) -> Self {
+        let Output { hits, offsets, reports } = out;
+        let hits = hits.map(Arrays::new);
+        // Those of the first group begin at 0; each event sets the ends of its groups.
+        offsets[0] = 0;
         Self {
             fast,
-            batch,
+            batch: BatchView { first_event: batch.first_event.min(isize::MAX as usize), ..batch },
+            selected,
             n_groups: fast.n_groups(),
             // Offsets are u32.
-            capacity: out.id.len().min(u32::MAX as usize),
-            floats: [
-                Shared::new(out.y_begin),
-                Shared::new(out.y_end),
-                Shared::new(out.z_at_y_eq0),
-                Shared::new(out.x_at_y_eq0),
-                Shared::new(out.dx_dy),
-                Shared::new(out.weight),
-            ],
-            id: Shared::new(out.id),
-            clusters: out.clusters.as_deref_mut().map(Shared::new),
-            offsets: Shared::new(out.offsets),
+            capacity: hits.as_ref().map_or(usize::MAX, Arrays::room).min(u32::MAX as usize),
+            hits,
+            offsets: Shared::new(offsets),
             reports: Shared::new(reports),
             chunk: chunk.unwrap_or(1),
             alone: chunk.is_none(),
@@ -155,10 +219,10 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// What came of it, when all workers are back.
-    pub fn finish(self) -> Result<(), DecodeError> {
+    /// The number of hits, or what went wrong, when all workers are back.
+    pub fn finish(self) -> Result<usize, DecodeError> {
         match self.error.into_inner() {
-            Ok(None) => Ok(()),
+            Ok(None) => Ok(self.at.into_inner()),
             Ok(Some(error)) => Err(error),
             Err(_) => Err(DecodeError::Device { backend: "cpu", message: "a thread panicked".to_owned() }),
         }
@@ -167,7 +231,7 @@ impl<'a> Job<'a> {
     /// Decodes chunks until none is left.
     pub fn work(&self, worker: &mut Worker, clock: &mut impl Clock) {
         let stop = StopOnPanic(&self.stopped);
-        worker.scratch.begin_batch(self.clusters.is_some());
+        worker.scratch.begin_batch(self.hits.as_ref().is_some_and(|hits| hits.clusters.is_some()));
         loop {
             let chunk = self.next.fetch_add(1, Ordering::Relaxed);
             let begin = chunk.saturating_mul(self.chunk);
@@ -190,6 +254,11 @@ impl<'a> Job<'a> {
             }
         }
         std::mem::forget(stop);
+    }
+
+    /// The number that the batch's arrays have for an event.
+    const fn place(&self, event: usize) -> usize {
+        self.batch.first_event + event
     }
 
     /// Report and group ends of an event, which belong to the thread that decodes it.
@@ -216,11 +285,18 @@ impl<'a> Job<'a> {
     ) -> Result<(), (usize, u64)> {
         // SAFETY: the event is of the thread's chunk, and nothing has asked for its parts before.
         let (ends, report) = unsafe { self.event(event) };
+        if self.selected.is_some_and(|selected| !selected.has(event)) {
+            ends.fill(0);
+            *report = EventReport::default();
+            worker.chunk.push(Front::Skipped);
+            return Ok(());
+        }
         let first_cluster = worker.scratch.clusters.len;
-        let front = match self.fast.front(&mut worker.scratch, self.batch, (event, mine), ends, report, clock) {
+        let (place, end) = (self.place(event), self.place(mine));
+        let front = match self.fast.front(&mut worker.scratch, self.batch, (place, end), ends, report, clock) {
             Ok(n_hits) => Front::Fast { n_hits, first_cluster },
             Err(NeedsFallback) => {
-                Front::Fallback(worker.fallback.count(self.batch, event, ends, report).map_err(|n| (event, n))?)
+                Front::Fallback(worker.fallback.count(self.batch, place, ends, report).map_err(|n| (event, n))?)
             }
         };
         worker.chunk.push(front);
@@ -272,43 +348,47 @@ impl<'a> Job<'a> {
     fn write(&self, worker: &mut Worker, event: usize, front: Front, at: usize, clock: &mut impl Clock) {
         // SAFETY: the event is of the thread's chunk, and what `count` had of it is gone.
         let (ends, report) = unsafe { self.event(event) };
-        // SAFETY: the places from `at` on belong to this event, and to no other; the arrays are borrowed for `'a`.
-        let mut hits = unsafe {
-            let places = at..at + front.n_hits();
-            EventHits {
-                y_begin: self.floats[0].part(places.clone()),
-                y_end: self.floats[1].part(places.clone()),
-                z_at_y_eq0: self.floats[2].part(places.clone()),
-                x_at_y_eq0: self.floats[3].part(places.clone()),
-                dx_dy: self.floats[4].part(places.clone()),
-                weight: self.floats[5].part(places.clone()),
-                id: self.id.part(places.clone()),
-                clusters: self.clusters.as_ref().map(|clusters| clusters.part(places)),
-            }
-        };
         clock.lap(Stage::Rest);
+        if let Some(arrays) = &self.hits {
+            // SAFETY: the places from `at` on belong to this event, and to no other; the arrays are borrowed for `'a`.
+            let mut hits = unsafe { arrays.part(at..at + front.n_hits()) };
+            self.write_hits(worker, event, front, (ends, report), &mut hits, clock);
+        }
+        for end in ends {
+            *end += at as u32;
+        }
+    }
+
+    fn write_hits(
+        &self,
+        worker: &mut Worker,
+        event: usize,
+        front: Front,
+        (ends, report): (&mut [u32], &mut EventReport),
+        hits: &mut EventHits<'_>,
+        clock: &mut impl Clock,
+    ) {
+        let place = self.place(event);
         match front {
+            Front::Skipped => {}
             Front::Fast { first_cluster, n_hits } => {
                 // SAFETY: `front` of the same path has made the worker's clusters, in `count`, which noted the event's
                 // first and how many there are: the places of `hits` are as many.
-                let done = unsafe { self.fast.back(&mut worker.scratch, first_cluster, ends, &mut hits) };
+                let done = unsafe { self.fast.back(&mut worker.scratch, first_cluster, ends, hits) };
                 clock.lap(Stage::MakeHits);
                 // Equal keys: only the fallback path knows which comes first. The hits are as many there.
                 if done.is_err()
-                    && let Ok(counted) = worker.fallback.count(self.batch, event, ends, report)
+                    && let Ok(counted) = worker.fallback.count(self.batch, place, ends, report)
                 {
                     debug_assert_eq!(counted.n_hits, n_hits);
-                    worker.fallback.write(self.batch, event, counted, ends, &mut hits);
+                    worker.fallback.write(self.batch, place, counted, ends, hits);
                     clock.lap(Stage::Fallback);
                 }
             }
             Front::Fallback(counted) => {
-                worker.fallback.write(self.batch, event, counted, ends, &mut hits);
+                worker.fallback.write(self.batch, place, counted, ends, hits);
                 clock.lap(Stage::Fallback);
             }
-        }
-        for end in ends {
-            *end += at as u32;
         }
     }
 }

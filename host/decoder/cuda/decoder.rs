@@ -11,7 +11,7 @@ use super::setup::Setup;
 use super::stream::{BatchStream, Readback, Request};
 use super::tables::{TablesOnDevice, write_all};
 use crate::decoder::launch::LaunchParams;
-use crate::decoder::plan::{DeviceTables, Plan, cluster_options};
+use crate::decoder::plan::{DeviceTables, Plan, check_plain, cluster_options};
 use crate::decoder::rank_tables::RankTables;
 use crate::decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, Pipeline, UtHits};
 use crate::detector::DetectorTables;
@@ -228,6 +228,7 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     fn plan_of(&self, batch: &BatchView<'_>) -> Result<Option<Plan>, DecodeError> {
+        check_plain(self.name, batch)?;
         let words = [batch.offsets, batch.sizes, batch.types, batch.versions.unwrap_or(&[])];
         let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);
         self.plan(batch.n_events, batch.raw.len(), most_words)

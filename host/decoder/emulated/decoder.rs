@@ -15,7 +15,7 @@ use ut_kernels::switches::Switches;
 use super::failure;
 use super::launcher::{ExecutorLauncher, HostBuffer};
 use crate::decoder::launch::LaunchParams;
-use crate::decoder::plan::{DeviceTables, Plan, add_meta, cluster_options, too_many_hits};
+use crate::decoder::plan::{DeviceTables, Plan, add_meta, check_plain, cluster_options, too_many_hits};
 use crate::decoder::rank_tables::RankTables;
 use crate::decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, Pipeline, UtHits, UtHitsMut};
 use crate::detector::DetectorTables;
@@ -233,6 +233,7 @@ impl Decoder for EmulatedDecoder {
     }
 
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+        check_plain("emulated", &batch)?;
         let words = [batch.offsets, batch.sizes, batch.types, batch.versions.unwrap_or(&[])];
         let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);
         self.detector.check_size("emulated", batch.n_events, batch.raw.len(), most_words)?;

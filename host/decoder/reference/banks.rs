@@ -96,11 +96,11 @@ fn byte_at(words: &[u32], row: u64, column: u64) -> Option<u8> {
     Some((word >> (8 * (place % 4))) as u8)
 }
 
-/// The inner `None`: the batch has no versions. The outer one: it has, and this one is not there.
+/// The inner `None`: the batch says nothing of versions. The outer one: it has, and this one is not there.
 #[expect(clippy::option_option, reason = "two kinds of absence, of which one is an error")]
 fn version_at(batch: &BatchView<'_>, row: u64, column: u64) -> Option<Option<u8>> {
     match batch.versions {
-        None => Some(None),
+        None => Some(batch.version),
         Some(versions) => byte_at(versions, row, column).map(Some),
     }
 }

@@ -1,0 +1,8 @@
+//! The name under which programs look for the shared library: it has the version of the interface.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libut_decoding.so.1");
+    }
+}

@@ -1,0 +1,29 @@
+#!/bin/sh
+# Builds the C interface and installs it for C and C++ programs: header, shared and static library, pkg-config file and
+# CMake package.
+#
+#     capi/install.sh PREFIX            builds, then installs into PREFIX/include and PREFIX/lib
+#     LIBDIR=lib64 capi/install.sh …    into PREFIX/lib64, as Enterprise Linux has it
+#     BUILT=FOLDER capi/install.sh …    takes the libraries from FOLDER, for example from capi/build-el9.sh
+set -eu
+[ $# -eq 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
+mkdir -p "$1"
+prefix=$(cd "$1" && pwd)
+cd "$(dirname "$0")/.."
+libdir=${LIBDIR:-lib}
+if [ -z "${BUILT:-}" ]; then
+    cargo build --release -p ut-decoding-c
+    BUILT=${CARGO_TARGET_DIR:-target}/release
+fi
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+package=$prefix/$libdir/cmake/ut_decoding
+mkdir -p "$prefix/include" "$prefix/$libdir/pkgconfig" "$package"
+install -m 644 capi/include/ut_decoding.h "$prefix/include/"
+install -m 755 "$BUILT/libut_decoding_c.so" "$prefix/$libdir/libut_decoding.so.1"
+ln -sf libut_decoding.so.1 "$prefix/$libdir/libut_decoding.so"
+install -m 644 "$BUILT/libut_decoding_c.a" "$prefix/$libdir/libut_decoding.a"
+sed -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|$libdir|" -e "s|@VERSION@|$version|" \
+    capi/ut_decoding.pc.in >"$prefix/$libdir/pkgconfig/ut_decoding.pc"
+install -m 644 capi/cmake/ut_decodingConfig.cmake "$package/"
+sed "s|@VERSION@|$version|" capi/cmake/ut_decodingConfigVersion.cmake.in >"$package/ut_decodingConfigVersion.cmake"
+echo "ut_decoding $version is in $prefix"

@@ -1,0 +1,183 @@
+//! A batch of raw banks in the caller's memory.
+
+use ut_decoding::{BatchView, Layout};
+
+use crate::memory::{Array, Place, Versioned, flag, read_struct};
+use crate::status::Failure;
+
+/// Event by event: the block of event `e` is at `raw + offsets[e]`.
+pub const UT_LAYOUT_ALLEN: u32 = 0;
+/// Bank by bank, as the event builder delivers them: the fragment of bank `b` of event `e` is at
+/// `raw + offsets[2 + n_banks * (1 + e) + b]`.
+pub const UT_LAYOUT_MEP: u32 = 1;
+
+/// Raw banks where they lie. The bytes and words are not trusted: each is checked against the lengths given here before it
+/// is followed, and what contradicts itself costs only its bank or event, and is counted. Set everything to 0, then `size`.
+///
+/// All numbers are little endian. Allen layout: at `raw + offsets[e]` begin `u32 n_banks; u32 rel[n_banks + 1];` and behind
+/// them the banks, each at the place that `rel` says, counted from there: a `u32` sourceID, then the payload, padded to 4
+/// bytes. MEP layout: `offsets` are n_banks, 0, n_banks sourceIDs, then n_banks offsets into `raw` an event; at each of them
+/// is the payload alone. docs/format.md has the rest.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct UtBatch {
+    /// sizeof(UtBatch).
+    pub size: usize,
+    /// UT_LAYOUT_ALLEN or UT_LAYOUT_MEP.
+    pub layout: u32,
+    /// Events, from `first_event` on. Results have places for each of them.
+    pub n_events: u32,
+    /// The first event, as the arrays count them: not 0 where an interval of the events that they hold is decoded.
+    pub first_event: u32,
+    /// 1: only the events that `selected` lists are decoded; the others have no hits, and nothing is counted for them. 0: all.
+    pub only_selected: u32,
+    /// The events to decode, counted from `first_event`, each below `n_events`, in any order.
+    pub selected: *const u32,
+    /// Words of `selected`; may be 0.
+    pub n_selected: usize,
+    /// The bytes that `offsets` point into, at any address.
+    pub raw: *const u8,
+    /// Bytes of `raw`.
+    pub raw_bytes: usize,
+    /// Where events or fragments are, as said above.
+    pub offsets: *const u32,
+    /// Words of `offsets`.
+    pub n_offsets: usize,
+    /// Sizes of the payloads in bytes, without sourceID word and padding, as u16: first a word for each event (Allen) or bank
+    /// (MEP) that says where its sizes begin, counted in u16 from the start of this array; then the sizes, bank by bank
+    /// (Allen) or event by event (MEP).
+    pub sizes: *const u32,
+    /// Words of `sizes`.
+    pub n_sizes: usize,
+    /// The same with u8 bank types, counted in bytes. Types 66 and 68 have hits.
+    pub types: *const u32,
+    /// Words of `types`.
+    pub n_types: usize,
+    /// The same with the u8 version of each bank; NULL: all banks have that of `version`.
+    pub versions: *const u32,
+    /// Words of `versions`.
+    pub n_versions: usize,
+    /// Where `versions` is NULL, the version of all banks: 3 (format v4), 4 (format v5), or 0 for that of the tables. Banks
+    /// of a version other than the tables' have no hits, and are counted.
+    pub version: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+// SAFETY: `repr(C)`, the size first, and otherwise numbers and raw pointers, which may be null.
+unsafe impl Versioned for UtBatch {
+    const NAME: &'static str = "UtBatch";
+    const FIRST_SIZE: usize = 128;
+}
+
+/// The arrays of a batch.
+#[derive(Clone, Copy)]
+struct Arrays {
+    selected: Array<u32>,
+    raw: Array<u8>,
+    offsets: Array<u32>,
+    sizes: Array<u32>,
+    types: Array<u32>,
+    versions: Array<u32>,
+}
+
+impl Arrays {
+    fn of(batch: &UtBatch) -> Result<Self, Failure> {
+        Ok(Self {
+            selected: Array::new("UtBatch.selected", batch.selected, batch.n_selected)?,
+            raw: Array::new("UtBatch.raw", batch.raw, batch.raw_bytes)?,
+            offsets: Array::new("UtBatch.offsets", batch.offsets, batch.n_offsets)?,
+            sizes: Array::new("UtBatch.sizes", batch.sizes, batch.n_sizes)?,
+            types: Array::new("UtBatch.types", batch.types, batch.n_types)?,
+            versions: Array::new("UtBatch.versions", batch.versions, batch.n_versions)?,
+        })
+    }
+
+    fn places(self) -> [Place; 6] {
+        let Self { selected, raw, offsets, sizes, types, versions } = self;
+        [selected.place(), raw.place(), offsets.place(), sizes.place(), types.place(), versions.place()]
+    }
+}
+
+/// A layout, and what `only_selected` and `version` say, checked. The same on the host and on a device.
+pub(crate) fn fields(batch: &UtBatch) -> Result<(Layout, bool, Option<u8>), Failure> {
+    let layout = match batch.layout {
+        UT_LAYOUT_ALLEN => Layout::Allen,
+        UT_LAYOUT_MEP => Layout::Mep,
+        other => return Err(Failure::argument(format!("UtBatch.layout is {other}: it is 0 (Allen) or 1 (MEP)"))),
+    };
+    let only_selected = flag("UtBatch.only_selected", batch.only_selected)?;
+    if !only_selected && batch.n_selected > 0 {
+        return Err(Failure::argument("UtBatch.selected lists events, but UtBatch.only_selected is 0"));
+    }
+    if batch.reserved != 0 {
+        return Err(Failure::argument("UtBatch.reserved is not 0"));
+    }
+    let version = match u8::try_from(batch.version) {
+        Ok(0) => None,
+        Ok(version) => Some(version),
+        Err(_) => return Err(Failure::argument(format!("UtBatch.version is {}: it is one byte", batch.version))),
+    };
+    if version.is_some() && !batch.versions.is_null() {
+        return Err(Failure::argument("UtBatch has versions and a version: give one of them"));
+    }
+    for (name, len) in lengths(batch) {
+        let least = match layout {
+            _ if batch.n_events == 0 => 0,
+            Layout::Allen => u64::from(batch.first_event) + u64::from(batch.n_events),
+            // Without banks there are no rows of sizes and types.
+            Layout::Mep => {
+                if name == "offsets" {
+                    2
+                } else {
+                    0
+                }
+            }
+        };
+        if (len as u64) < least {
+            let events = batch.n_events;
+            let message = format!("UtBatch.{name} has {len} words, too few for {events} events: {least} at least");
+            return Err(Failure::argument(message));
+        }
+    }
+    Ok((layout, only_selected, version))
+}
+
+fn lengths(batch: &UtBatch) -> impl Iterator<Item = (&'static str, usize)> {
+    let versions = (!batch.versions.is_null()).then_some(("versions", batch.n_versions));
+    [("offsets", batch.n_offsets), ("sizes", batch.n_sizes), ("types", batch.n_types)].into_iter().chain(versions)
+}
+
+/// The batch, and where its arrays are.
+///
+/// # Safety
+/// - `batch` is null, or a struct as [`read_struct`] reads it. Its pointers are each null or can be read for the length
+///   beside them, and nothing writes there, as long as the result is used.
+pub(crate) unsafe fn read_batch<'a>(batch: *const UtBatch) -> Result<(BatchView<'a>, [Place; 6]), Failure> {
+    // SAFETY: as the caller says.
+    let batch = unsafe { read_struct(batch) }?;
+    let (layout, only_selected, version) = fields(&batch)?;
+    let arrays = Arrays::of(&batch)?;
+    // SAFETY: each array is null or can be read for its length, as the caller says.
+    let view = unsafe {
+        BatchView {
+            layout,
+            n_events: batch.n_events as usize,
+            first_event: batch.first_event as usize,
+            selected: only_selected.then(|| arrays.selected.slice()),
+            raw: arrays.raw.slice(),
+            offsets: arrays.offsets.slice(),
+            sizes: arrays.sizes.slice(),
+            types: arrays.types.slice(),
+            versions: (!arrays.versions.is_null()).then(|| arrays.versions.slice()),
+            version,
+            meta: &[],
+        }
+    };
+    // Without their rows, banks would silently have no types.
+    let has_banks = layout == Layout::Mep && view.n_events > 0 && view.offsets[0] > 0;
+    if has_banks && (view.sizes.is_empty() || view.types.is_empty()) {
+        return Err(Failure::argument("UtBatch has banks, but no sizes or no types"));
+    }
+    Ok((view, arrays.places()))
+}

@@ -1,0 +1,278 @@
+//! Decoding on the CPU.
+
+use std::num::NonZeroU32;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use ut_decoding::decoder::cpu::memory_of_threads;
+use ut_decoding::{BatchView, CpuConfig, CpuDecoder, DecodeError, DecodeOptions, EventReport, Flip, Position, memory};
+
+use crate::batch::{UtBatch, read_batch};
+use crate::hits::{HitArrays, UtHits, read_hits, write_n_hits};
+use crate::memory::{Versioned, check_apart, check_place, flag, read_struct, reference};
+use crate::status::{Failure, UT_INTERNAL, UT_NO_MEMORY, UtStatus, guarded};
+use crate::tables::UtTables;
+
+/// Most threads of a decoder.
+const MAX_THREADS: u32 = 1024;
+
+/// How banks become hits. Set everything to 0, then `size`: these are the production values of August 2024. The banks of
+/// format v4 come clustered, and none of this changes their hits, nor anything the results of another field.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct UtOptions {
+    /// sizeof(UtOptions).
+    pub size: usize,
+    /// 1: every strip is a hit.
+    pub no_clustering: u32,
+    /// 1: a cluster's position is the plain mean of its strips; 0: the mean weighted by ADC counts.
+    pub geometric: u32,
+    /// Strips that a cluster may have; 0: 128.
+    pub max_cluster_size: u32,
+    /// 1: clusters above the maximum are cut to their first strips; 0: they are dropped.
+    pub save_above_max: u32,
+    /// 1: flipped sectors count from 511 (Allen !2178); 0: from 512.
+    pub flip_from_511: u32,
+    /// Threads that share the events of a batch on the CPU: 0 and 1 mean the thread that calls, and none is started; at most
+    /// 1024. The results are the same. A trigger that has its own threads makes a decoder for each of them.
+    pub threads: u32,
+}
+
+// SAFETY: `repr(C)`, the size first, and otherwise numbers.
+unsafe impl Versioned for UtOptions {
+    const NAME: &'static str = "UtOptions";
+    const FIRST_SIZE: usize = 32;
+}
+
+/// The options at `options`, or the production values where it is null; and the number of threads.
+///
+/// # Safety
+/// - `options` is null, or a struct as [`read_struct`] reads it.
+pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<(DecodeOptions, u32), Failure> {
+    if options.is_null() {
+        return Ok((DecodeOptions::default(), 1));
+    }
+    // SAFETY: as the caller says.
+    let options = unsafe { read_struct(options) }?;
+    let default = DecodeOptions::default();
+    let geometric = flag("UtOptions.geometric", options.geometric)?;
+    let from_511 = flag("UtOptions.flip_from_511", options.flip_from_511)?;
+    let decode = DecodeOptions {
+        clustering: !flag("UtOptions.no_clustering", options.no_clustering)?,
+        position: if geometric { Position::Geometric } else { Position::Adc },
+        max_cluster_size: NonZeroU32::new(options.max_cluster_size).unwrap_or(default.max_cluster_size),
+        save_above_max: flag("UtOptions.save_above_max", options.save_above_max)?,
+        flip: if from_511 { Flip::From511 } else { Flip::From512 },
+    };
+    if options.threads > MAX_THREADS {
+        let message = format!("UtOptions.threads is {}: at most {MAX_THREADS} can be asked for", options.threads);
+        return Err(Failure::argument(message));
+    }
+    Ok((decode, options.threads.max(1)))
+}
+
+/// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. Its memory does not
+/// depend on the batches: 7 MB a thread.
+pub struct UtDecoder {
+    state: Mutex<State>,
+}
+
+struct State {
+    decoder: CpuDecoder,
+    /// Where the caller wants no report.
+    reports: Vec<EventReport>,
+}
+
+impl State {
+    /// The caller's report, or one that nobody sees.
+    fn report<'a>(
+        &'a mut self,
+        report: Option<&'a mut [EventReport]>,
+        events: usize,
+    ) -> Result<(&'a mut CpuDecoder, &'a mut [EventReport]), DecodeError> {
+        let Self { decoder, reports } = self;
+        if let Some(report) = report {
+            return Ok((decoder, report));
+        }
+        if events > reports.len() {
+            let bytes = events * size_of::<EventReport>();
+            let failed = |_| DecodeError::NoMemory { events, bytes };
+            reports.try_reserve_exact(events - reports.len()).map_err(failed)?;
+            reports.resize(events, EventReport::default());
+        }
+        Ok((decoder, &mut reports[..events]))
+    }
+}
+
+/// # Safety
+/// - `decoder` is null, or was made by [`ut_decoder_new`] and is not freed as long as this is used.
+unsafe fn state<'a>(decoder: *const UtDecoder) -> Result<MutexGuard<'a, State>, Failure> {
+    // SAFETY: as the caller says.
+    let decoder = unsafe { reference("decoder", decoder) }?;
+    match decoder.state.try_lock() {
+        Ok(state) => Ok(state),
+        // What a panic left, the next batch sets again.
+        Err(TryLockError::Poisoned(state)) => Ok(state.into_inner()),
+        Err(TryLockError::WouldBlock) => Err(Failure::argument("another thread is using the decoder")),
+    }
+}
+
+/// Makes a decoder for the tables, which may be given back afterwards. `options` may be NULL.
+///
+/// # Safety
+/// - `tables` is NULL, or was made by this library and is not given back.
+/// - `options` is NULL, or points to a UtOptions whose `size` is set.
+/// - `decoder` is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ut_decoder_new(
+    tables: *const UtTables,
+    options: *const UtOptions,
+    decoder: *mut *mut UtDecoder,
+) -> UtStatus {
+    guarded(|| {
+        check_place("decoder", decoder)?;
+        // SAFETY: as the caller says.
+        let tables = unsafe { reference("tables", tables) }?;
+        // SAFETY: the same.
+        let (options, threads) = unsafe { read_options(options) }?;
+        let threads = threads as usize;
+        memory::check(format!("{threads} threads"), memory_of_threads(threads))
+            .map_err(|error| Failure::new(UT_NO_MEMORY, error.to_string()))?;
+        let config = CpuConfig { threads, ..CpuConfig::default() };
+        // What can go wrong is that a thread cannot be started.
+        let made = CpuDecoder::new(&tables.tables, options, config)
+            .map_err(|error| Failure { status: UT_NO_MEMORY, ..error.into() })?;
+        let state = Mutex::new(State { decoder: made, reports: Vec::new() });
+        // SAFETY: the place was checked, and can be written, as the caller says.
+        unsafe { decoder.write(Box::into_raw(Box::new(UtDecoder { state }))) };
+        Ok(())
+    })
+}
+
+/// Replaces the tables of a decoder, for a new run. Other decoders go on with theirs.
+///
+/// # Safety
+/// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
+/// - `tables` is NULL, or was made by this library and is not given back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ut_decoder_set_tables(decoder: *mut UtDecoder, tables: *const UtTables) -> UtStatus {
+    guarded(|| {
+        // SAFETY: as the caller says.
+        let (mut state, tables) = unsafe { (state(decoder)?, reference("tables", tables)?) };
+        state.decoder.set_tables(&tables.tables);
+        Ok(())
+    })
+}
+
+/// Writes the most hits that the batch can have, whatever its bytes are, from the sizes of its banks: arrays of so many
+/// never overflow. Costs much less than counting.
+///
+/// # Safety
+/// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
+/// - `batch` is NULL, or points to a UtBatch whose `size` is set, and whose pointers are each NULL or can be read for the
+///   length beside them.
+/// - `max_hits` is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ut_decoder_max_hits(
+    decoder: *mut UtDecoder,
+    batch: *const UtBatch,
+    max_hits: *mut usize,
+) -> UtStatus {
+    guarded(|| {
+        check_place("max_hits", max_hits)?;
+        // SAFETY: as the caller says.
+        let (mut state, (batch, _)) = unsafe { (state(decoder)?, read_batch(batch)?) };
+        let most = state.decoder.max_hits(batch)?;
+        // SAFETY: the place was checked, and can be written, as the caller says.
+        unsafe { max_hits.write(most) };
+        Ok(())
+    })
+}
+
+/// Counts the hits of a batch into `hits->n_hits`, and writes `hits->offsets` and, if wanted, `hits->report`, all as
+/// ut_decoder_decode would. For programs that allocate exactly as much as they need; the others spare the time.
+///
+/// # Safety
+/// - As ut_decoder_decode, but that the arrays of hits are not used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ut_decoder_count(
+    decoder: *mut UtDecoder,
+    batch: *const UtBatch,
+    hits: *mut UtHits,
+) -> UtStatus {
+    // SAFETY: as the caller says.
+    guarded(|| unsafe { work(decoder, batch, hits, false) })
+}
+
+/// Decodes a batch into the arrays of `hits`. Waits for all of it; allocates nothing, after the first batches, with one
+/// thread.
+///
+/// # Safety
+/// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
+/// - `batch` is NULL, or points to a UtBatch whose `size` is set, and whose pointers are each NULL or can be read for the
+///   length beside them; nothing writes there during the call.
+/// - `hits` is NULL, or points to a UtHits whose `size` is set, and whose pointers are each NULL or can be read and written
+///   for the length beside them; nothing else uses them during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ut_decoder_decode(
+    decoder: *mut UtDecoder,
+    batch: *const UtBatch,
+    hits: *mut UtHits,
+) -> UtStatus {
+    // SAFETY: as the caller says.
+    guarded(|| unsafe { work(decoder, batch, hits, true) })
+}
+
+/// # Safety
+/// - As [`ut_decoder_decode`].
+unsafe fn work(
+    decoder: *const UtDecoder,
+    batch: *const UtBatch,
+    hits: *mut UtHits,
+    with_hits: bool,
+) -> Result<(), Failure> {
+    // SAFETY: as the caller says.
+    let (mut state, arrays) = unsafe { (state(decoder)?, HitArrays::of(&read_hits(hits)?, with_hits)?) };
+    // SAFETY: the same.
+    let (batch, read) = unsafe { read_batch(batch) }?;
+    check_apart(&arrays.places(), &read)?;
+    check_room(&state.decoder, &batch, &arrays)?;
+    // SAFETY: the arrays are the caller's for this call, as he says, and apart from each other, checked above.
+    let (mut out, report) = unsafe { arrays.slices() };
+    let (decoder, report) = state.report(report, batch.n_events)?;
+    let n_hits = if with_hits {
+        decoder.decode_into(batch, &mut out, report)?
+    } else {
+        decoder.count(batch, out.offsets, report)?
+    };
+    let written = out.offsets.get(batch.n_events * decoder.n_groups()).copied();
+    if written != Some(n_hits as u32) {
+        return Err(Failure::new(UT_INTERNAL, format!("{n_hits} hits, but offsets that end at {written:?}")));
+    }
+    // SAFETY: `read_hits` has read it.
+    unsafe { write_n_hits(hits, n_hits) };
+    Ok(())
+}
+
+/// Checks that the banks tell what is wanted, and that offsets and report have places for the events, before memory is asked for so many.
+fn check_room(decoder: &CpuDecoder, batch: &BatchView<'_>, arrays: &HitArrays) -> Result<(), Failure> {
+    if arrays.has_clusters() && decoder.version() == BankVersion::V4 {
+        return Err(Failure::argument("UtHits.clusters is wanted, but banks of format v4 do not tell clusters"));
+    }
+    let capacity = arrays.max_events(decoder.n_groups());
+    if batch.n_events > capacity {
+        return Err(DecodeError::TooManyEvents { events: batch.n_events, capacity }.into());
+    }
+    Ok(())
+}
+
+/// Gives a decoder back.
+///
+/// # Safety
+/// - `decoder` is NULL, or was made by ut_decoder_new and is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ut_decoder_free(decoder: *mut UtDecoder) {
+    if !decoder.is_null() {
+        // SAFETY: it came from `Box::into_raw` in `ut_decoder_new`, and is freed once, as the caller says.
+        drop(unsafe { Box::from_raw(decoder) });
+    }
+}

@@ -1,0 +1,181 @@
+//! The caller's memory: structs whose first field says how large they are, and arrays of a pointer and a length. What can be
+//! checked of a pointer is checked: that it is there, aligned, and not of an array that another one overlaps.
+
+use std::ops::Range;
+
+use crate::status::Failure;
+
+/// More than any version of any struct has.
+const MAX_STRUCT: usize = 4096;
+
+/// A struct whose first field is its size, as the caller's compiler knew it.
+///
+/// # Safety
+/// - `repr(C)`, its first field is a `usize`, and all bytes 0 are a value of it.
+pub unsafe trait Versioned: Copy {
+    /// Its name in the header.
+    const NAME: &'static str;
+    /// Bytes that it had in version 1 of the interface.
+    const FIRST_SIZE: usize;
+}
+
+/// The size of the struct at `from`.
+///
+/// # Safety
+/// - `from` is null, or its first field, and as many bytes as that says, can be read during the call.
+unsafe fn size_of_struct<T: Versioned>(from: *const T) -> Result<usize, Failure> {
+    let name = T::NAME;
+    if from.is_null() {
+        return Err(Failure::argument(format!("the pointer to {name} is NULL")));
+    }
+    if !from.is_aligned() {
+        return Err(Failure::argument(format!("{name} is not aligned to {} bytes", align_of::<T>())));
+    }
+    // SAFETY: not null, aligned, and readable, as the caller says.
+    let size = unsafe { from.cast::<usize>().read() };
+    if !(T::FIRST_SIZE..=MAX_STRUCT).contains(&size) || !size.is_multiple_of(align_of::<T>()) {
+        let least = T::FIRST_SIZE;
+        return Err(Failure::argument(format!("{name}.size is {size}: set it to sizeof({name}), {least} or more")));
+    }
+    Ok(size)
+}
+
+/// The struct at `from`. Fields that the caller's version does not have are 0; those of later versions that this one
+/// does not have must be.
+///
+/// # Safety
+/// - `from` is null, or its first field, and as many bytes as that says, can be read during the call.
+pub unsafe fn read_struct<T: Versioned>(from: *const T) -> Result<T, Failure> {
+    // SAFETY: as the caller says.
+    let size = unsafe { size_of_struct(from) }?;
+    // SAFETY: `Versioned` says that zeros are a value.
+    let mut value: T = unsafe { std::mem::zeroed() };
+    let known = size.min(size_of::<T>());
+    // SAFETY: `size` bytes can be read, as the caller says, and `value` has `known` of them; a pointer field whose bytes
+    // were cut is none, since sizes are checked to reach at least the first version, and later fields come whole or not.
+    unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), (&raw mut value).cast(), known) };
+    // SAFETY: so many bytes can be read, as the caller says.
+    let later = unsafe { std::slice::from_raw_parts(from.cast::<u8>().add(known), size - known) };
+    if later.iter().any(|&byte| byte != 0) {
+        let name = T::NAME;
+        let message = format!("{name} has fields of a later version of the interface, which are not 0");
+        return Err(Failure::argument(message));
+    }
+    Ok(value)
+}
+
+/// An array of the caller.
+#[derive(Clone, Copy)]
+pub struct Array<T> {
+    name: &'static str,
+    at: *mut T,
+    len: usize,
+}
+
+impl<T> Array<T> {
+    /// `len` elements at `at`; the header calls it `name`.
+    pub fn new(name: &'static str, at: *const T, len: usize) -> Result<Self, Failure> {
+        if len > 0 && at.is_null() {
+            return Err(Failure::argument(format!("{name} is NULL, but is to have {len} elements")));
+        }
+        if !at.is_aligned() {
+            return Err(Failure::argument(format!("{name} is not aligned to {} bytes", align_of::<T>())));
+        }
+        let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
+        if bytes.and_then(|bytes| at.addr().checked_add(bytes)).is_none() {
+            return Err(Failure::argument(format!("{name} cannot have {len} elements")));
+        }
+        Ok(Self { name, at: at.cast_mut(), len })
+    }
+
+    pub const fn len(self) -> usize {
+        self.len
+    }
+
+    pub const fn at(self) -> *mut T {
+        self.at
+    }
+
+    pub const fn is_null(self) -> bool {
+        self.at.is_null()
+    }
+
+    /// Its name and addresses.
+    pub fn place(self) -> Place {
+        let begin = self.at.addr();
+        Place { name: self.name, bytes: begin..begin + self.len * size_of::<T>() }
+    }
+
+    /// # Safety
+    /// - The array, where it is not null, can be read for its length, and nothing writes there, as long as this is used.
+    pub const unsafe fn slice<'a>(self) -> &'a [T] {
+        if self.at.is_null() {
+            return &[];
+        }
+        // SAFETY: not null; aligned and of a possible length, `new` checked; readable, as the caller says.
+        unsafe { std::slice::from_raw_parts(self.at, self.len) }
+    }
+
+    /// # Safety
+    /// - The array, where it is not null, can be read and written for its length, and nothing else reads or writes there,
+    ///   as long as this is used.
+    pub const unsafe fn slice_mut<'a>(self) -> &'a mut [T] {
+        if self.at.is_null() {
+            return &mut [];
+        }
+        // SAFETY: not null; aligned and of a possible length, `new` checked; the caller's alone, as he says.
+        unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
+    }
+}
+
+/// Where an array is.
+pub struct Place {
+    name: &'static str,
+    bytes: Range<usize>,
+}
+
+impl Place {
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Refuses arrays to be written that overlap each other or one that is read.
+pub fn check_apart(written: &[Place], read: &[Place]) -> Result<(), Failure> {
+    for (i, this) in written.iter().enumerate() {
+        for other in written[i + 1..].iter().chain(read) {
+            let (a, b) = (&this.bytes, &other.bytes);
+            if a.start < b.end && b.start < a.end && !a.is_empty() && !b.is_empty() {
+                return Err(Failure::argument(format!("{} and {} overlap", this.name, other.name)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The reference that a handle or an out pointer is.
+///
+/// # Safety
+/// - `pointer` is null, or a reference like this is valid as long as it is used.
+pub unsafe fn reference<'a, T>(name: &str, pointer: *const T) -> Result<&'a T, Failure> {
+    // SAFETY: as the caller says.
+    unsafe { pointer.as_ref() }.ok_or_else(|| Failure::argument(format!("{name} is NULL")))
+}
+
+/// Checks a place that a result is written to.
+pub fn check_place<T>(name: &str, pointer: *mut T) -> Result<(), Failure> {
+    if pointer.is_null() || !pointer.is_aligned() {
+        return Err(Failure::argument(format!("{name} is NULL or not aligned")));
+    }
+    Ok(())
+}
+
+/// A field that is 0 or 1.
+pub fn flag(name: &str, value: u32) -> Result<bool, Failure> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Failure::argument(format!("{name} is {value}: it is 0 or 1"))),
+    }
+}

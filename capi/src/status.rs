@@ -1,0 +1,112 @@
+//! How a call ends: a status, and in words what was wrong, kept for the thread that called.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::c_char;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use ut_decoding::{DecodeError, TablesError};
+
+/// How a call ended: UT_OK, or one of the errors below. `ut_message()` says more.
+pub type UtStatus = i32;
+
+/// The call did what it says.
+pub const UT_OK: UtStatus = 0;
+/// An argument is wrong: NULL where there must be something, misaligned, a value that does not exist, a struct of a size
+/// that no version has, arrays that overlap, an event that the batch does not have. Nothing was written.
+pub const UT_BAD_ARGUMENT: UtStatus = 1;
+/// Boards or geometry cannot be read, or contradict themselves or what a UT can be. The message names file, field and
+/// byte.
+pub const UT_BAD_TABLES: UtStatus = 2;
+/// The system does not give the memory or the threads.
+pub const UT_NO_MEMORY: UtStatus = 3;
+/// There is no GPU, or none that can run the kernels. The message says why, and what to do.
+pub const UT_NO_DEVICE: UtStatus = 4;
+/// The results do not fit into the caller's arrays. Ask for the size before, or decode half of the events at a time.
+pub const UT_CAPACITY: UtStatus = 5;
+/// The driver of the GPU reported a failure. The context may be lost.
+pub const UT_DEVICE_FAILED: UtStatus = 6;
+/// A fault of this library.
+pub const UT_INTERNAL: UtStatus = 7;
+
+/// Bytes of the longest message, with the 0 at its end.
+const MESSAGE_BYTES: usize = 1024;
+
+thread_local! {
+    /// Not a `String`: a message can be that there is no memory.
+    static MESSAGE: RefCell<[u8; MESSAGE_BYTES]> = const { RefCell::new([0; MESSAGE_BYTES]) };
+}
+
+/// What went wrong.
+#[derive(Debug)]
+pub struct Failure {
+    pub status: UtStatus,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(status: UtStatus, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+
+    pub fn argument(message: impl Into<String>) -> Self {
+        Self::new(UT_BAD_ARGUMENT, message)
+    }
+}
+
+impl From<TablesError> for Failure {
+    fn from(error: TablesError) -> Self {
+        Self::new(UT_BAD_TABLES, error.to_string())
+    }
+}
+
+impl From<DecodeError> for Failure {
+    fn from(error: DecodeError) -> Self {
+        let status = match error {
+            DecodeError::TooManyEvents { .. } | DecodeError::TooManyHits { .. } => UT_CAPACITY,
+            DecodeError::NoMemory { .. } => UT_NO_MEMORY,
+            DecodeError::Device { backend: "cuda", .. } => UT_DEVICE_FAILED,
+            DecodeError::Device { .. } => UT_INTERNAL,
+            _ => UT_BAD_ARGUMENT,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+/// What a call has in the end to return: its status. Whatever goes wrong in `body`, a panic too, becomes that.
+pub fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> UtStatus {
+    static SILENCE: Once = Once::new();
+    // The library has a Rust runtime of its own: no other code's panics are silenced.
+    SILENCE.call_once(|| std::panic::set_hook(Box::new(|_| {})));
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(of_panic(panic.as_ref())));
+    match result {
+        Ok(()) => UT_OK,
+        Err(Failure { status, message }) => {
+            keep(&message);
+            status
+        }
+    }
+}
+
+fn of_panic(panic: &(dyn Any + Send)) -> Failure {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref().cloned());
+    Failure::new(UT_INTERNAL, format!("internal error: {}", text.unwrap_or_default()))
+}
+
+/// Keeps a message for the thread, cut to what there is room for.
+fn keep(message: &str) {
+    let _ = MESSAGE.try_with(|kept| {
+        let mut kept = kept.borrow_mut();
+        let len = message.floor_char_boundary(MESSAGE_BYTES - 1);
+        kept[..len].copy_from_slice(&message.as_bytes()[..len]);
+        kept[len] = 0;
+    });
+}
+
+/// What was wrong with the last call of this thread that did not return UT_OK: one line, ended by 0, "" before the first
+/// one. Good until the thread's next call that fails; do not free it.
+#[unsafe(no_mangle)]
+pub extern "C" fn ut_message() -> *const c_char {
+    MESSAGE.try_with(|message| message.as_ptr().cast_const().cast()).unwrap_or(c"".as_ptr())
+}

@@ -1,0 +1,126 @@
+//! Tables of a detector: made once, never changed, shared.
+
+use std::ffi::{CStr, c_char};
+use std::sync::Arc;
+
+use ut_decoding::{Boards, DetectorTables, Geometry, Grouping};
+
+use crate::memory::{Array, check_place, reference};
+use crate::status::{Failure, UtStatus, guarded};
+
+/// Groups of rows in y, 72 an event.
+pub const UT_GROUPS_Y_ROWS: u32 = 0;
+/// Groups of distinct x, as Allen had them in 2024.
+pub const UT_GROUPS_UNIQUE_X: u32 = 1;
+
+/// Boards, geometry and grouping of a detector, checked. They never change, and any number of threads and decoders can use
+/// them at the same time.
+pub struct UtTables {
+    pub(crate) tables: Arc<DetectorTables>,
+}
+
+fn grouping(grouping: u32) -> Result<Grouping, Failure> {
+    match grouping {
+        UT_GROUPS_Y_ROWS => Ok(Grouping::YRows),
+        UT_GROUPS_UNIQUE_X => Ok(Grouping::UniqueX),
+        other => Err(Failure::argument(format!("grouping {other}: it is 0 (y rows) or 1 (unique x)"))),
+    }
+}
+
+/// # Safety
+/// - `to` can be written.
+unsafe fn give(to: *mut *mut UtTables, boards: Boards, geometry: Geometry, groups: Grouping) -> Result<(), Failure> {
+    let tables = Arc::new(DetectorTables::new(boards, geometry, groups)?);
+    // SAFETY: as the caller says.
+    unsafe { to.write(Box::into_raw(Box::new(UtTables { tables }))) };
+    Ok(())
+}
+
+/// Makes tables from a boards file and a geometry file. `grouping` is UT_GROUPS_Y_ROWS or UT_GROUPS_UNIQUE_X.
+///
+/// # Safety
+/// - `boards` and `geometry` are NULL or strings ended by 0.
+/// - `tables` is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ut_tables_from_files(
+    boards: *const c_char,
+    geometry: *const c_char,
+    grouping: u32,
+    tables: *mut *mut UtTables,
+) -> UtStatus {
+    guarded(|| {
+        check_place("tables", tables)?;
+        let groups = self::grouping(grouping)?;
+        let path = |name: &str, path: *const c_char| {
+            if path.is_null() {
+                return Err(Failure::argument(format!("{name} is NULL")));
+            }
+            // SAFETY: not null, so a string, as the caller says.
+            let path = unsafe { CStr::from_ptr(path) };
+            path.to_str().map_err(|_| Failure::argument(format!("{name}: the file name is not UTF-8")))
+        };
+        let (boards, geometry) = (path("boards", boards)?, path("geometry", geometry)?);
+        // SAFETY: the place was checked, and can be written, as the caller says.
+        unsafe { give(tables, Boards::read(boards)?, Geometry::read(geometry)?, groups) }
+    })
+}
+
+/// Makes tables from the contents of a boards file and of a geometry file, such as Allen's blobs, which may be given back
+/// after the call and lie at any address.
+///
+/// # Safety
+/// - `boards` and `geometry` are each NULL or can be read for so many bytes.
+/// - `tables` is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ut_tables_from_memory(
+    boards: *const u8,
+    boards_bytes: usize,
+    geometry: *const u8,
+    geometry_bytes: usize,
+    grouping: u32,
+    tables: *mut *mut UtTables,
+) -> UtStatus {
+    guarded(|| {
+        check_place("tables", tables)?;
+        let groups = self::grouping(grouping)?;
+        let boards = Array::new("boards", boards, boards_bytes)?;
+        let geometry = Array::new("geometry", geometry, geometry_bytes)?;
+        // SAFETY: each is NULL or can be read for its length, as the caller says.
+        let (boards, geometry) = unsafe { (boards.slice(), geometry.slice()) };
+        let (boards, geometry) = (Boards::parse(boards, "boards")?, Geometry::parse(geometry, "geometry")?);
+        // SAFETY: the place was checked, and can be written, as the caller says.
+        unsafe { give(tables, boards, geometry, groups) }
+    })
+}
+
+/// Gives tables back. Decoders that were made with them go on: they hold what they need.
+///
+/// # Safety
+/// - `tables` is NULL, or was made by this library and is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ut_tables_free(tables: *mut UtTables) {
+    if !tables.is_null() {
+        // SAFETY: it came from `Box::into_raw` in `give`, and is freed once, as the caller says.
+        drop(unsafe { Box::from_raw(tables) });
+    }
+}
+
+/// Sector groups of an event: hits come group by group. 0 where `tables` is NULL.
+///
+/// # Safety
+/// - `tables` is NULL, or was made by this library and is not given back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ut_tables_n_groups(tables: *const UtTables) -> usize {
+    // SAFETY: as the caller says.
+    unsafe { reference("tables", tables) }.map_or(0, |this| this.tables.n_groups())
+}
+
+/// The version byte of the banks that the boards send: 3 (format v4) or 4 (format v5). 0 where `tables` is NULL.
+///
+/// # Safety
+/// - `tables` is NULL, or was made by this library and is not given back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ut_tables_bank_version(tables: *const UtTables) -> u32 {
+    // SAFETY: as the caller says.
+    unsafe { reference("tables", tables) }.map_or(0, |this| u32::from(this.tables.boards().version.byte()))
+}

@@ -1,0 +1,35 @@
+//! The version of the interface, and names.
+
+use std::ffi::{CString, c_char};
+use std::sync::OnceLock;
+
+use ut_decoding::Count;
+
+use crate::batch::UtBatch;
+use crate::decoder::UtOptions;
+use crate::hits::{UT_HIT_BYTES, UT_N_COUNTS, UtHits};
+use crate::memory::Versioned;
+
+/// The version of this interface. Programs that were compiled with a header of this version run with every library that has
+/// it; the name of the shared library has it, too.
+pub const UT_ABI_VERSION: u32 = 1;
+
+// Version 1 has no fields that came later.
+const _: () = assert!(size_of::<UtBatch>() == UtBatch::FIRST_SIZE);
+const _: () = assert!(size_of::<UtHits>() == UtHits::FIRST_SIZE);
+const _: () = assert!(size_of::<UtOptions>() == UtOptions::FIRST_SIZE);
+const _: () = assert!(UT_N_COUNTS == Count::ALL.len() && UT_HIT_BYTES == 7 * size_of::<u32>());
+
+/// The version of the interface that the library has, to be compared with UT_ABI_VERSION.
+#[unsafe(no_mangle)]
+pub extern "C" fn ut_abi_version() -> u32 {
+    UT_ABI_VERSION
+}
+
+/// The name of a counter of the report, as docs/policy.md has it, or NULL where there is no such counter. Do not free it.
+#[unsafe(no_mangle)]
+pub extern "C" fn ut_count_name(count: usize) -> *const c_char {
+    static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
+    let names = NAMES.get_or_init(|| Count::ALL.iter().filter_map(|count| CString::new(count.name()).ok()).collect());
+    names.get(count).map_or(std::ptr::null(), |name| name.as_ptr())
+}

@@ -1,0 +1,269 @@
+//! What a framework that holds its own memory asks of a decoder: results in its arrays, some of the events, one version for
+//! all banks, other tables for the next run.
+
+use proptest::prelude::*;
+use ut_decoding::decoder::{Cluster, UtHitsMut};
+use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
+use ut_decoding::detector::BankVersion;
+use ut_decoding::{
+    BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, EventReport, Grouping,
+    ReferenceDecoder, UtHits, synth,
+};
+
+use crate::suite::events::{allen_batch, fits_mep, generated, mep_batch};
+use crate::suite::nasty;
+
+fn tables(version: BankVersion, grouping: Grouping) -> DetectorTables {
+    let (boards, geometry) = synth::detector(version, 1);
+    DetectorTables::new(boards, geometry, grouping).expect("a good detector")
+}
+
+fn decoder(tables: &DetectorTables, threads: usize) -> CpuDecoder {
+    let config = CpuConfig { threads, chunk: 2, ..CpuConfig::default() };
+    CpuDecoder::new(tables, DecodeOptions::default(), config).expect("a decoder")
+}
+
+/// Seven arrays back to back at a stride, offsets and report, all of them full of what nobody wrote.
+struct Arrays {
+    words: Vec<u32>,
+    stride: usize,
+    offsets: Vec<u32>,
+    reports: Vec<EventReport>,
+}
+
+const UNTOUCHED: u32 = 0xDEAD_BEEF;
+
+impl Arrays {
+    fn new(stride: usize, n_offsets: usize, n_reports: usize) -> Self {
+        Self {
+            words: vec![UNTOUCHED; 7 * stride],
+            stride,
+            offsets: vec![UNTOUCHED; n_offsets],
+            reports: vec![EventReport::default(); n_reports],
+        }
+    }
+
+    fn parts(&mut self) -> (UtHitsMut<'_>, &mut [EventReport]) {
+        let (floats, id) = self.words.split_at_mut(6 * self.stride);
+        let floats: &mut [f32] = bytemuck::cast_slice_mut(floats);
+        let mut arrays = floats.chunks_exact_mut(self.stride.max(1));
+        let mut next = || arrays.next().unwrap_or_default();
+        let (y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight) = (next(), next(), next(), next(), next(), next());
+        let offsets = &mut self.offsets;
+        let hits = UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets, clusters: None };
+        (hits, &mut self.reports)
+    }
+
+    /// The first `n` of each array, as bits.
+    fn hits(&self, n: usize) -> Vec<&[u32]> {
+        (0..7).map(|array| &self.words[array * self.stride..][..n]).collect()
+    }
+}
+
+/// The same of hits that a decoder keeps.
+fn bits(hits: &UtHits) -> Vec<&[u32]> {
+    let floats = [hits.y_begin(), hits.y_end(), hits.z_at_y_eq0(), hits.x_at_y_eq0(), hits.dx_dy(), hits.weight()];
+    floats.into_iter().map(bytemuck::cast_slice).chain([hits.id()]).collect()
+}
+
+fn expected(tables: &DetectorTables, batch: BatchView<'_>) -> (UtHits, BatchReport) {
+    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.max_hits());
+    let mut report = BatchReport::new();
+    let mut reference = ReferenceDecoder::new(tables, DecodeOptions::default());
+    reference.decode(batch, &mut hits, &mut report).expect("room for all hits");
+    (hits, report)
+}
+
+/// Counts, then decodes into arrays of exactly the size that was counted: as the reference, whatever is in the batch.
+fn check(tables: &DetectorTables, batch: BatchView<'_>) {
+    let (hits, report) = expected(tables, batch);
+    for threads in [1, 3] {
+        let mut decoder = decoder(tables, threads);
+        let n_offsets = batch.n_events * tables.n_groups() + 1;
+        let mut counted = Arrays::new(0, n_offsets, batch.n_events);
+        let n = decoder.count(batch, &mut counted.offsets, &mut counted.reports).expect("room for all events");
+        assert_eq!((n, &counted.offsets[..]), (hits.len(), hits.offsets()), "{threads} threads");
+        assert_eq!(counted.reports, report.events, "{threads} threads");
+        assert!(decoder.max_hits(batch).expect("a batch") >= n);
+
+        let mut arrays = Arrays::new(n, n_offsets, batch.n_events);
+        let (mut out, reports) = arrays.parts();
+        assert_eq!(decoder.decode_into(batch, &mut out, reports).expect("room for all hits"), n);
+        assert_eq!(arrays.hits(n), bits(&hits), "{threads} threads");
+        assert_eq!((&arrays.offsets[..], &arrays.reports), (hits.offsets(), &report.events), "{threads} threads");
+
+        if n > 0 {
+            let mut small = Arrays::new(n - 1, n_offsets, batch.n_events);
+            let (mut out, reports) = small.parts();
+            let error = decoder.decode_into(batch, &mut out, reports).expect_err("one hit too many");
+            assert!(matches!(error, DecodeError::TooManyHits { capacity, .. } if capacity == n - 1), "{error}");
+        }
+    }
+}
+
+#[test]
+fn hits_go_to_arrays_of_exactly_their_size_for_a_part_of_a_larger_batch() {
+    for version in [BankVersion::V5, BankVersion::V4] {
+        let tables = tables(version, Grouping::YRows);
+        let events = generated(version, 9);
+        for batch in [allen_batch(&events), mep_batch(&events)] {
+            let all = batch.view();
+            check(&tables, all);
+            check(&tables, BatchView { selected: Some(&[7, 0, 3, 3]), ..all });
+            check(&tables, BatchView { selected: Some(&[]), ..all });
+            check(&tables, BatchView { first_event: 4, n_events: 5, ..all });
+            check(&tables, BatchView { first_event: 4, n_events: 5, selected: Some(&[4, 1]), ..all });
+            check(&tables, BatchView { n_events: 0, ..all });
+            check(&tables, BatchView { versions: None, version: Some(version.byte()), ..all });
+            // Events that are not there are broken, not a crash.
+            check(&tables, BatchView { first_event: 7, n_events: 5, ..all });
+            check(&tables, BatchView { first_event: usize::MAX, n_events: 3, ..all });
+        }
+    }
+}
+
+#[test]
+fn the_events_of_an_interval_are_those_of_the_whole() {
+    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let events = generated(BankVersion::V5, 9);
+    for batch in [allen_batch(&events), mep_batch(&events)] {
+        let (whole, _) = expected(&tables, batch.view());
+        let view = BatchView { first_event: 3, n_events: 5, selected: Some(&[1, 4]), ..batch.view() };
+        let (part, _) = expected(&tables, view);
+        for (event, of_whole) in [(1, 4), (4, 7)] {
+            for group in 0..tables.n_groups() {
+                assert_eq!(part.id()[part.range(event, group)], whole.id()[whole.range(of_whole, group)]);
+            }
+        }
+        let hits = [4, 7].map(|event| (0..72).map(|group| whole.range(event, group).len()).sum::<usize>());
+        assert_eq!(part.len(), hits[0] + hits[1]);
+        assert!(hits.iter().all(|&hits| hits > 0));
+    }
+}
+
+#[test]
+fn banks_of_another_version_are_counted_one_by_one() {
+    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let events = generated(BankVersion::V5, 3);
+    let batch = allen_batch(&events);
+    let view = BatchView { versions: None, version: Some(3), ..batch.view() };
+    check(&tables, view);
+    let (hits, report) = expected(&tables, view);
+    assert!(hits.is_empty());
+    let banks: usize = events.iter().map(Vec::len).sum();
+    assert_eq!(report.total(ut_decoding::Count::WrongVersion), banks as u64);
+}
+
+#[test]
+fn a_selected_event_that_is_not_there_is_named_and_nothing_is_written() {
+    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let batch = allen_batch(&generated(BankVersion::V5, 3));
+    let mut arrays = Arrays::new(9, 3 * 72 + 1, 3);
+    let (mut out, reports) = arrays.parts();
+    let view = BatchView { selected: Some(&[0, 3]), ..batch.view() };
+    let error = decoder(&tables, 1).decode_into(view, &mut out, reports).expect_err("there is no event 3");
+    assert!(matches!(error, DecodeError::NoSuchEvent { place: 1, event: 3, events: 3 }), "{error}");
+    assert!(arrays.words.iter().chain(&arrays.offsets).all(|&word| word == UNTOUCHED));
+}
+
+#[test]
+fn arrays_of_any_lengths_are_refused_or_written_in_part() {
+    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let batch = allen_batch(&generated(BankVersion::V5, 3));
+    let (hits, _) = expected(&tables, batch.view());
+    let mut decoder = decoder(&tables, 1);
+    for (n_offsets, n_reports) in [(0, 3), (1, 3), (3 * 72, 3), (3 * 72 + 1, 2)] {
+        let mut arrays = Arrays::new(hits.len(), n_offsets, n_reports);
+        let (mut out, reports) = arrays.parts();
+        let error = decoder.decode_into(batch.view(), &mut out, reports).expect_err("no place for three events");
+        assert!(matches!(error, DecodeError::TooManyEvents { events: 3, .. }), "{error}");
+    }
+    let mut arrays = Arrays::new(hits.len() + 5, 3 * 72 + 4, 4);
+    let (mut out, reports) = arrays.parts();
+    // The shortest array says how much fits.
+    out.dx_dy = &mut out.dx_dy[..hits.len()];
+    assert_eq!(decoder.decode_into(batch.view(), &mut out, reports).expect("room for all hits"), hits.len());
+    assert_eq!(arrays.hits(hits.len()), bits(&hits));
+    assert!(arrays.words[hits.len()..hits.len() + 5].iter().all(|&word| word == UNTOUCHED));
+    assert_eq!(arrays.offsets[3 * 72 + 1..], [UNTOUCHED; 3]);
+}
+
+#[test]
+fn tables_are_replaced_for_the_next_run_while_another_decoder_goes_on() {
+    let (old, new) = (tables(BankVersion::V4, Grouping::YRows), tables(BankVersion::V5, Grouping::UniqueX));
+    for threads in [1, 2] {
+        let (mut changed, mut other) = (decoder(&old, threads), decoder(&old, threads));
+        for (tables, version) in [(&old, BankVersion::V4), (&new, BankVersion::V5), (&old, BankVersion::V4)] {
+            changed.set_tables(tables);
+            for (decoder, tables, version) in [(&mut changed, tables, version), (&mut other, &old, BankVersion::V4)] {
+                for batch in [allen_batch(&generated(version, 6)), mep_batch(&generated(version, 6))] {
+                    let (expected, report) = expected(tables, batch.view());
+                    let mut hits = UtHits::with_capacity(6, tables.n_groups(), batch.view().max_hits());
+                    let mut found = BatchReport::new();
+                    decoder.decode(batch.view(), &mut hits, &mut found).expect("room for all hits");
+                    assert_eq!((hits, found), (expected, report), "{version:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn clusters_of_selected_events_are_those_of_the_reference() {
+    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let batch = allen_batch(&generated(BankVersion::V5, 4));
+    let view = BatchView { selected: Some(&[1, 3]), ..batch.view() };
+    let mut expected = UtHits::with_capacity(4, tables.n_groups(), view.max_hits()).with_clusters();
+    let mut reference = ReferenceDecoder::new(&tables, DecodeOptions::default());
+    reference.decode(view, &mut expected, &mut BatchReport::new()).expect("room for all hits");
+    let mut arrays = Arrays::new(expected.len(), 4 * 72 + 1, 4);
+    let mut clusters = vec![Cluster::new(1, 1, 1); expected.len()];
+    let (mut out, reports) = arrays.parts();
+    out.clusters = Some(&mut clusters);
+    decoder(&tables, 1).decode_into(view, &mut out, reports).expect("room for all hits");
+    assert_eq!(Some(&clusters[..]), expected.clusters());
+    assert!(!clusters.is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn parts_of_nasty_batches_are_decoded_as_the_reference_does(
+        (version, events, corruptions) in prop_oneof![Just(BankVersion::V4), Just(BankVersion::V5)].prop_flat_map(|version| {
+            let (boards, _) = synth::detector(version, 1);
+            (Just(version), nasty::events(&boards, 1..6), nasty::corruptions())
+        }),
+        selected in proptest::option::of(proptest::collection::vec(0u32..3, 0..4)),
+        first_event in 0usize..3,
+        version_byte in proptest::option::of(3u8..5),
+    ) {
+        let tables = tables(version, Grouping::YRows);
+        let mut batches = vec![allen_batch(&events)];
+        if fits_mep(&events) {
+            batches.push(mep_batch(&events));
+        }
+        for mut batch in batches {
+            nasty::corrupt(&mut batch, &corruptions);
+            let mut view = BatchView { first_event, n_events: 3, selected: selected.as_deref(), ..batch.view() };
+            // Overlapping fragments have more hits than the bytes suggest.
+            if expected_hits(&tables, view).is_none() {
+                continue;
+            }
+            check(&tables, view);
+            (view.versions, view.version) = (None, version_byte);
+            check(&tables, view);
+        }
+    }
+}
+
+/// The number of hits, if they are not more than the bytes suggest.
+fn expected_hits(tables: &DetectorTables, batch: BatchView<'_>) -> Option<usize> {
+    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.max_hits());
+    let mut reference = ReferenceDecoder::new(tables, DecodeOptions::default());
+    let without = BatchView { versions: None, version: None, ..batch };
+    for batch in [batch, without] {
+        reference.decode(batch, &mut hits, &mut BatchReport::new()).ok()?;
+    }
+    Some(hits.len())
+}
