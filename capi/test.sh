@@ -26,7 +26,18 @@ compile() { "$CXX" -std=c++17 -O1 -g $warnings "$@" $(pkg-config --cflags --libs
 "$CC" -std=c99 -pedantic $warnings -fsyntax-only -x c "$work/ut/include/ut_decoding.h"
 for example in decode_dump decode_mep; do compile "capi/examples/$example.cpp" -o "$work/$example"; done
 compile capi/tests/interface.cpp -o "$work/interface"
-compile -fsanitize=address,undefined -fno-sanitize-recover=all capi/tests/interface.cpp -o "$work/interface_asan"
+sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
+# shellcheck disable=SC2086
+compile $sanitize capi/tests/interface.cpp -o "$work/interface_asan"
+# The algorithm for Allen, over a stub of its contract: run for the CPU, compiled for CUDA.
+# shellcheck disable=SC2086
+compile $sanitize -I capi/tests/allen -I capi/examples/allen capi/tests/allen/wrapper.cpp -o "$work/allen"
+compile -DTARGET_DEVICE_CUDA -I capi/tests/allen -fsyntax-only -x c++ capi/examples/allen/UTRustDecoding.cu
+# The GPU's part, on the stand-in for the driver, which is as late as a GPU may be.
+cargo build --release -p fake-cuda
+mkdir "$work/driver"
+ln -s "$(cd "${CARGO_TARGET_DIR:-target}/release" && pwd)/libfake_cuda.so" "$work/driver/libcuda.so"
+compile -I capi/tests/cuda capi/examples/decode_cuda.cpp -L "$work/driver" -lcuda -o "$work/decode_cuda"
 programs="decode_dump decode_mep"
 if command -v cmake >/dev/null; then
     cmake -S capi/tests/cmake -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/ut" -DCMAKE_CXX_COMPILER="$CXX" >"$work/log" &&
@@ -54,6 +65,16 @@ for format in v4 v5; do
         cmp "$work/expected" "$work/found"
     done
     echo "$format: $(wc -l <"$work/found") hits from C++ as from the tool, by $programs"
+    for settings in FAKE_CUDA_SEED=0 FAKE_CUDA_SEED=1 "FAKE_CUDA_SEED=0 MEP=1" "FAKE_CUDA_SEED=2 MEP=1"; do
+        # shellcheck disable=SC2086
+        env LD_LIBRARY_PATH="$work/driver:$LD_LIBRARY_PATH" FAKE_CUDA_PAGEABLE=refuse $settings \
+            "$work/decode_cuda" $tables "$work/$format"/*.bin 2>"$work/error" | cut -d' ' -f2,3 >"$work/found"
+        cmp "$work/expected" "$work/found"
+        if grep "fake cuda:" "$work/error" | grep -v "this is no GPU\|note:\|left"; then exit 1; fi
+    done
+    echo "$format: the same hits by decode_cuda, on the stand-in for the driver"
+    # shellcheck disable=SC2086
+    "$work/allen" $tables "$work/$format"/*.bin
     # shellcheck disable=SC2086
     "$work/interface" $tables "$work/$format"/*.bin
     # shellcheck disable=SC2086

@@ -101,3 +101,8 @@ pub use output::{HitFile, OutputError};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// So does that of the page on integration.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/integration.md")]
+struct Integration;

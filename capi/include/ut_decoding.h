@@ -36,6 +36,10 @@
 // Bytes of a hit: seven numbers of four.
 #define UT_HIT_BYTES 28
 
+// A decoder on a GPU: tables, and compiled kernels. It keeps nothing of a batch, so that any number of batches can be in
+// flight, on as many streams and from as many threads as one likes, each with a work space of its own.
+typedef struct UtCuda UtCuda;
+
 // Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. Its memory does not
 // depend on the batches: 7 MB a thread.
 typedef struct UtDecoder UtDecoder;
@@ -155,6 +159,28 @@ typedef struct {
   // 0.
   uint32_t reserved;
 } UtBatch;
+
+// What a call has written when the stream has come there. Lies in pinned memory of the host.
+typedef struct {
+  // The number of hits of the batch.
+  uint32_t n_hits;
+  // 0; or something else, where work space or arrays were too small: then not all hits were written.
+  uint32_t overflow;
+} UtCudaResult;
+
+// What a batch is worked on with. Set everything to 0, then `size`.
+typedef struct {
+  // sizeof(UtCudaWork).
+  size_t size;
+  // The stream, a CUstream or cudaStream_t of the context; NULL: its default stream.
+  void *stream;
+  // Device memory that nothing else uses from ut_cuda_count until ut_cuda_write is done.
+  void *scratch;
+  // Bytes of `scratch`, as ut_cuda_scratch_bytes says. Fewer will do for batches of fewer strips than they might have.
+  size_t scratch_bytes;
+  // Pinned memory of the host, or NULL: not wanted.
+  UtCudaResult *result;
+} UtCudaWork;
 
 // The call did what it says.
 #define UT_OK 0
@@ -296,6 +322,64 @@ UtStatus ut_decoder_decode(UtDecoder *decoder,
 // Preconditions:
 // - `decoder` is NULL, or was made by ut_decoder_new and is not used any more.
 void ut_decoder_free(UtDecoder *decoder);
+
+// Makes a decoder in `context`, a CUcontext, or where that is NULL, in the context that is current on the calling thread
+// (such as the one that the CUDA runtime uses). Waits: compiles the kernels, which the driver keeps for the next time, and
+// copies the tables, which may be given back afterwards. Of `options`, which may be NULL, `threads` is not used. Leaves the
+// context current.
+//
+// Preconditions:
+// - `tables` is NULL, or was made by this library and is not given back.
+// - `options` is NULL, or points to a UtOptions whose `size` is set.
+// - `context` is NULL or a context of this process; it is not destroyed before the decoder is freed.
+// - `cuda` is NULL or can be written.
+UtStatus ut_cuda_new(const UtTables *tables,
+                     const UtOptions *options,
+                     void *context,
+                     UtCuda **cuda);
+
+// Writes how many bytes of work space the batch takes, whatever its bytes are. Looks at the lengths of the arrays alone:
+// its pointers may be those of the device, or not be known yet and NULL.
+//
+// Preconditions:
+// - `cuda` is NULL, or was made by ut_cuda_new and is not freed.
+// - `batch` is NULL, or points to a UtBatch whose `size` is set.
+// - `scratch_bytes` is NULL or can be written.
+UtStatus ut_cuda_scratch_bytes(const UtCuda *cuda,
+                               const UtBatch *batch,
+                               size_t *scratch_bytes);
+
+// Puts on the stream what counts the hits of a batch, and returns. When the stream has come there, `work->result` has the
+// number of hits. All pointers of `batch` and `hits` are of the device; of `hits`, only `offsets` and, if wanted, `report`
+// are used, which are complete after ut_cuda_write.
+//
+// Preconditions:
+// - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.
+// - `batch`, `work` and `hits` are NULL, or point to a struct whose `size` is set.
+// - Until the stream has done this, every pointer in them is memory of the device (that of `work->result`: pinned memory of
+//   the host) for the length beside it, and nothing else writes there, nor reads what is written.
+UtStatus ut_cuda_count(const UtCuda *cuda,
+                       const UtBatch *batch,
+                       const UtCudaWork *work,
+                       const UtHits *hits);
+
+// Puts on the stream what writes the hits of a batch that ut_cuda_count has counted, with the same arguments, and returns.
+// The arrays of `hits` have room for at least as many as were counted; with ut_hits_in and exactly as many, they lie back to
+// back.
+//
+// Preconditions:
+// - As ut_cuda_count; and the same batch was counted with this work space, offsets and report, on this stream or one that it
+//   waits for, and nothing was written there since.
+UtStatus ut_cuda_write(const UtCuda *cuda,
+                       const UtBatch *batch,
+                       const UtCudaWork *work,
+                       const UtHits *hits);
+
+// Gives a decoder back.
+//
+// Preconditions:
+// - `cuda` is NULL, or was made by ut_cuda_new, nothing of it is in flight, and it is not used any more.
+void ut_cuda_free(UtCuda *cuda);
 
 #ifdef __cplusplus
 }  // extern "C"

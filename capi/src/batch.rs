@@ -70,6 +70,13 @@ unsafe impl Versioned for UtBatch {
     const FIRST_SIZE: usize = 128;
 }
 
+impl UtBatch {
+    /// Checks what can be seen of the pointers without following them.
+    pub(crate) fn check_arrays(&self) -> Result<(), Failure> {
+        Arrays::of(self).map(|_| ())
+    }
+}
+
 /// The arrays of a batch.
 #[derive(Clone, Copy)]
 struct Arrays {

@@ -181,7 +181,7 @@ pub unsafe extern "C" fn ut_hits_in(
     guarded(|| {
         // SAFETY: as the caller says.
         let mut value: UtHits = unsafe { read_struct(hits) }?;
-        let words = n_hits.checked_mul(UT_HIT_BYTES / 4).unwrap_or(usize::MAX);
+        let words = n_hits.saturating_mul(UT_HIT_BYTES / 4);
         let memory = Array::new("memory", memory.cast::<u32>().cast_const(), words)?;
         if memory.place().len() > bytes {
             return Err(Failure::argument(format!("{n_hits} hits take {UT_HIT_BYTES} bytes each, memory has {bytes}")));

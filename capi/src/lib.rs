@@ -5,6 +5,7 @@
 //! message (`status`), and nothing unwinds into the caller.
 
 mod batch;
+mod cuda;
 mod decoder;
 mod hits;
 mod memory;
@@ -13,6 +14,7 @@ mod tables;
 mod version;
 
 pub use batch::*;
+pub use cuda::*;
 pub use decoder::*;
 pub use hits::*;
 pub use status::{

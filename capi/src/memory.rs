@@ -81,7 +81,7 @@ impl<T> Array<T> {
         if !at.is_aligned() {
             return Err(Failure::argument(format!("{name} is not aligned to {} bytes", align_of::<T>())));
         }
-        let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
+        let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| isize::try_from(bytes).is_ok());
         if bytes.and_then(|bytes| at.addr().checked_add(bytes)).is_none() {
             return Err(Failure::argument(format!("{name} cannot have {len} elements")));
         }
@@ -96,7 +96,7 @@ impl<T> Array<T> {
         self.at
     }
 
-    pub const fn is_null(self) -> bool {
+    pub const fn is_null(&self) -> bool {
         self.at.is_null()
     }
 

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use ut_decoding::Count;
 
 use crate::batch::UtBatch;
+use crate::cuda::UtCudaWork;
 use crate::decoder::UtOptions;
 use crate::hits::{UT_HIT_BYTES, UT_N_COUNTS, UtHits};
 use crate::memory::Versioned;
@@ -18,6 +19,7 @@ pub const UT_ABI_VERSION: u32 = 1;
 const _: () = assert!(size_of::<UtBatch>() == UtBatch::FIRST_SIZE);
 const _: () = assert!(size_of::<UtHits>() == UtHits::FIRST_SIZE);
 const _: () = assert!(size_of::<UtOptions>() == UtOptions::FIRST_SIZE);
+const _: () = assert!(size_of::<UtCudaWork>() == UtCudaWork::FIRST_SIZE);
 const _: () = assert!(UT_N_COUNTS == Count::ALL.len() && UT_HIT_BYTES == 7 * size_of::<u32>());
 
 /// The version of the interface that the library has, to be compared with UT_ABI_VERSION.

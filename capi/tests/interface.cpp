@@ -1,8 +1,9 @@
 // Uses the C interface as no one should: every wrong argument, arrays of exactly the right size between pages that nobody may
 // touch, several threads, damaged batches. capi/test.sh runs it plainly, under AddressSanitizer and under valgrind.
 //
-//     interface BOARDS GEOMETRY DUMP...     (dumps of the same boards)
+//     interface BOARDS GEOMETRY DUMP...     (dumps of the same boards; UT_ROUNDS=N: fewer damaged batches, for valgrind)
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -136,7 +137,7 @@ UtDecoder* decoder_of(const UtTables* tables, uint32_t threads = 0)
   return decoder;
 }
 
-// All of the last six digits of a message that say why.
+// A call that must fail, for the reason that part of the message names.
 void refuses(UtStatus status, UtStatus expected, const std::string& part, const std::string& what)
 {
   expect(status == expected, what + ": status " + std::to_string(status) + " and not " + std::to_string(expected));
@@ -203,6 +204,22 @@ void wrong_options(const UtTables* tables)
   ut_decoder_free(decoder);
   later.more = 1;
   refuses(ut_decoder_new(tables, &later.options, &decoder), UT_BAD_ARGUMENT, "later version", "a field of a later version");
+}
+
+// A thousand threads in an address space that is too small for them: an error, before one is started.
+void no_memory(const UtTables* tables)
+{
+  rlimit before, small;
+  if (getrlimit(RLIMIT_AS, &before)) fail("getrlimit", "failed");
+  small = before;
+  small.rlim_cur = rlim_t {4} << 30;
+  if (setrlimit(RLIMIT_AS, &small)) fail("setrlimit", "failed");
+  UtOptions options {};
+  options.size = sizeof options;
+  options.threads = 1024;
+  UtDecoder* decoder = nullptr;
+  refuses(ut_decoder_new(tables, &options, &decoder), UT_NO_MEMORY, "1024 threads", "more threads than memory");
+  if (setrlimit(RLIMIT_AS, &before)) fail("setrlimit", "failed");
 }
 
 void wrong_batches(UtDecoder* decoder, const UtBatch& good, size_t n_groups)
@@ -417,6 +434,9 @@ int main(int argc, char** argv)
   wrong_tables(argv[1], argv[2]);
   UtTables* tables = tables_of(argv[1], argv[2]);
   wrong_options(tables);
+#ifndef __SANITIZE_ADDRESS__ // which takes terabytes of address space
+  if (!std::getenv("UT_ROUNDS")) no_memory(tables);
+#endif
   const size_t n_groups = ut_tables_n_groups(tables);
   UtDecoder *decoder = decoder_of(tables), *several = decoder_of(tables, 3);
   ut_tables_free(tables);

@@ -126,6 +126,9 @@ pub fn cluster_options(options: &DecodeOptions) -> ClusterOptions {
 }
 
 /// Refuses what the kernels do not take yet: a list of events, an interval of them, one version for all banks.
+///
+/// # Errors
+/// When it asks for that.
 pub fn check_plain(backend: &'static str, batch: &BatchView<'_>) -> Result<(), DecodeError> {
     if batch.is_plain() {
         return Ok(());

@@ -14,13 +14,13 @@ use crate::suite::events::{allen_batch, mep_batch};
 use crate::{RUNS, collect_as_reference, detector, events, pipeline};
 
 /// The caller's side: a context that is held once, and a stream in it.
-struct Caller {
-    context: *mut c_void,
-    stream: sys::CUstream,
+pub struct Caller {
+    pub context: *mut c_void,
+    pub stream: sys::CUstream,
 }
 
 impl Caller {
-    fn new() -> Self {
+    pub fn new() -> Self {
         result::init().unwrap();
         let device = result::device::get(0).unwrap();
         // SAFETY: the device was given just now; the context lives until it is released below.
@@ -34,7 +34,7 @@ impl Caller {
         Self { context: context.cast(), stream }
     }
 
-    fn device(&self) -> CudaDevice {
+    pub fn device(&self) -> CudaDevice {
         // SAFETY: the tests drop devices before the caller.
         unsafe { CudaDevice::in_context(self.context, 0) }.unwrap()
     }
@@ -53,7 +53,7 @@ impl Drop for Caller {
 }
 
 /// Puts the copy of a batch on the stream, and does not wait for it.
-fn send(device: &mut CudaDevice, stream: &CudaStream, batch: &EventBatch) -> (DeviceBatch, CudaMemory, CudaHost) {
+pub fn send(device: &mut CudaDevice, stream: &CudaStream, batch: &EventBatch) -> (DeviceBatch, CudaMemory, CudaHost) {
     let words = [&batch.offsets[..], &batch.sizes, &batch.types, batch.versions.as_deref().unwrap_or_default()];
     let mut bytes = Vec::new();
     let mut put = |part: &[u8]| {

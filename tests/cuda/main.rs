@@ -12,6 +12,7 @@ mod fake_driver;
 mod graphs;
 mod interop;
 mod refusals;
+mod sequence;
 mod stand_in;
 mod streams;
 #[path = "../suite/mod.rs"]

@@ -76,6 +76,12 @@ impl CudaDevice {
         Ok(times.collect::<Result<_, CallError>>()?)
     }
 
+    /// Compiles the kernels of a unit, of which this is one, unless they are compiled.
+    pub(super) fn compile(&self, unit: Unit, kernel: Kernel) -> Result<(), DecodeError> {
+        self.context.function(unit, self.registers, &kernel.entry(unit.name), 0, false)?;
+        Ok(())
+    }
+
     /// Where a call is to be noted, if it is not to be made.
     fn noted(&mut self) -> Option<&mut Calls> {
         self.graphs.as_mut().and_then(Graphs::noted)

@@ -7,13 +7,15 @@
 
 use std::ffi::c_void;
 
-use super::CudaDecoder;
 use super::decoder::{DeviceConfig, DeviceDecoder};
 use super::driver::{Context, CudaStream};
 use super::gpu::CudaDevice;
 use super::start::{Cuda, choose};
+use super::{CudaDecoder, CudaSequence};
+use crate::decoder::ptx::Kernel;
 use crate::decoder::{DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
+use crate::input::Layout;
 
 impl CudaDevice {
     /// The GPU of `context`, a `CUcontext`, for work in that context. Calls leave it current on the calling thread. The
@@ -34,6 +36,20 @@ impl CudaDevice {
         Ok(Self::with(choose(&Cuda, ordinal)?, context, registers))
     }
 
+    /// As [`in_context`](Self::in_context), for the context that is current on the calling thread.
+    ///
+    /// # Safety
+    /// - As there.
+    ///
+    /// # Errors
+    /// As there, and when no context is current.
+    pub unsafe fn in_current_context(registers: u32) -> Result<Self, DecodeError> {
+        choose(&Cuda, 0)?;
+        let context = Context::current()?;
+        // SAFETY: a context that lives as long as what is made with it, as the caller says.
+        unsafe { Self::in_context(context.cast(), registers) }
+    }
+
     /// The device's context, a `CUcontext`, for calls of the driver beside this library. It is valid as long as the device
     /// lives.
     pub fn raw_context(&self) -> *mut c_void {
@@ -48,6 +64,16 @@ impl CudaDevice {
     pub unsafe fn borrow_stream(&self, stream: *mut c_void) -> CudaStream {
         // SAFETY: a stream of this context that lives long enough, as the caller says.
         unsafe { CudaStream::borrowed(self.context(), stream.cast()) }
+    }
+}
+
+impl CudaSequence {
+    /// Compiles the kernels for batches of one layout, so that the first of them does not wait for it.
+    ///
+    /// # Errors
+    /// What the driver said.
+    pub fn prepare(&self, layout: Layout) -> Result<(), DecodeError> {
+        self.device().compile(self.unit(layout), Kernel::CountHits)
     }
 }
 

@@ -28,6 +28,18 @@ pub(super) struct DeviceLauncher<'a, D: Device> {
 /// Memory of the device.
 pub(super) struct DeviceView<T: 'static>(GlobalMut<'static, T>);
 
+impl<T: Plain> DeviceView<T> {
+    /// `len` elements at `address`; the host never follows it.
+    ///
+    /// # Safety
+    /// - The address is a multiple of the alignment of `T`. Kernels follow it: what launches them asks for so many elements
+    ///   there, until the stream is done, and for no other use of them meanwhile.
+    pub(super) unsafe fn at(address: u64, len: usize) -> Self {
+        // SAFETY: as the caller says.
+        Self(unsafe { GlobalMut::new(address as usize as *mut T, len as u32) })
+    }
+}
+
 impl<D: Device> Buffer<D> {
     /// The first `len` elements, for a pipeline.
     pub(super) fn device_view<T: Plain>(&self, len: usize) -> DeviceView<T> {

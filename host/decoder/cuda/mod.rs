@@ -8,7 +8,8 @@
 //! - `buffer`, `tables`, `ranks`, `batch`, `output`: memory, and what lies in it; `setup`: what every launch is given;
 //! - `allen`, `fused`: the launches of a batch, from buffers to buffers, by either pipeline; `work`: one of the two;
 //! - `upload`: a batch on its way to the device; `stream`: a batch in flight, copies and kernels;
-//! - `decoder`: several streams; `passes`: many batches in turn.
+//! - `decoder`: several streams; `passes`: many batches in turn;
+//! - `sequence`: beside all of these, a stage of a sequence whose memory and streams are the caller's.
 
 mod allen;
 mod batch;
@@ -27,6 +28,7 @@ mod launcher;
 mod output;
 mod passes;
 mod ranks;
+mod sequence;
 mod setup;
 mod start;
 mod stream;
@@ -42,6 +44,7 @@ pub use facts::{Compiled, Facts};
 pub use gpu::CudaDevice;
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
+pub use sequence::{DeviceSequence, SequenceHits, SequenceWork};
 pub use start::{Cuda, Driver, Gpu, StartError, choose};
 pub use stream::Readback;
 
@@ -88,6 +91,9 @@ impl CudaConfig {
         Self { launch, registers, graph, pipeline, ..Self::default() }
     }
 }
+
+/// A stage of a trigger sequence on a GPU.
+pub type CudaSequence = DeviceSequence<CudaDevice>;
 
 /// Decodes on a GPU.
 pub type CudaDecoder = DeviceDecoder<CudaDevice>;

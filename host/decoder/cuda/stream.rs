@@ -26,7 +26,7 @@ use crate::input::EventMeta;
 /// Most hits that banks of this many bytes have, each byte being of one bank: a v5 bank has at most two hits of each of
 /// six lanes in 32 bytes of payload, a v4 bank a hit in two bytes. Fragments or events that overlap, which no reader
 /// makes, can have more: buffers grow when the device says so.
-const fn most_hits(version: BankVersion, bytes: usize) -> usize {
+pub(super) const fn most_hits(version: BankVersion, bytes: usize) -> usize {
     match version {
         BankVersion::V4 => bytes / 2,
         BankVersion::V5 => bytes / 32 * 12,

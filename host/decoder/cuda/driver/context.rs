@@ -44,6 +44,18 @@ impl Context {
         Ok(Self::add(&mut in_use, Self { handle, device, is_borrowed: false, modules: Mutex::default() }))
     }
 
+    /// The calling thread's context.
+    pub fn current() -> Result<sys::CUcontext, CallError> {
+        let action = "find the context that is current";
+        let mut current = std::ptr::null_mut();
+        // SAFETY: writes one handle, to a place of ours.
+        check(action, unsafe { sys::cuCtxGetCurrent(&raw mut current) })?;
+        if current.is_null() {
+            return Err(CallError::of_message(action, "this thread has none".to_owned()));
+        }
+        Ok(current)
+    }
+
     /// A context of the caller, and the ordinal of its GPU.
     ///
     /// # Safety
