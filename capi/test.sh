@@ -81,7 +81,8 @@ for format in v4 v5; do
     "$work/interface_asan" $tables "$work/$format"/*.bin
     if command -v valgrind >/dev/null; then
         # shellcheck disable=SC2086
-        UT_ROUNDS=5 valgrind --quiet --leak-check=full --error-exitcode=9 \
+        UT_ROUNDS=5 valgrind --quiet --leak-check=full --show-leak-kinds=definite \
+            --errors-for-leak-kinds=definite --error-exitcode=9 \
             "$work/interface" $tables "$work/$format"/*.bin
     else
         echo "NOT RUN: there is no valgrind"

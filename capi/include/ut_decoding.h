@@ -76,6 +76,9 @@ typedef struct {
   float *weight;
   // LHCbID.
   uint32_t *id;
+  // What the strips of each hit were, in a word: bits 0 to 12 the sum of their ADC counts, 13 to 20 their number, 21 to 29
+  // the first of them. Of format v5 and on the CPU only; NULL: not wanted.
+  uint32_t *clusters;
   // Ends of groups: those of group `g` of event `e` are the hits from `offsets[e * n_groups + g]` to
   // `offsets[e * n_groups + g + 1]`, and the last one is the number of hits. Events that are not selected are empty.
   uint32_t *offsets;

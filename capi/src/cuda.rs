@@ -232,7 +232,9 @@ unsafe fn run(
     if !work.result.is_aligned() {
         return Err(Failure::argument("UtCudaWork.result is not aligned"));
     }
-    HitArrays::of(&hits, !counts)?;
+    if HitArrays::of(&hits, !counts)?.has_clusters() {
+        return Err(Failure::argument("UtHits.clusters is wanted, but a GPU does not give clusters"));
+    }
     let floats = [hits.y_begin, hits.y_end, hits.z_at_y_eq0, hits.x_at_y_eq0, hits.dx_dy, hits.weight];
     let mut arrays = [0; 7];
     for (place, array) in arrays.iter_mut().zip(floats) {

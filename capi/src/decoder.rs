@@ -4,7 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use ut_decoding::decoder::cpu::memory_of_threads;
-use ut_decoding::{BatchView, CpuConfig, CpuDecoder, DecodeError, DecodeOptions, EventReport, Flip, Position, memory};
+use ut_decoding::{
+    BankVersion, BatchView, CpuConfig, CpuDecoder, DecodeError, DecodeOptions, EventReport, Flip, Position, memory,
+};
 
 use crate::batch::{UtBatch, read_batch};
 use crate::hits::{HitArrays, UtHits, read_hits, write_n_hits};

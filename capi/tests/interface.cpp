@@ -222,7 +222,7 @@ void no_memory(const UtTables* tables)
   if (setrlimit(RLIMIT_AS, &before)) fail("setrlimit", "failed");
 }
 
-void wrong_batches(UtDecoder* decoder, const UtBatch& good, size_t n_groups)
+void wrong_batches(UtDecoder* decoder, const UtBatch& good, size_t n_groups, bool v4)
 {
   std::vector<uint32_t> offsets(good.n_events * n_groups + 1), report(good.n_events * UT_N_COUNTS);
   std::vector<uint32_t> memory(7 * 100000);
@@ -307,6 +307,17 @@ void wrong_batches(UtDecoder* decoder, const UtBatch& good, size_t n_groups)
   refuses(ut_hits_in(nullptr, 28, 1, &hits), UT_BAD_ARGUMENT, "memory is NULL", "no memory");
   expect(ut_count_name(UT_N_COUNTS) == nullptr && ut_count_name(0) != nullptr, "counters have names, and no others");
   expect(ut_decoder_decode(decoder, &good, &hits) == UT_OK && hits.n_hits > 0, "the decoder is as good as before");
+
+  // Clusters: the charge of each, which v4 banks do not tell.
+  std::vector<uint32_t> clusters(hits.max_hits);
+  UtHits described = hits;
+  described.clusters = clusters.data();
+  if (v4) {
+    refuses(ut_decoder_decode(decoder, &good, &described), UT_BAD_ARGUMENT, "v4", "clusters");
+  } else {
+    expect(ut_decoder_decode(decoder, &good, &described) == UT_OK, "clusters are given");
+    for (size_t i = 0; i < described.n_hits; ++i) expect((clusters[i] & 0x1FFF) > 0, "clusters have a charge");
+  }
 
   UtBatch none {};
   none.size = sizeof none;
@@ -438,6 +449,7 @@ int main(int argc, char** argv)
   if (!std::getenv("UT_ROUNDS")) no_memory(tables);
 #endif
   const size_t n_groups = ut_tables_n_groups(tables);
+  const bool v4 = ut_tables_bank_version(tables) == 3;
   UtDecoder *decoder = decoder_of(tables), *several = decoder_of(tables, 3);
   ut_tables_free(tables);
   const Batch allen = allen_batch(argc - 3, argv + 3), mep = mep_batch(argc - 3, argv + 3);
@@ -445,7 +457,7 @@ int main(int argc, char** argv)
   expect(decoded.n_hits > 0 && decoded == decode(decoder, mep.view(), n_groups), "both layouts have the same hits");
   expect(decoded == decode(several, allen.view(), n_groups), "several threads find the same hits");
   for (const Batch& batch : {allen, mep}) {
-    wrong_batches(decoder, batch.view(), n_groups);
+    wrong_batches(decoder, batch.view(), n_groups, v4);
     selections(decoder, batch.view(), n_groups);
     damaged(decoder, batch, n_groups, rounds);
     damaged(several, batch, n_groups, rounds / 10);

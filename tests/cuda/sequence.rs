@@ -42,7 +42,7 @@ struct InFlight {
     n_groups: usize,
     /// Kept: input, scratch, offsets and report, hits.
     memory: Vec<CudaMemory>,
-    host: Vec<CudaHost>,
+    _host: Vec<CudaHost>,
 }
 
 impl InFlight {
@@ -69,8 +69,8 @@ impl InFlight {
         };
         // SAFETY: this keeps all memory until the stream was waited for; each piece is as long as it says.
         unsafe { stage.count(stream, &there, work, &hits) }.expect("it can be launched");
-        let (memory, host) = (vec![input, scratch, results], vec![staged, result]);
-        Self { batch: there, work, hits, n_groups: stage.n_groups(), memory, host }
+        let memory = vec![input, scratch, results];
+        Self { batch: there, work, hits, n_groups: stage.n_groups(), memory, _host: vec![staged, result] }
     }
 
     /// Number of hits and status, when the stream has come there.

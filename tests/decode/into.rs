@@ -2,8 +2,8 @@
 //! all banks, other tables for the next run.
 
 use proptest::prelude::*;
-use ut_decoding::decoder::{Cluster, UtHitsMut};
 use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
+use ut_decoding::decoder::{Cluster, UtHitsMut};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{
     BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, EventReport, Grouping,

@@ -114,7 +114,6 @@ struct Arrays {
 }
 
 impl Arrays {
-    #[expect(clippy::needless_pass_by_value, reason = "the arrays are this one's from now on")]
     fn new(hits: EventHits<'_>) -> Self {
         Self {
             floats: [

@@ -1,7 +1,10 @@
 //! Launches kernels on a device, by the same pipelines as every other launcher.
 
 use simt::{Argument as KernelArgument, ArgumentVisitor, Arguments, Global, GlobalMut, Kernel, Launcher, Plain, Shape};
+use ut_kernels::allen::compress_and_make_keys::CompressAndMakeKeys;
 use ut_kernels::allen::count_hits::CountHits;
+use ut_kernels::allen::decode_in_order::DecodeInOrder;
+use ut_kernels::allen::find_permutation::FindPermutation;
 use ut_kernels::allen::pipeline::{AllenLauncher, StripBuffers};
 use ut_kernels::hit::{self as pipeline, HitBuffers};
 
@@ -15,6 +18,28 @@ use crate::decoder::ptx::{self, Unit};
 /// Most arguments of a kernel.
 const MAX_ARGUMENTS: usize = 8;
 
+/// Which of a pipeline's launches are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All of them.
+    All,
+    /// Allen's pipeline up to the clusters, when it is known how many there are.
+    Count,
+    /// The rest of it, which makes hits of them.
+    Write,
+}
+
+impl Part {
+    fn has(self, kernel: &str) -> bool {
+        let writes = [CompressAndMakeKeys::NAME, FindPermutation::NAME, DecodeInOrder::NAME].contains(&kernel);
+        match self {
+            Self::All => true,
+            Self::Count => !writes,
+            Self::Write => writes,
+        }
+    }
+}
+
 /// Launches on one stream of a device.
 pub(super) struct DeviceLauncher<'a, D: Device> {
     device: &'a mut D,
@@ -23,6 +48,7 @@ pub(super) struct DeviceLauncher<'a, D: Device> {
     variant: &'a str,
     /// Variant of the counting kernel, which exists for 8 and for 16 size classes.
     count_variant: &'a str,
+    part: Part,
 }
 
 /// Memory of the device.
@@ -80,7 +106,13 @@ impl<'a, D: Device> DeviceLauncher<'a, D> {
         variant: &'a str,
         count_variant: &'a str,
     ) -> Self {
-        Self { device, stream, unit, variant, count_variant }
+        Self { device, stream, unit, variant, count_variant, part: Part::All }
+    }
+
+    /// Makes only the launches of a part. Allen's pipeline sets no words to 0 itself.
+    pub(super) const fn only(mut self, part: Part) -> Self {
+        self.part = part;
+        self
     }
 }
 
@@ -118,6 +150,9 @@ impl<D: Device> Launcher for DeviceLauncher<'_, D> {
     }
 
     fn launch<K: Kernel>(&mut self, _: K, shape: Shape, arguments: K::Arguments<'_>) -> Result<(), DecodeError> {
+        if !self.part.has(K::NAME) {
+            return Ok(());
+        }
         let kernel = ptx::Kernel::of_name(K::NAME).ok_or_else(|| DecodeError::Device {
             backend: "cuda",
             message: format!("no PTX has the kernel {}", K::NAME),

@@ -14,7 +14,7 @@ use ut_kernels::switches::Switches;
 use super::batch::DeviceBatch;
 use super::buffer::LINE;
 use super::device::{Device, Rows, TransferBytes};
-use super::launcher::{DeviceLauncher, DeviceView};
+use super::launcher::{DeviceLauncher, DeviceView, Part};
 use super::output::WORD;
 use super::setup::Setup;
 use super::stream::most_hits;
@@ -307,12 +307,9 @@ impl<D: Device> DeviceSequence<D> {
             // - the views are of `batch`, of the work space and of the results: required of the caller; the tables lie in
             //   buffers of this stage, which is not dropped;
             // - the shapes are the plan's, for these kernels.
-            let mut launcher = unsafe { DeviceLauncher::new(&mut self.device, stream, unit, &variant, count_variant) };
-            if counts {
-                pipeline::count(&mut launcher, &setup, batch.view(), tables, &mut buffers, &mut output)?;
-            } else {
-                pipeline::write(&mut launcher, &setup, tables, &mut buffers, &mut output)?;
-            }
+            let launcher = unsafe { DeviceLauncher::new(&mut self.device, stream, unit, &variant, count_variant) };
+            let mut launcher = launcher.only(if counts { Part::Count } else { Part::Write });
+            pipeline::decode(&mut launcher, &setup, batch.view(), tables, &mut buffers, &mut output)?;
         } else {
             // SAFETY: one word is there, checked above, until the stream has done this.
             unsafe { self.device.zero(stream, hits.offsets.0, 1) }?;

@@ -104,24 +104,7 @@ pub fn decode<L: AllenLauncher>(
     buffers: &mut AllenBuffers<L>,
     output: &mut Output<L>,
 ) -> Result<(), L::Error> {
-    count(launcher, setup, batch, tables, buffers, output)?;
-    write(launcher, setup, tables, buffers, output)
-}
-
-/// All but the hits: the first six launches. Then it is known how many hits there are, as the last of `output.offsets`.
-/// `output.status` is 0 before; the hits of `output` are not used.
-///
-/// # Errors
-/// What the launcher says.
-pub fn count<L: AllenLauncher>(
-    launcher: &mut L,
-    setup: &AllenSetup,
-    batch: Batch<'_>,
-    tables: Tables<'_>,
-    buffers: &mut AllenBuffers<L>,
-    output: &mut Output<L>,
-) -> Result<(), L::Error> {
-    let AllenSetup { switches, options, shapes, .. } = *setup;
+    let AllenSetup { switches, options, flip_origin, sort_run, shapes } = *setup;
     let AllenBuffers { strip_counts, strip_offsets, cluster_counts, tile_totals, items, n_items, strips } = buffers;
 
     let to = CountOutput {
@@ -133,6 +116,7 @@ pub fn count<L: AllenLauncher>(
     launcher.launch(CountHits { switches }, shapes.count_hits, (batch, tables, to))?;
     prefix_sum(launcher, shapes.prefix_sum, strip_counts, strip_offsets, tile_totals)?;
     launcher.reserve_strips(strip_offsets, strips)?;
+    let StripBuffers { clusters, keys, permutation, scratch } = strips;
 
     let from = ClusterInput {
         raw: batch.raw,
@@ -141,28 +125,14 @@ pub fn count<L: AllenLauncher>(
         strip_offsets: launcher.read(strip_offsets),
     };
     let to = ClusterOutput {
-        clusters: launcher.write(&mut strips.clusters),
+        clusters: launcher.write(clusters),
         cluster_counts: launcher.write(cluster_counts),
         report: launcher.write(&mut output.report),
         status: launcher.write(&mut output.status),
     };
     launcher.launch(ClusterAndPredecode { switches }, shapes.cluster_and_predecode, (options, from, tables, to))?;
-    prefix_sum(launcher, shapes.prefix_sum, cluster_counts, &mut output.offsets, tile_totals)
-}
+    prefix_sum(launcher, shapes.prefix_sum, cluster_counts, &mut output.offsets, tile_totals)?;
 
-/// The hits: the last three launches, behind [`count`].
-///
-/// # Errors
-/// What the launcher says.
-pub fn write<L: AllenLauncher>(
-    launcher: &mut L,
-    setup: &AllenSetup,
-    tables: Tables<'_>,
-    buffers: &mut AllenBuffers<L>,
-    output: &mut Output<L>,
-) -> Result<(), L::Error> {
-    let AllenSetup { switches, flip_origin, sort_run, shapes, .. } = *setup;
-    let AllenBuffers { strip_offsets, strips: StripBuffers { clusters, keys, permutation, scratch }, .. } = buffers;
     let ranges = GroupRanges {
         strip_offsets: launcher.read(strip_offsets),
         hit_offsets: launcher.read(&output.offsets),
