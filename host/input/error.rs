@@ -89,6 +89,14 @@ pub enum InputError {
         /// What is there.
         what: &'static str,
     },
+    /// A MEP packet that is compressed in an MDF event cannot be unpacked: how many events it holds is not known.
+    #[error("{place}, a compressed MEP packet")]
+    Unpack {
+        /// The packet's first event.
+        place: Place,
+        /// Where and why.
+        source: super::UnpackError,
+    },
     /// The file is of a format that is known and not taken.
     #[error("{}: {what}", file.display())]
     NotTaken {

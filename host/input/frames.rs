@@ -6,12 +6,15 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::event::Format;
-use super::mdf::{CHECKED_FROM, Checksum, HEADER, RAW_BANKS, sub_header_bytes, u32_at};
+use super::mdf::{CHECKED_FROM, Checksum, HEADER, RAW_BANKS, checksum, sub_header_bytes, u32_at};
 use super::packet::{PAGE, Packet, PacketError};
 use super::{Damage, InputError, Place, unpack};
 
 /// The data type of MDF events that hold a MEP packet.
 const MEP_PACKET: u8 = 2;
+
+/// What a compressed packet may grow to.
+const MAX_PACKET: usize = 1 << 30;
 
 /// What comes next in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +173,7 @@ impl<R: Read> Frames<R> {
         }
         if is_packet {
             if compression != 0 {
-                return Err(InputError::Compressed { place: self.place(), what: "a compressed MEP packet" });
+                return self.packed_packet(size, headers, stored, data);
             }
             self.append(u64::from(headers) - HEADER as u64, data)?;
             let mut sum = Checksum::default();
@@ -205,6 +208,35 @@ impl<R: Read> Frames<R> {
         if let Some(computed) = input.sum.map(Checksum::value).filter(|&computed| computed != stored) {
             self.packet.give_up(Damage::Checksum { stored, computed });
         }
+        self.position += u64::from(size);
+        Ok(Frame::Packet)
+    }
+
+    /// Reads the compressed packet that is the body of an MDF event of `size` bytes, of which those in front of the
+    /// sub-header are at the end of `data`.
+    fn packed_packet(&mut self, size: u32, headers: u32, stored: u32, data: &mut Vec<u8>) -> Result<Frame, InputError> {
+        let place = self.place();
+        let begin = data.len() - HEADER;
+        self.append(u64::from(size) - HEADER as u64, data)?;
+        let event = &data[begin..];
+        if event.len() < size as usize {
+            return Err(InputError::BeyondFile { place, size, left: event.len() as u64 });
+        }
+        let body = &event[headers as usize..];
+        if unpack::is_xz(body) {
+            return Err(InputError::Compressed { place, what: "a MEP packet compressed with xz" });
+        }
+        let mut unpacked = Vec::new();
+        if let Err(source) = unpack::unpack(body, headers as usize, MAX_PACKET, &mut unpacked) {
+            return Err(InputError::Unpack { place, source });
+        }
+        let read = self.packet.read(&mut &unpacked[..], unpacked.len() as u64);
+        read.map_err(|error| of_packet(&place, error))?;
+        let computed = (self.check && stored != 0).then(|| checksum(&event[CHECKED_FROM..]));
+        if let Some(computed) = computed.filter(|&computed| computed != stored) {
+            self.packet.give_up(Damage::Checksum { stored, computed });
+        }
+        data.truncate(begin);
         self.position += u64::from(size);
         Ok(Frame::Packet)
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::event::{Format, kind};
 use super::frames::{Frame, Frames};
-use super::unpack::unpack;
+use super::unpack::{MAX_EVENT, unpack};
 use super::{BankEntry, Damage, InputError, RawEvent};
 
 /// Bytes of the event header: three sizes, checksum, compression, header type, data type, spare.
@@ -236,7 +236,7 @@ impl Facts {
             facts.unpacked = true;
             unpacked.clear();
             unpacked.extend(&data[..body]);
-            found = unpack(&data[body..], body, unpacked);
+            found = unpack(&data[body..], body, MAX_EVENT, unpacked);
             &unpacked[..]
         };
         let banks = find_banks(data, body, entries);

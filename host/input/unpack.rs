@@ -1,14 +1,11 @@
 //! Events that are compressed inside MDF: blocks as ROOT makes them, back to back.
 //!
 //! A block has 9 bytes of header: two letters for the algorithm, one of its version, 3 bytes each (little endian) of
-//! compressed and of uncompressed size. lz4 blocks begin with 8 bytes of checksum, which count as compressed.
+//! compressed and of uncompressed size. lz4 blocks begin with 8 bytes of checksum, which count as compressed: the
+//! big-endian xxHash64, with seed 0, of the compressed bytes after it.
 
 /// Bytes of a block's header.
 const HEADER: usize = 9;
-
-/// Bytes of checksum in front of an lz4 block.
-#[cfg(feature = "containers")]
-const LZ4_CHECKSUM: usize = 8;
 
 /// What an event may grow to: a few thousand times the size of a mean one.
 pub const MAX_EVENT: usize = 1 << 28;
@@ -30,11 +27,11 @@ pub fn is_xz(packed: &[u8]) -> bool {
     packed.starts_with(b"XZ")
 }
 
-/// Appends what the blocks of `packed`, which begin at byte `at` of the event, hold.
+/// Appends what the blocks of `packed`, which begin at byte `at` of the event, hold; `body` grows to at most `limit` bytes.
 ///
 /// # Errors
 /// When a block is not whole or does not hold what it says. What came before stays in `body`.
-pub fn unpack(packed: &[u8], at: usize, body: &mut Vec<u8>) -> Result<(), UnpackError> {
+pub fn unpack(packed: &[u8], at: usize, limit: usize, body: &mut Vec<u8>) -> Result<(), UnpackError> {
     let mut from = 0;
     let mut block = 0;
     while from < packed.len() {
@@ -50,8 +47,8 @@ pub fn unpack(packed: &[u8], at: usize, body: &mut Vec<u8>) -> Result<(), Unpack
             return Err(error(format!("{compressed} bytes compressed, but {there} are left of the event")));
         };
         let begin = body.len();
-        if size > MAX_EVENT - begin.min(MAX_EVENT) {
-            return Err(error(format!("the event grows beyond {} MiB", MAX_EVENT >> 20)));
+        if size > limit - begin.min(limit) {
+            return Err(error(format!("the event grows beyond {} MiB", limit >> 20)));
         }
         body.resize(begin + size, 0);
         let unpacked = unpack_block([header[0], header[1]], data, &mut body[begin..]);
@@ -85,7 +82,11 @@ fn unpack_block(algorithm: [u8; 2], data: &[u8], out: &mut [u8]) -> Result<usize
         }
         b"ZS" => zstd::bulk::decompress_to_buffer(data, out).map_err(|error| format!("zstd: {error}")),
         b"L4" => {
-            let data = data.get(LZ4_CHECKSUM..).ok_or("lz4: no room for the checksum")?;
+            let (stored, data) = data.split_first_chunk().ok_or("lz4: no room for the checksum")?;
+            let (stored, computed) = (u64::from_be_bytes(*stored), twox_hash::XxHash64::oneshot(0, data));
+            if stored != computed {
+                return Err(format!("lz4: checksum 0x{stored:016x} in the block, 0x{computed:016x} computed"));
+            }
             lz4_flex::block::decompress_into(data, out).map_err(|error| format!("lz4: {error}"))
         }
         _ => Err(unknown(algorithm)),

@@ -86,6 +86,13 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// An lz4 block as ROOT makes it: with the xxHash64 of the compressed bytes, big endian, in front of them.
+fn lz4(bytes: &[u8]) -> Vec<u8> {
+    let packed = lz4_flex::block::compress(bytes);
+    let sum = twox_hash::XxHash64::oneshot(0, &packed).to_be_bytes();
+    block(b"L4\x01", bytes.len(), &[&sum[..], &packed].concat())
+}
+
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(bytes).unwrap();
@@ -138,10 +145,11 @@ fn every_container_gives_the_same_hits_as_the_plain_file() {
     write(directory, "several.any", &[zstd(&mdf[..half]), zstd(&mdf[half..])].concat());
     write(directory, "gzipped.any", &[gzip(&mdf[..half]), gzip(&mdf[half..])].concat());
     write(directory, "twice.any", &gzip(&zstd(&mdf)));
-    let lz4 = |bytes: &[u8]| block(b"L4\x01", bytes.len(), &[&[0; 8][..], &lz4_flex::block::compress(bytes)].concat());
     write(directory, "zlib.mdf", &packed(&mdf, 7000, |bytes| block(b"ZL\x08", bytes.len(), &zlib(bytes))));
     write(directory, "zstd.mdf", &packed(&mdf, 7000, |bytes| block(b"ZS\x01", bytes.len(), &zstd(bytes))));
     write(directory, "lz4.mdf", &packed(&mdf, 1 << 20, lz4));
+    let blocks: Vec<u8> = mep.chunks(9000).flat_map(lz4).collect();
+    write(directory, "packed.mdf", &frame(&blocks, 0x11, 2));
     let hits = |name: &str| {
         let (json, err) =
             json_of(0, directory, &[&["decode", name, "--output", "hits.csv", "--strict"][..], &TABLES].concat());
@@ -150,7 +158,7 @@ fn every_container_gives_the_same_hits_as_the_plain_file() {
     };
     let expected = hits("events.mdf");
     let names = "written.mdf.zst written.mep small.mep small.mep.gz frames.mdf several.any gzipped.any twice.any zlib.mdf \
-                 zstd.mdf lz4.mdf";
+                 zstd.mdf lz4.mdf packed.mdf";
     for name in names.split_whitespace() {
         assert!(hits(name) == expected, "{name}");
         let (json, _) = json_of(0, directory, &["inspect", name]);
@@ -295,7 +303,11 @@ fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_f
     let body = &good[48..];
     let zlib = zlib(body);
     let whole = block(b"ZL\x08", body.len(), &zlib);
-    let cases: [(&str, Vec<u8>); 6] = [
+    let mut wrong_sum = lz4(body);
+    wrong_sum[9] ^= 1;
+    let cases: [(&str, Vec<u8>); 8] = [
+        ("checksum 0x", wrong_sum),
+        ("no room for the checksum", block(b"L4\x01", body.len(), &[0; 7])),
         ("3 bytes, a block's header takes 9", [&whole[..], b"ZL\x08"].concat()),
         ("are left of the event", whole[..whole.len() - 1].to_vec()),
         ("its header says 41", block(b"ZL\x08", 41, &zlib)),
@@ -310,6 +322,54 @@ fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_f
         assert!(damage.contains("of the compressed event") && damage.contains(what), "{what}: {damage}");
         let next = reader.next_event().unwrap().unwrap();
         assert_eq!((next.entries.len(), next.damage), (1, None));
+    }
+}
+
+#[test]
+fn a_compressed_packet_that_cannot_be_followed_ends_the_file_after_the_events_before() {
+    let good = event(&[bank(0, &ONE_HIT)]);
+    let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
+    let mep = packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
+    let pack = |bytes: &[u8]| block(b"ZL\x08", bytes.len(), &zlib(bytes));
+    let whole = frame(&pack(&mep), 0x11, 2);
+    let read_all = |bytes: &[u8]| {
+        let mut reader = MdfReader::new(Cursor::new(bytes), "a.mdf", None);
+        let mut events = Vec::new();
+        loop {
+            match reader.next_event() {
+                Ok(Some(event)) => events.push((event.entries.len(), event.damage.cloned())),
+                Ok(None) => return (events, None),
+                Err(error) => return (events, Some(error)),
+            }
+        }
+    };
+    let (events, error) = read_all(&[&good[..], &whole, &good].concat());
+    assert!(error.is_none());
+    assert_eq!(events, [(1, None), (2, None), (2, None), (2, None), (1, None)]);
+    // A checksum of the frame that does not match costs the packet's events, and no others.
+    let mut changed = whole.clone();
+    changed[12] ^= 1;
+    let (events, error) = read_all(&[&changed[..], &good].concat());
+    assert!(error.is_none() && events.len() == 4);
+    assert!(events[..3].iter().all(|(n, damage)| *n == 0 && matches!(damage, Some(Damage::Checksum { .. }))));
+    let mut cut = pack(&mep);
+    cut.truncate(cut.len() - 1);
+    for (what, bytes) in [
+        ("a compressed MEP packet: block 0 of the compressed event, at byte 48", frame(&cut, 0x11, 2)),
+        ("a compressed MEP packet: block 0", frame(b"what is this", 0x11, 2)),
+        ("compressed with xz", frame(b"XZ\0 and more", 0x11, 2)),
+        ("in a MEP packet at its byte 4", frame(&pack(&mep[..mep.len() - 4]), 0x11, 2)),
+        ("in a MEP packet at its byte 0", frame(&[], 0x11, 2)),
+        ("reaches beyond the file", whole[..whole.len() - 1].to_vec()),
+    ] {
+        let (events, error) = read_all(&[&good[..], &bytes].concat());
+        let error = error.unwrap();
+        let source = std::error::Error::source(&error).map_or_else(String::new, |source| format!(": {source}"));
+        let message = format!("{error}{source}");
+        assert!(
+            events.len() == 1 && message.starts_with("a.mdf: event 1 at byte") && message.contains(what),
+            "{message}"
+        );
     }
 }
 
