@@ -95,7 +95,7 @@ pub use input::{
 pub use output::CsvWriter;
 #[cfg(feature = "parquet")]
 #[doc(no_inline)]
-pub use output::{HitFile, OutputError};
+pub use output::{HitFile, HitStyle, OutputError};
 
 /// The README's program compiles.
 #[cfg(doctest)]

@@ -1,6 +1,6 @@
 //! The detector tables of a command: from files, or the embedded synthetic detector.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::DetectorTables;
 use crate::detector::{BankVersion, Boards, Geometry};
@@ -54,6 +54,12 @@ impl Detector {
     /// Whether these are the tables of the synthetic detector that is part of the program.
     pub const fn is_embedded(&self) -> bool {
         self.boards.is_none()
+    }
+
+    /// What to say of a file that was read if it has UT banks of which none has the board table's version.
+    pub fn check_file(&self, seen: &Seen, file: &Path) -> Option<String> {
+        let found = seen.files.iter().rev().find(|seen| seen.file == file)?;
+        wrong_version(found, self.tables.boards().version)
     }
 
     /// Checks that no file that was read has UT banks of which none has the board table's version.

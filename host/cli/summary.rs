@@ -25,6 +25,7 @@ struct Total {
 /// What became of a batch.
 pub struct Part {
     hits: u64,
+    masked: u64,
     hits_of_layer: [u64; N_LAYERS],
     events: Vec<EventReport>,
     /// Time in the decoder.
@@ -32,13 +33,19 @@ pub struct Part {
 }
 
 impl Part {
-    /// Counts what was decoded in `decoding`; `layers` are [`Totals::layers`].
-    pub fn of(layers: &[usize], hits: &UtHits, report: &BatchReport, decoding: Duration) -> Self {
+    /// Counts what was decoded in `decoding` and what a mask took out; `layers` are [`Totals::layers`].
+    pub fn of(layers: &[usize], hits: &UtHits, report: &BatchReport, masked: usize, decoding: Duration) -> Self {
         let mut hits_of_layer = [0; N_LAYERS];
         for (i, ends) in hits.offsets().windows(2).enumerate() {
             hits_of_layer[layers[i % hits.n_groups()]] += u64::from(ends[1] - ends[0]);
         }
-        Self { hits: hits.len() as u64, hits_of_layer, events: report.events.clone(), decoding }
+        let (hits, masked) = (hits.len() as u64, masked as u64);
+        Self { hits, masked, hits_of_layer, events: report.events.clone(), decoding }
+    }
+
+    /// Hits that are left.
+    pub const fn hits(&self) -> u64 {
+        self.hits
     }
 }
 
@@ -47,6 +54,8 @@ pub struct Totals {
     pub events: u64,
     pub hits: u64,
     pub hits_of_layer: [u64; N_LAYERS],
+    /// Hits that a mask took out; `None` without a mask.
+    pub masked: Option<u64>,
     /// Time in the decoders, of all threads.
     pub decoding: Duration,
     counts: [Total; Count::ALL.len()],
@@ -55,12 +64,13 @@ pub struct Totals {
 
 impl Totals {
     /// Nothing summed yet.
-    pub fn new(tables: &DetectorTables) -> Self {
+    pub fn new(tables: &DetectorTables, has_mask: bool) -> Self {
         let decoding = Duration::ZERO;
         Self {
             events: 0,
             hits: 0,
             hits_of_layer: [0; 4],
+            masked: has_mask.then_some(0),
             decoding,
             counts: Default::default(),
             layer_of_group: tables.layers().into(),
@@ -89,6 +99,7 @@ impl Totals {
         }
         self.events += part.events.len() as u64;
         self.hits += part.hits;
+        self.masked = self.masked.map(|masked| masked + part.masked);
         self.decoding += part.decoding;
     }
 
@@ -122,6 +133,9 @@ impl Totals {
         row("clusters (hits)", &per_event(self.hits));
         for (layer, &hits) in LAYERS.iter().zip(&self.hits_of_layer) {
             row(&format!("  layer {layer}"), &per_event(hits));
+        }
+        if let Some(masked) = self.masked {
+            row("masked hits", &format!("{} (taken out)", per_event(masked)));
         }
         let seconds = self.decoding.as_secs_f64();
         let rate = self.events as f64 / elapsed.as_secs_f64().max(1e-9);
@@ -161,6 +175,7 @@ impl Totals {
             "strips": self.total(Count::Strips).sum,
             "hits": self.hits,
             "hits_of_layer": layers,
+            "masked_hits": self.masked.unwrap_or_default(),
             "seconds": elapsed.as_secs_f64(),
             "seconds_decoding": self.decoding.as_secs_f64(),
             "trouble": self.has_trouble(),

@@ -251,6 +251,43 @@ impl UtHits {
         Ok(UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets, clusters })
     }
 
+    /// Takes the hits out to whose LHCbID `keep` says false; how many those were. The others stay in their order.
+    pub fn retain(&mut self, keep: impl Fn(u32) -> bool) -> usize {
+        let before = self.len();
+        let ids = (N_ARRAYS - 1) * self.stride;
+        // The kept hits since the last gap are still where they were; `to` is the end of those before.
+        let (mut run, mut to, mut from) = (0..0, 0, 0);
+        for k in 1..self.offsets.len() {
+            let end = self.offsets[k] as usize;
+            for i in from..end {
+                if keep(self.block[ids + i]) {
+                    if run.end != i {
+                        self.move_hits(run, &mut to);
+                        run = i..i;
+                    }
+                    run.end = i + 1;
+                }
+            }
+            from = end;
+            self.offsets[k] = (to + run.len()) as u32;
+        }
+        self.move_hits(run, &mut to);
+        before - to
+    }
+
+    fn move_hits(&mut self, hits: std::ops::Range<usize>, to: &mut usize) {
+        if hits.start != *to {
+            for array in 0..N_ARRAYS {
+                let at = array * self.stride;
+                self.block.copy_within(at + hits.start..at + hits.end, at + *to);
+            }
+            if let Some(clusters) = &mut self.clusters {
+                clusters.copy_within(hits.clone(), *to);
+            }
+        }
+        *to += hits.len();
+    }
+
     /// Hits in the batch.
     pub fn len(&self) -> usize {
         self.offsets.last().map_or(0, |&end| end as usize)
@@ -351,3 +388,57 @@ impl PartialEq for UtHits {
 }
 
 impl Eq for UtHits {}
+
+#[cfg(test)]
+mod tests {
+    use super::{BankVersion, UtHits};
+
+    /// Two events of three groups with these numbers of hits; every array holds the hit's place.
+    fn hits(sizes: [u32; 6]) -> UtHits {
+        let n: u32 = sizes.iter().sum();
+        let mut hits = UtHits::with_capacity(2, 3, n as usize + 5).with_clusters();
+        let arrays = hits.begin_with_clusters(2, 3, BankVersion::V5).unwrap();
+        let clusters = arrays.clusters.unwrap();
+        for (k, size) in sizes.into_iter().enumerate() {
+            arrays.offsets[k + 1] = arrays.offsets[k] + size;
+        }
+        for i in 0..n as usize {
+            arrays.id[i] = i as u32;
+            clusters[i] = bytemuck::cast(i as u32);
+            for array in
+                [&mut *arrays.y_begin, arrays.y_end, arrays.z_at_y_eq0, arrays.x_at_y_eq0, arrays.dx_dy, arrays.weight]
+            {
+                array[i] = i as f32;
+            }
+        }
+        hits
+    }
+
+    #[test]
+    fn what_is_kept_stays_in_its_group_and_in_order() {
+        for sizes in [[0; 6], [3, 0, 2, 1, 4, 0], [0, 0, 0, 0, 0, 9]] {
+            for keep in [|_| true, |_| false, |i| i % 2 == 0, |i| i % 3 != 1, |i| i > 2, |i| i < 3, |i| i == 9] {
+                let before = hits(sizes);
+                let mut after = before.clone();
+                let taken = after.retain(keep);
+                assert_eq!(taken, before.len() - after.len());
+                for (event, group) in (0..2).flat_map(|e| (0..3).map(move |g| (e, g))) {
+                    let expected: Vec<u32> =
+                        before.id()[before.range(event, group)].iter().copied().filter(|&i| keep(i)).collect();
+                    let range = after.range(event, group);
+                    assert_eq!(after.id()[range.clone()], expected);
+                    let clusters: &[u32] = bytemuck::cast_slice(after.clusters().unwrap());
+                    assert_eq!(clusters[range.clone()], expected);
+                    let floats: Vec<f32> = expected.iter().map(|&i| i as f32).collect();
+                    for array in [after.y_begin(), after.y_end(), after.z_at_y_eq0(), after.x_at_y_eq0()] {
+                        assert_eq!(array[range.clone()], floats);
+                    }
+                    for array in [after.dx_dy(), after.weight()] {
+                        assert_eq!(array[range.clone()], floats);
+                    }
+                }
+            }
+        }
+        assert_eq!(UtHits::with_capacity(1, 3, 4).retain(|_| false), 0);
+    }
+}

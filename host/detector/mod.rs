@@ -8,6 +8,7 @@ mod channel;
 mod error;
 mod geometry;
 mod groups;
+mod mask;
 mod sector_id;
 mod sectors;
 mod tables;
@@ -19,6 +20,7 @@ pub use error::TablesError;
 pub(crate) use geometry::DX_DY;
 pub use geometry::{Geometry, Sector};
 pub use groups::{Grouping, UnknownGrouping};
+pub use mask::{Mask, MaskError};
 #[cfg(feature = "synth")]
 pub(crate) use sector_id::is_cut_in_two;
 pub use sector_id::{layer_of, sector_id, sectors_of_layer};

@@ -1,7 +1,8 @@
 //! Files in pieces that threads take apart side by side: events with their bytes, or some events of a packet.
 //!
 //! [`Chunks`] only cuts the files into events, which is all that must be done in order. What follows, comparing
-//! checksums, unpacking, finding banks and collecting them, is done a chunk at a time by [`Parser`], on any thread.
+//! checksums, unpacking, finding banks and collecting them, is done a chunk at a time by [`Parser`](super::Parser), on
+//! any thread.
 
 use std::io::BufReader;
 use std::ops::Range;
@@ -9,15 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::checksums::checksums;
-use super::event::{Format, kind};
+use super::event::Format;
 use super::frames::{Frame, Frames};
-use super::mdf::{CHECKED_FROM, Facts, u32_at};
 use super::packet::Packet;
 use super::recognise::{Input, Opened, open};
 use super::select::Select;
-use super::source::Seen;
-use super::{AllenDumpReader, BankEntry, BatchBuilder, BatchView, BuildError, EventBatch, InputError, RawEvent};
+use super::{AllenDumpReader, InputError};
 
 /// Bytes of a chunk after which the next one begins.
 const MAX_BYTES: usize = 8 << 20;
@@ -33,22 +31,34 @@ pub struct Origin {
 
 /// An event in the bytes of a chunk.
 #[derive(Clone, Debug)]
-struct Span {
-    origin: Origin,
+pub(super) struct Span {
+    pub origin: Origin,
     /// Byte of the file at which it begins.
-    offset: u64,
-    bytes: Range<usize>,
+    pub offset: u64,
+    pub bytes: Range<usize>,
 }
 
 /// A piece of the inputs.
 #[derive(Debug)]
 pub struct Chunk {
-    files: Arc<[PathBuf]>,
-    content: Content,
+    pub(super) files: Arc<[PathBuf]>,
+    pub(super) content: Content,
+}
+
+/// Which events do not share a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Apart {
+    /// Any may.
+    #[default]
+    Nothing,
+    /// Those of different files.
+    Files,
+    /// Those of different runs.
+    Runs,
 }
 
 #[derive(Debug)]
-enum Content {
+pub(super) enum Content {
     Mdf { data: Vec<u8>, spans: Vec<Span> },
     Dumps(Vec<(Origin, AllenDumpReader)>),
     Packet { packet: Arc<Packet>, events: Vec<Range<usize>>, first: Origin, offset: u64 },
@@ -71,6 +81,7 @@ pub struct Chunks {
     max_events: usize,
     check: bool,
     select: Select,
+    apart: Apart,
     /// Events of all files before the next one.
     events: u64,
     error: Option<InputError>,
@@ -89,10 +100,24 @@ impl Chunks {
             max_events: max_events.max(1),
             check,
             select,
+            apart: Apart::Nothing,
             events: 0,
             error: None,
             read: Arc::default(),
         }
+    }
+
+    /// With [`Apart::Files`], a chunk holds events of one file.
+    #[must_use]
+    pub const fn apart(mut self, apart: Apart) -> Self {
+        self.apart = apart;
+        self
+    }
+
+    /// The file of the last chunk, or of the last error, by its place in the list of inputs. (A chunk of several files
+    /// is of the last of them.)
+    pub const fn file(&self) -> usize {
+        self.next_file.saturating_sub(1)
     }
 
     /// The files.
@@ -170,6 +195,9 @@ impl Chunks {
         while spans.len() + dumps.len() < self.max_events && data.len() < MAX_BYTES && !self.select.is_past(self.events)
         {
             let Some(reader) = &mut self.reader else {
+                if self.apart == Apart::Files && !(spans.is_empty() && dumps.is_empty()) {
+                    break;
+                }
                 // Events with and without version bytes do not go into one batch.
                 let Some(path) = self.files.get(self.next_file) else { break };
                 self.next_file += 1;
@@ -267,202 +295,4 @@ pub fn count_events(files: &[PathBuf]) -> Result<u64, InputError> {
         }
     }
     Ok(n)
-}
-
-/// Takes chunks apart; one a thread.
-#[derive(Debug)]
-pub struct Parser {
-    check: bool,
-    select: Select,
-    sums: Vec<u32>,
-    unpacked: Vec<u8>,
-    entries: Vec<BankEntry>,
-    builder: BatchBuilder,
-    batch: EventBatch,
-    /// Bytes of payload that were copied into batches.
-    copied: u64,
-}
-
-/// A batch, and where each of its events comes from.
-pub type Part<'a> = (BatchView<'a>, &'a [Origin], usize);
-
-impl Parser {
-    /// A parser that compares checksums if `check`, and leaves events out that `select` does not take.
-    pub fn new(check: bool, select: Select) -> Self {
-        Self {
-            check,
-            select,
-            sums: Vec::new(),
-            unpacked: Vec::new(),
-            entries: Vec::new(),
-            builder: BatchBuilder::new(),
-            batch: EventBatch::default(),
-            copied: 0,
-        }
-    }
-
-    /// Bytes of payload that were copied from what was read into batches so far: none of packets.
-    pub const fn copied(&self) -> u64 {
-        self.copied
-    }
-
-    /// Takes a chunk apart, tells `seen` of its events, and hands its batches to `take`, with the origins of their
-    /// events and a number of hits that is not exceeded.
-    ///
-    /// # Errors
-    /// What `take` fails with, or an event that fits into no batch.
-    pub fn parse<E: From<InputError>>(
-        &mut self,
-        chunk: &Chunk,
-        seen: &mut Seen,
-        mut take: impl FnMut(Part<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        match &chunk.content {
-            Content::Mdf { data, spans } => {
-                self.sums.clear();
-                if self.check {
-                    // Those without a checksum cost no time.
-                    let pieces = spans.iter().map(|span| {
-                        let event = &data[span.bytes.clone()];
-                        if u32_at(event, 12) == 0 { &[] } else { &event[CHECKED_FROM..] }
-                    });
-                    checksums(pieces, &mut self.sums);
-                }
-                let mut origins = Vec::with_capacity(spans.len());
-                for (i, span) in spans.iter().enumerate() {
-                    let bytes = &data[span.bytes.clone()];
-                    let facts = Facts::of(bytes, self.sums.get(i).copied(), &mut self.unpacked, &mut self.entries);
-                    let event = RawEvent {
-                        file: &chunk.files[span.origin.file as usize],
-                        format: Format::Mdf,
-                        index: span.origin.event,
-                        offset: span.offset,
-                        run: facts.run,
-                        number: facts.number,
-                        trigger_mask: facts.trigger_mask,
-                        data: if facts.unpacked { &self.unpacked } else { bytes },
-                        entries: &self.entries,
-                        skipped: 0,
-                        damage: facts.damage.as_ref(),
-                    };
-                    Self::push(
-                        &mut self.builder,
-                        &mut self.copied,
-                        &self.select,
-                        &event,
-                        seen,
-                        |builder, batch| finish(builder, batch, &mut origins, &mut take),
-                        &mut self.batch,
-                    )?;
-                    if self.select.takes_numbers(event.run, event.number) {
-                        origins.push(span.origin);
-                    }
-                }
-                finish(&mut self.builder, &mut self.batch, &mut origins, &mut take)
-            }
-            Content::Dumps(dumps) => {
-                let mut origins = Vec::with_capacity(dumps.len());
-                for (origin, dump) in dumps {
-                    let event = dump.event();
-                    Self::push(
-                        &mut self.builder,
-                        &mut self.copied,
-                        &self.select,
-                        &event,
-                        seen,
-                        |builder, batch| finish(builder, batch, &mut origins, &mut take),
-                        &mut self.batch,
-                    )?;
-                    if self.select.takes_numbers(event.run, event.number) {
-                        origins.push(*origin);
-                    }
-                }
-                finish(&mut self.builder, &mut self.batch, &mut origins, &mut take)
-            }
-            Content::Packet { packet, events, first, offset } => {
-                for range in self.numbered(packet, events) {
-                    let origin = |e: usize| Origin { event: first.event + e as u64, ..*first };
-                    let origins: Vec<Origin> = range.clone().map(origin).collect();
-                    for (e, origin) in range.clone().zip(&origins) {
-                        packet.entries(e, &mut self.entries);
-                        seen.add(&RawEvent {
-                            file: &chunk.files[origin.file as usize],
-                            format: Format::Mep,
-                            index: origin.event,
-                            offset: *offset,
-                            run: None,
-                            number: None,
-                            trigger_mask: None,
-                            data: packet.raw(),
-                            entries: &self.entries,
-                            skipped: packet.skipped(),
-                            damage: packet.damage(),
-                        });
-                    }
-                    packet.tables(range.clone(), &mut self.batch);
-                    take((packet.view(&self.batch), &origins, packet.max_hits(range)))?;
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// The events of a packet that have the run and the number that are wanted.
-    fn numbered(&self, packet: &Packet, events: &[Range<usize>]) -> Vec<Range<usize>> {
-        if self.select.takes_all_numbers() {
-            return events.to_vec();
-        }
-        let mut found: Vec<Range<usize>> = Vec::new();
-        for e in events.iter().cloned().flatten() {
-            let (run, number) = packet.numbers(e);
-            if self.select.takes_numbers(run, number) {
-                found.push(e..e + 1);
-            }
-        }
-        found
-    }
-
-    fn push<E: From<InputError>>(
-        builder: &mut BatchBuilder,
-        copied: &mut u64,
-        select: &Select,
-        event: &RawEvent<'_>,
-        seen: &mut Seen,
-        mut flush: impl FnMut(&mut BatchBuilder, &mut EventBatch) -> Result<(), E>,
-        batch: &mut EventBatch,
-    ) -> Result<(), E> {
-        if !select.takes_numbers(event.run, event.number) {
-            return Ok(());
-        }
-        seen.add(event);
-        let banks = event.entries.iter().filter(|bank| kind::is_ut(bank.kind));
-        *copied += banks.map(|bank| bank.length as u64).sum::<u64>();
-        let refuse = |source: BuildError| E::from(InputError::Batch { place: event.place(), source });
-        if builder.n_events() > 0 && !builder.agrees(event.banks()) {
-            flush(builder, batch)?;
-        }
-        match builder.push(event.meta(), event.banks()) {
-            Err(BuildError::Full) if builder.n_events() > 0 => {
-                flush(builder, batch)?;
-                builder.push(event.meta(), event.banks()).map_err(refuse)
-            }
-            result => result.map_err(refuse),
-        }
-    }
-}
-
-/// Hands over what was collected, if anything was.
-fn finish<E>(
-    builder: &mut BatchBuilder,
-    batch: &mut EventBatch,
-    origins: &mut Vec<Origin>,
-    take: &mut impl FnMut(Part<'_>) -> Result<(), E>,
-) -> Result<(), E> {
-    if builder.n_events() == 0 {
-        return Ok(());
-    }
-    builder.finish(batch);
-    let result = take((batch.view(), origins, batch.view().max_hits()));
-    origins.clear();
-    result
 }

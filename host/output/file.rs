@@ -69,6 +69,16 @@ impl HitFormat {
     }
 }
 
+impl HitFormat {
+    /// Its name, which is also the extension of its files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Parquet => "parquet",
+        }
+    }
+}
+
 impl FromStr for HitFormat {
     type Err = String;
 
@@ -86,13 +96,21 @@ enum Writer {
     Parquet(Box<ParquetWriter<NewFile>>),
 }
 
+/// How files of hits are made: their format and their columns. Files of one style take what its encoders make.
+pub struct HitStyle {
+    /// What the user called the output.
+    path: PathBuf,
+    format: HitFormat,
+    form: Form,
+    /// The inputs' names as the files have them.
+    names: Vec<String>,
+    packing: Packing,
+    columns: Columns,
+}
+
 /// A file of hits in the making. Dropped without [`Self::finish`], it leaves nothing behind.
 pub struct HitFile {
     path: PathBuf,
-    /// The inputs' names as the file has them.
-    names: Vec<String>,
-    form: Form,
-    columns: Columns,
     writer: Writer,
 }
 
@@ -113,52 +131,86 @@ pub struct Encoder {
     rows: Option<CsvRows>,
 }
 
-impl HitFile {
-    /// Begins a file of the hits of `inputs`, with `columns` beside those that the format always has.
+impl HitStyle {
+    /// Files of the hits of `inputs`, with `columns` beside those that the format always has; `path` is what messages call
+    /// the output while nothing is written to a file.
     ///
     /// # Errors
-    /// When the file cannot be created.
-    pub fn create(
+    /// When the library of the format fails.
+    pub fn new(
         path: impl Into<PathBuf>,
         format: HitFormat,
         packing: Packing,
         inputs: &[PathBuf],
-        mut columns: Columns,
+        columns: Columns,
     ) -> Result<Self, OutputError> {
         let path = path.into();
-        columns.file |= inputs.len() > 1;
-        let form = Form::new(packing, &columns.detector).map_err(|source| parquet_error(&path, source))?;
+        let form = Form::new(packing, &columns.detector, true).map_err(|source| parquet_error(&path, source))?;
         let mut names: Vec<String> = inputs.iter().map(|input| input.display().to_string()).collect();
+        if format == HitFormat::Csv {
+            for name in &mut names {
+                *name = quoted(name);
+            }
+        }
+        Ok(Self { path, format, form, names, packing, columns })
+    }
+
+    /// The same without the column `run`, which readers of partitions take from the names of the folders.
+    ///
+    /// # Errors
+    /// When the library of the format fails.
+    pub fn without_run(mut self) -> Result<Self, OutputError> {
+        self.columns.run = false;
+        let form = Form::new(self.packing, &self.columns.detector, false);
+        self.form = form.map_err(|source| parquet_error(&self.path, source))?;
+        Ok(self)
+    }
+
+    /// The format.
+    pub const fn format(&self) -> HitFormat {
+        self.format
+    }
+
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// When the file cannot be created.
+    pub fn create(&self, path: impl Into<PathBuf>) -> Result<HitFile, OutputError> {
+        let path = path.into();
         let mut file = NewFile::create(&path)?;
-        let writer = match format {
+        let writer = match self.format {
             HitFormat::Csv => {
-                let header = CsvRows::header(&columns);
+                let header = CsvRows::header(&self.columns);
                 file.write_all(header.as_bytes()).map_err(|source| io_error(&path, source))?;
-                for name in &mut names {
-                    *name = quoted(name);
-                }
                 Writer::Csv(file)
             }
             HitFormat::Parquet => {
-                let writer = ParquetWriter::new(file, &form).map_err(|source| parquet_error(&path, source))?;
+                let writer = ParquetWriter::new(file, &self.form).map_err(|source| parquet_error(&path, source))?;
                 Writer::Parquet(Box::new(writer))
             }
         };
-        Ok(Self { path, names, form, columns, writer })
+        Ok(HitFile { path, writer })
     }
 
-    /// An encoder for this file.
+    /// An encoder for these files.
     pub fn encoder(&self) -> Encoder {
         Encoder {
             path: self.path.clone(),
             names: self.names.clone(),
             form: self.form.clone(),
             columns: self.columns.clone(),
-            rows: matches!(self.writer, Writer::Csv(_)).then(CsvRows::default),
+            rows: (self.format == HitFormat::Csv).then(CsvRows::default),
         }
     }
+}
 
-    /// Writes the hits of a batch, as an [`Encoder`] of this file made them.
+impl HitFile {
+    /// What the file will be called.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the hits of a batch, as an [`Encoder`] of its style made them.
     ///
     /// # Errors
     /// When writing fails.

@@ -14,7 +14,7 @@ mod parquet;
 pub use columns::{ColumnType, Columns, DetectorColumn, NULL};
 pub use csv::CsvWriter;
 #[cfg(feature = "parquet")]
-pub use file::{Encoded, Encoder, HitFile, HitFormat, OutputError, Provenance};
+pub use file::{Encoded, Encoder, HitFile, HitFormat, HitStyle, OutputError, Provenance};
 #[cfg(feature = "parquet")]
 pub use new_file::{NewFile, remove_unfinished};
 #[cfg(feature = "parquet")]

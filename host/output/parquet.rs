@@ -54,6 +54,8 @@ pub enum Packing {
 /// The schema and how columns are written: shared by a file and those who encode its row groups.
 #[derive(Clone)]
 pub struct Form {
+    /// Whether there is a column `run`.
+    run: bool,
     schema: TypePtr,
     columns: SchemaDescPtr,
     properties: WriterPropertiesPtr,
@@ -61,11 +63,12 @@ pub struct Form {
 }
 
 impl Form {
-    /// The form of hit files with these columns behind the others.
+    /// The form of hit files with these columns behind the others; `run` is the column of that name there.
     ///
     /// # Errors
     /// When the library refuses the schema.
-    pub fn new(packing: Packing, detector: &[DetectorColumn]) -> Result<Self> {
+    pub fn new(packing: Packing, detector: &[DetectorColumn], run: bool) -> Result<Self> {
+        let plain = SCHEMA.lines().filter(|line| run || !line.contains(" run "));
         let fields = detector.iter().map(|column| {
             let presence = if column.may_be_null() { "optional" } else { "required" };
             let kind = match column.kind() {
@@ -73,9 +76,10 @@ impl Form {
                 ColumnType::U16 => ("int32", " (INTEGER(16,false))"),
                 ColumnType::Bool => ("boolean", ""),
             };
-            format!("\n    {presence} {} {}{};", kind.0, column.name(), kind.1)
+            format!("    {presence} {} {}{};", kind.0, column.name(), kind.1)
         });
-        let schema = Arc::new(parse_message_type(&(SCHEMA.to_owned() + &fields.collect::<String>() + "\n}"))?);
+        let lines: Vec<String> = plain.map(str::to_owned).chain(fields).chain(["}".to_owned()]).collect();
+        let schema = Arc::new(parse_message_type(&lines.join("\n"))?);
         let compression = match packing {
             Packing::Zstd => Compression::ZSTD(ZstdLevel::try_new(1)?),
             Packing::Lz4 => Compression::LZ4_RAW,
@@ -93,7 +97,7 @@ impl Form {
             properties = properties.set_column_encoding(ColumnPath::from(column), Encoding::DELTA_BINARY_PACKED);
         }
         let columns = Arc::new(SchemaDescriptor::new(Arc::clone(&schema)));
-        Ok(Self { schema, columns, properties: Arc::new(properties.build()), detector: detector.to_vec() })
+        Ok(Self { run, schema, columns, properties: Arc::new(properties.build()), detector: detector.to_vec() })
     }
 }
 
@@ -114,7 +118,9 @@ impl RowGroup {
         }
         let mut columns = Columns { form, rows, done: Vec::new() };
         columns.of_event::<Int64Type>(|e| Some(rows.origins[e].event as i64), false)?;
-        columns.of_event::<Int32Type>(|e| Some(rows.meta.get(e)?.run? as i32), true)?;
+        if form.run {
+            columns.of_event::<Int32Type>(|e| Some(rows.meta.get(e)?.run? as i32), true)?;
+        }
         columns.of_event::<Int64Type>(|e| Some(rows.meta.get(e)?.event? as i64), true)?;
         let sizes = hits.offsets().windows(2).map(|ends| (ends[1] - ends[0]) as usize);
         let mut groups = Vec::with_capacity(hits.len());

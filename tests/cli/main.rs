@@ -12,6 +12,8 @@ mod formats;
 mod groups;
 #[cfg(unix)]
 mod jobs;
+#[cfg(unix)]
+mod outputs;
 mod replay;
 #[cfg(unix)]
 mod serve;

@@ -1,0 +1,153 @@
+//! Everything that goes from piece to piece of the inputs, in their order: sums, what was wrong, and the output.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::Args;
+use super::outputs::{Outputs, Story};
+use super::work::{Batch, Done, WorkError};
+use crate::bench::Machine;
+use crate::cli::Failure;
+use crate::cli::args::{flip_name, layout_name, position_name};
+use crate::cli::detector::{Detector, SYNTHETIC, version_in_words};
+use crate::cli::output::{say, with_causes};
+use crate::cli::progress::Progress;
+use crate::cli::signals;
+use crate::cli::summary::Totals;
+use crate::input::Seen;
+
+/// Files that could not be read which are listed at the end.
+const LISTED_FAILURES: usize = 100;
+
+/// Runs that the summary lists.
+const LISTED_RUNS: usize = 100;
+
+/// Everything that goes from piece to piece, in their order.
+pub struct Job<'a> {
+    pub detector: &'a Detector,
+    pub keep_going: bool,
+    pub outputs: Option<Outputs>,
+    pub totals: Totals,
+    pub progress: Option<Progress>,
+    pub read: Arc<AtomicU64>,
+    pub start: Instant,
+    pub seen: Seen,
+    /// Whether the user was told that the detector is synthetic, or it is not.
+    pub warned: bool,
+    pub copied: u64,
+    pub runs: BTreeSet<u32>,
+    pub failures: Vec<Failure>,
+    pub failed: usize,
+    /// Whether the inputs after a failure were not read.
+    pub stopped: bool,
+}
+
+impl Job<'_> {
+    /// Takes the result of a piece of the inputs, and the place of its file among them; whether to go on.
+    pub fn take(&mut self, (file, done): (usize, Result<Done, WorkError>)) -> bool {
+        let result = self.reach(file).and_then(|()| match done {
+            Ok(done) => self.add(done),
+            Err(error) => {
+                let of_input = matches!(error, WorkError::Input(_));
+                self.failed += usize::from(of_input);
+                if of_input {
+                    if let Some(outputs) = &mut self.outputs {
+                        outputs.note(with_causes(&error));
+                    }
+                    self.fail(error.into());
+                    self.stopped = !self.keep_going;
+                    Ok(())
+                } else {
+                    Err(error.into())
+                }
+            }
+        });
+        if let Err(error) = result {
+            // What could not be decoded or written is not completed.
+            self.fail(error);
+            self.outputs = None;
+            self.stopped = true;
+        }
+        !self.stopped && !signals::interrupted()
+    }
+
+    fn fail(&mut self, error: Failure) {
+        if self.failures.len() < LISTED_FAILURES {
+            self.failures.push(error);
+        }
+    }
+
+    /// Completes the outputs of the inputs before `file`.
+    fn reach(&mut self, file: usize) -> Result<(), Failure> {
+        let Self { detector, outputs, seen, .. } = self;
+        if let Some(outputs) = outputs {
+            outputs.reach(file, |file| detector.check_file(seen, file))?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, done: Done) -> Result<(), Failure> {
+        let Done { seen, batches, copied, mut runs } = done;
+        let measured = seen.measured > 0;
+        self.copied += copied;
+        self.runs.append(&mut runs);
+        while self.runs.len() > LISTED_RUNS {
+            self.runs.pop_last();
+        }
+        self.seen.merge(seen);
+        for Batch { part, run, encoded } in batches {
+            self.totals.add(&part);
+            if let (Some(outputs), Some(encoded)) = (&mut self.outputs, encoded) {
+                outputs.append(run, encoded, part.hits() > 0, measured)?;
+            }
+        }
+        let unwarned = self.seen.measured > 0 && !self.warned && self.detector.is_embedded();
+        if unwarned {
+            self.warned = true;
+            let line = format!("warning: {SYNTHETIC}");
+            self.progress.as_ref().map_or_else(|| say(&line), |progress| progress.say(&line));
+        }
+        if let Some(progress) = &mut self.progress {
+            let events = self.totals.events;
+            let rate = events as f64 / self.start.elapsed().max(Duration::from_millis(1)).as_secs_f64();
+            progress.message(&format!("{} files, {events} events, {rate:.0}/s", self.seen.files.len()));
+            progress.set(self.read.load(Ordering::Relaxed));
+        }
+        Ok(())
+    }
+}
+
+/// How the hits were made, for the output's metadata.
+pub fn story(args: &Args, detector: &Detector, files: Arc<[PathBuf]>) -> Story {
+    let options = args.clustering.options();
+    let table = |path: &Option<PathBuf>| {
+        path.as_deref().map_or_else(|| "embedded synthetic detector".to_owned(), |path| path.display().to_string())
+    };
+    let mut entries = vec![
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("commit", Machine::this().commit.unwrap_or_default()),
+        ("backend", args.backend.backend.name().to_owned()),
+        ("layout", args.backend.layout.map_or("as read", layout_name).to_owned()),
+        ("clustering", options.clustering.to_string()),
+        ("position", position_name(options.position).to_owned()),
+        ("max_cluster_size", options.max_cluster_size.to_string()),
+        ("save_above_max", options.save_above_max.to_string()),
+        ("flip", flip_name(options.flip).to_owned()),
+        ("grouping", detector.tables.grouping().name().to_owned()),
+        ("boards", table(&detector.boards)),
+        ("geometry", table(&detector.geometry)),
+        ("bank_version", version_in_words(detector.tables.boards().version.byte())),
+        ("geometry_version", detector.tables.geometry().version.to_string()),
+    ];
+    if let Some(mask) = &args.mask {
+        entries.push(("mask", mask.display().to_string()));
+    }
+    Story {
+        entries: entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        files,
+        warning: detector.is_embedded().then_some(SYNTHETIC),
+    }
+}

@@ -1,0 +1,303 @@
+//! `ut-decode decode`: files in, hits out.
+
+mod job;
+mod outputs;
+mod select;
+mod work;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use self::job::{Job, story};
+use self::outputs::{Outputs, Wanted};
+use self::select::SelectArgs;
+use self::work::{WorkError, Worker, decoder, n_workers};
+use crate::bench::Configuration;
+use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs};
+use crate::cli::detector::Detector;
+use crate::cli::inputs::InputArgs;
+use crate::cli::output::{count, detail, is_quiet, is_stdout, print, say, with_causes, write_json};
+use crate::cli::paths::same_file;
+use crate::cli::progress::Progress;
+use crate::cli::signals;
+use crate::cli::summary::Totals;
+use crate::cli::tuned::TunedArgs;
+use crate::cli::{Failure, usage};
+use crate::decoder::{Backend, DecoderConfig};
+use crate::detector::Mask;
+use crate::input::{Apart, Chunk, Chunks, InputError, Parser, Seen, Select};
+use crate::output::{Columns, Packing};
+use crate::pipeline::ordered;
+use crate::{BatchReport, UtHits};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde_json::{Map, Value, json};
+
+/// Events of a batch where nothing is tuned and nothing is asked for.
+const BATCH_SIZE: usize = 256;
+
+/// Outputs that lack hits which are listed at the end.
+const LISTED: usize = 100;
+/// Decode files into hits.
+///
+/// Reads MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not, as one job: reading, decoding and
+/// writing share all threads, and the output does not depend on their number. Prints a summary, and what was wrong with
+/// the data by the names of the policy: troubles cost only themselves. Where a container cannot be followed any more
+/// the command fails, and keeps the hits of the events before.
+#[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+pub struct Args {
+    #[command(flatten)]
+    inputs: InputArgs,
+    /// Write the hits here: .csv, or .parquet (with run and event numbers, and metadata on how they were made); - is
+    /// standard output. A folder (it is there, or the name ends in /, or says no format) gets a file an input.
+    #[arg(long, short, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Write a file a run, run=N/hits.parquet in the folder that --output names, as datasets are partitioned.
+    #[arg(long, value_name = "BY", requires = "output", value_parser = ["run"])]
+    partition: Option<String>,
+    /// The output's format, where its name does not end in it.
+    #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "parquet"]))]
+    format: Option<String>,
+    /// Columns beside those that the output always has, with commas between them: detector for layer, side, stave, face,
+    /// module, sector, strip, board, lane, charge, n_strips, first_strip and flipped, or some of these by name; sector_id;
+    /// and in CSV run, event_number and file.
+    #[arg(long, value_name = "LIST", requires = "output")]
+    columns: Option<Columns>,
+    /// How the pages of Parquet are compressed: zstd, or lz4, which is faster and larger.
+    #[arg(long, value_name = "NAME", default_value = "zstd", value_parser = packing())]
+    compression: Packing,
+    /// Write the summary as JSON here; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Fail (exit code 1) when anything is wrong with the data.
+    #[arg(long)]
+    strict: bool,
+    /// Go on with the next file where one cannot be read further; say at the end which, and exit with 1.
+    #[arg(long)]
+    keep_going: bool,
+    /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and count them (docs/mask.md).
+    #[arg(long, value_name = "FILE")]
+    mask: Option<PathBuf>,
+    /// Believe the data: do not compare checksums.
+    #[arg(long)]
+    no_checksum: bool,
+    #[command(flatten)]
+    select: SelectArgs,
+    /// Events that are decoded at a time [default: as tuned, else 256].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    batch: Option<u32>,
+    #[command(flatten)]
+    detector: DetectorArgs,
+    #[command(flatten)]
+    clustering: ClusterArgs,
+    #[command(flatten)]
+    backend: BackendArgs,
+    /// Seed of the order in which the emulated backend runs blocks, warps and lanes. Results are the same, or a kernel
+    /// has a bug.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    schedule_seed: u64,
+    #[command(flatten)]
+    tuned: TunedArgs,
+}
+
+fn packing() -> impl TypedValueParser<Value = Packing> {
+    let of = |name: String| if name == "lz4" { Packing::Lz4 } else { Packing::Zstd };
+    PossibleValuesParser::new(["zstd", "lz4"]).map(of)
+}
+
+/// Whether a path is standard output.
+fn goes_to_stdout(path: &Path) -> bool {
+    is_stdout(path) || path == Path::new("/dev/stdout")
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let columns = args.columns.clone().unwrap_or_default();
+    let clusters = columns.needs_clusters();
+    if let (Some(column), Backend::Emulated | Backend::Cuda) = (clusters, args.backend.backend) {
+        usage(&format!(
+            "--columns: the backends reference and cpu give {}, {} does not",
+            column.name(),
+            args.backend.backend.name()
+        ));
+    }
+    let to_stdout = [&args.output, &args.json].map(|path| path.as_deref().is_some_and(goes_to_stdout));
+    if to_stdout == [true; 2] {
+        usage("--output and --json both go to standard output");
+    }
+    let mut wanted = args.output.as_ref().map(|path| Wanted {
+        path,
+        format: args.format.as_ref().and_then(|name| name.parse().ok()),
+        packing: args.compression,
+        columns,
+        by_run: args.partition.is_some(),
+        shard: args.select.shard(),
+        others: Vec::new(),
+    });
+    // Said before anything is read.
+    wanted.as_ref().map(Wanted::format);
+    let files = args.inputs.expand()?;
+    for output in [&args.output, &args.json].into_iter().flatten() {
+        if let Some(input) = files.iter().find(|file| same_file(file, output)) {
+            usage(&format!("{} would overwrite {}, which is an input", output.display(), input.display()));
+        }
+    }
+    let mut config = args.backend.config(usize::from(args.backend.threads()));
+    let start = Instant::now();
+    let detector = Detector::load(&args.detector, &files)?;
+    let mask = match &args.mask {
+        Some(path) => Some(Arc::new(Mask::read(path, &detector.tables)?)),
+        None => None,
+    };
+    if let (Some(path), Some(mask)) = (&args.mask, &mask) {
+        detail(&format!("mask: {}, {} strips", path.display(), mask.n_strips()));
+    }
+    // Who sets a parameter by hand wants to see what it does.
+    let by_hand = !args.backend.set.is_empty();
+    let tuned = || {
+        args.tuned.configuration((args.backend.backend, config.pipeline), &detector.tables, &args.clustering.options())
+    };
+    let tuned = if by_hand { None } else { tuned() };
+    if let Some(Configuration { decoder: DecoderConfig { cpu, launch, registers, graph, .. }, .. }) = tuned {
+        (config.launch, config.registers, config.graph) = (launch, registers, graph);
+        config.cpu.chunk = cpu.chunk;
+        if args.backend.threads() == 0 {
+            config.cpu.threads = cpu.threads;
+        }
+    }
+    let batch_size = args.batch.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch));
+    let select = args.select.select(&files)?;
+    let n_workers = n_workers(args, &mut config)?;
+    let story = Arc::new(story(args, &detector, files.clone().into()));
+    let outputs = match &mut wanted {
+        Some(wanted) => {
+            let others = [&detector.boards, &detector.geometry, &args.mask, &args.json];
+            wanted.others = others.into_iter().flatten().cloned().collect();
+            Some(Outputs::begin(wanted, Arc::clone(&story))?)
+        }
+        None => None,
+    };
+    let apart = outputs.as_ref().map(Outputs::apart).unwrap_or_default();
+    let check = !args.no_checksum;
+    let batch_size = batch_size.unwrap_or(BATCH_SIZE);
+    let mut chunks = Chunks::new(&files, batch_size, check, select.clone()).apart(apart);
+    let totals = Totals::new(&detector.tables, mask.is_some());
+    let mut workers = Vec::new();
+    for _ in 0..n_workers {
+        let hits = UtHits::with_capacity(0, detector.tables.n_groups(), 0);
+        let mut worker = Worker {
+            parser: Parser::new(check, select.clone()).apart(apart),
+            decoder: decoder(args, &detector.tables, &config)?,
+            layout: args.backend.layout,
+            n_boards: detector.tables.boards().n_boards(),
+            layers: totals.layers(),
+            hits: if clusters.is_some() { hits.with_clusters() } else { hits },
+            tables: &detector.tables,
+            report: BatchReport::new(),
+            mask: mask.clone(),
+            encoder: outputs.as_ref().map(Outputs::encoder),
+        };
+        workers.push(move |(file, chunk): (usize, Result<Chunk, InputError>)| {
+            (file, chunk.map_err(WorkError::Input).and_then(|chunk| worker.work(&chunk)))
+        });
+    }
+    let total = files.iter().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
+    let template = "decoding {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left";
+    let mut job = Job {
+        detector: &detector,
+        keep_going: args.keep_going,
+        outputs,
+        totals,
+        progress: (!is_quiet()).then(|| Progress::new(total, template)),
+        read: chunks.read(),
+        start,
+        seen: Seen::default(),
+        warned: !detector.is_embedded(),
+        copied: 0,
+        runs: BTreeSet::new(),
+        failures: Vec::new(),
+        failed: 0,
+        stopped: false,
+    };
+    signals::end_gently();
+    let produce = || {
+        let chunk = chunks.next_chunk().transpose()?;
+        Some((chunks.file(), chunk))
+    };
+    ordered(2 * n_workers + 1, produce, workers, |done| job.take(done));
+    let Job { outputs, totals, mut failures, failed, seen, progress, copied, runs, stopped, .. } = job;
+    drop(progress);
+    if signals::interrupted() {
+        let n = totals.events;
+        let left = match (&args.output, outputs.as_ref().map_or(0, Outputs::written)) {
+            (None, _) => String::new(),
+            (Some(path), 0) => format!("; {} was not written", path.display()),
+            (Some(path), n) => {
+                format!("; {} in {} are whole, the rest was not written", count(n, "file"), path.display())
+            }
+        };
+        drop(outputs);
+        say(&format!("interrupted after {n} events{left}"));
+        signals::end();
+    }
+    let elapsed = start.elapsed();
+    for (place, damage) in &seen.damages {
+        say(&format!("warning: {place}: {damage}; the rest of the event is given up"));
+    }
+    if failures.is_empty() {
+        failures.extend(detector.check_versions(&seen).err());
+    }
+    if seen.events == 0 && failures.is_empty() {
+        say(if select == Select::default() {
+            "warning: there is no event in the input"
+        } else {
+            "warning: no event of the input was selected"
+        });
+    }
+    let incomplete = failures.first().map(|error| with_causes(error.as_ref()));
+    let provenance = story.provenance(&files, seen.measured > 0, incomplete.clone());
+    let (written, cut) = match outputs {
+        Some(outputs) => outputs.finish(incomplete.as_ref(), stopped, |file| detector.check_file(&seen, file))?,
+        None => Default::default(),
+    };
+    if let Some(path) = &args.json {
+        let mut json = totals.json(elapsed);
+        let entries = provenance.entries.into_iter().map(|(key, value)| (key, Value::String(value)));
+        json.insert("provenance".to_owned(), Value::Object(entries.collect::<Map<_, _>>()));
+        json.insert("complete".to_owned(), failures.is_empty().into());
+        json.insert("error".to_owned(), json!(incomplete));
+        json.insert("files".to_owned(), files.len().into());
+        let written: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
+        json.insert("outputs".to_owned(), written.into());
+        json.insert("failed_files".to_owned(), failed.into());
+        json.insert("runs".to_owned(), json!(runs));
+        json.insert("payload_bytes_copied".to_owned(), copied.into());
+        write_json(path, &json)?;
+    }
+    if !is_quiet() && (failures.is_empty() || totals.events > 0) {
+        let text = totals.text(elapsed);
+        if to_stdout.contains(&true) { say(text.trim_end()) } else { print(&text)? }
+    }
+    for path in cut.iter().take(LISTED) {
+        let holds = match apart {
+            Apart::Files => "the hits of an input that could not be read to its end".to_owned(),
+            _ if args.keep_going => format!("the hits of the {} events", totals.events),
+            _ => format!("the hits of the first {} events", totals.events),
+        };
+        say(&format!("warning: {} is incomplete: it holds {holds}", path.display()));
+    }
+    if args.keep_going && failed > 0 {
+        for failure in &failures {
+            say(&format!("error: {}", with_causes(failure.as_ref())));
+        }
+        return Err(format!("{failed} of {} files could not be read to their end", files.len()).into());
+    }
+    if let Some(failure) = failures.into_iter().next() {
+        return Err(failure);
+    }
+    if args.strict && totals.has_trouble() {
+        return Err("there is trouble in the data (see the summary), and --strict was given".into());
+    }
+    Ok(())
+}

@@ -1,0 +1,377 @@
+//! Where the hits go: into one file, a file an input, or a file a run. Each is whole or not there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::cli::output::is_stdout;
+use crate::cli::paths::same_file;
+use crate::cli::{Failure, usage};
+use crate::input::Apart;
+use crate::output::{
+    Columns, Encoded, Encoder, HitFile, HitFormat, HitStyle, NewFile, OutputError, Packing, Provenance,
+};
+
+/// Runs whose files are open at a time. A run that comes back after its file was completed gets another one.
+const MAX_OPEN: usize = 64;
+
+/// The folder of events that do not tell their run, as Hive calls what is null.
+const NO_RUN: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// Endings of inputs that a file of their hits goes without: those of compression, then those of formats.
+const PACKED: [&str; 2] = [".zst", ".gz"];
+const RAW: [&str; 4] = [".mdf", ".raw", ".mep", ".bin"];
+
+/// How the hits were made, for the outputs' metadata.
+pub struct Story {
+    pub entries: Vec<(String, String)>,
+    pub files: Arc<[PathBuf]>,
+    /// What to say of measured events.
+    pub warning: Option<&'static str>,
+}
+
+impl Story {
+    /// The metadata of hits of `inputs`; `measured` says whether there were measured events among them.
+    pub fn provenance(&self, inputs: &[PathBuf], measured: bool, incomplete: Option<String>) -> Provenance {
+        let mut entries = self.entries.clone();
+        let inputs: Vec<String> = inputs.iter().map(|file| file.display().to_string()).collect();
+        entries.push(("inputs".to_owned(), inputs.join("\n")));
+        entries.extend(self.warning.filter(|_| measured).map(|text| ("warning".to_owned(), text.to_owned())));
+        Provenance { entries, incomplete }
+    }
+}
+
+/// How many files there are.
+enum Plan {
+    One(PathBuf),
+    /// One an input, in the order of the inputs; the next is that which is in work.
+    Inputs {
+        paths: Vec<PathBuf>,
+        next: usize,
+        why: Option<String>,
+    },
+    /// One a run, in folders that say which; the files of a run are counted.
+    Runs {
+        folder: PathBuf,
+        name: String,
+        parts: BTreeMap<Option<u32>, u32>,
+        untouchable: Vec<PathBuf>,
+    },
+}
+
+/// A file in the making.
+struct Open {
+    run: Option<u32>,
+    file: HitFile,
+    has_hits: bool,
+    measured: bool,
+}
+
+/// The outputs of a job.
+pub struct Outputs {
+    style: HitStyle,
+    plan: Plan,
+    story: Arc<Story>,
+    /// That which was written to last comes last.
+    open: Vec<Open>,
+    written: Vec<PathBuf>,
+    /// Of those, the ones that lack hits at their end.
+    incomplete: Vec<PathBuf>,
+    /// Folders that were made for files to come.
+    made: Vec<PathBuf>,
+}
+
+/// What an output option asks for.
+pub struct Wanted<'a> {
+    pub path: &'a Path,
+    /// As it was named; else the path's ending says it.
+    pub format: Option<HitFormat>,
+    pub packing: Packing,
+    pub columns: Columns,
+    /// Whether there is to be a file a run.
+    pub by_run: bool,
+    /// The part of all events that this is, if it is one.
+    pub shard: Option<(u64, u64)>,
+    /// Files that are neither an output nor an input: tables, mask, JSON.
+    pub others: Vec<PathBuf>,
+}
+
+impl Wanted<'_> {
+    /// Whether the path is a folder of files: it is one, or ends as one, or says no format itself.
+    fn is_folder(&self) -> bool {
+        let says_none = self.format.is_some() && self.path.extension().is_none() && !self.path.exists();
+        let ends_as_one = self.path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        !is_stdout(self.path) && (self.by_run || ends_as_one || self.path.is_dir() || says_none)
+    }
+
+    /// Ends the program where nothing says the format.
+    pub fn format(&self) -> HitFormat {
+        if let Some(format) = self.format {
+            return format;
+        }
+        if self.is_folder() {
+            usage(&format!(
+                "--output {} is a folder: --format csv or parquet says what goes into it",
+                self.path.display()
+            ))
+        }
+        HitFormat::of(self.path).unwrap_or_else(|error| usage(&format!("--output {error}")))
+    }
+
+    fn plan(&self, files: &[PathBuf]) -> Plan {
+        if !self.is_folder() {
+            return Plan::One(self.path.to_path_buf());
+        }
+        let extension = self.format().name();
+        if self.by_run {
+            let name = self.shard.map_or_else(|| "hits".to_owned(), |(i, n)| format!("hits-{i}-of-{n}"));
+            let untouchable = files.iter().chain(&self.others).cloned().collect();
+            let folder = self.path.to_path_buf();
+            return Plan::Runs { folder, name: format!("{name}.{extension}"), parts: BTreeMap::new(), untouchable };
+        }
+        let name = |file: &PathBuf| self.path.join(format!("{}.{extension}", stem(file)));
+        let paths: Vec<PathBuf> = files.iter().map(name).collect();
+        let mut inputs = BTreeMap::new();
+        for (path, file) in paths.iter().zip(files) {
+            if let Some(other) = inputs.insert(path, file) {
+                let [a, b] = [other, file].map(|file| file.display());
+                usage(&format!("{} would hold the hits of two inputs, {a} and {b}", path.display()));
+            }
+            // What is not there yet can be no input.
+            let inputs = if path.exists() { files } else { &[] };
+            if let Some(other) = self.others.iter().chain(inputs).find(|other| same_file(path, other)) {
+                let what = if files.contains(other) { "which is an input" } else { "which is named by another option" };
+                usage(&format!("{} would overwrite {}, {what}", path.display(), other.display()));
+            }
+        }
+        Plan::Inputs { paths, next: 0, why: None }
+    }
+}
+
+/// The name of an input without what says its format.
+fn stem(file: &Path) -> String {
+    if is_stdout(file) {
+        return "stdin".to_owned();
+    }
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut stem = name.as_str();
+    for endings in [&PACKED[..], &RAW] {
+        let lower = stem.to_ascii_lowercase();
+        let ending = endings.iter().find(|ending| lower.ends_with(**ending) && lower.len() > ending.len());
+        stem = &stem[..stem.len() - ending.map_or(0, |ending| ending.len())];
+    }
+    stem.to_owned()
+}
+
+impl Outputs {
+    /// Begins the outputs of a job; ends the program where what is wanted makes no sense.
+    pub fn begin(wanted: &Wanted<'_>, story: Arc<Story>) -> Result<Self, Failure> {
+        let plan = wanted.plan(&story.files);
+        let mut columns = wanted.columns.clone();
+        columns.file |= story.files.len() > 1 && !matches!(plan, Plan::Inputs { .. });
+        let style = HitStyle::new(wanted.path, wanted.format(), wanted.packing, &story.files, columns)?;
+        let style = if let Plan::Runs { .. } = plan { style.without_run()? } else { style };
+        let (open, written, incomplete, made) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut outputs = Self { style, plan, story, open, written, incomplete, made };
+        // What cannot be written is noticed before the work.
+        match &outputs.plan {
+            Plan::One(path) => {
+                let file = outputs.style.create(path)?;
+                outputs.open.push(Open { run: None, file, has_hits: false, measured: false });
+            }
+            Plan::Inputs { .. } | Plan::Runs { .. } => {
+                outputs.make_folder(wanted.path)?;
+                NewFile::check(&wanted.path.join("hits"))?;
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// Which events must not share a batch.
+    pub const fn apart(&self) -> Apart {
+        match self.plan {
+            Plan::One(_) => Apart::Nothing,
+            Plan::Inputs { .. } => Apart::Files,
+            Plan::Runs { .. } => Apart::Runs,
+        }
+    }
+
+    /// An encoder for what [`Self::append`] takes.
+    pub fn encoder(&self) -> Encoder {
+        self.style.encoder()
+    }
+
+    /// The input whose file is in work, if each has one.
+    const fn input(&self) -> Option<usize> {
+        match self.plan {
+            Plan::Inputs { next, .. } => Some(next),
+            _ => None,
+        }
+    }
+
+    /// Completes the file of the input in work, and goes on to the next. `why` its hits are not all there, if they are
+    /// not; a file without a single one is then of no use.
+    fn next_input(&mut self, why: Option<String>) -> Result<(), OutputError> {
+        let Plan::Inputs { paths, next, why: known } = &mut self.plan else { return Ok(()) };
+        let (Some(path), why) = (paths.get(*next), known.take().or(why)) else { return Ok(()) };
+        let input = *next;
+        *next += 1;
+        let open = match self.open.pop() {
+            Some(open) => open,
+            None if why.is_some() => return Ok(()),
+            None => Open { run: None, file: self.style.create(path)?, has_hits: false, measured: false },
+        };
+        self.complete(open, Some(input), why)
+    }
+
+    /// Notes why the hits of the input in work are not all there.
+    pub fn note(&mut self, what: String) {
+        if let Plan::Inputs { why, .. } = &mut self.plan {
+            why.get_or_insert(what);
+        }
+    }
+
+    /// Writes the hits of a batch. With [`Self::apart`] they are of one file, or of one `run`. `measured`: some may be
+    /// of measured events.
+    pub fn append(
+        &mut self,
+        run: Option<u32>,
+        encoded: Encoded,
+        has_hits: bool,
+        measured: bool,
+    ) -> Result<(), OutputError> {
+        let run = run.filter(|_| matches!(self.plan, Plan::Runs { .. }));
+        let open = match self.open.iter().position(|open| open.run == run) {
+            Some(place) => self.open.remove(place),
+            None if !has_hits => return Ok(()),
+            None => Open { run, file: self.create(run)?, has_hits: false, measured: false },
+        };
+        self.open.push(open);
+        if let Some(open) = self.open.last_mut() {
+            open.has_hits |= has_hits;
+            open.measured |= measured;
+            open.file.append(encoded)?;
+        }
+        Ok(())
+    }
+
+    /// Begins the file of the input in work, or of a run.
+    fn create(&mut self, run: Option<u32>) -> Result<HitFile, OutputError> {
+        let (folder, path) = match &mut self.plan {
+            Plan::One(path) => return self.style.create(&*path),
+            Plan::Inputs { paths, next, .. } => return self.style.create(&paths[*next]),
+            Plan::Runs { folder, name, parts, untouchable } => {
+                let part = parts.entry(run).or_default();
+                let numbered =
+                    if *part == 0 { name.clone() } else { name.replacen("hits", &format!("hits-{part}"), 1) };
+                *part += 1;
+                let folder =
+                    folder.join(format!("run={}", run.map_or_else(|| NO_RUN.to_owned(), |run| run.to_string())));
+                let path = folder.join(numbered);
+                if path.exists() && untouchable.iter().any(|other| same_file(&path, other)) {
+                    let source = std::io::Error::other("it is an input, or needed otherwise");
+                    return Err(OutputError::Io { file: path, source });
+                }
+                (folder, path)
+            }
+        };
+        self.make_folder(&folder)?;
+        if self.open.len() == MAX_OPEN {
+            let oldest = self.open.remove(0);
+            self.complete(oldest, None, None)?;
+        }
+        self.style.create(path)
+    }
+
+    fn make_folder(&mut self, folder: &Path) -> Result<(), OutputError> {
+        let there = folder.is_dir();
+        fs::create_dir_all(folder).map_err(|source| OutputError::Io { file: folder.to_path_buf(), source })?;
+        if !there {
+            self.made.push(folder.to_path_buf());
+        }
+        Ok(())
+    }
+
+    /// Completes a file of the hits of one input, or of all.
+    fn complete(&mut self, open: Open, input: Option<usize>, why: Option<String>) -> Result<(), OutputError> {
+        let Open { file, has_hits, measured, .. } = open;
+        if why.is_some() && !has_hits {
+            return Ok(());
+        }
+        let inputs = input.map_or(&self.story.files[..], |input| &self.story.files[input..=input]);
+        let path = file.path().to_path_buf();
+        if why.is_some() {
+            self.incomplete.push(path.clone());
+        }
+        file.finish(&self.story.provenance(inputs, measured, why))?;
+        self.written.push(path);
+        Ok(())
+    }
+
+    /// Completes the files of the inputs before `input`; `wrong` says what is wrong with all of an input.
+    pub fn reach(&mut self, input: usize, wrong: impl Fn(&Path) -> Option<String>) -> Result<(), OutputError> {
+        while let Some(current) = self.input().filter(|&current| current < input) {
+            let why = self.story.files.get(current).and_then(|file| wrong(file));
+            self.next_input(why)?;
+        }
+        Ok(())
+    }
+
+    /// Completes all files; `why` hits are missing, if they are. `stopped`: the inputs after that in work were not read.
+    /// Returns the files that were written, and those of them that lack hits.
+    pub fn finish(
+        mut self,
+        why: Option<&String>,
+        stopped: bool,
+        wrong: impl Fn(&Path) -> Option<String>,
+    ) -> Result<(Vec<PathBuf>, Vec<PathBuf>), OutputError> {
+        let end = if stopped { self.input().map_or(0, |input| input + 1) } else { self.story.files.len() };
+        self.reach(end, wrong)?;
+        for open in std::mem::take(&mut self.open) {
+            self.complete(open, None, why.cloned())?;
+        }
+        let mut written = std::mem::take(&mut self.written);
+        written.sort();
+        Ok((written, std::mem::take(&mut self.incomplete)))
+    }
+
+    /// Files that are whole so far.
+    pub fn written(&self) -> usize {
+        self.written.len()
+    }
+}
+
+impl Drop for Outputs {
+    fn drop(&mut self) {
+        self.open.clear();
+        for folder in self.made.iter().rev() {
+            // One with files stays.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::stem;
+
+    #[test]
+    fn a_file_is_called_as_its_input_without_what_says_the_format() {
+        for (input, expected) in [
+            ("a/run1.mdf", "run1"),
+            ("run1.MDF.ZST", "run1"),
+            ("run.1.mep.gz", "run.1"),
+            ("1_2.bin", "1_2"),
+            ("plain", "plain"),
+            ("a.zst", "a"),
+            (".mdf", ".mdf"),
+            ("data.dat", "data.dat"),
+            ("-", "stdin"),
+        ] {
+            assert_eq!(stem(Path::new(input)), expected, "{input}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Which events are decoded: the options, and what they mean.
+
+use std::path::PathBuf;
+
+use crate::cli::Failure;
+use crate::input::{Places, Select, count_events};
+
+/// Which events.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Events (counted over all inputs from 0)")]
+pub struct SelectArgs {
+    /// Only these events, as 3,10-20.
+    #[arg(long, value_name = "LIST")]
+    events: Option<Places>,
+    /// Only events of this run.
+    #[arg(long, value_name = "N")]
+    run: Option<u32>,
+    /// Only events with this event number.
+    #[arg(long, value_name = "N")]
+    event_number: Option<u64>,
+    /// Part i of n parts of all events: contiguous, and together the whole. The inputs are read once more to count
+    /// them.
+    #[arg(long, value_name = "i/n", value_parser = shard)]
+    shard: Option<(u64, u64)>,
+    /// Leave out the first N of these places.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip: u64,
+    /// Take at most N places.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+}
+
+fn shard(text: &str) -> Result<(u64, u64), String> {
+    let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    match numbers {
+        Some((i, n)) if 1 <= i && i <= n => Ok((i, n)),
+        _ => Err("it is i/n with i from 1 to n".to_owned()),
+    }
+}
+
+impl SelectArgs {
+    /// The part of all events that is wanted: which, and of how many.
+    pub const fn shard(&self) -> Option<(u64, u64)> {
+        self.shard
+    }
+
+    /// The events of `files` that are wanted.
+    pub fn select(&self, files: &[PathBuf]) -> Result<Select, Failure> {
+        let mut select = Select::default().run(self.run).number(self.event_number);
+        if let Some(places) = &self.events {
+            select = select.places(places);
+        }
+        if let Some((i, n)) = self.shard {
+            if let Some(pipe) = files.iter().find(|file| !file.is_file()) {
+                return Err(
+                    format!("{}: --shard reads files twice, and this can be read only once", pipe.display()).into()
+                );
+            }
+            select = select.places(&Places::shard(i, n, count_events(files)?));
+        }
+        Ok(select.window(self.skip, self.limit))
+    }
+}

@@ -1,0 +1,143 @@
+//! A thread that decodes: takes pieces of the inputs apart, decodes them and encodes their hits.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Args;
+use crate::cli::Failure;
+use crate::cli::summary::Part;
+use crate::decoder::cpu::memory_of_threads;
+use crate::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
+use crate::decoder::{Backend, DecodeError, Decoder, DecoderConfig};
+use crate::detector::Mask;
+use crate::input::{BuildError, Chunk, InputError, Parser, Seen, to_allen, to_mep};
+use crate::output::{Encoded, Encoder, OutputError, Rows};
+use crate::{BatchReport, DetectorTables, Layout, UtHits, memory};
+
+/// Hits that a bank can give, at most: cluster words of two bytes in a payload of 64 KiB.
+const HITS_OF_BANK: usize = 1 << 15;
+
+/// Bytes that a piece of the inputs takes, with its hits in every form, in the mean.
+const CHUNK_MEMORY: u64 = 48 << 20;
+
+/// Threads that decode, each with a decoder of its own; the decoders get one thread each.
+pub fn n_workers(args: &Args, config: &mut DecoderConfig) -> Result<usize, Failure> {
+    let n = match args.backend.backend {
+        Backend::Cpu => std::mem::replace(&mut config.cpu.threads, 1),
+        Backend::Reference => usize::from(args.backend.threads()),
+        // The device is one, and its decoder keeps it busy.
+        Backend::Emulated | Backend::Cuda => 1,
+    };
+    let n = if n == 0 { std::thread::available_parallelism().map_or(1, std::num::NonZero::get) } else { n };
+    let needed = memory_of_threads(n) + 2 * n as u64 * CHUNK_MEMORY;
+    memory::check(format!("decoding with {n} threads"), needed)?;
+    Ok(n)
+}
+
+/// A decoder as it is asked for.
+pub fn decoder(args: &Args, tables: &DetectorTables, config: &DecoderConfig) -> Result<Box<dyn Decoder>, DecodeError> {
+    let options = args.clustering.options();
+    if args.backend.backend == Backend::Emulated {
+        let config = EmulatedConfig {
+            schedule_seed: args.schedule_seed,
+            launch: config.launch,
+            pipeline: config.pipeline,
+            ..EmulatedConfig::default()
+        };
+        return Ok(Box::new(EmulatedDecoder::new(tables, options, config)?));
+    }
+    args.backend.backend.decoder_with(tables, options, config)
+}
+
+/// Why a piece of the inputs gave no hits.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkError {
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    #[error(transparent)]
+    Layout(#[from] BuildError),
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+/// A thread that decodes, and what it works with.
+pub struct Worker<'a> {
+    pub parser: Parser,
+    pub decoder: Box<dyn Decoder>,
+    pub layout: Option<Layout>,
+    pub n_boards: usize,
+    pub layers: Arc<[usize]>,
+    pub hits: UtHits,
+    pub tables: &'a DetectorTables,
+    pub report: BatchReport,
+    pub mask: Option<Arc<Mask>>,
+    pub encoder: Option<Encoder>,
+}
+
+/// What became of a batch.
+pub struct Batch {
+    pub part: Part,
+    /// The run of its first event.
+    pub run: Option<u32>,
+    pub encoded: Option<Encoded>,
+}
+
+/// What became of a piece of the inputs.
+#[derive(Default)]
+pub struct Done {
+    pub seen: Seen,
+    pub batches: Vec<Batch>,
+    pub copied: u64,
+    pub runs: BTreeSet<u32>,
+}
+
+impl Worker<'_> {
+    /// Decodes a piece of the inputs.
+    pub fn work(&mut self, chunk: &Chunk) -> Result<Done, WorkError> {
+        let Self { parser, decoder, layout, n_boards, layers, hits, tables, report, mask, encoder } = self;
+        let mut done = Done::default();
+        let Done { seen, batches, copied, runs } = &mut done;
+        let before = parser.copied();
+        parser.parse(chunk, seen, |(batch, origins, max_hits)| -> Result<(), WorkError> {
+            let mut first = 0;
+            let mut decode = |batch: crate::BatchView<'_>, max_hits: usize| -> Result<(), WorkError> {
+                let bound = batch.n_events.saturating_mul(*n_boards * HITS_OF_BANK);
+                hits.reserve(batch.n_events, max_hits.min(bound));
+                runs.extend(batch.meta.iter().filter_map(|meta| meta.run));
+                let start = Instant::now();
+                decoder.decode(batch, hits, report)?;
+                let decoding = start.elapsed();
+                let masked = mask.as_ref().map_or(0, |mask| hits.retain(|id| !mask.contains(id)));
+                let part = Part::of(layers, hits, report, masked, decoding);
+                let encoded = match encoder {
+                    Some(encoder) => {
+                        let origins = &origins[first..first + batch.n_events];
+                        Some(encoder.encode(&Rows { files: &[], origins, meta: batch.meta, hits, tables })?)
+                    }
+                    None => None,
+                };
+                batches.push(Batch { part, run: batch.meta_of(0).run, encoded });
+                first += batch.n_events;
+                Ok(())
+            };
+            match (*layout, batch.layout) {
+                (Some(Layout::Mep), Layout::Allen) => {
+                    for mep in to_mep(batch)? {
+                        decode(mep.view(), mep.view().max_hits())?;
+                    }
+                    Ok(())
+                }
+                (Some(Layout::Allen), Layout::Mep) => {
+                    let allen = to_allen(batch)?;
+                    decode(allen.view(), allen.view().max_hits())
+                }
+                _ => decode(batch, max_hits),
+            }
+        })?;
+        *copied = parser.copied() - before;
+        Ok(done)
+    }
+}

@@ -1,0 +1,288 @@
+//! Where `ut-decode decode` writes hits: a folder with a file an input, a file a run, and what a mask leaves.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, write};
+use ut_decoding::input::{Bank, EventHeader, MdfWriter, MepWriter};
+
+/// The files below `directory` that are no folders, by their names from there, sorted.
+fn tree(directory: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut folders = vec![directory.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                names.push(path.strip_prefix(directory).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    names.sort();
+    names
+}
+
+fn text(directory: &Path, name: &str) -> String {
+    String::from_utf8(read(directory, name)).unwrap()
+}
+
+fn decode(directory: &Path, args: &[&str]) -> (String, String) {
+    run_to(0, directory, &[&["decode"], args, &TABLES].concat())
+}
+
+/// MDF events with one hit each, of these runs; without a run for 0.
+fn of_runs(runs: &[u32]) -> Vec<u8> {
+    let mut writer = MdfWriter::new(Vec::new());
+    for (i, &run) in runs.iter().enumerate() {
+        let header = EventHeader { run, number: Some(i as u64), ..EventHeader::default() };
+        writer.write(&header, [bank(0x2801, &ONE_HIT)]).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+#[test]
+fn a_folder_gets_a_file_an_input_each_as_if_it_were_alone() {
+    let directory = sample();
+    let directory = directory.path();
+    for (seed, name) in [("2", "b.mdf.zst"), ("3", "c.mep")] {
+        run_to(0, directory, &["generate", "--events", "7", "--seed", seed, "--output", "made"]);
+        run_to(0, directory, &["convert", "made/events.mdf", "--output", name, "--packet-events", "3"]);
+    }
+    write(directory, "empty.mdf", b"");
+    let files = ["events.mdf", "b.mdf.zst", "empty.mdf", "c.mep"];
+    let stems = ["events", "b", "empty", "c"];
+    for (format, options) in [("csv", &[][..]), ("parquet", &["--batch", "3"]), ("csv", &["--layout", "mep"])] {
+        let (json, _) = json_of(
+            0,
+            directory,
+            &[&["decode", "--output", "new", "--format", format, "--threads", "3"], options, &files, &TABLES].concat(),
+        );
+        let names: Vec<String> = ["b", "c", "empty", "events"].iter().map(|stem| format!("{stem}.{format}")).collect();
+        assert_eq!(tree(&directory.join("new")), names);
+        assert_eq!(
+            json["outputs"],
+            serde_json::json!(names.iter().map(|name| format!("new/{name}")).collect::<Vec<_>>())
+        );
+        for (file, stem) in files.iter().zip(stems) {
+            let alone = format!("alone.{format}");
+            decode(directory, &[&[file, "--output", &alone], options].concat());
+            let (found, expected) = (read(directory, &format!("new/{stem}.{format}")), read(directory, &alone));
+            // The place of a file among the inputs is not in its hits.
+            assert!(found == expected, "{file} as {format}");
+        }
+        fs::remove_dir_all(directory.join("new")).unwrap();
+    }
+    // A folder that is there, or a name that ends as one.
+    fs::create_dir(directory.join("there.d")).unwrap();
+    for folder in ["there.d", "not/yet/"] {
+        decode(directory, &["events.mdf", "--output", folder, "--format", "csv"]);
+        assert_eq!(tree(&directory.join(folder)), ["events.csv"]);
+    }
+}
+
+#[test]
+fn names_that_collide_and_outputs_that_are_inputs_are_refused_before_anything_is_written() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir(directory.join("sub")).unwrap();
+    fs::copy(directory.join("events.mdf"), directory.join("sub/events.raw")).unwrap();
+    fs::copy(directory.join("events.mdf"), directory.join("a.csv")).unwrap();
+    fs::copy(directory.join("events.mdf"), directory.join("a.raw")).unwrap();
+    let before = tree(directory);
+    for (args, message) in [
+        (&["events.mdf", "sub/events.raw", "--output", "new/", "--format", "csv"][..], "two inputs"),
+        (&["events.mdf", "events.mdf", "--output", "new/", "--format", "csv"], "two inputs"),
+        (&["a.raw", "a.csv", "--output", ".", "--format", "csv"], "would overwrite a.csv, which is an input"),
+        (&["a.raw", "events.mdf", "--output", ".", "--format", "csv", "--json", "a.csv"], "would overwrite a.csv"),
+        (&["events.mdf", "--output", "new/"], "--format csv or parquet"),
+        (&["events.mdf", "--output", "new", "--partition", "run"], "--format csv or parquet"),
+        (&["events.mdf", "--partition", "run"], "--output"),
+    ] {
+        let (_, err) = run_to(2, directory, &[&["decode"], args, &TABLES].concat());
+        assert!(err.contains(message), "{args:?}: {err}");
+    }
+    assert_eq!(tree(directory), before);
+    let (_, err) = run_to(
+        1,
+        directory,
+        &[&["decode", "events.mdf", "--output", "a.raw/x/", "--format", "csv"][..], &TABLES].concat(),
+    );
+    assert!(err.contains("cannot write a.raw/x"), "{err}");
+}
+
+#[test]
+fn an_input_that_breaks_off_costs_its_own_file_only() {
+    let directory = sample();
+    let directory = directory.path();
+    let mdf = read(directory, "events.mdf");
+    write(directory, "cut.mdf", &mdf[..mdf.len() - 3]);
+    write(directory, "nothing.mdf", &mdf[..30]);
+    let files = ["events.mdf", "cut.mdf", "nothing.mdf", "absent.mdf", "last.mdf"];
+    fs::copy(directory.join("events.mdf"), directory.join("last.mdf")).unwrap();
+    let args = ["decode", "--keep-going", "--output", "new", "--format", "csv"];
+    let (json, err) = json_of(1, directory, &[&args[..], &files, &TABLES].concat());
+    assert_eq!(tree(&directory.join("new")), ["cut.csv", "events.csv", "last.csv"]);
+    assert_eq!((&json["failed_files"], &json["complete"]), (&3.into(), &false.into()));
+    assert_eq!(err.matches("is incomplete").count(), 1, "{err}");
+    assert!(err.contains("new/cut.csv is incomplete"), "{err}");
+    let whole = text(directory, "new/events.csv");
+    assert!(whole == text(directory, "new/last.csv") && whole.starts_with(&text(directory, "new/cut.csv")));
+    fs::remove_dir_all(directory.join("new")).unwrap();
+    // Without --keep-going nothing is made of the inputs after the failure.
+    let (_, err) =
+        run_to(1, directory, &[&["decode", "--output", "new", "--format", "csv"][..], &files, &TABLES].concat());
+    assert_eq!(tree(&directory.join("new")), ["cut.csv", "events.csv"], "{err}");
+}
+
+#[test]
+fn runs_are_partitions_and_together_the_whole() {
+    let directory = sample();
+    let directory = directory.path();
+    write(directory, "a.mdf", &of_runs(&[7, 7, 9, 7]));
+    write(directory, "b.mdf", &of_runs(&[9, 9, 4_000_000_000]));
+    let mut writer = MepWriter::new(Vec::new(), 10);
+    for number in 0..3 {
+        writer.write(number, [bank(0x2801, &ONE_HIT)]).unwrap();
+    }
+    write(directory, "c.mep", &writer.finish().unwrap());
+    let files = ["a.mdf", "b.mdf", "c.mep"];
+    for options in [&[][..], &["--threads", "1", "--batch", "2"], &["--layout", "allen"]] {
+        let args = [&files[..], &["--output", "set", "--format", "csv", "--partition", "run"], options].concat();
+        decode(directory, &args);
+        let folders = ["run=4000000000", "run=7", "run=9", "run=__HIVE_DEFAULT_PARTITION__"];
+        assert_eq!(tree(&directory.join("set")), folders.map(|folder| format!("{folder}/hits.csv")));
+        let places = |run: &str| {
+            let text = text(directory, &format!("set/run={run}/hits.csv"));
+            let row =
+                |row: &str| (row.split(',').next().unwrap().to_owned(), row.rsplit(',').next().unwrap().to_owned());
+            text.lines().skip(1).map(row).map(|(event, file)| format!("{file} {event}")).collect::<Vec<_>>()
+        };
+        assert_eq!(places("7"), ["a.mdf 0", "a.mdf 1", "a.mdf 3"]);
+        assert_eq!(places("9"), ["a.mdf 2", "b.mdf 0", "b.mdf 1"]);
+        assert_eq!(places("4000000000"), ["b.mdf 2"]);
+        assert_eq!(places("__HIVE_DEFAULT_PARTITION__"), ["c.mep 0", "c.mep 1", "c.mep 2"]);
+        fs::remove_dir_all(directory.join("set")).unwrap();
+    }
+    for shard in ["1/2", "2/2"] {
+        decode(directory, &["a.mdf", "--output", "set", "--format", "csv", "--partition", "run", "--shard", shard]);
+    }
+    assert_eq!(
+        tree(&directory.join("set")),
+        ["run=7/hits-1-of-2.csv", "run=7/hits-2-of-2.csv", "run=9/hits-2-of-2.csv"]
+    );
+}
+
+#[test]
+fn runs_that_alternate_without_end_are_written_with_few_open_files() {
+    let directory = sample();
+    let directory = directory.path();
+    let runs: Vec<u32> = (0..300).map(|i| 1 + i % 150).collect();
+    write(directory, "many.mdf", &of_runs(&runs));
+    let tool = assert_cmd::cargo::cargo_bin!("ut-decode");
+    let tables = TABLES.join(" ");
+    let line = format!(
+        "ulimit -n 100; {} decode many.mdf {tables} --output set --format csv --partition run --threads 2",
+        tool.display()
+    );
+    let output = std::process::Command::new("bash").args(["-c", &line]).current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let files = tree(&directory.join("set"));
+    assert_eq!(files.iter().filter(|name| name.ends_with("/hits.csv")).count(), 150);
+    let rows: usize = files.iter().map(|name| text(&directory.join("set"), name).lines().count() - 1).sum();
+    assert_eq!(rows, 300);
+}
+
+#[test]
+fn a_job_that_fails_leaves_no_partition_and_no_empty_folder() {
+    let directory = sample();
+    let directory = directory.path();
+    write(directory, "a.mdf", &of_runs(&[7, 8]));
+    fs::create_dir_all(directory.join("set")).unwrap();
+    write(directory, "set/run=8", b"a file where the folder should be");
+    let args = ["decode", "a.mdf", "--output", "set", "--format", "csv", "--partition", "run"];
+    let (_, err) = run_to(1, directory, &[&args[..], &TABLES].concat());
+    assert!(err.contains("cannot write set/run=8"), "{err}");
+    assert_eq!(tree(&directory.join("set")), ["run=8"]);
+    assert!(!directory.join("set/run=7").exists());
+}
+
+#[test]
+fn a_mask_takes_out_the_hits_that_it_names_and_counts_them_on_every_backend() {
+    let directory = sample();
+    let directory = directory.path();
+    decode(directory, &["events.mdf", "--output", "all.csv"]);
+    let all = text(directory, "all.csv");
+    let rows: Vec<&str> = all.lines().skip(1).collect();
+    let id = |row: &str| row.split(',').nth(2).unwrap().parse::<u32>().unwrap();
+    // Half a sector, of the middle hit, and two single strips.
+    let sector = id(rows[rows.len() / 2]) & !511;
+    let single = [id(rows[0]), id(rows[rows.len() - 1])];
+    let masked = |row: &&&str| {
+        let id = id(row);
+        (sector..sector + 256).contains(&id) || single.contains(&id)
+    };
+    let mask = format!("lhcbid {sector}-0x{:x} # half\n\nlhcbid {},{}\n", sector + 255, single[0], single[1]);
+    write(directory, "mask.txt", mask.as_bytes());
+    let expected: Vec<&str> = rows.iter().filter(|row| !masked(row)).copied().collect();
+    let n = rows.len() - expected.len();
+    assert!(n > 2 && n < rows.len() / 2);
+    for options in [
+        &[][..],
+        &["--backend", "reference"],
+        &["--backend", "emulated"],
+        &["--layout", "mep", "--threads", "1"],
+        &["--batch", "1", "--threads", "4"],
+    ] {
+        let args = [&["decode", "events.mdf", "--mask", "mask.txt", "--output", "hits.csv"], options, &TABLES].concat();
+        let (json, err) = json_of(0, directory, &args);
+        assert!(text(directory, "hits.csv").lines().skip(1).eq(expected.iter().copied()), "{options:?}");
+        assert_eq!((&json["masked_hits"], &json["hits"]), (&n.into(), &expected.len().into()));
+        let layers: u64 = json["hits_of_layer"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+        assert_eq!(layers, expected.len() as u64);
+        assert_eq!(json["provenance"]["mask"], "mask.txt");
+        assert!(err.contains(&format!("masked hits           {n}")), "{err}");
+    }
+    // Chosen events, folders and partitions see the same mask.
+    decode(directory, &["events.mdf", "--mask", "mask.txt", "--events", "2", "--output", "two.csv"]);
+    let two = expected.iter().copied().filter(|row| row.starts_with("2,"));
+    assert!(text(directory, "two.csv").lines().skip(1).eq(two));
+    for partition in [&[][..], &["--partition", "run"]] {
+        let args = ["events.mdf", "--mask", "mask.txt", "--output", "set/", "--format", "csv"];
+        decode(directory, &[&args[..], partition].concat());
+    }
+    for name in ["set/events.csv", "set/run=1/hits.csv"] {
+        assert!(text(directory, name).lines().skip(1).eq(expected.iter().copied()), "{name}");
+    }
+    let (json, _) = json_of(0, directory, &[&["decode", "events.mdf"][..], &TABLES].concat());
+    assert_eq!(json["masked_hits"], 0);
+}
+
+#[test]
+fn a_mask_that_names_nothing_is_an_error_with_its_line_before_anything_is_written() {
+    let directory = sample();
+    let directory = directory.path();
+    for (mask, message) in [
+        ("board 0x2801\nsektor 3\n", "mask.txt, line 2: a line is"),
+        ("board 0x28ff", "mask.txt, line 1: no board of the board table has sourceID 0x28ff"),
+        ("sector 2000", "no sector 2000"),
+    ] {
+        write(directory, "mask.txt", mask.as_bytes());
+        let args = ["decode", "events.mdf", "--mask", "mask.txt", "--output", "hits.csv"];
+        let (_, err) = run_to(1, directory, &[&args[..], &TABLES].concat());
+        assert!(err.contains(message), "{mask}: {err}");
+        assert!(!directory.join("hits.csv").exists());
+    }
+    let (_, err) = run_to(1, directory, &[&["decode", "events.mdf", "--mask", "absent"][..], &TABLES].concat());
+    assert!(err.contains("cannot read absent"), "{err}");
+    // The mask is an input: it is not written over.
+    write(directory, "mask.csv", b"board 0x2801");
+    let args = ["decode", "events.mdf", "--mask", "mask.csv", "--output", "mask.csv"];
+    run_to(2, directory, &[&args[..], &TABLES].concat());
+    assert_eq!(read(directory, "mask.csv"), b"board 0x2801");
+    let whole: Bank<'_> = bank(0x2801, &ONE_HIT);
+    write(directory, "one.mdf", &event(&[whole]));
+    let (json, _) = json_of(0, directory, &[&["decode", "one.mdf", "--mask", "mask.csv"][..], &TABLES].concat());
+    assert_eq!((&json["hits"], &json["masked_hits"], &json["strips"]), (&0.into(), &1.into(), &1.into()));
+}
