@@ -1,22 +1,35 @@
-//! `ut-decode generate`: synthetic events and the detector they belong to.
+//! `ut-decode generate`: synthetic events and the detector they belong to, with faults if asked for.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use crate::detector::BankVersion;
-use crate::input::{Bank, EventHeader, GENERATED_MASK, MdfWriter, kind};
+use crate::input::{Bank, EventHeader, GENERATED_MASK, MdfReader, MdfWriter, MepWriter, WriteError, kind};
 use crate::output::NewFile;
+use crate::synth::corrupt::{Corruptor, Entry, Fault, Ledger, Payload};
 use crate::synth::{self, Generator, Profile};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde_json::{Value, json};
 
-use crate::cli::Failure;
 use crate::cli::args::{bank_format, one_of};
-use crate::cli::output::{cannot_write, print, write_failure, write_file};
+use crate::cli::output::{cannot_write, print, write_failure, write_file, write_json};
 use crate::cli::progress::Progress;
+use crate::cli::{Failure, usage};
+
+/// Events of a MEP packet.
+const PACKET_EVENTS: u64 = 100;
+
+/// Packets begin at multiples of this.
+const PAGE: usize = 4096;
 
 /// Make synthetic events: an MDF file and the tables of the detector that it belongs to.
 ///
 /// Writes events.mdf, boards.bin and geometry.bin into a directory. The same options give the same bytes. The events are
 /// marked as generated in their trigger mask, so that `decode` knows that they belong to the embedded detector.
+///
+/// With --corrupt, faults.json says which faults were made, which banks are not whole because of them, and what the report
+/// of a decoder has to be.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How busy the events are.
@@ -34,46 +47,190 @@ pub struct Args {
     /// Version of the geometry file: 0 has the slopes dx/dy by layer, 1 by sector.
     #[arg(long, value_name = "V", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=1))]
     geometry_version: u16,
+    /// Write events.mep, MEP packets, instead of events.mdf. They have no mark: decode them with --boards and --geometry.
+    #[arg(long)]
+    mep: bool,
+    /// Make faults of a kind, each with this chance, from 0 to 1; may be given for several kinds. Faults of banks, by
+    /// their counters (docs/policy.md): wrong_version, unknown_board, repeated_board, truncated, unconnected_hits, in v5
+    /// also short, bad_header, unsorted_lanes. Of events: surplus_banks, in MDF also checksum, bank_magic, bank_size,
+    /// bank_beyond. Of sources of MEP packets: fragments. Of the file: cut, in its last event.
+    #[arg(long, value_name = "KIND=RATE", value_parser = rate)]
+    corrupt: Vec<(Fault, f64)>,
     /// Directory to write to; made if it is not there.
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
 }
 
+fn rate(text: &str) -> Result<(Fault, f64), String> {
+    let (name, rate) = text.split_once('=').ok_or("it is KIND=RATE")?;
+    let names = || Fault::ALL.map(Fault::name).join(", ");
+    let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name);
+    let fault = fault.ok_or_else(|| format!("there is no fault {name}; there are {}", names()))?;
+    let rate: f64 = rate.parse().map_err(|_| format!("{rate} is no number"))?;
+    if (0.0..=1.0).contains(&rate) { Ok((fault, rate)) } else { Err("a rate is from 0 to 1".to_owned()) }
+}
+
+/// Makes the bytes of events.
+struct Maker<'a> {
+    args: &'a Args,
+    generator: Generator,
+    corruptor: Corruptor,
+    /// Bytes of UT payload of all events.
+    payload: usize,
+}
+
+impl Maker<'_> {
+    /// The bytes of an MDF event, with faults in its banks if `damage`; and the sourceIDs of its UT banks.
+    fn event(&mut self, index: u64, damage: bool) -> Result<(Vec<u8>, Vec<u16>), WriteError> {
+        let event = self.generator.event(index);
+        let version = self.args.format.byte();
+        let payloads = event.banks.into_iter().map(|(source_id, bytes)| Payload { source_id, version, bytes });
+        let mut payloads: Vec<Payload> = payloads.collect();
+        let sources = payloads.iter().map(|bank| bank.source_id).collect();
+        if damage {
+            self.corruptor.banks(index, &mut payloads);
+        }
+        self.payload += payloads.iter().map(|bank| bank.bytes.len()).sum::<usize>();
+        let header = EventHeader { trigger_mask: GENERATED_MASK, run: event.run, number: Some(event.event) };
+        let mut writer = MdfWriter::new(Vec::new());
+        let banks = payloads.iter().map(|bank| Bank {
+            kind: kind::UT,
+            version: Some(bank.version),
+            source_id: u32::from(bank.source_id),
+            payload: &bank.bytes,
+        });
+        writer.write(&header, banks)?;
+        Ok((writer.into_inner(), sources))
+    }
+
+    /// The bytes of the MDF event that comes next, with the faults that are due.
+    fn mdf(&mut self, index: u64, cut: bool) -> Result<Vec<u8>, WriteError> {
+        let frame = self.corruptor.frame(index).filter(|_| !cut);
+        let (mut bytes, sources) = self.event(index, !cut && frame.is_none())?;
+        if let Some(fault) = frame {
+            self.corruptor.damage_frame(index, fault, &mut bytes, &sources);
+        }
+        self.end(index, 1, cut, &mut bytes);
+        Ok(bytes)
+    }
+
+    /// The bytes of a packet, or of several where faults change the sources.
+    fn packet(&mut self, first: u64, n: u64, cut: bool) -> Result<Vec<u8>, WriteError> {
+        let mut writer = MepWriter::new(Vec::new(), n as usize);
+        let n_sources = self.generator.event(first).banks.len();
+        let chosen = if cut { Vec::new() } else { self.corruptor.sources(first, n_sources) };
+        let mut all = Vec::new();
+        for index in first..first + n {
+            let (bytes, sources) = self.event(index, !cut && chosen.is_empty())?;
+            all = sources;
+            let mut reader = MdfReader::new(&bytes[..], "a generated event", None);
+            if let Ok(Some(event)) = reader.next_event() {
+                writer.write(index, event.banks())?;
+            }
+        }
+        let mut bytes = writer.finish()?;
+        if !chosen.is_empty() {
+            // ODIN's is the first.
+            all.insert(0, 0);
+            let mfps: Vec<usize> = chosen.into_iter().map(|source| source + 1).collect();
+            self.corruptor.damage_packet(first, n, &mut bytes, &all, &mfps);
+        }
+        self.end(first, n, cut, &mut bytes);
+        Ok(bytes)
+    }
+
+    /// Counts events, unless they are cut.
+    fn end(&mut self, event: u64, n: u64, cut: bool, bytes: &mut Vec<u8>) {
+        if cut {
+            bytes.truncate(bytes.len() / 3);
+            self.corruptor.note(Entry { event, fault: Fault::Cut, banks: Vec::new() }, 0);
+        } else {
+            self.corruptor.readable(n);
+        }
+    }
+
+    /// Writes all events.
+    fn write(&mut self, path: &Path, progress: &mut Progress) -> Result<(), Failure> {
+        let mut file = NewFile::create(path)?;
+        let cuts = self.corruptor.cuts() && self.args.events > 0;
+        let (mut index, mut written) = (0, 0);
+        while index < self.args.events {
+            progress.set(index);
+            let last = cuts && index == self.args.events - 1;
+            let n = if last || !self.args.mep {
+                1
+            } else {
+                (self.args.events - u64::from(cuts) - index).min(PACKET_EVENTS)
+            };
+            let bytes = if self.args.mep { self.packet(index, n, last) } else { self.mdf(index, last) };
+            let bytes = bytes.map_err(|error| write_failure(path, error))?;
+            if self.args.mep {
+                let pad = written % PAGE;
+                let zeros = if pad == 0 { 0 } else { PAGE - pad };
+                file.write_all(&vec![0; zeros]).map_err(|error| file.cannot(error))?;
+                written += zeros;
+            }
+            file.write_all(&bytes).map_err(|error| file.cannot(error))?;
+            written += bytes.len();
+            index += n;
+        }
+        Ok(file.finish()?)
+    }
+}
+
+/// What was done to the events.
+fn faults(ledger: &Ledger) -> Value {
+    let mut faults: BTreeMap<&str, u64> = BTreeMap::new();
+    for entry in &ledger.entries {
+        *faults.entry(entry.fault.name()).or_default() += 1;
+    }
+    let entries: Vec<Value> = ledger
+        .entries
+        .iter()
+        .map(|Entry { event, fault, banks }| json!({ "event": event, "fault": fault.name(), "banks": banks }))
+        .collect();
+    json!({ "events": ledger.events, "report": ledger.report, "faults": faults, "entries": entries })
+}
+
 pub fn run(args: &Args) -> Result<(), Failure> {
+    for &(fault, _) in &args.corrupt {
+        if !fault.is_possible(args.format, args.mep) {
+            let container = if args.mep { "MEP packets" } else { "MDF events" };
+            usage(&format!("{container} with {} banks cannot have the fault {}", args.format.name(), fault.name()));
+        }
+    }
     std::fs::create_dir_all(&args.output).map_err(|error| cannot_write(&args.output, &error))?;
-    let [mdf, boards, geometry] = ["events.mdf", "boards.bin", "geometry.bin"].map(|name| args.output.join(name));
+    let name = if args.mep { "events.mep" } else { "events.mdf" };
+    let [events, boards, geometry, json] =
+        [name, "boards.bin", "geometry.bin", "faults.json"].map(|name| args.output.join(name));
     let detector = synth::detector(args.format, args.geometry_version);
     write_file(&boards, detector.0.to_bytes())?;
     write_file(&geometry, detector.1.to_bytes())?;
-    let mut writer = MdfWriter::new(NewFile::create(&mdf)?);
     let mut progress = Progress::new(args.events, "generating {wide_bar} {pos}/{len} events, {eta} left");
-    let mut bytes = 0;
-    let generator = Generator::new(args.profile, args.format, args.seed);
-    for index in 0..args.events {
-        progress.set(index);
-        let event = generator.event(index);
-        let header = EventHeader { trigger_mask: GENERATED_MASK, run: event.run, number: Some(event.event) };
-        let banks = event.banks.iter().map(|(source_id, payload)| Bank {
-            kind: kind::UT,
-            version: Some(args.format.byte()),
-            source_id: u32::from(*source_id),
-            payload,
-        });
-        bytes += banks.clone().map(|bank| bank.payload.len()).sum::<usize>();
-        writer.write(&header, banks).map_err(|error| write_failure(&mdf, error))?;
-    }
-    writer.into_inner().finish()?;
+    let mut maker = Maker {
+        args,
+        generator: Generator::new(args.profile, args.format, args.seed),
+        corruptor: Corruptor::new(args.corrupt.clone(), detector.0, args.seed),
+        payload: 0,
+    };
+    maker.write(&events, &mut progress)?;
     drop(progress);
-    let mean = bytes as f64 / (args.events.max(1) as f64);
-    print(&format!(
+    let mean = maker.payload as f64 / (args.events.max(1) as f64);
+    let ledger = maker.corruptor.into_ledger();
+    let mut text = format!(
         "{}: {} {} events of profile {}, seed {}, {mean:.0} bytes of UT payload an event in the mean\n{}\n{}\n",
-        mdf.display(),
+        events.display(),
         args.events,
         args.format.name(),
         args.profile.name(),
         args.seed,
         boards.display(),
         geometry.display(),
-    ))?;
+    );
+    if !args.corrupt.is_empty() {
+        write_json(&json, &faults(&ledger))?;
+        text += &format!("{}: {} faults\n", json.display(), ledger.entries.len());
+    }
+    print(&text)?;
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! ones measured on simulated minimum-bias events, and everything else is random.
 
 mod cabling;
+pub mod corrupt;
 pub mod encode;
 mod events;
 mod geometry;

@@ -5,6 +5,7 @@ mod support;
 mod ablation;
 mod compare;
 mod decode;
+mod faults;
 #[cfg(unix)]
 mod files;
 #[cfg(unix)]

@@ -1,0 +1,164 @@
+//! `ut-decode generate --corrupt`: every fault that was made is in the report, and whole banks give what they gave.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use crate::support::{TABLES, json_of, read, run_to, write};
+use serde_json::Value;
+use ut_decoding::input::{EventHeader, Events, GENERATED_MASK, MdfWriter};
+
+const OF_BANKS: [&str; 9] = [
+    "wrong_version=0.01",
+    "unknown_board=0.01",
+    "repeated_board=0.01",
+    "truncated=0.01",
+    "unconnected_hits=0.01",
+    "short=0.01",
+    "bad_header=0.01",
+    "unsorted_lanes=0.01",
+    "surplus_banks=0.1",
+];
+
+/// Generates the same events with faults and without, into `directory`; the ledger of the faults.
+fn generate(directory: &Path, options: &[&str], faults: &[&str]) -> Value {
+    let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--corrupt", fault]).collect();
+    let format: Vec<&str> = options.iter().copied().filter(|option| *option != "--mep").collect();
+    run_to(0, directory, &[&["generate", "--output", "clean"][..], &format].concat());
+    run_to(0, directory, &[&["generate", "--output", "."][..], options, &faults].concat());
+    serde_json::from_slice(&read(directory, "faults.json")).unwrap()
+}
+
+/// The rows of a decoded file, each as often as it is there.
+fn rows(directory: &Path, file: &str, code: i32, options: &[&str]) -> (BTreeMap<String, u32>, Value) {
+    let args = [&["decode", file, "--output", "hits.csv"][..], options, &TABLES].concat();
+    let (json, _) = json_of(code, directory, &args);
+    let mut rows = BTreeMap::new();
+    for row in String::from_utf8(read(directory, "hits.csv")).unwrap().lines().skip(1) {
+        *rows.entry(row.to_owned()).or_default() += 1;
+    }
+    (rows, json)
+}
+
+/// Checks report and hits of `file` against its ledger.
+fn check(directory: &Path, file: &str, ledger: &Value, options: &[&str]) {
+    let cut = ledger["faults"]["cut"].as_u64().unwrap_or(0);
+    let (found, json) = rows(directory, file, i32::from(cut > 0), options);
+    for (counter, n) in ledger["report"].as_object().unwrap() {
+        assert_eq!(&json["report"][counter], n, "{counter}, {options:?}");
+    }
+    assert_eq!((&json["events"], &json["complete"]), (&ledger["events"], &(cut == 0).into()));
+    // The clean events without the banks that are not whole.
+    let n_events = ledger["events"].as_u64().unwrap();
+    let mut touched = HashSet::new();
+    for entry in ledger["entries"].as_array().unwrap() {
+        let banks = entry["banks"].as_array().unwrap().iter().map(|bank| bank.as_u64().unwrap() as u32);
+        touched.extend(banks.map(|bank| (entry["event"].as_u64().unwrap(), bank)));
+    }
+    let mut writer = MdfWriter::new(Vec::new());
+    let mut events = Events::new([directory.join("clean/events.mdf")]);
+    while let Some(event) = events.next_event().unwrap() {
+        if event.index < n_events {
+            let header = EventHeader { trigger_mask: GENERATED_MASK, run: 1, number: None };
+            let whole = event.banks().filter(|bank| !touched.contains(&(event.index, bank.source_id)));
+            writer.write(&header, whole).unwrap();
+        }
+    }
+    write(directory, "whole.mdf", &writer.finish().unwrap());
+    let (expected, _) = rows(directory, "whole.mdf", 0, &[]);
+    for (row, n) in &expected {
+        assert!(found.get(row).is_some_and(|found| found >= n), "{row} is lost, {options:?}");
+    }
+    // What is there beside them comes from banks that are decoded in spite of their faults.
+    let decoded = ["repeated_board", "unconnected_hits", "unsorted_lanes"];
+    let entries = ledger["entries"].as_array().unwrap().iter();
+    let with_more: HashSet<String> = entries
+        .filter(|entry| decoded.iter().any(|name| entry["fault"] == **name))
+        .map(|entry| entry["event"].to_string())
+        .collect();
+    for (row, n) in &found {
+        let more = n > expected.get(row).unwrap_or(&0);
+        assert!(!more || with_more.contains(row.split(',').next().unwrap()), "{row} is too many, {options:?}");
+    }
+}
+
+#[test]
+fn the_report_accounts_for_every_fault_of_banks_events_and_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let of_frames = ["checksum=0.05", "bank_magic=0.05", "bank_size=0.05", "bank_beyond=0.05", "cut=1"];
+    let all = [&OF_BANKS[..], &of_frames].concat();
+    let ledger = generate(directory, &["--events", "60", "--seed", "5"], &all);
+    let kinds = all.iter().map(|fault| fault.split_once('=').unwrap().0);
+    for kind in kinds {
+        assert!(ledger["faults"][kind].as_u64() > Some(0), "no fault {kind}: {}", ledger["faults"]);
+    }
+    for options in [&[][..], &["--backend", "reference"], &["--layout", "mep"], &["--threads", "1", "--batch", "7"]] {
+        check(directory, "events.mdf", &ledger, options);
+    }
+}
+
+#[test]
+fn each_fault_alone_is_told_from_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    for fault in OF_BANKS {
+        let (kind, _) = fault.split_once('=').unwrap();
+        let ledger = generate(directory, &["--events", "3"], &[&format!("{kind}=0.2")]);
+        for (counter, n) in ledger["report"].as_object().unwrap() {
+            // A bank of another board can have hits on lanes which that does not have.
+            let beside = kind == "repeated_board" && counter == "unconnected_hits";
+            assert_eq!(n.as_u64() > Some(0), counter == kind || (beside && n != 0), "{fault}: {counter} {n}");
+        }
+        check(directory, "events.mdf", &ledger, &[]);
+    }
+}
+
+#[test]
+fn the_report_accounts_for_faults_of_v4_banks() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let faults: Vec<&str> = OF_BANKS
+        .into_iter()
+        .filter(|fault| !["short", "bad_header", "unsorted_lanes"].contains(&fault.split_once('=').unwrap().0))
+        .chain(["checksum=0.1", "bank_size=0.1"])
+        .collect();
+    let ledger = generate(directory, &["--events", "40", "--format", "v4"], &faults);
+    assert_eq!(ledger["faults"].as_object().unwrap().len(), faults.len());
+    for options in [&[][..], &["--backend", "reference"]] {
+        check(directory, "events.mdf", &ledger, options);
+    }
+}
+
+#[test]
+fn the_report_accounts_for_faults_of_packets() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let faults = [&OF_BANKS[..], &["fragments=0.003", "cut=1"]].concat();
+    let ledger = generate(directory, &["--events", "450", "--mep", "--seed", "2"], &faults);
+    for fault in &faults {
+        let (kind, _) = fault.split_once('=').unwrap();
+        assert!(ledger["faults"][kind].as_u64() > Some(0), "no fault {kind}: {}", ledger["faults"]);
+    }
+    for options in [&[][..], &["--layout", "allen"]] {
+        check(directory, "events.mep", &ledger, options);
+    }
+}
+
+#[test]
+fn faults_that_cannot_be_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    for (args, message) in [
+        (&["--corrupt", "checksum"][..], "KIND=RATE"),
+        (&["--corrupt", "nonsense=1"], "there is no fault nonsense"),
+        (&["--corrupt", "cut=1.5"], "from 0 to 1"),
+        (&["--corrupt", "cut=x"], "no number"),
+        (&["--corrupt", "short=1", "--format", "v4"], "cannot have the fault short"),
+        (&["--corrupt", "checksum=1", "--mep"], "cannot have the fault checksum"),
+        (&["--corrupt", "fragments=1"], "cannot have the fault fragments"),
+    ] {
+        let (_, err) = run_to(2, directory, &[&["generate", "--output", "new"], args].concat());
+        assert!(err.contains(message), "{args:?}: {err}");
+        assert!(!directory.join("new").exists());
+    }
+}
