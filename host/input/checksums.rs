@@ -1,12 +1,12 @@
 //! The checksums of several events, side by side.
 //!
-//! Each byte of an event needs the sum of those before it, so one event keeps a core waiting for itself. Eight events
+//! Each byte of an event needs the sum of those before it, so one event keeps a core waiting for itself. Sixteen events
 //! at a time, each an element of a vector, do not wait for each other.
 
 use super::mdf::Checksum;
 
 /// Events at a time.
-const ELEMENTS: usize = 8;
+const ELEMENTS: usize = 16;
 
 /// Appends the checksum of each of `pieces` to `sums`.
 pub fn checksums<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, sums: &mut Vec<u32>) {

@@ -6,14 +6,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use ut_kernels::bank::v5::COUNT_BYTES;
+
 use super::encode::{Strip, encode_v5};
 use super::spectra::Dice;
 use crate::decoder::Count;
 use crate::detector::{BankVersion, Boards, LANES_PER_BOARD, STRIPS_PER_SECTOR};
 use crate::input::checksum;
-
-/// The place of each lane's count in a v5 bank.
-const COUNT_AT: [usize; LANES_PER_BOARD] = [4, 5, 6, 7, 0, 1];
 
 /// Bytes of a v5 bank's header.
 const V5_HEADER: usize = 8;
@@ -240,7 +239,7 @@ impl Corruptor {
                 (Count::Short, 1)
             }
             Fault::BadHeader if v5 && has_hits => {
-                bytes[COUNT_AT[pick(0..LANES_PER_BOARD)]] = 255;
+                bytes[COUNT_BYTES[pick(0..LANES_PER_BOARD)]] = 255;
                 (Count::BadHeader, 1)
             }
             Fault::Truncated if v5 && has_hits => {
@@ -270,7 +269,7 @@ impl Corruptor {
                 (Count::UnconnectedHits, 1)
             }
             Fault::UnsortedLanes if v5 && has_hits => {
-                let sorts = |lane: &usize| bytes[COUNT_AT[*lane]] > 1 && self.is_connected(bank.source_id, *lane);
+                let sorts = |lane: &usize| bytes[COUNT_BYTES[*lane]] > 1 && self.is_connected(bank.source_id, *lane);
                 let Some(lane) = (0..LANES_PER_BOARD).find(sorts) else { return false };
                 let at = V5_HEADER + 4 * (LANES_PER_BOARD - 1 - lane);
                 bytes[at..at + 4].rotate_left(2);
@@ -293,7 +292,7 @@ impl Corruptor {
         let lost = |lane: usize| !self.is_connected(bank.source_id, lane);
         if self.boards.version == BankVersion::V5 {
             let lanes = (0..LANES_PER_BOARD).filter(|&lane| lost(lane));
-            return lanes.map(|lane| u64::from(bank.bytes[COUNT_AT[lane]])).sum();
+            return lanes.map(|lane| u64::from(bank.bytes[COUNT_BYTES[lane]])).sum();
         }
         let clusters = usize::from(u16::from_le_bytes([bank.bytes[0], bank.bytes[1]]));
         let words = bank.bytes[4..4 + 2 * clusters].chunks(2);
@@ -373,7 +372,7 @@ fn lanes_of(bytes: &[u8]) -> [Vec<Strip>; LANES_PER_BOARD] {
             let word = u16::from_le_bytes([bytes[at], bytes[at + 1]]);
             (word >> 5, (word & 31) as u8)
         };
-        (0..usize::from(bytes[COUNT_AT[lane]])).map(hit).collect()
+        (0..usize::from(bytes[COUNT_BYTES[lane]])).map(hit).collect()
     })
 }
 

@@ -15,6 +15,8 @@ mod groups;
 mod jobs;
 #[cfg(unix)]
 mod outputs;
+#[cfg(target_os = "linux")]
+mod memory;
 mod replay;
 #[cfg(unix)]
 mod serve;

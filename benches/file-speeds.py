@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""How fast `ut-decode decode` goes from files, beside `throughput` on the same events.
+
+    python3 benches/file-speeds.py target/release/ut-decode [--events 48000] [--rounds 7] > benches/results/file-speeds.md
+
+Every round runs each case once, so that what disturbs the machine disturbs all cases alike. CPU time is user + system of the
+whole process, its start (about 10 ms) included; the medians of the rounds are printed. Files lie in /dev/shm.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+def timed(command):
+    """Wall and CPU seconds of a command, whose standard output goes nowhere."""
+    start = time.perf_counter()
+    nowhere = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
+    pid = os.posix_spawnp(command[0], command, os.environ, file_actions=nowhere)
+    _, status, usage = os.wait4(pid, 0)
+    if status:
+        sys.exit(f"{command} failed")
+    return time.perf_counter() - start, usage.ru_utime + usage.ru_stime
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("tool")
+    options.add_argument("--events", type=int, default=48000)
+    options.add_argument("--rounds", type=int, default=7)
+    options.add_argument("--threads", type=int, default=2)
+    options = options.parse_args()
+    tool = str(Path(options.tool).resolve())
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        os.chdir(folder)
+        quiet = {"check": True, "stdout": subprocess.DEVNULL}
+        n = options.events // 24
+        subprocess.run([tool, "generate", "--events", str(n), "--output", ".", "--quiet"], **quiet)
+        for name in ["events.mdf.zst", "events.mep"]:
+            subprocess.run([tool, "convert", "events.mdf", "--output", name, "--quiet"], **quiet)
+        for name in ["events.mdf", "events.mdf.zst", "events.mep"]:
+            Path(f"{name}.list").write_text(f"{name}\n" * 24)
+        tables = ["--boards", "boards.bin", "--geometry", "geometry.bin", "--threads", str(options.threads), "--quiet"]
+
+        def decode(name, *more):
+            return [tool, "decode", "--files-from", f"{name}.list", *tables, *more]
+
+        few = [tool, "decode", "events.mdf", *tables]
+        zstd = shutil.which("zstd")
+        cases = [
+            ("MDF, no output", 24 * n, decode("events.mdf")),
+            ("MDF, no output, `--no-checksum`", 24 * n, decode("events.mdf", "--no-checksum")),
+            ("MEP packets, no output", 24 * n, decode("events.mep")),
+            ("`.mdf.zst`, no output", n, [tool, "decode", "events.mdf.zst", *tables]),
+            ("24 × `.mdf.zst`, no output", 24 * n, decode("events.mdf.zst")),
+            ("MDF to Parquet, /dev/null", n, [*few, "--output", "/dev/null", "--format", "parquet"]),
+            ("MDF to Parquet, /dev/shm", n, [*few, "--output", "hits.parquet"]),
+            ("MDF to Parquet, lz4, /dev/shm", n, [*few, "--output", "hits.parquet", "--compression", "lz4"]),
+            ("MDF to CSV, /dev/null", n, [*few, "--output", "/dev/null", "--format", "csv"]),
+            ("MDF to CSV, /dev/shm", n, [*few, "--output", "hits.csv"]),
+        ]
+        if zstd:
+            cases.append(("(`zstd -d` of that file)", n, [zstd, "-q", "-d", "-c", "events.mdf.zst"]))
+        bench = [tool, "throughput", "events.mdf", *tables[:-1], "--duration", "1", "--json", "rate.json"]
+        measured = {name: [] for name, _, _ in cases}
+        rates = []
+        for _ in range(options.rounds):
+            timed(bench)
+            rates.append(json.loads(Path("rate.json").read_text())["events_per_second"]["median"])
+            for name, _, command in cases:
+                measured[name].append(timed(command))
+        sizes = {name: Path(name).stat().st_size for name in ["events.mdf", "events.mdf.zst", "events.mep", "hits.parquet", "hits.csv"]}
+    with open("/proc/cpuinfo") as info:
+        model = next((line.split(":")[1].strip() for line in info if line.startswith("model name")), platform.machine())
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True)
+    print("# Speed from files\n")
+    print(f"`python3 benches/file-speeds.py {options.tool} --events {24 * n} --rounds {options.rounds} --threads {options.threads}`, "
+          f"commit {commit.stdout.strip()}, {datetime.date.today()}, {os.cpu_count()} cores of {model}, "
+          f"Linux {platform.release().split('-')[0]}, load {os.getloadavg()[0]:.1f}. Generated pp-nominal v5 events of "
+          f"{sizes['events.mdf'] // n} bytes; medians.\n")
+    rate = statistics.median(rates)
+    print(f"`throughput` on the same events in memory: {rate:,.0f} events/s.\n")
+    print("| `ut-decode decode` | events | CPU time an event | wall time an event | events/s | of `throughput` |")
+    print("|---|---|---|---|---|---|")
+    for name, events, _ in cases:
+        wall, cpu = (statistics.median(values) for values in zip(*measured[name]))
+        print(f"| {name} | {events} | {1e6 * cpu / events:.1f} µs | {1e6 * wall / events:.1f} µs | {events / wall:,.0f} | "
+              f"{100 * events / wall / rate:.0f} % |")
+    print("\nBytes an event: " + ", ".join(f"{name} {size // n}" for name, size in sizes.items()) + ".")
+
+
+if __name__ == "__main__":
+    main()
