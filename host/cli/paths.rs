@@ -74,9 +74,11 @@ pub fn check(matches: &ArgMatches) -> Result<(), String> {
             continue;
         }
         let others = values.iter().enumerate().filter(|&(other, _)| other != i);
-        let Some((_, (other, path))) =
-            others.map(|(_, value)| (option, value)).find(|(_, (_, path))| same_file(output, Path::new(path)))
-        else {
+        let Some((_, (other, path))) = others.map(|(_, value)| (option, value)).find(|(_, (other, path))| {
+            // What is not there is no input: `--format csv --output csv`.
+            let path = Path::new(path);
+            (OUTPUTS.contains(&other.as_str()) || path.exists()) && same_file(output, path)
+        }) else {
             continue;
         };
         let path = Path::new(path).display();

@@ -13,6 +13,7 @@ use std::sync::atomic::AtomicU64;
 use super::event::Format;
 use super::frames::{Frame, Frames};
 use super::packet::Packet;
+use super::pool::{Buffer, Pool};
 use super::recognise::{Input, Opened, open};
 use super::select::Select;
 use super::{AllenDumpReader, InputError};
@@ -59,7 +60,7 @@ pub enum Apart {
 
 #[derive(Debug)]
 pub(super) enum Content {
-    Mdf { data: Vec<u8>, spans: Vec<Span> },
+    Mdf { data: Buffer, spans: Vec<Span> },
     Dumps(Vec<(Origin, AllenDumpReader)>),
     Packet { packet: Arc<Packet>, events: Vec<Range<usize>>, first: Origin, offset: u64 },
 }
@@ -86,6 +87,7 @@ pub struct Chunks {
     events: u64,
     error: Option<InputError>,
     read: Arc<AtomicU64>,
+    pool: Pool,
 }
 
 impl Chunks {
@@ -104,6 +106,7 @@ impl Chunks {
             events: 0,
             error: None,
             read: Arc::default(),
+            pool: Pool::default(),
         }
     }
 
@@ -191,7 +194,7 @@ impl Chunks {
 
     /// Collects events until a chunk is full, the format changes, a packet comes or something is wrong.
     fn collect(&mut self) -> Option<Content> {
-        let (mut data, mut spans, mut dumps) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut data, mut spans, mut dumps) = (self.pool.take(), Vec::new(), Vec::new());
         while spans.len() + dumps.len() < self.max_events && data.len() < MAX_BYTES && !self.select.is_past(self.events)
         {
             let Some(reader) = &mut self.reader else {
@@ -201,7 +204,7 @@ impl Chunks {
                 // Events with and without version bytes do not go into one batch.
                 let Some(path) = self.files.get(self.next_file) else { break };
                 self.next_file += 1;
-                match Self::open(path, &self.read, self.check) {
+                match Self::open(path, &self.read, self.check, &self.pool) {
                     Ok(reader) => self.reader = Some(reader),
                     Err(error) => {
                         self.error = Some(error);
@@ -263,13 +266,14 @@ impl Chunks {
         (!spans.is_empty()).then_some(Content::Mdf { data, spans })
     }
 
-    fn open(path: &Path, read: &Arc<AtomicU64>, check: bool) -> Result<Reader, InputError> {
+    fn open(path: &Path, read: &Arc<AtomicU64>, check: bool, pool: &Pool) -> Result<Reader, InputError> {
         let Opened { input, length, format } = open(path, read)?;
         Ok(match format {
             Format::AllenDump => Reader::Dump(Some(AllenDumpReader::new(input, path)?)),
             format => {
                 let mut frames = Frames::new(input, path, length, format);
                 frames.check(check);
+                frames.buffers_of(pool);
                 Reader::Frames(Box::new(frames))
             }
         })
@@ -283,7 +287,7 @@ impl Chunks {
 pub fn count_events(files: &[PathBuf]) -> Result<u64, InputError> {
     let mut n = 0;
     for path in files {
-        match Chunks::open(path, &Arc::default(), false)? {
+        match Chunks::open(path, &Arc::default(), false, &Pool::default())? {
             Reader::Dump(_) => n += 1,
             Reader::Frames(mut frames) => {
                 let mut data = Vec::new();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::event::Format;
 use super::mdf::{CHECKED_FROM, Checksum, HEADER, RAW_BANKS, checksum, sub_header_bytes, u32_at};
 use super::packet::{PAGE, Packet, PacketError};
+use super::pool::Pool;
 use super::{Damage, InputError, Place, unpack};
 
 /// The data type of MDF events that hold a MEP packet.
@@ -44,6 +45,7 @@ pub struct Frames<R> {
     ended: bool,
     check: bool,
     packet: Packet,
+    pool: Pool,
     scratch: Vec<u8>,
 }
 
@@ -61,6 +63,7 @@ impl<R: Read> Frames<R> {
             ended: false,
             check: true,
             packet: Packet::default(),
+            pool: Pool::default(),
             scratch: Vec::new(),
         }
     }
@@ -68,6 +71,11 @@ impl<R: Read> Frames<R> {
     /// Whether the checksums of packets are compared. Those of events are the caller's business.
     pub const fn check(&mut self, check: bool) {
         self.check = check;
+    }
+
+    /// Takes the buffers of packets from `pool`, shared with other files.
+    pub fn buffers_of(&mut self, pool: &Pool) {
+        self.pool = pool.clone();
     }
 
     /// The file.
@@ -97,7 +105,7 @@ impl<R: Read> Frames<R> {
 
     /// The packet that was read last, for keeps.
     pub fn take_packet(&mut self) -> Packet {
-        std::mem::take(&mut self.packet)
+        std::mem::replace(&mut self.packet, Packet::in_buffer(self.pool.take()))
     }
 
     /// Reads what comes next. After an error nothing does.

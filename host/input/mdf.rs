@@ -54,7 +54,11 @@ impl Checksum {
         let words = words.map(|words| &words[..n]);
         let mut h = sums.map(|sum| sum.0);
         for i in 0..n {
-            let word = words.map(|words| u32::from_le_bytes(words[i]));
+            // No `map`: it is not always inlined.
+            let mut word = [0; N];
+            for (word, words) in word.iter_mut().zip(words) {
+                *word = u32::from_le_bytes(words[i]);
+            }
             for byte in 0..4 {
                 for (h, word) in h.iter_mut().zip(word) {
                     // The byte as a signed number.

@@ -18,6 +18,7 @@ mod mep;
 mod mep_writer;
 mod packet;
 mod parser;
+mod pool;
 mod recognise;
 mod room;
 mod select;

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::event::kind;
 use super::mdf::{run_and_event, u16_at, u32_at};
+use super::pool::Buffer;
 use super::{BankEntry, BatchView, Damage, EventBatch, EventMeta, Layout};
 
 /// First half-word of a packet.
@@ -52,7 +53,7 @@ struct Sender {
 /// A packet: consecutive events of all sources.
 #[derive(Debug, Default)]
 pub struct Packet {
-    raw: Vec<u8>,
+    raw: Buffer,
     n_events: usize,
     first: u64,
     ut: Vec<Sender>,
@@ -101,6 +102,11 @@ impl<R: Read> Cursor<'_, R> {
 }
 
 impl Packet {
+    /// An empty packet that reads into `raw`.
+    pub(super) fn in_buffer(raw: Buffer) -> Self {
+        Self { raw, ..Self::default() }
+    }
+
     /// Reads the next packet, of at most `limit` bytes. The buffers of `self` are used again.
     pub(super) fn read<R: Read>(&mut self, input: &mut R, limit: u64) -> Result<(), PacketError> {
         let mut raw = std::mem::take(&mut self.raw);

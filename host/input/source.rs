@@ -160,7 +160,16 @@ impl Seen {
             let known = self.files.pop_if(|last| last.file == event.file);
             let new = || FileVersions { file: event.file.to_path_buf(), versions: BTreeMap::new() };
             let mut file = known.unwrap_or_else(new);
-            banks.for_each(|bank| *file.versions.entry(bank.version).or_default() += 1);
+            // Neighbours have the same version: count them together.
+            let (mut last, mut n) = (None, 0);
+            for bank in banks {
+                if last != Some(bank.version) {
+                    count(&mut file, last, n);
+                    (last, n) = (Some(bank.version), 0);
+                }
+                n += 1;
+            }
+            count(&mut file, last, n);
             self.files.push(file);
         }
         if let Some(damage) = event.damage
@@ -168,6 +177,13 @@ impl Seen {
         {
             self.damages.push((event.place(), damage.clone()));
         }
+    }
+}
+
+/// Adds `n` banks of a version.
+fn count(file: &mut FileVersions, version: Option<Option<u8>>, n: u64) {
+    if let Some(version) = version {
+        *file.versions.entry(version).or_default() += n;
     }
 }
 

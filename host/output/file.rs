@@ -11,6 +11,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use ::parquet::errors::ParquetError;
+
 use super::csv::{CsvRows, quoted};
 use super::parquet::{Form, Packing, ParquetWriter, RowGroup};
 use super::{Columns, NewFile, Rows};
@@ -31,7 +33,7 @@ pub enum OutputError {
     #[error("{}: the extension says the format: .csv or .parquet", .0.display())]
     Format(PathBuf),
     /// Writing failed.
-    #[error("cannot write {}", file.display())]
+    #[error("cannot write {}", called(file))]
     Io {
         /// The file.
         file: PathBuf,
@@ -39,7 +41,7 @@ pub enum OutputError {
         source: io::Error,
     },
     /// The Parquet library refused.
-    #[error("cannot write {}", file.display())]
+    #[error("cannot write {}", called(file))]
     Parquet {
         /// The file.
         file: PathBuf,
@@ -273,10 +275,21 @@ impl Encoder {
     }
 }
 
+/// An output in a message.
+fn called(path: &Path) -> String {
+    if path.as_os_str() == "-" { "to standard output".to_owned() } else { path.display().to_string() }
+}
+
 fn io_error(path: &Path, source: io::Error) -> OutputError {
     OutputError::Io { file: path.to_path_buf(), source }
 }
 
-fn parquet_error(path: &Path, source: ::parquet::errors::ParquetError) -> OutputError {
-    OutputError::Parquet { file: path.to_path_buf(), source: source.into() }
+fn parquet_error(path: &Path, source: ParquetError) -> OutputError {
+    let file = path.to_path_buf();
+    let ParquetError::External(source) = source else { return OutputError::Parquet { file, source: source.into() } };
+    // What the system says is told as it says it.
+    match source.downcast() {
+        Ok(source) => OutputError::Io { file, source: *source },
+        Err(source) => OutputError::Parquet { file, source },
+    }
 }

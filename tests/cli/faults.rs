@@ -103,7 +103,7 @@ fn each_fault_alone_is_told_from_the_others() {
     let directory = directory.path();
     for fault in OF_BANKS {
         let (kind, _) = fault.split_once('=').unwrap();
-        let ledger = generate(directory, &["--events", "3"], &[&format!("{kind}=0.2")]);
+        let ledger = generate(directory, &["--events", "4"], &[&format!("{kind}=0.5")]);
         for (counter, n) in ledger["report"].as_object().unwrap() {
             // A bank of another board can have hits on lanes which that does not have.
             let beside = kind == "repeated_board" && counter == "unconnected_hits";
@@ -120,7 +120,7 @@ fn the_report_accounts_for_faults_of_v4_banks() {
     let faults: Vec<&str> = OF_BANKS
         .into_iter()
         .filter(|fault| !["short", "bad_header", "unsorted_lanes"].contains(&fault.split_once('=').unwrap().0))
-        .chain(["checksum=0.1", "bank_size=0.1"])
+        .chain(["checksum=0.2", "bank_size=0.2"])
         .collect();
     let ledger = generate(directory, &["--events", "40", "--format", "v4"], &faults);
     assert_eq!(ledger["faults"].as_object().unwrap().len(), faults.len());

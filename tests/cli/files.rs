@@ -199,3 +199,29 @@ fn a_closed_standard_error_changes_nothing() {
     let (code, _, _) = shell(directory, "\"$TOOL\" decode absent.mdf 2>&-");
     assert_eq!(code, Some(1));
 }
+
+#[test]
+fn a_reader_that_leaves_ends_the_job_without_a_word_and_a_full_disk_is_told_as_the_system_tells_it() {
+    let directory = sample();
+    let directory = directory.path();
+    // More than a pipe holds.
+    run_to(0, directory, &["generate", "--events", "40", "--output", "."]);
+    for format in ["csv", "parquet"] {
+        let decode = format!("\"$TOOL\" decode events.mdf --batch 4 --format {format} --output");
+        let (_, codes, err) = shell(directory, &format!("{decode} - | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"));
+        assert_eq!((codes.trim(), err.as_str()), ("0", ""), "{format}");
+        let (code, _, err) = shell(directory, &format!("{decode} /dev/full"));
+        assert_eq!(code, Some(1), "{format}");
+        assert_eq!(err, "error: cannot write /dev/full\n  because: No space left on device (os error 28)\n");
+        let (_, _, err) = shell(directory, &format!("{decode} - >/dev/full"));
+        assert_eq!(
+            err.lines().find(|line| line.contains("error")),
+            Some("error: cannot write to standard output"),
+            "{err}"
+        );
+    }
+    let summary = "--json summary.json | head -c 1 >/dev/null; echo ${PIPESTATUS[0]}";
+    let (_, code, _) = shell(directory, &format!("\"$TOOL\" decode events.mdf --output - --format csv {summary}"));
+    let json: serde_json::Value = serde_json::from_slice(&read(directory, "summary.json")).unwrap();
+    assert_eq!((code.trim(), &json["complete"]), ("1", &false.into()));
+}

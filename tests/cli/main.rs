@@ -13,10 +13,10 @@ mod formats;
 mod groups;
 #[cfg(unix)]
 mod jobs;
-#[cfg(unix)]
-mod outputs;
 #[cfg(target_os = "linux")]
 mod memory;
+#[cfg(unix)]
+mod outputs;
 mod replay;
 #[cfg(unix)]
 mod serve;

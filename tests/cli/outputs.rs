@@ -76,7 +76,7 @@ fn a_folder_gets_a_file_an_input_each_as_if_it_were_alone() {
     }
     // A folder that is there, or a name that ends as one.
     fs::create_dir(directory.join("there.d")).unwrap();
-    for folder in ["there.d", "not/yet/"] {
+    for folder in ["there.d", "not/yet/", "csv"] {
         decode(directory, &["events.mdf", "--output", folder, "--format", "csv"]);
         assert_eq!(tree(&directory.join(folder)), ["events.csv"]);
     }

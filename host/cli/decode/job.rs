@@ -1,6 +1,7 @@
 //! Everything that goes from piece to piece of the inputs, in their order: sums, what was wrong, and the output.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,6 +44,8 @@ pub struct Job<'a> {
     pub failed: usize,
     /// Whether the inputs after a failure were not read.
     pub stopped: bool,
+    /// Whether the reader of an output has enough of it.
+    pub reader_left: bool,
 }
 
 impl Job<'_> {
@@ -66,6 +69,7 @@ impl Job<'_> {
             }
         });
         if let Err(error) = result {
+            self.reader_left = is_broken_pipe(error.as_ref());
             // What could not be decoded or written is not completed.
             self.fail(error);
             self.outputs = None;
@@ -118,6 +122,18 @@ impl Job<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether an output is a pipe that nobody reads any more.
+pub fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut error = Some(error);
+    while let Some(this) = error {
+        if this.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            return true;
+        }
+        error = this.source();
+    }
+    false
 }
 
 /// How the hits were made, for the output's metadata.

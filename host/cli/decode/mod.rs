@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use self::job::{Job, story};
+use self::job::{Job, is_broken_pipe, story};
 use self::outputs::{Outputs, Wanted};
 use self::select::SelectArgs;
 use self::work::{WorkError, Worker, decoder, n_workers};
@@ -27,7 +27,7 @@ use crate::cli::tuned::TunedArgs;
 use crate::cli::{Failure, usage};
 use crate::decoder::{Backend, DecoderConfig};
 use crate::detector::Mask;
-use crate::input::{Apart, Chunk, Chunks, InputError, Parser, Seen, Select};
+use crate::input::{Apart, Chunk, Chunks, Damage, InputError, Parser, Seen, Select};
 use crate::output::{Columns, Packing};
 use crate::pipeline::ordered;
 use crate::{BatchReport, UtHits};
@@ -219,6 +219,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         failures: Vec::new(),
         failed: 0,
         stopped: false,
+        reader_left: false,
     };
     signals::end_gently();
     let produce = || {
@@ -226,7 +227,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some((chunks.file(), chunk))
     };
     ordered(2 * n_workers + 1, produce, workers, |done| job.take(done));
-    let Job { outputs, totals, mut failures, failed, seen, progress, copied, runs, stopped, .. } = job;
+    let Job { outputs, totals, mut failures, failed, seen, progress, copied, runs, stopped, reader_left, .. } = job;
     drop(progress);
     if signals::interrupted() {
         let n = totals.events;
@@ -241,9 +242,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say(&format!("interrupted after {n} events{left}"));
         signals::end();
     }
+    // As of what is printed, a reader that has gone (`| head`) is no error; a summary that was asked for is written.
+    if reader_left && args.json.is_none() {
+        return Ok(());
+    }
     let elapsed = start.elapsed();
     for (place, damage) in &seen.damages {
-        say(&format!("warning: {place}: {damage}; the rest of the event is given up"));
+        let cost = match damage {
+            // These say it themselves.
+            Damage::Checksum { .. } | Damage::Fragments { .. } => "",
+            _ => "; the rest of the event is given up",
+        };
+        say(&format!("warning: {place}: {damage}{cost}"));
     }
     if failures.is_empty() {
         failures.extend(detector.check_versions(&seen).err());
@@ -258,7 +268,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let incomplete = failures.first().map(|error| with_causes(error.as_ref()));
     let provenance = story.provenance(&files, seen.measured > 0, incomplete.clone());
     let (written, cut) = match outputs {
-        Some(outputs) => outputs.finish(incomplete.as_ref(), stopped, |file| detector.check_file(&seen, file))?,
+        Some(outputs) => match outputs.finish(incomplete.as_ref(), stopped, |file| detector.check_file(&seen, file)) {
+            Err(error) if is_broken_pipe(&error) && args.json.is_none() => return Ok(()),
+            written => written?,
+        },
         None => Default::default(),
     };
     if let Some(path) = &args.json {

@@ -182,7 +182,11 @@ impl Outputs {
             }
             Plan::Inputs { .. } | Plan::Runs { .. } => {
                 outputs.make_folder(wanted.path)?;
-                NewFile::check(&wanted.path.join("hits"))?;
+                NewFile::check(&wanted.path.join("hits")).map_err(|error| match error {
+                    // Nobody has asked for a file of this name.
+                    OutputError::Io { source, .. } => OutputError::Io { file: wanted.path.to_path_buf(), source },
+                    error => error,
+                })?;
             }
         }
         Ok(outputs)
