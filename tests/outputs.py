@@ -116,7 +116,7 @@ def main(tool):
         inputs = ["a.mdf", "b,\"c\".mdf"]
 
         # CSV is the plainest: read with Python's own reader, it is what the others are compared with.
-        job.decode(*inputs, "--output", "hits.csv")
+        job.decode(*inputs, "--output", "hits.csv", "--columns", "run,event_number")
         with open(folder / "hits.csv", newline="") as text:
             rows = list(csv.DictReader(text))
         files = [row["file"] for row in rows]

@@ -16,7 +16,7 @@ const OF_BANKS: [&str; 9] = [
     "short=0.01",
     "bad_header=0.01",
     "unsorted_lanes=0.01",
-    "surplus_banks=0.1",
+    "surplus_banks=0.3",
 ];
 
 /// Generates the same events with faults and without, into `directory`; the ledger of the faults.
