@@ -12,7 +12,7 @@ target=${1:-$(uname -m)-unknown-linux-gnu}
 folder=${CARGO_TARGET_DIR:-target}
 [ -x "$folder/zig/bin/cargo-zigbuild" ] || {
     python3 -m venv "$folder/zig"
-    "$folder/zig/bin/pip" install --quiet ziglang==0.15.2 cargo-zigbuild==0.24.0
+    "$folder/zig/bin/pip" install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0
 }
 rustup target list --installed 2>/dev/null | grep -qx "$target" || rustup target add "$target"
 PATH="$folder/zig/bin:$PATH" cargo zigbuild --release --target "$target.2.34" -p ut-decoding-c -p ut-decoding >&2

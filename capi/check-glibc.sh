@@ -8,6 +8,7 @@ set -eu
 most=${GLIBC:-2.34}
 bad=0
 for file; do
+    [ -f "$file" ] || { echo "$file: there is no such file" >&2; exit 1; }
     newest=$(readelf --wide --version-info "$file" | grep -o 'GLIBC_[0-9][0-9.]*' | sed s/GLIBC_// | sort -uV | tail -n 1)
     [ -n "$newest" ] || { echo "$file: wants no symbol of glibc; is it a program or a shared library?" >&2; exit 1; }
     if [ "$(printf '%s\n%s\n' "$newest" "$most" | sort -V | tail -n 1)" = "$most" ]; then
