@@ -4,19 +4,39 @@ use plotly::common::{ColorBar, ColorScale, ColorScalePalette, DashType, ErrorDat
 use plotly::common::{Marker, Mode, Orientation, Title};
 use plotly::layout::{Axis, AxisType, Layout, Legend, Margin};
 use plotly::{Bar, HeatMap, Plot, Scatter, Trace};
+use serde_json::{Value, json};
+
+use crate::areas::Areas;
 
 /// A chart. Values that are not finite are gaps.
 #[derive(Clone)]
 pub struct Chart {
     pub(crate) name: String,
-    pub(crate) height: u32,
+    height: u32,
+    pub(crate) description: String,
+    pub(crate) choices: Option<Choices>,
     plot: Plot,
     title: Option<String>,
     x: (String, AxisType),
     y: (String, AxisType),
-    reversed: bool,
     labels: Option<Vec<String>>,
     series: usize,
+    legend: bool,
+    /// Both axes have one scale.
+    map: bool,
+    /// The y axis begins at 0.
+    from_zero: bool,
+}
+
+/// What the reader chooses between: other values of the chart's first series.
+#[derive(Clone, Debug, Default)]
+pub struct Choices {
+    /// What is chosen.
+    pub label: String,
+    /// The names, of which the first is drawn.
+    pub names: Vec<String>,
+    /// By name: the values over the x of the series.
+    pub values: Vec<Vec<u64>>,
 }
 
 impl std::fmt::Debug for Chart {
@@ -61,14 +81,43 @@ impl Chart {
         Self {
             name: name.to_owned(),
             height: 380,
+            description: String::new(),
+            choices: None,
             plot: Plot::new(),
             title: None,
             x: (label(x), AxisType::Linear),
             y: (label(y), AxisType::Linear),
-            reversed: false,
             labels: None,
             series: 0,
+            legend: false,
+            map: false,
+            from_zero: false,
         }
+    }
+
+    /// With a sentence on what there is to see, for those who do not see it.
+    #[must_use]
+    pub fn describe(mut self, sentence: &str) -> Self {
+        sentence.clone_into(&mut self.description);
+        self
+    }
+
+    /// With a box in which the reader chooses what the first series shows. A name without values shows nothing.
+    #[must_use]
+    pub fn choices(mut self, choices: Choices) -> Self {
+        self.choices = Some(choices);
+        self
+    }
+
+    /// A map, with the same scale on both axes.
+    #[must_use]
+    pub fn areas(mut self, areas: &Areas) -> Self {
+        self.map = true;
+        self.legend |= areas.marks.iter().any(|(_, _, which)| !which.is_empty());
+        for trace in areas.traces() {
+            self.plot.add_trace(Box::new(trace));
+        }
+        self
     }
 
     /// With a title.
@@ -82,6 +131,13 @@ impl Chart {
     #[must_use]
     pub fn height(mut self, pixels: u32) -> Self {
         self.height = pixels;
+        self
+    }
+
+    /// With a y axis that begins at 0, however far the values are from it.
+    #[must_use]
+    pub fn from_zero(mut self) -> Self {
+        self.from_zero = true;
         self
     }
 
@@ -172,7 +228,6 @@ impl Chart {
 
     fn lie(&mut self, names: &[String]) {
         self.y.1 = AxisType::Category;
-        self.reversed = true;
         self.height = 110 + 24 * names.len() as u32;
         self.labels = Some(labels(names));
     }
@@ -205,27 +260,56 @@ impl Chart {
         self.with(map)
     }
 
+    /// The height, as CSS. A map is not much higher than wide, also on a phone.
+    pub(crate) fn css_height(&self) -> String {
+        if self.map { format!("min({}px,90vw)", self.height) } else { format!("{}px", self.height) }
+    }
+
     /// What plotly is given.
     pub(crate) fn json(&self) -> String {
         let axis = |(title, kind): &(String, AxisType)| {
             Axis::new().title(Title::with_text(title)).type_(kind.clone()).auto_margin(true)
         };
         let mut y = axis(&self.y);
-        if self.reversed {
-            let names = self.labels.clone().unwrap_or_default();
-            y = y.category_array(names.into_iter().rev().collect::<Vec<_>>());
+        if let Some(names) = &self.labels {
+            y = y.category_array(names.iter().rev().cloned().collect::<Vec<_>>());
         }
         let mut layout = Layout::new()
             .x_axis(axis(&self.x))
             .y_axis(y)
-            .show_legend(self.series > 1)
+            .show_legend(self.series > 1 || self.legend)
             .legend(Legend::new().orientation(Orientation::Horizontal).y(1.12))
-            .margin(Margin::new().left(50).right(20).top(if self.title.is_some() { 60 } else { 36 }).bottom(50));
+            .margin(Margin::new().left(50).right(20).top(if self.title.is_some() { 76 } else { 36 }).bottom(50));
         if let Some(title) = &self.title {
             layout = layout.title(Title::with_text(title));
         }
         let mut plot = self.plot.clone();
         plot.set_layout(layout);
-        plot.to_json()
+        // What plotly writes is JSON.
+        let mut all: Value = serde_json::from_str(&plot.to_json()).unwrap_or_default();
+        if self.map {
+            all["layout"]["yaxis"]["scaleanchor"] = "x".into();
+            all["layout"]["xaxis"]["constrain"] = "domain".into();
+            all["layout"]["yaxis"]["constrain"] = "domain".into();
+            all["layout"]["hoverdistance"] = 60.into();
+            all["layout"]["hovermode"] = "closest".into();
+            all["layout"]["legend"] = json!({"orientation": "h", "y": -0.2, "yanchor": "top"});
+        } else {
+            // More rows of the legend grow away from the picture.
+            all["layout"]["legend"]["yanchor"] = "bottom".into();
+            all["layout"]["legend"]["y"] = 1.0.into();
+        }
+        if self.from_zero {
+            all["layout"]["yaxis"]["rangemode"] = "tozero".into();
+        }
+        for trace in all["data"].as_array_mut().into_iter().flatten() {
+            if let Some(title) = trace.pointer_mut("/colorbar/title").filter(|title| title.is_object()) {
+                title["side"] = "right".into();
+            }
+        }
+        if let Some(choices) = &self.choices {
+            all["choices"] = json!({"label": choices.label, "names": choices.names, "values": choices.values});
+        }
+        all.to_string()
     }
 }

@@ -1,8 +1,9 @@
 //! Self-contained HTML pages of text, tables and interactive charts.
 //!
 //! Plotly draws, and its script is part of the page: a page needs no network and no other file, follows the reader's
-//! light or dark theme and the width of the window. Every chart can be zoomed, read point by point, and saved as PNG or
-//! SVG. A page without a chart carries no script.
+//! light or dark theme and the width of the window, and prints light. Every chart can be zoomed, read point by point, and
+//! saved as PNG or SVG; an axis of amounts that does not begin at 0 says so; tables can be sorted by any column. A page
+//! without a chart carries no script, and its tables stay as they are.
 //!
 //! ```
 //! use chart_page::{Chart, Page};
@@ -13,11 +14,13 @@
 //! assert!(page.html().contains("<h1>Squares</h1>"));
 //! ```
 
+mod areas;
 mod chart;
 
 use std::fmt::Write as _;
 
-pub use chart::{Chart, Heat, label};
+pub use areas::{Areas, Shading, Sign};
+pub use chart::{Chart, Choices, Heat, label};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -62,9 +65,19 @@ impl Page {
 
     /// A table that scrolls where it is long. A row that is marked stands out.
     pub fn table(&mut self, head: &[String], rows: impl IntoIterator<Item = (bool, Vec<String>)>) {
-        self.body += "<div class=\"scroll\"><table>\n<thead><tr>";
+        self.named_table("", head, rows);
+    }
+
+    /// A table with a name for those who hear it.
+    pub fn named_table(&mut self, name: &str, head: &[String], rows: impl IntoIterator<Item = (bool, Vec<String>)>) {
+        let name = if name.is_empty() { head.join(", ") } else { name.to_owned() };
+        let _ = write!(
+            self.body,
+            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n<thead><tr>",
+            escaped(&name)
+        );
         for name in head {
-            let _ = write!(self.body, "<th>{}</th>", escaped(name));
+            let _ = write!(self.body, "<th scope=\"col\">{}</th>", escaped(name));
         }
         self.body += "</tr></thead>\n<tbody>\n";
         for (marked, row) in rows {
@@ -86,19 +99,39 @@ impl Page {
 
     /// Charts side by side, as many as fit.
     pub fn charts(&mut self, charts: &[Chart]) {
-        let class = if charts.len() > 1 { "charts small" } else { "charts" };
+        self.grid(charts, if charts.len() > 1 { "charts small" } else { "charts" });
+    }
+
+    /// Large charts, two side by side where they fit.
+    pub fn large_charts(&mut self, charts: &[Chart]) {
+        self.grid(charts, "charts large");
+    }
+
+    fn grid(&mut self, charts: &[Chart], class: &str) {
         let _ = writeln!(self.body, "<div class=\"{class}\">");
         for chart in charts {
             let number = self.charts.len();
             let _ = writeln!(
                 self.body,
-                "<figure id=\"chart-{number}\" data-name=\"{}\" style=\"height:{}px\"></figure>",
+                "<div class=\"chart\"><figure id=\"chart-{number}\" role=\"group\" data-name=\"{}\" aria-label=\"{}\" \
+                 style=\"height:{}\"></figure></div>",
                 escaped(&chart.name),
-                chart.height
+                escaped(if chart.description.is_empty() { &chart.name } else { &chart.description }),
+                chart.css_height()
             );
             self.charts.push(chart.json());
         }
         self.body += "</div>\n";
+    }
+
+    /// What comes until [`Self::end_details`] is folded away under a line that unfolds it.
+    pub fn begin_details(&mut self, summary: &str) {
+        let _ = writeln!(self.body, "<details><summary>{}</summary>", escaped(summary));
+    }
+
+    /// Ends what [`Self::begin_details`] began.
+    pub fn end_details(&mut self) {
+        self.body += "</details>\n";
     }
 
     /// The page, UTF-8.
