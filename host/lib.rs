@@ -73,6 +73,7 @@ pub mod output;
 pub mod pipeline;
 #[cfg(feature = "synth")]
 pub mod synth;
+pub mod views;
 
 #[cfg(feature = "device")]
 #[doc(no_inline)]

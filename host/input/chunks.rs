@@ -28,6 +28,8 @@ pub struct Origin {
     pub file: u32,
     /// Event of the file, from 0.
     pub event: u64,
+    /// Event of all inputs, from 0.
+    pub place: u64,
 }
 
 /// An event in the bytes of a chunk.
@@ -185,7 +187,7 @@ impl Chunks {
                 }
             }
             if !events.is_empty() {
-                let first = Origin { file: self.next_file as u32 - 1, event: in_file };
+                let first = Origin { file: self.next_file as u32 - 1, event: in_file, place: before };
                 let content = Content::Packet { packet, events, first, offset };
                 return Some(Chunk { files: Arc::clone(&self.files), content });
             }
@@ -221,7 +223,7 @@ impl Chunks {
                     }
                     if let Some(dump) = dump.take() {
                         if self.select.takes(self.events) {
-                            dumps.push((Origin { file, event: 0 }, dump));
+                            dumps.push((Origin { file, event: 0, place: self.events }, dump));
                         }
                         self.events += 1;
                     }
@@ -236,7 +238,7 @@ impl Chunks {
                         Ok(Frame::End) => self.reader = None,
                         Ok(Frame::Event) => {
                             if self.select.takes(self.events) {
-                                let origin = Origin { file, event: frames.events() - 1 };
+                                let origin = Origin { file, event: frames.events() - 1, place: self.events };
                                 spans.push(Span { origin, offset: frames.last(), bytes: begin..data.len() });
                             } else {
                                 data.truncate(begin);

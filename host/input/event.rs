@@ -16,6 +16,19 @@ pub mod kind {
     pub const UT_ERROR: u8 = 68;
     /// UT pedestals; not decoded.
     pub const UT_PEDESTAL: u8 = 69;
+    /// Types of banks that the read-out sends in place of a fragment that it lost or could not use.
+    const DAQ_ERRORS: [(u8, &str); 10] = [
+        (89, "DaqErrorFragmentThrottled"),
+        (90, "DaqErrorBXIDCorrupted"),
+        (91, "DaqErrorSyncBXIDCorrupted"),
+        (92, "DaqErrorFragmentMissing"),
+        (93, "DaqErrorFragmentTruncated"),
+        (94, "DaqErrorIdleBXIDCorrupted"),
+        (95, "DaqErrorFragmentMalformed"),
+        (96, "DaqErrorEVIDJumped"),
+        (100, "DaqErrorAlignFifoFull"),
+        (101, "DaqErrorFEfragSizeWrong"),
+    ];
 
     /// Whether banks of this type go into a batch.
     pub const fn is_ut(kind: u8) -> bool {
@@ -27,15 +40,21 @@ pub mod kind {
         matches!(kind, UT | UT_ERROR)
     }
 
+    /// Whether the read-out sent a bank of this type in place of a fragment that it lost or could not use, of any
+    /// detector. Its sourceID is that of the fragment.
+    pub const fn is_daq_error(kind: u8) -> bool {
+        matches!(kind, 89..=96 | 100 | 101)
+    }
+
     /// What LHCb calls the types that matter here; empty for the others.
-    pub const fn name(kind: u8) -> &'static str {
+    pub fn name(kind: u8) -> &'static str {
         match kind {
             ODIN => "ODIN",
             UT => "UT",
             UT_FULL => "UTFull",
             UT_ERROR => "UTError",
             UT_PEDESTAL => "UTPedestal",
-            _ => "",
+            _ => DAQ_ERRORS.iter().find(|(of, _)| *of == kind).map_or("", |(_, name)| name),
         }
     }
 }

@@ -66,6 +66,20 @@ impl Parser {
         &mut self,
         chunk: &Chunk,
         seen: &mut Seen,
+        take: impl FnMut(Part<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.parse_looking(chunk, seen, &mut |_, _| (), take)
+    }
+
+    /// As [`Self::parse`], and shows every selected event to `look` before it is part of a batch, with all its banks.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_looking<E: From<InputError>>(
+        &mut self,
+        chunk: &Chunk,
+        seen: &mut Seen,
+        look: &mut dyn FnMut(&RawEvent<'_>, Origin),
         mut take: impl FnMut(Part<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match &chunk.content {
@@ -110,6 +124,7 @@ impl Parser {
                         &mut self.batch,
                     )?;
                     if self.select.takes_numbers(event.run, event.number) {
+                        look(&event, span.origin);
                         origins.push(span.origin);
                     }
                 }
@@ -133,6 +148,7 @@ impl Parser {
                         &mut self.batch,
                     )?;
                     if self.select.takes_numbers(event.run, event.number) {
+                        look(&event, *origin);
                         origins.push(*origin);
                     }
                 }
@@ -140,23 +156,27 @@ impl Parser {
             }
             Content::Packet { packet, events, first, offset } => {
                 for range in self.numbered(packet, events) {
-                    let origin = |e: usize| Origin { event: first.event + e as u64, ..*first };
+                    let origin =
+                        |e: usize| Origin { event: first.event + e as u64, place: first.place + e as u64, ..*first };
                     let origins: Vec<Origin> = range.clone().map(origin).collect();
                     for (e, origin) in range.clone().zip(&origins) {
                         packet.entries(e, &mut self.entries);
-                        seen.add(&RawEvent {
+                        let (run, number) = packet.numbers(e);
+                        let event = RawEvent {
                             file: &chunk.files[origin.file as usize],
                             format: Format::Mep,
                             index: origin.event,
                             offset: *offset,
-                            run: None,
-                            number: None,
+                            run,
+                            number,
                             trigger_mask: None,
                             data: packet.raw(),
                             entries: &self.entries,
                             skipped: packet.skipped(),
                             damage: packet.damage(),
-                        });
+                        };
+                        seen.add(&event);
+                        look(&event, *origin);
                     }
                     packet.tables(range.clone(), &mut self.batch);
                     take((packet.view(&self.batch), &origins, packet.max_hits(range)))?;

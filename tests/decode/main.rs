@@ -18,3 +18,4 @@ mod into;
 #[cfg(feature = "cli")]
 mod reports;
 mod synth;
+mod views;

@@ -1,0 +1,446 @@
+//! What the hits of a run add up to: numbers of a fixed size, whatever the number of events.
+//!
+//! Every thread adds its batches to a [`RunFiller`] of its own; the [`RunView`]s that come out are merged in any order
+//! and give the same numbers. A view can be kept with serde (feature `serde`) and merged with others later. Nothing is
+//! drawn here.
+
+use std::collections::BTreeMap;
+
+use super::bins::{Bins, Content};
+use crate::decoder::Cluster;
+use crate::detector::{
+    BoardAndLane, ChannelId, DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR, layer_of,
+};
+use crate::input::{RawEvent, kind};
+use crate::{BatchReport, Count, EventReport, UtHits};
+use ut_kernels::bank::board_of;
+use ut_kernels::report::N_COUNTS;
+
+/// Strips of a sector.
+const STRIPS: usize = STRIPS_PER_SECTOR as usize;
+
+/// Bins of the charge: ΣADC 0…254, and everything above in the last.
+pub const CHARGES: usize = 256;
+
+/// Bins of the cluster size: 0…62 strips, and everything above in the last.
+pub const SIZES: usize = 64;
+
+/// Bins of the hits that a lane has in an event, and everything above in the last.
+pub const LANE_HITS: usize = 256;
+
+/// Events after which 32-bit counts of strips are added up: a lane gives at most 254 hits in each of an event's at most
+/// 256 banks.
+const FLUSHED_AFTER: u32 = 1 << 16;
+
+/// Runs that are named.
+const NAMED_RUNS: usize = 64;
+
+/// Which number of an event the bins over events are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum Against {
+    /// The event number; events without one are left out of the bins.
+    #[default]
+    Number,
+    /// The event's place among all that were read.
+    Place,
+}
+
+/// Some events that follow each other.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Span {
+    /// Events.
+    pub events: u64,
+    /// By lane slot: hits. Empty where there was none.
+    pub lanes: Vec<u64>,
+    /// By `Count as usize`; empty where nothing was counted.
+    pub counts: Vec<u64>,
+    /// Banks of boards with an error, UTError and DaqError of the UT's, by board.
+    pub error_banks: BTreeMap<u32, u64>,
+}
+
+impl Content for Span {
+    fn merge(&mut self, other: &Self) {
+        self.events += other.events;
+        add_all(&mut self.lanes, &other.lanes);
+        add_all(&mut self.counts, &other.counts);
+        for (&board, n) in &other.error_banks {
+            *self.error_banks.entry(board).or_default() += n;
+        }
+    }
+}
+
+impl Span {
+    /// Hits of a board.
+    pub fn hits_of_board(&self, board: usize) -> u64 {
+        self.lanes.iter().skip(board * LANES_PER_BOARD).take(LANES_PER_BOARD).sum()
+    }
+
+    /// Events or banks in which something was counted.
+    pub fn count(&self, count: Count) -> u64 {
+        self.counts.get(count as usize).copied().unwrap_or_default()
+    }
+}
+
+/// Troubles of one kind and board.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TroubleSum {
+    /// As `Count as usize`.
+    pub kind: usize,
+    /// Which board; `None` where none is known.
+    pub board: Option<u32>,
+    /// How often.
+    pub count: u64,
+    /// The least place, among all events, of an event with it.
+    pub first: u64,
+}
+
+/// What the events of a run add up to.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct RunView {
+    /// Events.
+    pub events: u64,
+    /// Hits.
+    pub hits: u64,
+    /// By `Count as usize`: the sum over events.
+    pub counts: Vec<u64>,
+    /// By `Count as usize`: events in which it is not 0.
+    pub events_with: Vec<u64>,
+    /// By sector and strip, 512 a sector: hits.
+    pub strips: Vec<u64>,
+    /// By lane slot: hits.
+    pub lanes: Vec<u64>,
+    /// By lane slot: the squares of an event's hits, summed over events.
+    pub lane_squares: Vec<u64>,
+    /// Hits whose cluster is known: those of v5 banks. The next five are of these.
+    pub clusters: u64,
+    /// By sector: their charge, ΣADC, summed.
+    pub charge: Vec<u64>,
+    /// By sector: the squares of it, summed.
+    pub charge_squares: Vec<u64>,
+    /// By sector: strips of their clusters, summed.
+    pub sizes: Vec<u64>,
+    /// By layer: hits by charge, in [`CHARGES`] bins.
+    pub charge_of_layer: Vec<Vec<u64>>,
+    /// By layer: hits by strips of the cluster, in [`SIZES`] bins.
+    pub size_of_layer: Vec<Vec<u64>>,
+    /// By layer: how often a lane had so many hits in an event, from 1 on, in [`LANE_HITS`] bins.
+    pub lane_hits_of_layer: Vec<Vec<u64>>,
+    /// By layer, and last over all: events by their hits.
+    pub hits_of_event: Vec<Bins<u64>>,
+    /// Which number of an event `spans` are over.
+    pub against: Against,
+    /// Events with a number, in bins of it.
+    pub spans: Bins<Span>,
+    /// Troubles by kind and board, of events that any decoder would count them in.
+    pub troubles: Vec<TroubleSum>,
+    /// UTError and DaqError banks by type and sourceID.
+    pub error_banks: Vec<(u8, u32, u64)>,
+    /// Run numbers, the least 64 of them.
+    pub runs: Vec<u32>,
+}
+
+/// Two views that are not of the same kind of detector, or count against different numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("these views have different lanes, or bins over different numbers of the events")]
+pub struct MergeError;
+
+impl RunView {
+    /// A view of no events of a detector.
+    pub fn new(tables: &DetectorTables, against: Against) -> Self {
+        let lanes = tables.slots().len();
+        Self {
+            events: 0,
+            hits: 0,
+            counts: vec![0; N_COUNTS],
+            events_with: vec![0; N_COUNTS],
+            strips: vec![0; N_SECTORS * STRIPS],
+            lanes: vec![0; lanes],
+            lane_squares: vec![0; lanes],
+            clusters: 0,
+            charge: vec![0; N_SECTORS],
+            charge_squares: vec![0; N_SECTORS],
+            sizes: vec![0; N_SECTORS],
+            charge_of_layer: vec![vec![0; CHARGES]; N_LAYERS],
+            size_of_layer: vec![vec![0; SIZES]; N_LAYERS],
+            lane_hits_of_layer: vec![vec![0; LANE_HITS]; N_LAYERS],
+            hits_of_event: vec![Bins::default(); N_LAYERS + 1],
+            against,
+            spans: Bins::default(),
+            troubles: Vec::new(),
+            error_banks: Vec::new(),
+            runs: Vec::new(),
+        }
+    }
+
+    /// Adds the events of another view. Associative and commutative.
+    ///
+    /// # Errors
+    /// When the views are of detectors with different numbers of lanes, or over different numbers of the events.
+    pub fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
+        if self.lanes.len() != other.lanes.len() || self.against != other.against {
+            return Err(MergeError);
+        }
+        self.events += other.events;
+        self.hits += other.hits;
+        self.clusters += other.clusters;
+        add_all(&mut self.counts, &other.counts);
+        add_all(&mut self.events_with, &other.events_with);
+        add_all(&mut self.strips, &other.strips);
+        add_all(&mut self.lanes, &other.lanes);
+        add_all(&mut self.lane_squares, &other.lane_squares);
+        add_all(&mut self.charge, &other.charge);
+        add_all(&mut self.charge_squares, &other.charge_squares);
+        add_all(&mut self.sizes, &other.sizes);
+        for (mine, theirs) in [
+            (&mut self.charge_of_layer, &other.charge_of_layer),
+            (&mut self.size_of_layer, &other.size_of_layer),
+            (&mut self.lane_hits_of_layer, &other.lane_hits_of_layer),
+        ] {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| add_all(mine, theirs));
+        }
+        self.hits_of_event.iter_mut().zip(&other.hits_of_event).for_each(|(mine, theirs)| mine.merge(theirs));
+        self.spans.merge(&other.spans);
+        for trouble in &other.troubles {
+            self.add_trouble(trouble);
+        }
+        for &(kind, source, n) in &other.error_banks {
+            self.add_error_bank(kind, source, n);
+        }
+        other.runs.iter().for_each(|&run| self.add_run(run));
+        Ok(())
+    }
+
+    fn add_trouble(&mut self, new: &TroubleSum) {
+        let key = |trouble: &TroubleSum| (trouble.kind, trouble.board);
+        match self.troubles.binary_search_by_key(&key(new), key) {
+            Ok(at) => {
+                let sum = &mut self.troubles[at];
+                sum.count += new.count;
+                sum.first = sum.first.min(new.first);
+            }
+            Err(at) => self.troubles.insert(at, new.clone()),
+        }
+    }
+
+    fn add_error_bank(&mut self, kind: u8, source: u32, n: u64) {
+        match self.error_banks.binary_search_by_key(&(kind, source), |&(kind, source, _)| (kind, source)) {
+            Ok(at) => self.error_banks[at].2 += n,
+            Err(at) => self.error_banks.insert(at, (kind, source, n)),
+        }
+    }
+
+    fn add_run(&mut self, run: u32) {
+        if let Err(at) = self.runs.binary_search(&run)
+            && at < NAMED_RUNS
+        {
+            self.runs.insert(at, run);
+            self.runs.truncate(NAMED_RUNS);
+        }
+    }
+
+    /// Hits of a sector.
+    pub fn hits_of_sector(&self, sector: usize) -> u64 {
+        self.strips_of(sector).iter().sum()
+    }
+
+    /// Hits by strip of a sector.
+    pub fn strips_of(&self, sector: usize) -> &[u64] {
+        &self.strips[sector * STRIPS..(sector + 1) * STRIPS]
+    }
+
+    /// The sum of one count over all events.
+    pub fn count(&self, count: Count) -> u64 {
+        self.counts[count as usize]
+    }
+}
+
+/// Adds number by number; what is missing is 0.
+fn add_all(sums: &mut Vec<u64>, more: &[u64]) {
+    if sums.len() < more.len() {
+        sums.resize(more.len(), 0);
+    }
+    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+}
+
+/// Adds batches to a view.
+#[derive(Debug)]
+pub struct RunFiller {
+    view: RunView,
+    /// By bits 9–20 of a `ChannelID`: the sector.
+    sectors: Vec<u16>,
+    /// By sector and half of its strips: the lane slot.
+    lanes: Vec<u16>,
+    /// By lane slot: its layer.
+    layer_of_lane: Vec<u8>,
+    /// As in the view, since the last flush.
+    strips: Vec<u32>,
+    unflushed: u32,
+    /// Of the current event, by lane slot: hits.
+    event: Vec<u32>,
+    /// The slots of them that are not 0.
+    touched: Vec<u16>,
+    /// Number of groups of hits.
+    n_groups: usize,
+}
+
+/// Bits 9–20 of a `ChannelID`, of which there are so many values.
+const CHANNELS: usize = 1 << 12;
+
+/// The UT in the bits above those.
+const UT: u32 = 2;
+
+impl RunFiller {
+    /// A filler of an empty view.
+    pub fn new(tables: &DetectorTables, against: Against) -> Self {
+        let sector = |bits: u32| tables.sector_of(ChannelId(UT << 21 | bits << 9)).unwrap_or_default();
+        let sectors = (0..CHANNELS as u32).map(sector).collect();
+        let slots = tables.slots();
+        // Hits have no lane but those of the table; should a sector have none, slot 0 takes what there cannot be.
+        let slot = |lane: Option<BoardAndLane>| {
+            lane.map_or(0, |lane| u16::from(lane.board) * LANES_PER_BOARD as u16 + u16::from(lane.lane))
+        };
+        let lanes = tables.places().iter().flat_map(|place| place.lanes.map(slot)).collect();
+        let layer_of_lane = slots.iter().map(|slot| layer_of(usize::from(slot.sector)) as u8).collect();
+        Self {
+            view: RunView::new(tables, against),
+            sectors,
+            lanes,
+            layer_of_lane,
+            strips: vec![0; N_SECTORS * STRIPS],
+            unflushed: 0,
+            event: vec![0; slots.len()],
+            touched: Vec::new(),
+            n_groups: tables.n_groups(),
+        }
+    }
+
+    /// Adds a batch that was decoded with the tables of this view. `number` gives, for each event of the batch, the number
+    /// that the view is against; `None` where it has none.
+    pub fn add(&mut self, hits: &UtHits, report: &BatchReport, number: impl Fn(usize) -> Option<u64>) {
+        let (ids, offsets) = (hits.id(), hits.offsets());
+        for (e, counts) in report.events.iter().enumerate() {
+            let [begin, end] = [e, e + 1].map(|e| offsets[e * self.n_groups] as usize);
+            match hits.clusters() {
+                Some(clusters) => {
+                    self.view.clusters += (end - begin) as u64;
+                    for (&id, cluster) in ids[begin..end].iter().zip(&clusters[begin..end]) {
+                        let sector = self.count_hit(id);
+                        self.count_cluster(sector, id, *cluster);
+                    }
+                }
+                None => ids[begin..end].iter().for_each(|&id| {
+                    self.count_hit(id);
+                }),
+            }
+            self.end_event((end - begin) as u64, counts, number(e));
+        }
+    }
+
+    /// Counts a hit; its sector.
+    fn count_hit(&mut self, id: u32) -> usize {
+        let sector = usize::from(self.sectors[(id >> 9) as usize % CHANNELS]);
+        let strip = id as usize % STRIPS;
+        self.strips[sector * STRIPS + strip] += 1;
+        let lane = self.lanes[2 * sector + strip / (STRIPS / 2)];
+        let count = &mut self.event[usize::from(lane)];
+        if *count == 0 {
+            self.touched.push(lane);
+        }
+        *count += 1;
+        sector
+    }
+
+    fn count_cluster(&mut self, sector: usize, id: u32, cluster: Cluster) {
+        let (charge, n) = (u64::from(cluster.charge()), u64::from(cluster.n_strips()));
+        let view = &mut self.view;
+        view.charge[sector] += charge;
+        view.charge_squares[sector] += charge * charge;
+        view.sizes[sector] += n;
+        let layer = (id >> 18) as usize % N_LAYERS;
+        view.charge_of_layer[layer][(charge as usize).min(CHARGES - 1)] += 1;
+        view.size_of_layer[layer][(n as usize).min(SIZES - 1)] += 1;
+    }
+
+    /// Adds up what was counted of an event.
+    fn end_event(&mut self, hits: u64, counts: &EventReport, number: Option<u64>) {
+        let view = &mut self.view;
+        view.events += 1;
+        view.hits += hits;
+        let mut span = number.map(|number| view.spans.at(number));
+        if let Some(span) = &mut span {
+            span.events += 1;
+            span.lanes.resize(view.lanes.len(), 0);
+            span.counts.resize(N_COUNTS, 0);
+        }
+        let mut of_layer = [0u64; N_LAYERS];
+        for slot in self.touched.drain(..) {
+            let slot = usize::from(slot);
+            let n = u64::from(std::mem::take(&mut self.event[slot]));
+            let layer = usize::from(self.layer_of_lane[slot]);
+            view.lanes[slot] += n;
+            view.lane_squares[slot] += n * n;
+            of_layer[layer] += n;
+            view.lane_hits_of_layer[layer][(n as usize).min(LANE_HITS - 1)] += 1;
+            if let Some(span) = &mut span {
+                span.lanes[slot] += n;
+            }
+        }
+        for (bins, n) in view.hits_of_event.iter_mut().zip(of_layer.into_iter().chain([of_layer.iter().sum()])) {
+            *bins.at(n) += 1;
+        }
+        for (i, &n) in counts.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+            view.counts[i] += u64::from(n);
+            view.events_with[i] += 1;
+            if let Some(span) = &mut span {
+                span.counts[i] += u64::from(n);
+            }
+        }
+        self.unflushed += 1;
+        if self.unflushed == FLUSHED_AFTER {
+            self.flush();
+        }
+    }
+
+    /// Adds the banks of an event that say that something went wrong in the read-out. `number` as in [`Self::add`].
+    pub fn add_banks(&mut self, event: &RawEvent<'_>, number: Option<u64>) {
+        if let Some(run) = event.run {
+            self.view.add_run(run);
+        }
+        for bank in event.entries {
+            if bank.kind != kind::UT_ERROR && !kind::is_daq_error(bank.kind) {
+                continue;
+            }
+            // Types of DAQ errors are those of all detectors.
+            if bank.kind != kind::UT_ERROR && !matches!(bank.source_id >> 11, 5 | 6) {
+                continue;
+            }
+            self.view.add_error_bank(bank.kind, bank.source_id & 0xFFFF, 1);
+            if let (Some(number), Some(board)) = (number, board_of(bank.source_id)) {
+                *self.view.spans.at(number).error_banks.entry(board).or_default() += 1;
+            }
+        }
+    }
+
+    /// Adds a trouble of the event at `place` among all.
+    pub fn add_trouble(&mut self, kind: Count, n: u32, board: Option<u32>, place: u64) {
+        self.view.add_trouble(&TroubleSum { kind: kind as usize, board, count: u64::from(n), first: place });
+    }
+
+    fn flush(&mut self) {
+        self.unflushed = 0;
+        for (sum, n) in self.view.strips.iter_mut().zip(&mut self.strips) {
+            *sum += u64::from(std::mem::take(n));
+        }
+    }
+
+    /// The view of everything that was added.
+    pub fn finish(mut self) -> RunView {
+        self.flush();
+        self.view
+    }
+}
