@@ -191,7 +191,7 @@ impl Totals {
 }
 
 /// A counter in words.
-const fn meaning(count: Count) -> &'static str {
+pub const fn meaning(count: Count) -> &'static str {
     match count {
         Count::Banks => "banks decoded",
         Count::Strips => "strips read",

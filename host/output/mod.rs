@@ -13,6 +13,8 @@ mod parquet;
 
 pub use columns::{ColumnType, Columns, DetectorColumn, NULL};
 pub use csv::CsvWriter;
+#[cfg(feature = "cli")]
+pub(crate) use csv::quoted;
 #[cfg(feature = "parquet")]
 pub use file::{Encoded, Encoder, HitFile, HitFormat, HitStyle, OutputError, Provenance};
 #[cfg(feature = "parquet")]

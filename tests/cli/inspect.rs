@@ -1,0 +1,143 @@
+//! `ut-decode inspect` on damaged files: troubles counted, listed and cut out.
+
+use crate::support::{ONE_HIT, bank, event, json_of, read, run_to, unchecked, write};
+use serde_json::{Value, json};
+use ut_decoding::input::{Bank, EventHeader, MdfWriter};
+
+/// Three events: a good one; one with a bad header, a truncated bank and two kinds of error banks; a damaged one. Event
+/// numbers 10, 11, and none.
+fn troubled() -> Vec<u8> {
+    let mut bad = ONE_HIT;
+    bad[5] = 255;
+    let error = Bank { kind: 68, ..bank(5 << 11 | 4, &ONE_HIT) };
+    let missing = Bank { kind: 92, version: Some(0), source_id: 6 << 11 | 1 << 10 | 2, payload: &[1, 2, 3, 4, 5] };
+    let of_others = Bank { kind: 89, version: Some(0), source_id: 0x4801, payload: &[] };
+    let mut twelve = ONE_HIT;
+    twelve[4] = 12;
+    let banks = [bank(2, &bad), bank(3, &twelve), error, missing, of_others];
+    let mut writer = MdfWriter::new(Vec::new());
+    for (number, banks) in [(10, &[bank(2, &ONE_HIT)][..]), (11, &banks)] {
+        let header = EventHeader { run: 7, number: Some(number), ..EventHeader::default() };
+        writer.write(&header, banks.iter().copied()).unwrap();
+    }
+    let mut file = writer.finish().unwrap();
+    let mut damaged = unchecked(event(&[bank(0, &ONE_HIT), bank(1, &ONE_HIT)]));
+    damaged[48 + 40] = 0;
+    file.extend(damaged);
+    file
+}
+
+#[test]
+fn the_overview_counts_troubles_by_kind_and_board_and_names_the_first_event() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "a.mdf", &troubled());
+    let (out, _) = run_to(0, directory, &["inspect", "a.mdf"]);
+    let row = |name: &str| out.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {out}"));
+    let fields = |name: &str| row(name).split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
+    // Bank 0 of the event is ODIN's.
+    assert_eq!(fields("bad_header"), "bad_header 1 1 1, bank 1 2 (1)");
+    assert_eq!(fields("truncated"), "truncated 1 1 1, bank 2 3 (1)");
+    assert_eq!(fields("broken_event"), "broken_event 1 1 2, bank 1");
+    for part in [
+        "UTError (68), sourceID 0x2804, board 6 (Run 3 numbering: A side, TELL40 4, data flow 0): 1 banks of 32 bytes",
+        "1 0 0 0 0 0 hits of lanes 0 to 5; bytes 2 and 3, 0x00 0x00",
+        "DaqErrorFragmentMissing (92), sourceID 0x3402, board 3",
+        "1 begin with 01 02 03 04 05\n",
+        "DaqErrorFragmentThrottled (89), sourceID 0x4801, not known to be the UT's",
+        "What the bytes of a DaqError bank say is not known here",
+        "without a board table",
+    ] {
+        assert!(out.contains(part), "{part} in\n{out}");
+    }
+    let (json, _) = json_of(0, directory, &["inspect", "a.mdf", "a.mdf"]);
+    assert_eq!(json["events"], 6);
+    let bad = &json["troubles"].as_array().unwrap().iter().find(|kind| kind["kind"] == "bad_header").unwrap();
+    let first = json!({"event": 1, "file": "a.mdf", "event_of_file": 1, "event_number": 11, "bank": 1});
+    assert_eq!((&bad["count"], &bad["events"], &bad["first"]), (&2.into(), &2.into(), &first));
+    assert_eq!(bad["boards"], json!([{"source_id": 2, "board": 2, "count": 2}]));
+    let errors = json["error_banks"].as_array().unwrap();
+    let boards: Vec<_> = errors.iter().map(|bank| (bank["name"].as_str().unwrap(), &bank["board"])).collect();
+    let expected =
+        [("UTError", &json!(6)), ("DaqErrorFragmentThrottled", &Value::Null), ("DaqErrorFragmentMissing", &json!(3))];
+    assert_eq!(boards, expected);
+}
+
+#[test]
+fn troubles_are_listed_as_table_json_lines_and_csv() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "a,b.mdf", &troubled());
+    let (out, err) = run_to(0, directory, &["inspect", "a,b.mdf", "--troubles"]);
+    assert_eq!(out.lines().count(), 4, "{out}");
+    assert!(err.contains("3 troubles in 3 events"), "{err}");
+    let (out, _) = run_to(0, directory, &["inspect", "a,b.mdf", "--troubles=jsonl"]);
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // The event's headers take 48 bytes, ODIN's bank 48, its own header 8; lane 1's count is byte 5.
+    assert_eq!(
+        lines[0],
+        json!({"file": "a,b.mdf", "event": 1, "run": 7, "event_number": 11, "bank": 1, "source_id": 2, "board": 2,
+            "lane": 1, "byte": 48 + 48 + 8 + 5, "kind": "bad_header", "count": 1, "what": "a count of 255"})
+    );
+    let kinds: Vec<_> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["bad_header", "truncated", "broken_event"]);
+    let (out, _) = run_to(0, directory, &["inspect", "a,b.mdf", "--troubles=csv"]);
+    let rows: Vec<&str> = out.lines().collect();
+    assert!(rows[0].starts_with("file,event,run,event_number,bank,source_id,board,lane,byte,kind"), "{out}");
+    assert_eq!(rows[1], "\"a,b.mdf\",1,7,11,1,0x0002,2,1,109,bad_header,1,a count of 255");
+    run_to(2, directory, &["inspect", "a,b.mdf", "--troubles=xml"]);
+    run_to(2, directory, &["inspect", "a,b.mdf", "--troubles", "--event", "1"]);
+}
+
+#[test]
+fn the_board_table_shows_what_the_numbers_alone_do_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    run_to(0, directory, &["generate", "--events", "1", "--output", "."]);
+    let lanes = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1).0.lanes;
+    let slot = (0..1296).find(|&slot| !lanes[slot].is_connected()).unwrap();
+    let mut payload = ONE_HIT;
+    payload[[4, 5, 6, 7, 0, 1][slot % 6]] = 1;
+    write(directory, "a.mdf", &event(&[bank(slot as u32 / 6, &payload), bank(300, &ONE_HIT)]));
+    let (out, _) = run_to(0, directory, &["inspect", "a.mdf"]);
+    assert!(!out.contains("unconnected_hits") && out.contains("unknown_board"), "{out}");
+    let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--boards", "boards.bin"]);
+    assert!(out.contains("unconnected_hits") && out.contains("unknown_board"), "{out}");
+    assert!(out.contains("by the board table boards.bin"), "{out}");
+    let (out, _) = run_to(0, directory, &["inspect", "events.mdf"]);
+    assert!(out.contains("troubles  none"), "{out}");
+}
+
+#[test]
+fn an_event_is_found_by_its_number_and_cut_out_with_its_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let all = troubled();
+    write(directory, "a.mdf", &all);
+    let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--event-number", "11"]);
+    assert!(out.contains("event 1 at byte") && out.contains("event number 11"), "{out}");
+    let (_, err) = run_to(1, directory, &["inspect", "a.mdf", "--event-number", "12"]);
+    assert!(err.contains("no event with event number 12: there are 3 events"), "{err}");
+    // Without a choice, the first with a trouble; bytes as they were.
+    let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--extract", "first.mdf"]);
+    assert!(out.contains("event 1 (") && out.contains("bad_header, bank 1, board 2, lane 1"), "{out}");
+    run_to(0, directory, &["inspect", "a.mdf", "--extract", "last.mdf", "--event", "2"]);
+    let parts = [read(directory, "first.mdf"), read(directory, "last.mdf")].concat();
+    assert!(all.ends_with(&parts) && parts.len() > 200);
+    let (_, err) = run_to(2, directory, &["inspect", "a.mdf", "--extract", "a.mdf"]);
+    assert!(err.contains("overwrite"), "{err}");
+    // From MEP and from dumps only the banks.
+    write(directory, "good.mdf", &event(&[bank(2, &ONE_HIT), bank(3, &ONE_HIT)]));
+    for (packed, extra) in [("good.mep", &[][..]), ("dumps", &["--format", "v5"][..])] {
+        run_to(0, directory, &["convert", "good.mdf", "--output", packed]);
+        let (_, err) = run_to(1, directory, &[&["inspect", packed, "--extract", "none.mdf"][..], extra].concat());
+        assert!(err.contains("no event with a trouble"), "{err}");
+        run_to(0, directory, &[&["inspect", packed, "--extract", "back.mdf", "--event", "0"][..], extra].concat());
+        let (json, _) = json_of(0, directory, &["inspect", "back.mdf"]);
+        assert_eq!((&json["events"], &json["source_ids"]), (&1.into(), &json!([2, 3])), "{packed}");
+    }
+    // A compressed event comes out of its compression.
+    run_to(0, directory, &["convert", "good.mdf", "--output", "good.mdf.zst"]);
+    run_to(0, directory, &["inspect", "good.mdf.zst", "--extract", "unpacked.mdf", "--event", "0"]);
+    assert!(read(directory, "unpacked.mdf") == read(directory, "good.mdf"));
+}
