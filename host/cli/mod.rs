@@ -21,6 +21,7 @@ mod online;
 mod output;
 mod paths;
 mod progress;
+mod report;
 mod sample;
 mod serve;
 mod signals;
@@ -87,6 +88,7 @@ enum Command {
     Generate(generate::Args),
     Convert(convert::Args),
     Serve(serve::Args),
+    Report(report::Args),
     Tables(tables::Args),
     Throughput(throughput::Args),
     Compare(compare::Args),
@@ -152,6 +154,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Tables(args) => tables::run(&args),
         Command::Throughput(args) => throughput::run(&args),
         Command::Compare(args) => return compare::run(&args),

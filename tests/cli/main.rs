@@ -11,6 +11,7 @@ mod files;
 #[cfg(unix)]
 mod formats;
 mod groups;
+mod inspect;
 #[cfg(unix)]
 mod jobs;
 #[cfg(target_os = "linux")]
@@ -18,6 +19,7 @@ mod memory;
 #[cfg(unix)]
 mod outputs;
 mod replay;
+mod report;
 #[cfg(unix)]
 mod serve;
 mod sweep;

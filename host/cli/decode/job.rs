@@ -21,7 +21,7 @@ use crate::cli::summary::Totals;
 use crate::input::Seen;
 
 /// Files that could not be read which are listed at the end.
-const LISTED_FAILURES: usize = 100;
+pub const LISTED_FAILURES: usize = 100;
 
 /// Runs that the summary lists.
 const LISTED_RUNS: usize = 100;

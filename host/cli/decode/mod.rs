@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+pub use self::job::LISTED_FAILURES;
 use self::job::{Job, is_broken_pipe, story};
 use self::outputs::{Outputs, Wanted};
-use self::select::SelectArgs;
+pub use self::select::SelectArgs;
+pub use self::work::{CHUNK_MEMORY, HITS_OF_BANK};
 use self::work::{WorkError, Worker, decoder, n_workers};
 use crate::bench::Configuration;
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs};
@@ -35,7 +37,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 
 /// Events of a batch where nothing is tuned and nothing is asked for.
-const BATCH_SIZE: usize = 256;
+pub const BATCH_SIZE: usize = 256;
 
 /// Outputs that lack hits which are listed at the end.
 const LISTED: usize = 100;

@@ -16,10 +16,10 @@ use crate::output::{Encoded, Encoder, OutputError, Rows};
 use crate::{BatchReport, DetectorTables, Layout, UtHits, memory};
 
 /// Hits that a bank can give, at most: cluster words of two bytes in a payload of 64 KiB.
-const HITS_OF_BANK: usize = 1 << 15;
+pub const HITS_OF_BANK: usize = 1 << 15;
 
 /// Bytes that a piece of the inputs takes, with its hits in every form, in the mean.
-const CHUNK_MEMORY: u64 = 48 << 20;
+pub const CHUNK_MEMORY: u64 = 48 << 20;
 
 /// Threads that decode, each with a decoder of its own; the decoders get one thread each.
 pub fn n_workers(args: &Args, config: &mut DecoderConfig) -> Result<usize, Failure> {

@@ -1,0 +1,206 @@
+//! Files into a view: every thread decodes and adds up its share, and the shares are merged at the end.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::cli::decode::{BATCH_SIZE, CHUNK_MEMORY, HITS_OF_BANK, LISTED_FAILURES};
+use crate::cli::detector::Detector;
+use crate::cli::output::{is_quiet, say};
+use crate::cli::progress::Progress;
+use crate::cli::{Failure, signals};
+use crate::decoder::cpu::memory_of_threads;
+use crate::input::{Bank, Chunk, Chunks, InputError, Origin, Parser, Seen, Select, banks_of};
+use crate::pipeline::ordered;
+use crate::views::{Against, RunFiller, RunView, troubles};
+use crate::{
+    BatchReport, BatchView, Count, CpuConfig, CpuDecoder, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits,
+    memory,
+};
+
+/// Bytes that a thread's view takes, with its work buffers.
+const VIEW_MEMORY: u64 = 16 << 20;
+
+/// How views are gathered.
+pub struct Gatherer<'a> {
+    pub detector: &'a Detector,
+    pub options: DecodeOptions,
+    pub threads: usize,
+    pub against: Against,
+    pub check: bool,
+    pub keep_going: bool,
+    /// The file that is not written when the user stops it.
+    pub output: &'a Path,
+}
+
+/// What became of the files.
+pub struct Gathered {
+    pub view: RunView,
+    pub seen: Seen,
+    pub failures: Vec<Failure>,
+    /// The least and the greatest event number.
+    pub numbers: Option<(u64, u64)>,
+}
+
+/// Why a piece of the inputs gave nothing.
+#[derive(Debug, thiserror::Error)]
+enum WorkError {
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+}
+
+/// What a thread works with.
+struct Worker<'a> {
+    parser: Parser,
+    decoder: CpuDecoder,
+    tables: &'a DetectorTables,
+    against: Against,
+    hits: UtHits,
+    report: BatchReport,
+    /// Shared with the thread that gathers, which takes it at the end.
+    filler: Arc<Mutex<Option<RunFiller>>>,
+}
+
+/// What became of a piece, beside what the filler has.
+#[derive(Default)]
+struct Done {
+    seen: Seen,
+    numbers: Option<(u64, u64)>,
+}
+
+impl Worker<'_> {
+    fn work(&mut self, chunk: &Chunk) -> Result<Done, WorkError> {
+        let Self { parser, decoder, tables, against, hits, report, filler } = self;
+        let mut done = Done::default();
+        let Done { seen, numbers } = &mut done;
+        // Nobody else locks it while there is work, and a thread that panicked ends the program.
+        let Ok(mut filler) = filler.lock() else { return Ok(done) };
+        let Some(filler) = filler.as_mut() else { return Ok(Done::default()) };
+        let key = |number: Option<u64>, origin: Origin| match against {
+            Against::Number => number,
+            Against::Place => Some(origin.place),
+        };
+        // The parser shows an event before it is decoded; what it shows is kept until then.
+        let filler = std::cell::RefCell::new(filler);
+        let mut look = |event: &crate::input::RawEvent<'_>, origin: Origin| {
+            filler.borrow_mut().add_banks(event, key(event.number, origin));
+            if let Some(number) = event.number {
+                let (least, greatest) = numbers.get_or_insert((number, number));
+                (*least, *greatest) = ((*least).min(number), (*greatest).max(number));
+            }
+        };
+        parser.parse_looking(chunk, seen, &mut look, |(batch, origins, max_hits)| -> Result<(), WorkError> {
+            let n_boards = tables.boards().n_boards();
+            let bound = batch.n_events.saturating_mul(n_boards * HITS_OF_BANK);
+            hits.reserve(batch.n_events, max_hits.min(bound));
+            decoder.decode(batch, hits, report)?;
+            let mut filler = filler.borrow_mut();
+            filler.add(hits, report, |e| key(batch.meta_of(e).event, origins[e]));
+            add_troubles(&mut filler, tables, batch, report, origins);
+            Ok(())
+        })?;
+        Ok(done)
+    }
+}
+
+/// Finds out which banks the troubles of a batch are of.
+fn add_troubles(
+    filler: &mut RunFiller,
+    tables: &DetectorTables,
+    batch: BatchView<'_>,
+    report: &BatchReport,
+    origins: &[Origin],
+) {
+    let mut banks: Vec<Bank<'_>> = Vec::new();
+    for (e, event) in report.events.iter().enumerate().filter(|(_, event)| event.has_trouble()) {
+        let place = origins[e].place;
+        if event.get(Count::BrokenEvent) > 0 {
+            filler.add_trouble(Count::BrokenEvent, 1, None, place);
+        }
+        banks_of(batch, e, &mut banks);
+        troubles(tables.boards(), banks.iter().copied(), |trouble| {
+            filler.add_trouble(trouble.count, trouble.n, trouble.board, place);
+        });
+    }
+}
+
+impl Gatherer<'_> {
+    /// Gathers the events of `files` that `select` takes. Ends the program when the user wants that.
+    pub fn gather(&self, files: &[PathBuf], select: &Select) -> Result<Gathered, Failure> {
+        let tables = &self.detector.tables;
+        let n = self.threads;
+        let needed = memory_of_threads(n) + n as u64 * (2 * CHUNK_MEMORY + VIEW_MEMORY);
+        memory::check(format!("a report with {n} threads"), needed)?;
+        let mut chunks = Chunks::new(files, BATCH_SIZE, self.check, select.clone());
+        let config = CpuConfig { threads: 1, ..CpuConfig::default() };
+        let (mut workers, mut fillers) = (Vec::new(), Vec::new());
+        for _ in 0..n {
+            let filler = Arc::new(Mutex::new(Some(RunFiller::new(tables, self.against))));
+            fillers.push(Arc::clone(&filler));
+            let mut worker = Worker {
+                parser: Parser::new(self.check, select.clone()),
+                decoder: CpuDecoder::new(tables, self.options, config)?,
+                tables,
+                against: self.against,
+                hits: UtHits::with_capacity(0, tables.n_groups(), 0).with_clusters(),
+                report: BatchReport::new(),
+                filler,
+            };
+            workers.push(move |chunk: Result<Chunk, InputError>| worker.work(&chunk?));
+        }
+        let total = files.iter().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
+        let template = "decoding {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left";
+        let mut progress = (!is_quiet()).then(|| Progress::new(total, template));
+        let (read, start) = (chunks.read(), Instant::now());
+        let mut gathered = Gathered {
+            view: RunView::new(tables, self.against),
+            seen: Seen::default(),
+            failures: Vec::new(),
+            numbers: None,
+        };
+        signals::end_gently();
+        let produce = || chunks.next_chunk().transpose();
+        ordered(2 * n + 1, produce, workers, |done| {
+            match done {
+                Ok(Done { seen, numbers }) => {
+                    gathered.seen.merge(seen);
+                    gathered.numbers = match (gathered.numbers, numbers) {
+                        (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+                        (one, other) => one.or(other),
+                    };
+                }
+                Err(error) => {
+                    let of_input = matches!(error, WorkError::Input(_));
+                    if gathered.failures.len() < LISTED_FAILURES {
+                        gathered.failures.push(error.into());
+                    }
+                    return self.keep_going && of_input && !signals::interrupted();
+                }
+            }
+            if let Some(progress) = &mut progress {
+                let rate = gathered.seen.events as f64 / start.elapsed().max(Duration::from_millis(1)).as_secs_f64();
+                progress.message(&format!("{} events, {rate:.0}/s", gathered.seen.events));
+                progress.set(read.load(Ordering::Relaxed));
+            }
+            !signals::interrupted()
+        });
+        drop(progress);
+        if signals::interrupted() {
+            let n = gathered.seen.events;
+            say(&format!("interrupted after {n} events; {} was not written", self.output.display()));
+            signals::end();
+        }
+        for filler in fillers {
+            if let Some(filler) = filler.lock().ok().and_then(|mut filler| filler.take()) {
+                gathered.view.merge(&filler.finish())?;
+            }
+        }
+        if gathered.failures.is_empty() {
+            gathered.failures.extend(self.detector.check_versions(&gathered.seen).err());
+        }
+        Ok(gathered)
+    }
+}

@@ -1,0 +1,246 @@
+//! `ut-decode report`: what is broken in a run is found, and is on the page.
+//!
+//! `UT_DECODE_KEEP_PAGES=FOLDER` keeps the pages, to be looked at.
+
+use std::path::Path;
+
+use crate::support::{TABLES, json_of, read, run_to, write};
+use serde_json::Value;
+use ut_decoding::detector::{BankVersion, Lane};
+use ut_decoding::input::{Bank, EventHeader, GENERATED_MASK, MdfWriter};
+use ut_decoding::synth::{self, Generator, Profile};
+
+const COUNT_BYTES: [usize; 6] = [4, 5, 6, 7, 0, 1];
+
+/// Events of the faulty run.
+const EVENTS: u64 = 600;
+
+/// What is broken: the slots of a dead and of a noisy lane, a slot with a hot strip, and a board that dies half-way.
+struct Faults {
+    dead: usize,
+    noisy: usize,
+    hot: (usize, u16),
+    dying: usize,
+}
+
+impl Faults {
+    /// On lanes that read whole sectors of different places.
+    fn new() -> (Self, Vec<Lane>) {
+        let lanes = synth::detector(BankVersion::V5, 1).0.lanes;
+        let has_two = |slot: usize| {
+            lanes.iter().any(|lane| lane.chan_id == lanes[slot].chan_id | 1 << 8 && lane.chan_id != lanes[slot].chan_id)
+        };
+        let inner = |layer: u32, skip: usize| {
+            let of_layer = |slot: &usize| {
+                let lane = lanes[*slot];
+                lane.is_connected() && lane.layer == layer && lane.stave == 2 && lane.chan_id >> 8 & 1 == 0
+            };
+            (0..lanes.len()).filter(of_layer).filter(|&slot| !has_two(slot)).nth(skip).unwrap()
+        };
+        let faults = Self { dead: inner(0, 2), noisy: inner(1, 5), hot: (inner(2, 7), 100), dying: inner(3, 1) / 6 };
+        (faults, lanes)
+    }
+}
+
+fn lanes_of(payload: &[u8]) -> [Vec<u16>; 6] {
+    std::array::from_fn(|lane| {
+        let n = payload.get(COUNT_BYTES[lane]).map_or(0, |&n| usize::from(n));
+        let word = |hit: usize| {
+            let at = 8 + 2 * (16 * (hit / 2) + 2 * (5 - lane) + hit % 2);
+            u16::from_le_bytes([payload[at], payload[at + 1]])
+        };
+        (0..n).map(word).collect()
+    })
+}
+
+fn payload_of(lanes: &[Vec<u16>; 6]) -> Vec<u8> {
+    let rows = lanes.iter().map(Vec::len).max().unwrap_or(0).div_ceil(2);
+    let mut payload = vec![0; (8 + 32 * rows).max(24)];
+    for (lane, hits) in lanes.iter().enumerate() {
+        payload[COUNT_BYTES[lane]] = hits.len() as u8;
+        for (hit, word) in hits.iter().enumerate() {
+            let at = 8 + 2 * (16 * (hit / 2) + 2 * (5 - lane) + hit % 2);
+            payload[at..at + 2].copy_from_slice(&word.to_le_bytes());
+        }
+    }
+    payload
+}
+
+/// A run of events with these faults, or none; one bank in 100 events has a bad header besides, one is a UTError.
+fn run_with(faults: Option<&Faults>, seed: u64, n: u64) -> Vec<u8> {
+    let generator = Generator::new(Profile::PpLow, BankVersion::V5, seed);
+    let mut writer = MdfWriter::new(Vec::new());
+    for index in 0..n {
+        let event = generator.event(index);
+        let mut banks = event.banks;
+        if let Some(faults) = faults {
+            let mut change = |slot: usize, of: &dyn Fn(&mut Vec<u16>)| {
+                let payload = &mut banks[slot / 6].1;
+                let mut lanes = lanes_of(payload);
+                of(&mut lanes[slot % 6]);
+                lanes[slot % 6].sort_unstable_by_key(|word| word >> 5);
+                lanes[slot % 6].dedup_by_key(|word| *word >> 5);
+                *payload = payload_of(&lanes);
+            };
+            change(faults.dead, &Vec::clear);
+            change(faults.noisy, &|hits| hits.extend((0..6).map(|i| ((index * 97 + i * 83) % 512) as u16 * 32 + 9)));
+            change(faults.hot.0, &|hits| hits.push(faults.hot.1 << 5 | 20));
+            if index >= n / 2 {
+                banks[faults.dying].1 = payload_of(&Default::default());
+            }
+            if index % 100 == 7 {
+                banks[3].1[5] = 255;
+            }
+        }
+        let header = EventHeader { trigger_mask: GENERATED_MASK, run: event.run, number: Some(1000 + event.event) };
+        let banks = banks.iter().enumerate().map(|(board, (source_id, payload))| Bank {
+            kind: if faults.is_some() && index == 5 && board == 4 { 68 } else { 66 },
+            version: Some(4),
+            source_id: u32::from(*source_id),
+            payload,
+        });
+        writer.write(&header, banks).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+/// The page of a report, kept where that is asked for.
+fn page(directory: &Path, name: &str) -> String {
+    let html = String::from_utf8(read(directory, name)).unwrap();
+    if let Some(folder) = std::env::var_os("UT_DECODE_KEEP_PAGES") {
+        std::fs::copy(directory.join(name), Path::new(&folder).join(name)).unwrap();
+    }
+    html
+}
+
+/// The data of the page's charts.
+fn charts(html: &str) -> Vec<Value> {
+    let data = html.split("<script type=\"application/json\"").skip(1);
+    let text = |part: &str| part.split_once('>').unwrap().1.split("</script>").next().unwrap().replace("<\\/", "</");
+    data.map(|part| serde_json::from_str(&text(part)).unwrap()).collect()
+}
+
+fn of_kind<'a>(json: &'a Value, kind: &str) -> Vec<&'a Value> {
+    json["outliers"].as_array().unwrap().iter().filter(|outlier| outlier["kind"] == kind).collect()
+}
+
+#[test]
+fn what_is_broken_is_found_and_marked_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let (faults, lanes) = Faults::new();
+    write(directory, "faulty.mdf", &run_with(Some(&faults), 1, EVENTS));
+    let (json, err) = json_of(0, directory, &["report", "faulty.mdf", "--output", "faulty.html"]);
+    let place = |outlier: &Value| outlier["board"].as_u64().unwrap() * 6 + outlier["lane"].as_u64().unwrap();
+    let only = |kind: &str| match of_kind(&json, kind)[..] {
+        [one] => one,
+        ref all => panic!("{kind}: {all:#?}"),
+    };
+    assert_eq!(place(only("dead lane")), faults.dead as u64);
+    assert_eq!(place(only("hot lane")), faults.noisy as u64);
+    let strip = only("hot strip");
+    assert_eq!((place(strip), &strip["strip"]), (faults.hot.0 as u64, &faults.hot.1.into()));
+    assert!(strip["hits"].as_u64().unwrap() >= EVENTS * 9 / 10, "{strip}");
+    let silent = only("silent board");
+    assert_eq!(silent["board"], faults.dying as u64);
+    let [first, last] = ["first_event", "last_event"].map(|key| silent[key].as_u64().unwrap());
+    assert!((1300..1340).contains(&first) && last >= 1599, "{silent}");
+    // The lanes of the board that dies have half of their hits; nothing else is quiet.
+    let quiet = of_kind(&json, "quiet lane");
+    assert!(quiet.iter().all(|lane| lane["board"] == faults.dying as u64), "{quiet:#?}");
+    assert_eq!(json["report"]["bad_header"], 6);
+    assert_eq!((&json["troubles"][0]["board"], &json["troubles"][0]["first_event"]), (&3.into(), &7.into()));
+    assert_eq!((&json["error_banks"][0]["type"], &json["error_banks"][0]["banks"]), (&68.into(), &1.into()));
+    assert!(err.contains("things stand out") && err.contains("no hits from event"), "{err}");
+    // All of it is on the page.
+    let html = page(directory, "faulty.html");
+    let lane = lanes[faults.dead];
+    let side = if lane.side == 1 { 'A' } else { 'C' };
+    let name = format!("UTaX {side} stave 2 face {} module {} sector {}", lane.face, lane.module, lane.sector);
+    assert!(html.contains(&format!(
+        "<td>dead lane</td><td>board {} lane {}, {name}</td>",
+        faults.dead / 6,
+        faults.dead % 6
+    )));
+    assert!(html.contains(&format!("Silent: board {} from {first} to {last}", faults.dying)));
+    let charts = charts(&html);
+    let hover = |chart: &Value| chart["data"].as_array().unwrap().last().unwrap()["hovertext"].clone();
+    let map = &charts[4]["data"].as_array().unwrap();
+    let marks: Vec<&str> = map.iter().filter_map(|trace| trace["name"].as_str()).collect();
+    assert!(marks.contains(&"dead"), "{marks:?}");
+    let hovers = hover(&charts[0]);
+    assert_eq!(hovers.as_array().unwrap().len(), 248);
+    assert!(hovers.as_array().unwrap().iter().any(|text| text.as_str().unwrap().contains(&format!("{name}<br>board"))));
+    // The sector with the hot strip can be chosen, and shows it.
+    let strips = charts.iter().find(|chart| chart["choices"]["label"] == "Sector").unwrap();
+    let names = strips["choices"]["names"].as_array().unwrap();
+    let (slot, strip) = faults.hot;
+    let sector = format!("(board {} lane {})", slot / 6, slot % 6);
+    let chosen = names.iter().position(|name| name.as_str().unwrap().contains(&sector)).unwrap();
+    assert!(names[chosen].as_str().unwrap().starts_with('▲'));
+    assert!(strips["choices"]["values"][chosen][usize::from(strip)].as_u64().unwrap() >= EVENTS * 9 / 10);
+}
+
+#[test]
+fn a_clean_run_has_nothing_that_stands_out_and_threads_do_not_matter() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "clean.mdf", &run_with(None, 7, EVENTS));
+    run_to(0, directory, &["generate", "--events", "1", "--output", "."]);
+    let report = |threads: &str, output: &str| {
+        let args = ["report", "clean.mdf", "--threads", threads, "--output", output];
+        let (json, _) = json_of(0, directory, &[&args[..], &TABLES].concat());
+        (json, page(directory, output))
+    };
+    let (json, html) = report("1", "clean.html");
+    assert_eq!((&json["outliers"], &json["events"]), (&serde_json::json!([]), &EVENTS.into()));
+    assert!(html.contains("<p>Nothing.</p>"));
+    let (more, other) = report("3", "other.html");
+    assert_eq!(json, more);
+    assert!(html == other);
+}
+
+#[test]
+fn two_runs_are_drawn_side_by_side_and_the_broken_sectors_differ() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let (faults, lanes) = Faults::new();
+    write(directory, "a.mdf", &run_with(None, 3, 300));
+    write(directory, "b.mdf", &run_with(Some(&faults), 4, 300));
+    run_to(0, directory, &["report", "a.mdf", "--compare", "b.mdf", "--output", "both.html"]);
+    let html = page(directory, "both.html");
+    assert!(html.contains("What differs: a.mdf (A) and b.mdf (B)"));
+    let table = html.split("aria-label=\"Differences by sector\"").nth(1).unwrap().split("</table>").next().unwrap();
+    let marked: Vec<&str> = table.split("<tr class=\"marked\">").skip(1).collect();
+    for slot in [faults.dead, faults.noisy, faults.hot.0] {
+        let lane = lanes[slot];
+        let name = format!("stave 2 face {} module {} sector {}", lane.face, lane.module, lane.sector);
+        assert!(marked.iter().any(|row| row.contains(&name)), "{name} in {marked:?}");
+    }
+    assert!(marked.len() < 20, "{}", marked.len());
+    // The same run twice differs nowhere.
+    run_to(0, directory, &["report", "a.mdf", "--compare", "a.mdf", "--output", "same.html"]);
+    let html = page(directory, "same.html");
+    assert!(html.contains("0 sectors have a larger share of the hits in B, 0 a smaller one, 0 another mean charge"));
+}
+
+#[test]
+fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "empty.mdf", &[]);
+    let (_, err) = run_to(0, directory, &["report", "empty.mdf", "--output", "empty.html"]);
+    assert!(err.contains("no event"), "{err}");
+    let (_, err) = run_to(1, directory, &["report", "absent.mdf", "--output", "absent.html"]);
+    assert!(err.contains("cannot open absent.mdf"), "{err}");
+    assert!(!directory.join("absent.html").exists());
+    let whole = run_with(None, 1, 3);
+    write(directory, "cut.mdf", &whole[..whole.len() - 100]);
+    let (_, err) = run_to(1, directory, &["report", "cut.mdf", "--output", "cut.html"]);
+    assert!(err.contains("truncated?") && err.contains("could be read"), "{err}");
+    assert!(page(directory, "cut.html").contains("Incomplete: "));
+    let (_, err) = run_to(2, directory, &["report", "cut.mdf", "--output", "cut.mdf"]);
+    assert!(err.contains("input"), "{err}");
+    let (_, err) = run_to(1, directory, &["report", "cut.mdf", "--output", "no/such/folder.html"]);
+    assert!(err.contains("no/such/folder.html"), "{err}");
+}
