@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::bench::Machine;
 use crate::bench::configuration::{ConfigurationError, parameters};
@@ -117,7 +117,7 @@ fn is_program(path: &Path) -> bool {
             || magic == [0xCF, 0xFA, 0xED, 0xFE])
 }
 
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<u8, Failure> {
     let plan = args.rules.plan(15, &args.looks);
     let mut watch = args.rules.watch(args.backend);
     let (comparison, what) = match (Subject::of(args.backend, &args.a), Subject::of(args.backend, &args.b)) {
@@ -165,21 +165,21 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         trouble(&mut *watch, &comparison.judgement)
     );
     print_beside(args.json.as_deref(), &text)?;
-    Ok(ExitCode::from(match verdict {
+    Ok(match verdict {
         Verdict::Better(Side::B) => 0,
         Verdict::Same => 5 * u8::from(args.require_better),
         Verdict::Better(Side::A) => 3,
         Verdict::CannotTell(_) => 4,
-    }))
+    })
 }
 
 /// Exit status if something else is decoded.
-fn failed(failure: &Fault, message: &str) -> Result<ExitCode, Failure> {
+fn failed(failure: &Fault, message: &str) -> Result<u8, Failure> {
     if failure.kind != FailureKind::WrongResult {
         return Err(message.into());
     }
     say(&format!("error: {message}"));
-    Ok(ExitCode::from(DIFFERENT))
+    Ok(DIFFERENT)
 }
 
 fn display(subject: &str) -> &str {

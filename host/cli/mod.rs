@@ -38,7 +38,6 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -127,8 +126,8 @@ impl Invocation {
 /// How this process was started; [`main`] sets it.
 static INVOCATION: OnceLock<Invocation> = OnceLock::new();
 
-/// Runs the tool. To be called once in a process: a command may end it.
-pub fn main(invocation: &Invocation) -> ExitCode {
+/// Runs the tool, and returns its exit code. To be called once in a process: a command may end it.
+pub fn main(invocation: &Invocation) -> u8 {
     let invocation = INVOCATION.get_or_init(|| invocation.clone());
     signals::prepare();
     let start = Instant::now();
@@ -142,12 +141,12 @@ pub fn main(invocation: &Invocation) -> ExitCode {
         Err(error) => {
             let causes = output::causes(error.as_ref());
             output::say(&format!("error: {}", causes.join("\n  because: ")));
-            ExitCode::from(1)
+            1
         }
     }
 }
 
-fn run(command: Command) -> Result<ExitCode, Failure> {
+fn run(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Decode(args) => decode::run(&args),
         Command::Inspect(args) => inspect::run(&args),
@@ -168,7 +167,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
             output::print(&String::from_utf8_lossy(&script))
         }
     }?;
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// The names of the subcommands that were called, for messages.

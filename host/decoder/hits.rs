@@ -308,6 +308,11 @@ impl UtHits {
         self.n_groups
     }
 
+    /// Events for which there is room.
+    pub const fn max_events(&self) -> usize {
+        self.max_events
+    }
+
     /// Distance between the arrays in the block, in hits: the capacity.
     pub const fn stride(&self) -> usize {
         self.stride

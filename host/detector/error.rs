@@ -81,6 +81,32 @@ pub enum TablesError {
     },
 }
 
+impl TablesError {
+    /// The file, as messages call it.
+    pub fn file(&self) -> &str {
+        match self {
+            Self::Io { file, .. }
+            | Self::TooShort { file, .. }
+            | Self::TrailingBytes { file, .. }
+            | Self::WrongCount { file, .. }
+            | Self::WrongVersion { file, .. }
+            | Self::BadValue { file, .. } => file,
+        }
+    }
+
+    /// The byte of the file at which it is wrong.
+    pub const fn byte(&self) -> Option<u64> {
+        match self {
+            Self::Io { .. } => None,
+            Self::TooShort { len: byte, .. }
+            | Self::TrailingBytes { offset: byte, .. }
+            | Self::WrongCount { offset: byte, .. }
+            | Self::WrongVersion { offset: byte, .. }
+            | Self::BadValue { offset: byte, .. } => Some(*byte as u64),
+        }
+    }
+}
+
 /// Bytes beyond which a file is no table; the largest has a few dozen kB.
 const MAX_FILE: u64 = 1 << 24;
 

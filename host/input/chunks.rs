@@ -6,15 +6,16 @@
 
 use std::io::BufReader;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::event::Format;
 use super::frames::{Frame, Frames};
 use super::packet::Packet;
+use super::part::InputPart;
 use super::pool::{Buffer, Pool};
-use super::recognise::{Input, Opened, open};
+use super::recognise::{Input, Opened};
 use super::select::Select;
 use super::{AllenDumpReader, InputError};
 
@@ -76,6 +77,7 @@ enum Reader {
 /// The inputs, cut into chunks.
 #[derive(Debug)]
 pub struct Chunks {
+    parts: Vec<InputPart>,
     files: Arc<[PathBuf]>,
     next_file: usize,
     reader: Option<Reader>,
@@ -93,11 +95,18 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The selected events of `files` in chunks of at most `max_events` (at least 1). Checksums are compared if
+    /// The selected events of `parts`, files or pieces of them, in chunks of at most `max_events` (at least 1). Checksums are compared if
     /// `check`.
-    pub fn new(files: impl IntoIterator<Item: Into<PathBuf>>, max_events: usize, check: bool, select: Select) -> Self {
+    pub fn new(
+        parts: impl IntoIterator<Item: Into<InputPart>>,
+        max_events: usize,
+        check: bool,
+        select: Select,
+    ) -> Self {
+        let parts: Vec<InputPart> = parts.into_iter().map(Into::into).collect();
         Self {
-            files: files.into_iter().map(Into::into).collect(),
+            files: parts.iter().map(|part| part.name().to_path_buf()).collect(),
+            parts,
             next_file: 0,
             reader: None,
             packet: None,
@@ -125,7 +134,7 @@ impl Chunks {
         self.next_file.saturating_sub(1)
     }
 
-    /// The files.
+    /// The names of the parts.
     pub fn files(&self) -> &Arc<[PathBuf]> {
         &self.files
     }
@@ -204,9 +213,9 @@ impl Chunks {
                     break;
                 }
                 // Events with and without version bytes do not go into one batch.
-                let Some(path) = self.files.get(self.next_file) else { break };
+                let Some(part) = self.parts.get(self.next_file) else { break };
                 self.next_file += 1;
-                match Self::open(path, &self.read, self.check, &self.pool) {
+                match Self::open(part, &self.read, self.check, &self.pool) {
                     Ok(reader) => self.reader = Some(reader),
                     Err(error) => {
                         self.error = Some(error);
@@ -268,12 +277,13 @@ impl Chunks {
         (!spans.is_empty()).then_some(Content::Mdf { data, spans })
     }
 
-    fn open(path: &Path, read: &Arc<AtomicU64>, check: bool, pool: &Pool) -> Result<Reader, InputError> {
-        let Opened { input, length, format } = open(path, read)?;
+    fn open(part: &InputPart, read: &Arc<AtomicU64>, check: bool, pool: &Pool) -> Result<Reader, InputError> {
+        let (Opened { input, length, format }, byte, events) = part.open(read)?;
         Ok(match format {
-            Format::AllenDump => Reader::Dump(Some(AllenDumpReader::new(input, path)?)),
+            Format::AllenDump => Reader::Dump(Some(AllenDumpReader::new(input, part.name())?)),
             format => {
-                let mut frames = Frames::new(input, path, length, format);
+                let mut frames = Frames::new(input, part.name(), length, format);
+                frames.begin_at(byte, events);
                 frames.check(check);
                 frames.buffers_of(pool);
                 Reader::Frames(Box::new(frames))
@@ -282,21 +292,21 @@ impl Chunks {
     }
 }
 
-/// The number of events in files, which are read for it but not taken apart.
+/// The number of events in files or pieces of them, which are read for it but not taken apart.
 ///
 /// # Errors
 /// As [`Chunks::next_chunk`].
-pub fn count_events(files: &[PathBuf]) -> Result<u64, InputError> {
+pub fn count_events(parts: &[InputPart]) -> Result<u64, InputError> {
     let mut n = 0;
-    for path in files {
-        match Chunks::open(path, &Arc::default(), false, &Pool::default())? {
+    for part in parts {
+        match Chunks::open(part, &Arc::default(), false, &Pool::default())? {
             Reader::Dump(_) => n += 1,
             Reader::Frames(mut frames) => {
-                let mut data = Vec::new();
+                let (mut data, before) = (Vec::new(), frames.events());
                 while frames.next(&mut data)? != Frame::End {
                     data.clear();
                 }
-                n += frames.events();
+                n += frames.events() - before;
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where in the inputs something is: file, event of that file, byte of that file. Events and bytes count from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,6 +165,48 @@ pub enum InputError {
     },
 }
 
+impl InputError {
+    /// The event at which reading ended; `None` where it did not come to one.
+    pub const fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Read { place, .. }
+            | Self::CutHeader { place, .. }
+            | Self::UnequalSizes { place, .. }
+            | Self::TooSmall { place, .. }
+            | Self::BeyondFile { place, .. }
+            | Self::Compressed { place, .. }
+            | Self::Packet { place, .. }
+            | Self::DataType { place, .. }
+            | Self::Batch { place, .. } => Some(place),
+            Self::Open { .. }
+            | Self::NotTaken { .. }
+            | Self::DumpTable { .. }
+            | Self::DumpBanks { .. }
+            | Self::DumpTrailing { .. } => None,
+        }
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Path {
+        match self {
+            Self::Open { file, .. }
+            | Self::NotTaken { file, .. }
+            | Self::DumpTable { file, .. }
+            | Self::DumpBanks { file, .. }
+            | Self::DumpTrailing { file, .. } => file,
+            Self::Read { place, .. }
+            | Self::CutHeader { place, .. }
+            | Self::UnequalSizes { place, .. }
+            | Self::TooSmall { place, .. }
+            | Self::BeyondFile { place, .. }
+            | Self::Compressed { place, .. }
+            | Self::Packet { place, .. }
+            | Self::DataType { place, .. }
+            | Self::Batch { place, .. } => &place.file,
+        }
+    }
+}
+
 /// Why the rest of an event is given up. Bytes count from the beginning of the event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
@@ -235,4 +277,17 @@ pub enum Damage {
         /// Its length by the table; negative when the table descends.
         length: i64,
     },
+}
+
+impl Damage {
+    /// The bank at which the event ends, from 0; `None` where it is no single one.
+    pub const fn bank(&self) -> Option<usize> {
+        match self {
+            Self::Magic { bank, .. }
+            | Self::BankTooSmall { bank, .. }
+            | Self::BankBeyond { bank, .. }
+            | Self::Entry { bank, .. } => Some(*bank),
+            Self::Checksum { .. } | Self::Unpack(_) | Self::Fragments { .. } => None,
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! On a regular file a size is compared with the file's length first; on a pipe the buffer grows with what arrives.
 
-use std::io::Read;
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use super::event::Format;
@@ -44,6 +44,8 @@ pub struct Frames<R> {
     events: u64,
     ended: bool,
     check: bool,
+    /// How to go past the body of an event that is not wanted.
+    pass: Option<fn(&mut R, i64) -> io::Result<()>>,
     packet: Packet,
     pool: Pool,
     scratch: Vec<u8>,
@@ -62,10 +64,24 @@ impl<R: Read> Frames<R> {
             events: 0,
             ended: false,
             check: true,
+            pass: None,
             packet: Packet::default(),
             pool: Pool::default(),
             scratch: Vec::new(),
         }
+    }
+
+    /// Begins at a byte of the file before which there are so many events.
+    pub const fn begin_at(&mut self, byte: u64, events: u64) {
+        (self.position, self.last, self.events) = (byte, byte, events);
+    }
+
+    /// Goes past the bodies of events: only their headers are appended.
+    pub fn pass_bodies(&mut self)
+    where
+        R: Seek,
+    {
+        self.pass = Some(R::seek_relative);
     }
 
     /// Whether the checksums of packets are compared. Those of events are the caller's business.
@@ -123,7 +139,7 @@ impl<R: Read> Frames<R> {
         };
         match frame {
             Ok(Frame::Event) => {
-                self.position += (data.len() - begin) as u64;
+                self.position += u64::from(u32_at(&data[begin..], 0));
                 self.events += 1;
             }
             Ok(Frame::Packet) => self.events += self.packet.n_events() as u64,
@@ -189,6 +205,10 @@ impl<R: Read> Frames<R> {
             data.truncate(begin);
             return self.packet_of_event(size, headers, stored, sum);
         }
+        if let Some(pass) = self.pass {
+            let passed = pass(&mut self.input, i64::from(size) - HEADER as i64);
+            return passed.map(|()| Frame::Event).map_err(|source| InputError::Read { place: self.place(), source });
+        }
         self.append(u64::from(size) - HEADER as u64, data)?;
         let there = data.len() - begin;
         if there < size as usize {
@@ -207,7 +227,7 @@ impl<R: Read> Frames<R> {
         let sum = (self.check && stored != 0).then_some(sum);
         let mut input = Summed { input: self.input.by_ref().take(body), sum };
         self.packet.read(&mut input, body).map_err(|error| of_packet(&place, error))?;
-        let rest = std::io::copy(&mut input, &mut std::io::sink());
+        let rest = io::copy(&mut input, &mut io::sink());
         let rest = rest.map_err(|source| InputError::Read { place: place.clone(), source })?;
         if self.packet.bytes() + rest < body {
             let left = u64::from(headers) + self.packet.bytes() + rest;
@@ -271,7 +291,7 @@ impl<R: Read> Frames<R> {
             return Ok(Frame::End);
         }
         let limit = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.position));
-        let mut input = std::io::Cursor::new(&scratch).chain(&mut self.input);
+        let mut input = io::Cursor::new(&scratch).chain(&mut self.input);
         self.packet.read(&mut input, limit).map_err(|error| of_packet(&place, error))?;
         self.position += self.packet.bytes();
         self.scratch = scratch;
@@ -293,7 +313,7 @@ struct Summed<R> {
 }
 
 impl<R: Read> Read for Summed<R> {
-    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let n = self.input.read(bytes)?;
         if let Some(sum) = &mut self.sum {
             sum.add(&bytes[..n]);

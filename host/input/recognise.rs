@@ -85,17 +85,26 @@ pub(super) struct Opened {
 /// Opens a file, `-` for standard input. The bytes that are read of it, as they lie on the disk, are added to `read`.
 pub(super) fn open(path: &Path, read: &Arc<AtomicU64>) -> Result<Opened, InputError> {
     let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
-    let (file, mut length): (Box<dyn Read + Send>, _) = if path.as_os_str() == "-" {
-        (Box::new(io::stdin()), None)
-    } else {
-        let file = File::open(path).map_err(cannot)?;
-        let meta = file.metadata().map_err(cannot)?;
-        if meta.is_dir() {
-            return Err(cannot(io::ErrorKind::IsADirectory.into()));
-        }
-        (Box::new(file), meta.is_file().then_some(meta.len()))
-    };
-    let mut input = Input(Box::new(Counted { input: file, read: Arc::clone(read) }));
+    if path.as_os_str() == "-" {
+        return open_bytes(io::stdin(), None, path, read);
+    }
+    let file = File::open(path).map_err(cannot)?;
+    let meta = file.metadata().map_err(cannot)?;
+    if meta.is_dir() {
+        return Err(cannot(io::ErrorKind::IsADirectory.into()));
+    }
+    open_bytes(file, meta.is_file().then_some(meta.len()), path, read)
+}
+
+/// Opens bytes that messages say are of `path`, and that end at its byte `length`, if that is known.
+pub(super) fn open_bytes(
+    bytes: impl Read + Send + 'static,
+    mut length: Option<u64>,
+    path: &Path,
+    read: &Arc<AtomicU64>,
+) -> Result<Opened, InputError> {
+    let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
+    let mut input = Input(Box::new(Counted { input: bytes, read: Arc::clone(read) }));
     let mut layers = 0;
     loop {
         let mut begin = Vec::with_capacity(BEGIN);

@@ -5,5 +5,5 @@ use std::process::ExitCode;
 use ut_decoding::cli::{Invocation, main as run};
 
 fn main() -> ExitCode {
-    run(&Invocation::of_this_program())
+    ExitCode::from(run(&Invocation::of_this_program()))
 }

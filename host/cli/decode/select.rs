@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::cli::Failure;
-use crate::input::{Places, Select, count_events};
+use crate::input::{InputPart, Places, Select, count_events};
 
 /// Which events.
 #[derive(Debug, clap::Args)]
@@ -56,7 +56,8 @@ impl SelectArgs {
                     format!("{}: --shard reads files twice, and this can be read only once", pipe.display()).into()
                 );
             }
-            select = select.places(&Places::shard(i, n, count_events(files)?));
+            let parts: Vec<InputPart> = files.iter().map(InputPart::file).collect();
+            select = select.places(&Places::shard(i, n, count_events(&parts)?));
         }
         Ok(select.window(self.skip, self.limit))
     }

@@ -10,8 +10,6 @@ mod target;
 mod watcher;
 mod workloads;
 
-use std::process::ExitCode;
-
 use crate::cli::Failure;
 
 /// Find good launch parameters, keep them, and say why they were chosen.
@@ -38,7 +36,7 @@ enum Command {
     Measure(Box<run::Args>),
 }
 
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args) -> Result<u8, Failure> {
     match &args.command {
         Command::Run(args) => run::run(args),
         Command::Explain(args) => explain::run(args),
@@ -49,5 +47,5 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         Command::Replay(args) => replay::run(args),
         Command::Measure(args) => target::measure(args),
     }?;
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }

@@ -1,0 +1,68 @@
+//! Memory of Rust as NumPy sees it.
+
+use arrow_buffer::{ArrowNativeType, Buffer};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::pages::Pages;
+
+/// An array that NumPy can look at without copying it: `numpy.asarray(array)` keeps it alive.
+#[pyclass(frozen)]
+pub struct Array {
+    memory: Memory,
+    kind: &'static str,
+    /// Items of a row; 0 where there are no rows.
+    row: usize,
+}
+
+enum Memory {
+    Pages(Pages),
+    Buffer(Buffer),
+}
+
+/// The size of an item, from the name that NumPy has for its type.
+fn item_size(kind: &str) -> usize {
+    usize::from(kind.as_bytes()[2] - b'0')
+}
+
+impl Array {
+    pub fn of_pages(pages: Pages, kind: &'static str) -> Self {
+        Self { memory: Memory::Pages(pages), kind, row: 0 }
+    }
+
+    pub fn of_vec<T: ArrowNativeType>(items: Vec<T>, kind: &'static str) -> Self {
+        Self { memory: Memory::Buffer(Buffer::from_vec(items)), kind, row: 0 }
+    }
+
+    /// With rows of so many items.
+    pub const fn with_rows(mut self, items: usize) -> Self {
+        self.row = items;
+        self
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.memory {
+            Memory::Pages(pages) => pages.as_ref(),
+            Memory::Buffer(buffer) => buffer.as_slice(),
+        }
+    }
+}
+
+#[pymethods]
+impl Array {
+    /// What NumPy asks for. The memory does not move and is not written any more: the array is frozen.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let bytes = self.bytes();
+        let items = bytes.len() / item_size(self.kind);
+        let interface = PyDict::new(py);
+        interface.set_item("version", 3)?;
+        interface.set_item("typestr", self.kind)?;
+        interface.set_item("data", (bytes.as_ptr() as usize, true))?;
+        match items.checked_div(self.row) {
+            Some(rows) => interface.set_item("shape", (rows, self.row))?,
+            None => interface.set_item("shape", (items,))?,
+        }
+        Ok(interface)
+    }
+}

@@ -1,0 +1,116 @@
+//! Errors of the library as exceptions of Python.
+
+use std::error::Error;
+use std::io;
+
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use ut_decoding::decoder::CapacityError;
+use ut_decoding::memory::TooMuchMemory;
+use ut_decoding::{BuildError, DecodeError, InputError, OutputError, TablesError};
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error(transparent)]
+    Tables(#[from] TablesError),
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    #[error(transparent)]
+    Layout(#[from] BuildError),
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    #[error(transparent)]
+    Capacity(#[from] CapacityError),
+    #[error(transparent)]
+    Memory(#[from] TooMuchMemory),
+    /// The system did not give memory for the hits.
+    #[error(transparent)]
+    Pages(#[from] io::Error),
+    #[error("{0}")]
+    Value(String),
+    /// No bank of a file has the version of the board table.
+    #[error("{message}")]
+    Versions { file: String, message: String },
+}
+
+/// An error and its causes. A cause that the message before it already tells is left out.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text += ": ";
+            text += &more;
+        }
+        cause = error.source();
+    }
+    text
+}
+
+impl Failure {
+    /// Whether a file is to blame, so that the next one can be read all the same.
+    pub const fn is_of_input(&self) -> bool {
+        matches!(self, Self::Input(_))
+    }
+
+    /// The exception, as an object.
+    pub fn exception(&self, py: Python<'_>) -> PyResult<PyErr> {
+        let message = with_causes(self);
+        let mut place = (None, None, None, None);
+        let class = match self {
+            Self::Value(_) => return Ok(PyValueError::new_err(message)),
+            Self::Capacity(_) | Self::Memory(_) | Self::Pages(_) => return Ok(PyMemoryError::new_err(message)),
+            Self::Input(error) => {
+                place.0 = Some(error.file().display().to_string());
+                if let Some(at) = error.place() {
+                    place.1 = Some(at.event);
+                    let more = if let InputError::Packet { byte, .. } = error { *byte } else { 0 };
+                    place.3 = Some(at.byte + more);
+                }
+                match error {
+                    InputError::Open { source, .. } if source.kind() == io::ErrorKind::NotFound => "NoSuchFileError",
+                    _ => "InputError",
+                }
+            }
+            Self::Versions { file, .. } => {
+                place.0 = Some(file.clone());
+                "InputError"
+            }
+            Self::Tables(error) => {
+                place.0 = Some(error.file().to_owned());
+                place.3 = error.byte();
+                match error {
+                    TablesError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => "NoSuchTablesError",
+                    _ => "TablesError",
+                }
+            }
+            Self::Decode(_) | Self::Layout(_) => "DecodeError",
+            Self::Output(error) => {
+                place.0 = match error {
+                    OutputError::Format(file) | OutputError::Io { file, .. } | OutputError::Parquet { file, .. } => {
+                        Some(file.display().to_string())
+                    }
+                };
+                "OutputError"
+            }
+        };
+        let class = py.import("ut_decoding._errors")?.getattr(class)?;
+        let (file, event, bank, byte): (_, _, Option<u64>, _) = place;
+        Ok(PyErr::from_value(class.call1((message, file, event, bank, byte))?))
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        Python::attach(|py| failure.exception(py).unwrap_or_else(|error| error))
+    }
+}
+
+/// A thread of ours panicked, which is a bug of ours.
+pub fn panicked() -> PyErr {
+    PyRuntimeError::new_err("a thread of the decoder panicked; this is a bug of ut-decoding")
+}

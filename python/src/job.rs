@@ -1,0 +1,319 @@
+//! A job: files in, pieces of hits out, on threads that know nothing of Python.
+//!
+//! The thread of the caller waits without Python's lock and looks for signals in between. Where it gives up, it leaves the
+//! job behind: a thread that waits for a pipe cannot be woken, and ends with the process.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use ut_decoding::detector::BankVersion;
+use ut_decoding::input::{Chunk, Chunks, InputError, Parser, Seen};
+use ut_decoding::output::{Encoded, Encoder, Rows};
+use ut_decoding::pipeline::ordered;
+use ut_decoding::{BatchReport, BatchView, Decoder, UtHits};
+
+use crate::failure::{Failure, panicked};
+use crate::pages::Pool;
+use crate::piece::{Batch, Piece, no_pool};
+use crate::request::{Request, Task};
+
+/// Hits that a bank can give, at most: cluster words of two bytes in a payload of 64 KiB.
+const HITS_OF_BANK: usize = 1 << 15;
+
+/// How often the caller looks for signals.
+pub const LOOK: Duration = Duration::from_millis(50);
+
+/// What became of a piece of the inputs.
+#[derive(Default)]
+pub struct Done {
+    pub seen: Seen,
+    pub batches: Vec<Batch>,
+    pub encoded: Vec<Encoded>,
+}
+
+/// Buffers that are used again.
+type Spare = Arc<Mutex<Vec<UtHits>>>;
+
+/// A thread that decodes.
+struct Worker<'a> {
+    task: &'a Task,
+    parser: Parser,
+    decoder: Option<Box<dyn Decoder>>,
+    encoder: Option<Encoder>,
+    spare: Spare,
+}
+
+impl Worker<'_> {
+    fn work(&mut self, chunk: &Chunk) -> Result<Done, Failure> {
+        let Self { task, parser, decoder, encoder, spare } = self;
+        let mut done = Done::default();
+        let Done { seen, batches, encoded } = &mut done;
+        let decoder = match decoder {
+            Some(decoder) => decoder,
+            // A job of a few events needs one decoder, however many threads it may have.
+            None => decoder.insert(task.backend.decoder_with(&task.tables, task.options, &task.knobs)?),
+        };
+        let n_boards = task.tables.boards().n_boards();
+        parser.parse(chunk, seen, |(batch, origins, max_hits)| -> Result<(), Failure> {
+            let spared = spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let mut hits = spared.unwrap_or_else(|| UtHits::with_capacity(0, task.tables.n_groups(), 0));
+            let bound = batch.n_events.saturating_mul(n_boards * HITS_OF_BANK);
+            make_room(&mut hits, &batch, max_hits.min(bound))?;
+            let mut report = BatchReport::new();
+            decoder.decode(batch, &mut hits, &mut report)?;
+            if let Some(encoder) = encoder {
+                let rows = Rows { files: &[], origins, meta: batch.meta, hits: &hits };
+                encoded.push(encoder.encode(&rows)?);
+            }
+            let (origins, meta) = (origins.to_vec(), batch.meta.to_vec());
+            batches.push(Batch { hits, reports: report.events, origins, meta });
+            Ok(())
+        })?;
+        Ok(done)
+    }
+}
+
+/// Makes room for the hits of a batch, and some more for the next ones.
+fn make_room(hits: &mut UtHits, batch: &BatchView<'_>, max_hits: usize) -> Result<(), Failure> {
+    if hits.stride() < max_hits || hits.max_events() < batch.n_events {
+        let (events, room) = (batch.n_events.max(hits.max_events()), max_hits.max(hits.stride()));
+        *hits = UtHits::try_with_capacity(events, hits.n_groups(), room + room / 4)?;
+    }
+    Ok(())
+}
+
+/// Does a task: hands what became of each piece of the inputs to `take`, in their order, until it says `false`.
+pub fn run(
+    task: &Task,
+    stop: &AtomicBool,
+    encoder: impl Fn() -> Option<Encoder>,
+    mut take: impl FnMut(Result<Done, Failure>, &Spare) -> bool,
+) {
+    let mut chunks = Chunks::new(task.parts.iter().cloned(), task.batch, task.check, task.select.clone());
+    let spare = Spare::default();
+    let workers = (0..task.n_workers).map(|_| {
+        let mut worker = Worker {
+            task,
+            parser: Parser::new(task.check, task.select.clone()),
+            decoder: None,
+            encoder: encoder(),
+            spare: Arc::clone(&spare),
+        };
+        move |chunk: Result<Chunk, InputError>| worker.work(&chunk.map_err(Failure::Input)?)
+    });
+    let workers = workers.collect();
+    let produce = || if stop.load(Ordering::Relaxed) { None } else { chunks.next_chunk().transpose() };
+    ordered(2 * task.n_workers + 1, produce, workers, |done| {
+        !stop.load(Ordering::Relaxed) && take(done, &spare) && !stop.load(Ordering::Relaxed)
+    });
+}
+
+/// Gives the buffers of decoded batches back.
+pub fn give_back(batches: Vec<Batch>, spare: &Spare) {
+    let mut spare = spare.lock().unwrap_or_else(PoisonError::into_inner);
+    spare.extend(batches.into_iter().map(|batch| batch.hits));
+}
+
+/// Checks that no file has UT banks of which none has the version of the board table.
+pub fn check_versions(seen: &Seen, table: BankVersion) -> Result<(), Failure> {
+    let wrong = seen.files.iter().find(|file| {
+        let fits = |version: &Option<u8>| version.is_none_or(|version| version == table.byte());
+        !file.versions.keys().any(fits)
+    });
+    let Some(file) = wrong else { return Ok(()) };
+    let words = |byte: u8| match BankVersion::from_byte(byte) {
+        Some(known) => format!("{byte} (format {})", known.name()),
+        None => format!("{byte} (unknown)"),
+    };
+    let found: Vec<String> = file.versions.keys().flatten().map(|&byte| words(byte)).collect();
+    let name = Path::display(&file.file).to_string();
+    let message = format!(
+        "{name}: none of its UT banks has the board table's version: the banks have version {}, the board table is for \
+         version {}",
+        found.join(" and "),
+        words(table.byte())
+    );
+    Err(Failure::Versions { file: name, message })
+}
+
+/// Pieces of hits, as a job makes them.
+struct Pieces<'a> {
+    task: &'a Task,
+    /// Events of a piece.
+    step: usize,
+    pool: Weak<Pool>,
+    send: &'a SyncSender<Result<Piece, Failure>>,
+    piece: Option<Piece>,
+    /// Hits of the last piece.
+    last: usize,
+    sent: bool,
+    seen: Seen,
+}
+
+impl Pieces<'_> {
+    fn piece(&mut self) -> Result<&mut Piece, Failure> {
+        if self.piece.is_none() {
+            let room = self.last + self.last / 16;
+            self.piece = Some(Piece::new(&self.task.columns, self.task.tables.n_groups(), room, &self.pool)?);
+        }
+        self.piece.as_mut().ok_or_else(|| Failure::Value("no piece".to_owned()))
+    }
+
+    /// Sends the piece in hand; whether there is someone who wants more.
+    fn flush(&mut self) -> bool {
+        let Some(piece) = self.piece.take() else { return true };
+        self.last = piece.n_hits();
+        self.sent = true;
+        self.send.send(Ok(piece)).is_ok()
+    }
+
+    /// Takes what became of a piece of the inputs; whether to go on.
+    fn take(&mut self, done: Result<Done, Failure>, spare: &Spare) -> Result<bool, Failure> {
+        let Done { mut seen, batches, .. } = match done {
+            Ok(done) => done,
+            Err(failure) if self.task.keep_going && failure.is_of_input() => {
+                self.piece()?.failures.push(failure);
+                return Ok(true);
+            }
+            Err(failure) => return Err(failure),
+        };
+        self.piece()?.damages.append(&mut seen.damages);
+        self.seen.merge(seen);
+        for batch in &batches {
+            let (mut next, n) = (0, batch.origins.len());
+            while next < n {
+                let step = self.step;
+                let piece = self.piece()?;
+                let end = n.min(next + step - piece.n_events());
+                piece.append(batch, next..end)?;
+                next = end;
+                if piece.n_events() == step && !self.flush() {
+                    return Ok(false);
+                }
+            }
+        }
+        give_back(batches, spare);
+        Ok(true)
+    }
+}
+
+/// Does a task, and sends its hits in pieces of `step` events.
+fn make_pieces(task: &Task, step: Option<u64>, stop: &AtomicBool, send: &SyncSender<Result<Piece, Failure>>) {
+    let pool: Arc<Pool> = Arc::default();
+    let mut pieces = Pieces {
+        task,
+        step: step.map_or(usize::MAX, |step| step.max(1) as usize),
+        pool: if step.is_some() { Arc::downgrade(&pool) } else { no_pool() },
+        send,
+        piece: None,
+        last: 0,
+        sent: false,
+        seen: Seen::default(),
+    };
+    let mut failed = None;
+    run(
+        task,
+        stop,
+        || None,
+        |done, spare| match pieces.take(done, spare) {
+            Ok(more) => more,
+            Err(failure) => {
+                failed = Some(failure);
+                false
+            }
+        },
+    );
+    if stop.load(Ordering::Relaxed) {
+        return;
+    }
+    let failed = failed.or_else(|| check_versions(&pieces.seen, task.tables.boards().version).err());
+    if let Some(failure) = failed {
+        // Who asked for everything gets the error instead; the others, what was there before it.
+        if step.is_none() || pieces.flush() {
+            let _ = send.send(Err(failure));
+        }
+        return;
+    }
+    // There is always a piece, so that the columns are known.
+    let result = if pieces.sent { Ok(()) } else { pieces.piece().map(|_| ()) };
+    match result {
+        Ok(()) => drop(pieces.flush()),
+        Err(failure) => drop(send.send(Err(failure))),
+    }
+}
+
+/// A job that is on its way.
+#[pyclass(frozen)]
+pub struct Job {
+    pieces: Mutex<Option<Receiver<Result<Piece, Failure>>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Job {
+    fn start(task: Task, step: Option<u64>) -> PyResult<Self> {
+        let stop: Arc<AtomicBool> = Arc::default();
+        let (send, pieces) = sync_channel(0);
+        let seen = Arc::clone(&stop);
+        let thread = Builder::new()
+            .name("ut-decoding".to_owned())
+            .spawn(move || make_pieces(&task, step, &seen, &send))
+            .map_err(|error| PyRuntimeError::new_err(format!("cannot start a thread: {error}")))?;
+        Ok(Self { pieces: Mutex::new(Some(pieces)), thread: Mutex::new(Some(thread)), stop })
+    }
+}
+
+#[pymethods]
+impl Job {
+    /// Starts a job; `step`: events of a piece, without it all.
+    #[new]
+    #[pyo3(signature = (request, step = None))]
+    fn new(py: Python<'_>, request: Request, step: Option<u64>) -> PyResult<Self> {
+        let task = py.detach(|| request.check())?;
+        Self::start(task, step)
+    }
+
+    /// The next piece, or `None` after the last.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        loop {
+            let found = py.detach(|| {
+                let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+                pieces.as_ref().map_or(Err(RecvTimeoutError::Disconnected), |pieces| pieces.recv_timeout(LOOK))
+            });
+            match found {
+                Ok(Ok(piece)) => return piece.into_dict(py).map(Some),
+                Ok(Err(failure)) => {
+                    self.close();
+                    return Err(failure.into());
+                }
+                Err(RecvTimeoutError::Timeout) => py.check_signals().inspect_err(|_| self.close())?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    // One that was told to stop may wait for a pipe.
+                    let thread = thread.filter(|_| !self.stop.load(Ordering::Relaxed));
+                    let ended = thread.map_or(Ok(()), |thread| py.detach(|| thread.join()));
+                    return ended.map(|()| None).map_err(|_| panicked());
+                }
+            }
+        }
+    }
+
+    /// Ends the job.
+    fn close(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.pieces.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,65 @@
+//! The compiled part of the Python package `ut-decoding`: `ut_decoding._native`, which the files in Python beside it
+//! wrap. What a user sees is documented there.
+//!
+//! Threads of ours never touch an object of Python, but for the bytes that are decoded; the thread of the caller waits
+//! without Python's lock.
+
+mod array;
+mod arrow;
+mod failure;
+mod job;
+mod pages;
+mod parquet;
+mod piece;
+mod request;
+mod synthetic;
+mod tables;
+mod tool;
+
+use pyo3::pymodule;
+
+#[pymodule]
+mod _native {
+    use std::path::PathBuf;
+
+    use pyo3::prelude::*;
+    use ut_decoding::decoder::{Backend, Count, Kind};
+    use ut_decoding::input;
+
+    use crate::failure::Failure;
+
+    #[pymodule_export]
+    use crate::array::Array;
+    #[pymodule_export]
+    use crate::arrow::{schema, stream};
+    #[pymodule_export]
+    use crate::job::Job;
+    #[pymodule_export]
+    use crate::parquet::to_parquet;
+    #[pymodule_export]
+    use crate::synthetic::generate;
+    #[pymodule_export]
+    use crate::tables::Tables;
+    #[pymodule_export]
+    use crate::tool::run_tool;
+
+    /// The sections of a file: first and last byte, events before, events.
+    #[pyfunction]
+    fn sections(py: Python<'_>, path: PathBuf, events: u64) -> PyResult<Vec<(u64, u64, u64, Option<u64>)>> {
+        let found = py.detach(|| input::sections(&path, events)).map_err(Failure::Input)?;
+        Ok(found.into_iter().map(|s| (s.bytes.start, s.bytes.end, s.first_event, s.n_events)).collect())
+    }
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let kind = |count: Count| match count.kind() {
+            Kind::Size => "size",
+            Kind::Statistic => "statistic",
+            Kind::Trouble => "trouble",
+        };
+        module.add("COUNTS", Count::ALL.map(|count| (count.name(), kind(count))).to_vec())?;
+        module.add("COLUMNS", crate::piece::names())?;
+        module.add("BACKENDS", Backend::ALL.map(Backend::name))?;
+        module.add("VERSION", env!("CARGO_PKG_VERSION"))
+    }
+}

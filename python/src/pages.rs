@@ -1,0 +1,109 @@
+//! Memory for columns: grows in place, lies on huge pages, and can be used again.
+//!
+//! A column of a large file has gigabytes. Growing it must not copy it, and a page fault every 4 kB costs as much time as
+//! writing the page.
+
+use std::io;
+use std::sync::{Mutex, Weak};
+
+use memmap2::{Advice, MmapMut, RemapOptions};
+use ut_decoding::memory::{self, TooMuchMemory};
+
+/// Bytes of a huge page.
+const HUGE: usize = 1 << 21;
+
+/// Bytes from which it is asked whether the machine has them.
+const LARGE: usize = 1 << 28;
+
+/// Maps that are kept for the next columns.
+const KEPT: usize = 16;
+
+/// Maps that nobody uses any more, with their pages.
+#[derive(Default)]
+pub struct Pool(Mutex<Vec<MmapMut>>);
+
+/// The bytes of a column.
+pub struct Pages {
+    map: MmapMut,
+    len: usize,
+    pool: Weak<Pool>,
+}
+
+impl Pages {
+    /// An empty column of about `bytes` bytes.
+    pub fn new(bytes: usize, pool: Weak<Pool>) -> io::Result<Self> {
+        let used = pool.upgrade().and_then(|pool| pool.0.lock().ok()?.pop());
+        let map = match used {
+            Some(map) => map,
+            None => of_size(bytes)?,
+        };
+        Ok(Self { map, len: 0, pool })
+    }
+
+    /// Appends bytes.
+    pub fn extend(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let end = self.len + bytes.len();
+        if end > self.map.len() {
+            self.grow(end)?;
+        }
+        self.map[self.len..end].copy_from_slice(bytes);
+        self.len = end;
+        Ok(())
+    }
+
+    fn grow(&mut self, needed: usize) -> io::Result<()> {
+        // What is not written takes no memory.
+        let wanted = rounded(needed.max(2 * self.map.len()));
+        if wanted >= LARGE {
+            // The other columns grow with this one.
+            memory::check("the hits", 8 * (needed - self.len) as u64).map_err(too_much)?;
+        }
+        let options = RemapOptions::new().may_move(true);
+        // SAFETY:
+        // - there is no file behind the map, beyond whose end it could reach;
+        // - nobody has a pointer into it: that takes a shared reference, and this one is not shared.
+        unsafe { self.map.remap(wanted, options) }?;
+        advise(&self.map);
+        Ok(())
+    }
+}
+
+fn too_much(error: TooMuchMemory) -> io::Error {
+    io::Error::new(io::ErrorKind::OutOfMemory, error)
+}
+
+/// Huge pages are filled from their beginning; a page for a handful of hits would waste one.
+fn rounded(bytes: usize) -> usize {
+    bytes.next_multiple_of(if bytes < HUGE { 1 << 14 } else { HUGE })
+}
+
+fn of_size(bytes: usize) -> io::Result<MmapMut> {
+    let map = MmapMut::map_anon(rounded(bytes.max(1)))?;
+    advise(&map);
+    Ok(map)
+}
+
+fn advise(map: &MmapMut) {
+    if map.len() >= HUGE {
+        // Without it everything works the same, a little slower.
+        let _ = map.advise(Advice::HugePage);
+    }
+}
+
+impl AsRef<[u8]> for Pages {
+    fn as_ref(&self) -> &[u8] {
+        &self.map[..self.len]
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        let Some(pool) = self.pool.upgrade() else { return };
+        if let Ok(mut maps) = pool.0.lock()
+            && maps.len() < KEPT
+            && let Ok(empty) = MmapMut::map_anon(1)
+        {
+            maps.push(std::mem::replace(&mut self.map, empty));
+        }
+    }
+}

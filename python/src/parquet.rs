@@ -1,0 +1,130 @@
+//! A job whose hits go to a file.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use ut_decoding::decoder::{Count, EventReport};
+use ut_decoding::input::{Damage, Place, Seen};
+use ut_decoding::output::{HitFile, HitFormat, Packing, Provenance};
+
+use crate::failure::{Failure, panicked};
+use crate::job::{Done, LOOK, check_versions, give_back, run};
+use crate::piece::damages;
+use crate::request::{Request, Task};
+
+/// What was written.
+#[derive(Default)]
+struct Written {
+    events: u64,
+    hits: u64,
+    counts: [u64; Count::ALL.len()],
+    damages: Vec<(Place, Damage)>,
+    failures: Vec<Failure>,
+}
+
+fn write(
+    task: &Task,
+    path: PathBuf,
+    packing: Packing,
+    entries: Vec<(String, String)>,
+    stop: &AtomicBool,
+) -> Result<Written, Failure> {
+    let mut file = HitFile::create(path, HitFormat::Parquet, packing, &task.names)?;
+    let encoders: Vec<_> = (0..task.n_workers).map(|_| file.encoder()).collect();
+    let encoders = std::cell::RefCell::new(encoders);
+    let (mut written, mut all, mut failed) = (Written::default(), Seen::default(), None);
+    run(
+        task,
+        stop,
+        || encoders.borrow_mut().pop(),
+        |done, spare| {
+            let Done { mut seen, batches, encoded } = match done {
+                Ok(done) => done,
+                Err(failure) if task.keep_going && failure.is_of_input() => {
+                    written.failures.push(failure);
+                    return true;
+                }
+                Err(failure) => {
+                    failed = Some(failure);
+                    return false;
+                }
+            };
+            written.damages.append(&mut seen.damages);
+            all.merge(seen);
+            for batch in &batches {
+                written.events += batch.origins.len() as u64;
+                written.hits += batch.hits.len() as u64;
+                for EventReport { counts } in &batch.reports {
+                    written.counts.iter_mut().zip(counts).for_each(|(sum, &n)| *sum += u64::from(n));
+                }
+            }
+            give_back(batches, spare);
+            for encoded in encoded {
+                if let Err(error) = file.append(encoded) {
+                    failed = Some(error.into());
+                    return false;
+                }
+            }
+            true
+        },
+    );
+    if let Some(failure) = failed {
+        return Err(failure);
+    }
+    if stop.load(Ordering::Relaxed) {
+        // Nobody waits for the answer; the file is dropped.
+        return Ok(written);
+    }
+    check_versions(&all, task.tables.boards().version)?;
+    let incomplete = written.failures.first().map(ToString::to_string);
+    file.finish(&Provenance { entries, incomplete })?;
+    Ok(written)
+}
+
+/// Decodes into a Parquet file, which is there whole or not at all. What was counted is returned.
+#[pyfunction]
+#[pyo3(signature = (request, path, compression, entries))]
+pub fn to_parquet<'py>(
+    py: Python<'py>,
+    request: Request,
+    path: PathBuf,
+    compression: &str,
+    entries: Vec<(String, String)>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let packing = match compression {
+        "zstd" => Packing::Zstd,
+        "lz4" => Packing::Lz4,
+        other => return Err(Failure::Value(format!("compression: {other:?} is neither zstd nor lz4")).into()),
+    };
+    let task = py.detach(|| request.check())?;
+    let stop: Arc<AtomicBool> = Arc::default();
+    let (send, result) = channel();
+    let result = Mutex::new(result);
+    let seen = Arc::clone(&stop);
+    let thread = std::thread::spawn(move || {
+        let _ = send.send(write(&task, path, packing, entries, &seen));
+    });
+    let written = loop {
+        match py.detach(|| result.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK)) {
+            Ok(written) => break written?,
+            Err(RecvTimeoutError::Timeout) => {
+                py.check_signals().inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
+        }
+    };
+    // The file has its name; what is left of the thread is its memory.
+    drop(thread);
+    let all = PyDict::new(py);
+    all.set_item("events", written.events)?;
+    all.set_item("hits", written.hits)?;
+    all.set_item("counts", written.counts)?;
+    all.set_item("damages", damages(py, &written.damages)?)?;
+    let failures = written.failures.iter().map(|failure| failure.exception(py)).collect::<PyResult<Vec<_>>>()?;
+    all.set_item("failures", failures)?;
+    Ok(all)
+}

@@ -1,0 +1,149 @@
+//! What Python asks for, checked.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use ut_decoding::decoder::{Backend, Knobs};
+use ut_decoding::input::{InputPart, Places, Section, Select, count_events};
+use ut_decoding::{DecodeOptions, DetectorTables, Flip, Position, memory};
+
+use crate::failure::Failure;
+use crate::piece::Columns;
+use crate::tables::Tables;
+
+/// A file, its name with its bytes, or a section of it: first and last byte, events before it.
+#[derive(FromPyObject)]
+pub enum Part {
+    Section(PathBuf, u64, u64, u64),
+    Memory(String, PyBackedBytes),
+    File(PathBuf),
+}
+
+impl From<Part> for InputPart {
+    fn from(part: Part) -> Self {
+        match part {
+            Part::File(path) => Self::file(path),
+            Part::Memory(name, bytes) => Self::memory(name, bytes),
+            Part::Section(path, start, end, first_event) => {
+                Self::section(path, Section { bytes: start..end, first_event, n_events: None })
+            }
+        }
+    }
+}
+
+/// The options, as `_options.py` hands them over.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Request {
+    parts: Vec<Part>,
+    tables: Py<Tables>,
+    columns: Vec<String>,
+    clustering: bool,
+    position: String,
+    max_cluster_size: u32,
+    save_above_max: bool,
+    flip: u32,
+    backend: String,
+    threads: usize,
+    batch: usize,
+    checksum: bool,
+    keep_going: bool,
+    events: Option<String>,
+    run: Option<u32>,
+    event_number: Option<u64>,
+    shard: Option<(u64, u64)>,
+    skip: u64,
+    limit: Option<u64>,
+}
+
+/// Memory that a piece of the inputs takes, with its hits, in the mean.
+const CHUNK_MEMORY: u64 = 48 << 20;
+
+/// The most threads that are meant.
+const MAX_THREADS: usize = 1024;
+
+/// A request that can be done.
+pub struct Task {
+    pub parts: Vec<InputPart>,
+    /// The parts' names.
+    pub names: Vec<PathBuf>,
+    pub tables: Arc<DetectorTables>,
+    pub columns: Columns,
+    pub options: DecodeOptions,
+    pub backend: Backend,
+    pub knobs: Knobs,
+    pub n_workers: usize,
+    pub batch: usize,
+    pub check: bool,
+    pub keep_going: bool,
+    pub select: Select,
+}
+
+impl Request {
+    /// Checks the request.
+    pub fn check(self) -> Result<Task, Failure> {
+        let bad = |message: String| Failure::Value(message);
+        let backend: Backend = self.backend.parse().map_err(|error| bad(format!("backend: {error}")))?;
+        if self.threads > MAX_THREADS {
+            return Err(bad(format!("threads: {} is more than {MAX_THREADS}", self.threads)));
+        }
+        let position = match self.position.as_str() {
+            "adc" => Position::Adc,
+            "geometric" => Position::Geometric,
+            other => return Err(bad(format!("position: {other:?} is neither adc nor geometric"))),
+        };
+        let flip = match self.flip {
+            512 => Flip::From512,
+            511 => Flip::From511,
+            other => return Err(bad(format!("flip: {other} is neither 512 nor 511"))),
+        };
+        let max_cluster_size = NonZeroU32::new(self.max_cluster_size)
+            .ok_or_else(|| bad("max_cluster_size: a cluster has at least 1 strip".to_owned()))?;
+        let options = DecodeOptions {
+            clustering: self.clustering,
+            position,
+            max_cluster_size,
+            save_above_max: self.save_above_max,
+            flip,
+        };
+        let parts: Vec<InputPart> = self.parts.into_iter().map(Into::into).collect();
+        let names: Vec<PathBuf> = parts.iter().map(|part| part.name().to_path_buf()).collect();
+        let mut select = Select::default().run(self.run).number(self.event_number);
+        if let Some(places) = &self.events {
+            let places: Places = places.parse().map_err(|error| bad(format!("events: {error}")))?;
+            select = select.places(&places);
+        }
+        if let Some((i, n)) = self.shard {
+            if i < 1 || i > n {
+                return Err(bad(format!("shard: {i}/{n} is not i/n with i from 1 to n")));
+            }
+            select = select.places(&Places::shard(i, n, count_events(&parts)?));
+        }
+        let n_workers = match (backend, self.threads) {
+            (Backend::Emulated | Backend::Cuda, _) => 1,
+            (_, 0) => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            (_, n) => n,
+        };
+        let needed = ut_decoding::decoder::cpu::memory_of_threads(n_workers) + 2 * n_workers as u64 * CHUNK_MEMORY;
+        memory::check(format!("decoding with {n_workers} threads"), needed)?;
+        let mut knobs = Knobs::default();
+        knobs.cpu.threads = 1;
+        Ok(Task {
+            parts,
+            names,
+            tables: Arc::clone(&self.tables.get().tables),
+            columns: Columns::of(&self.columns)?,
+            options,
+            backend,
+            knobs,
+            n_workers,
+            batch: self.batch.clamp(1, 1 << 20),
+            check: self.checksum,
+            keep_going: self.keep_going,
+            select: select.window(self.skip, self.limit),
+        })
+    }
+}

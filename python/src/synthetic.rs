@@ -1,0 +1,48 @@
+//! Synthetic events.
+
+use std::io;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use ut_decoding::input::{Bank, EventHeader, GENERATED_MASK, MdfWriter, WriteError, kind};
+use ut_decoding::synth::{Generator, Profile};
+
+use crate::failure::Failure;
+use crate::tables::version_of;
+
+/// The bytes of an MDF file of synthetic events.
+#[pyfunction]
+#[pyo3(signature = (events, *, profile = "pp-nominal", version = "v5", seed = 1))]
+pub fn generate<'py>(
+    py: Python<'py>,
+    events: u64,
+    profile: &str,
+    version: &str,
+    seed: u64,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let named = Profile::ALL.into_iter().find(|known| known.name() == profile);
+    let Some(named) = named else {
+        let all = Profile::ALL.map(Profile::name).join(", ");
+        return Err(Failure::Value(format!("no profile is called {profile:?}: there are {all}")).into());
+    };
+    let generator = Generator::new(named, version_of(version)?, seed);
+    let mut writer = MdfWriter::new(Vec::new());
+    for index in 0..events {
+        py.check_signals()?;
+        let written = py.detach(|| write(&mut writer, &generator, index));
+        written.map_err(|error| Failure::Value(error.to_string()))?;
+    }
+    Ok(PyBytes::new(py, &writer.into_inner()))
+}
+
+fn write<W: io::Write>(writer: &mut MdfWriter<W>, generator: &Generator, index: u64) -> Result<(), WriteError> {
+    let event = generator.event(index);
+    let header = EventHeader { trigger_mask: GENERATED_MASK, run: event.run, number: Some(event.event) };
+    let banks = event.banks.iter().map(|(source_id, payload)| Bank {
+        kind: kind::UT,
+        version: Some(generator.version().byte()),
+        source_id: u32::from(*source_id),
+        payload,
+    });
+    writer.write(&header, banks)
+}

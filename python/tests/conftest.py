@@ -1,0 +1,38 @@
+"""Inputs of the tests: the fixtures of the repository, and synthetic events."""
+
+import pathlib
+
+import pytest
+
+import ut_decoding as ut
+
+FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures"
+
+
+@pytest.fixture(scope="session")
+def fixtures() -> pathlib.Path:
+    assert FIXTURES.is_dir()
+    return FIXTURES
+
+
+@pytest.fixture(scope="session")
+def v5(fixtures: pathlib.Path) -> ut.Tables:
+    return ut.Tables(fixtures / "v5/boards.bin", fixtures / "v5/geometry.bin")
+
+
+@pytest.fixture(scope="session")
+def v4(fixtures: pathlib.Path) -> ut.Tables:
+    return ut.Tables(fixtures / "v4/boards.bin", fixtures / "v4/geometry.bin")
+
+
+@pytest.fixture(scope="session")
+def synthetic() -> ut.Tables:
+    return ut.Tables.synthetic()
+
+
+@pytest.fixture(scope="session")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file of 700 synthetic events: several batches."""
+    path = tmp_path_factory.mktemp("events") / "busy.mdf"
+    path.write_bytes(ut.generate(700, profile="pp-low", seed=3))
+    return str(path)

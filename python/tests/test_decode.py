@@ -1,0 +1,331 @@
+"""Files in, hits out."""
+
+import gzip
+import json
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import ut_decoding as ut
+
+
+@pytest.mark.parametrize("version", ["v4", "v5"])
+@pytest.mark.parametrize("grouping", ["y-rows", "unique-x"])
+def test_the_fixtures_give_the_numbers_that_the_reference_gave(fixtures, version, grouping):
+    expected = json.loads((fixtures / "expected.json").read_text())[f"{version}/events.mdf"]
+    folder = fixtures / version
+    tables = ut.Tables(folder / "boards.bin", folder / "geometry.bin", grouping=grouping)
+    hits = ut.decode(folder / "events.mdf", tables)
+    assert len(hits) == expected["hits"][grouping]["number"]
+    assert hits.n_events == 4
+    assert hits.n_groups == tables.n_groups
+    assert {name: n for name, n in hits.report.items() if n} == {
+        name: n for name, n in expected["report"].items() if n
+    }
+
+
+@pytest.mark.parametrize("backend", ["reference", "emulated"])
+def test_every_backend_gives_the_same_bits(fixtures, v5, backend):
+    file = fixtures / "v5/troubles.mdf"
+    assert ut.decode(file, v5, backend=backend) == ut.decode(file, v5)
+
+
+def test_columns_are_those_of_the_tools_csv(fixtures, v5, tmp_path):
+    file, csv = fixtures / "v5/events.mdf", tmp_path / "hits.csv"
+    tables = ["--boards", v5.boards, "--geometry", v5.geometry]
+    subprocess.run([sys.executable, "-m", "ut_decoding", "decode", file, *tables, "-o", csv, "-q"], check=True)
+    rows = np.genfromtxt(csv, delimiter=",", names=True, dtype=None)
+    hits = ut.decode(file, v5)
+    assert len(rows) == len(hits) > 0
+    assert np.array_equal(rows["event"], hits.event)
+    assert np.array_equal(rows["group"], hits.group)
+    for name in ut.Hits.COLUMNS:
+        assert np.array_equal(rows[name].astype(hits.columns[name].dtype), hits.columns[name]), name
+
+
+def test_columns_are_read_only_views_of_the_decoders_memory(busy, synthetic):
+    hits = ut.decode(busy, synthetic)
+    for name, column in hits.columns.items():
+        assert type(column.base).__name__ == "Array", name
+        address = column.base.__array_interface__["data"][0]
+        assert column.ctypes.data == address
+        assert not column.flags.writeable and column.flags.c_contiguous
+        assert column.shape == (len(hits),)
+    with pytest.raises(ValueError, match="read-only"):
+        hits.x_at_y_eq0[0] = 1
+
+
+def test_a_column_outlives_its_hits(busy, synthetic):
+    x = ut.decode(busy, synthetic).x_at_y_eq0
+    copy = x.copy()
+    [ut.decode(busy, synthetic) for _ in range(3)]
+    assert np.array_equal(x, copy)
+
+
+def test_steps_threads_and_batches_change_nothing(busy, synthetic):
+    whole = ut.decode(busy, synthetic, threads=1)
+    assert whole.n_events == 700
+    for step, threads, batch in [(1000, 3, 256), (699, 2, 7), (100, 4, 33), (1, 2, 256)]:
+        parts = list(ut.iterate(busy, synthetic, step=step, threads=threads, batch=batch))
+        assert [part.n_events for part in parts[:-1]] == [step] * (len(parts) - 1)
+        assert ut.Hits.concatenate(parts) == whole
+        assert all(part.offsets[0] == 0 for part in parts)
+
+
+def test_hits_of_iterate_stay_good_while_others_come(busy, synthetic):
+    whole = ut.decode(busy, synthetic)
+    kept, first = [], 0
+    for hits in ut.iterate(busy, synthetic, step=50):
+        kept.append(hits)
+        if len(kept) > 3:
+            kept.pop(0)
+        for hits in kept:
+            n = len(hits)
+        first += 50
+        assert kept[-1] == whole.of_events(first - 50, first)
+        assert n == len(kept[-1])
+
+
+def test_files_folders_patterns_bytes_and_lists_are_inputs(busy, synthetic, tmp_path, monkeypatch):
+    data = open(busy, "rb").read()
+    whole = ut.decode(busy, synthetic)
+    for name in ["b.mdf", "a.mdf"]:
+        shutil.copy(busy, tmp_path / name)
+    (tmp_path / ".hidden").write_bytes(b"no data")
+    twice = ut.decode(tmp_path, synthetic)
+    assert [os.path.basename(name) for name in twice.files] == ["a.mdf", "b.mdf"]
+    assert twice.n_events == 1400
+    assert np.array_equal(twice.x_at_y_eq0, np.tile(whole.x_at_y_eq0, 2))
+    assert ut.decode(str(tmp_path / "*.mdf"), synthetic) == twice
+    assert ut.decode([tmp_path / "a.mdf", tmp_path / "b.mdf"], synthetic) == twice
+    for content in [data, bytearray(data), memoryview(data), gzip.compress(data, 1)]:
+        hits = ut.decode(content, synthetic)
+        assert hits.files == ["bytes"]
+        assert np.array_equal(hits.x_at_y_eq0, whole.x_at_y_eq0)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ut.InputError, match="no file fits"):
+        ut.decode("nothing*.mdf", synthetic)
+    os.mkdir("empty")
+    with pytest.raises(ut.InputError, match="no file in this folder"):
+        ut.decode("empty", synthetic)
+
+
+def test_events_are_chosen_by_place_run_and_number(busy, synthetic):
+    whole = ut.decode(busy, synthetic)
+
+    def places(**options):
+        return ut.decode(busy, synthetic, **options).events.event.tolist()
+
+    assert places(events="3,10-12") == [3, 10, 11, 12]
+    assert places(events=range(690, 800)) == list(range(690, 700))
+    assert places(events=[5, 2, 5]) == [2, 5]
+    assert places(events=7) == [7]
+    assert places(skip=2, limit=3) == [2, 3, 4]
+    assert places(event_number=9) == [9]
+    assert places(run=1, limit=2) == [0, 1]
+    assert places(run=2) == places(limit=0) == []
+    shards = [ut.decode(busy, synthetic, shard=(i, 3)) for i in (1, 2, 3)]
+    assert ut.Hits.concatenate(shards) == whole
+    assert whole.events.run.tolist() == [1] * 700
+    assert whole.events.event_number.tolist() == list(range(700))
+
+
+def test_only_the_columns_that_are_asked_for_are_kept(busy, synthetic):
+    whole = ut.decode(busy, synthetic)
+    hits = ut.decode(busy, synthetic, columns=["x_at_y_eq0", "lhcb_id", "lhcb_id"])
+    assert list(hits.columns) == ["x_at_y_eq0", "lhcb_id"]
+    assert np.array_equal(hits.lhcb_id, whole.lhcb_id)
+    assert len(hits) == len(whole)
+    with pytest.raises(AttributeError, match="without the column weight"):
+        _ = hits.weight
+    none = ut.decode(busy, synthetic, columns=[])
+    assert none.report == whole.report and len(none) == len(whole) and none.columns == {}
+
+
+def test_an_input_without_events_gives_no_hits_but_all_columns(synthetic):
+    hits = ut.decode(b"", synthetic)
+    assert (hits.n_events, len(hits), hits.has_trouble) == (0, 0, False)
+    assert hits.x_at_y_eq0.shape == (0,) and hits.offsets.tolist() == [0]
+    assert hits.events.counts.shape == (0, 15)
+    assert list(ut.iterate(b"", synthetic)) == []
+    assert ut.decode([], synthetic).n_events == 0
+
+
+def test_troubles_are_a_table_that_adds_up_to_the_report(fixtures, v5):
+    hits = ut.decode(fixtures / "v5/troubles.mdf", v5)
+    assert hits.has_trouble and "trouble" in repr(hits)
+    table = hits.troubles
+    assert set(table["trouble"]) == set(ut.Hits.TROUBLES)
+    for name in ut.Hits.TROUBLES:
+        assert table["count"][table["trouble"] == name].sum() == hits.report[name]
+    assert set(table["file"]) == {str(fixtures / "v5/troubles.mdf")}
+    assert hits.report["broken_event"] == len(hits.broken_events) > 0
+    broken = hits.broken_events[0]
+    assert broken.file.endswith("troubles.mdf") and broken.byte > 0 and broken.message
+    assert not ut.decode(fixtures / "v5/events.mdf", v5).troubles.size
+
+
+def test_a_truncated_file_raises_with_its_place_and_iterate_gives_what_was_before(busy, synthetic, tmp_path):
+    data = open(busy, "rb").read()
+    cut = tmp_path / "cut.mdf"
+    cut.write_bytes(data[:-100])
+    with pytest.raises(ut.InputError) as caught:
+        ut.decode(cut, synthetic)
+    error = caught.value
+    assert (error.file, error.event, error.bank) == (str(cut), 699, None)
+    last = ut.plan(busy, events=699)[1]
+    assert error.byte == last.start
+    assert str(error).count(str(cut)) == 1 and "truncated" in str(error)
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), copy.byte) == (ut.InputError, str(error), error.byte)
+    seen = 0
+    with pytest.raises(ut.InputError):
+        for hits in ut.iterate(cut, synthetic, step=100):
+            seen += hits.n_events
+    assert seen == 699
+    both = ut.decode([cut, busy], synthetic, keep_going=True)
+    assert both.n_events == 1399
+    assert [(failure.file, failure.event) for failure in both.failures] == [(str(cut), 699)]
+
+
+def test_what_is_not_there_is_a_file_not_found_error_too(v5, fixtures):
+    for error in (ut.InputError, FileNotFoundError):
+        with pytest.raises(error, match="no-such.mdf") as caught:
+            ut.decode("no-such.mdf", v5)
+        assert (caught.value.filename, caught.value.file) == ("no-such.mdf", "no-such.mdf")
+    for error in (ut.TablesError, FileNotFoundError):
+        with pytest.raises(error, match="no-such.bin"):
+            ut.Tables("no-such.bin", fixtures / "v5/geometry.bin")
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(copy, FileNotFoundError) and str(copy) == str(caught.value)
+
+
+def test_tables_that_are_none_are_refused_with_their_byte(fixtures):
+    with pytest.raises(ut.TablesError) as caught:
+        ut.Tables(fixtures / "v5/geometry.bin", fixtures / "v5/geometry.bin")
+    assert caught.value.file.endswith("geometry.bin") and caught.value.byte is not None
+    with pytest.raises(ValueError, match="y-rows or unique-x"):
+        ut.Tables.synthetic(grouping="rows")
+    with pytest.raises(ValueError, match="v4 or v5"):
+        ut.Tables.synthetic("v6")
+
+
+def test_tables_of_the_other_format_are_refused(fixtures, v4):
+    with pytest.raises(ut.InputError, match=r"none of its UT banks .* version 4 \(format v5\)") as caught:
+        ut.decode(fixtures / "v5/events.mdf", v4)
+    assert caught.value.file.endswith("v5/events.mdf")
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"position": "middle"}, ValueError),
+        ({"flip": 510}, ValueError),
+        ({"max_cluster_size": 0}, ValueError),
+        ({"backend": "gpu"}, ValueError),
+        ({"threads": 5000}, ValueError),
+        ({"threads": -1}, OverflowError),
+        ({"events": "3-1"}, ValueError),
+        ({"events": []}, ValueError),
+        ({"shard": (0, 3)}, ValueError),
+        ({"shard": (4, 3)}, ValueError),
+        ({"columns": ["chrge"]}, ValueError),
+        ({"columns": "lhcb_id"}, TypeError),
+        ({"colums": ["lhcb_id"]}, TypeError),
+        ({"clustering": "no"}, TypeError),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(synthetic, options, error):
+    with pytest.raises(error) as caught:
+        ut.decode(b"", synthetic, **options)
+    assert next(iter(options)) in str(caught.value) or error in (OverflowError, TypeError)
+
+
+def test_without_tables_nothing_is_decoded(busy):
+    with pytest.raises(TypeError, match="which detector"):
+        ut.decode(busy)
+    with pytest.raises(TypeError, match="str is no Tables"):
+        ut.decode(busy, "boards.bin")
+
+
+def test_hits_and_tables_are_pickled_by_content(busy, synthetic):
+    hits = ut.decode(busy, synthetic)
+    for protocol in (2, 5):
+        assert pickle.loads(pickle.dumps(hits, protocol)) == hits
+    buffers = []
+    small = pickle.dumps(hits, 5, buffer_callback=buffers.append)
+    assert len(small) < 1e5 and pickle.loads(small, buffers=buffers) == hits
+    tables = pickle.loads(pickle.dumps(synthetic))
+    assert tables == synthetic and hash(tables) == hash(synthetic) and tables.is_synthetic
+    assert tables != ut.Tables.synthetic(grouping="unique-x")
+    assert ut.decode(busy, tables) == hits
+
+
+def test_threads_of_python_decode_side_by_side(busy, synthetic):
+    whole, found = ut.decode(busy, synthetic), []
+    threads = [threading.Thread(target=lambda: found.append(ut.decode(busy, synthetic))) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert len(found) == 4 and all(hits == whole for hits in found)
+
+
+WAITS = """
+import ut_decoding as ut, sys
+try:
+    print("ready", flush=True)
+    {call}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "ut.decode(sys.argv[1], ut.Tables.synthetic())",
+        "next(ut.iterate(sys.argv[1], ut.Tables.synthetic(), step=10))",
+        "ut.decode_to_parquet(sys.argv[1], sys.argv[1] + '.parquet', ut.Tables.synthetic())",
+    ],
+)
+def test_ctrl_c_ends_a_call_that_waits_for_a_pipe(tmp_path, call):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITS.format(call=call), pipe], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    # The writer keeps the pipe open and sends nothing.
+    with open(pipe, "wb"):
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=20)
+    assert out == "interrupted\n" and process.returncode == 0
+    assert not list(tmp_path.glob("*.parquet"))
+
+
+def test_the_lock_of_python_is_free_while_a_call_waits(tmp_path, synthetic):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(ut.decode(pipe, synthetic)))
+    waiting.start()
+    # This thread runs, or there would be no writer, and the other one would wait forever.
+    with open(pipe, "wb") as writer:
+        writer.write(ut.generate(2))
+    waiting.join(timeout=20)
+    assert found[0].n_events == 2
+
+
+def test_generated_events_are_the_same_for_the_same_seed():
+    assert ut.generate(2, seed=5) == ut.generate(2, seed=5) != ut.generate(2, seed=6)
+    assert ut.generate(0) == b""
+    with pytest.raises(ValueError, match="pp-nominal"):
+        ut.generate(1, profile="pp")

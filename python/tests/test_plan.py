@@ -1,0 +1,129 @@
+"""A job cut into splits."""
+
+import gzip
+import multiprocessing
+import pickle
+
+import pytest
+
+import ut_decoding as ut
+
+
+@pytest.fixture(scope="module")
+def packets(busy, tmp_path_factory):
+    """The events as MEP packets, alone and inside MDF."""
+    import subprocess
+    import sys
+
+    folder = tmp_path_factory.mktemp("packets")
+    path = folder / "busy.mep"
+    command = [sys.executable, "-m", "ut_decoding", "convert", busy, "-o", path, "-q"]
+    subprocess.run(command, check=True)
+    return str(path)
+
+
+@pytest.mark.parametrize("events", [1, 100, 300, 700, 10_000])
+def test_hits_do_not_depend_on_the_splits(busy, synthetic, events):
+    whole = ut.decode(busy, synthetic)
+    splits = ut.plan(busy, synthetic, events=events)
+    assert [split.n_events for split in splits] == [events] * (700 // events) + [700 % events] * (700 % events > 0)
+    assert splits[0].start == 0
+    assert [split.stop for split in splits[:-1]] == [split.start for split in splits[1:]]
+    if events == 1:
+        splits = splits[:20] + splits[-20:]
+        whole = ut.Hits.concatenate([whole.of_events(0, 20), whole.of_events(680, 700)])
+    parts = [ut.decode(pickle.loads(pickle.dumps(split))) for split in splits]
+    assert ut.Hits.concatenate(parts) == whole
+    assert sum((part.summary for part in parts), ut.Summary()) == whole.summary
+    together = ut.decode(splits)
+    assert together.n_events == whole.n_events and together.lhcb_id.tolist() == whole.lhcb_id.tolist()
+
+
+def test_packets_are_not_cut(packets, synthetic):
+    whole = ut.decode(packets, synthetic)
+    splits = ut.plan(packets, synthetic, events=10)
+    assert len(splits) >= 2
+    assert sum(split.n_events for split in splits) == whole.n_events == 700
+    assert ut.Hits.concatenate([ut.decode(split) for split in splits]) == whole
+
+
+def test_what_cannot_be_cut_is_one_split(busy, synthetic, tmp_path):
+    packed = tmp_path / "busy.mdf.gz"
+    packed.write_bytes(gzip.compress(open(busy, "rb").read(), 1))
+    (split,) = ut.plan(packed, synthetic, events=10)
+    assert split.n_events is None and split.first_event == 0
+    assert ut.decode(split).n_events == 700
+    (tmp_path / "empty.mdf").touch()
+    (split,) = ut.plan(tmp_path / "empty.mdf", synthetic)
+    assert split.n_events == 0 and ut.decode(split).n_events == 0
+
+
+def test_damage_is_found_by_who_decodes_the_last_split(busy, synthetic, tmp_path):
+    data = bytearray(open(busy, "rb").read())
+    at = ut.plan(busy, events=250)[1].start
+    data[at : at + 4] = b"\0\0\0\1"
+    damaged = tmp_path / "damaged.mdf"
+    damaged.write_bytes(data)
+    splits = ut.plan(damaged, synthetic, events=100)
+    assert [split.n_events for split in splits] == [100, 100, None]
+    with pytest.raises(ut.InputError) as caught:
+        ut.decode(splits[2])
+    assert (caught.value.event, caught.value.byte) == (250, at)
+    kept = ut.decode(splits[2], keep_going=True)
+    assert kept.n_events == 50 and [failure.byte for failure in kept.failures] == [at]
+
+
+def test_options_go_with_splits(busy, synthetic):
+    splits = ut.plan(busy, synthetic, events=400, columns=["lhcb_id"], clustering=False)
+    hits = ut.decode(splits[1])
+    assert list(hits.columns) == ["lhcb_id"]
+    assert hits == ut.decode(busy, synthetic, columns=["lhcb_id"], clustering=False).of_events(400, 700)
+    for option in ({"limit": 3}, {"skip": 1}, {"events": "3"}, {"shard": (1, 2)}):
+        with pytest.raises(TypeError, match="does not know its place"):
+            ut.plan(busy, synthetic, **option)
+    with pytest.raises(ValueError, match="events"):
+        ut.plan(busy, synthetic, events=0)
+    with pytest.raises(ValueError, match="different options"):
+        ut.decode([splits[0], *ut.plan(busy, synthetic)])
+
+
+def test_files_of_splits_hold_the_rows_of_the_whole(busy, synthetic, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    whole = ut.decode(busy, synthetic)
+    summaries, tables = [], []
+    for i, split in enumerate(ut.plan(busy, synthetic, events=300)):
+        path = tmp_path / f"{i}.parquet"
+        summaries.append(ut.decode_to_parquet(split, path, compression="lz4"))
+        tables.append(parquet.read_table(path))
+    assert sum(summaries, ut.Summary()) == whole.summary
+    names = [name for name in whole.to_arrow().column_names if name != "file"]
+    import pyarrow
+
+    assert pyarrow.concat_tables(tables).select(names).to_pylist() == whole.to_arrow().select(names).to_pylist()
+    metadata = parquet.read_metadata(path).metadata
+    assert metadata[b"ut-decode.complete"] == b"true" and metadata[b"ut-decode.boards"] == b"synthetic detector"
+
+
+def test_a_file_of_a_split_that_fails_is_not_there(busy, synthetic, tmp_path):
+    cut = tmp_path / "cut.mdf"
+    cut.write_bytes(open(busy, "rb").read()[:-1])
+    path = tmp_path / "hits.parquet"
+    with pytest.raises(ut.InputError):
+        ut.decode_to_parquet(cut, path, synthetic)
+    assert [file.name for file in tmp_path.iterdir()] == ["cut.mdf"]
+    summary = ut.decode_to_parquet(cut, path, synthetic, keep_going=True)
+    assert summary.events == 699 and len(summary.failures) == 1
+    with pytest.raises(ut.OutputError) as caught:
+        ut.decode_to_parquet(busy, tmp_path / "absent/hits.parquet", synthetic)
+    assert caught.value.file.endswith("absent/hits.parquet")
+    with pytest.raises(TypeError, match="columns"):
+        ut.decode_to_parquet(busy, path, synthetic, columns=["lhcb_id"])
+    with pytest.raises(ValueError, match="compression"):
+        ut.decode_to_parquet(busy, path, synthetic, compression="xz")
+
+
+def test_processes_of_the_standard_library_are_enough(busy, synthetic):
+    splits = ut.plan(busy, synthetic, events=200)
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        parts = pool.map(ut.decode, splits)
+    assert ut.Hits.concatenate(parts) == ut.decode(busy, synthetic)

@@ -1,0 +1,73 @@
+"""Raw banks of LHCb's Upstream Tracker (UT), decoded into hits.
+
+>>> import ut_decoding as ut
+>>> tables = ut.Tables.synthetic()  # or ut.Tables("ut_boards.bin", "ut_geometry.bin")
+>>> hits = ut.decode(ut.generate(3), tables)
+>>> hits
+Hits(3 events, 3018 hits)
+>>> hits.x_at_y_eq0.dtype, hits.x_at_y_eq0.shape
+(dtype('float32'), (3018,))
+
+`decode` reads everything, `iterate` so many events at a time, `plan` cuts files into pieces that other processes decode.
+"""
+
+from typing import TYPE_CHECKING
+
+# The command `ut-decode` goes through here, and starts itself again for each measurement of `tune`: what takes time to
+# import is imported when it is used.
+if TYPE_CHECKING:
+    from ._decode import BrokenEvent as BrokenEvent
+    from ._decode import Options as Options
+    from ._decode import decode as decode
+    from ._decode import iterate as iterate
+    from ._errors import DecodeError as DecodeError
+    from ._errors import Error as Error
+    from ._errors import InputError as InputError
+    from ._errors import OutputError as OutputError
+    from ._errors import TablesError as TablesError
+    from ._hits import Hits as Hits
+    from ._native import generate as generate
+    from ._plan import Split as Split
+    from ._plan import Summary as Summary
+    from ._plan import decode_to_parquet as decode_to_parquet
+    from ._plan import plan as plan
+    from ._tables import Tables as Tables
+
+_WHERE = {
+    "BrokenEvent": "_hits",
+    "DecodeError": "_errors",
+    "Error": "_errors",
+    "Hits": "_hits",
+    "InputError": "_errors",
+    "Options": "_decode",
+    "OutputError": "_errors",
+    "Split": "_plan",
+    "Summary": "_plan",
+    "Tables": "_tables",
+    "TablesError": "_errors",
+    "decode": "_decode",
+    "decode_to_parquet": "_plan",
+    "generate": "_native",
+    "iterate": "_decode",
+    "plan": "_plan",
+}
+
+__all__ = [*_WHERE, "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name == "__version__":
+        return import_module("._native", __name__).VERSION
+    if name in ("dask", "plot"):
+        return import_module(f".{name}", __name__)
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_WHERE[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "dask", "plot"})

@@ -1,0 +1,215 @@
+"""Files in, hits out: `decode` and `iterate`, and what they take."""
+
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from . import _native
+from ._errors import InputError
+from ._hits import Hits
+from ._tables import Tables
+
+if TYPE_CHECKING:
+    from ._plan import Split
+
+type_of_name = str | os.PathLike[str]
+
+
+class Options(TypedDict, total=False):
+    """The options of `decode`, `iterate`, `plan` and `decode_to_parquet`. None of them changes a hit of the same events,
+    but for those of the clustering."""
+
+    columns: Iterable[str] | None
+    """Columns of hits to keep, by name; default all of `Hits.COLUMNS`. Fewer take less memory and time."""
+    events: str | int | Iterable[int] | None
+    """Only these events, by their place counted over all inputs from 0: "3,10-20" (both ends are meant), or integers."""
+    run: int | None
+    """Only events of this run."""
+    event_number: int | None
+    """Only events with this event number."""
+    skip: int
+    """Leave out the first so many of these places."""
+    limit: int | None
+    """Take at most so many places."""
+    shard: tuple[int, int] | None
+    """Part i of n parts of all events (i from 1): contiguous, and together the whole. Reads the inputs once more."""
+    clustering: bool
+    """Join neighbouring strips to clusters; otherwise every strip is a hit. v5 banks only, as the next four."""
+    position: str
+    """Position of a cluster: "adc", mean of the strips weighted by ADC counts, or "geometric", plain mean."""
+    max_cluster_size: int
+    """Strips that a cluster may have; larger ones are dropped. Default 128."""
+    save_above_max: bool
+    """Keep the first strips of larger clusters instead."""
+    flip: int
+    """Strips of flipped sectors count from 512 (default) or from 511 (since Allen !2178)."""
+    backend: str
+    """"cpu" (default), "reference", "emulated" or "cuda": the same bits from each."""
+    threads: int
+    """Threads that decode; 0 (default): one a core."""
+    batch: int
+    """Events that are decoded at a time. Default 256."""
+    checksum: bool
+    """Compare checksums. Default yes."""
+    keep_going: bool
+    """Where a file cannot be read further, go on with the next one; `Hits.failures` has the errors."""
+
+
+DEFAULTS: dict[str, Any] = {
+    "columns": None,
+    "events": None,
+    "run": None,
+    "event_number": None,
+    "skip": 0,
+    "limit": None,
+    "shard": None,
+    "clustering": True,
+    "position": "adc",
+    "max_cluster_size": 128,
+    "save_above_max": False,
+    "flip": 512,
+    "backend": "cpu",
+    "threads": 0,
+    "batch": 256,
+    "checksum": True,
+    "keep_going": False,
+}
+
+Input = "str | os.PathLike[str] | bytes | bytearray | memoryview | Split"
+
+
+def decode(inputs: Any, tables: Tables | None = None, **options: Unpack[Options]) -> Hits:
+    """Decodes all events of the inputs.
+
+    Args:
+        inputs: a file, a folder (its files by name), a pattern ("run*.mdf"), the bytes of a file, a split of `plan`, or
+            several of these. MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not; "-" is standard input.
+        tables: the detector; not needed for splits that were planned with tables.
+        **options: see `Options`.
+
+    Returns:
+        The hits, ordered by event, sector group, x and LHCbID. Damaged data cost only themselves and are counted:
+        `Hits.report`, `Hits.troubles`.
+
+    Raises:
+        InputError: a file cannot be opened, or not be followed any more, or none of its UT banks has the version of the
+            board table. With `keep_going`, only the last.
+        DecodeError: the backend cannot work on this machine.
+        MemoryError: the hits do not fit into memory: `iterate`, or ask for fewer `columns`.
+        ValueError: an option cannot be meant.
+    """
+    request, files = request_of(inputs, tables, options)
+    piece = _native.Job(request).next()
+    if piece is None:
+        raise KeyboardInterrupt
+    return Hits._of_piece(piece, files)
+
+
+def iterate(
+    inputs: Any, tables: Tables | None = None, *, step: int = 10_000, **options: Unpack[Options]
+) -> Iterator[Hits]:
+    """Decodes the inputs `step` events at a time, in bounded memory: while you work on some, the next are decoded.
+
+    Args:
+        inputs, tables, **options: as of `decode`.
+        step: events of each but the last `Hits`.
+
+    Raises:
+        As `decode`; the hits before an InputError come first.
+    """
+    if step < 1:
+        raise ValueError(f"step: {step} is less than 1")
+    request, files = request_of(inputs, tables, options)
+    job = _native.Job(request, step)
+
+    def pieces() -> Iterator[Hits]:
+        try:
+            while (piece := job.next()) is not None:
+                hits = Hits._of_piece(piece, files)
+                # A variable of ours would keep the columns while the caller waits for the next ones.
+                del piece
+                if hits.n_events > 0 or hits.failures:
+                    yield hits
+                del hits
+        finally:
+            job.close()
+
+    return pieces()
+
+
+def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[str, Any], list[str]]:
+    """What the compiled part takes, and the names of the inputs."""
+    from ._plan import Split
+
+    several = inputs if isinstance(inputs, list | tuple) else [inputs]
+    splits = [part for part in several if isinstance(part, Split)]
+    if splits:
+        first = splits[0]
+        if any(split.options != first.options for split in splits):
+            raise ValueError("splits with different options cannot be decoded together")
+        tables = first.tables if tables is None else tables
+        options = first.options | options
+    if tables is None:
+        raise TypeError("tables: which detector the banks come from is not known; Tables(boards, geometry)")
+    if not isinstance(tables, Tables):
+        raise TypeError(f"tables: {type(tables).__name__} is no Tables")
+    unknown = options.keys() - DEFAULTS.keys()
+    if unknown:
+        raise TypeError(f"there is no option {min(unknown)!r}; there are {', '.join(DEFAULTS)}")
+    parts = [part for one in several for part in _parts(one)]
+    names = [str(part[0]) if isinstance(part, tuple) else part for part in parts]
+    request = DEFAULTS | options
+    columns = request["columns"]
+    if isinstance(columns, str):
+        raise TypeError("columns: several names, as [\"lhcb_id\"]")
+    request |= {
+        "parts": parts,
+        "tables": tables._native,
+        "columns": list(Hits.COLUMNS) if columns is None else list(dict.fromkeys(columns)),
+        "events": _places(request["events"]),
+    }
+    return request, names
+
+
+def _parts(one: Any) -> list[Any]:
+    """An input as the compiled part takes it: files, or bytes with a name, or a section of a file."""
+    from ._plan import Split
+
+    if isinstance(one, Split):
+        return [(one.file, one.start, one.stop, one.first_event)]
+    if isinstance(one, bytes | bytearray | memoryview):
+        return [("bytes", bytes(one))]
+    return list(files_of(one))
+
+
+def files_of(one: type_of_name) -> list[str]:
+    """The files that a name stands for: a folder or a pattern for several, by name."""
+    name = os.fspath(one)
+    if not isinstance(name, str):
+        raise TypeError(f"an input is a name or bytes, not {type(one).__name__}")
+    if os.path.isdir(name):
+        inside = sorted(entry.path for entry in os.scandir(name) if entry.is_file() and not entry.name.startswith("."))
+        if not inside:
+            raise InputError(f"{name}: there is no file in this folder", name)
+        return inside
+    if name != "-" and any(c in name for c in "*?[") and not os.path.exists(name):
+        fitting = sorted(glob.glob(name, recursive=True))
+        if not fitting:
+            raise InputError(f"{name}: no file fits this pattern", name)
+        return fitting
+    return [name]
+
+
+def _places(events: Any) -> str | None:
+    """Places as the tool writes them: "3,10-20"."""
+    if events is None or isinstance(events, str):
+        return events
+    if isinstance(events, int):
+        return str(events)
+    if isinstance(events, range) and events.step == 1 and len(events) > 0:
+        return f"{events.start}-{events[-1]}"
+    places = [str(int(place)) for place in events]
+    if not places:
+        raise ValueError("events: there are none; to take no event, say limit=0")
+    return ",".join(places)

@@ -1,0 +1,339 @@
+"""Hits as columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native
+from ._errors import Error
+
+if TYPE_CHECKING:
+    import awkward
+    import pyarrow
+
+    from ._plan import Summary
+
+Floats = npt.NDArray[np.float32]
+
+
+class BrokenEvent(NamedTuple):
+    """An event that was given up before its end, and why."""
+
+    file: str
+    """The file."""
+    event: int
+    """Event of the file, from 0."""
+    bank: int | None
+    """Bank of the event, from 0, where it is a single one."""
+    byte: int
+    """Byte of the file at which the event begins."""
+    message: str
+    """What is wrong."""
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """What is known of each event. All arrays have a row an event and are read-only."""
+
+    event: npt.NDArray[np.uint64]
+    """Place of the event in its file, from 0."""
+    file: npt.NDArray[np.uint32]
+    """Its file, as a place in `Hits.files`."""
+    run: Any
+    """Run number, masked where neither ODIN nor the container tells it; uint32."""
+    event_number: Any
+    """Event number, masked where ODIN does not tell it; uint64."""
+    counts: npt.NDArray[np.uint32]
+    """What was counted, shape (events, 15): the columns are `Hits.COUNTS`."""
+
+    def _rows(self, rows: slice) -> "Events":
+        return Events(self.event[rows], self.file[rows], self.run[rows], self.event_number[rows], self.counts[rows])
+
+
+class Hits:
+    """The hits of events that follow each other, a NumPy array a column; ordered by event, sector group, x and LHCbID.
+
+    Columns are read-only and lie in the memory that the decoder wrote: nothing is copied. They have one item a hit and are
+    attributes: `hits.x_at_y_eq0`. `len(hits)` is the number of hits.
+
+    `Hits` can be pickled, go to pyarrow, polars or duckdb through Arrow's C interface, and to awkward.
+    """
+
+    COLUMNS: ClassVar[tuple[str, ...]] = tuple(_native.COLUMNS)
+    """Names of the columns."""
+    COUNTS: ClassVar[tuple[str, ...]] = tuple(name for name, _ in _native.COUNTS)
+    """Names of what is counted."""
+    TROUBLES: ClassVar[tuple[str, ...]] = tuple(name for name, kind in _native.COUNTS if kind == "trouble")
+    """Those of them that say that something is wrong with the data."""
+
+    columns: dict[str, npt.NDArray[Any]]
+    """The columns that were asked for, by name."""
+    offsets: npt.NDArray[np.int64]
+    """Ends of groups, shape (events * groups + 1,): the hits of group g of event e are
+    `offsets[e * n_groups + g]` to `offsets[e * n_groups + g + 1]`."""
+    n_groups: int
+    """Sector groups of an event."""
+    events: Events
+    """What is known of each event."""
+    files: list[str]
+    """Names of the inputs."""
+    broken_events: list[BrokenEvent]
+    """Of the first events that were given up before their end, why. `report["broken_event"]` counts all."""
+    failures: list[Error]
+    """With `keep_going`: why files could not be read to their end."""
+
+    def __init__(
+        self,
+        columns: dict[str, npt.NDArray[Any]],
+        offsets: npt.NDArray[np.int64],
+        n_groups: int,
+        events: Events,
+        files: list[str],
+        broken_events: list[BrokenEvent],
+        failures: list[Error],
+    ) -> None:
+        self.columns, self.offsets, self.n_groups, self.events = columns, offsets, n_groups, events
+        self.files, self.broken_events, self.failures = files, broken_events, failures
+        for array in [*columns.values(), offsets, events.event, events.file, events.counts]:
+            array.setflags(write=False)
+
+    @classmethod
+    def _of_piece(cls, piece: dict[str, Any], files: list[str]) -> "Hits":
+        def masked(name: str) -> Any:
+            known = np.asarray(piece[f"has_{name}"])
+            return np.ma.MaskedArray(np.asarray(piece[name]), mask=~known)
+
+        asarray = np.asarray
+        events = Events(
+            asarray(piece["event"]), asarray(piece["file"]), masked("run"), masked("event_number"), asarray(piece["counts"])
+        )
+        columns = {name: asarray(column) for name, column in piece["columns"].items()}
+        broken = [BrokenEvent(*row) for row in piece["damages"]]
+        return cls(columns, asarray(piece["offsets"]), piece["n_groups"], events, files, broken, piece["failures"])
+
+    def _column(self, name: str) -> Any:
+        try:
+            return self.columns[name]
+        except KeyError:
+            raise AttributeError(f"these hits were decoded without the column {name}: columns={[*self.columns]}") from None
+
+    @property
+    def lhcb_id(self) -> npt.NDArray[np.uint32]:
+        """LHCbID of the strip."""
+        return self._column("lhcb_id")
+
+    @property
+    def x_at_y_eq0(self) -> Floats:
+        """x at y = 0, mm."""
+        return self._column("x_at_y_eq0")
+
+    @property
+    def z_at_y_eq0(self) -> Floats:
+        """z at y = 0, mm."""
+        return self._column("z_at_y_eq0")
+
+    @property
+    def y_begin(self) -> Floats:
+        """y of the strip's lower end, mm."""
+        return self._column("y_begin")
+
+    @property
+    def y_end(self) -> Floats:
+        """y of the strip's upper end, mm."""
+        return self._column("y_end")
+
+    @property
+    def dx_dy(self) -> Floats:
+        """Slope dx/dy of the strip."""
+        return self._column("dx_dy")
+
+    @property
+    def weight(self) -> Floats:
+        """Inverse variance 12/pitch², 1/mm²."""
+        return self._column("weight")
+
+    @property
+    def n_events(self) -> int:
+        """Events, those without hits included."""
+        return len(self.events.event)
+
+    def __len__(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def hits_per_event(self) -> npt.NDArray[np.int64]:
+        """Hits of each event, shape (events,)."""
+        return np.diff(self.offsets[:: self.n_groups])
+
+    def _per_hit(self, of_event: Any) -> Any:
+        return _frozen(np.repeat(of_event, self.hits_per_event))
+
+    @cached_property
+    def event(self) -> npt.NDArray[np.uint64]:
+        """Of each hit: the place of its event in its file, from 0. Made when it is asked for."""
+        return self._per_hit(self.events.event)
+
+    @cached_property
+    def group(self) -> npt.NDArray[np.uint16]:
+        """Of each hit: its sector group. Made when it is asked for."""
+        groups = np.tile(np.arange(self.n_groups, dtype=np.uint16), self.n_events)
+        return _frozen(np.repeat(groups, np.diff(self.offsets)))
+
+    @property
+    def report(self) -> dict[str, int]:
+        """What was counted over all events, by name: `docs/policy.md` says what the names mean."""
+        sums = self.events.counts.sum(axis=0, dtype=np.uint64)
+        return dict(zip(self.COUNTS, map(int, sums), strict=True))
+
+    @property
+    def has_trouble(self) -> bool:
+        """Whether anything is wrong with the data."""
+        report = self.report
+        return any(report[name] > 0 for name in self.TROUBLES)
+
+    @property
+    def troubles(self) -> npt.NDArray[np.void]:
+        """What is wrong, a row for each trouble of each event: `file`, `event` (place in the file), `trouble` (its name)
+        and `count`. A structured array, as `pandas.DataFrame` and `polars.DataFrame` take it."""
+        places = [self.COUNTS.index(name) for name in self.TROUBLES]
+        found = self.events.counts[:, places]
+        rows, kinds = np.nonzero(found)
+        names, files = np.array(self.TROUBLES), np.array(self.files or [""])
+        dtype = [("file", files.dtype), ("event", np.uint64), ("trouble", names.dtype), ("count", np.uint32)]
+        table = np.empty(len(rows), dtype)
+        table["file"], table["event"] = files[self.events.file[rows]], self.events.event[rows]
+        table["trouble"], table["count"] = names[kinds], found[rows, kinds]
+        return table
+
+    @property
+    def summary(self) -> "Summary":
+        """Events, hits and report in a few numbers, which can be added."""
+        from ._plan import Summary
+
+        return Summary(self.n_events, len(self), self.report, self.broken_events, self.failures)
+
+    def of_events(self, first: int, end: int) -> "Hits":
+        """The hits of events `first` to `end` - 1 of these, without a copy of the columns."""
+        first, end, _ = slice(first, end).indices(self.n_events)
+        offsets = self.offsets[first * self.n_groups : max(first, end) * self.n_groups + 1]
+        hits = slice(int(offsets[0]), int(offsets[-1]))
+        columns = {name: column[hits] for name, column in self.columns.items()}
+        rows = slice(first, max(first, end))
+        return Hits(columns, offsets - offsets[0], self.n_groups, self.events._rows(rows), self.files, [], [])
+
+    @staticmethod
+    def concatenate(parts: "Sequence[Hits]") -> "Hits":
+        """The hits of several, one behind the other."""
+        if not parts:
+            raise ValueError("there are no hits to concatenate")
+        first = parts[0]
+        if any(part.n_groups != first.n_groups or part.columns.keys() != first.columns.keys() for part in parts):
+            raise ValueError("hits with other columns or groups cannot be concatenated")
+        files = list(dict.fromkeys(name for part in parts for name in part.files))
+        places = {name: place for place, name in enumerate(files)}
+        # An input without a name of its own is one name, too.
+        file = [np.array([places[name] for name in part.files] or [0], np.uint32)[part.events.file] for part in parts]
+        before = np.cumsum([0] + [len(part) for part in parts])
+        ends = [np.zeros(1, np.int64)] + [part.offsets[1:] + n for part, n in zip(parts, before, strict=False)]
+        events = [part.events for part in parts]
+        return Hits(
+            {name: np.concatenate([part.columns[name] for part in parts]) for name in first.columns},
+            np.concatenate(ends),
+            first.n_groups,
+            Events(
+                np.concatenate([table.event for table in events]),
+                np.concatenate(file),
+                np.ma.concatenate([table.run for table in events]),
+                np.ma.concatenate([table.event_number for table in events]),
+                np.concatenate([table.counts for table in events]),
+            ),
+            files,
+            [broken for part in parts for broken in part.broken_events],
+            [failure for part in parts for failure in part.failures],
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Whether events and every bit of every hit are equal."""
+        if not isinstance(other, Hits):
+            return NotImplemented
+        mine, others = self.events, other.events
+        names = [np.array(hits.files or [""])[hits.events.file] for hits in (self, other)]
+        return (
+            self.n_groups == other.n_groups
+            and self.columns.keys() == other.columns.keys()
+            and np.array_equal(self.offsets, other.offsets)
+            and np.array_equal(mine.event, others.event)
+            and np.array_equal(mine.counts, others.counts)
+            and np.array_equal(mine.run.filled(0), others.run.filled(0))
+            and np.array_equal(mine.event_number.filled(0), others.event_number.filled(0))
+            and np.array_equal(*names)
+            and all(column.tobytes() == other.columns[name].tobytes() for name, column in self.columns.items())
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        trouble = ", trouble" if self.has_trouble else ""
+        return f"Hits({self.n_events} events, {len(self)} hits{trouble})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        events = self.events
+        state = (events.event, events.file, events.run, events.event_number, events.counts)
+        return _unpickled, (
+            self.columns, self.offsets, self.n_groups, state, self.files, self.broken_events, self.failures
+        )
+
+    def to_awkward(self) -> "awkward.Array":
+        """The hits as `events * groups * var * hit`: records with the columns. The columns are not copied."""
+        import awkward as ak
+
+        columns = [ak.contents.NumpyArray(column) for column in self.columns.values()]
+        records = ak.contents.RecordArray(columns, list(self.columns), length=len(self))
+        groups = ak.contents.ListOffsetArray(ak.index.Index64(self.offsets), records)
+        return ak.Array(ak.contents.RegularArray(groups, self.n_groups, zeros_length=self.n_events))
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """The hits as a table of Arrow, a row a hit, with the columns of Parquet files (`docs/files.md`): `event`, `run`,
+        `event_number`, `group`, the columns, and `file`. The columns are not copied, the others are made."""
+        import pyarrow
+
+        return pyarrow.table(self)
+
+    def _arrow(self) -> list[tuple[str, str, npt.NDArray[Any], npt.NDArray[Any] | None, list[str] | None]]:
+        def masked(of_event: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+            known = ~np.ma.getmaskarray(of_event)
+            return self._per_hit(of_event.data), self._per_hit(known)
+
+        run, has_run = masked(self.events.run)
+        number, has_number = masked(self.events.event_number)
+        file = self._per_hit(self.events.file.astype(np.int32))
+        columns = [(name, column.dtype.str, column, None, None) for name, column in self.columns.items()]
+        return [
+            ("event", "<u8", self.event, None, None),
+            ("run", "<u4", run, has_run, None),
+            ("event_number", "<u8", number, has_number, None),
+            ("group", "<u2", self.group, None, None),
+            *columns,
+            ("file", "<i4", file, None, self.files),
+        ]
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Arrow's C stream, in a capsule; as the protocol allows, it does not convert to a requested schema."""
+        return _native.arrow_stream(self._arrow())
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema of the stream, in a capsule."""
+        return _native.arrow_schema(self._arrow())
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.setflags(write=False)
+    return array
+
+
+def _unpickled(columns: Any, offsets: Any, n_groups: int, events: Any, *rest: Any) -> Hits:
+    return Hits(columns, offsets, n_groups, Events(*events), *rest)

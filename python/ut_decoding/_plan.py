@@ -1,0 +1,152 @@
+"""Cutting a job into splits that other processes do. What engine starts those processes is not known here.
+
+A split is a file, first and last byte, and the events before it; it can be pickled, with the tables it needs. The hits of
+all splits, one behind the other, are the hits of the files: how they were cut changes nothing.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Unpack
+
+from . import _native
+from ._decode import Options, files_of, request_of
+from ._errors import Error
+from ._hits import BrokenEvent, Hits
+from ._tables import Tables
+
+_PLACES = ("events", "skip", "limit", "shard")
+
+
+@dataclass(frozen=True)
+class Split:
+    """A part of a job: `decode(split)` or `decode_to_parquet(split, path)` does it, anywhere that the file can be read."""
+
+    file: str
+    """The file."""
+    start: int
+    """First byte."""
+    stop: int
+    """Byte behind the last one."""
+    first_event: int
+    """Events of the file before it."""
+    n_events: int | None
+    """Its events; None where they are not counted: files that are compressed, dumps, and behind damage."""
+    tables: Tables | None = field(default=None, repr=False)
+    """The detector."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Options of `decode`."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What became of a job or a part of it. Summaries are added: `sum(summaries, Summary())`."""
+
+    events: int = 0
+    """Events."""
+    hits: int = 0
+    """Hits."""
+    report: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Hits.COUNTS, 0))
+    """What was counted, by name."""
+    broken_events: list[BrokenEvent] = field(default_factory=list)
+    """Of the first events of each part that were given up before their end, why."""
+    failures: list[Error] = field(default_factory=list)
+    """With `keep_going`: why files could not be read to their end."""
+
+    @property
+    def has_trouble(self) -> bool:
+        """Whether anything is wrong with the data."""
+        return any(self.report[name] > 0 for name in Hits.TROUBLES)
+
+    def __add__(self, later: "Summary") -> "Summary":
+        return Summary(
+            self.events + later.events,
+            self.hits + later.hits,
+            {name: count + later.report[name] for name, count in self.report.items()},
+            self.broken_events + later.broken_events,
+            self.failures + later.failures,
+        )
+
+
+def plan(
+    files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    tables: Tables | None = None,
+    *,
+    events: int = 50_000,
+    **options: Unpack[Options],
+) -> list[Split]:
+    """Cuts files into splits of `events` events, the last of a file with fewer; MEP packets stay whole.
+
+    Looks at the headers of events only. A compressed file or a dump is one split, and nothing of it is read but its
+    beginning. A damaged file is cut as far as it can be followed; who decodes its last split gets the error.
+
+    Args:
+        files: files, folders and patterns, as of `decode`. Their names must mean the same where the splits are decoded:
+            make them absolute if that is another folder.
+        tables: the detector, which goes with each split.
+        events: events of a split.
+        **options: options of `decode`, which go with each split, but for those that count events over all inputs
+            (`events`, `skip`, `limit`, `shard`).
+
+    Raises:
+        InputError: a file cannot be opened, or is of a format that is not taken.
+    """
+    if events < 1:
+        raise ValueError(f"events: {events} is less than 1")
+    for name in _PLACES:
+        if name in options:
+            raise TypeError(f"{name}: a split does not know its place among all events")
+    several = [files] if isinstance(files, str | os.PathLike) else files
+    asked = dict(options)
+    return [
+        Split(file, *section, tables, asked)
+        for one in several
+        for file in files_of(one)
+        for section in _native.sections(file, events)
+    ]
+
+
+def decode_to_parquet(
+    inputs: Any,
+    path: str | os.PathLike[str],
+    tables: Tables | None = None,
+    *,
+    compression: str = "zstd",
+    **options: Unpack[Options],
+) -> Summary:
+    """Decodes into a Parquet file with the columns of `docs/files.md`, without the hits in memory.
+
+    The file appears under its name when it is whole, or not at all; a second attempt replaces it by the same rows.
+
+    Args:
+        inputs, tables, **options: as of `decode`; `columns` is not taken, a file has all.
+        path: the file.
+        compression: "zstd", or "lz4", which is faster and larger.
+
+    Raises:
+        As `decode`, and OutputError where the file cannot be written.
+    """
+    if "columns" in options:
+        raise TypeError("columns: a file of hits has all of them")
+    request, files = request_of(inputs, tables, options)
+    native = request["tables"]
+    entries = {
+        "version": _native.VERSION,
+        "backend": request["backend"],
+        "layout": "as read",
+        "clustering": str(request["clustering"]).lower(),
+        "position": request["position"],
+        "max_cluster_size": request["max_cluster_size"],
+        "save_above_max": str(request["save_above_max"]).lower(),
+        "flip": request["flip"],
+        "grouping": native.grouping,
+        "boards": native.boards,
+        "geometry": native.geometry,
+        "bank_version": native.bank_version,
+        "inputs": "\n".join(files),
+    }
+    named = [(key, str(value)) for key, value in entries.items()]
+    done = _native.to_parquet(request, os.fspath(path), compression, named)
+    report = dict(zip(Hits.COUNTS, done["counts"], strict=True))
+    broken = [BrokenEvent(*row) for row in done["damages"]]
+    return Summary(done["events"], done["hits"], report, broken, done["failures"])

@@ -1,0 +1,117 @@
+"""A detector's tables."""
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native
+
+
+class Tables:
+    """Which sensor hangs on which lane of which board, where each is, and how sensors form groups. Immutable.
+
+    Args:
+        boards: boards file of your detector, `ut_boards*.bin`.
+        geometry: geometry file of your detector, `ut_geometry*.bin`.
+        grouping: how sectors form the groups in which hits are sorted: "y-rows", 18 rows in y a layer, or "unique-x",
+            columns of distinct x.
+
+    Raises:
+        TablesError: a file cannot be read (a FileNotFoundError, too, where it is not there), or is no such table.
+
+    Tables are pickled by their content: a process on another machine does not need the files.
+    """
+
+    __slots__ = ("_native",)
+    _native: _native.Tables
+
+    def __init__(
+        self, boards: str | os.PathLike[str], geometry: str | os.PathLike[str], *, grouping: str = "y-rows"
+    ) -> None:
+        self._native = _native.Tables(boards, geometry, grouping=grouping)
+
+    @classmethod
+    def _of(cls, native: _native.Tables) -> "Tables":
+        tables = cls.__new__(cls)
+        tables._native = native
+        return tables
+
+    @classmethod
+    def synthetic(cls, version: str = "v5", *, grouping: str = "y-rows") -> "Tables":
+        """Tables of a synthetic detector, to which the events of `generate` and `ut-decode generate` belong.
+
+        Its sectors lie where the real ones do, to a fraction of a millimetre; its cabling is no real one, so real banks
+        give wrong hits.
+
+        Args:
+            version: format of the banks, "v4" (bank version 3) or "v5" (bank version 4).
+            grouping: as of `Tables`.
+        """
+        return cls._of(_native.Tables.synthetic(version, grouping=grouping))
+
+    @classmethod
+    def from_bytes(cls, boards: bytes, geometry: bytes, *, grouping: str = "y-rows") -> "Tables":
+        """Tables from the bytes of the two files."""
+        return cls._of(_native.Tables.from_bytes(boards, geometry, grouping=grouping))
+
+    def to_bytes(self) -> tuple[bytes, bytes]:
+        """The bytes of the boards file and of the geometry file."""
+        return self._native.to_bytes()
+
+    @property
+    def boards(self) -> str:
+        """Name of the boards file."""
+        return self._native.boards
+
+    @property
+    def geometry(self) -> str:
+        """Name of the geometry file."""
+        return self._native.geometry
+
+    @property
+    def grouping(self) -> str:
+        """The grouping: "y-rows" or "unique-x"."""
+        return self._native.grouping
+
+    @property
+    def bank_version(self) -> str:
+        """Format of the banks: "v4" or "v5"."""
+        return self._native.bank_version
+
+    @property
+    def n_boards(self) -> int:
+        """Boards of the table, used or not."""
+        return self._native.n_boards
+
+    @property
+    def n_groups(self) -> int:
+        """Sector groups of an event."""
+        return self._native.n_groups
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether these are the tables of the synthetic detector."""
+        return self._native.is_synthetic
+
+    @property
+    def groups(self) -> npt.NDArray[np.uint16]:
+        """Group of each sector, shape (1048,)."""
+        return np.asarray(self._native.groups())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tables) and self._native == other._native
+
+    def __hash__(self) -> int:
+        return hash((self.to_bytes(), self.grouping))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (*self.to_bytes(), self.grouping, (self.boards, self.geometry))
+
+    def __repr__(self) -> str:
+        return repr(self._native)
+
+
+def _unpickled(boards: bytes, geometry: bytes, grouping: str, names: tuple[str, str]) -> Tables:
+    return Tables._of(_native.Tables.from_bytes(boards, geometry, grouping=grouping, names=names))
