@@ -58,7 +58,7 @@ impl Worker<'_> {
         let decoder = match decoder {
             Some(decoder) => decoder,
             // A job of a few events needs one decoder, however many threads it may have.
-            None => decoder.insert(task.backend.decoder_with(&task.tables, task.options, &task.knobs)?),
+            None => decoder.insert(task.backend.decoder(&task.tables, task.options, 1)?),
         };
         let n_boards = task.tables.boards().n_boards();
         parser.parse(chunk, seen, |(batch, origins, max_hits)| -> Result<(), Failure> {

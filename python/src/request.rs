@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use ut_decoding::decoder::{Backend, Knobs};
+use ut_decoding::decoder::Backend;
 use ut_decoding::input::{InputPart, Places, Section, Select, count_events};
 use ut_decoding::{DecodeOptions, DetectorTables, Flip, Position, memory};
 
@@ -74,7 +74,6 @@ pub struct Task {
     pub columns: Columns,
     pub options: DecodeOptions,
     pub backend: Backend,
-    pub knobs: Knobs,
     pub n_workers: usize,
     pub batch: usize,
     pub check: bool,
@@ -129,8 +128,6 @@ impl Request {
         };
         let needed = ut_decoding::decoder::cpu::memory_of_threads(n_workers) + 2 * n_workers as u64 * CHUNK_MEMORY;
         memory::check(format!("decoding with {n_workers} threads"), needed)?;
-        let mut knobs = Knobs::default();
-        knobs.cpu.threads = 1;
         Ok(Task {
             parts,
             names,
@@ -138,7 +135,6 @@ impl Request {
             columns: Columns::of(&self.columns)?,
             options,
             backend,
-            knobs,
             n_workers,
             batch: self.batch.clamp(1, 1 << 20),
             check: self.checksum,

@@ -1,12 +1,14 @@
 """Inputs of the tests: the fixtures of the repository, and synthetic events."""
 
+import os
 import pathlib
 
 import pytest
 
 import ut_decoding as ut
 
-FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures"
+# `test.sh` runs the tests outside the repository.
+FIXTURES = pathlib.Path(os.environ.get("UT_DECODE_FIXTURES", pathlib.Path(__file__).parents[2] / "fixtures")).resolve()
 
 
 @pytest.fixture(scope="session")

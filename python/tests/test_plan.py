@@ -3,6 +3,8 @@
 import gzip
 import multiprocessing
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -11,14 +13,12 @@ import ut_decoding as ut
 
 @pytest.fixture(scope="module")
 def packets(busy, tmp_path_factory):
-    """The events as MEP packets, alone and inside MDF."""
-    import subprocess
-    import sys
-
-    folder = tmp_path_factory.mktemp("packets")
-    path = folder / "busy.mep"
-    command = [sys.executable, "-m", "ut_decoding", "convert", busy, "-o", path, "-q"]
-    subprocess.run(command, check=True)
+    """The events three times, in a MEP packet each, with and without zeros up to the end of a page between them."""
+    path = tmp_path_factory.mktemp("packets") / "busy.mep"
+    subprocess.run([sys.executable, "-m", "ut_decoding", "convert", busy, "-o", path, "-q"], check=True)
+    packet = path.read_bytes().rstrip(b"\0")
+    packet += bytes(-len(packet) % 4)
+    path.write_bytes(packet + packet + bytes(-2 * len(packet) % 4096) + packet)
     return str(path)
 
 
@@ -42,8 +42,9 @@ def test_hits_do_not_depend_on_the_splits(busy, synthetic, events):
 def test_packets_are_not_cut(packets, synthetic):
     whole = ut.decode(packets, synthetic)
     splits = ut.plan(packets, synthetic, events=10)
-    assert len(splits) >= 2
-    assert sum(split.n_events for split in splits) == whole.n_events == 700
+    assert [(split.first_event, split.n_events) for split in splits] == [(0, 700), (700, 700), (1400, 700)]
+    assert whole.n_events == 2100
+    assert len(ut.plan(packets, synthetic, events=800)) == 2
     assert ut.Hits.concatenate([ut.decode(split) for split in splits]) == whole
 
 
@@ -78,7 +79,7 @@ def test_options_go_with_splits(busy, synthetic):
     hits = ut.decode(splits[1])
     assert list(hits.columns) == ["lhcb_id"]
     assert hits == ut.decode(busy, synthetic, columns=["lhcb_id"], clustering=False).of_events(400, 700)
-    for option in ({"limit": 3}, {"skip": 1}, {"events": "3"}, {"shard": (1, 2)}):
+    for option in ({"limit": 3}, {"skip": 1}, {"shard": (1, 2)}):
         with pytest.raises(TypeError, match="does not know its place"):
             ut.plan(busy, synthetic, **option)
     with pytest.raises(ValueError, match="events"):

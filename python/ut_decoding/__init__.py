@@ -4,9 +4,9 @@
 >>> tables = ut.Tables.synthetic()  # or ut.Tables("ut_boards.bin", "ut_geometry.bin")
 >>> hits = ut.decode(ut.generate(3), tables)
 >>> hits
-Hits(3 events, 3018 hits)
+Hits(3 events, 3959 hits)
 >>> hits.x_at_y_eq0.dtype, hits.x_at_y_eq0.shape
-(dtype('float32'), (3018,))
+(dtype('float32'), (3959,))
 
 `decode` reads everything, `iterate` so many events at a time, `plan` cuts files into pieces that other processes decode.
 """
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 # The command `ut-decode` goes through here, and starts itself again for each measurement of `tune`: what takes time to
 # import is imported when it is used.
 if TYPE_CHECKING:
-    from ._decode import BrokenEvent as BrokenEvent
     from ._decode import Options as Options
+    from ._decode import SplitOptions as SplitOptions
     from ._decode import decode as decode
     from ._decode import iterate as iterate
     from ._errors import DecodeError as DecodeError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ._errors import InputError as InputError
     from ._errors import OutputError as OutputError
     from ._errors import TablesError as TablesError
+    from ._hits import BrokenEvent as BrokenEvent
     from ._hits import Hits as Hits
     from ._native import generate as generate
     from ._plan import Split as Split
@@ -42,6 +43,7 @@ _WHERE = {
     "Options": "_decode",
     "OutputError": "_errors",
     "Split": "_plan",
+    "SplitOptions": "_decode",
     "Summary": "_plan",
     "Tables": "_tables",
     "TablesError": "_errors",

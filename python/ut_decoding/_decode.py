@@ -3,37 +3,26 @@
 import glob
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from . import _native
 from ._errors import InputError
 from ._hits import Hits
 from ._tables import Tables
 
-if TYPE_CHECKING:
-    from ._plan import Split
-
-type_of_name = str | os.PathLike[str]
+Name = str | os.PathLike[str]
 
 
-class Options(TypedDict, total=False):
-    """The options of `decode`, `iterate`, `plan` and `decode_to_parquet`. None of them changes a hit of the same events,
-    but for those of the clustering."""
+class SplitOptions(TypedDict, total=False):
+    """Options that mean the same for a whole job and for a part of it. None of them changes a hit, but for those of the
+    clustering."""
 
     columns: Iterable[str] | None
     """Columns of hits to keep, by name; default all of `Hits.COLUMNS`. Fewer take less memory and time."""
-    events: str | int | Iterable[int] | None
-    """Only these events, by their place counted over all inputs from 0: "3,10-20" (both ends are meant), or integers."""
     run: int | None
     """Only events of this run."""
     event_number: int | None
     """Only events with this event number."""
-    skip: int
-    """Leave out the first so many of these places."""
-    limit: int | None
-    """Take at most so many places."""
-    shard: tuple[int, int] | None
-    """Part i of n parts of all events (i from 1): contiguous, and together the whole. Reads the inputs once more."""
     clustering: bool
     """Join neighbouring strips to clusters; otherwise every strip is a hit. v5 banks only, as the next four."""
     position: str
@@ -56,6 +45,20 @@ class Options(TypedDict, total=False):
     """Where a file cannot be read further, go on with the next one; `Hits.failures` has the errors."""
 
 
+class Options(SplitOptions, total=False):
+    """The options of `decode`, `iterate` and `decode_to_parquet`: those of `SplitOptions`, and which events to take, by their
+    place counted over all inputs from 0."""
+
+    events: str | int | Iterable[int] | None
+    """Only these events: "3,10-20" (both ends are meant), or integers."""
+    skip: int
+    """Leave out the first so many of these places."""
+    limit: int | None
+    """Take at most so many places."""
+    shard: tuple[int, int] | None
+    """Part i of n parts of all events (i from 1): contiguous, and together the whole. Reads the inputs once more."""
+
+
 DEFAULTS: dict[str, Any] = {
     "columns": None,
     "events": None,
@@ -75,8 +78,6 @@ DEFAULTS: dict[str, Any] = {
     "checksum": True,
     "keep_going": False,
 }
-
-Input = "str | os.PathLike[str] | bytes | bytearray | memoryview | Split"
 
 
 def decode(inputs: Any, tables: Tables | None = None, **options: Unpack[Options]) -> Hits:
@@ -157,6 +158,8 @@ def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[s
     unknown = options.keys() - DEFAULTS.keys()
     if unknown:
         raise TypeError(f"there is no option {min(unknown)!r}; there are {', '.join(DEFAULTS)}")
+    for name, value in options.items():
+        _check(name, value)
     parts = [part for one in several for part in _parts(one)]
     names = [str(part[0]) if isinstance(part, tuple) else part for part in parts]
     request = DEFAULTS | options
@@ -165,11 +168,25 @@ def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[s
         raise TypeError("columns: several names, as [\"lhcb_id\"]")
     request |= {
         "parts": parts,
-        "tables": tables._native,
+        "tables": tables._tables,
         "columns": list(Hits.COLUMNS) if columns is None else list(dict.fromkeys(columns)),
         "events": _places(request["events"]),
     }
     return request, names
+
+
+def _check(name: str, value: Any) -> None:
+    """Refuses a value of the wrong type, and negative numbers."""
+    kind = _NUMBERS.get(name, type(DEFAULTS[name]))
+    if kind is not type(None) and not (value is None and DEFAULTS[name] is None):
+        # True is an int to Python, and no number of threads.
+        if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
+            raise TypeError(f"{name}: {value!r} is no {kind.__name__}")
+        if kind is int and not 0 <= value < 1 << (32 if name in ("run", "max_cluster_size", "flip") else 63):
+            raise ValueError(f"{name}: {value} is out of range")
+
+
+_NUMBERS = {"run": int, "event_number": int, "limit": int}
 
 
 def _parts(one: Any) -> list[Any]:
@@ -180,10 +197,10 @@ def _parts(one: Any) -> list[Any]:
         return [(one.file, one.start, one.stop, one.first_event)]
     if isinstance(one, bytes | bytearray | memoryview):
         return [("bytes", bytes(one))]
-    return list(files_of(one))
+    return [*files_of(one)]
 
 
-def files_of(one: type_of_name) -> list[str]:
+def files_of(one: Name) -> list[str]:
     """The files that a name stands for: a folder or a pattern for several, by name."""
     name = os.fspath(one)
     if not isinstance(name, str):

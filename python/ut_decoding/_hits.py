@@ -116,10 +116,9 @@ class Hits:
         return cls(columns, asarray(piece["offsets"]), piece["n_groups"], events, files, broken, piece["failures"])
 
     def _column(self, name: str) -> Any:
-        try:
-            return self.columns[name]
-        except KeyError:
-            raise AttributeError(f"these hits were decoded without the column {name}: columns={[*self.columns]}") from None
+        if name not in self.columns:
+            raise AttributeError(f"these hits were decoded without the column {name}: columns={[*self.columns]}")
+        return self.columns[name]
 
     @property
     def lhcb_id(self) -> npt.NDArray[np.uint32]:
@@ -270,7 +269,7 @@ class Hits:
             and np.array_equal(mine.counts, others.counts)
             and np.array_equal(mine.run.filled(0), others.run.filled(0))
             and np.array_equal(mine.event_number.filled(0), others.event_number.filled(0))
-            and np.array_equal(*names)
+            and np.array_equal(names[0], names[1])
             and all(column.tobytes() == other.columns[name].tobytes() for name, column in self.columns.items())
         )
 

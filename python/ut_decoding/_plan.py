@@ -10,12 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 from . import _native
-from ._decode import Options, files_of, request_of
+from ._decode import Name, Options, SplitOptions, files_of, request_of
 from ._errors import Error
 from ._hits import BrokenEvent, Hits
 from ._tables import Tables
-
-_PLACES = ("events", "skip", "limit", "shard")
 
 
 @dataclass(frozen=True)
@@ -69,11 +67,11 @@ class Summary:
 
 
 def plan(
-    files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    files: Name | Iterable[Name],
     tables: Tables | None = None,
     *,
     events: int = 50_000,
-    **options: Unpack[Options],
+    **options: Unpack[SplitOptions],
 ) -> list[Split]:
     """Cuts files into splits of `events` events, the last of a file with fewer; MEP packets stay whole.
 
@@ -85,17 +83,15 @@ def plan(
             make them absolute if that is another folder.
         tables: the detector, which goes with each split.
         events: events of a split.
-        **options: options of `decode`, which go with each split, but for those that count events over all inputs
-            (`events`, `skip`, `limit`, `shard`).
+        **options: see `SplitOptions`; they go with each split.
 
     Raises:
         InputError: a file cannot be opened, or is of a format that is not taken.
     """
     if events < 1:
         raise ValueError(f"events: {events} is less than 1")
-    for name in _PLACES:
-        if name in options:
-            raise TypeError(f"{name}: a split does not know its place among all events")
+    for name in options.keys() - SplitOptions.__annotations__.keys():
+        raise TypeError(f"{name}: no option of a split, which does not know its place among all events")
     several = [files] if isinstance(files, str | os.PathLike) else files
     asked = dict(options)
     return [
@@ -108,7 +104,7 @@ def plan(
 
 def decode_to_parquet(
     inputs: Any,
-    path: str | os.PathLike[str],
+    path: Name,
     tables: Tables | None = None,
     *,
     compression: str = "zstd",

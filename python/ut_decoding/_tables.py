@@ -24,18 +24,18 @@ class Tables:
     Tables are pickled by their content: a process on another machine does not need the files.
     """
 
-    __slots__ = ("_native",)
-    _native: _native.Tables
+    __slots__ = ("_tables",)
+    _tables: _native.Tables
 
     def __init__(
         self, boards: str | os.PathLike[str], geometry: str | os.PathLike[str], *, grouping: str = "y-rows"
     ) -> None:
-        self._native = _native.Tables(boards, geometry, grouping=grouping)
+        self._tables = _native.Tables(boards, geometry, grouping=grouping)
 
     @classmethod
     def _of(cls, native: _native.Tables) -> "Tables":
         tables = cls.__new__(cls)
-        tables._native = native
+        tables._tables = native
         return tables
 
     @classmethod
@@ -58,50 +58,50 @@ class Tables:
 
     def to_bytes(self) -> tuple[bytes, bytes]:
         """The bytes of the boards file and of the geometry file."""
-        return self._native.to_bytes()
+        return self._tables.to_bytes()
 
     @property
     def boards(self) -> str:
         """Name of the boards file."""
-        return self._native.boards
+        return self._tables.boards
 
     @property
     def geometry(self) -> str:
         """Name of the geometry file."""
-        return self._native.geometry
+        return self._tables.geometry
 
     @property
     def grouping(self) -> str:
         """The grouping: "y-rows" or "unique-x"."""
-        return self._native.grouping
+        return self._tables.grouping
 
     @property
     def bank_version(self) -> str:
         """Format of the banks: "v4" or "v5"."""
-        return self._native.bank_version
+        return self._tables.bank_version
 
     @property
     def n_boards(self) -> int:
         """Boards of the table, used or not."""
-        return self._native.n_boards
+        return self._tables.n_boards
 
     @property
     def n_groups(self) -> int:
         """Sector groups of an event."""
-        return self._native.n_groups
+        return self._tables.n_groups
 
     @property
     def is_synthetic(self) -> bool:
         """Whether these are the tables of the synthetic detector."""
-        return self._native.is_synthetic
+        return self._tables.is_synthetic
 
     @property
     def groups(self) -> npt.NDArray[np.uint16]:
         """Group of each sector, shape (1048,)."""
-        return np.asarray(self._native.groups())
+        return np.asarray(self._tables.groups())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tables) and self._native == other._native
+        return isinstance(other, Tables) and self._tables == other._tables
 
     def __hash__(self) -> int:
         return hash((self.to_bytes(), self.grouping))
@@ -110,7 +110,7 @@ class Tables:
         return _unpickled, (*self.to_bytes(), self.grouping, (self.boards, self.geometry))
 
     def __repr__(self) -> str:
-        return repr(self._native)
+        return repr(self._tables)
 
 
 def _unpickled(boards: bytes, geometry: bytes, grouping: str, names: tuple[str, str]) -> Tables:

@@ -1,0 +1,91 @@
+"""A cluster of four processes on this machine: what dies or fails is done again, and the bits are those of one process."""
+
+import os
+import signal
+import time
+
+import pytest
+
+import ut_decoding as ut
+
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def client():
+    dask.config.set({"distributed.worker.daemon": False, "distributed.scheduler.allowed-failures": 10})
+    cluster = distributed.LocalCluster(
+        n_workers=4, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+    )
+    with cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+def fails_twice(split, folder):
+    """Decodes a split; the first of the file fails twice before."""
+    if split.first_event == 0:
+        attempt = len(os.listdir(folder))
+        open(os.path.join(folder, str(attempt)), "x").close()
+        if attempt < 2:
+            raise OSError(f"attempt {attempt} fails on purpose")
+    return ut.decode(split)
+
+
+def slowly(split):
+    """Decodes a split after a while, the last one after a longer one."""
+    time.sleep(2 if split.first_event >= 600 else 0.3)
+    return ut.decode(split)
+
+
+def test_a_bag_has_the_bits_of_one_process(client, busy, synthetic):
+    from ut_decoding.dask import to_bag
+
+    parts = to_bag(ut.plan(busy, synthetic, events=50, threads=1)).compute()
+    assert ut.Hits.concatenate(parts) == ut.decode(busy, synthetic)
+
+
+def test_a_split_that_fails_twice_is_tried_again(client, busy, synthetic, tmp_path):
+    splits = ut.plan(busy, synthetic, events=200)
+    parts = client.gather(client.map(fails_twice, splits, folder=str(tmp_path), retries=2, pure=False))
+    assert len(os.listdir(tmp_path)) == 3
+    assert ut.Hits.concatenate(parts) == ut.decode(busy, synthetic)
+
+
+def test_a_worker_that_is_killed_and_a_slow_split_change_nothing(client, busy, synthetic):
+    splits = ut.plan(busy, synthetic, events=50, threads=1)
+    jobs = client.map(slowly, splits, pure=False)
+    time.sleep(0.5)
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    victim = client.run(os.getpid, workers=[next(iter(workers))])
+    os.kill(next(iter(victim.values())), signal.SIGKILL)
+    assert ut.Hits.concatenate(client.gather(jobs)) == ut.decode(busy, synthetic)
+
+
+def test_files_are_whole_or_absent_and_reports_add_up(client, busy, synthetic, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from ut_decoding.dask import to_parquet
+
+    folder = tmp_path / "hits"
+    whole = ut.decode(busy, synthetic)
+    summary = to_parquet(busy, folder, synthetic, client=client, events=150, threads=1)
+    assert summary == whole.summary
+    names = sorted(os.listdir(folder))
+    assert names == [f"part-{i:05}.parquet" for i in range(5)]
+    rows = [row for name in names for row in parquet.read_table(folder / name)["lhcb_id"].to_pylist()]
+    assert rows == whole.lhcb_id.tolist()
+    cut = tmp_path / "cut.mdf"
+    cut.write_bytes(open(busy, "rb").read()[:-1])
+    with pytest.raises(ut.InputError) as caught:
+        to_parquet(cut, tmp_path / "some", synthetic, client=client, events=150, retries=1)
+    assert caught.value.event == 699
+    assert "part-00004.parquet" not in os.listdir(tmp_path / "some")
+
+
+def test_dask_awkward_has_the_events_of_all_splits(client, busy, synthetic):
+    pytest.importorskip("dask_awkward")
+    from ut_decoding.dask import from_files
+
+    array = from_files(busy, synthetic, events=200, threads=1)
+    assert array.npartitions == 4
+    assert array.compute().tolist() == ut.decode(busy, synthetic).to_awkward().tolist()

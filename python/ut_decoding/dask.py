@@ -1,0 +1,99 @@
+"""Splits on a Dask cluster.
+
+Thin: the work is done by `decode` and `decode_to_parquet`, a split a task. A task depends on nothing but its split, writes
+its file whole or not at all, and gives the same hits wherever and however often it runs; so Dask may run it again on another
+worker when one dies.
+"""
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Unpack
+
+from ._decode import Name, SplitOptions, decode
+from ._plan import Split, Summary, decode_to_parquet, plan
+from ._tables import Tables
+
+if TYPE_CHECKING:
+    import awkward
+    from distributed import Client
+
+Files = Name | Iterable[Name]
+
+
+def from_files(files: Files, tables: Tables, *, events: int = 50_000, **options: Unpack[SplitOptions]) -> Any:
+    """The hits of files as a collection of Dask, a partition a split.
+
+    With dask-awkward a `dask_awkward.Array` of `events * groups * var * hit`, as `Hits.to_awkward`; without it a
+    `dask.bag.Bag` of `Hits`. Nothing is decoded before it is computed.
+
+    Args:
+        files: files, folders and patterns, under names that every worker knows.
+        tables: the detector.
+        events: events of a split.
+        **options: options of `decode`; say `threads=1` where workers have a core each.
+    """
+    splits = plan(files, tables, events=events, **options)
+    try:
+        import dask_awkward
+    except ImportError:
+        return to_bag(splits)
+    import awkward as ak
+
+    nothing = decode(b"", tables, **options).to_awkward()
+    form = ak.Array(nothing.layout.to_typetracer(forget_length=True))
+    return dask_awkward.from_map(_awkward, splits, label="ut-hits", meta=form)
+
+
+def to_bag(splits: list[Split]) -> Any:
+    """Splits as a bag of `Hits`, one a partition."""
+    import dask.bag
+
+    return dask.bag.from_sequence(splits, partition_size=1).map(decode)
+
+
+def to_parquet(
+    files: Files,
+    folder: Name,
+    tables: Tables,
+    *,
+    client: "Client | None" = None,
+    events: int = 50_000,
+    retries: int = 3,
+    compression: str = "zstd",
+    **options: Unpack[SplitOptions],
+) -> Summary:
+    """Decodes files into a folder of Parquet files, `part-00000.parquet` and so on, a split each, in the order of events.
+
+    Every file is whole or absent, also when workers die; where a split fails `retries` times more, its error is raised, and
+    the files of the other splits stay. Called again with the same arguments it writes the same rows.
+
+    Args:
+        files, tables, events, **options: as of `from_files`.
+        folder: a folder that every worker can write to; made if it is not there.
+        client: the cluster; without it, processes of this machine.
+        retries: how often a split that failed is tried again.
+        compression: "zstd" or "lz4".
+
+    Returns:
+        What was decoded and what was wrong, over all splits.
+    """
+    splits = plan(files, tables, events=events, **options)
+    os.makedirs(folder, exist_ok=True)
+    paths = [os.path.join(os.path.abspath(folder), f"part-{i:05}.parquet") for i in range(len(splits))]
+    if client is None:
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+            return sum(pool.map(_to_parquet, splits, paths, [compression] * len(splits)), Summary())
+    # What a task does is no pure function of its arguments: it writes a file.
+    jobs = client.map(_to_parquet, splits, paths, compression=compression, retries=retries, pure=False)
+    return sum(client.gather(jobs), Summary())
+
+
+def _awkward(split: Split) -> "awkward.Array":
+    return decode(split).to_awkward()
+
+
+def _to_parquet(split: Split, path: str, compression: str = "zstd") -> Summary:
+    return decode_to_parquet(split, path, compression=compression)
