@@ -27,6 +27,9 @@ use crate::request::{Request, Task};
 /// Hits that a bank can give, at most: cluster words of two bytes in a payload of 64 KiB.
 const HITS_OF_BANK: usize = 1 << 15;
 
+/// Hits that an event has, at most, in the mean.
+const HITS_OF_EVENT: u64 = 2048;
+
 /// How often the caller looks for signals.
 pub const LOOK: Duration = Duration::from_millis(50);
 
@@ -151,7 +154,7 @@ struct Pieces<'a> {
     pool: Weak<Pool>,
     send: &'a SyncSender<Result<Piece, Failure>>,
     piece: Option<Piece>,
-    /// Hits of the last piece.
+    /// Hits of the last piece, or what is expected of the first.
     last: usize,
     sent: bool,
     seen: Seen,
@@ -213,7 +216,8 @@ fn make_pieces(task: &Task, step: Option<u64>, stop: &AtomicBool, send: &SyncSen
         pool: if step.is_some() { Arc::downgrade(&pool) } else { no_pool() },
         send,
         piece: None,
-        last: 0,
+        // Room that is not written takes no memory; to move a column would cost it its huge pages.
+        last: step.map_or(task.hits, |step| task.hits.min(step.saturating_mul(HITS_OF_EVENT) as usize)),
         sent: false,
         seen: Seen::default(),
     };

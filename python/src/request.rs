@@ -22,6 +22,17 @@ pub enum Part {
     File(PathBuf),
 }
 
+impl Part {
+    /// Its bytes, of files those on the disk.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::File(path) => path.metadata().map_or(0, |meta| meta.len()),
+            Self::Memory(_, bytes) => bytes.len() as u64,
+            Self::Section(_, start, end, _) => end.saturating_sub(*start),
+        }
+    }
+}
+
 impl From<Part> for InputPart {
     fn from(part: Part) -> Self {
         match part {
@@ -62,6 +73,12 @@ pub struct Request {
 /// Memory that a piece of the inputs takes, with its hits, in the mean.
 const CHUNK_MEMORY: u64 = 48 << 20;
 
+/// Bytes of raw data that come with a hit, in files of UT banks.
+const BYTES_OF_HIT: u64 = 13;
+
+/// Hits for which room is made before there is one.
+const MOST_HITS: u64 = 1 << 30;
+
 /// The most threads that are meant.
 const MAX_THREADS: usize = 1024;
 
@@ -75,6 +92,8 @@ pub struct Task {
     pub options: DecodeOptions,
     pub backend: Backend,
     pub n_workers: usize,
+    /// Hits that are expected of all inputs, about.
+    pub hits: usize,
     pub batch: usize,
     pub check: bool,
     pub keep_going: bool,
@@ -108,6 +127,7 @@ impl Request {
             save_above_max: self.save_above_max,
             flip,
         };
+        let bytes: u64 = self.parts.iter().map(Part::bytes).sum();
         let parts: Vec<InputPart> = self.parts.into_iter().map(Into::into).collect();
         let names: Vec<PathBuf> = parts.iter().map(|part| part.name().to_path_buf()).collect();
         let mut select = Select::default().run(self.run).number(self.event_number);
@@ -136,6 +156,7 @@ impl Request {
             options,
             backend,
             n_workers,
+            hits: (bytes / BYTES_OF_HIT).min(MOST_HITS) as usize,
             batch: self.batch.clamp(1, 1 << 20),
             check: self.checksum,
             keep_going: self.keep_going,

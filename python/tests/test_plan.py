@@ -16,8 +16,7 @@ def packets(busy, tmp_path_factory):
     """The events three times, in a MEP packet each, with and without zeros up to the end of a page between them."""
     path = tmp_path_factory.mktemp("packets") / "busy.mep"
     subprocess.run([sys.executable, "-m", "ut_decoding", "convert", busy, "-o", path, "-q"], check=True)
-    packet = path.read_bytes().rstrip(b"\0")
-    packet += bytes(-len(packet) % 4)
+    packet = path.read_bytes()
     path.write_bytes(packet + packet + bytes(-2 * len(packet) % 4096) + packet)
     return str(path)
 
