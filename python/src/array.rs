@@ -21,7 +21,7 @@ enum Memory {
 }
 
 /// The size of an item, from the name that NumPy has for its type.
-fn item_size(kind: &str) -> usize {
+pub fn item_size(kind: &str) -> usize {
     usize::from(kind.as_bytes()[2] - b'0')
 }
 

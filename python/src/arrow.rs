@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
-    ArrayRef, DictionaryArray, RecordBatch, RecordBatchIterator, StringArray, make_array, types::Int32Type,
+    ArrayRef, BooleanArray, DictionaryArray, RecordBatch, RecordBatchIterator, StringArray, make_array,
+    types::Int32Type,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
@@ -54,8 +55,7 @@ fn bytes_of(array: &Bound<'_, PyAny>) -> PyResult<(Bytes, usize)> {
 fn type_of(kind: &str) -> PyResult<DataType> {
     Ok(match kind {
         "<f4" => DataType::Float32,
-        "|i1" => DataType::Int8,
-        "|u1" => DataType::UInt8,
+        "|b1" | "|u1" => DataType::UInt8,
         "<u2" => DataType::UInt16,
         "<i4" => DataType::Int32,
         "<u4" => DataType::UInt32,
@@ -87,6 +87,11 @@ fn column(spec: &Spec<'_>) -> PyResult<(Field, ArrayRef)> {
         }
         None => None,
     };
+    if kind == "|b1" {
+        let bits = BooleanBuffer::collect_bool(items, |i| bytes[i] != 0);
+        let array = Arc::new(BooleanArray::new(bits, nulls));
+        return Ok((Field::new(name, DataType::Boolean, known.is_some()), array));
+    }
     let nullable = nulls.is_some();
     let data = ArrayDataBuilder::new(data_type)
         .len(items)

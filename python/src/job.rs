@@ -17,7 +17,7 @@ use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Chunk, Chunks, InputError, Parser, Seen};
 use ut_decoding::output::{Encoded, Encoder, Rows};
 use ut_decoding::pipeline::ordered;
-use ut_decoding::{BatchReport, BatchView, Decoder, UtHits};
+use ut_decoding::{BatchReport, Decoder, UtHits};
 
 use crate::failure::{Failure, panicked};
 use crate::pages::Pool;
@@ -66,30 +66,33 @@ impl Worker<'_> {
         let n_boards = task.tables.boards().n_boards();
         parser.parse(chunk, seen, |(batch, origins, max_hits)| -> Result<(), Failure> {
             let spared = spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let mut hits = spared.unwrap_or_else(|| UtHits::with_capacity(0, task.tables.n_groups(), 0));
             let bound = batch.n_events.saturating_mul(n_boards * HITS_OF_BANK);
-            make_room(&mut hits, &batch, max_hits.min(bound))?;
+            let mut hits = with_room(spared, task, batch.n_events, max_hits.min(bound))?;
             let mut report = BatchReport::new();
             decoder.decode(batch, &mut hits, &mut report)?;
             if let Some(encoder) = encoder {
-                let rows = Rows { files: &[], origins, meta: batch.meta, hits: &hits };
+                let rows = Rows { files: &[], origins, meta: batch.meta, hits: &hits, tables: &task.tables };
                 encoded.push(encoder.encode(&rows)?);
             }
             let (origins, meta) = (origins.to_vec(), batch.meta.to_vec());
-            batches.push(Batch { hits, reports: report.events, origins, meta });
+            // A file has been written by now.
+            let made = if encoder.is_none() { task.columns.make(&task.tables, &hits) } else { Vec::new() };
+            batches.push(Batch { hits, made, reports: report.events, origins, meta });
             Ok(())
         })?;
         Ok(done)
     }
 }
 
-/// Makes room for the hits of a batch, and some more for the next ones.
-fn make_room(hits: &mut UtHits, batch: &BatchView<'_>, max_hits: usize) -> Result<(), Failure> {
-    if hits.stride() < max_hits || hits.max_events() < batch.n_events {
-        let (events, room) = (batch.n_events.max(hits.max_events()), max_hits.max(hits.stride()));
-        *hits = UtHits::try_with_capacity(events, hits.n_groups(), room + room / 4)?;
-    }
-    Ok(())
+/// Hits with room for a batch, and some more for the next ones; the spare ones where those have it.
+fn with_room(spare: Option<UtHits>, task: &Task, n_events: usize, max_hits: usize) -> Result<UtHits, Failure> {
+    let (events, room) = match spare {
+        Some(hits) if hits.stride() >= max_hits && hits.max_events() >= n_events => return Ok(hits),
+        Some(hits) => (n_events.max(hits.max_events()), max_hits.max(hits.stride())),
+        None => (n_events, max_hits),
+    };
+    let hits = UtHits::try_with_capacity(events, task.tables.n_groups(), room + room / 4)?;
+    Ok(if task.columns.need_clusters() { hits.try_with_clusters()? } else { hits })
 }
 
 /// Does a task: hands what became of each piece of the inputs to `take`, in their order, until it says `false`.

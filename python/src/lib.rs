@@ -58,7 +58,9 @@ mod _native {
             Kind::Trouble => "trouble",
         };
         module.add("COUNTS", Count::ALL.map(|count| (count.name(), kind(count))).to_vec())?;
-        module.add("COLUMNS", crate::piece::names())?;
+        let [columns, detector] = crate::piece::names();
+        module.add("COLUMNS", columns)?;
+        module.add("DETECTOR_COLUMNS", detector)?;
         module.add("BACKENDS", Backend::ALL.map(Backend::name))?;
         module.add("VERSION", env!("CARGO_PKG_VERSION"))
     }

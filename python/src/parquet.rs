@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ut_decoding::decoder::{Count, EventReport};
 use ut_decoding::input::{Damage, Place, Seen};
-use ut_decoding::output::{HitFile, HitFormat, Packing, Provenance};
+use ut_decoding::output::{Columns, HitFile, HitFormat, Packing, Provenance};
 
 use crate::failure::{Failure, panicked};
 use crate::job::{Done, LOOK, check_versions, give_back, run};
@@ -33,7 +33,8 @@ fn write(
     entries: Vec<(String, String)>,
     stop: &AtomicBool,
 ) -> Result<Written, Failure> {
-    let mut file = HitFile::create(path, HitFormat::Parquet, packing, &task.names)?;
+    let columns = Columns { detector: task.columns.detector().collect(), ..Columns::default() };
+    let mut file = HitFile::create(path, HitFormat::Parquet, packing, &task.names, columns)?;
     let encoders: Vec<_> = (0..task.n_workers).map(|_| file.encoder()).collect();
     let encoders = std::cell::RefCell::new(encoders);
     let (mut written, mut all, mut failed) = (Written::default(), Seen::default(), None);

@@ -8,54 +8,116 @@ use arrow_buffer::ToByteSlice;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use ut_decoding::UtHits;
 use ut_decoding::decoder::{Count, EventReport};
+use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Damage, EventMeta, Origin, Place};
+use ut_decoding::output::{ColumnType, DetectorColumn};
+use ut_decoding::{DetectorTables, UtHits};
 
-use crate::array::Array;
+use crate::array::{Array, item_size};
 use crate::failure::Failure;
 use crate::pages::{Pages, Pool};
 
-/// A column of hits: its name, NumPy's name of its type, and its bytes.
-struct Column {
-    name: &'static str,
-    kind: &'static str,
-    bytes: fn(&UtHits) -> &[u8],
+/// Where the bytes of a column come from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// The decoder wrote them.
+    Hits(fn(&UtHits) -> &[u8]),
+    /// They follow from what the decoder wrote, and from the tables.
+    Detector(DetectorColumn),
 }
 
-/// The columns, in the order of files of hits.
-static COLUMNS: [Column; 7] = [
-    Column { name: "lhcb_id", kind: "<u4", bytes: |hits| hits.id().to_byte_slice() },
-    Column { name: "x_at_y_eq0", kind: "<f4", bytes: |hits| hits.x_at_y_eq0().to_byte_slice() },
-    Column { name: "z_at_y_eq0", kind: "<f4", bytes: |hits| hits.z_at_y_eq0().to_byte_slice() },
-    Column { name: "y_begin", kind: "<f4", bytes: |hits| hits.y_begin().to_byte_slice() },
-    Column { name: "y_end", kind: "<f4", bytes: |hits| hits.y_end().to_byte_slice() },
-    Column { name: "dx_dy", kind: "<f4", bytes: |hits| hits.dx_dy().to_byte_slice() },
-    Column { name: "weight", kind: "<f4", bytes: |hits| hits.weight().to_byte_slice() },
+/// A column of hits.
+#[derive(Clone, Copy)]
+struct Column {
+    name: &'static str,
+    /// NumPy's name of its type.
+    kind: &'static str,
+    source: Source,
+}
+
+/// The columns that decoders write, in the order of files of hits.
+const COLUMNS: [Column; 7] = [
+    of_hits("lhcb_id", "<u4", |hits| hits.id().to_byte_slice()),
+    of_hits("x_at_y_eq0", "<f4", |hits| hits.x_at_y_eq0().to_byte_slice()),
+    of_hits("z_at_y_eq0", "<f4", |hits| hits.z_at_y_eq0().to_byte_slice()),
+    of_hits("y_begin", "<f4", |hits| hits.y_begin().to_byte_slice()),
+    of_hits("y_end", "<f4", |hits| hits.y_end().to_byte_slice()),
+    of_hits("dx_dy", "<f4", |hits| hits.dx_dy().to_byte_slice()),
+    of_hits("weight", "<f4", |hits| hits.weight().to_byte_slice()),
 ];
 
-/// The names of all columns.
-pub fn names() -> Vec<&'static str> {
-    COLUMNS.iter().map(|column| column.name).collect()
+const fn of_hits(name: &'static str, kind: &'static str, bytes: fn(&UtHits) -> &[u8]) -> Column {
+    Column { name, kind, source: Source::Hits(bytes) }
+}
+
+fn of_detector(column: DetectorColumn) -> Column {
+    let kind = match column.kind() {
+        ColumnType::U8 => "|u1",
+        ColumnType::U16 => "<u2",
+        ColumnType::Bool => "|b1",
+    };
+    Column { name: column.name(), kind, source: Source::Detector(column) }
+}
+
+/// The names of the columns that there are when none are asked for, and of all others.
+pub fn names() -> [Vec<&'static str>; 2] {
+    [COLUMNS.iter().map(|column| column.name).collect(), DetectorColumn::all().map(DetectorColumn::name).collect()]
 }
 
 /// Some of the columns.
 #[derive(Clone)]
-pub struct Columns(Vec<&'static Column>);
+pub struct Columns(Vec<Column>);
 
 impl Columns {
-    pub fn of(names: &[String]) -> Result<Self, Failure> {
+    pub fn of(names: &[String], version: BankVersion) -> Result<Self, Failure> {
         let of = |name: &String| {
-            let found = COLUMNS.iter().find(|column| column.name == name);
+            let mut known = COLUMNS.into_iter().chain(DetectorColumn::all().map(of_detector));
+            let found = known.find(|column| column.name == name);
             found.ok_or_else(|| Failure::Value(format!("columns: there is no column {name:?}")))
         };
-        Ok(Self(names.iter().map(of).collect::<Result<_, _>>()?))
+        let columns = Self(names.iter().map(of).collect::<Result<_, _>>()?);
+        let of_clusters = columns.detector().find(|column| column.needs_clusters());
+        match of_clusters {
+            Some(column) if version == BankVersion::V4 => {
+                Err(Failure::Value(format!("columns: v4 banks do not tell {}", column.name())))
+            }
+            _ => Ok(columns),
+        }
+    }
+
+    /// Those of them that are made for each batch.
+    pub fn detector(&self) -> impl Iterator<Item = DetectorColumn> {
+        self.0.iter().filter_map(|column| match column.source {
+            Source::Detector(column) => Some(column),
+            Source::Hits(_) => None,
+        })
+    }
+
+    /// Whether the decoder must say what the hits were made of.
+    pub fn need_clusters(&self) -> bool {
+        self.detector().any(DetectorColumn::needs_clusters)
+    }
+
+    /// The columns of a batch that are made for it.
+    pub fn make(&self, tables: &DetectorTables, hits: &UtHits) -> Vec<Vec<u8>> {
+        let make = |column: DetectorColumn| {
+            let values = column.values(tables, hits);
+            match column.kind() {
+                ColumnType::U16 => values.to_byte_slice().to_vec(),
+                // They fit: none is missing, since the tables are those of the decoder.
+                ColumnType::U8 | ColumnType::Bool => values.into_iter().map(|value| value as u8).collect(),
+            }
+        };
+        self.detector().map(make).collect()
     }
 }
 
 /// A decoded batch, and what is known of its events.
 pub struct Batch {
     pub hits: UtHits,
+    /// Columns that were made of them, in the order in which they were asked for.
+    pub made: Vec<Vec<u8>>,
     pub reports: Vec<EventReport>,
     pub origins: Vec<Origin>,
     pub meta: Vec<EventMeta>,
@@ -63,7 +125,7 @@ pub struct Batch {
 
 /// The hits of consecutive events.
 pub struct Piece {
-    columns: Vec<(&'static Column, Pages)>,
+    columns: Vec<(Column, Pages)>,
     n_groups: usize,
     offsets: Vec<i64>,
     events: Vec<u64>,
@@ -80,7 +142,10 @@ pub struct Piece {
 impl Piece {
     /// A piece without events, with room for about `hits` hits.
     pub fn new(columns: &Columns, n_groups: usize, hits: usize, pool: &Weak<Pool>) -> io::Result<Self> {
-        let pages = |column| Ok((column, Pages::new(4 * hits, Weak::clone(pool))?));
+        let pages = |column: Column| {
+            let bytes = hits * item_size(column.kind);
+            Ok((column, Pages::new(bytes, Weak::clone(pool))?))
+        };
         Ok(Self {
             columns: columns.0.iter().copied().map(pages).collect::<io::Result<_>>()?,
             n_groups,
@@ -109,11 +174,17 @@ impl Piece {
 
     /// Appends some events of a batch.
     pub fn append(&mut self, batch: &Batch, events: Range<usize>) -> io::Result<()> {
-        let Batch { hits, reports, origins, meta } = batch;
+        let Batch { hits, made, reports, origins, meta } = batch;
+        let mut made = made.iter();
         let ends = &hits.offsets()[events.start * self.n_groups..=events.end * self.n_groups];
         let (first, last) = (ends[0] as usize, ends[ends.len() - 1] as usize);
         for (column, pages) in &mut self.columns {
-            pages.extend(&(column.bytes)(hits)[4 * first..4 * last])?;
+            let size = item_size(column.kind);
+            let bytes = match column.source {
+                Source::Hits(bytes) => bytes(hits),
+                Source::Detector(_) => made.next().map_or(&[][..], Vec::as_slice),
+            };
+            pages.extend(&bytes[size * first..size * last])?;
         }
         let before = self.n_hits() as i64 - first as i64;
         self.offsets.extend(ends[1..].iter().map(|&end| before + i64::from(end)));

@@ -148,11 +148,12 @@ impl Request {
         };
         let needed = ut_decoding::decoder::cpu::memory_of_threads(n_workers) + 2 * n_workers as u64 * CHUNK_MEMORY;
         memory::check(format!("decoding with {n_workers} threads"), needed)?;
+        let version = self.tables.get().tables.boards().version;
         Ok(Task {
             parts,
             names,
             tables: Arc::clone(&self.tables.get().tables),
-            columns: Columns::of(&self.columns)?,
+            columns: Columns::of(&self.columns, version)?,
             options,
             backend,
             n_workers,

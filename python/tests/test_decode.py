@@ -150,6 +150,37 @@ def test_only_the_columns_that_are_asked_for_are_kept(busy, synthetic):
     assert none.report == whole.report and len(none) == len(whole) and none.columns == {}
 
 
+def test_columns_of_the_detector_come_on_request(fixtures, v5, v4, tmp_path):
+    file = fixtures / "v5/events.mdf"
+    plain = ut.decode(file, v5)
+    hits = ut.decode(file, v5, columns=[*ut.Hits.COLUMNS, "detector", "sector_id"])
+    assert list(hits.columns) == [*ut.Hits.COLUMNS, *ut.Hits.DETECTOR_COLUMNS]
+    for name in ut.Hits.COLUMNS:
+        assert np.array_equal(hits.columns[name], plain.columns[name])
+    for name in ut.Hits.DETECTOR_COLUMNS:
+        column = getattr(hits, name)
+        assert column is hits.columns[name] and column.shape == (len(hits),)
+    assert np.array_equal(hits.layer, hits.lhcb_id >> 18 & 3)
+    assert np.array_equal(hits.strip, hits.lhcb_id & 511)
+    assert set(hits.side) == {0, 1} and set(hits.face) == {0, 1} and hits.stave.max() <= 8 and hits.module.max() <= 7
+    assert np.array_equal(v5.groups[hits.sector_id], hits.group)
+    assert hits.board.max() < v5.n_boards and hits.lane.max() <= 5
+    assert hits.n_strips.min() >= 1 and hits.charge.min() >= 1 and hits.flipped.dtype == bool
+    # A cluster holds the strip of its id, up to rounding.
+    assert ((hits.strip + 1 >= hits.first_strip) & (hits.strip <= hits.first_strip + hits.n_strips)).all()
+    steps = list(ut.iterate(file, v5, step=1, columns=["n_strips", "x_at_y_eq0", "flipped"], threads=2, batch=1))
+    together = ut.Hits.concatenate(steps)
+    assert all(np.array_equal(together.columns[name], hits.columns[name]) for name in together.columns)
+    unclustered = ut.decode(file, v5, clustering=False, columns=["n_strips", "charge"])
+    assert (unclustered.n_strips == 1).all() and len(unclustered) > len(hits)
+    assert unclustered.charge.sum() == hits.charge.sum()
+    with pytest.raises(ValueError, match="v4 banks do not tell charge"):
+        ut.decode(fixtures / "v4/events.mdf", v4, columns=["charge"])
+    assert ut.decode(fixtures / "v4/events.mdf", v4, columns=["layer", "board"]).board.max() < 240
+    with pytest.raises(ut.DecodeError, match="cpu and reference"):
+        ut.decode(file, v5, columns=["charge"], backend="emulated")
+
+
 def test_an_input_without_events_gives_no_hits_but_all_columns(synthetic):
     hits = ut.decode(b"", synthetic)
     assert (hits.n_events, len(hits), hits.has_trouble) == (0, 0, False)

@@ -116,8 +116,6 @@ def test_a_file_of_a_split_that_fails_is_not_there(busy, synthetic, tmp_path):
     with pytest.raises(ut.OutputError) as caught:
         ut.decode_to_parquet(busy, tmp_path / "absent/hits.parquet", synthetic)
     assert caught.value.file.endswith("absent/hits.parquet")
-    with pytest.raises(TypeError, match="columns"):
-        ut.decode_to_parquet(busy, path, synthetic, columns=["lhcb_id"])
     with pytest.raises(ValueError, match="compression"):
         ut.decode_to_parquet(busy, path, synthetic, compression="xz")
 

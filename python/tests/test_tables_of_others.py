@@ -55,6 +55,19 @@ def test_arrow_has_the_columns_of_the_files_without_a_copy(hits, fixtures, v5, t
     assert table.schema.field("run").nullable and not table.schema.field("event").nullable
 
 
+def test_columns_of_the_detector_are_those_of_the_file(fixtures, v5, tmp_path):
+    from pyarrow import parquet
+
+    file, path, names = fixtures / "v5/events.mdf", tmp_path / "hits.parquet", ["detector", "sector_id"]
+    table = ut.decode(file, v5, columns=names).to_arrow()
+    ut.decode_to_parquet(file, path, v5, columns=names)
+    rows = parquet.read_table(path)
+    assert rows.num_columns == 12 + len(ut.Hits.DETECTOR_COLUMNS)
+    for name in ut.Hits.DETECTOR_COLUMNS:
+        assert table[name].to_pylist() == rows[name].to_pylist(), name
+    assert pa.types.is_boolean(table["flipped"].type)
+
+
 def test_what_arrow_holds_outlives_the_hits(fixtures, v5):
     table = ut.decode(fixtures / "v5/events.mdf", v5).to_arrow()
     again = ut.decode(fixtures / "v5/events.mdf", v5)

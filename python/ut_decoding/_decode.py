@@ -18,7 +18,8 @@ class SplitOptions(TypedDict, total=False):
     clustering."""
 
     columns: Iterable[str] | None
-    """Columns of hits to keep, by name; default all of `Hits.COLUMNS`. Fewer take less memory and time."""
+    """Columns of hits to keep, by name; default `Hits.COLUMNS`. Fewer take less memory and time. Those of
+    `Hits.DETECTOR_COLUMNS` come on request; "detector" stands for all of them but `sector_id`."""
     run: int | None
     """Only events of this run."""
     event_number: int | None
@@ -169,24 +170,33 @@ def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[s
     request |= {
         "parts": parts,
         "tables": tables._tables,
-        "columns": list(Hits.COLUMNS) if columns is None else list(dict.fromkeys(columns)),
+        "columns": list(Hits.COLUMNS) if columns is None else _columns(columns),
         "events": _places(request["events"]),
     }
     return request, names
 
 
+def _columns(names: Iterable[str]) -> list[str]:
+    """The columns that names stand for, each once."""
+    found: list[str] = []
+    for name in names:
+        found += Hits.DETECTOR_COLUMNS[:-1] if name == "detector" else [name]
+    return list(dict.fromkeys(found))
+
+
+# Their defaults do not tell their types.
+_NUMBERS: dict[str, Any] = {"run": int, "event_number": int, "limit": int}
+
+
 def _check(name: str, value: Any) -> None:
     """Refuses a value of the wrong type, and negative numbers."""
-    kind = _NUMBERS.get(name, type(DEFAULTS[name]))
+    kind: Any = _NUMBERS.get(name, type(DEFAULTS[name]))
     if kind is not type(None) and not (value is None and DEFAULTS[name] is None):
         # True is an int to Python, and no number of threads.
         if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
             raise TypeError(f"{name}: {value!r} is no {kind.__name__}")
         if kind is int and not 0 <= value < 1 << (32 if name in ("run", "max_cluster_size", "flip") else 63):
             raise ValueError(f"{name}: {value} is out of range")
-
-
-_NUMBERS = {"run": int, "event_number": int, "limit": int}
 
 
 def _parts(one: Any) -> list[Any]:

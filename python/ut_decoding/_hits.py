@@ -64,7 +64,9 @@ class Hits:
     """
 
     COLUMNS: ClassVar[tuple[str, ...]] = tuple(_native.COLUMNS)
-    """Names of the columns."""
+    """Names of the columns that there are where none are asked for."""
+    DETECTOR_COLUMNS: ClassVar[tuple[str, ...]] = tuple(_native.DETECTOR_COLUMNS)
+    """Names of the columns that come on request (`columns=`), `docs/columns.md`."""
     COUNTS: ClassVar[tuple[str, ...]] = tuple(name for name, _ in _native.COUNTS)
     """Names of what is counted."""
     TROUBLES: ClassVar[tuple[str, ...]] = tuple(name for name, kind in _native.COUNTS if kind == "trouble")
@@ -154,6 +156,76 @@ class Hits:
     def weight(self) -> Floats:
         """Inverse variance 12/pitch², 1/mm²."""
         return self._column("weight")
+
+    @property
+    def layer(self) -> npt.NDArray[np.uint8]:
+        """Layer, 0 to 3: aX, aU, bV, bX. On request: `columns=[…, "layer"]`."""
+        return self._column("layer")
+
+    @property
+    def side(self) -> npt.NDArray[np.uint8]:
+        """Side: 0 is C, 1 is A. On request: `columns=[…, "side"]`."""
+        return self._column("side")
+
+    @property
+    def stave(self) -> npt.NDArray[np.uint8]:
+        """Stave of the half-layer, from the beam, 0 to 8. On request: `columns=[…, "stave"]`."""
+        return self._column("stave")
+
+    @property
+    def face(self) -> npt.NDArray[np.uint8]:
+        """Face of the stave, 0 or 1. On request: `columns=[…, "face"]`."""
+        return self._column("face")
+
+    @property
+    def module(self) -> npt.NDArray[np.uint8]:
+        """Module of the stave, 0 to 7. On request: `columns=[…, "module"]`."""
+        return self._column("module")
+
+    @property
+    def sector(self) -> npt.NDArray[np.uint8]:
+        """Sector of the module, 0 or 1. On request: `columns=[…, "sector"]`."""
+        return self._column("sector")
+
+    @property
+    def strip(self) -> npt.NDArray[np.uint16]:
+        """Strip of the id, 0 to 511. On request: `columns=[…, "strip"]`."""
+        return self._column("strip")
+
+    @property
+    def board(self) -> npt.NDArray[np.uint8]:
+        """Board that reads the strip. On request: `columns=[…, "board"]`."""
+        return self._column("board")
+
+    @property
+    def lane(self) -> npt.NDArray[np.uint8]:
+        """Lane of the board, 0 to 5. On request: `columns=[…, "lane"]`."""
+        return self._column("lane")
+
+    @property
+    def charge(self) -> npt.NDArray[np.uint16]:
+        """Sum of the ADC counts of the strips that the hit was made of. v5 banks only. On request: `columns=[…, "charge"]`."""
+        return self._column("charge")
+
+    @property
+    def n_strips(self) -> npt.NDArray[np.uint8]:
+        """Strips that the hit was made of. v5 banks only. On request: `columns=[…, "n_strips"]`."""
+        return self._column("n_strips")
+
+    @property
+    def first_strip(self) -> npt.NDArray[np.uint16]:
+        """Lowest strip of the cluster, 0 to 511. v5 banks only. On request: `columns=[…, "first_strip"]`."""
+        return self._column("first_strip")
+
+    @property
+    def flipped(self) -> npt.NDArray[np.bool_]:
+        """Whether the sector's strips are numbered against x. On request: `columns=[…, "flipped"]`."""
+        return self._column("flipped")
+
+    @property
+    def sector_id(self) -> npt.NDArray[np.uint16]:
+        """Sector id, 0 to 1047. On request: `columns=[…, "sector_id"]`."""
+        return self._column("sector_id")
 
     @property
     def n_events(self) -> int:

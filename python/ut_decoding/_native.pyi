@@ -5,6 +5,7 @@ from typing import Any
 
 BACKENDS: list[str]
 COLUMNS: list[str]
+DETECTOR_COLUMNS: list[str]
 COUNTS: list[tuple[str, str]]
 VERSION: str
 

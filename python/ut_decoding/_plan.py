@@ -115,15 +115,14 @@ def decode_to_parquet(
     The file appears under its name when it is whole, or not at all; a second attempt replaces it by the same rows.
 
     Args:
-        inputs, tables, **options: as of `decode`; `columns` is not taken, a file has all.
+        inputs, tables, **options: as of `decode`; a file has all of `Hits.COLUMNS`, and those of `Hits.DETECTOR_COLUMNS`
+            that `columns` names.
         path: the file.
         compression: "zstd", or "lz4", which is faster and larger.
 
     Raises:
         As `decode`, and OutputError where the file cannot be written.
     """
-    if "columns" in options:
-        raise TypeError("columns: a file of hits has all of them")
     request, files = request_of(inputs, tables, options)
     native = request["tables"]
     entries = {
