@@ -4,6 +4,8 @@
 //! Threads of ours never touch an object of Python, but for the bytes that are decoded; the thread of the caller waits
 //! without Python's lock.
 
+#![allow(clippy::needless_pass_by_value, reason = "what comes from Python comes as values")]
+
 mod array;
 mod arrow;
 mod failure;
@@ -43,9 +45,12 @@ mod _native {
     #[pymodule_export]
     use crate::tool::run_tool;
 
-    /// The sections of a file: first and last byte, events before, events.
+    /// First and last byte, events before, events.
+    type Section = (u64, u64, u64, Option<u64>);
+
+    /// The sections of a file.
     #[pyfunction]
-    fn sections(py: Python<'_>, path: PathBuf, events: u64) -> PyResult<Vec<(u64, u64, u64, Option<u64>)>> {
+    fn sections(py: Python<'_>, path: PathBuf, events: u64) -> PyResult<Vec<Section>> {
         let found = py.detach(|| input::sections(&path, events)).map_err(Failure::Input)?;
         Ok(found.into_iter().map(|s| (s.bytes.start, s.bytes.end, s.first_event, s.n_events)).collect())
     }

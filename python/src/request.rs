@@ -48,6 +48,7 @@ impl From<Part> for InputPart {
 /// The options, as `_options.py` hands them over.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Request {
     parts: Vec<Part>,
     tables: Py<Tables>,
@@ -148,11 +149,11 @@ impl Request {
         };
         let needed = ut_decoding::decoder::cpu::memory_of_threads(n_workers) + 2 * n_workers as u64 * CHUNK_MEMORY;
         memory::check(format!("decoding with {n_workers} threads"), needed)?;
-        let version = self.tables.get().tables.boards().version;
+        let version = self.tables.get().detector.boards().version;
         Ok(Task {
             parts,
             names,
-            tables: Arc::clone(&self.tables.get().tables),
+            tables: Arc::clone(&self.tables.get().detector),
             columns: Columns::of(&self.columns, version)?,
             options,
             backend,

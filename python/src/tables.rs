@@ -15,7 +15,7 @@ use crate::failure::Failure;
 #[pyclass(frozen, eq, module = "ut_decoding._native", name = "Tables")]
 #[derive(PartialEq)]
 pub struct Tables {
-    pub tables: Arc<DetectorTables>,
+    pub detector: Arc<DetectorTables>,
     /// Names of the files.
     #[pyo3(get)]
     pub boards: String,
@@ -43,8 +43,8 @@ impl Tables {
         grouping: &str,
         [boards_name, geometry_name]: [String; 2],
     ) -> Result<Self, Failure> {
-        let tables = Arc::new(DetectorTables::new(boards, geometry, grouping_of(grouping)?)?);
-        Ok(Self { tables, boards: boards_name, geometry: geometry_name })
+        let detector = Arc::new(DetectorTables::new(boards, geometry, grouping_of(grouping)?)?);
+        Ok(Self { detector, boards: boards_name, geometry: geometry_name })
     }
 }
 
@@ -76,28 +76,28 @@ impl Tables {
 
     /// The bytes of the boards file and of the geometry file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
-        let (boards, geometry) = (self.tables.boards().to_bytes(), self.tables.geometry().to_bytes());
+        let (boards, geometry) = (self.detector.boards().to_bytes(), self.detector.geometry().to_bytes());
         (PyBytes::new(py, &boards), PyBytes::new(py, &geometry))
     }
 
     #[getter]
     fn grouping(&self) -> &'static str {
-        self.tables.grouping().name()
+        self.detector.grouping().name()
     }
 
     #[getter]
     fn n_groups(&self) -> usize {
-        self.tables.n_groups()
+        self.detector.n_groups()
     }
 
     #[getter]
     fn n_boards(&self) -> usize {
-        self.tables.boards().n_boards()
+        self.detector.boards().n_boards()
     }
 
     #[getter]
     fn bank_version(&self) -> &'static str {
-        self.tables.boards().version.name()
+        self.detector.boards().version.name()
     }
 
     #[getter]
@@ -107,7 +107,7 @@ impl Tables {
 
     /// By sector: its group.
     fn groups(&self) -> Array {
-        Array::of_vec(self.tables.groups().to_vec(), "<u2")
+        Array::of_vec(self.detector.groups().to_vec(), "<u2")
     }
 
     fn __repr__(&self) -> String {

@@ -22,7 +22,8 @@ def layer_of(hits: Hits) -> Any:
 def hit_map(hits: Hits, layer: int = 0, ax: "Axes | None" = None, *, bins: tuple[int, int] = (200, 120)) -> "Axes":
     """Hits of a layer over x and y, seen along the beam.
 
-    A hit knows its strip, not where along it the particle went: it counts at the strip's middle.
+    A hit knows its strip, not where along it the particle went: it counts in every bin that its strip crosses, at the x of
+    the strip's middle.
 
     Args:
         hits: hits with `lhcb_id`, `x_at_y_eq0`, `y_begin`, `y_end` and `dx_dy`.
@@ -33,10 +34,17 @@ def hit_map(hits: Hits, layer: int = 0, ax: "Axes | None" = None, *, bins: tuple
     if layer not in range(4):
         raise ValueError(f"layer: {layer} is none of 0, 1, 2, 3 (aX, aU, bV, bX)")
     of_layer = layer_of(hits) == layer
-    y = (hits.y_begin[of_layer] + hits.y_end[of_layer]) / 2
-    x = hits.x_at_y_eq0[of_layer] + hits.dx_dy[of_layer] * y
+    low, high = hits.y_begin[of_layer], hits.y_end[of_layer]
+    x = hits.x_at_y_eq0[of_layer] + hits.dx_dy[of_layer] * (low + high) / 2
+    x_edges = np.linspace(*_range(x), bins[0] + 1)
+    y_edges = np.linspace(*_range(np.concatenate([low, high])), bins[1] + 1)
+    # A strip adds one where it begins and takes it away where it ends: the sums along y are the strips that cross a bin.
+    steps = np.zeros((bins[0], bins[1] + 1))
+    column = np.clip(np.searchsorted(x_edges, x, "right") - 1, 0, bins[0] - 1)
+    np.add.at(steps, (column, np.clip(np.searchsorted(y_edges, low, "right") - 1, 0, bins[1])), 1)
+    np.add.at(steps, (column, np.clip(np.searchsorted(y_edges, high, "left"), 0, bins[1])), -1)
+    counts = steps.cumsum(axis=1)[:, :-1]
     ax = _axes(ax)
-    counts, x_edges, y_edges = np.histogram2d(x, y, bins=bins)
     # What is empty stays white.
     shown = np.ma.masked_equal(counts.T / max(hits.n_events, 1), 0)
     mesh = ax.pcolormesh(x_edges, y_edges, shown, rasterized=True)
@@ -61,6 +69,11 @@ def hits_per_layer(hits: Hits, ax: "Axes | None" = None, *, label: str | None = 
     ax.stairs(means, np.arange(5) - 0.5, label=label)
     ax.set(xticks=range(4), xticklabels=LAYERS, xlabel="layer", ylabel="hits per event", ylim=(0, None))
     return ax
+
+
+def _range(values: Any) -> tuple[float, float]:
+    """Least and greatest value; something to draw where there is none."""
+    return (float(values.min()), float(values.max())) if len(values) > 0 else (-1.0, 1.0)
 
 
 def _shares(counts: Any) -> Any:
