@@ -177,6 +177,7 @@ impl InputError {
             | Self::Compressed { place, .. }
             | Self::Packet { place, .. }
             | Self::DataType { place, .. }
+            | Self::Unpack { place, .. }
             | Self::Batch { place, .. } => Some(place),
             Self::Open { .. }
             | Self::NotTaken { .. }
@@ -202,6 +203,7 @@ impl InputError {
             | Self::Compressed { place, .. }
             | Self::Packet { place, .. }
             | Self::DataType { place, .. }
+            | Self::Unpack { place, .. }
             | Self::Batch { place, .. } => &place.file,
         }
     }

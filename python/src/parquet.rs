@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ut_decoding::decoder::{Count, EventReport};
 use ut_decoding::input::{Damage, Place, Seen};
-use ut_decoding::output::{Columns, HitFile, HitFormat, Packing, Provenance};
+use ut_decoding::output::{Columns, HitFormat, HitStyle, Packing, Provenance};
 
 use crate::failure::{Failure, panicked};
 use crate::job::{Done, LOOK, check_versions, give_back, run};
@@ -34,9 +34,8 @@ fn write(
     stop: &AtomicBool,
 ) -> Result<Written, Failure> {
     let columns = Columns { detector: task.columns.detector().collect(), ..Columns::default() };
-    let mut file = HitFile::create(path, HitFormat::Parquet, packing, &task.names, columns)?;
-    let encoders: Vec<_> = (0..task.n_workers).map(|_| file.encoder()).collect();
-    let encoders = std::cell::RefCell::new(encoders);
+    let style = HitStyle::new(path.clone(), HitFormat::Parquet, packing, &task.names, columns)?;
+    let mut file = style.create(path)?;
     let (mut written, mut all, mut failed) = (Written::default(), Seen::default(), None);
     run(
         task,

@@ -27,9 +27,7 @@ def test_the_fixtures_give_the_numbers_that_the_reference_gave(fixtures, version
     assert len(hits) == expected["hits"][grouping]["number"]
     assert hits.n_events == 4
     assert hits.n_groups == tables.n_groups
-    assert {name: n for name, n in hits.report.items() if n} == {
-        name: n for name, n in expected["report"].items() if n
-    }
+    assert {name: n for name, n in hits.report.items() if n} == {name: n for name, n in expected["report"].items() if n}
 
 
 @pytest.mark.parametrize("backend", ["reference", "emulated"])
@@ -332,9 +330,7 @@ except KeyboardInterrupt:
 def test_ctrl_c_ends_a_call_that_waits_for_a_pipe(tmp_path, call):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    process = subprocess.Popen(
-        [sys.executable, "-c", WAITS.format(call=call), pipe], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-c", WAITS.format(call=call), pipe], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     # The writer keeps the pipe open and sends nothing.
     with open(pipe, "wb"):

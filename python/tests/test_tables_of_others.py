@@ -22,7 +22,9 @@ def address(array) -> int:
 
 def test_awkward_has_events_groups_and_hits_without_a_copy(hits):
     array = hits.to_awkward()
-    assert str(array.type).startswith(f"{hits.n_events} * {hits.n_groups} * var * {{lhcb_id: uint32, x_at_y_eq0: float32")
+    assert str(array.type).startswith(
+        f"{hits.n_events} * {hits.n_groups} * var * {{lhcb_id: uint32, x_at_y_eq0: float32"
+    )
     assert len(array) == hits.n_events
     assert ak.sum(ak.num(array, axis=2), axis=1).tolist() == hits.hits_per_event.tolist()
     first, end = hits.offsets[30], hits.offsets[31]

@@ -44,7 +44,17 @@ def test_ctrl_c_ends_it_as_a_signal_does_and_leaves_no_file(tmp_path):
     os.mkfifo(pipe)
     tables = tmp_path / "tables"
     run("generate", "--events", 1, "-o", tables, check=True)
-    command = [*TOOL, "decode", pipe, "--boards", tables / "boards.bin", "--geometry", tables / "geometry.bin", "-o", out]
+    command = [
+        *TOOL,
+        "decode",
+        pipe,
+        "--boards",
+        tables / "boards.bin",
+        "--geometry",
+        tables / "geometry.bin",
+        "-o",
+        out,
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     with open(pipe, "wb") as writer:
         writer.write((tables / "events.mdf").read_bytes())

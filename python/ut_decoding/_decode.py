@@ -166,7 +166,7 @@ def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[s
     request = DEFAULTS | options
     columns = request["columns"]
     if isinstance(columns, str):
-        raise TypeError("columns: several names, as [\"lhcb_id\"]")
+        raise TypeError('columns: several names, as ["lhcb_id"]')
     request |= {
         "parts": parts,
         "tables": tables._tables,

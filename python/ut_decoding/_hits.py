@@ -111,7 +111,11 @@ class Hits:
 
         asarray = np.asarray
         events = Events(
-            asarray(piece["event"]), asarray(piece["file"]), masked("run"), masked("event_number"), asarray(piece["counts"])
+            asarray(piece["event"]),
+            asarray(piece["file"]),
+            masked("run"),
+            masked("event_number"),
+            asarray(piece["counts"]),
         )
         columns = {name: asarray(column) for name, column in piece["columns"].items()}
         broken = [BrokenEvent(*row) for row in piece["damages"]]
@@ -355,7 +359,13 @@ class Hits:
         events = self.events
         state = (events.event, events.file, events.run, events.event_number, events.counts)
         return _unpickled, (
-            self.columns, self.offsets, self.n_groups, state, self.files, self.broken_events, self.failures
+            self.columns,
+            self.offsets,
+            self.n_groups,
+            state,
+            self.files,
+            self.broken_events,
+            self.failures,
         )
 
     def to_awkward(self) -> "awkward.Array":
