@@ -40,7 +40,7 @@ fn write(
     run(
         task,
         stop,
-        || encoders.borrow_mut().pop(),
+        || Some(style.encoder()),
         |done, spare| {
             let Done { mut seen, batches, encoded } = match done {
                 Ok(done) => done,
