@@ -354,7 +354,8 @@ UtStatus ut_cuda_scratch_bytes(const UtCuda *cuda,
 
 // Puts on the stream what counts the hits of a batch, and returns. When the stream has come there, `work->result` has the
 // number of hits. All pointers of `batch` and `hits` are of the device; of `hits`, only `offsets` and, if wanted, `report`
-// are used, which are complete after ut_cuda_write.
+// are used, which are complete after ut_cuda_write. What a GPU does not take yet is refused: `only_selected` and
+// `first_event` are 0, and `version` is 0 or that of the tables.
 //
 // Preconditions:
 // - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.

@@ -13,7 +13,7 @@ use crate::batch::{UtBatch, fields};
 use crate::decoder::{UtOptions, read_options};
 use crate::hits::{HitArrays, UtHits};
 use crate::memory::{Versioned, check_place, read_struct, reference};
-use crate::status::{Failure, UT_NO_DEVICE, UtStatus, guarded};
+use crate::status::{Failure, UT_CAPACITY, UT_NO_DEVICE, UtStatus, guarded};
 use crate::tables::UtTables;
 
 /// A decoder on a GPU: tables, and compiled kernels. It keeps nothing of a batch, so that any number of batches can be in
@@ -106,6 +106,12 @@ unsafe fn sequence<'a>(cuda: *const UtCuda) -> Result<(MutexGuard<'a, CudaSequen
     Ok((cuda.sequence.lock().unwrap_or_else(PoisonError::into_inner), cuda.version))
 }
 
+/// What 32 bits cannot count.
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn too_large(error: DecodeError) -> Failure {
+    Failure::new(UT_CAPACITY, error.to_string())
+}
+
 /// A batch whose pointers are of the device.
 ///
 /// # Safety
@@ -168,7 +174,7 @@ pub unsafe extern "C" fn ut_cuda_scratch_bytes(
             types: words(batch.n_types),
             versions: None,
         };
-        let bytes = sequence.scratch_bytes(&lengths)?;
+        let bytes = sequence.scratch_bytes(&lengths).map_err(too_large)?;
         // SAFETY: the place was checked, and can be written, as the caller says.
         unsafe { scratch_bytes.write(bytes) };
         Ok(())
@@ -177,7 +183,8 @@ pub unsafe extern "C" fn ut_cuda_scratch_bytes(
 
 /// Puts on the stream what counts the hits of a batch, and returns. When the stream has come there, `work->result` has the
 /// number of hits. All pointers of `batch` and `hits` are of the device; of `hits`, only `offsets` and, if wanted, `report`
-/// are used, which are complete after ut_cuda_write.
+/// are used, which are complete after ut_cuda_write. What a GPU does not take yet is refused: `only_selected` and
+/// `first_event` are 0, and `version` is 0 or that of the tables.
 ///
 /// # Safety
 /// - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.
@@ -226,6 +233,7 @@ unsafe fn run(
     let (mut sequence, version) = unsafe { sequence(cuda) }?;
     // SAFETY: the same.
     let (batch, work, hits) = unsafe { (device_batch(batch, version)?, read_struct(work)?, read_struct(hits)?) };
+    sequence.scratch_bytes(&batch).map_err(too_large)?;
     if work.scratch.is_null() {
         return Err(Failure::argument("UtCudaWork.scratch is NULL"));
     }

@@ -64,7 +64,9 @@ impl From<TablesError> for Failure {
 impl From<DecodeError> for Failure {
     fn from(error: DecodeError) -> Self {
         let status = match error {
-            DecodeError::TooManyEvents { .. } | DecodeError::TooManyHits { .. } => UT_CAPACITY,
+            DecodeError::TooManyEvents { .. } | DecodeError::TooManyHits { .. } | DecodeError::WorkSpace { .. } => {
+                UT_CAPACITY
+            }
             DecodeError::NoMemory { .. } => UT_NO_MEMORY,
             DecodeError::Device { backend: "cuda", .. } => UT_DEVICE_FAILED,
             DecodeError::Device { .. } => UT_INTERNAL,

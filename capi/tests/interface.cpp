@@ -206,6 +206,29 @@ void wrong_options(const UtTables* tables)
   refuses(ut_decoder_new(tables, &later.options, &decoder), UT_BAD_ARGUMENT, "later version", "a field of a later version");
 }
 
+// Without a GPU there is an error, and with or without one, wrong arguments are refused.
+void wrong_cuda(const UtTables* tables)
+{
+  UtCuda* cuda = nullptr;
+  const UtStatus made = ut_cuda_new(tables, nullptr, nullptr, &cuda);
+  if (made != UT_OK) refuses(made, UT_NO_DEVICE, "", "no GPU, or no context");
+  ut_cuda_free(cuda);
+  cuda = nullptr;
+  UtBatch batch {};
+  batch.size = sizeof batch;
+  UtHits hits {};
+  hits.size = sizeof hits;
+  UtCudaWork work {};
+  work.size = sizeof work;
+  size_t bytes = 0;
+  refuses(ut_cuda_new(nullptr, nullptr, nullptr, &cuda), UT_BAD_ARGUMENT, "tables is NULL", "no tables");
+  refuses(ut_cuda_new(tables, nullptr, nullptr, nullptr), UT_BAD_ARGUMENT, "cuda", "nowhere to write");
+  refuses(ut_cuda_scratch_bytes(nullptr, &batch, &bytes), UT_BAD_ARGUMENT, "cuda is NULL", "no decoder");
+  refuses(ut_cuda_count(nullptr, &batch, &work, &hits), UT_BAD_ARGUMENT, "cuda is NULL", "no decoder");
+  refuses(ut_cuda_write(nullptr, &batch, &work, &hits), UT_BAD_ARGUMENT, "cuda is NULL", "no decoder");
+  ut_cuda_free(nullptr);
+}
+
 // A thousand threads in an address space that is too small for them: an error, before one is started.
 void no_memory(const UtTables* tables)
 {
@@ -445,6 +468,7 @@ int main(int argc, char** argv)
   wrong_tables(argv[1], argv[2]);
   UtTables* tables = tables_of(argv[1], argv[2]);
   wrong_options(tables);
+  wrong_cuda(tables);
 #ifndef __SANITIZE_ADDRESS__ // which takes terabytes of address space
   if (!std::getenv("UT_ROUNDS")) no_memory(tables);
 #endif

@@ -102,6 +102,14 @@ pub enum DecodeError {
         /// Bytes.
         bytes: usize,
     },
+    /// The work space that the caller lends is too small for the events of a batch.
+    #[error("the work space has {bytes} bytes, and so many events need {needed}")]
+    WorkSpace {
+        /// Its size.
+        bytes: usize,
+        /// What is needed for no strip at all.
+        needed: usize,
+    },
     /// The output was made for another number of sector groups.
     #[error("the output buffers have {buffers} sector groups an event, the decoder's grouping has {grouping}")]
     WrongGroups {

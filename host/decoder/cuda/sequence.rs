@@ -235,10 +235,7 @@ impl<D: Device> DeviceSequence<D> {
         }
         let places = Scratch::of(plan.as_ref());
         let Some(strips) = places.room(work.scratch.1) else {
-            let (given, needed) = (work.scratch.1, places.bytes(0));
-            return Err(failure(format!(
-                "the work space has {given} bytes, less than the {needed} for so many events"
-            )));
+            return Err(DecodeError::WorkSpace { bytes: work.scratch.1, needed: places.bytes(0) });
         };
         let strips = strips.min(u32::MAX as usize);
         let base = work.scratch.0.next_multiple_of(LINE as u64);
