@@ -229,6 +229,7 @@ void wrong_cuda(const UtTables* tables)
   ut_cuda_free(nullptr);
 }
 
+#ifndef __SANITIZE_ADDRESS__ // which takes terabytes of address space
 // A thousand threads in an address space that is too small for them: an error, before one is started.
 void no_memory(const UtTables* tables)
 {
@@ -244,6 +245,7 @@ void no_memory(const UtTables* tables)
   refuses(ut_decoder_new(tables, &options, &decoder), UT_NO_MEMORY, "1024 threads", "more threads than memory");
   if (setrlimit(RLIMIT_AS, &before)) fail("setrlimit", "failed");
 }
+#endif
 
 void wrong_batches(UtDecoder* decoder, const UtBatch& good, size_t n_groups, bool v4)
 {
@@ -469,7 +471,7 @@ int main(int argc, char** argv)
   UtTables* tables = tables_of(argv[1], argv[2]);
   wrong_options(tables);
   wrong_cuda(tables);
-#ifndef __SANITIZE_ADDRESS__ // which takes terabytes of address space
+#ifndef __SANITIZE_ADDRESS__
   if (!std::getenv("UT_ROUNDS")) no_memory(tables);
 #endif
   const size_t n_groups = ut_tables_n_groups(tables);
