@@ -182,22 +182,6 @@ fn the_kernels_are_tuned_and_decode_uses_what_was_found() {
 }
 
 #[test]
-fn without_a_gpu_the_kernels_cannot_be_tuned_on_one_and_it_says_why() {
-    use ut_decoding::decoder::cuda::{Cuda, choose};
-
-    let Err(reason) = choose(&Cuda, 0) else {
-        eprintln!("SKIPPED: there is a GPU");
-        return;
-    };
-    let place = Place::new();
-    for option in ["--backend", "--backend"] {
-        let error = place.fails(&["tune", "run", option, "cuda"]);
-        assert_eq!(error.trim(), format!("error: {reason}"));
-    }
-    assert!(!place.path("tune.sqlite").exists());
-}
-
-#[test]
 fn what_the_measuring_process_cannot_read_is_the_error_of_the_tuning() {
     let place = Place::new();
     let nothing = place.path("nothing.mdf");

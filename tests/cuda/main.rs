@@ -7,10 +7,10 @@
 mod cli;
 mod decoding;
 mod device;
-#[path = "../fake_driver/mod.rs"]
 mod fake_driver;
 mod graphs;
 mod interop;
+mod measuring;
 mod refusals;
 mod sequence;
 mod stand_in;
@@ -20,11 +20,11 @@ mod suite;
 
 use suite::backends::decode;
 use suite::data::rows;
-use suite::events::{Bank, Event, allen_batch, v5_payload};
+use suite::events::{Bank, Event, allen_batch, generated_as, v5_payload};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, Ticket};
 use ut_decoding::decoder::reference::ReferenceDecoder;
-use ut_decoding::synth::{self, Generator, Profile};
+use ut_decoding::synth::{self, Profile};
 use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, EventBatch, Grouping, UtHits};
 use ut_kernels::detector::BankVersion;
 
@@ -51,9 +51,7 @@ fn detector(version: BankVersion, grouping: Grouping) -> DetectorTables {
 
 /// `n` events, one after the other from a seed.
 fn events(version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
-    let bank = |(source_id, payload)| Bank { kind: 66, version: version.byte(), source_id, payload };
-    let events = Generator::new(Profile::PpLow, version, seed).take(n);
-    events.map(|event| event.banks.into_iter().map(bank).collect()).collect()
+    generated_as(Profile::PpLow, version, seed, n)
 }
 
 /// Compares what a decoder makes of a batch with the reference.

@@ -19,6 +19,12 @@ fn up_to(max: u32) -> DecodeOptions {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
+fn a_gpu_is_among_the_backends() {
+    assert!(backends().iter().any(|(name, _)| name.starts_with("cuda")));
+}
+
+#[test]
 #[ignore = "needs the real events: UT_DECODE_DATA"]
 fn real_events_give_the_expected_bits() {
     let plain = DecodeOptions::default();
@@ -59,7 +65,7 @@ fn real_events_give_the_expected_bits() {
     ];
     for (real, range, grouping, options, name) in files {
         let (tables, events) = real.needed(grouping);
-        let expected = expected(name).expect("it lies beside the events");
+        let expected = expected(name);
         let events = &events[range];
         assert!(fits_mep(events), "real events have one sequence of sourceIDs");
         for batch in [allen_batch(events), mep_batch(events)] {

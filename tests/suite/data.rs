@@ -1,4 +1,4 @@
-//! The shared data, where it is there: real events, tables and expected hits.
+//! Real events with their tables and expected hits, which are not part of the repository.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,14 @@ use ut_decoding::{DetectorTables, Grouping, UtHits};
 
 use super::events::{Bank, Event};
 
-/// A file of the shared data; says so and gives `None` when it is not there.
-pub fn shared(path: &str) -> Option<PathBuf> {
+/// A file of the shared data, for tests that are ignored because these may not be there.
+#[track_caller]
+pub fn needed(path: &str) -> PathBuf {
     let root = std::env::var_os("UT_DECODE_DATA")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
     let path = root.join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("SKIPPED: {} is not there (UT_DECODE_DATA says where the shared data are)", path.display());
-    None
-}
-
-/// A file of the shared data, for tests that are ignored where these are not.
-#[track_caller]
-pub fn needed(path: &str) -> PathBuf {
-    shared(path).unwrap_or_else(|| panic!("{path} is not there: UT_DECODE_DATA says where the real events are"))
+    assert!(path.exists(), "{} is not there: UT_DECODE_DATA says where the real events are", path.display());
+    path
 }
 
 /// Which of the two real detectors.
@@ -33,32 +25,29 @@ pub enum Real {
 }
 
 impl Real {
-    /// The real detector's tables.
-    pub fn tables(self, grouping: Grouping) -> Option<DetectorTables> {
+    /// The real detector's tables and the UT banks of its events, for tests that are ignored because these may not be there.
+    #[track_caller]
+    pub fn needed(self, grouping: Grouping) -> (DetectorTables, Vec<Event>) {
+        (self.tables(grouping), self.events())
+    }
+
+    fn tables(self, grouping: Grouping) -> DetectorTables {
         let (boards, geometry) = match self {
             Self::V4 => ("tables/ut_boards_v4_240.bin", "tables/ut_geometry_2018.bin"),
             Self::V5 => ("tables/ut_boards_v5_216.bin", "tables/ut_geometry_sim10.bin"),
         };
-        let boards = Boards::read(&shared(boards)?).expect("the boards are good");
-        let geometry = Geometry::read(&shared(geometry)?).expect("the geometry is good");
-        Some(DetectorTables::new(boards, geometry, grouping).expect("boards and geometry go together"))
+        let boards = Boards::read(needed(boards)).expect("the boards are good");
+        let geometry = Geometry::read(needed(geometry)).expect("the geometry is good");
+        DetectorTables::new(boards, geometry, grouping).expect("boards and geometry go together")
     }
 
-    /// The real detector's tables and the UT banks of its events, for tests that are ignored where these are not.
-    #[track_caller]
-    pub fn needed(self, grouping: Grouping) -> (DetectorTables, Vec<Event>) {
-        let found = self.tables(grouping).zip(self.events());
-        found.expect("UT_DECODE_DATA says where the real events are")
-    }
-
-    /// The UT banks of the real events.
-    pub fn events(self) -> Option<Vec<Event>> {
-        let path = shared(match self {
+    fn events(self) -> Vec<Event> {
+        let path = needed(match self {
             Self::V4 => "minibrunel/MiniBrunel_2018_minbias_10events.mdf",
             Self::V5 => "v5/ut_v5_minbias_20events.mdf",
-        })?;
+        });
         let events = read_mdf(&std::fs::read(path).expect("the file can be read"));
-        Some(events.into_iter().map(|event| event.into_iter().filter(|bank| bank.kind == 66).collect()).collect())
+        events.into_iter().map(|event| event.into_iter().filter(|bank| bank.kind == 66).collect()).collect()
     }
 }
 
@@ -99,8 +88,9 @@ pub struct Row {
 }
 
 /// The lines of a file of expected hits.
-pub fn expected(name: &str) -> Option<Vec<Row>> {
-    let text = std::fs::read_to_string(shared(&format!("expected/{name}"))?).expect("the file can be read");
+#[track_caller]
+pub fn expected(name: &str) -> Vec<Row> {
+    let text = std::fs::read_to_string(needed(&format!("expected/{name}"))).expect("the file can be read");
     let float = |field: &str| field.parse::<f32>().expect("a float").to_bits();
     let rows = text.lines().skip(1).map(|line| {
         let f: Vec<&str> = line.split(',').collect();
@@ -111,7 +101,7 @@ pub fn expected(name: &str) -> Option<Vec<Row>> {
             floats: [float(f[3]), float(f[4]), float(f[5]), float(f[6]), float(f[7]), float(f[8])],
         }
     });
-    Some(rows.collect())
+    rows.collect()
 }
 
 /// Decoded hits in the form of the expected ones.

@@ -16,10 +16,15 @@ pub struct Bank {
 /// An event: its banks in order.
 pub type Event = Vec<Bank>;
 
-/// Synthetic events, none of which has any trouble.
+/// `n` synthetic events of small size, none of which has any trouble.
 pub fn generated(version: BankVersion, n: usize) -> Vec<Event> {
+    generated_as(Profile::PpLow, version, 1, n)
+}
+
+/// `n` synthetic events of a profile, one after the other from a seed.
+pub fn generated_as(profile: Profile, version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
     let bank = |(source_id, payload)| Bank { kind: 66, version: version.byte(), source_id, payload };
-    let events = Generator::new(Profile::PpLow, version, 1).take(n);
+    let events = Generator::new(profile, version, seed).take(n);
     events.map(|event| event.banks.into_iter().map(bank).collect()).collect()
 }
 

@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use super::decoder::PtxDecoder;
 use crate::suite::backends::decode;
 use crate::suite::data::Real;
-use crate::suite::events::{Bank, Event, allen_batch, mep_batch};
+use crate::suite::events::{Event, allen_batch, generated_as, mep_batch};
 use ptx_machine::{Counts, Launch, Memory, Program};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::DeviceConfig;
-use ut_decoding::synth::{self, Generator, Profile};
+use ut_decoding::synth::{self, Profile};
 use ut_decoding::{DecodeOptions, DetectorTables, Grouping, Layout};
 use ut_kernels::detector::BankVersion;
 
@@ -64,18 +64,15 @@ struct Sample {
 fn samples() -> Vec<Sample> {
     let mut samples = Vec::new();
     for (name, real) in [("real v5", Real::V5), ("real v4", Real::V4)] {
-        if let (Some(tables), Some(events)) = (real.tables(Grouping::YRows), real.events()) {
-            samples.push(Sample { name, tables, events });
-        }
+        let (tables, events) = real.needed(Grouping::YRows);
+        samples.push(Sample { name, tables, events });
     }
     for (name, profile) in
         [("pp-nominal", Profile::PpNominal), ("pp-high", Profile::PpHigh), ("pbpb-low", Profile::PbpbLow)]
     {
         let version = BankVersion::V5;
         let (boards, geometry) = synth::detector(version, 1);
-        let bank = |(source_id, payload)| Bank { kind: 66, version: version.byte(), source_id, payload };
-        let events = Generator::new(profile, version, 1).take(10);
-        let events = events.map(|event| event.banks.into_iter().map(bank).collect()).collect();
+        let events = generated_as(profile, version, 1, 10);
         let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("they go together");
         samples.push(Sample { name, tables, events });
     }
@@ -117,7 +114,7 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> String {
 }
 
 #[test]
-#[ignore = "minutes of counting; prints the table of docs/kernel-counts.md"]
+#[ignore = "needs the real events (UT_DECODE_DATA) and minutes of counting; prints the table of docs/kernel-counts.md"]
 fn table() {
     println!(
         "| events | layout | pipeline | strips | hits | issued | path | worst | barriers | shared | conflicts | sectors |"

@@ -496,10 +496,8 @@ fn generated_constants_compile_whatever_the_names_are() {
         std::fs::write(folder.path().join(source), text).unwrap();
         let output =
             std::process::Command::new(program).current_dir(folder.path()).args(arguments).arg(source).output();
-        match output {
-            Ok(output) => assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr)),
-            Err(error) => eprintln!("skipped: {program}: {error}"),
-        }
+        let output = output.unwrap_or_else(|error| panic!("{program}, which built this program, too: {error}"));
+        assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     };
     let arguments = ["--crate-type=lib", "--edition=2024", "--emit=metadata", "-Dwarnings"];
     compile("rustc", "constants.rs", &format!("//! Test.\n#![deny(missing_docs)]\n{rust}"), &arguments);

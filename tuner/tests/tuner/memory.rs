@@ -234,22 +234,17 @@ fn a_store_that_cannot_be_read_or_written_stops_nothing() {
     read_only(&file);
 }
 
-/// A store in a folder that cannot be written is read, and keeping fails.
+/// A store that cannot be written is read, and keeping fails.
 fn read_only(file: &Path) {
     let folder = file.parent().unwrap().join("shipped");
     std::fs::create_dir(&folder).unwrap();
     let copy = folder.join("tune.sqlite");
     std::fs::copy(file, &copy).unwrap();
-    let allow = |write: bool| {
-        let mut permissions = std::fs::metadata(&copy).unwrap().permissions();
-        permissions.set_readonly(!write);
-        std::fs::set_permissions(&copy, permissions).unwrap();
-    };
-    allow(false);
-    if std::fs::OpenOptions::new().write(true).open(&copy).is_ok() {
-        eprintln!("skipped: this user may write read-only files");
-        return;
-    }
+    // Permissions would not stop root. SQLite does not write a file that asks, in byte 18, for a format of writing that it
+    // does not know (https://sqlite.org/fileformat.html#file_format_version_numbers).
+    let mut bytes = std::fs::read(&copy).unwrap();
+    bytes[18] = 3;
+    std::fs::write(&copy, bytes).unwrap();
     let place = Place::new();
     let locations = Locations { user: copy.clone(), shipped: None, matching: Matching::Nearest };
     let task = Task { device: &place.device, tunable: &place.tunable, workload: &place.workload, space: &place.space };

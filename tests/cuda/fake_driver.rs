@@ -3,8 +3,6 @@
 //! The library that opens `libcuda` looks for it along `LD_LIBRARY_PATH`, and cargo has built the fake beside the tests: a
 //! folder with a link of the right name is enough. The process of the test itself never sees the fake.
 
-#![allow(dead_code, reason = "every test file uses its own part of it")]
-
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -1,13 +1,11 @@
 //! `throughput`, `ablation`, `sweep` and `compare` with `--backend cuda`, end to end, on a fake driver: what they say,
 //! not how fast it is.
-#![cfg(all(feature = "cli", target_os = "linux"))]
-
-mod fake_driver;
 
 use std::process::Output;
 
-use fake_driver::{FakeDriver, complaints};
 use serde_json::Value;
+
+use crate::fake_driver::{FakeDriver, complaints};
 
 /// Runs the tool on a few small events with the fake; it must end with `code`, and the fake must have no complaint.
 fn run(code: i32, settings: &[(&str, &str)], args: &[&str]) -> (String, String) {
@@ -205,4 +203,14 @@ fn without_a_gpu_every_command_says_so() {
         let (_, err) = run(1, &[("FAKE_CUDA_DEVICES", "0")], &[command, &small].concat());
         assert!(err.contains("the NVIDIA driver finds no GPU"), "{command:?}: {err}");
     }
+}
+
+#[test]
+fn without_a_gpu_the_kernels_cannot_be_tuned_on_one_and_nothing_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("tune.sqlite");
+    let environment = [("FAKE_CUDA_DEVICES", "0"), ("UT_DECODE_TUNE_DB", store.to_str().unwrap())];
+    let (_, err) = run(1, &environment, &["tune", "run", "--backend", "cuda"]);
+    assert!(err.contains("error: the NVIDIA driver finds no GPU"), "{err}");
+    assert!(!store.exists());
 }
