@@ -6,8 +6,10 @@ use anstream::ColorChoice;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Below the first page of help.
-pub const SHORT: &str = "\
+/// What both pages of help begin with.
+macro_rules! examples {
+    () => {
+        "\
 Examples:
   # Hits of a file, with the tables of your detector
   ut-decode decode run.mdf --boards boards.bin --geometry geometry.bin -o h.csv
@@ -23,28 +25,22 @@ Examples:
   # How fast is this machine, and how long does a batch take?
   ut-decode throughput
   ut-decode throughput --batch 1,10,100,1000
+"
+    };
+}
 
+/// Below the first page of help.
+pub const SHORT: &str = concat!(
+    examples!(),
+    "
 ut-decode COMMAND --help says more about a command; ut-decode --help lists exit
-codes, environment variables and settings.";
+codes, environment variables and settings."
+);
 
 /// Below the long help: the same, and what holds for all commands.
-pub const LONG: &str = "\
-Examples:
-  # Hits of a file, with the tables of your detector
-  ut-decode decode run.mdf --boards boards.bin --geometry geometry.bin -o h.csv
-
-  # What is in there, and what is wrong with event 3?
-  ut-decode inspect run.mdf
-  ut-decode inspect run.mdf --event 3
-
-  # No data at hand? Make some, and decode it
-  ut-decode generate --events 100 -o sample
-  ut-decode decode sample/events.mdf -o hits.parquet
-
-  # How fast is this machine, and how long does a batch take?
-  ut-decode throughput
-  ut-decode throughput --batch 1,10,100,1000
-
+pub const LONG: &str = concat!(
+    examples!(),
+    "
   # Does AVX-512 pay here? Which batch size is best, with how many threads?
   ut-decode compare cpu.simd=avx2 cpu.simd=avx512
   ut-decode sweep --axis batch=16,256,4096 --axis threads=1,2,4
@@ -80,7 +76,8 @@ folder (~/.config on Linux). Options on the command line win. All keys:
   threads = 4
 
 JSON: what a command writes with --json is described by docs/schemas/COMMAND.json
-(tune-run.json for `tune run`).";
+(tune-run.json for `tune run`)."
+);
 
 /// Commands that are found elsewhere now.
 const MOVED: [(&str, &str); 7] = [

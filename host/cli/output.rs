@@ -106,9 +106,20 @@ pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     Ok(file.finish()?)
 }
 
-/// Writes `value` as JSON into a file, or to standard output when the path is `-`.
+/// The version of all schemas in `docs/schemas`. It rises when a field goes or changes its meaning, not when one is added.
+const SCHEMA_VERSION: u32 = 1;
+
+/// An object, and which version of its schema it follows.
+#[derive(Serialize)]
+struct Versioned<'a, T> {
+    schema_version: u32,
+    #[serde(flatten)]
+    value: &'a T,
+}
+
+/// Writes `value`, which serializes as an object, as JSON into a file, or to standard output when the path is `-`.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
-    let mut text = serde_json::to_string_pretty(value)?;
+    let mut text = serde_json::to_string_pretty(&Versioned { schema_version: SCHEMA_VERSION, value })?;
     text.push('\n');
     if is_stdout(path) {
         return print(&text);

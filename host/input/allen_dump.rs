@@ -8,7 +8,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::event::{Format, kind};
-use super::mdf::u32_at;
+use super::mdf_format::u32_at;
 use super::{Bank, BankEntry, Damage, InputError, Place, RawEvent};
 
 /// Banks that an event can have: sourceIDs have 16 bits.

@@ -3,7 +3,7 @@
 //! Each byte of an event needs the sum of those before it, so one event keeps a core waiting for itself. Sixteen events
 //! at a time, each an element of a vector, do not wait for each other.
 
-use super::mdf::Checksum;
+use super::mdf_format::Checksum;
 
 /// Events at a time.
 const ELEMENTS: usize = 16;

@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use super::event::Format;
-use super::mdf::{CHECKED_FROM, Checksum, HEADER, RAW_BANKS, checksum, sub_header_bytes, u32_at};
+use super::mdf_format::{CHECKED_FROM, Checksum, HEADER, RAW_BANKS, checksum, sub_header_bytes, u32_at};
 use super::packet::{PAGE, Packet, PacketError};
 use super::pool::Pool;
 use super::{Damage, InputError, Place, unpack};

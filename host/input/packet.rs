@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 use super::event::kind;
-use super::mdf::{run_and_event, u16_at, u32_at};
+use super::mdf_format::{run_and_event, u16_at, u32_at};
 use super::pool::Buffer;
 use super::{BankEntry, BatchView, Damage, EventBatch, EventMeta, Layout};
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::InputError;
 use super::allen_dump::looks_like_dump;
 use super::event::Format;
-use super::mdf::{u16_at, u32_at};
+use super::mdf_format::{u16_at, u32_at};
 use super::packet;
 
 /// Bytes that are looked at.

@@ -86,6 +86,7 @@ fn every_json_has_a_schema_that_it_fits() {
         ("tune-store-show", "tune store show 1 --tune-db db"),
         ("tune-replay", "tune replay --score db --evaluations 20 --seeds 1"),
         ("tune-groups", "tune groups groups.toml --backend synthetic:seed=3 --budget 4 --looks 4 --tune-db other"),
+        ("tune-workloads", "tune workloads pp-low events.mdf --budget 3 --launches 1 --rounds 3 --tune-db third"),
         ("tune-aa-test", "tune aa-test --duration 0 --rounds 2 --others 100 --profile pp-low"),
     ];
     for (name, line) in cases {

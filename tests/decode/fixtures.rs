@@ -27,7 +27,7 @@ struct Hits {
     digest: String,
 }
 
-fn fixture(name: &str) -> PathBuf {
+pub fn fixture(name: &str) -> PathBuf {
     // Elsewhere where the tests run on another machine than they were built on.
     let elsewhere = std::env::var_os("UT_DECODE_FIXTURES").map(PathBuf::from);
     elsewhere.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")).join(name)

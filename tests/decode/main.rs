@@ -19,3 +19,4 @@ mod into;
 mod reports;
 mod synth;
 mod views;
+mod worked_examples;

@@ -23,8 +23,8 @@ use crate::cli::Failure;
 use crate::cli::detector::Detector;
 use crate::cli::output::{print_beside, say, write_json};
 use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
+use crate::cli::tune::run_args::DeviceSpec;
 use crate::cli::tune::store::StoreArgs;
-use crate::cli::tune::target::DeviceSpec;
 use tuner::report::words::in_words;
 
 const FILE: &str = "\

@@ -5,6 +5,7 @@ mod explain;
 mod groups;
 mod replay;
 mod run;
+mod run_args;
 pub mod store;
 mod target;
 mod watcher;
@@ -24,7 +25,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    Run(Box<run::Args>),
+    Run(Box<run_args::Args>),
     Explain(explain::Args),
     Groups(Box<groups::Args>),
     Workloads(Box<workloads::Args>),
@@ -33,7 +34,7 @@ enum Command {
     Replay(replay::Args),
     /// Measure what standard input asks for: the process that `tune run` starts.
     #[command(hide = true)]
-    Measure(Box<run::Args>),
+    Measure(Box<run_args::Args>),
 }
 
 pub fn run(args: &Args) -> Result<u8, Failure> {

@@ -10,7 +10,7 @@ use tuner::strategy::StrategyKind;
 
 use crate::cli::args::one_of;
 use crate::cli::output::{print_beside, say, write_json};
-use crate::cli::tune::target::cut_short;
+use crate::cli::tune::store::cut_short;
 use crate::cli::{Failure, usage};
 
 /// Replay recorded search spaces, to judge how the tuner searches (--score) and how it races (--race).

@@ -1,14 +1,7 @@
 //! `ut-decode tune run`: find good launch parameters, and keep them.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use crate::decoder::Pipeline;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 use tuner::Config;
-use tuner::budget::Budget;
-use tuner::cli::ProgramArgs;
 use tuner::report::explain::explain;
 use tuner::report::words::in_words;
 use tuner::report::{Evaluation, Report};
@@ -18,79 +11,11 @@ use tuner::store::{Evidence, Layers, Locations, Observation, Seeds, Store, Task}
 use tuner::strategy::StrategyKind;
 use tuner::tune;
 
-use super::target::{DeviceSpec, Target};
+use super::run_args::{Args, DeviceSpec};
+use super::target::Target;
 use super::watcher::Watcher;
-use crate::cli::args::{one_of, seconds};
 use crate::cli::output::{print_beside, say, write_json};
-use crate::cli::trial::SampleArgs;
-use crate::cli::tune::store::StoreArgs;
 use crate::cli::{Failure, signals, usage};
-
-/// Search for good launch parameters and keep them, where `decode` and `throughput` find them.
-///
-/// Every measurement is kept as soon as it is complete: killed at any moment, the same command goes on where it was.
-/// The winner of the search is measured again beside the default, and replaces it only if it is faster again.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// What to tune: cpu (the CPU decoder, here and now), cuda (the kernels, on the first NVIDIA GPU), emulated (the
-    /// kernels run on the CPU: for trying out), replay:FILE (a recorded space: Kernel Tuner cache, T4, compact CSV,
-    /// store or its export; FILE#RUN for one run of a store), or synthetic:SPEC (like
-    /// synthetic:seed=7,noise=0.02,fail=0.1).
-    #[arg(long, value_name = "BACKEND", default_value = "cpu", conflicts_with = "command")]
-    pub backend: DeviceSpec,
-    /// Which kernels of cuda and emulated [default: allen]: fused, one launch, or allen, seven kernels in nine launches.
-    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
-    pub pipeline: Option<Pipeline>,
-    /// How to search; by default exhaustive for small spaces, else bayesian.
-    #[arg(long, value_parser = one_of!(StrategyKind::ALL, StrategyKind::name))]
-    strategy: Option<StrategyKind>,
-    /// When to stop: evaluations=N (or N), launches=N, time=SECONDS (or 90s, 10min, 1h), no-gain=N (evaluations without a
-    /// better one), gain=X (less than this share expected from searching on); a,b is whichever comes first, a+b both.
-    #[arg(long, value_name = "BUDGET")]
-    budget: Option<Budget>,
-    /// Seed of all that is random: the same seed and the same times give the same proposals.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// Launches of each configuration while searching.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
-    launches: u16,
-    /// How many of the best of the search are measured against the default; 0: the search alone decides.
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    finalists: u16,
-    /// Do not begin with what was best on the nearest other device (or driver, or version of this program).
-    #[arg(long)]
-    no_seeds: bool,
-    /// Start from the beginning even if an unfinished run could be continued.
-    #[arg(long)]
-    fresh: bool,
-    /// A configuration is given up when measuring it takes longer than this (seconds). Everything is measured in a
-    /// process of its own, which is then killed and started again.
-    #[arg(long, value_name = "S", default_value_t = 10.0)]
-    pub timeout: f64,
-    /// Write the decision as JSON here; - is standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write what was measured and decided as run-N.html (one self-contained page), run-N.csv and run-N.json into this
-    /// folder, which is made if need be.
-    #[arg(long, value_name = "DIR")]
-    report: Option<PathBuf>,
-    #[command(flatten)]
-    pub program: ProgramArgs,
-    #[command(flatten)]
-    store: StoreArgs,
-    #[command(flatten)]
-    pub sample: SampleArgs,
-}
-
-impl Args {
-    pub fn timeout(&self) -> Duration {
-        let time_out = seconds(self.timeout).unwrap_or_else(|error| usage(&format!("--timeout {error}")));
-        if time_out.is_zero() {
-            usage("--timeout must be above 0: nothing can be measured in no time");
-        }
-        time_out
-    }
-}
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let kernels = matches!(args.backend, DeviceSpec::Decoder(backend) if backend.runs_kernels());

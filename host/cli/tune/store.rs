@@ -14,7 +14,6 @@ use tuner::{Config, Value};
 
 use crate::cli::Failure;
 use crate::cli::output::{count, print, print_beside, say, write_file, write_json};
-use crate::cli::tune::target::cut_short;
 
 /// Whose stores they are.
 pub const APPLICATION: Application<'static> = Application("ut-decode");
@@ -388,4 +387,9 @@ fn import(store: &mut Store, files: &[PathBuf]) -> Result<(), Failure> {
         print(&text)?;
     }
     Ok(())
+}
+
+/// What is said of a recording that was not closed.
+pub fn cut_short(file: &Path) -> String {
+    format!("note: {} ends before it is closed: its last entry may be missing", file.display())
 }

@@ -1,9 +1,7 @@
 //! What `tune run` tunes, and the process that measures it.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::str::FromStr;
 
 use crate::Layout;
 use crate::bench::tunable::{self, Subject};
@@ -13,10 +11,11 @@ use tuner::interchange::read_recording;
 use tuner::objective::Objective;
 use tuner::process::{ProcessDevice, refuse, serve_standard_streams};
 use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
-use tuner::synthetic::{Faults, Synthetic};
+use tuner::synthetic::Synthetic;
 use tuner::{Config, Device, Noise, Replay, Space};
 
-use super::run::Args;
+use super::run_args::{Args, DeviceSpec};
+use super::store::cut_short;
 use crate::cli::output::{say, with_causes};
 use crate::cli::{Failure, INVOCATION, signals};
 
@@ -28,31 +27,6 @@ const DECODER_BUDGET: &str = "evaluations=100,no-gain=30+gain=0.002,time=120";
 
 /// Configurations that are ready at a time: those of a race, and the default.
 const KEPT: usize = 20;
-
-/// A device by name.
-#[derive(Clone, Debug)]
-pub enum DeviceSpec {
-    Decoder(Backend),
-    Replay(PathBuf),
-    Synthetic(String),
-}
-
-impl FromStr for DeviceSpec {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            None if text == "reference" => Err("the reference decoder has nothing to tune".to_owned()),
-            None if text == "synthetic" => Ok(Self::Synthetic(String::new())),
-            Some(("replay", file)) if !file.is_empty() => Ok(Self::Replay(file.into())),
-            Some(("synthetic", spec)) => spec.parse::<Faults>().map(|_| Self::Synthetic(spec.to_owned())),
-            _ => match text.parse() {
-                Ok(backend) => Ok(Self::Decoder(backend)),
-                Err(_) => Err("none of cpu, cuda, emulated, replay:FILE, synthetic:SPEC".to_owned()),
-            },
-        }
-    }
-}
 
 /// What is to be tuned, with all that a store knows it by.
 pub struct Target {
@@ -164,11 +138,6 @@ fn measuring(args: &[OsString]) -> Vec<OsString> {
     let run = args.iter().skip(tune).position(|arg| arg == "run").map(|place| tune + place);
     let with = |(place, arg): (usize, &OsString)| if Some(place) == run { "measure".into() } else { arg.clone() };
     args.iter().enumerate().map(with).collect()
-}
-
-/// What is said of a cache that was not closed.
-pub fn cut_short(file: &Path) -> String {
-    format!("note: {} ends before it is closed: its last entry may be missing", file.display())
 }
 
 /// The backend with the requested kernels.

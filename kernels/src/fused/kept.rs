@@ -4,6 +4,7 @@
 //! rank. When all are counted, rank and number say where each belongs. Those of an event that is clustered again are put
 //! there at once. Hits are then worked out place by place, so that neighbouring threads write neighbouring places.
 
+use super::kept_cluster::Kept;
 use super::lanes::{Found, Sink};
 use super::repair::is_before;
 use super::shared::FusedShared;
@@ -13,32 +14,6 @@ use crate::detector::BankVersion;
 use crate::hit::{HitArrays, Strip, ordered};
 use simt::primitives::warp_aggregated_atomics;
 use simt::{Block, FULL_MASK, Shared, WARP_SIZE};
-
-/// A cluster as it is kept: eight bytes. Position 22 bits, weight 13, rank 15 and its flag, number 13.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
-    pub found: Found,
-    /// How many of the same rank were found before; unused in a window.
-    pub number: u32,
-}
-
-impl Kept {
-    #[inline(always)]
-    pub const fn to_bits(self) -> u64 {
-        let low = self.found.position as u64 | (self.found.weight as u64) << 22;
-        low | (self.found.rank as u64) << 35 | (self.number as u64) << 51
-    }
-
-    #[inline(always)]
-    const fn from_bits(bits: u64) -> Self {
-        let found = Found {
-            position: bits as u32 & 0x003F_FFFF,
-            weight: (bits >> 22) as u32 & 0x1FFF,
-            rank: (bits >> 35) as u16,
-        };
-        Self { found, number: (bits >> 51) as u32 }
-    }
-}
 
 /// Counts the clusters of each rank, and keeps them as far as there is room.
 pub(super) struct Keep {

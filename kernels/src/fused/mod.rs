@@ -41,6 +41,7 @@
 
 pub mod gather;
 mod kept;
+mod kept_cluster;
 mod lanes;
 pub mod look_back;
 pub mod pipeline;

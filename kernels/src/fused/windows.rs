@@ -5,7 +5,7 @@
 //! from bytes that are still in shared memory, and nothing but hits is written. So what such an event costs more is
 //! clustering, not traffic.
 
-use super::kept::Kept;
+use super::kept_cluster::Kept;
 use super::lanes::{Found, Sink};
 use super::shared::FusedShared;
 use super::tables::LaneTables;

@@ -1,0 +1,100 @@
+//! MDF as bytes: its constants, its checksum, and the fields that other readers and the writer need as well
+//! (`docs/format.md`, "MDF files").
+
+/// Bytes of the event header: three sizes, checksum, compression, header type, data type, spare.
+pub(super) const HEADER: usize = 20;
+/// First byte that the checksum covers.
+pub(super) const CHECKED_FROM: usize = 16;
+/// First half-word of every bank.
+pub(super) const MAGIC: u16 = 0xCBCB;
+/// Bytes of a bank's header.
+pub(super) const BANK_HEADER: usize = 8;
+/// The data type of events that hold raw banks.
+pub(super) const RAW_BANKS: u8 = 1;
+
+/// The checksum of an event: `bytes` are those from byte 16 of the event to its end.
+///
+/// One byte at a time, each taken as signed, all modulo 2³² (`docs/format.md`).
+pub fn checksum(bytes: &[u8]) -> u32 {
+    let mut sum = Checksum::default();
+    sum.add(bytes);
+    sum.value()
+}
+
+/// The checksum of bytes that come in pieces.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Checksum(u32);
+
+impl Checksum {
+    /// Goes on over `bytes`.
+    pub fn add(&mut self, bytes: &[u8]) {
+        let mut h = self.0;
+        for &byte in bytes {
+            h = h.wrapping_add(i32::from(byte as i8) as u32);
+            h = h.wrapping_add(h << 10);
+            h ^= h >> 6;
+        }
+        self.0 = h;
+    }
+
+    /// Goes on with several sums, each over words of its own; all have as many.
+    pub(super) fn add_words<const N: usize>(sums: &mut [Self; N], words: [&[[u8; 4]]; N]) {
+        let n = words[0].len();
+        // Cut to one length once, so that the loop need not ask.
+        let words = words.map(|words| &words[..n]);
+        let mut h = sums.map(|sum| sum.0);
+        for i in 0..n {
+            // No `map`: it is not always inlined.
+            let mut word = [0; N];
+            for (word, words) in word.iter_mut().zip(words) {
+                *word = u32::from_le_bytes(words[i]);
+            }
+            for byte in 0..4 {
+                for (h, word) in h.iter_mut().zip(word) {
+                    // The byte as a signed number.
+                    let signed = ((word << (24 - 8 * byte)) as i32 >> 24) as u32;
+                    let sum = h.wrapping_add(signed);
+                    let sum = sum.wrapping_add(sum << 10);
+                    *h = sum ^ sum >> 6;
+                }
+            }
+        }
+        *sums = h.map(Self);
+    }
+
+    /// The checksum of what was added.
+    pub const fn value(self) -> u32 {
+        let mut h = self.0;
+        h = h.wrapping_add(h << 3);
+        h ^= h >> 11;
+        h.wrapping_add(h << 15)
+    }
+}
+
+/// Bytes of the sub-header that a header type announces.
+pub(super) const fn sub_header_bytes(header_type: u8) -> u32 {
+    4 * (header_type & 0xF) as u32
+}
+
+/// Run and event number of an ODIN bank; `None` for a version whose layout is not known, or a payload too short.
+pub(super) fn run_and_event(version: Option<u8>, payload: &[u8]) -> Option<(u32, u64)> {
+    match version? {
+        6 if payload.len() >= 20 => {
+            Some((u32_at(payload, 0), u64::from(u32_at(payload, 12)) << 32 | u64::from(u32_at(payload, 16))))
+        }
+        7 if payload.len() >= 40 => {
+            Some((u32_at(payload, 0), u64::from(u32_at(payload, 36)) << 32 | u64::from(u32_at(payload, 32))))
+        }
+        _ => None,
+    }
+}
+
+/// The little-endian u32 at a byte that the caller has checked.
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// The little-endian u16 at a byte that the caller has checked.
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
