@@ -80,7 +80,8 @@ pub fn parameters(backend: Backend) -> impl Iterator<Item = &'static Parameter> 
     backend.parameters().iter().chain([&BATCH, &LAYOUT]).chain(decoders).chain(kernels)
 }
 
-/// The parameter of this name. The place may be left out where one parameter alone has the rest: `simd` is `cpu.simd`.
+/// The parameter of this name. The part before the dot may be left out where only one parameter ends like this: `simd`
+/// is `cpu.simd`.
 ///
 /// # Errors
 /// If there is none of that name; the message lists those that exist.
@@ -93,7 +94,7 @@ pub fn parameter(backend: Backend, name: &str) -> Result<&'static Parameter, Con
         .ok_or_else(|| ConfigurationError::Unknown { backend, name: name.to_owned() })
 }
 
-/// A configuration that cannot be meant.
+/// Why a configuration is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigurationError {
     /// Not of the form name=value.

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_tells_is_said_to_be_unknown() {
+    fn what_is_not_reported_is_shown_as_unknown() {
         let gpu = GpuReport {
             name: "Some GPU".to_owned(),
             capability: "8.0".to_owned(),

@@ -129,7 +129,7 @@ pub struct BackendArgs {
 
 impl BackendArgs {
     /// The parameters, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the program
-    /// when a value cannot be meant.
+    /// when a value is refused.
     pub fn config(&self, threads: usize) -> DecoderConfig {
         let mut config = DecoderConfig::default();
         config.cpu.threads = threads;

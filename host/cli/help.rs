@@ -1,4 +1,4 @@
-//! What the help says beside the options, and what to type instead of a command line that cannot be meant.
+//! What the help says beside the options, and what to type instead of a command line that is wrong.
 
 use std::ffi::OsString;
 

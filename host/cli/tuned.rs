@@ -38,8 +38,8 @@ impl TunedArgs {
         }
     }
 
-    /// What was tuned for this machine and these banks, said on standard error where there is something. A store that
-    /// cannot be read is a warning: any values decode the same hits.
+    /// Looks up what was tuned for this machine and these banks, and reports it on standard error. A store that cannot
+    /// be read is only a warning: any values decode the same hits.
     pub fn configuration(
         &self,
         what: impl Into<Subject>,

@@ -257,7 +257,7 @@ impl LaunchParams {
         self.set(name.trim(), value.trim().parse().map_err(|_| syntax())?)
     }
 
-    /// Checks what no parameter can tell alone.
+    /// Checks the rules that join several parameters.
     ///
     /// # Errors
     /// When the clustering kernel's block has no full warps or too many threads.

@@ -250,7 +250,7 @@ impl DecoderConfig {
         }
     }
 
-    /// Checks what no parameter can tell alone.
+    /// Checks the rules that join several parameters.
     ///
     /// # Errors
     /// When parameters contradict each other.

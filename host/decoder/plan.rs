@@ -90,8 +90,8 @@ impl DeviceTables {
         }
     }
 
-    /// Checks that what the kernels count in 32 bits (bytes, words, counters) can be: `most_words` is the length of the
-    /// longest of the batch's arrays of words.
+    /// Checks that everything the kernels count in 32 bits (bytes, words, counters) fits: `most_words` is the length of
+    /// the longest of the batch's arrays of words.
     ///
     /// # Errors
     /// When the batch is too large.

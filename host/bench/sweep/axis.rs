@@ -34,7 +34,7 @@ impl std::fmt::Display for Axis {
     }
 }
 
-/// Why an axis cannot be meant.
+/// Why an axis is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AxisError {
     /// There is no such parameter.
@@ -94,7 +94,7 @@ pub enum AxisError {
 /// Axes from their texts.
 ///
 /// # Errors
-/// When one cannot be meant, or two are of the same parameter.
+/// When one is not in this notation, or two are of the same parameter.
 pub fn parse_all<T: AsRef<str>>(backend: Backend, texts: &[T]) -> Result<Vec<Axis>, AxisError> {
     let mut axes: Vec<Axis> = Vec::new();
     for text in texts {
@@ -110,7 +110,8 @@ pub fn parse_all<T: AsRef<str>>(backend: Backend, texts: &[T]) -> Result<Vec<Axi
 /// An axis from its text.
 ///
 /// # Errors
-/// When it cannot be meant. Whether the parameter can have the values is not asked here: a sweep skips those it cannot.
+/// When it is not in this notation. Whether the parameter can have the values is not checked here: a sweep skips those
+/// that it cannot have.
 pub fn parse(backend: Backend, text: &str) -> Result<Axis, AxisError> {
     let (head, values) = match text.split_once('=') {
         Some((head, values)) => (head.trim(), Some(values.trim())),

@@ -1,6 +1,6 @@
 //! Which files of a folder are complete.
 //!
-//! The folder is listed again and again rather than watched by the kernel: network file systems tell nobody of changes,
+//! The folder is listed again and again rather than watched by the kernel: network file systems do not report changes,
 //! and a list cannot overflow. Clocks don't matter: a file is complete when it looked the same for some time of ours,
 //! or when it had a temporary name before.
 

@@ -5,12 +5,15 @@
 //! Its first strip follows from the last one in the stream and their number; of a lane that is read backwards, the last
 //! in the stream is the first.
 
-use super::find_clusters::CHARGE_SHIFT;
 use super::lanes::BACKWARDS;
 use super::scratch::{FRONT, Scratch};
 use super::setup::Setup;
 use super::simd::{Simd, compress_at, load_at, store_at};
 use crate::decoder::Cluster;
+
+/// Where ΣADC begins beside the number of strips, in the sums from which `find_clusters` and [`describe_clusters`] take
+/// both. A cluster has fewer than 512 strips, and its ΣADC is below 2^13: differences modulo 2³² are exact.
+pub const CHARGE_SHIFT: u32 = 9;
 
 /// Bits of a strip number.
 const STRIP: u32 = 0x1FF;

@@ -5,7 +5,7 @@
 //! size (a strip tells that has as many others before it in its cluster), and what their ΣADC is, also where hits are
 //! weighted by strips alone. With `save_above_max`, the strips beyond the maximum size add nothing to the sums.
 
-use super::describe::{describe_clusters, describe_strips};
+use super::describe::{CHARGE_SHIFT, describe_clusters, describe_strips};
 use super::lanes::{BACKWARDS, RANK_SHIFT};
 use super::policy::NeedsFallback;
 use super::scratch::{END, FRONT, MAX_STRIPS, Scratch};
@@ -29,10 +29,6 @@ pub const MAX_WEIGHT: u32 = 2051;
 
 /// Strips of the largest cluster whose packed sums tell whether it is too heavy for them.
 const MAX_PACKED_SIZE: u32 = 128;
-
-/// Where ΣADC begins beside the number of strips, in the sums that [`filter`] and [`describe_clusters`] tell both from. A cluster has less
-/// than 512 strips, and its ΣADC is below 2^13: differences modulo 2³² are exact.
-pub const CHARGE_SHIFT: u32 = 9;
 
 /// The stage, with every option: the event's clusters join those of the chunk, and it is written where the groups end.
 /// Counts clusters without charge, those above the maximum size, and unsorted lanes.

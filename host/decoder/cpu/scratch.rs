@@ -34,8 +34,8 @@ pub const READ_AHEAD: usize = 256;
 /// Events whose banks are looked up together in the tables of MEP layout, where they lie side by side.
 pub const BLOCK: usize = 8;
 
-/// Room for the payloads that end so close to the end of the batch that reading ahead would leave it: two of the
-/// largest that hold hits, and more of others.
+/// Room for the payloads that end so close to the end of the batch that reading ahead would run past it: enough for
+/// two of the largest that hold hits, or for more of smaller ones.
 const TAIL: usize = 1 << 13;
 
 /// Room for clusters of one chunk of events.

@@ -16,7 +16,7 @@ impl<D: Device> DeviceDecoder<D> {
     /// the hits of one after the other, in order.
     ///
     /// # Errors
-    /// The first one, of a batch or of `each`; no batch is in flight then.
+    /// The first error of a batch or of `each`; by then no batch is in flight.
     pub fn decode_all<'a, S: Into<Source<'a, D>>>(
         &mut self,
         batches: impl IntoIterator<Item = S>,

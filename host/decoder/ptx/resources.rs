@@ -121,7 +121,7 @@ impl KernelUse {
     }
 
     /// Occupancy at blocks of `threads` threads that are launched with `dynamic_shared` bytes; `None` on an
-    /// architecture of which nothing is known.
+    /// architecture that is not in the table.
     pub fn occupancy(&self, threads: u32, dynamic_shared: u32) -> Option<Occupancy> {
         let shared = self.shared.saturating_add(dynamic_shared);
         Some(Architecture::named(&self.arch)?.occupancy(Launch { threads, registers: self.registers, shared }))

@@ -5,6 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::CUresult;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
 
 use crate::host::{self, Pinned};
 use crate::settings::Settings;
@@ -51,7 +53,7 @@ pub struct Driver {
     next_handle: usize,
     /// Operations done.
     clock: u64,
-    random: u64,
+    random: ChaCha8Rng,
 }
 
 /// The driver, used by one thread at a time.
@@ -88,7 +90,7 @@ pub fn call(name: &str, action: impl FnOnce(&mut Driver) -> Done) -> CUresult {
 impl Driver {
     fn new(settings: Settings) -> Self {
         Self {
-            random: settings.seed,
+            random: ChaCha8Rng::seed_from_u64(settings.seed),
             contexts: vec![(0, None); settings.devices.max(0) as usize],
             settings,
             initialised: false,
@@ -114,12 +116,7 @@ impl Driver {
 
     /// A number below `n`.
     fn draw(&mut self, n: usize) -> usize {
-        // SplitMix64.
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % n as u64) as usize
+        self.random.random_range(0..n)
     }
 
     /// Bytes in use on a device.

@@ -86,7 +86,7 @@ impl Matrix {
         (0..workloads).try_for_each(|workload| self.best(workload).map(|_| ()))
     }
 
-    /// The best set of a workload, and its time; of equals the first.
+    /// The best set for a workload, and its time; the first one if several are equally fast.
     ///
     /// # Errors
     /// [`MatrixError::NoSet`].

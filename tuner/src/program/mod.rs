@@ -233,7 +233,7 @@ fn end(child: &mut std::process::Child) {
     let _ = child.wait();
 }
 
-/// How long to wait before looking again: short beside what has passed, so that the clock is not far off.
+/// How long to sleep before polling again: a small part of the time passed, so that the measured time is accurate.
 fn pause(passed: Duration) -> Duration {
     (passed / 200).clamp(Duration::from_micros(20), Duration::from_millis(5))
 }

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_that_nobody_knows_ends_nothing() {
+    fn an_unknown_gain_ends_nothing() {
         let budget: Budget = "gain=0.01".parse().unwrap();
         let spent = |remaining_gain| Spent { remaining_gain, ..Spent::default() };
         assert!(budget.reached(&spent(None)).is_none() && budget.reached(&spent(Some(0.02))).is_none());

@@ -36,10 +36,10 @@ struct Condition {
     expression: String,
 }
 
-/// Reads the space of a T1 file. What it says of the kernel and its arguments is left aside.
+/// Reads the space of a T1 file. What it says about the kernel and its arguments is ignored.
 ///
 /// # Errors
-/// The file, with what is wrong in it.
+/// Says which file, and what is wrong in it.
 pub fn read_t1(path: &Path) -> Result<SpaceBuilder, SpaceError> {
     let wrong = |message: String| SpaceError::File { file: path.display().to_string(), message };
     parse_t1(&read_limited(path).map_err(wrong)?).map_err(wrong)

@@ -293,7 +293,7 @@ fn the_shipped_store_answers_where_the_users_has_nothing_as_near_and_is_never_wr
 
 #[cfg(unix)]
 #[test]
-fn a_shipped_store_may_lie_in_a_folder_that_nobody_may_write() {
+fn a_shipped_store_may_lie_in_a_read_only_folder() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
     let key = Key::new();
