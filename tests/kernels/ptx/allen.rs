@@ -295,5 +295,5 @@ fn the_one_launch_issues_fewer_instructions_than_the_seven() {
     };
     let (allen, fused) = (of(Pipeline::Allen), of(Pipeline::Fused));
     println!("seven kernels: {allen}, one launch: {fused}");
-    assert!(4 * fused < 3 * allen, "{fused} instead of {allen}");
+    assert!(5 * fused < 4 * allen, "{fused} instead of {allen}");
 }

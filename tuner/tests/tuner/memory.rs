@@ -239,7 +239,9 @@ fn read_only(file: &Path) {
     let folder = file.parent().unwrap().join("shipped");
     std::fs::create_dir(&folder).unwrap();
     let copy = folder.join("tune.sqlite");
-    std::fs::copy(file, &copy).unwrap();
+    // A copy of the file alone would lack what is still in the journal beside it.
+    let into = format!("VACUUM INTO '{}'", copy.display());
+    rusqlite::Connection::open(file).unwrap().execute_batch(&into).unwrap();
     // Permissions would not stop root. SQLite does not write a file that asks, in byte 18, for a format of writing that it
     // does not know (https://sqlite.org/fileformat.html#file_format_version_numbers).
     let mut bytes = std::fs::read(&copy).unwrap();
