@@ -83,6 +83,23 @@ fn a_folder_gets_a_file_an_input_each_as_if_it_were_alone() {
 }
 
 #[test]
+fn shards_share_a_folder_and_are_together_the_whole() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::copy(directory.join("events.mdf"), directory.join("other.mdf")).unwrap();
+    let args = ["events.mdf", "other.mdf", "--output", "new/", "--format", "csv"];
+    for shard in ["1/3", "2/3", "3/3"] {
+        decode(directory, &[&args[..], &["--shard", shard]].concat());
+    }
+    decode(directory, &args);
+    let rows = |name: &str| text(directory, name).lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    for stem in ["events", "other"] {
+        let shards = (1..=3).flat_map(|i| rows(&format!("new/{stem}-{i}-of-3.csv")));
+        assert!(shards.eq(rows(&format!("new/{stem}.csv"))), "{stem}");
+    }
+}
+
+#[test]
 fn names_that_collide_and_outputs_that_are_inputs_are_refused_before_anything_is_written() {
     let directory = sample();
     let directory = directory.path();

@@ -42,10 +42,17 @@ pub struct Job<'a> {
     pub runs: BTreeSet<u32>,
     pub failures: Vec<Failure>,
     pub failed: usize,
-    /// Whether the inputs after a failure were not read.
-    pub stopped: bool,
-    /// Whether the reader of an output has enough of it.
-    pub reader_left: bool,
+    /// Why the job ended before the end of the inputs, if it did.
+    pub stop: Option<Stop>,
+}
+
+/// Why a job ends early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Something failed.
+    Failure,
+    /// The reader of an output has enough of it.
+    ReaderLeft,
 }
 
 impl Job<'_> {
@@ -61,7 +68,7 @@ impl Job<'_> {
                         outputs.note(with_causes(&error));
                     }
                     self.fail(error.into());
-                    self.stopped = !self.keep_going;
+                    self.stop = (!self.keep_going).then_some(Stop::Failure);
                     Ok(())
                 } else {
                     Err(error.into())
@@ -69,13 +76,12 @@ impl Job<'_> {
             }
         });
         if let Err(error) = result {
-            self.reader_left = is_broken_pipe(error.as_ref());
+            self.stop = Some(if is_broken_pipe(error.as_ref()) { Stop::ReaderLeft } else { Stop::Failure });
             // What could not be decoded or written is not completed.
             self.fail(error);
             self.outputs = None;
-            self.stopped = true;
         }
-        !self.stopped && !signals::interrupted()
+        self.stop.is_none() && !signals::interrupted()
     }
 
     fn fail(&mut self, error: Failure) {

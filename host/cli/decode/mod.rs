@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub use self::job::LISTED_FAILURES;
-use self::job::{Job, is_broken_pipe, story};
+use self::job::{Job, Stop, is_broken_pipe, story};
 use self::outputs::{Outputs, Wanted};
 pub use self::select::SelectArgs;
 pub use self::work::{CHUNK_MEMORY, HITS_OF_BANK};
@@ -220,8 +220,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         runs: BTreeSet::new(),
         failures: Vec::new(),
         failed: 0,
-        stopped: false,
-        reader_left: false,
+        stop: None,
     };
     signals::end_gently();
     let produce = || {
@@ -229,7 +228,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some((chunks.file(), chunk))
     };
     ordered(2 * n_workers + 1, produce, workers, |done| job.take(done));
-    let Job { outputs, totals, mut failures, failed, seen, progress, copied, runs, stopped, reader_left, .. } = job;
+    let Job { outputs, totals, mut failures, failed, seen, progress, copied, runs, stop, .. } = job;
     drop(progress);
     if signals::interrupted() {
         let n = totals.events;
@@ -245,7 +244,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         signals::end();
     }
     // As of what is printed, a reader that has gone (`| head`) is no error; a summary that was asked for is written.
-    if reader_left && args.json.is_none() {
+    if stop == Some(Stop::ReaderLeft) && args.json.is_none() {
         return Ok(());
     }
     let elapsed = start.elapsed();
@@ -270,10 +269,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let incomplete = failures.first().map(|error| with_causes(error.as_ref()));
     let provenance = story.provenance(&files, seen.measured > 0, incomplete.clone());
     let (written, cut) = match outputs {
-        Some(outputs) => match outputs.finish(incomplete.as_ref(), stopped, |file| detector.check_file(&seen, file)) {
-            Err(error) if is_broken_pipe(&error) && args.json.is_none() => return Ok(()),
-            written => written?,
-        },
+        Some(outputs) => {
+            match outputs.finish(incomplete.as_ref(), stop.is_some(), |file| detector.check_file(&seen, file)) {
+                Err(error) if is_broken_pipe(&error) && args.json.is_none() => return Ok(()),
+                written => written?,
+            }
+        }
         None => Default::default(),
     };
     if let Some(path) = &args.json {

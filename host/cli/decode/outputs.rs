@@ -124,13 +124,15 @@ impl Wanted<'_> {
             return Plan::One(self.path.to_path_buf());
         }
         let extension = self.format().name();
+        // The shards of a job may share a folder.
+        let shard = self.shard.map_or_else(String::new, |(i, n)| format!("-{i}-of-{n}"));
         if self.by_run {
-            let name = self.shard.map_or_else(|| "hits".to_owned(), |(i, n)| format!("hits-{i}-of-{n}"));
+            let name = format!("hits{shard}");
             let untouchable = files.iter().chain(&self.others).cloned().collect();
             let folder = self.path.to_path_buf();
             return Plan::Runs { folder, name: format!("{name}.{extension}"), parts: BTreeMap::new(), untouchable };
         }
-        let name = |file: &PathBuf| self.path.join(format!("{}.{extension}", stem(file)));
+        let name = |file: &PathBuf| self.path.join(format!("{}{shard}.{extension}", stem(file)));
         let paths: Vec<PathBuf> = files.iter().map(name).collect();
         let mut inputs = BTreeMap::new();
         for (path, file) in paths.iter().zip(files) {
