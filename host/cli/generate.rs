@@ -217,8 +217,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     drop(progress);
     let mean = maker.payload as f64 / (args.events.max(1) as f64);
     let ledger = maker.corruptor.into_ledger();
-    let mut text = format!(
-        "{}: {} {} events of profile {}, seed {}, {mean:.0} bytes of UT payload an event in the mean\n{}\n{}\n",
+    let made = if args.corrupt.is_empty() {
+        String::new()
+    } else {
+        write_json(&json, &faults(&ledger))?;
+        format!("{}: {} faults\n", json.display(), ledger.entries.len())
+    };
+    print(&format!(
+        "{}: {} {} events of profile {}, seed {}, {mean:.0} bytes of UT payload an event in the mean\n{}\n{}\n{made}",
         events.display(),
         args.events,
         args.format.name(),
@@ -226,11 +232,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         args.seed,
         boards.display(),
         geometry.display(),
-    );
-    if !args.corrupt.is_empty() {
-        write_json(&json, &faults(&ledger))?;
-        text += &format!("{}: {} faults\n", json.display(), ledger.entries.len());
-    }
-    print(&text)?;
+    ))?;
     Ok(())
 }

@@ -163,9 +163,9 @@ impl Seen {
             // Neighbours have the same version: count them together.
             let (mut last, mut n) = (None, 0);
             for bank in banks {
-                if last != Some(bank.version) {
+                if last != bank.version {
                     count(&mut file, last, n);
-                    (last, n) = (Some(bank.version), 0);
+                    (last, n) = (bank.version, 0);
                 }
                 n += 1;
             }
@@ -181,8 +181,8 @@ impl Seen {
 }
 
 /// Adds `n` banks of a version.
-fn count(file: &mut FileVersions, version: Option<Option<u8>>, n: u64) {
-    if let Some(version) = version {
+fn count(file: &mut FileVersions, version: Option<u8>, n: u64) {
+    if n > 0 {
         *file.versions.entry(version).or_default() += n;
     }
 }
