@@ -274,12 +274,14 @@ impl Chart {
         if let Some(names) = &self.labels {
             y = y.category_array(names.iter().rev().cloned().collect::<Vec<_>>());
         }
+        // Room for the title, and for two rows of the legend, which a map has below.
+        let top = if self.title.is_none() || self.map { 44 } else { 76 };
         let mut layout = Layout::new()
             .x_axis(axis(&self.x))
             .y_axis(y)
             .show_legend(self.series > 1 || self.legend)
             .legend(Legend::new().orientation(Orientation::Horizontal).y(1.12))
-            .margin(Margin::new().left(50).right(20).top(if self.title.is_some() { 76 } else { 36 }).bottom(50));
+            .margin(Margin::new().left(50).right(20).top(top).bottom(50));
         if let Some(title) = &self.title {
             layout = layout.title(Title::with_text(title));
         }
