@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ._plan import Summary as Summary
     from ._plan import decode_to_parquet as decode_to_parquet
     from ._plan import plan as plan
+    from ._report import report as report
     from ._tables import Tables as Tables
 
 _WHERE = {
@@ -52,6 +53,7 @@ _WHERE = {
     "generate": "_native",
     "iterate": "_decode",
     "plan": "_plan",
+    "report": "_report",
 }
 
 __all__ = [*_WHERE, "__version__"]
