@@ -11,7 +11,7 @@
 //! | raw banks from files | [`Events`], [`Batches`]: [`EventBatch`] |
 //! | raw banks in memory | [`BatchView`] over the caller's bytes, without a copy; or [`BatchBuilder`] from [`Bank`]s |
 //! | decoding | [`CpuDecoder`], fast; [`ReferenceDecoder`], plain; with features `cuda` and `emulated`, the device kernels |
-//! | results | [`UtHits`], [`Hit`] by [`Hit`], [`BatchReport`]; [`CsvWriter`]; with the feature `parquet`, files as CSV or Parquet |
+//! | results | [`UtHits`], [`Hit`] by [`Hit`], [`BatchReport`]; [`CsvWriter`]; with `parquet`, [files](output) of hits |
 //!
 //! Damaged banks are no errors: each costs only itself and is counted ([`Count`]). Errors ([`DecodeError`]) mean that
 //! the output is too small or that a device failed.
@@ -55,8 +55,9 @@
 //! # Features
 //!
 //! With `default-features = false` there are the decoders `cpu` and `reference`, the input formats, and hits as CSV. `cuda`
-//! adds NVIDIA GPUs, `emulated` the same kernels run and checked on the CPU, `parquet` files of hits, `synth` a synthetic
-//! detector with events, `serde` options that can be written and read. `cli`, the default, is the tool `ut-decode`.
+//! adds NVIDIA GPUs, `emulated` the same kernels run and checked on the CPU, `parquet` files of hits as CSV, Parquet and NumPy
+//! arrays, also read back and compared, `synth` a synthetic detector with events, `serde` options that can be written and
+//! read. `cli`, the default, is the tool `ut-decode`.
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]

@@ -12,6 +12,7 @@ mod convert;
 mod decode;
 mod describe;
 mod detector;
+mod diff;
 mod generate;
 mod help;
 mod inputs;
@@ -50,7 +51,7 @@ type Failure = Box<dyn std::error::Error>;
 /// Decodes raw banks of LHCb's Upstream Tracker (UT) into hits.
 ///
 /// Reads MDF files, MEP packets and Allen-layout dumps, also inside zstd and gzip, in format v4 (bank version 3, simulation
-/// up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and is
+/// up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV, Parquet or NumPy arrays. Damaged data costs only itself, and is
 /// counted.
 #[derive(Debug, Parser)]
 #[command(name = "ut-decode", version, after_help = help::SHORT, after_long_help = help::LONG, max_term_width = 120)]
@@ -84,6 +85,7 @@ struct Common {
 enum Command {
     Decode(decode::Args),
     Inspect(inspect::Args),
+    Diff(diff::Args),
     Generate(generate::Args),
     Convert(convert::Args),
     Serve(serve::Args),
@@ -150,6 +152,7 @@ fn run(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Decode(args) => decode::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Diff(args) => return diff::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Serve(args) => serve::run(&args),

@@ -14,6 +14,7 @@ use std::str::FromStr;
 use ::parquet::errors::ParquetError;
 
 use super::csv::{CsvRows, quoted};
+use super::numpy::{Arrays, NumpyWriter};
 use super::parquet::{Form, Packing, ParquetWriter, RowGroup};
 use super::{Columns, NewFile, Rows};
 
@@ -30,7 +31,7 @@ pub struct Provenance {
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// No format is known for the extension.
-    #[error("{}: the extension says the format: .csv or .parquet", .0.display())]
+    #[error("{}: the extension says the format: .csv, .npz or .parquet", .0.display())]
     Format(PathBuf),
     /// Writing failed.
     #[error("cannot write {}", called(file))]
@@ -55,6 +56,8 @@ pub enum OutputError {
 pub enum HitFormat {
     /// Comma-separated values.
     Csv,
+    /// NumPy arrays.
+    Numpy,
     /// Parquet.
     Parquet,
 }
@@ -76,6 +79,7 @@ impl HitFormat {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Csv => "csv",
+            Self::Numpy => "npz",
             Self::Parquet => "parquet",
         }
     }
@@ -87,14 +91,16 @@ impl FromStr for HitFormat {
     fn from_str(name: &str) -> Result<Self, String> {
         match name {
             "csv" => Ok(Self::Csv),
+            "npz" => Ok(Self::Numpy),
             "parquet" => Ok(Self::Parquet),
-            _ => Err(format!("{name} is no format: csv or parquet")),
+            _ => Err(format!("{name} is no format: csv, npz or parquet")),
         }
     }
 }
 
 enum Writer {
     Csv(NewFile),
+    Numpy(Box<NumpyWriter>),
     Parquet(Box<ParquetWriter<NewFile>>),
 }
 
@@ -120,6 +126,8 @@ pub struct HitFile {
 pub enum Encoded {
     /// Rows of text.
     Text(Vec<u8>),
+    /// Arrays.
+    Arrays(Box<Arrays>),
     /// A row group; `None` without hits.
     RowGroup(Option<Box<RowGroup>>),
 }
@@ -130,7 +138,8 @@ pub struct Encoder {
     names: Vec<String>,
     form: Form,
     columns: Columns,
-    rows: Option<CsvRows>,
+    format: HitFormat,
+    rows: CsvRows,
 }
 
 impl HitStyle {
@@ -186,6 +195,10 @@ impl HitStyle {
                 file.write_all(header.as_bytes()).map_err(|source| io_error(&path, source))?;
                 Writer::Csv(file)
             }
+            HitFormat::Numpy => {
+                let writer = NumpyWriter::new(file, &path, &self.names, &self.columns.detector);
+                Writer::Numpy(Box::new(writer.map_err(|source| io_error(&path, source))?))
+            }
             HitFormat::Parquet => {
                 let writer = ParquetWriter::new(file, &self.form).map_err(|source| parquet_error(&path, source))?;
                 Writer::Parquet(Box::new(writer))
@@ -201,7 +214,8 @@ impl HitStyle {
             names: self.names.clone(),
             form: self.form.clone(),
             columns: self.columns.clone(),
-            rows: (self.format == HitFormat::Csv).then(CsvRows::default),
+            format: self.format,
+            rows: CsvRows::default(),
         }
     }
 }
@@ -221,6 +235,9 @@ impl HitFile {
             (Writer::Csv(file), Encoded::Text(text)) => {
                 file.write_all(&text).map_err(|source| io_error(&self.path, source))
             }
+            (Writer::Numpy(writer), Encoded::Arrays(arrays)) => {
+                writer.append(&arrays).map_err(|source| io_error(&self.path, source))
+            }
             (Writer::Parquet(writer), Encoded::RowGroup(Some(group))) => {
                 writer.append(*group).map_err(|source| parquet_error(&self.path, source))
             }
@@ -235,6 +252,7 @@ impl HitFile {
     pub fn finish(self, provenance: &Provenance) -> Result<(), OutputError> {
         let file = match self.writer {
             Writer::Csv(file) => file,
+            Writer::Numpy(writer) => writer.finish(provenance).map_err(|source| io_error(&self.path, source))?,
             Writer::Parquet(writer) => writer.finish(provenance).map_err(|source| parquet_error(&self.path, source))?,
         };
         file.finish()
@@ -247,11 +265,19 @@ impl Encoder {
     /// # Errors
     /// When the library of the format fails.
     pub fn encode(&mut self, rows: &Rows<'_>) -> Result<Encoded, OutputError> {
-        let rows = &Rows { files: &self.names, ..*rows };
-        let Some(csv) = &mut self.rows else {
-            let group = RowGroup::encode(&self.form, rows).map_err(|source| parquet_error(&self.path, source))?;
-            return Ok(Encoded::RowGroup(group.map(Box::new)));
-        };
+        match self.format {
+            HitFormat::Csv => Ok(Encoded::Text(self.text(rows))),
+            HitFormat::Numpy => Ok(Encoded::Arrays(Box::new(Arrays::encode(rows, &self.columns.detector)))),
+            HitFormat::Parquet => {
+                let rows = Rows { files: &self.names, ..*rows };
+                let group = RowGroup::encode(&self.form, &rows).map_err(|source| parquet_error(&self.path, source))?;
+                Ok(Encoded::RowGroup(group.map(Box::new)))
+            }
+        }
+    }
+
+    /// Rows of text.
+    fn text(&mut self, rows: &Rows<'_>) -> Vec<u8> {
         let Columns { run, event_number, file, detector } = &self.columns;
         // A mean row has 70 bytes.
         let mut text = Vec::with_capacity((80 + 4 * detector.len()) * rows.hits.len());
@@ -270,8 +296,8 @@ impl Encoder {
             })
             .collect();
         let columns: Vec<_> = detector.iter().map(|column| column.values(rows.tables, rows.hits)).collect();
-        csv.append(rows.hits, |e| (rows.origins[e].event, &of_events[e]), &columns, &mut text);
-        Ok(Encoded::Text(text))
+        self.rows.append(rows.hits, |e| (rows.origins[e].event, &of_events[e]), &columns, &mut text);
+        text
     }
 }
 

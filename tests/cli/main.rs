@@ -3,6 +3,7 @@
 mod support;
 
 mod ablation;
+mod columns;
 mod compare;
 mod decode;
 mod faults;

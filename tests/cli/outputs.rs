@@ -113,8 +113,9 @@ fn names_that_collide_and_outputs_that_are_inputs_are_refused_before_anything_is
         (&["events.mdf", "events.mdf", "--output", "new/", "--format", "csv"], "two inputs"),
         (&["a.raw", "a.csv", "--output", ".", "--format", "csv"], "would overwrite a.csv, which is an input"),
         (&["a.raw", "events.mdf", "--output", ".", "--format", "csv", "--json", "a.csv"], "would overwrite a.csv"),
-        (&["events.mdf", "--output", "new/"], "--format csv or parquet"),
-        (&["events.mdf", "--output", "new", "--partition", "run"], "--format csv or parquet"),
+        (&["events.mdf", "--output", "new/"], "--format csv, npz or parquet"),
+        (&["events.mdf", "--output", "new", "--partition", "run"], "--format csv, npz or parquet"),
+        (&["events.mdf", "--output", "new", "--partition", "run", "--format", "npz"], "nothing reads NumPy files"),
         (&["events.mdf", "--partition", "run"], "--output"),
     ] {
         let (_, err) = run_to(2, directory, &[&["decode"], args, &TABLES].concat());

@@ -8,9 +8,10 @@ use serde_json::Value;
 use crate::support::{json_of, run_to, sample, write};
 
 /// All commands.
-const COMMANDS: [&[&str]; 18] = [
+const COMMANDS: [&[&str]; 19] = [
     &["decode"],
     &["inspect"],
+    &["diff"],
     &["generate"],
     &["convert"],
     &["throughput"],
@@ -70,8 +71,10 @@ fn every_json_has_a_schema_that_it_fits() {
     let directory = directory.path();
     write(directory, "samples.json", b"[[1.0, 1.1], [1.0, 1.2], [1.1, 1.0], [1.0, 1.1]]");
     write(directory, "groups.toml", b"[[group]]\ntogether = [\"block\", \"layout\"]\n");
-    let cases: [(&str, &str); 16] = [
+    let cases: [(&str, &str); 18] = [
         ("decode", "decode events.mdf"),
+        ("decode", "decode events.mdf --output hits.csv"),
+        ("diff", "diff hits.csv hits.csv"),
         ("inspect", "inspect events.mdf"),
         ("report", "report events.mdf --output report.html"),
         ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20"),

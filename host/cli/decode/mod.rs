@@ -30,7 +30,7 @@ use crate::cli::{Failure, usage};
 use crate::decoder::{Backend, DecoderConfig};
 use crate::detector::Mask;
 use crate::input::{Apart, Chunk, Chunks, Damage, InputError, Parser, Seen, Select};
-use crate::output::{Columns, Packing};
+use crate::output::{Columns, HitFormat, Packing};
 use crate::pipeline::ordered;
 use crate::{BatchReport, UtHits};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -52,15 +52,15 @@ const LISTED: usize = 100;
 pub struct Args {
     #[command(flatten)]
     inputs: InputArgs,
-    /// Write the hits here: .csv, or .parquet (with run and event numbers, and metadata on how they were made); - is
-    /// standard output. A folder (it is there, or the name ends in /, or says no format) gets a file an input.
+    /// Write the hits here: .csv, or .npz or .parquet (with run and event numbers, and metadata on how they were made); -
+    /// is standard output. A folder (it is there, or the name ends in /, or says no format) gets a file an input.
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
     /// Write a file a run, run=N/hits.parquet in the folder that --output names, as datasets are partitioned.
     #[arg(long, value_name = "BY", requires = "output", value_parser = ["run"])]
     partition: Option<String>,
     /// The output's format, where its name does not end in it.
-    #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "parquet"]))]
+    #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "npz", "parquet"]))]
     format: Option<String>,
     /// Columns beside those that the output always has, with commas between them: detector for layer, side, stave, face,
     /// module, sector, strip, board, lane, charge, n_strips, first_strip and flipped, or some of these by name; sector_id;
@@ -138,7 +138,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         others: Vec::new(),
     });
     // Said before anything is read.
-    wanted.as_ref().map(Wanted::format);
+    let format = wanted.as_ref().map(Wanted::format);
+    if format == Some(HitFormat::Numpy) && args.partition.is_some() {
+        usage("--partition run: nothing reads NumPy files as one dataset; take --format csv or parquet");
+    }
     let files = args.inputs.expand()?;
     for output in [&args.output, &args.json].into_iter().flatten() {
         if let Some(input) = files.iter().find(|file| same_file(file, output)) {

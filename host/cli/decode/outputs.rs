@@ -112,7 +112,7 @@ impl Wanted<'_> {
         }
         if self.is_folder() {
             usage(&format!(
-                "--output {} is a folder: --format csv or parquet says what goes into it",
+                "--output {} is a folder: --format csv, npz or parquet says what goes into it",
                 self.path.display()
             ))
         }

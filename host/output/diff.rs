@@ -1,0 +1,292 @@
+//! Two files of hits, hit by hit: which events, which hits, and which columns differ, and by how much.
+//!
+//! Events are matched by the place of their file among the files and by their number in it, both of which rise. Inside an
+//! event, hits are matched by LHCbID; where an id comes several times, in the order in which it comes. Floats are equal
+//! when their bits are. Memory: one event of each file.
+
+use std::cmp::Ordering;
+
+use super::read::{Cell, EventOfFile, HitReader, ReadColumn, ReadError, Values};
+use crate::detector::{LhcbId, N_LAYERS};
+
+/// How often hits of one layer are in A and B.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LayerDiff {
+    /// In both, with equal values.
+    pub same: u64,
+    /// In both, with other values.
+    pub different: u64,
+    /// Only in A.
+    pub only_a: u64,
+    /// Only in B.
+    pub only_b: u64,
+}
+
+/// How a column differs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ColumnDiff {
+    /// The column.
+    pub column: ReadColumn,
+    /// Hits in which it differs.
+    pub hits: u64,
+    /// Of them, those in which only one file has a value.
+    pub nulls: u64,
+    /// The largest difference of two values.
+    pub most: f64,
+    /// Of floats, in units in the last place.
+    pub most_ulps: u64,
+}
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// File, and event in the file.
+    pub place: (u64, u64),
+    /// The hit; `None`: the whole event.
+    pub id: Option<LhcbId>,
+    /// What it is.
+    pub what: What,
+}
+
+/// What can differ.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// So many hits, or the hit, only in A.
+    OnlyA(usize),
+    /// Only in B.
+    OnlyB(usize),
+    /// The event's hits come in another order.
+    Order,
+    /// A column has these values in A and B.
+    Value(ReadColumn, Cell, Cell),
+}
+
+/// What [`diff`] found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Diff {
+    /// Events with hits, in both, without any difference.
+    pub same_events: u64,
+    /// In both, with some.
+    pub different_events: u64,
+    /// Only in A.
+    pub only_a_events: u64,
+    /// Only in B.
+    pub only_b_events: u64,
+    /// In both, with the hits that are in both in another order.
+    pub other_order_events: u64,
+    /// By layer; the last are ids that do not name the UT.
+    pub layers: [LayerDiff; N_LAYERS + 1],
+    /// The columns that were compared, beside event and id.
+    pub columns: Vec<ColumnDiff>,
+    /// Columns that only A, or only B has.
+    pub only_in: [Vec<&'static str>; 2],
+    /// The first differences.
+    pub first: Vec<Difference>,
+}
+
+/// What to compare, and what to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiffOptions {
+    /// Hits in another order are no difference.
+    pub any_order: bool,
+    /// Differences that are kept one by one.
+    pub first: usize,
+}
+
+impl Diff {
+    /// Whether there is no difference in what was compared.
+    pub fn is_same(&self) -> bool {
+        self.different_events + self.only_a_events + self.only_b_events == 0
+    }
+}
+
+/// Compares two files.
+///
+/// # Errors
+/// When one cannot be read, or its events do not rise.
+pub fn diff(a: &mut HitReader, b: &mut HitReader, options: DiffOptions) -> Result<Diff, ReadError> {
+    let (ours, theirs) = (a.columns().to_vec(), b.columns().to_vec());
+    let without = |some: &[ReadColumn], others: &[ReadColumn]| {
+        some.iter().filter(|column| !others.contains(column)).map(|column| column.name).collect()
+    };
+    let place = |columns: &[ReadColumn], name: &str| columns.iter().position(|column| column.name == name);
+    let mut compared: Vec<(usize, usize)> = Vec::new();
+    let mut columns = Vec::new();
+    for (i, &column) in ours.iter().enumerate() {
+        if let Some(other) = place(&theirs, column.name).filter(|_| !["event", "lhcb_id"].contains(&column.name)) {
+            compared.push((i, other));
+            columns.push(ColumnDiff { column, hits: 0, nulls: 0, most: 0.0, most_ulps: 0 });
+        }
+    }
+    let mut this = Comparison {
+        ids: [&ours, &theirs].map(|columns| place(columns, "lhcb_id").unwrap_or_default()),
+        compared,
+        options,
+        diff: Diff { columns, only_in: [without(&ours, &theirs), without(&theirs, &ours)], ..Diff::default() },
+    };
+    let (mut event_a, mut event_b) = (EventOfFile::default(), EventOfFile::default());
+    let (mut has_a, mut has_b) = (next(a, &mut event_a)?, next(b, &mut event_b)?);
+    while has_a || has_b {
+        let order = match (has_a, has_b) {
+            (true, true) => event_a.place.cmp(&event_b.place),
+            (true, false) => Ordering::Less,
+            _ => Ordering::Greater,
+        };
+        match order {
+            Ordering::Less => this.alone(&event_a, 0),
+            Ordering::Greater => this.alone(&event_b, 1),
+            Ordering::Equal => this.event(&event_a, &event_b),
+        }
+        if order.is_le() {
+            has_a = next(a, &mut event_a)?;
+        }
+        if order.is_ge() {
+            has_b = next(b, &mut event_b)?;
+        }
+    }
+    Ok(this.diff)
+}
+
+/// The next event, which must be behind the one before.
+fn next(reader: &mut HitReader, event: &mut EventOfFile) -> Result<bool, ReadError> {
+    let before = (!event.columns.is_empty()).then_some(event.place);
+    let there = reader.next_event(event)?;
+    match before {
+        Some(before) if there && event.place <= before => Err(ReadError::Content {
+            file: reader.path().display().to_string(),
+            what: format!("event {} comes after event {} of the same file; they must rise", event.place.1, before.1),
+        }),
+        _ => Ok(there),
+    }
+}
+
+struct Comparison {
+    /// The columns of ids in A and B.
+    ids: [usize; 2],
+    /// Those that are compared, in A and B.
+    compared: Vec<(usize, usize)>,
+    options: DiffOptions,
+    diff: Diff,
+}
+
+impl Comparison {
+    /// An event that only one file has.
+    fn alone(&mut self, event: &EventOfFile, side: usize) {
+        let ids = &event.columns[self.ids[side]];
+        for id in ids {
+            self.count(*id, |layer| if side == 0 { &mut layer.only_a } else { &mut layer.only_b });
+        }
+        let (events, what) = match side {
+            0 => (&mut self.diff.only_a_events, What::OnlyA(ids.len())),
+            _ => (&mut self.diff.only_b_events, What::OnlyB(ids.len())),
+        };
+        *events += 1;
+        self.note(event.place, None, what);
+    }
+
+    /// An event that both have.
+    fn event(&mut self, a: &EventOfFile, b: &EventOfFile) {
+        let (ids_a, ids_b) = (&a.columns[self.ids[0]], &b.columns[self.ids[1]]);
+        let mut same = true;
+        let mut pairs = Vec::with_capacity(ids_a.len());
+        if ids_a == ids_b {
+            pairs.extend((0..ids_a.len()).map(|i| (i, i)));
+        } else {
+            let sorted = |ids: &[Cell]| {
+                let mut order: Vec<usize> = (0..ids.len()).collect();
+                order.sort_by_key(|&i| ids[i]);
+                order
+            };
+            let (order_a, order_b) = (sorted(ids_a), sorted(ids_b));
+            let (mut of_a, mut of_b) = (order_a.iter().peekable(), order_b.iter().peekable());
+            loop {
+                let order = match (of_a.peek(), of_b.peek()) {
+                    (Some(&&i), Some(&&j)) => ids_a[i].cmp(&ids_b[j]),
+                    (Some(_), None) => Ordering::Less,
+                    (None, Some(_)) => Ordering::Greater,
+                    (None, None) => break,
+                };
+                let i = if order.is_le() { of_a.next() } else { None };
+                let j = if order.is_ge() { of_b.next() } else { None };
+                match (i, j) {
+                    (Some(&i), Some(&j)) => pairs.push((i, j)),
+                    (Some(&i), None) => {
+                        same = false;
+                        self.count(ids_a[i], |layer| &mut layer.only_a);
+                        self.note(a.place, ids_a[i], What::OnlyA(1));
+                    }
+                    (None, Some(&j)) => {
+                        same = false;
+                        self.count(ids_b[j], |layer| &mut layer.only_b);
+                        self.note(a.place, ids_b[j], What::OnlyB(1));
+                    }
+                    (None, None) => {}
+                }
+            }
+            pairs.sort_unstable();
+            if pairs.windows(2).any(|pair| pair[0].1 > pair[1].1) {
+                self.diff.other_order_events += 1;
+                if !self.options.any_order {
+                    same = false;
+                    self.note(a.place, None, What::Order);
+                }
+            }
+        }
+        for (i, j) in pairs {
+            let mut equal = true;
+            for at in 0..self.compared.len() {
+                let (in_a, in_b) = self.compared[at];
+                let (value_a, value_b) = (a.columns[in_a][i], b.columns[in_b][j]);
+                if value_a != value_b {
+                    equal = false;
+                    let column = &mut self.diff.columns[at];
+                    column.add(value_a, value_b);
+                    let column = column.column;
+                    self.note(a.place, ids_a[i], What::Value(column, value_a, value_b));
+                }
+            }
+            same &= equal;
+            self.count(ids_a[i], |layer| if equal { &mut layer.same } else { &mut layer.different });
+        }
+        *(if same { &mut self.diff.same_events } else { &mut self.diff.different_events }) += 1;
+    }
+
+    fn count(&mut self, id: Cell, what: impl Fn(&mut LayerDiff) -> &mut u64) {
+        let id = id.and_then(|id| u32::try_from(id).ok()).map(LhcbId).filter(|id| id.is_ut());
+        let layer = id.map_or(N_LAYERS, |id| usize::from(id.channel().layer()));
+        *what(&mut self.diff.layers[layer]) += 1;
+    }
+
+    fn note(&mut self, place: (u64, u64), id: Cell, what: What) {
+        if self.diff.first.len() < self.options.first {
+            let id = id.and_then(|id| u32::try_from(id).ok()).map(LhcbId);
+            self.diff.first.push(Difference { place, id, what });
+        }
+    }
+}
+
+impl ColumnDiff {
+    fn add(&mut self, a: Cell, b: Cell) {
+        self.hits += 1;
+        let (Some(a), Some(b)) = (a, b) else {
+            self.nulls += 1;
+            return;
+        };
+        match self.column.values {
+            Values::Integers => self.most = self.most.max(a.abs_diff(b) as f64),
+            Values::Floats => {
+                let [a, b] = [a, b].map(|bits| f32::from_bits(bits as u32));
+                let by = (f64::from(a) - f64::from(b)).abs();
+                // One of them is no number: nothing is as far away.
+                self.most = self.most.max(if by.is_nan() { f64::INFINITY } else { by });
+                self.most_ulps = self.most_ulps.max(order(a).abs_diff(order(b)));
+            }
+        }
+    }
+}
+
+/// Floats as integers that are as far apart as there are floats between them.
+fn order(value: f32) -> i64 {
+    let bits = i64::from(value.to_bits());
+    if value.is_sign_negative() { -(bits & 0x7FFF_FFFF) } else { bits }
+}

@@ -1,0 +1,82 @@
+//! Hits out of comma-separated values.
+
+use std::fs::File;
+use std::io::{Chain, Cursor, Read as _};
+
+use ::csv::{ByteRecord, Reader, ReaderBuilder};
+
+use super::{Cell, FileNumber, Names, PIECE, Piece, ReadColumn, Source, Values, known};
+
+/// A file of comma-separated values with a row of names.
+pub struct CsvSource {
+    reader: Reader<Chain<Cursor<Vec<u8>>, File>>,
+    columns: Vec<ReadColumn>,
+    /// By column: its place in a row.
+    places: Vec<usize>,
+    file: Option<usize>,
+    numbers: FileNumber,
+    record: ByteRecord,
+}
+
+impl CsvSource {
+    /// `start` was read of the file already.
+    pub fn open(start: Vec<u8>, file: File, names: &Names) -> Result<Self, String> {
+        let mut reader = ReaderBuilder::new().from_reader(Cursor::new(start).chain(file));
+        let header = reader.byte_headers().map_err(|error| error.to_string())?.clone();
+        let position = |name: &str| header.iter().position(|field| field.trim_ascii() == name.as_bytes());
+        let place = |name: &str| names.of(name).find_map(position);
+        let (mut columns, mut places) = (Vec::new(), Vec::new());
+        for column in known() {
+            if let Some(at) = place(column.name) {
+                columns.push(column);
+                places.push(at);
+            }
+        }
+        let file = place("file");
+        Ok(Self { reader, columns, places, file, numbers: FileNumber::default(), record: ByteRecord::new() })
+    }
+}
+
+impl Source for CsvSource {
+    fn columns(&self) -> &[ReadColumn] {
+        &self.columns
+    }
+
+    fn read(&mut self, piece: &mut Piece) -> Result<(), String> {
+        for _ in 0..PIECE {
+            if !self.reader.read_byte_record(&mut self.record).map_err(|error| error.to_string())? {
+                break;
+            }
+            for ((column, &place), to) in self.columns.iter().zip(&self.places).zip(&mut piece.columns) {
+                let field = self.record.get(place).unwrap_or_default().trim_ascii();
+                let value = cell(column.values, field).map_err(|what| {
+                    let line = self.record.position().map_or(0, ::csv::Position::line);
+                    format!("line {line}: {} is \"{}\", {what}", column.name, String::from_utf8_lossy(field))
+                })?;
+                to.push(value);
+            }
+            if let Some(place) = self.file {
+                piece.files.push(self.numbers.of(self.record.get(place).unwrap_or_default()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn cell(values: Values, field: &[u8]) -> Result<Cell, &'static str> {
+    if field.is_empty() {
+        return Ok(None);
+    }
+    let text = std::str::from_utf8(field).unwrap_or_default();
+    match values {
+        Values::Integers => match text {
+            "true" | "True" => Ok(Some(1)),
+            "false" | "False" => Ok(Some(0)),
+            _ => text.parse().map(Some).map_err(|_| "no integer from 0 on"),
+        },
+        Values::Floats => match text.parse::<f32>() {
+            Ok(value) => Ok(Some(value.to_bits().into())),
+            Err(_) => Err("no number"),
+        },
+    }
+}

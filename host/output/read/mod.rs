@@ -1,0 +1,270 @@
+//! Files of hits, read back event by event: CSV, Parquet and NumPy files of this program, and tables of others that have
+//! an event and an LHCbID in every row.
+//!
+//! A file is read in pieces of some thousand rows, so that memory depends on its largest event alone.
+
+mod csv;
+mod numpy;
+mod parquet;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::DetectorColumn;
+
+/// Rows that are read at a time.
+const PIECE: usize = 4096;
+
+/// Rows that an event may have: beyond, the column of events is no such column.
+const MAX_ROWS: usize = 1 << 24;
+
+/// The columns of integers that every output of this program has.
+const INTEGERS: [&str; 5] = ["event", "run", "event_number", "group", "lhcb_id"];
+
+/// Those of 32-bit floats.
+const FLOATS: [&str; 6] = ["x_at_y_eq0", "z_at_y_eq0", "y_begin", "y_end", "dx_dy", "weight"];
+
+/// What the values of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Integers from 0 on.
+    Integers,
+    /// 32-bit floats, as their bits.
+    Floats,
+}
+
+/// A column that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadColumn {
+    /// Its name in the outputs of this program.
+    pub name: &'static str,
+    /// What its values are.
+    pub values: Values,
+}
+
+/// Every column that is read where a file has it; others are passed over.
+fn known() -> impl Iterator<Item = ReadColumn> {
+    let integers = INTEGERS.into_iter().chain(DetectorColumn::all().map(DetectorColumn::name));
+    let integers = integers.map(|name| ReadColumn { name, values: Values::Integers });
+    integers.chain(FLOATS.map(|name| ReadColumn { name, values: Values::Floats }))
+}
+
+/// Names of columns in files of other programs: ours and theirs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names(Vec<(&'static str, String)>);
+
+impl Names {
+    /// What a file may call a column, the likeliest first.
+    fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let theirs = self.0.iter().filter(move |(ours, _)| *ours == name).map(|(_, theirs)| theirs.as_str());
+        theirs.chain([name])
+    }
+}
+
+/// A list of `ours=theirs` with commas between them; `id` is short for `lhcb_id`.
+impl std::str::FromStr for Names {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let pairs = text.split(',').map(|pair| {
+            let (ours, theirs) = pair.split_once('=').ok_or_else(|| format!("\"{pair}\" is no NAME=THEIRS"))?;
+            let ours = match ours.trim() {
+                "id" => "lhcb_id",
+                name => name,
+            };
+            let column = known().map(|column| column.name).chain(["file"]).find(|name| *name == ours);
+            Ok((column.ok_or_else(|| format!("no output has a column \"{ours}\""))?, theirs.trim().to_owned()))
+        });
+        Ok(Self(pairs.collect::<Result<_, String>>()?))
+    }
+}
+
+/// Why a file of hits could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The system says no.
+    #[error("{file}: {source}")]
+    Io {
+        /// The file.
+        file: String,
+        /// What it says.
+        source: std::io::Error,
+    },
+    /// The file is not what it should be.
+    #[error("{file}: {what}")]
+    Content {
+        /// The file.
+        file: String,
+        /// What is wrong, and where.
+        what: String,
+    },
+}
+
+/// A value; `None` is null.
+pub type Cell = Option<u64>;
+
+/// Some rows, column by column.
+#[derive(Debug, Default)]
+struct Piece {
+    /// As the columns of the file.
+    columns: Vec<Vec<Cell>>,
+    /// A number a row that changes where the file of the events does; empty without that column.
+    files: Vec<u64>,
+}
+
+impl Piece {
+    fn clear(&mut self, columns: usize) {
+        self.columns.resize_with(columns, Vec::new);
+        self.columns.iter_mut().for_each(Vec::clear);
+        self.files.clear();
+    }
+}
+
+/// A format.
+trait Source {
+    /// The columns that the file has.
+    fn columns(&self) -> &[ReadColumn];
+
+    /// Reads the next rows, at most [`PIECE`]; none at the end.
+    fn read(&mut self, piece: &mut Piece) -> Result<(), String>;
+}
+
+/// Numbers the files that events come from: another number where the name changes.
+#[derive(Debug, Default)]
+struct FileNumber {
+    last: Option<Vec<u8>>,
+    number: u64,
+}
+
+impl FileNumber {
+    fn of(&mut self, name: &[u8]) -> u64 {
+        if self.last.as_deref() != Some(name) {
+            self.number += u64::from(self.last.is_some());
+            self.last = Some(name.to_vec());
+        }
+        self.number
+    }
+}
+
+/// The hits of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventOfFile {
+    /// The place of the event's file among the files, and of the event in its file.
+    pub place: (u64, u64),
+    /// As the columns of the file; all of one length.
+    pub columns: Vec<Vec<Cell>>,
+}
+
+/// A file of hits, event by event.
+pub struct HitReader {
+    path: PathBuf,
+    source: Box<dyn Source>,
+    event: usize,
+    piece: Piece,
+    next: usize,
+    /// File and event of the row before, with the files numbered by this reader where the file does not name them.
+    before: Option<(u64, u64)>,
+    falls: u64,
+}
+
+impl HitReader {
+    /// Opens a file, whose format its content says.
+    ///
+    /// # Errors
+    /// When it cannot be read, or has no events or ids.
+    pub fn open(path: impl Into<PathBuf>, names: &Names) -> Result<Self, ReadError> {
+        let path = path.into();
+        let io = |source| ReadError::Io { file: path.display().to_string(), source };
+        let mut magic = [0; 4];
+        let mut file = File::open(&path).map_err(io)?;
+        let n = read_up_to(&mut file, &mut magic).map_err(io)?;
+        let content = |what| ReadError::Content { file: path.display().to_string(), what };
+        let source: Box<dyn Source> = match &magic[..n] {
+            b"PAR1" => Box::new(parquet::ParquetSource::open(&path, names).map_err(content)?),
+            b"PK\x03\x04" => Box::new(numpy::NumpySource::open(&path, names).map_err(content)?),
+            start => Box::new(csv::CsvSource::open(start.to_vec(), file, names).map_err(content)?),
+        };
+        let place = |name| source.columns().iter().position(|column| column.name == name);
+        let (Some(event), Some(_)) = (place("event"), place("lhcb_id")) else {
+            let absent = if place("event").is_none() { "event" } else { "lhcb_id" };
+            let there: Vec<_> = source.columns().iter().map(|column| column.name).collect();
+            let there = if there.is_empty() { "none that is known".to_owned() } else { there.join(", ") };
+            let what = format!("no column {absent}; it has {there}; --names {absent}=… says what the file calls it");
+            return Err(content(what));
+        };
+        Ok(Self { path, source, event, piece: Piece::default(), next: 0, before: None, falls: 0 })
+    }
+
+    /// What the user called the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The columns that the file has.
+    pub fn columns(&self) -> &[ReadColumn] {
+        self.source.columns()
+    }
+
+    /// Reads the next event that has hits into `to`; false at the end.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or an event has no number or no end.
+    pub fn next_event(&mut self, to: &mut EventOfFile) -> Result<bool, ReadError> {
+        let n = self.source.columns().len();
+        to.columns.resize_with(n, Vec::new);
+        to.columns.iter_mut().for_each(Vec::clear);
+        let mut rows = 0;
+        loop {
+            if self.next == self.piece.columns.first().map_or(0, Vec::len) {
+                self.piece.clear(n);
+                self.next = 0;
+                self.source.read(&mut self.piece).map_err(|what| self.content(what))?;
+                if self.piece.columns.first().is_none_or(Vec::is_empty) {
+                    return Ok(rows > 0);
+                }
+            }
+            let Some(event) = self.piece.columns[self.event][self.next] else {
+                return Err(self.content("a row has no event".to_owned()));
+            };
+            let place = if let Some(&file) = self.piece.files.get(self.next) {
+                (file, event)
+            } else {
+                let falls = self.before.is_some_and(|(_, before)| event < before);
+                (self.falls + u64::from(falls), event)
+            };
+            if rows > 0 && place != to.place {
+                return Ok(true);
+            }
+            self.falls = place.0;
+            self.before = Some(place);
+            to.place = place;
+            rows += 1;
+            if rows > MAX_ROWS {
+                return Err(self.content(format!("event {event} has more than {MAX_ROWS} hits")));
+            }
+            for (to, from) in to.columns.iter_mut().zip(&self.piece.columns) {
+                to.push(from[self.next]);
+            }
+            self.next += 1;
+        }
+    }
+
+    fn content(&self, what: String) -> ReadError {
+        ReadError::Content { file: self.path.display().to_string(), what }
+    }
+}
+
+/// Reads until `bytes` are full or the file ends; how many were read.
+fn read_up_to(file: &mut impl Read, bytes: &mut [u8]) -> std::io::Result<usize> {
+    let mut n = 0;
+    while n < bytes.len() {
+        match file.read(&mut bytes[n..]) {
+            Ok(0) => break,
+            Ok(more) => n += more,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(n)
+}
