@@ -137,7 +137,7 @@ impl CpuDecoder {
     }
 
     /// The most hits that a batch can have, from the sizes of its banks: no decoder makes more of them, whatever the
-    /// bytes are. Takes a third of the time of decoding; [`BatchView::max_hits`] takes none, and says more.
+    /// bytes are. Takes about as long as counting; [`BatchView::max_hits`] says more, and takes no time.
     ///
     /// # Errors
     /// As [`count`](Self::count).
