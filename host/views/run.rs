@@ -28,9 +28,8 @@ pub const SIZES: usize = 64;
 /// Bins of the hits that a lane has in an event, and everything above in the last.
 pub const LANE_HITS: usize = 256;
 
-/// Events after which 32-bit counts of strips are added up: a lane gives at most 254 hits in each of an event's at most
-/// 256 banks.
-const FLUSHED_AFTER: u32 = 1 << 16;
+/// Hits after which 32-bit counts are added up, before one of them can overflow.
+const FLUSHED_AFTER: usize = 1 << 30;
 
 /// Runs that are named.
 const NAMED_RUNS: usize = 64;
@@ -267,6 +266,13 @@ fn add_all(sums: &mut Vec<u64>, more: &[u64]) {
     sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
+/// Adds counts, and sets them to 0.
+fn move_all(sums: &mut [u64], counts: &mut [u32]) {
+    for (sum, count) in sums.iter_mut().zip(counts) {
+        *sum += u64::from(std::mem::take(count));
+    }
+}
+
 /// Adds batches to a view.
 #[derive(Debug)]
 pub struct RunFiller {
@@ -277,9 +283,15 @@ pub struct RunFiller {
     lanes: Vec<u16>,
     /// By lane slot: its layer.
     layer_of_lane: Vec<u8>,
-    /// As in the view, since the last flush.
+    /// As in the view, since the last flush: what every hit adds to lies close together here.
     strips: Vec<u32>,
-    unflushed: u32,
+    /// By sector: charge, its squares, and sizes.
+    clusters: Vec<[u64; 3]>,
+    /// By layer, in the bins of the view.
+    charges: Vec<[u32; CHARGES]>,
+    sizes: Vec<[u32; SIZES]>,
+    /// Hits since then.
+    unflushed: usize,
     /// Of the current event, by lane slot: hits.
     event: Vec<u32>,
     /// The slots of them that are not 0.
@@ -312,6 +324,9 @@ impl RunFiller {
             lanes,
             layer_of_lane,
             strips: vec![0; N_SECTORS * STRIPS],
+            clusters: vec![[0; 3]; N_SECTORS],
+            charges: vec![[0; CHARGES]; N_LAYERS],
+            sizes: vec![[0; SIZES]; N_LAYERS],
             unflushed: 0,
             event: vec![0; slots.len()],
             touched: Vec::new(),
@@ -325,6 +340,12 @@ impl RunFiller {
         let (ids, offsets) = (hits.id(), hits.offsets());
         for (e, counts) in report.events.iter().enumerate() {
             let [begin, end] = [e, e + 1].map(|e| offsets[e * self.n_groups] as usize);
+            // An event alone has fewer than 2³² hits, as its batch has.
+            self.unflushed += end - begin;
+            if self.unflushed > FLUSHED_AFTER {
+                self.flush();
+                self.unflushed = end - begin;
+            }
             match hits.clusters() {
                 Some(clusters) => {
                     self.view.clusters += (end - begin) as u64;
@@ -357,13 +378,11 @@ impl RunFiller {
 
     fn count_cluster(&mut self, sector: usize, id: u32, cluster: Cluster) {
         let (charge, n) = (u64::from(cluster.charge()), u64::from(cluster.n_strips()));
-        let view = &mut self.view;
-        view.charge[sector] += charge;
-        view.charge_squares[sector] += charge * charge;
-        view.sizes[sector] += n;
+        let sums = &mut self.clusters[sector];
+        *sums = [sums[0] + charge, sums[1] + charge * charge, sums[2] + n];
         let layer = (id >> 18) as usize % N_LAYERS;
-        view.charge_of_layer[layer][(charge as usize).min(CHARGES - 1)] += 1;
-        view.size_of_layer[layer][(n as usize).min(SIZES - 1)] += 1;
+        self.charges[layer][(charge as usize).min(CHARGES - 1)] += 1;
+        self.sizes[layer][(n as usize).min(SIZES - 1)] += 1;
     }
 
     /// Adds up what was counted of an event.
@@ -400,10 +419,6 @@ impl RunFiller {
                 span.counts[i] += u64::from(n);
             }
         }
-        self.unflushed += 1;
-        if self.unflushed == FLUSHED_AFTER {
-            self.flush();
-        }
     }
 
     /// Adds the banks of an event that say that something went wrong in the read-out. `number` as in [`Self::add`].
@@ -433,8 +448,15 @@ impl RunFiller {
 
     fn flush(&mut self) {
         self.unflushed = 0;
-        for (sum, n) in self.view.strips.iter_mut().zip(&mut self.strips) {
-            *sum += u64::from(std::mem::take(n));
+        let view = &mut self.view;
+        move_all(&mut view.strips, &mut self.strips);
+        view.charge_of_layer.iter_mut().zip(&mut self.charges).for_each(|(sums, counts)| move_all(sums, counts));
+        view.size_of_layer.iter_mut().zip(&mut self.sizes).for_each(|(sums, counts)| move_all(sums, counts));
+        for (sector, sums) in self.clusters.iter_mut().enumerate() {
+            let [charge, squares, sizes] = std::mem::take(sums);
+            view.charge[sector] += charge;
+            view.charge_squares[sector] += squares;
+            view.sizes[sector] += sizes;
         }
     }
 
