@@ -7,7 +7,7 @@ mod ptx_units;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use ptx_units::UNITS;
+use ptx_units::{MAX_THREADS, UNITS};
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, header_field};
 
 fn main() {
@@ -67,7 +67,13 @@ fn rebuild(root: &Path, work: &Path) -> Result<(), String> {
 }
 
 fn kernels((folder, simt): &(PathBuf, PathBuf)) -> KernelCrate<'_> {
-    KernelCrate { name: "ut_kernels", folder, simt: Some(simt), rebuild: "UT_DECODE_BUILD_PTX=1 cargo build" }
+    KernelCrate {
+        name: "ut_kernels",
+        folder,
+        simt: Some(simt),
+        max_threads: MAX_THREADS,
+        rebuild: "UT_DECODE_BUILD_PTX=1 cargo build",
+    }
 }
 
 /// Writes only what differs, so that an unchanged rebuild leaves the tree, and what depends on it, alone.

@@ -13,3 +13,7 @@ pub const UNITS: [&str; 9] = [
     "v5_allen_fused",
     "v5_mep_fused",
 ];
+
+/// Beginnings of entry names, and the threads that a block of such a kernel may have. The fused kernel would take more than
+/// the 64 registers that blocks of 1024 threads leave it, for no gain: fewer warps would fit.
+pub const MAX_THREADS: &[(&str, u32)] = &[("fused__", 1024)];

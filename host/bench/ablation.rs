@@ -1,6 +1,6 @@
 //! The ladder of Allen merge request !1663: what each optimisation is worth, each on top of the one before.
 //!
-//! Beyond its last step, four more lead to the kernel that does everything in one launch. On a GPU all rungs are timed
+//! Beyond its last step come two of the fused pipeline. On a GPU all rungs are timed
 //! in interleaved rounds. Without one the executor counts their work; the figures of the merge request stand beside it.
 
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::detector::{BankVersion, DetectorTables};
 use crate::input::Layout;
 
 /// How many rungs there are.
-pub const RUNGS: usize = 11;
+pub const RUNGS: usize = 9;
 
 /// Passes over which the kernels are timed one by one.
 const KERNEL_PASSES: usize = 10;
@@ -103,7 +103,7 @@ pub struct CountedWork {
     /// Lanes that took part in a collective, in the mean.
     pub lanes_per_collective: f64,
     /// Lanes that an atomic served, in the mean: the atomics that the same rung needs when each lane has its own, over
-    /// those that it needs. `None` for the one launch, which cannot do without.
+    /// those that it needs. `None` for the fused pipeline, which cannot do without.
     pub lanes_per_atomic: Option<f64>,
     /// Bytes that move between global memory and the multiprocessors, over the bytes in and out; without the tables
     /// that all events share.
@@ -202,9 +202,8 @@ impl Ladder<'_> {
         Switches::ladder(self.tables.boards().version, self.layout())
     }
 
-    /// The steps from the last rung of the seven kernels to the one: what is kept in shared memory, and whether the
-    /// hits of each event are counted by a launch before.
-    fn fused_rungs(&self) -> [(&'static str, LaunchParams); 4] {
+    /// The fused pipeline, with the hits of each event counted by a launch before, and without.
+    fn fused_rungs(&self) -> [(&'static str, LaunchParams); 2] {
         let with = |values: &[(&str, u32)]| {
             let mut launch = self.launch;
             for (name, value) in values {
@@ -214,10 +213,8 @@ impl Ladder<'_> {
             launch
         };
         [
-            ("one-launch", with(&[("fused.tile", 0), ("fused.stage", 0), ("fused.count_first", 1)])),
-            ("look-back", with(&[("fused.tile", 0), ("fused.stage", 0), ("fused.count_first", 0)])),
-            ("clusters-kept", with(&[("fused.stage", 0), ("fused.count_first", 0)])),
-            ("bytes-staged", with(&[("fused.count_first", 0)])),
+            ("fused-count-first", with(&[("fused.count_first", 1)])),
+            ("fused-look-back", with(&[("fused.count_first", 0)])),
         ]
     }
 
@@ -363,10 +360,10 @@ impl Ladder<'_> {
         self.filled(&rung_variant(i), self.launch)
     }
 
-    /// Registers and occupancy of a rung of the one launch.
+    /// Registers and occupancy of a rung of the fused pipeline.
     fn fused_resources(&self, launch: LaunchParams) -> Vec<KernelResources> {
         let mut kernels = self.filled(Unit::fused(self.tables.boards().version, self.layout()).name, launch);
-        let always = [Kernel::GatherBanks.name(), Kernel::Fused.name()];
+        let always = [Kernel::GatherBanks, Kernel::Fused, Kernel::FusedOthers].map(Kernel::name);
         kernels.retain(|of| launch.fused_count_first() || always.contains(&of.kernel.as_str()));
         kernels
     }

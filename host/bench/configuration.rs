@@ -39,7 +39,7 @@ pub const LAYOUT: Parameter = Parameter {
 /// Which kernels.
 pub const PIPELINE: Parameter = Parameter {
     name: "pipeline",
-    about: "kernels: fused (one launch) or allen (seven)",
+    about: "kernels: fused (two) or allen (seven)",
     min: 0,
     max: Pipeline::ALL.len() as u32 - 1,
     step: 1,

@@ -133,7 +133,7 @@ fn cpu_space(cores: usize) -> Result<Space, SpaceError> {
 
 fn kernel_space(what: Subject) -> Result<Space, SpaceError> {
     let Subject { backend, pipeline } = what;
-    // The kernel of the one-launch pipeline is called after it; all others are of the other one.
+    // The fused pipeline's parameters are called after it; all others are of the other one.
     let looked_at = |parameter: &Parameter| {
         !of_kernels(parameter) || parameter.name.starts_with("fused.") == (pipeline == Pipeline::Fused)
     };

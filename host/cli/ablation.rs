@@ -30,7 +30,7 @@ distinct: the same, each sector counted once a launch, as if caches kept it unti
 
 /// Climb the ladder of optimisations of Allen merge request !1663, each on top of the one before.
 ///
-/// From its last step four more lead to the kernel that does everything in one launch.
+/// Beyond its last step come two of the fused pipeline: with a launch that counts hits first, and without.
 ///
 /// With --backend cuda the kernels of the rungs are measured in interleaved rounds, batches and hits lying on the
 /// device. With --backend emulated the executor counts what each rung asks of a GPU, exactly and alike on every

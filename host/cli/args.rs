@@ -116,8 +116,8 @@ pub struct BackendArgs {
     /// --set cpu.simd=LEVEL.
     #[arg(long, value_name = "LEVEL", value_parser = ["auto", "scalar", "avx2", "avx512", "neon"])]
     pub simd: Option<String>,
-    /// Which kernels emulated and cuda run: fused, one launch that keeps everything in shared memory, or allen, seven
-    /// kernels in nine launches.
+    /// Which kernels emulated and cuda run: fused, one for ordinary events that keeps everything in shared memory and
+    /// one for the others, or allen, seven kernels in nine launches.
     /// Results are the same.
     #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
     pub pipeline: Option<Pipeline>,

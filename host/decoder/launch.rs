@@ -4,7 +4,7 @@
 //! by the tuner; nothing about a launch is hard-wired elsewhere.
 
 use simt::WARP_SIZE;
-use ut_kernels::fused::{MAX_TILE, Room};
+use ut_kernels::fused::{MAX_STRIPS, MIN_STRIPS, Room};
 
 /// Most threads of a block on any device.
 pub const MAX_THREADS: u32 = 1024;
@@ -48,7 +48,7 @@ const fn block_x(name: &'static str, default: u32) -> Parameter {
     }
 }
 
-const N_KNOBS: usize = 13;
+const N_KNOBS: usize = 12;
 
 /// The parameters, in the order in which the kernels run.
 pub const PARAMETERS: [Parameter; N_KNOBS] = [
@@ -95,22 +95,13 @@ pub const PARAMETERS: [Parameter; N_KNOBS] = [
     block_x("decode.block_x", 128),
     block_x("fused.block_x", 256),
     Parameter {
-        name: "fused.tile",
-        about: "clusters of an event that are kept in shared memory; an event with more is clustered a second time",
-        min: 0,
-        max: MAX_TILE,
-        step: 64,
-        default: 1600,
-        candidates: &[0, 1280, 1600, 2048, 2560, 3072],
-    },
-    Parameter {
-        name: "fused.stage",
-        about: "bytes of an event that are staged in shared memory; what is beyond is read in place",
-        min: 0,
-        max: 64 << 10,
-        step: 512,
-        default: 24 << 10,
-        candidates: &[0, 16 << 10, 20 << 10, 24 << 10, 28 << 10, 32 << 10],
+        name: "fused.strips",
+        about: "strips of an event that shared memory has room for; one with more is read a second time, in windows",
+        min: MIN_STRIPS,
+        max: MAX_STRIPS,
+        step: WARP_SIZE,
+        default: 3264,
+        candidates: &[1536, 2048, 2560, 3264, 4096],
     },
     Parameter {
         name: "fused.count_first",
@@ -210,17 +201,17 @@ impl LaunchParams {
         self.at(8)
     }
 
-    /// Threads of a block of the one-launch kernel.
+    /// Threads of a block of both kernels of the fused pipeline.
     pub const fn fused_block_x(&self) -> u32 {
         self.at(9)
     }
-    /// What the one-launch kernel keeps in shared memory.
+    /// What shared memory has room for in the fused kernel.
     pub const fn fused_room(&self) -> Room {
-        Room { tile: self.at(10), stage: self.at(11) }
+        Room { threads: self.fused_block_x(), strips: self.at(10) }
     }
     /// Whether the hits of each event are counted by a launch before.
     pub const fn fused_count_first(&self) -> bool {
-        self.at(12) != 0
+        self.at(11) != 0
     }
 
     /// The value of a parameter, by name.
@@ -291,7 +282,7 @@ mod tests {
     #[test]
     fn a_setting_reaches_its_accessor() {
         let mut params = LaunchParams::default();
-        let accessors: [(&str, Accessor, u32); 13] = [
+        let accessors: [(&str, Accessor, u32); 12] = [
             ("count.block_x", LaunchParams::count_block_x, 32),
             ("count.bins", LaunchParams::count_bins, 8),
             ("scan.block_x", LaunchParams::scan_block_x, 64),
@@ -302,8 +293,7 @@ mod tests {
             ("sort.run", LaunchParams::sort_run, 224),
             ("decode.block_x", LaunchParams::decode_block_x, 1024),
             ("fused.block_x", LaunchParams::fused_block_x, 96),
-            ("fused.tile", |p| p.fused_room().tile, 64),
-            ("fused.stage", |p| p.fused_room().stage, 512),
+            ("fused.strips", |p| p.fused_room().strips, 512),
             ("fused.count_first", |p| u32::from(p.fused_count_first()), 1),
         ];
         for (name, get, value) in accessors {

@@ -7,6 +7,8 @@ pub mod cuda;
 #[cfg(feature = "emulated")]
 pub mod emulated;
 mod hit;
+#[cfg(feature = "device")]
+pub mod hit_records;
 mod hits;
 #[cfg(feature = "device")]
 mod kind;

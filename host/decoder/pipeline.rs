@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Pipeline {
-    /// One launch, everything in between in shared memory.
+    /// A kernel for ordinary events, everything in between in shared memory, and one for the others.
     Fused,
     /// Seven kernels in nine launches, as Allen has them.
     #[default]

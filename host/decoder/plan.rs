@@ -152,6 +152,12 @@ pub fn too_many_hits(offsets: &[u32], n_groups: usize, capacity: usize) -> Decod
     DecodeError::TooManyHits { event, hits: ends().nth(event).unwrap_or(0), capacity }
 }
 
+/// Most blocks for the events that the fused kernel leaves.
+const OTHERS_BLOCKS: u32 = 128;
+
+/// Most threads of such a block: the kernel has too many registers for the largest blocks.
+const OTHERS_THREADS: u32 = 256;
+
 /// The launches and buffers of one batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -204,12 +210,19 @@ impl Plan {
             }
             Kernel::DecodeInOrder => (self.events, (params.decode_block_x(), 1)),
             Kernel::GatherBanks => (gather_blocks(self.events), (GATHER_THREADS, 1)),
-            Kernel::CountClusters | Kernel::Fused => (self.events, (params.fused_block_x(), 1)),
+            Kernel::Fused => (self.events, (params.fused_block_x(), 1)),
+            // Few events come there, and how many, only the device knows: blocks without one end at once.
+            Kernel::FusedOthers => {
+                let blocks = if self.events < OTHERS_BLOCKS { self.events } else { OTHERS_BLOCKS };
+                let threads =
+                    if params.fused_block_x() < OTHERS_THREADS { params.fused_block_x() } else { OTHERS_THREADS };
+                (blocks, (threads, 1))
+            }
         };
         self.shape_of(kernel, grid, block)
     }
 
-    /// Whether the one launch comes after one that counts.
+    /// Whether the fused kernel comes after a launch of it that counts.
     pub const fn counts_first(&self) -> bool {
         self.params.fused_count_first()
     }
@@ -232,13 +245,13 @@ impl Plan {
         }
     }
 
-    /// Shapes of the launches of the fused pipeline.
-    pub const fn fused_shapes(&self) -> FusedShapes {
-        let count_first = (self.shape(Kernel::CountClusters), self.shape_over_events(Kernel::PrefixSumTiles));
+    /// Shapes of the launches of the fused pipeline; with those of a count or without.
+    pub const fn fused_shapes(&self, counts: bool) -> FusedShapes {
         FusedShapes {
             gather_banks: self.shape(Kernel::GatherBanks),
-            count_first: if self.counts_first() { Some(count_first) } else { None },
+            count_first: if counts { Some(self.shape_over_events(Kernel::PrefixSumTiles)) } else { None },
             fused: self.shape(Kernel::Fused),
+            others: self.shape(Kernel::FusedOthers),
         }
     }
 
@@ -263,8 +276,10 @@ mod tests {
     use ut_kernels::allen::count_hits::CountOutput;
     use ut_kernels::allen::decode_in_order::DecodeInput;
     use ut_kernels::bank::layout::Batch;
+    use ut_kernels::fused::hit_tables::HitTables;
+    use ut_kernels::fused::others::Left;
     use ut_kernels::fused::tables::LaneTables;
-    use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput};
+    use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Written};
     use ut_kernels::hit::HitArrays;
 
     fn tables() -> DeviceTables {
@@ -280,13 +295,8 @@ mod tests {
             let plan = Plan::new(&tables, LaunchParams::default(), n_events);
             assert_eq!(plan.counters as usize, n_events * tables.n_groups as usize);
             assert_eq!(plan.items, n_events * items_capacity(tables.version, tables.n_boards()) as usize);
-            let a_block_an_event = [
-                Kernel::CountHits,
-                Kernel::ClusterAndPredecode,
-                Kernel::DecodeInOrder,
-                Kernel::CountClusters,
-                Kernel::Fused,
-            ];
+            let a_block_an_event =
+                [Kernel::CountHits, Kernel::ClusterAndPredecode, Kernel::DecodeInOrder, Kernel::Fused];
             for kernel in a_block_an_event {
                 assert_eq!(plan.shape(kernel).grid as usize, n_events, "{kernel:?}");
             }
@@ -334,7 +344,9 @@ mod tests {
         assert_eq!((size_of::<ClusterInput<'_>>(), size_of::<ClusterOutput<'_>>()), (4 * 16, 4 * 16));
         assert_eq!((size_of::<GroupRanges<'_>>(), size_of::<DecodeInput<'_>>()), (3 * 16, 3 * 16));
         assert_eq!(size_of::<HitArrays<'_>>(), 7 * 16);
-        assert_eq!((size_of::<FusedOptions>(), size_of::<LaneTables<'_>>()), (20, 10 * 16));
-        assert_eq!((size_of::<FusedInput<'_>>(), size_of::<FusedOutput<'_>>()), (6 * 16 + 8, 12 * 16));
+        assert_eq!((size_of::<FusedOptions>(), size_of::<LaneTables<'_>>()), (16, 10 * 16));
+        assert_eq!((size_of::<HitTables<'_>>(), size_of::<Left<'_>>()), (4 * 16 + 8, 2 * 16 + 8));
+        assert_eq!((size_of::<FusedInput<'_>>(), size_of::<FusedOutput<'_>>()), (7 * 16 + 8, 14 * 16));
+        assert_eq!(size_of::<Written<'_>>(), 10 * 16);
     }
 }

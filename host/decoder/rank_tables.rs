@@ -1,15 +1,17 @@
-//! The tables of the one-launch kernel as they lie on a device: what is looked up by rank, the lane's place in the static
+//! The tables of the fused pipeline as they lie on a device: what is looked up by rank, the lane's place in the static
 //! order that the CPU decoder has, too.
 
 use std::collections::HashMap;
 
 use simt::Global;
 use ut_kernels::detector::{LANES_PER_BOARD, SectorConstants};
+use ut_kernels::fused::pipeline::FusedTables;
 use ut_kernels::fused::tables::{
     CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, LaneTables, MAX_RANKS, REVERSED, UNCONNECTED,
 };
 
 use super::cpu::lanes::LaneOrder;
+use super::hit_records::HitRecords;
 use super::{DecodeError, DecodeOptions};
 use crate::detector::{BankVersion, DetectorTables};
 
@@ -36,6 +38,8 @@ pub struct RankTables {
     pub classes: Vec<u16>,
     /// As [`LaneTables::constants`].
     pub constants: Vec<u32>,
+    /// The same in records, for ordinary events.
+    pub records: HitRecords,
 }
 
 impl RankTables {
@@ -47,7 +51,7 @@ impl RankTables {
         let order = LaneOrder::new(tables, options);
         let n = order.n_connected;
         if n > MAX_RANKS as usize || tables.slots().len() > usize::from(u16::MAX) {
-            let message = format!("{n} connected lanes are too many for the one-launch kernel");
+            let message = format!("{n} connected lanes are too many for the fused kernels");
             return Err(DecodeError::Device { backend, message });
         }
         let mut ranks = vec![UNCONNECTED; tables.slots().len()];
@@ -75,13 +79,14 @@ impl RankTables {
                 next
             }));
         }
-        let chan_id = |slot: usize| match tables.boards().version {
+        let version = tables.boards().version;
+        let chan_id = |slot: usize| match version {
             BankVersion::V4 => tables.slots()[slot].chan_id,
             BankVersion::V5 => tables.slots()[slot].chan_id & !0x1FF,
         };
         let strips_per_hybrid = tables.boards().strips_per_hybrid.clone();
         let first_channel = |slot: usize| (slot % LANES_PER_BOARD) as u32 * strips_per_hybrid[slot / LANES_PER_BOARD];
-        Ok(Self {
+        let mut tables = Self {
             first_ranks: order.first_ranks.iter().map(|&rank| u32::from(rank)).collect(),
             chan_ids: slots.iter().map(|&slot| chan_id(slot)).collect(),
             first_channels: slots.iter().map(|&slot| first_channel(slot)).collect(),
@@ -92,12 +97,15 @@ impl RankTables {
             strips_per_hybrid,
             classes,
             constants,
-        })
+            records: HitRecords::default(),
+        };
+        tables.records = HitRecords::new(&tables, version);
+        Ok(tables)
     }
 
     /// The tables where they are, in the host's memory.
-    pub fn view(&self) -> LaneTables<'_> {
-        LaneTables {
+    pub fn view(&self) -> FusedTables<'_> {
+        let lanes = LaneTables {
             ranks: Global::from_slice(&self.ranks),
             first_ranks: Global::from_slice(&self.first_ranks),
             strips_per_hybrid: Global::from_slice(&self.strips_per_hybrid),
@@ -108,7 +116,8 @@ impl RankTables {
             p0_z: Global::from_slice(&self.p0_z),
             classes: Global::from_slice(&self.classes),
             constants: Global::from_slice(&self.constants),
-        }
+        };
+        FusedTables { records: self.records.view(), lanes }
     }
 }
 

@@ -58,6 +58,25 @@ pub struct HitArrays<'a> {
 // SAFETY: `repr(C)`, of views and numbers only.
 unsafe impl simt::Argument for HitArrays<'_> {}
 
+impl HitArrays<'_> {
+    /// The same arrays, all of the length of `id`; `None` where one is shorter.
+    #[inline(always)]
+    pub const fn of_one_length(&self) -> Option<Self> {
+        let len = self.id.len();
+        let (Some(y_begin), Some(y_end), Some(z_at_y_eq0), Some(x_at_y_eq0), Some(dx_dy), Some(weight)) = (
+            self.y_begin.first(len),
+            self.y_end.first(len),
+            self.z_at_y_eq0.first(len),
+            self.x_at_y_eq0.first(len),
+            self.dx_dy.first(len),
+            self.weight.first(len),
+        ) else {
+            return None;
+        };
+        Some(Self { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id: self.id })
+    }
+}
+
 /// The buffers of [`HitArrays`].
 #[expect(missing_debug_implementations, reason = "a launcher's buffers need not show themselves")]
 pub struct HitBuffers<L: Launcher> {

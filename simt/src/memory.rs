@@ -15,7 +15,7 @@ use core::marker::PhantomData;
 /// - Every bit pattern is a value (so that unchecked bytes may be read as one).
 /// - No padding, no pointers, no drop glue.
 ///
-/// The alignment is at most 8: views of more strictly aligned types do not compile.
+/// The alignment is at most 16: views of more strictly aligned types do not compile.
 pub unsafe trait Plain: Copy + Default + 'static {}
 
 macro_rules! plain_numbers {
@@ -111,14 +111,14 @@ impl<'a, T: Plain> Global<'a, T> {
     /// - Nothing writes these elements during `'a`.
     #[inline(always)]
     pub const unsafe fn new(pointer: *const T, len: u32) -> Self {
-        const { assert!(align_of::<T>() <= 8) };
+        const { assert!(align_of::<T>() <= 16) };
         Self { pointer, len, lifetime: PhantomData }
     }
 
     /// A view of a slice; of its first 2³² − 1 elements, should it be longer.
     #[inline]
     pub fn from_slice(slice: &'a [T]) -> Self {
-        const { assert!(align_of::<T>() <= 8) };
+        const { assert!(align_of::<T>() <= 16) };
         let len = u32::try_from(slice.len()).unwrap_or(u32::MAX);
         Self { pointer: slice.as_ptr(), len, lifetime: PhantomData }
     }
@@ -156,6 +156,15 @@ impl<'a> Global<'a, u32> {
     }
 }
 
+impl<'a> Global<'a, u8> {
+    /// The same memory as little-endian words, as far as these are whole; `None` where the first is not aligned.
+    #[inline(always)]
+    pub fn as_words(self) -> Option<Global<'a, u32>> {
+        let is_aligned = self.pointer.addr().is_multiple_of(align_of::<u32>());
+        is_aligned.then_some(Global { pointer: self.pointer.cast(), len: self.len / 4, lifetime: PhantomData })
+    }
+}
+
 /// Global memory that the launch writes: elements of `T`, shared by all threads.
 #[repr(C)]
 #[derive(Debug)]
@@ -184,14 +193,14 @@ impl<'a, T: Plain> GlobalMut<'a, T> {
     /// - During `'a` all accesses to these elements go through this view and its copies.
     #[inline(always)]
     pub const unsafe fn new(pointer: *mut T, len: u32) -> Self {
-        const { assert!(align_of::<T>() <= 8) };
+        const { assert!(align_of::<T>() <= 16) };
         Self { pointer, len, tag: 0, lifetime: PhantomData }
     }
 
     /// A view of a slice, or of its first 2³² − 1 elements, with a mark by which the executor finds it again.
     #[cfg(feature = "executor")]
     pub(crate) fn tagged(slice: &'a mut [T], tag: u32) -> Self {
-        const { assert!(align_of::<T>() <= 8) };
+        const { assert!(align_of::<T>() <= 16) };
         let len = u32::try_from(slice.len()).unwrap_or(u32::MAX);
         Self { pointer: slice.as_mut_ptr(), len, tag, lifetime: PhantomData }
     }
@@ -206,6 +215,14 @@ impl<'a, T: Plain> GlobalMut<'a, T> {
     #[inline(always)]
     pub const fn is_empty(self) -> bool {
         self.len == 0
+    }
+
+    /// The first `len` elements; `None` where there are fewer. Where a kernel shortens several views to one length, the
+    /// compiler sees that one test of an index is good for all of them.
+    #[must_use]
+    #[inline(always)]
+    pub const fn first(self, len: u32) -> Option<Self> {
+        if len <= self.len { Some(Self { len, ..self }) } else { None }
     }
 
     /// The first element. For implementations of [`Block`](crate::Block).

@@ -51,11 +51,11 @@ fn every_option_reaches_the_kernels() {
 }
 
 #[test]
-fn the_one_launch_gives_the_same_hits_when_nothing_fits_and_when_a_launch_counts_first() {
-    let name = "decoding::the_one_launch_gives_the_same_hits_when_nothing_fits_and_when_a_launch_counts_first";
+fn the_fused_kernels_give_the_same_hits_in_windows_and_when_a_launch_counts_first() {
+    let name = "decoding::the_fused_kernels_give_the_same_hits_in_windows_and_when_a_launch_counts_first";
     well_on_the_fake(name, &[], || {
         let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-        for assignments in [["fused.tile=0", "fused.count_first=0"], ["fused.tile=0", "fused.count_first=1"]] {
+        for assignments in [["fused.strips=256", "fused.count_first=0"], ["fused.strips=256", "fused.count_first=1"]] {
             let mut launch = LaunchParams::default();
             for assignment in assignments {
                 launch.set_from(assignment).expect("a valid assignment");

@@ -41,7 +41,7 @@ const LAUNCHES: [(&str, &[&str]); 2] = [
             "decode_in_order",
         ],
     ),
-    ("fused", &["fused"]),
+    ("fused", &["fused", "fused_others"]),
 ];
 
 #[test]

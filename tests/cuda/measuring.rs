@@ -55,14 +55,15 @@ fn throughput_measures_three_modes_in_turn_and_every_kernel() {
 }
 
 #[test]
-fn the_one_launch_is_measured_like_the_seven() {
+fn the_fused_kernels_are_measured_like_the_seven() {
     let args = ["throughput", "--batch", "2", "--threads", "1", "--duration", "0", "--pipeline", "fused"];
     let (result, _) = json(&args);
     let (allen, _) = json(&[&args[..7], &["--pipeline", "allen"]].concat());
     let names = |of: &Value| -> Vec<String> {
         of["kernels"].as_array().unwrap().iter().map(|kernel| kernel["kernel"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(names(&result), ["fused"]);
+    assert!(names(&result).contains(&"fused".to_owned()));
+    assert!(names(&result).iter().all(|name| name.starts_with("fused")), "{:?}", names(&result));
     assert!(names(&allen).len() >= 3);
     assert_eq!(result["digest"], allen["digest"], "the same bits");
     let asked = |of: &Value| of["sector_bytes_per_event"].as_f64().unwrap();
@@ -101,7 +102,7 @@ fn several_batch_sizes_take_turns_and_each_has_its_modes() {
 fn the_ladder_is_measured_rung_by_rung_and_kernel_by_kernel() {
     let (result, text) = json(&["ablation", "--batch", "2", "--threads", "1", "--duration", "0"]);
     let rungs = result["rungs"].as_array().unwrap();
-    assert_eq!(rungs.len(), 11);
+    assert_eq!(rungs.len(), 9);
     for (i, rung) in rungs.iter().enumerate() {
         let measured = &rung["measured"];
         assert!(median(&measured["events_per_second"]) > 0.0 && rung["work"].is_null(), "{rung}");

@@ -1,128 +1,200 @@
-//! The one-launch kernel and what is new with it: blocks that wait for each other, bugs planted into both.
+//! The fused kernels and what is new with them: blocks that wait for each other, events that are left, bugs planted into
+//! all of it.
 
 use std::sync::LazyLock;
 
 use crate::setup::Bug;
-use crate::setup::fused::{FusedSetup, ROOMY, TIGHT, WINDOWS};
+use crate::setup::fused::{FusedSetup, In, ROOMY, WINDOWS};
 use crate::suite::backends::decode;
 use simt::executor::{Executor, Fault, Violation};
 use simt::{Block, FULL_MASK};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::{DecodeOptions, UtHits};
-use ut_kernels::fused::Room;
 use ut_kernels::fused::look_back::{LIMIT, LookBack};
 use ut_kernels::status::HITS_OVERFLOW;
 
 const SEEDS: std::ops::Range<u64> = 0..6;
 
-/// Events of the setup, and the hits that they have.
+/// Events of the setup.
 const N_EVENTS: usize = 5;
-static EXPECTED: LazyLock<UtHits> = LazyLock::new(|| {
-    let setup = FusedSetup::new(N_EVENTS);
+
+fn hits_of(setup: &FusedSetup) -> UtHits {
     let mut reference = ReferenceDecoder::new(&setup.tables, DecodeOptions::default());
     decode(&mut reference, &setup.tables, setup.batch.view()).0
-});
+}
 
-fn is_right(setup: &FusedSetup) -> bool {
-    setup.offsets == EXPECTED.offsets() && setup.ids == EXPECTED.id() && setup.status == 0
+static EXPECTED: LazyLock<UtHits> = LazyLock::new(|| hits_of(&FusedSetup::new(N_EVENTS)));
+static UNUSUAL: LazyLock<UtHits> = LazyLock::new(|| hits_of(&FusedSetup::unusual(N_EVENTS)));
+
+fn is_right(setup: &FusedSetup, expected: &UtHits) -> bool {
+    setup.offsets == expected.offsets() && setup.ids == expected.id() && setup.status == 0
 }
 
 #[test]
-fn the_kernel_runs_clean_without_a_bug_however_many_blocks_are_resident() {
-    let mut setup = FusedSetup::new(N_EVENTS);
+fn the_kernels_run_clean_without_a_bug_however_many_blocks_are_resident() {
+    let (mut ordinary, mut unusual) = (FusedSetup::new(N_EVENTS), FusedSetup::unusual(N_EVENTS));
+    let mut crowded = FusedSetup::crowded(2);
+    let in_crowd = hits_of(&crowded);
     for seed in SEEDS {
-        for room in [ROOMY, TIGHT, WINDOWS, Room { tile: 96, stage: 4096 }] {
-            setup.resident = 1 + seed as u32;
-            setup.run(seed, Bug::None, room, EXPECTED.len()).unwrap();
-            assert!(is_right(&setup), "{room:?}, seed {seed}");
+        for strips in [ROOMY, WINDOWS, 256] {
+            let all = [
+                (&mut ordinary, &*EXPECTED, 0),
+                (&mut unusual, &*UNUSUAL, N_EVENTS as u32),
+                (&mut crowded, &in_crowd, 0),
+            ];
+            for (setup, expected, left) in all {
+                setup.resident = 1 + seed as u32;
+                setup.run(seed, Bug::None, strips, expected.len()).unwrap();
+                assert!(is_right(setup, expected), "{strips} strips, seed {seed}");
+                assert_eq!(setup.left, left);
+            }
         }
     }
 }
 
 #[test]
-fn fragments_are_staged_and_banks_gathered_in_mep_layout() {
+fn banks_are_gathered_in_mep_layout() {
     // More events than a warp gathers at a time.
     let mut setup = FusedSetup::mep(35);
-    let mut reference = ReferenceDecoder::new(&setup.tables, DecodeOptions::default());
-    let expected = decode(&mut reference, &setup.tables, setup.batch.view()).0;
-    for (seed, room) in [(0, ROOMY), (1, Room { tile: 1536, stage: 4096 })] {
-        setup.run(seed, Bug::None, room, expected.len()).unwrap();
-        assert_eq!((&setup.offsets[..], &setup.ids[..], setup.status), (expected.offsets(), expected.id(), 0));
+    let expected = hits_of(&setup);
+    for (seed, strips) in [(0, ROOMY), (1, 1024)] {
+        setup.run(seed, Bug::None, strips, expected.len()).unwrap();
+        assert!(is_right(&setup, &expected));
+        assert_eq!(setup.left, 0);
     }
 }
 
 #[test]
-fn removed_warp_barriers_of_gathering_and_staging_are_caught() {
+fn events_that_are_not_selected_have_no_hits_and_nothing_in_their_report() {
+    for (mut setup, all) in [(FusedSetup::new(N_EVENTS), &EXPECTED), (FusedSetup::unusual(N_EVENTS), &UNUSUAL)] {
+        let n_groups = setup.tables.n_groups();
+        for (selected, wanted) in [(0b1_0110, [1, 2, 4].as_slice()), (0, &[]), (u32::MAX, &[0, 1, 2, 3, 4])] {
+            setup.selected = vec![selected];
+            setup.run(3, Bug::None, ROOMY, all.len()).unwrap();
+            let (mut ids, mut offsets) = (Vec::new(), Vec::new());
+            for event in 0..N_EVENTS {
+                let ends = &all.offsets()[event * n_groups..][..=n_groups];
+                let is_wanted = wanted.contains(&event);
+                let first = ids.len() as u32;
+                offsets
+                    .extend(ends[..n_groups].iter().map(|&end| if is_wanted { first + end - ends[0] } else { first }));
+                if is_wanted {
+                    ids.extend_from_slice(&all.id()[ends[0] as usize..ends[n_groups] as usize]);
+                }
+                let report = &setup.report[event * setup.report.len() / N_EVENTS..][..2];
+                assert_eq!(report.iter().any(|&n| n > 0), is_wanted, "event {event} of {selected:b}");
+            }
+            offsets.push(ids.len() as u32);
+            assert_eq!((&setup.offsets, &setup.ids[..ids.len()]), (&offsets, &ids[..]), "{selected:b}");
+            assert!(setup.ids[ids.len()..].iter().all(|&id| id == u32::MAX), "{selected:b}");
+        }
+    }
+}
+
+#[test]
+fn a_removed_warp_barrier_of_gathering_is_caught() {
     let mut setup = FusedSetup::mep(2);
     for seed in SEEDS {
-        for staging in [false, true] {
-            let run = if staging { FusedSetup::run } else { FusedSetup::run_after };
-            let violation = run(&mut setup, seed, Bug::NoWarpBarrier(0), ROOMY, 2 * EXPECTED.len());
-            let violation = violation.expect_err("lanes read what others write");
-            let is_caught = matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. });
-            assert!(is_caught, "{violation}");
-        }
+        let violation = setup.run_with(seed, Bug::NoWarpBarrier(0), In::Gathering, ROOMY, 2 * EXPECTED.len());
+        let violation = violation.expect_err("lanes read what others write");
+        let is_caught = matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. });
+        assert!(is_caught, "{violation}");
     }
 }
 
 #[test]
 fn hits_without_room_are_not_written_and_the_status_says_so() {
-    let mut setup = FusedSetup::new(N_EVENTS);
-    let second = EXPECTED.offsets()[2 * setup.tables.n_groups()] as usize;
-    for room in [ROOMY, TIGHT] {
-        setup.run(1, Bug::None, room, EXPECTED.len() - 1).unwrap();
-        assert_eq!((setup.status, &setup.offsets[..]), (HITS_OVERFLOW, EXPECTED.offsets()));
-        // Two events and a bit of the third: the bit is left alone.
-        setup.run(2, Bug::None, room, second + 7).unwrap();
-        assert_eq!((setup.status, &setup.offsets[..]), (HITS_OVERFLOW, EXPECTED.offsets()));
-        assert_eq!(setup.ids[..second], EXPECTED.id()[..second]);
-        assert_eq!(setup.ids[second..], [u32::MAX; 7]);
+    for (mut setup, expected) in [(FusedSetup::new(N_EVENTS), &EXPECTED), (FusedSetup::unusual(N_EVENTS), &UNUSUAL)] {
+        let second = expected.offsets()[2 * setup.tables.n_groups()] as usize;
+        for strips in [ROOMY, WINDOWS] {
+            setup.run(1, Bug::None, strips, expected.len() - 1).unwrap();
+            assert_eq!((setup.status, &setup.offsets[..]), (HITS_OVERFLOW, expected.offsets()));
+            // Two events and a bit of the third: the bit is left alone.
+            setup.run(2, Bug::None, strips, second + 7).unwrap();
+            assert_eq!((setup.status, &setup.offsets[..]), (HITS_OVERFLOW, expected.offsets()));
+            assert_eq!(setup.ids[..second], expected.id()[..second]);
+            assert_eq!(setup.ids[second..], [u32::MAX; 7]);
+        }
     }
+}
+
+/// Barriers of a kernel that nothing finds missing, with the seed.
+fn needless(place: In, strips: u32, setups: &mut [FusedSetup]) -> Vec<(u32, u64)> {
+    let capacity = UNUSUAL.len();
+    let n_barriers =
+        setups.iter_mut().map(|setup| setup.run_with(0, Bug::None, place, strips, capacity).unwrap().barriers as u32);
+    let n_barriers = n_barriers.max().expect("there are some");
+    assert!(n_barriers > 5, "{n_barriers}");
+    let mut needless = Vec::new();
+    for n in 0..n_barriers {
+        for seed in SEEDS {
+            let run = |setup: &mut FusedSetup| setup.run_with(seed, Bug::NoBarrier(n), place, strips, capacity);
+            match setups.iter_mut().try_for_each(|setup| run(setup).map(|_| ())) {
+                Ok(()) => needless.push((n, seed)),
+                // (A number that is not there yet may be subtracted from.)
+                Err(Violation {
+                    fault: Fault::Race { .. } | Fault::UnwrittenShared { .. } | Fault::Panicked(_),
+                    ..
+                }) => {}
+                Err(violation) => panic!("barrier {n}: {violation}"),
+            }
+        }
+    }
+    needless
+}
+
+/// Events of one block whose banks are not all there, in the last and in the first chunk of 64: threads must learn of each
+/// other's.
+fn cut() -> [FusedSetup; 2] {
+    let (mut late, mut early) = (FusedSetup::unusual(1), FusedSetup::unusual(1));
+    late.batch.raw.pop();
+    early.batch.raw.truncate(early.batch.raw.len() / 5);
+    [late, early]
 }
 
 #[test]
 fn no_barrier_can_go() {
-    for room in [ROOMY, TIGHT, WINDOWS] {
-        let mut setup = FusedSetup::new(1);
-        let n_hits = EXPECTED.offsets()[setup.tables.n_groups()] as usize;
-        // Banks that are not all there, in the last and in the first chunk of 64: threads must learn of each other's.
-        let (mut late, mut early) = (FusedSetup::new(1), FusedSetup::new(1));
-        late.batch.raw.pop();
-        early.batch.raw.truncate(early.batch.raw.len() / 5);
-        let n_barriers = setup.run(0, Bug::None, room, n_hits).unwrap().barriers as u32;
-        assert!(n_barriers > 16, "{n_barriers}");
-        let mut needless = Vec::new();
-        for n in 0..n_barriers {
-            for seed in SEEDS {
-                let run = |setup: &mut FusedSetup| setup.run(seed, Bug::NoBarrier(n), room, n_hits);
-                match run(&mut setup).and_then(|_| run(&mut late)).and_then(|_| run(&mut early)) {
-                    Ok(_) => needless.push((n, seed)),
-                    Err(Violation { fault: Fault::Race { .. } | Fault::UnwrittenShared { .. }, .. }) => {}
-                    Err(violation) => panic!("barrier {n}: {violation}"),
-                }
-            }
-        }
-        assert_eq!(needless, [], "{room:?}");
+    // In windows, the barrier of the loop over them waits for nothing once: where counting ends and writing begins.
+    for (strips, once) in [(ROOMY, 0), (WINDOWS, 1)] {
+        let [late, early] = cut();
+        let mut setups = [FusedSetup::new(1), FusedSetup::unusual(1), late, early];
+        let mut found: Vec<u32> = needless(In::Fused, strips, &mut setups).iter().map(|&(n, _)| n).collect();
+        found.dedup();
+        assert_eq!(found.len(), once, "{strips} strips: barriers {found:?}");
     }
 }
 
 #[test]
+fn no_barrier_of_the_second_kernel_can_go() {
+    let [late, early] = cut();
+    let mut setups = [FusedSetup::unusual(1), late, early];
+    assert_eq!(needless(In::Others, ROOMY, &mut setups), []);
+}
+
+#[test]
 fn a_plain_add_instead_of_an_atomic_is_caught() {
-    let mut setup = FusedSetup::new(1);
-    for room in [ROOMY, TIGHT, WINDOWS] {
-        let violation = setup.run(0, Bug::PlainAdd, room, EXPECTED.len()).expect_err("lanes add at once");
+    for (mut setup, place) in [(FusedSetup::unusual(1), In::Fused), (FusedSetup::unusual(1), In::Others)] {
+        let violation = setup.run_with(0, Bug::PlainAdd, place, ROOMY, UNUSUAL.len()).expect_err("lanes add at once");
         assert!(matches!(violation.fault, Fault::Race { memory: "shared byte", .. }), "{violation}");
     }
 }
 
 #[test]
-fn a_removed_warp_barrier_of_the_sort_in_place_is_caught() {
-    let mut setup = FusedSetup::new(1);
-    for n in 0..3 {
-        for seed in SEEDS {
-            let violation = setup.run(seed, Bug::NoWarpBarrier(n), TIGHT, EXPECTED.len());
+fn a_removed_warp_barrier_of_a_sort_is_caught() {
+    for seed in SEEDS {
+        for n in 0..3 {
+            let violation =
+                FusedSetup::unusual(1).run_with(seed, Bug::NoWarpBarrier(n), In::Others, ROOMY, UNUSUAL.len());
             let violation = violation.expect_err("lanes overwrite what others look at");
             assert!(matches!(violation.fault, Fault::Race { memory: "global element", .. }), "{violation}");
+        }
+        // The keys of the group before, the keys, their ranges, the places, a column on its way, the next one.
+        for n in 1..8 {
+            let violation = FusedSetup::new(1).run(seed, Bug::NoWarpBarrier(n), ROOMY, EXPECTED.len());
+            let violation = violation.expect_err("lanes overwrite what others look at");
+            let is_caught =
+                matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. } | Fault::Panicked(_));
+            assert!(is_caught, "{n}: {violation}");
         }
     }
 }
@@ -135,7 +207,7 @@ fn a_block_number_in_place_of_a_ticket_is_a_deadlock_on_a_device_with_little_roo
         // One block at a time: a block that waits, waits forever.
         setup.resident = 1 + seed as u32 % 2;
         match setup.run(seed, Bug::NumberForTicket, ROOMY, EXPECTED.len()) {
-            Ok(_) => assert!(is_right(&setup), "an order in which no block waits in vain"),
+            Ok(_) => assert!(is_right(&setup, &EXPECTED), "an order in which no block waits in vain"),
             Err(violation) => {
                 let Fault::Deadlock { waiting, resident, grid, .. } = violation.fault else { panic!("{violation}") };
                 assert!(waiting == resident && resident <= 2 && grid == N_EVENTS as u32, "{violation}");
@@ -144,7 +216,7 @@ fn a_block_number_in_place_of_a_ticket_is_a_deadlock_on_a_device_with_little_roo
             }
         }
         setup.run(seed, Bug::None, ROOMY, EXPECTED.len()).unwrap();
-        assert!(is_right(&setup), "a ticket never deadlocks");
+        assert!(is_right(&setup, &EXPECTED), "a ticket never deadlocks");
     }
     assert!(deadlocks >= 6, "only {deadlocks} of 12 orders");
 }
@@ -153,7 +225,7 @@ fn a_block_number_in_place_of_a_ticket_is_a_deadlock_on_a_device_with_little_roo
 fn sums(own: &[u32], seed: u64, resident: u32) -> Vec<u32> {
     let mut executor = Executor::new(seed);
     executor.limit_resident(resident);
-    let (mut words, mut sums) = (vec![0; 1 + own.len()], vec![u32::MAX; own.len()]);
+    let (mut words, mut sums) = (vec![0; 2 + own.len()], vec![u32::MAX; own.len()]);
     let (words, out) = (executor.writable(&mut words), executor.writable(&mut sums));
     executor
         .launch("look_back", own.len() as u32, (32, 1), 0, |block| {

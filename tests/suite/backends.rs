@@ -36,12 +36,12 @@ pub fn backends() -> Vec<Backend> {
         ("emulated", |tables, options| {
             emulated(tables, options, EmulatedConfig { pipeline: Pipeline::Allen, ..EmulatedConfig::default() })
         }),
-        ("emulated, one launch", |tables, options| {
+        ("emulated, fused", |tables, options| {
             emulated(tables, options, EmulatedConfig { pipeline: Pipeline::Fused, ..EmulatedConfig::default() })
         }),
-        // Nearly everything is read in place, and little is kept: windows, and groups that are too large for one.
-        ("emulated, one launch without room", |tables, options| {
-            let assignments = ["fused.block_x=64", "fused.tile=64", "fused.stage=512", "fused.count_first=1"];
+        // Events in windows, and groups that are too large to be sorted in place.
+        ("emulated, fused without room", |tables, options| {
+            let assignments = ["fused.block_x=64", "fused.strips=256", "fused.count_first=1"];
             emulated(tables, options, fused(&assignments))
         }),
     ];
@@ -56,9 +56,9 @@ pub fn backends() -> Vec<Backend> {
     }
     if *HAS_GPU {
         backends.push(("cuda", |tables, options| gpu(tables, options, Pipeline::Allen, false)));
-        backends.push(("cuda, one launch", |tables, options| gpu(tables, options, Pipeline::Fused, false)));
+        backends.push(("cuda, fused", |tables, options| gpu(tables, options, Pipeline::Fused, false)));
         backends.push(("cuda, graphs", |tables, options| gpu(tables, options, Pipeline::Allen, true)));
-        backends.push(("cuda, one launch, graphs", |tables, options| gpu(tables, options, Pipeline::Fused, true)));
+        backends.push(("cuda, fused, graphs", |tables, options| gpu(tables, options, Pipeline::Fused, true)));
     }
     backends.retain(|(name, _)| WITHOUT.as_ref().is_none_or(|without| !name.starts_with(without.as_str())));
     backends
@@ -73,7 +73,7 @@ fn gpu(tables: &DetectorTables, options: DecodeOptions, pipeline: Pipeline, grap
     Box::new(CudaDecoder::new(tables, options, config).expect("the GPU can be used"))
 }
 
-/// The one-launch pipeline with these launch parameters.
+/// The fused pipeline with these launch parameters.
 pub fn fused(assignments: &[&str]) -> EmulatedConfig {
     let mut config = EmulatedConfig { pipeline: Pipeline::Fused, ..EmulatedConfig::default() };
     for assignment in assignments {

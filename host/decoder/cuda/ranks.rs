@@ -1,5 +1,7 @@
-//! The tables of the one-launch pipeline on a device.
+//! The tables of the fused pipeline on a device.
 
+use ut_kernels::fused::hit_tables::HitTables;
+use ut_kernels::fused::pipeline::FusedTables;
 use ut_kernels::fused::tables::LaneTables;
 
 use super::buffer::Buffer;
@@ -11,7 +13,7 @@ use crate::decoder::rank_tables::RankTables;
 /// The tables by rank, once copied and never changed.
 pub(super) struct RanksOnDevice<D: Device> {
     host: RankTables,
-    buffers: [Buffer<D>; 10],
+    buffers: [Buffer<D>; 14],
 }
 
 impl<D: Device> RanksOnDevice<D> {
@@ -34,6 +36,10 @@ impl<D: Device> RanksOnDevice<D> {
             put(bytemuck::cast_slice(&tables.p0_z))?,
             put(bytemuck::cast_slice(&tables.classes))?,
             put(bytemuck::cast_slice(&tables.constants))?,
+            put(bytemuck::cast_slice(&tables.records.boards))?,
+            put(bytemuck::cast_slice(&tables.records.lanes))?,
+            put(bytemuck::cast_slice(&tables.records.groups))?,
+            put(bytemuck::cast_slice(&tables.records.classes))?,
         ];
         Ok(Self { host: tables, buffers })
     }
@@ -43,11 +49,11 @@ impl<D: Device> RanksOnDevice<D> {
     }
 
     /// For kernels.
-    pub(super) fn view(&self) -> LaneTables<'static> {
-        let [ranks, first_ranks, strips, chan_ids, first_channels, p0_x, p0_y, p0_z, classes, constants] =
+    pub(super) fn view(&self) -> FusedTables<'static> {
+        let [ranks, first_ranks, strips, chan_ids, first_channels, p0_x, p0_y, p0_z, classes, constants, records @ ..] =
             &self.buffers;
         let tables = &self.host;
-        LaneTables {
+        let lanes = LaneTables {
             ranks: ranks.global(tables.ranks.len()),
             first_ranks: first_ranks.global(tables.first_ranks.len()),
             strips_per_hybrid: strips.global(tables.strips_per_hybrid.len()),
@@ -58,6 +64,17 @@ impl<D: Device> RanksOnDevice<D> {
             p0_z: p0_z.global(tables.p0_z.len()),
             classes: classes.global(tables.classes.len()),
             constants: constants.global(tables.constants.len()),
-        }
+        };
+        let [boards, lane_records, groups, classes] = records;
+        let of = &tables.records;
+        let records = HitTables {
+            boards: boards.global(of.boards.len()),
+            lanes: lane_records.global(of.lanes.len()),
+            groups: groups.global(of.groups.len()),
+            classes: classes.global(of.classes.len()),
+            n_groups: of.n_groups,
+            fits: u32::from(of.fits),
+        };
+        FusedTables { records, lanes }
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Setup<D: Device> {
     pub(super) params: LaunchParams,
     /// A rung of the ladder in place of production, for v5 in Allen layout.
     pub(super) rung: Option<String>,
-    /// Where the one-launch pipeline runs.
+    /// Where the fused pipeline runs.
     pub(super) ranks: Option<RanksOnDevice<D>>,
 }
 

@@ -5,7 +5,7 @@ use ut_kernels::status;
 use super::allen::AllenWork;
 use super::batch::DeviceBatch;
 use super::device::Device;
-use super::fused::FusedWork;
+use super::fused::{FusedWork, Task, Wanted};
 use super::output::Output;
 use super::setup::Setup;
 use crate::decoder::DecodeError;
@@ -15,7 +15,7 @@ use crate::decoder::plan::Plan;
 pub(super) enum Work<D: Device> {
     /// Kernels one after the other.
     Allen(AllenWork<D>),
-    /// One launch.
+    /// A kernel for ordinary events, and one for the others.
     Fused(FusedWork<D>),
 }
 
@@ -91,11 +91,12 @@ impl<D: Device> Work<D> {
             //   `work`'s.
             (Self::Allen(work), _) => unsafe { work.launch(device, stream, setup, plan, batch, output) },
             (Self::Fused(work), Some(ranks)) => {
+                let (task, batch) = (Task::Decode, Wanted::all(*batch));
                 // SAFETY:
                 // - the device can read `batch` until the stream has done this, by this function's first precondition;
                 // - the buffers are reserved for the plan, and the status word is 0 by then, by its second: those here
                 //   are `work`'s.
-                unsafe { work.launch(device, stream, (setup, ranks), plan, batch, output) }
+                unsafe { work.launch(device, stream, (setup, ranks), task, plan, &batch, output.views(plan)) }
             }
             (Self::Fused(_), None) => unreachable!("a stream is made for the pipeline of the setup"),
         }

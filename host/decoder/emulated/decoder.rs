@@ -7,7 +7,7 @@ use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::BankVersion;
 use ut_kernels::fused::FusedOptions;
-use ut_kernels::fused::pipeline::{self as fused, FusedBuffers, FusedSetup};
+use ut_kernels::fused::pipeline::{self as fused, FusedBuffers, FusedSetup, FusedTables};
 use ut_kernels::hit::{HitBuffers, Output};
 use ut_kernels::status;
 use ut_kernels::switches::Switches;
@@ -128,10 +128,10 @@ impl EmulatedDecoder {
                     options: FusedOptions {
                         cluster: self.options,
                         flip_origin: self.flip_origin,
-                        room: self.params.fused_room(),
+                        strips: self.params.fused_room().strips,
                     },
                     n_events: plan.events,
-                    shapes: plan.fused_shapes(),
+                    shapes: plan.fused_shapes(plan.counts_first()),
                 };
                 run_fused(&mut launcher, ranks, &plan, &setup, batch, &mut output)?;
             }
@@ -193,24 +193,32 @@ fn run_fused<'h>(
     let events = plan.events as usize;
     let counted = if plan.counts_first() { events } else { 0 };
     let tables = ranks.view();
+    let FusedTables { records, lanes } = tables;
     launcher.constant([
-        tables.ranks.as_ptr().addr(),
-        tables.first_ranks.as_ptr().addr(),
-        tables.strips_per_hybrid.as_ptr().addr(),
-        tables.chan_ids.as_ptr().addr(),
-        tables.first_channels.as_ptr().addr(),
-        tables.p0_x.as_ptr().addr(),
-        tables.p0_y.as_ptr().addr(),
-        tables.p0_z.as_ptr().addr(),
-        tables.classes.as_ptr().addr(),
-        tables.constants.as_ptr().addr(),
+        records.boards.as_ptr().addr(),
+        records.lanes.as_ptr().addr(),
+        records.groups.as_ptr().addr(),
+        records.classes.as_ptr().addr(),
+        lanes.ranks.as_ptr().addr(),
+        lanes.first_ranks.as_ptr().addr(),
+        lanes.strips_per_hybrid.as_ptr().addr(),
+        lanes.chan_ids.as_ptr().addr(),
+        lanes.first_channels.as_ptr().addr(),
+        lanes.p0_x.as_ptr().addr(),
+        lanes.p0_y.as_ptr().addr(),
+        lanes.p0_z.as_ptr().addr(),
+        lanes.classes.as_ptr().addr(),
+        lanes.constants.as_ptr().addr(),
     ]);
     let mut buffers: FusedBuffers<ExecutorLauncher<'h>> = FusedBuffers {
         bank_words: HostBuffer::of_len(if batch.layout == Layout::Mep { batch.offsets.len() } else { 0 })?,
         counts: HostBuffer::of_len(counted)?,
         bases: HostBuffer::of_len(if counted == 0 { 0 } else { counted + 1 })?,
         tile_totals: HostBuffer::of_len(if counted == 0 { 0 } else { plan.event_tiles() as usize })?,
-        look_back: HostBuffer::of_len(1 + events)?,
+        look_back: HostBuffer::of_len(2 + events)?,
+        others: HostBuffer::of_len(events)?,
+        selected: HostBuffer::of_len(0)?,
+        nothing: HostBuffer::of_len(0)?,
     };
     fused::decode(launcher, setup, device_batch(batch), tables, &mut buffers, output)
 }

@@ -12,6 +12,7 @@ use ut_kernels::allen::count_hits::count_hits_shared_bytes;
 use ut_kernels::allen::prefix_sum::prefix_sum_shared_bytes;
 use ut_kernels::detector::BankVersion;
 use ut_kernels::fused::gather::gather_shared_bytes;
+use ut_kernels::fused::others::others_shared_bytes;
 use ut_kernels::fused::{Room, fused_shared_bytes};
 use ut_kernels::switches::Layout;
 
@@ -88,7 +89,7 @@ impl Unit {
         Self::of(Self::PRODUCTION, version, layout)
     }
 
-    /// The one-launch module for a format and a layout.
+    /// The module of the fused pipeline for a format and a layout.
     pub fn fused(version: BankVersion, layout: Layout) -> Self {
         Self::of(Self::FUSED, version, layout)
     }
@@ -122,19 +123,19 @@ pub enum Kernel {
     DecodeInOrder,
     /// Gathers what the batch says of an event's banks (MEP layout).
     GatherBanks,
-    /// Counts the clusters of each event, where the one launch is to know where events begin.
-    CountClusters,
-    /// Everything.
+    /// Counts, or decodes: all of an ordinary event.
     Fused,
+    /// Decodes the others.
+    FusedOthers,
 }
 
 impl Kernel {
-    /// The kernels of the fused pipeline in Allen layout; without a count first, the last alone.
-    pub const FUSED: [Self; 4] = [Self::CountClusters, Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused];
+    /// The kernels of the fused pipeline in Allen layout; the prefix sum only where hits are counted first.
+    pub const FUSED: [Self; 4] = [Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused, Self::FusedOthers];
 
     /// The same in MEP layout, where the banks are gathered first.
     pub const FUSED_MEP: [Self; 5] =
-        [Self::GatherBanks, Self::CountClusters, Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused];
+        [Self::GatherBanks, Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused, Self::FusedOthers];
 
     /// All kernels.
     pub const ALL: [Self; 10] = [
@@ -146,8 +147,8 @@ impl Kernel {
         Self::FindPermutation,
         Self::DecodeInOrder,
         Self::GatherBanks,
-        Self::CountClusters,
         Self::Fused,
+        Self::FusedOthers,
     ];
 
     /// The seven kernels of Allen's pipeline.
@@ -172,8 +173,8 @@ impl Kernel {
             Self::FindPermutation => "find_permutation",
             Self::DecodeInOrder => "decode_in_order",
             Self::GatherBanks => "gather_banks",
-            Self::CountClusters => "count_clusters",
             Self::Fused => "fused",
+            Self::FusedOthers => "fused_others",
         }
     }
 
@@ -194,7 +195,7 @@ impl Kernel {
     }
 
     /// Bytes of dynamic shared memory that a block is launched with, for a table of `n_boards` boards and a grouping of
-    /// `n_groups` groups, where the one launch keeps `room`.
+    /// `n_groups` groups, where the fused kernel has `room`.
     pub const fn shared_bytes(self, version: BankVersion, n_boards: u32, n_groups: u32, room: Room) -> u32 {
         match self {
             Self::CountHits => count_hits_shared_bytes(version, n_boards, n_groups),
@@ -202,9 +203,8 @@ impl Kernel {
             Self::ClusterAndPredecode => cluster_and_predecode_shared_bytes(n_groups),
             Self::CompressAndMakeKeys | Self::FindPermutation | Self::DecodeInOrder => 0,
             Self::GatherBanks => gather_shared_bytes(),
-            // Counting keeps no cluster.
-            Self::CountClusters => fused_shared_bytes(version, n_boards, n_groups, Room { tile: 0, ..room }),
-            Self::Fused => fused_shared_bytes(version, n_boards, n_groups, room),
+            Self::Fused => fused_shared_bytes(version, room),
+            Self::FusedOthers => others_shared_bytes(version, n_boards, n_groups),
         }
     }
 }

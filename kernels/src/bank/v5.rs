@@ -47,6 +47,12 @@ pub enum Header {
 }
 
 impl Counts {
+    /// Those of the header's two words.
+    #[inline(always)]
+    pub const fn of_words(low: u32, high: u32) -> Self {
+        Self { low, high }
+    }
+
     /// Hits of lane `lane`, 0…5.
     #[inline(always)]
     pub const fn of(self, lane: u32) -> u32 {

@@ -1,12 +1,11 @@
-//! Entry points of the fused pipeline: a PTX file (`ptx_unit`) for each format
-//! and layout, with the kernels that count first, for those who want that.
+//! Entry points of the fused pipeline: a PTX file (`ptx_unit`) for each format and layout, with the prefix sum for those who
+//! count first.
 //!
 //! # Safety
 //! What a launch must see to, for every entry:
 //! - the views that it passes are of device memory and keep the promises of `Global::new` and `GlobalMut::new`;
 //! - grid, block and shared memory are as the kernel's module says ("Launch").
 
-#[cfg(any(ptx_unit = "v4_mep_fused", ptx_unit = "v5_mep_fused"))]
 use crate::bank::layout::Batch;
 use simt::{Global, GlobalMut, Kernel};
 use crate::detector::BankVersion;
@@ -14,7 +13,9 @@ use crate::fused::tables::LaneTables;
 use crate::allen::prefix_sum::{PrefixSumOffsets, PrefixSumTiles};
 #[cfg(any(ptx_unit = "v4_mep_fused", ptx_unit = "v5_mep_fused"))]
 use crate::fused::gather::GatherBanks;
-use crate::fused::{CountClusters, Fused, FusedInput, FusedOptions, FusedOutput};
+use crate::fused::hit_tables::HitTables;
+use crate::fused::others::{FusedOthers, Left};
+use crate::fused::{Fused, FusedInput, FusedOptions, FusedOutput, Written};
 use crate::switches::{Layout, Switches};
 
 macro_rules! fused {
@@ -23,24 +24,26 @@ macro_rules! fused {
 
         prefix_sum!($variant);
 
-        #[unsafe(export_name = concat!("count_clusters__", $variant))]
-        unsafe extern "ptx-kernel" fn count_clusters(
-            options: FusedOptions,
-            input: FusedInput<'_>,
-            tables: LaneTables<'_>,
-            counts: GlobalMut<'_, u32>,
-        ) {
-            CountClusters { switches: SWITCHES }.run(&hardware!(), &(options, input, tables, counts));
-        }
-
         #[unsafe(export_name = concat!("fused__", $variant))]
         unsafe extern "ptx-kernel" fn fused(
             options: FusedOptions,
             input: FusedInput<'_>,
-            tables: LaneTables<'_>,
+            tables: HitTables<'_>,
+            all_tables: LaneTables<'_>,
             output: FusedOutput<'_>,
         ) {
-            Fused { switches: SWITCHES }.run(&hardware!(), &(options, input, tables, output));
+            Fused { switches: SWITCHES }.run(&hardware!(), &(options, input, tables, all_tables, output));
+        }
+
+        #[unsafe(export_name = concat!("fused_others__", $variant))]
+        unsafe extern "ptx-kernel" fn fused_others(
+            options: FusedOptions,
+            batch: Batch<'_>,
+            tables: LaneTables<'_>,
+            left: Left<'_>,
+            to: Written<'_>,
+        ) {
+            FusedOthers { switches: SWITCHES }.run(&hardware!(), &(options, batch, tables, left, to));
         }
     };
 }

@@ -13,7 +13,7 @@
 //! Sums stay at [`LIMIT`], which no batch may reach.
 
 use simt::primitives::warp_scan::warp_inclusive;
-use simt::{Block, FULL_MASK, GlobalMut, WARP_SIZE};
+use simt::{Block, FULL_MASK, Global, GlobalMut, WARP_SIZE};
 
 /// The number that is too large: 30 bits are left beside the flags.
 pub const LIMIT: u32 = (1 << 30) - 1;
@@ -21,7 +21,8 @@ pub const LIMIT: u32 = (1 << 30) - 1;
 const OWN: u32 = 1 << 30;
 const UP_TO: u32 = 2 << 30;
 
-/// The ticket counter and the states of all blocks: `1 + blocks` words, zero before the launch.
+/// The ticket counter, the states of all blocks, and how many events are left for another kernel: `2 + blocks` words, zero
+/// before the launch.
 #[derive(Clone, Copy, Debug)]
 pub struct LookBack<'a>(pub GlobalMut<'a, u32>);
 
@@ -30,6 +31,19 @@ impl LookBack<'_> {
     #[inline(always)]
     pub fn ticket<B: Block>(&self, block: &B) -> u32 {
         block.atomic_add(self.0, 0, 1)
+    }
+
+    /// Appends an event to the list of those that are left for another kernel. One thread of the block calls.
+    #[inline(always)]
+    pub fn leave<B: Block>(&self, block: &B, others: GlobalMut<'_, u32>, event: u32) {
+        let place = block.atomic_add(self.0, self.0.len() - 1, 1);
+        block.store(others, place, event);
+    }
+
+    /// How many are on the list, after the launch.
+    #[inline(always)]
+    pub fn others<B: Block>(block: &B, words: Global<'_, u32>) -> u32 {
+        block.load(words, words.len() - 1)
     }
 
     /// Tells the blocks after the one with `ticket` how much is its own. One thread of the block calls.

@@ -1,4 +1,4 @@
-//! From raw banks to sorted hits in one launch, a block an event: what lies between stays in shared memory.
+//! From raw banks to sorted hits, a thread a strip and then a thread a hit; what lies between stays in shared memory.
 //!
 //! # In pseudo-code
 //!
@@ -6,73 +6,91 @@
 //! once, from the tables:
 //!     rank the lanes by (sector group, x); note for each whether x falls with the strip number
 //!
-//! for each event:
-//!     1 stage          the event's bytes into shared memory                                   stage.rs
-//!     2 look           every bank against the policy: the hits of each lane                   headers.rs
-//!     3 list           the lanes with hits, large ones first                                  lanes.rs
-//!     4 cluster        warps fetch 32 lanes whenever they are done;
-//!                      count each rank's clusters, keep them as they come                     lanes.rs, kept.rs
-//!     5 place          prefix sum over the ranks: where each rank's hits begin, and each group's
-//!     6 base           the hits of all events before: look-back over the blocks, or known     look_back.rs
-//!     7 write          place by place: the hit of the cluster that belongs there              kept.rs
-//!     8 repair         groups whose keys do not ascend: sorted, written again
+//! for each event, a block:
+//!     1 look           a thread a bank: every test of the policy; descriptor[rank] of each lane with hits    banks.rs
+//!     2 list           a scan over the ranks: the lanes with hits in order; a bit a strip that begins one    places.rs
+//!     3 read           a thread a strip, in the order of the ranks: its lane by the bits, its word from
+//!                      the bank; a cluster begins where the word does not follow the one before              strips.rs
+//!     4 place          a scan over the warps' clusters: hits of the event, first hit of each group           hits.rs
+//!       base           the hits of all events before: look-back over the blocks, or known                    look_back.rs
+//!     5 make           a thread a cluster: sums, one division, the constants of its rank, seven stores;
+//!                      x is compared with the x before while it is in a register                             hits.rs
+//!     6 repair         the few groups in which x does not rise: sorted in place                              repair.rs
 //!
-//!     where the clusters are too many to be kept, for each run of groups that fits:
-//!                      cluster its lanes again, each cluster to its place; 7 and 8             windows.rs
-//!     where a group does not fit alone:
-//!                      cluster again, into the output; sort and work out there                scattered.rs
+//!     where the event has more strips than the window has room for: 3 and 4 window by window, to count;
+//!                      then 3, 4 and 5 window by window, to write
 //! ```
 //!
 //! # Why no sort is left
 //!
 //! Which sector a lane reads is known long before the first event, and so is the range of x of its hits. If hits are
 //! written lane by lane in the order of (group, x), and inside a lane in the direction in which x rises, they come out
-//! sorted as far as these ranges do not overlap. Neighbouring staves overlap a little: 3 groups in 72 of an event. The
-//! same repair takes everything else in, so that no input needs a path of its own: unsorted lanes, a board that is
-//! named twice, equal keys. Whatever order the schedule makes of the clusters of a rank, the keys settle it.
+//! sorted as far as these ranges do not overlap. Neighbouring staves overlap a little: 3 groups in 72 of an event. No lane
+//! is walked by a thread, and no atomic decides where a hit belongs: the rank of its lane does, as in the CPU decoder's
+//! fast path.
+//!
+//! # The other events
+//!
+//! Whatever is unusual (a bank with trouble or of another type, a board that is named twice, an unsorted lane, a strip
+//! without charge, a cluster above the maximum size, two equal keys, an address that is not aligned, tables that do not
+//! fit the records) makes the whole event one for the other kernel, [`others`], which knows every rule. There is no path
+//! for it here but one: its hits are counted, slowly and without being kept (`count.rs`), so that
+//!
+//! ```text
+//! launch 1    fused           a block an event, in the order of tickets: counts its hits, ordinary or not, tells how many,
+//!                             looks back, and so knows where they begin: offsets[event * groups]. Writes the hits of an
+//!                             ordinary event; appends an unusual one to the list
+//! launch 2    fused_others    blocks share the list: each event's hits to the place that the first launch left
+//! ```
+//!
+//! and no block waits for anything that a later launch does. An event that turns out to be unusual only when its hits are
+//! written (equal keys) is appended then; the second launch writes all of it again. How long the list is, only the device
+//! knows: the second launch has as many blocks as are worth having, and they stop at the list's end.
 //!
 //! # What a block waits for
 //!
 //! Only for the events before, and only to know where its hits begin: its own number of hits is told as soon as it is
-//! known. Blocks take their events by ticket, in the order in which they begin. With [`count_clusters`] launched
-//! before, and a prefix sum over its counts, no block waits, and everything is read and clustered twice.
+//! known. Blocks take their events by ticket, in the order in which they begin. Launched to count before, and with a
+//! prefix sum over its counts, no block waits, and everything is read twice.
 //!
 //! Launch: as many blocks as events, `fused.block_x` threads, [`fused_shared_bytes`] of shared memory.
 
+mod banks;
+mod count;
 pub mod gather;
-mod kept;
-mod kept_cluster;
-mod lanes;
+pub mod hit_tables;
+mod hits;
+mod lane;
 pub mod look_back;
+pub mod others;
 pub mod pipeline;
+mod places;
 mod repair;
-mod scattered;
 mod shared;
-mod stage;
+mod strips;
 pub mod tables;
-mod windows;
 
-pub use shared::{MAX_TILE, Room, fused_shared_bytes};
+pub use shared::{MAX_STRIPS, MIN_STRIPS, Room, fused_shared_bytes};
 
-use kept::{Keep, KeptHits};
-use lanes::Lanes;
+use banks::Banks;
+use count::Slow;
+use hit_tables::HitTables;
+use hits::{Maker, place_groups};
+use lane::Hits;
 use look_back::{LIMIT, LookBack};
-use scattered::ScatteredHits;
+use repair::Repair;
 use shared::FusedShared;
-use stage::{Staged, StagedBanks};
+use strips::Window;
 use tables::LaneTables;
-use windows::{Place, Window};
 
-use crate::allen::count_hits::copy_out;
-use crate::bank::headers::Headers;
-use crate::bank::layout::{Batch, FoundEvent};
+use crate::bank::headers::clear;
+use crate::bank::layout::Batch;
 use crate::clustering::ClusterOptions;
 use crate::hit::HitArrays;
-use crate::report::N_COUNTS;
+use crate::report::{Count, N_COUNTS};
 use crate::status::HITS_OVERFLOW;
-use crate::switches::{Layout, Switches};
-use simt::primitives::block_scan::block_exclusive;
-use simt::{Block, Global, GlobalMut, Kernel};
+use crate::switches::Switches;
+use simt::{Block, FULL_MASK, Global, GlobalMut, Kernel};
 
 /// Numbers of a launch.
 #[repr(C)]
@@ -82,8 +100,8 @@ pub struct FusedOptions {
     pub cluster: ClusterOptions,
     /// What the mean strip of a flipped sector is subtracted from.
     pub flip_origin: f32,
-    /// How much is kept in shared memory; [`fused_shared_bytes`] follows from it.
-    pub room: Room,
+    /// Strips of a window: a multiple of 32 from [`MIN_STRIPS`] to [`MAX_STRIPS`].
+    pub strips: u32,
 }
 
 // SAFETY: `repr(C)`, of views and numbers only.
@@ -97,15 +115,18 @@ pub struct FusedInput<'a> {
     pub batch: Batch<'a>,
     /// MEP layout: what [`gather`] makes, as long as the batch's `offsets`. Allen layout: empty.
     pub bank_words: Global<'a, u32>,
+    /// The events to decode, a bit each, the first in the lowest bit of the first word; empty: all. The others have no
+    /// hits and nothing in their report.
+    pub selected: Global<'a, u32>,
 }
 
 // SAFETY: `repr(C)`, of views and numbers only.
 unsafe impl simt::Argument for FusedInput<'_> {}
 
-/// What the kernel writes, and where events begin.
+/// What both kernels write.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct FusedOutput<'a> {
+pub struct Written<'a> {
     /// The hits.
     pub hits: HitArrays<'a>,
     /// Where the hits of each group of each event begin, and where the last end: `events * n_groups + 1`.
@@ -114,98 +135,36 @@ pub struct FusedOutput<'a> {
     pub report: GlobalMut<'a, u32>,
     /// One word, see [`status`](crate::status).
     pub status: GlobalMut<'a, u32>,
-    /// Ticket and states of the look-back, `1 + events` words, zero before the launch; not looked at with `bases`.
+}
+
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for Written<'_> {}
+
+/// What the first kernel writes, and where events begin.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FusedOutput<'a> {
+    /// The result.
+    pub to: Written<'a>,
+    /// Ticket and states of the look-back, and how many events are left; `2 + events` words, zero before the launch.
     pub look_back: GlobalMut<'a, u32>,
+    /// The events that are left; a word an event.
+    pub others: GlobalMut<'a, u32>,
     /// Where the hits of each event begin, if that is known; else empty.
     pub bases: Global<'a, u32>,
+    /// Empty; or a word an event: then hits are counted, and nothing else is written.
+    pub counts: GlobalMut<'a, u32>,
 }
 
 // SAFETY: `repr(C)`, of views and numbers only.
 unsafe impl simt::Argument for FusedOutput<'_> {}
 
-/// An event whose clusters are counted.
-struct Counted<'a> {
-    lanes: Lanes<'a, Staged<'a>>,
-    n_listed: u32,
-    n_hits: u32,
-}
-
-/// Steps 1 to 4. All threads of the block call, after a barrier since the event was found; ends with a barrier.
+/// Sets the flag of unusual events where a lane of the warp wants it. All lanes of the warp call.
 #[inline(always)]
-fn count<'a, B: Block>(
-    block: &B,
-    switches: Switches,
-    options: &FusedOptions,
-    input: &'a FusedInput<'a>,
-    tables: &'a LaneTables<'a>,
-    shared: FusedShared,
-) -> Counted<'a> {
-    let batch = &input.batch;
-    let found = FoundEvent::told(block, switches.layout, shared.found);
-    let raw = match switches.layout {
-        Layout::Allen => {
-            let extent = found.map_or((0, 0), |found| found.extent);
-            Staged::fill(block, batch.raw, shared.stage, extent)
-        }
-        Layout::Mep => Staged::fragments(batch.raw, shared.stage),
-    };
-    // The bytes are there for all threads, and so are the counters' starts.
-    block.sync_threads();
-    let headers = Headers {
-        switches,
-        batch,
-        raw,
-        strips_per_hybrid: tables.strips_per_hybrid,
-        counters: shared.counters,
-        banks: shared.banks,
-    };
-    let banks = found.map(|found| StagedBanks {
-        switches,
-        found,
-        staged: raw,
-        bank_words: input.bank_words,
-        taken: shared.staged,
-    });
-    let n_banks = headers.classify(block, banks);
-    // (The list's first barrier is behind this and before any thread reads another's banks.)
-    let lanes = Lanes { switches, raw, tables, shared, n_banks };
-    let n_listed = lanes.list(block);
-    lanes.cluster(block, options.cluster, n_listed, &Keep { shared });
-    // All clusters counted.
-    block.sync_threads();
-    Counted { lanes, n_listed, n_hits: block.shared_load(shared.n_clusters, 0) }
-}
-
-/// Sets what is counted to 0. All threads of the block call; a barrier must follow.
-#[inline(always)]
-fn clear<B: Block>(block: &B, shared: &FusedShared) {
-    shared.counters.clear(block);
-    crate::bank::headers::clear(block, shared.n_clusters, 0);
-    crate::bank::headers::clear(block, shared.staged, 0);
-    crate::bank::headers::clear(block, shared.places, 0);
-}
-
-/// Before the kernel, where bases are to be known: `counts[event]` = hits of the event.
-#[inline(always)]
-pub fn count_clusters<B: Block>(
-    block: &B,
-    switches: Switches,
-    options: &FusedOptions,
-    input: &FusedInput<'_>,
-    tables: &LaneTables<'_>,
-    counts: GlobalMut<'_, u32>,
-) {
-    let shared = FusedShared::of(switches.version, tables, options.room);
-    let event = block.block_idx_x();
-    if block.thread() == 0 {
-        FoundEvent::find(block, &input.batch, switches.layout, event, shared.found);
-    }
-    clear(block, &shared);
-    // The event's banks are known to all threads.
-    block.sync_threads();
-    let counted = count(block, switches, options, input, tables, shared);
-    if block.thread() == 0 {
-        block.store(counts, event, counted.n_hits);
+fn note<B: Block>(block: &B, shared: &FusedShared, unusual: bool) {
+    let unusual = block.ballot_sync(FULL_MASK, unusual);
+    if unusual != 0 && block.lane_id() == 0 {
+        block.shared_atomic_or(shared.unusual, 0, 1);
     }
 }
 
@@ -216,167 +175,212 @@ pub fn fused<B: Block>(
     switches: Switches,
     options: &FusedOptions,
     input: &FusedInput<'_>,
-    tables: &LaneTables<'_>,
+    tables: &HitTables<'_>,
+    all_tables: &LaneTables<'_>,
     output: &FusedOutput<'_>,
 ) {
-    let shared = FusedShared::of(switches.version, tables, options.room);
-    let look_back = LookBack(output.look_back);
-    let waits = output.bases.is_empty();
+    let room = Room { threads: block.threads(), strips: options.strips };
+    let (shared, _) = FusedShared::layout(switches.version, room);
     if block.thread() == 0 {
-        let event = if waits { look_back.ticket(block) } else { block.block_idx_x() };
+        let waits = output.bases.is_empty() && output.counts.is_empty();
+        let event = if waits { LookBack(output.look_back).ticket(block) } else { block.block_idx_x() };
         block.shared_store(shared.event, 0, event);
-        FoundEvent::find(block, &input.batch, switches.layout, event, shared.found);
+        block.shared_store(shared.unusual, 0, 0);
+        block.shared_store(shared.first_broken, 0, u32::MAX);
+        block.shared_store(shared.n_slow, 0, 0);
+        block.shared_store(shared.is_counted, 0, 0);
+        Window::BEGIN.put(block, &shared);
     }
-    clear(block, &shared);
-    // The event and its banks are known to all threads.
+    clear(block, shared.ranks, 0);
+    clear(block, shared.boards_seen, 0);
+    clear(block, shared.lane_begins, 0);
+    clear(block, shared.bad_groups, 0);
+    // The event is known, and everything cleared.
     block.sync_threads();
     let event = block.shared_load(shared.event, 0);
-    let Counted { lanes, n_listed, n_hits } = count(block, switches, options, input, tables, shared);
-    if waits && block.thread() == 0 {
-        look_back.publish_own(block, event, n_hits);
-    }
-    copy_out(block, shared.counters.report, output.report, event * N_COUNTS as u32);
 
-    place_ranks(block, &shared, tables);
-    let mut group = block.thread();
-    while group < shared.group_starts.len() {
-        let first_rank = block.load(tables.first_ranks, group);
-        block.shared_store(shared.group_starts, group, block.shared_load(shared.places, first_rank));
-        group += block.threads();
+    let raw = input.batch.raw.as_words();
+    let raw_words = raw.unwrap_or(Global::from_slice(&[]));
+    let (mut n_banks, mut unusual) = (0, false);
+    if is_selected(block, input.selected, event) {
+        unusual = true;
+        if tables.fits != 0 && raw.is_some() {
+            let banks = Banks { switches, batch: &input.batch, bank_words: input.bank_words, raw: raw_words };
+            (n_banks, unusual) = banks.look(block, tables, &shared, event);
+        }
     }
-    let flip_origin = options.flip_origin;
-    let is_kept = n_hits <= options.room.tile;
-    let mut kept = KeptHits {
+    note(block, &shared, unusual);
+    // The lanes are noted.
+    block.sync_threads();
+    let n_strips = places::list(block, tables, &shared).strips();
+    if output.counts.is_empty() {
+        // (Of an unusual event the other kernel says more.)
+        write_report(block, &output.to, event, n_banks, n_strips);
+    }
+    let hits = Hits {
         version: switches.version,
-        tables,
-        flip_origin,
-        shared,
-        hits: &output.hits,
-        base: 0,
-        window: Window::all(tables, n_hits),
-        is_in_order: false,
-        keys: shared.keys,
+        raw: raw_words.as_u16(),
+        payloads: shared.payloads,
+        first_words: shared.first_words,
     };
-    if is_kept {
-        kept.order(block);
-    }
-    if waits {
-        if block.warp_id() == 0 {
-            let base = look_back.sum_before(block, event, n_hits);
-            if block.lane_id() == 0 {
-                block.shared_store(shared.base, 0, base);
+    let Some(hit_arrays) = output.to.hits.of_one_length() else {
+        // No host passes such arrays. (The same for all blocks: none waits for this one.)
+        if block.thread() == 0 {
+            block.atomic_or(output.to.status, 0, HITS_OVERFLOW);
+        }
+        return;
+    };
+    let maker = Maker {
+        version: switches.version,
+        options: options.cluster,
+        flip_origin: options.flip_origin,
+        tables,
+        shared,
+        hits: &hit_arrays,
+    };
+    // The lanes are listed and those of the first window marked.
+    block.sync_threads();
+    // (What the loop needs rarely is read again each time: so it has the registers.)
+    let event = || block.shared_load(shared.event, 0);
+    let n_strips = || places::Run::of_event(block, &shared).strips();
+    // Everything that the loop depends on is the same for all threads.
+    loop {
+        let unusual = strips::read(block, &hits, options.cluster, &shared, n_strips());
+        note(block, &shared, unusual);
+        // The strips are there, the clusters of each warp's part, and the window.
+        block.sync_threads();
+        let is_first = Window::of(block, &shared).start == 0;
+        let mut writes = block.shared_load(shared.is_counted, 0) != 0;
+        let mut is_counted_now = false;
+        if !writes {
+            let is_unusual = block.shared_load(shared.unusual, 0) != 0;
+            let n_hits = if is_unusual {
+                let slow = Slow { switches, options: options.cluster, batch: &input.batch, tables: all_tables };
+                slow.count(block, &shared, event())
+            } else {
+                place_groups(block, tables, &shared, all_tables.first_ranks, n_strips())
+            };
+            if is_unusual || Window::of(block, &shared).is_last(n_strips()) {
+                if !publish(block, &shared, output, tables.n_groups, event(), n_hits, is_unusual) {
+                    return;
+                }
+                is_counted_now = true;
+                writes = is_first;
             }
         }
-    } else if block.thread() == 0 {
-        block.shared_store(shared.base, 0, block.load(output.bases, event));
+        if writes {
+            maker.write(block);
+            if Window::of(block, &shared).is_last(n_strips()) {
+                break;
+            }
+        }
+        let next = if is_counted_now { Window::BEGIN } else { Window::of(block, &shared).next(block, &shared) };
+        // The window is done with.
+        block.sync_threads();
+        if block.thread() == 0 {
+            next.put(block, &shared);
+            if is_counted_now {
+                block.shared_store(shared.is_counted, 0, 1);
+            }
+        }
+        clear(block, shared.lane_begins, 0);
+        // No lane is marked.
+        block.sync_threads();
+        places::mark(block, &shared, next.start);
+        // The window's lanes are marked.
+        block.sync_threads();
     }
-    // Base, group starts and order are there for all threads.
+    // All hits are there before some are moved.
+    block.sync_threads();
+    Repair { shared, base: block.shared_load(shared.base, 0), output }.groups(block);
+}
+
+/// Whether an event is to be decoded.
+#[inline(always)]
+fn is_selected<B: Block>(block: &B, selected: Global<'_, u32>, event: u32) -> bool {
+    let word = event / 32;
+    selected.is_empty() || word < selected.len() && block.load(selected, word) >> (event % 32) & 1 != 0
+}
+
+/// Tells the events behind how many hits this one has, and writes where its groups begin. All threads of the block call;
+/// ends with a barrier. Gives whether the hits are to be written by this kernel.
+#[inline(always)]
+fn publish<B: Block>(
+    block: &B,
+    shared: &FusedShared,
+    output: &FusedOutput<'_>,
+    n_groups: u32,
+    event: u32,
+    n_hits: u32,
+    is_unusual: bool,
+) -> bool {
+    let FusedOutput { to, others, bases, counts, .. } = output;
+    if !counts.is_empty() {
+        if block.thread() == 0 {
+            block.store(*counts, event, n_hits);
+        }
+        return false;
+    }
+    let look_back = LookBack(output.look_back);
+    if block.warp_id() == 0 {
+        let base = if bases.is_empty() {
+            if block.lane_id() == 0 {
+                look_back.publish_own(block, event, n_hits);
+            }
+            look_back.sum_before(block, event, n_hits)
+        } else {
+            block.load(*bases, event)
+        };
+        if block.lane_id() == 0 {
+            block.shared_store(shared.base, 0, base);
+        }
+    }
+    // The base is known, and where the groups begin.
     block.sync_threads();
     let base = block.shared_load(shared.base, 0);
-    kept.base = base;
-
-    let n_groups = tables.n_groups();
+    if is_unusual {
+        if block.thread() == 0 {
+            // Where the other kernel finds it.
+            block.store(to.offsets, event * n_groups, base);
+            look_back.leave(block, *others, event);
+        }
+        return false;
+    }
     let is_last = event + 1 == block.grid_dim_x();
     let mut group = block.thread();
     // The start of the next event closes the last group, or the end of the last event.
     while group < n_groups + u32::from(is_last) {
-        let start = base.saturating_add(block.shared_load(shared.group_starts, group));
-        block.store(output.offsets, event * n_groups + group, start);
+        let start = base.saturating_add(block.shared_load(shared.group_hits, group));
+        block.store(to.offsets, event * n_groups + group, start);
         group += block.threads();
     }
     let end = base.saturating_add(n_hits);
-    // The same for all threads of the block.
-    if end >= LIMIT || end > output.hits.id.len() {
+    if end >= LIMIT || end > to.hits.id.len() {
         if block.thread() == 0 {
-            block.atomic_or(output.status, 0, HITS_OVERFLOW);
+            block.atomic_or(to.status, 0, HITS_OVERFLOW);
         }
-        return;
+        return false;
     }
-    if is_kept {
-        kept.write(block);
-        // All keys are there before they are compared, and all hits before some are written again.
-        block.sync_threads();
-        kept.repair(block);
-        return;
-    }
-    let room = shared.window_keys.len();
-    // (The first barrier of the clustering is behind this and before a place is taken.)
-    windows::begin(block, shared.places, tables);
-    if windows::has_larger_group(block, shared.group_starts, room) {
-        let scattered =
-            ScatteredHits { version: switches.version, tables, flip_origin, shared, hits: &output.hits, base };
-        lanes.cluster(block, options.cluster, n_listed, &scattered);
-        // All clusters are at their places.
-        block.sync_threads();
-        scattered.write(block);
-        return;
-    }
-    let mut first_group = 0;
-    // The same for all threads of the block.
-    while first_group < n_groups {
-        let window = Window::from(block, tables, shared.group_starts, first_group, room);
-        lanes.cluster(block, options.cluster, n_listed, &Place { shared, window });
-        // All clusters are at their places.
-        block.sync_threads();
-        // (Read again: so the loop needs a register less.)
-        let base = block.shared_load(shared.base, 0);
-        let in_window = KeptHits { base, window, is_in_order: true, keys: shared.window_keys, ..kept };
-        in_window.write(block);
-        // As above. (The next window's first barrier is behind this and before its clusters come.)
-        block.sync_threads();
-        in_window.repair(block);
-        first_group = window.end_group;
-    }
+    true
 }
 
-/// Step 5: from the number of clusters of each rank to the place of its first. All threads of the block call; ends with
-/// a barrier.
+/// The counters of an ordinary event. All threads of the block call.
 #[inline(always)]
-fn place_ranks<B: Block>(block: &B, shared: &FusedShared, tables: &LaneTables<'_>) {
-    let (places, n_ranks) = (shared.places, tables.n_ranks());
-    // A run of ranks for each thread.
-    let run = n_ranks.div_ceil(block.threads());
-    let first = (block.thread() * run).min(n_ranks);
-    let end = (first + run).min(n_ranks);
-    let mut sum = 0u32;
-    let mut rank = first;
-    while rank < end {
-        sum += block.shared_load(places, rank);
-        rank += 1;
-    }
-    let (mut place, n_hits) = block_exclusive(block, shared.counters.warp_totals, sum);
-    let mut rank = first;
-    while rank < end {
-        let n = block.shared_load(places, rank);
-        block.shared_store(places, rank, place);
-        place += n;
-        rank += 1;
-    }
-    if block.thread() == 0 {
-        block.shared_store(places, n_ranks, n_hits);
-    }
-    // All ranks are placed before any thread looks one up.
-    block.sync_threads();
-}
-
-/// [`count_clusters`] as a type.
-#[derive(Clone, Copy, Debug)]
-pub struct CountClusters {
-    /// What the kernel is compiled for.
-    pub switches: Switches,
-}
-
-impl Kernel for CountClusters {
-    const NAME: &'static str = "count_clusters";
-    type Arguments<'a> = (FusedOptions, FusedInput<'a>, LaneTables<'a>, GlobalMut<'a, u32>);
-
-    #[inline(always)]
-    fn run<B: Block>(self, block: &B, (options, input, tables, counts): &Self::Arguments<'_>) {
-        count_clusters(block, self.switches, options, input, tables, *counts);
+fn write_report<B: Block>(block: &B, to: &Written<'_>, event: u32, n_banks: u32, n_strips: u32) {
+    let i = block.thread();
+    if i < N_COUNTS as u32 {
+        let n = if i == Count::Banks as u32 {
+            n_banks
+        } else if i == Count::Strips as u32 {
+            n_strips
+        } else {
+            0
+        };
+        block.store(to.report, event * N_COUNTS as u32 + i, n);
     }
 }
 
-/// [`fused`] as a type.
+/// [`fused()`] as a type.
 #[derive(Clone, Copy, Debug)]
 pub struct Fused {
     /// What the kernel is compiled for.
@@ -385,10 +389,10 @@ pub struct Fused {
 
 impl Kernel for Fused {
     const NAME: &'static str = "fused";
-    type Arguments<'a> = (FusedOptions, FusedInput<'a>, LaneTables<'a>, FusedOutput<'a>);
+    type Arguments<'a> = (FusedOptions, FusedInput<'a>, HitTables<'a>, LaneTables<'a>, FusedOutput<'a>);
 
     #[inline(always)]
-    fn run<B: Block>(self, block: &B, (options, input, tables, output): &Self::Arguments<'_>) {
-        fused(block, self.switches, options, input, tables, output);
+    fn run<B: Block>(self, block: &B, (options, input, tables, all_tables, output): &Self::Arguments<'_>) {
+        fused(block, self.switches, options, input, tables, all_tables, output);
     }
 }

@@ -3,8 +3,10 @@
 use simt::{Launcher, Shape};
 
 use super::gather::GatherBanks;
+use super::hit_tables::HitTables;
+use super::others::{FusedOthers, Left};
 use super::tables::LaneTables;
-use super::{CountClusters, Fused, FusedInput, FusedOptions, FusedOutput, Room};
+use super::{Fused, FusedInput, FusedOptions, FusedOutput, Written};
 use crate::allen::prefix_sum::prefix_sum;
 use crate::bank::layout::Batch;
 use crate::hit::Output;
@@ -15,7 +17,7 @@ use crate::switches::{Layout, Switches};
 pub struct FusedSetup {
     /// What the kernels are compiled for.
     pub switches: Switches,
-    /// Options of the kernel.
+    /// Options of the kernels.
     pub options: FusedOptions,
     /// Events of the batch, at least 1.
     pub n_events: u32,
@@ -28,28 +30,45 @@ pub struct FusedSetup {
 pub struct FusedShapes {
     /// Of `gather_banks`, in MEP layout.
     pub gather_banks: Shape,
-    /// Of `count_clusters` and of both kernels of the prefix sum over events, where clusters are counted first.
-    pub count_first: Option<(Shape, Shape)>,
+    /// Of both kernels of the prefix sum over events, where hits are counted first.
+    pub count_first: Option<Shape>,
     /// Of `fused`.
     pub fused: Shape,
+    /// Of `fused_others`.
+    pub others: Shape,
+}
+
+/// The tables.
+#[derive(Clone, Copy, Debug)]
+pub struct FusedTables<'a> {
+    /// Of `fused`.
+    pub records: HitTables<'a>,
+    /// Of `fused_others`.
+    pub lanes: LaneTables<'a>,
 }
 
 /// What lies between the kernels.
 #[expect(missing_debug_implementations, reason = "a launcher's buffers need not show themselves")]
 pub struct FusedBuffers<L: Launcher> {
+    /// The events to decode, a bit each; empty: all.
+    pub selected: L::Buffer<u32>,
     /// MEP layout: as long as the batch's `offsets`. Allen layout: empty.
     pub bank_words: L::Buffer<u32>,
-    /// Where clusters are counted first: a word an event. Else unused.
+    /// Where hits are counted first: a word an event. Else empty.
     pub counts: L::Buffer<u32>,
-    /// Where clusters are counted first: a word an event, and one more. Else empty.
+    /// Where hits are counted first: a word an event, and one more. Else empty.
     pub bases: L::Buffer<u32>,
-    /// Where clusters are counted first: a word a tile of a prefix sum over the events. Else unused.
+    /// Where hits are counted first: a word a tile of a prefix sum over the events. Else unused.
     pub tile_totals: L::Buffer<u32>,
-    /// A word an event, and one more.
+    /// A word an event, and two more.
     pub look_back: L::Buffer<u32>,
+    /// A word an event.
+    pub others: L::Buffer<u32>,
+    /// Empty.
+    pub nothing: L::Buffer<u32>,
 }
 
-/// Launches `fused`; in MEP layout after `gather_banks`, and where wanted after a count. `output.status` is 0 before.
+/// Counts where wanted, and then decodes. `output.status` is 0 before.
 ///
 /// # Errors
 /// What the launcher says.
@@ -57,33 +76,107 @@ pub fn decode<L: Launcher>(
     launcher: &mut L,
     setup: &FusedSetup,
     batch: Batch<'_>,
-    tables: LaneTables<'_>,
+    tables: FusedTables<'_>,
+    buffers: &mut FusedBuffers<L>,
+    output: &mut Output<L>,
+) -> Result<(), L::Error> {
+    gather(launcher, setup, batch, buffers)?;
+    if setup.shapes.count_first.is_some() {
+        count_gathered(launcher, setup, batch, tables, buffers, output)?;
+    }
+    write(launcher, setup, batch, tables, buffers, output)
+}
+
+/// Only counts: `buffers.bases` then says where the hits of each event begin, and how many the batch has. The hits of
+/// `output` may have no room. `setup` has the shape for counting first.
+///
+/// # Errors
+/// What the launcher says.
+pub fn count<L: Launcher>(
+    launcher: &mut L,
+    setup: &FusedSetup,
+    batch: Batch<'_>,
+    tables: FusedTables<'_>,
+    buffers: &mut FusedBuffers<L>,
+    output: &mut Output<L>,
+) -> Result<(), L::Error> {
+    gather(launcher, setup, batch, buffers)?;
+    count_gathered(launcher, setup, batch, tables, buffers, output)
+}
+
+/// MEP layout: a word a bank.
+fn gather<L: Launcher>(
+    launcher: &mut L,
+    setup: &FusedSetup,
+    batch: Batch<'_>,
+    buffers: &mut FusedBuffers<L>,
+) -> Result<(), L::Error> {
+    let FusedSetup { switches, n_events, shapes, .. } = *setup;
+    if switches.layout == Layout::Allen {
+        return Ok(());
+    }
+    let arguments = (batch, n_events, launcher.write(&mut buffers.bank_words));
+    launcher.launch(GatherBanks { switches }, shapes.gather_banks, arguments)
+}
+
+fn count_gathered<L: Launcher>(
+    launcher: &mut L,
+    setup: &FusedSetup,
+    batch: Batch<'_>,
+    tables: FusedTables<'_>,
+    buffers: &mut FusedBuffers<L>,
+    output: &mut Output<L>,
+) -> Result<(), L::Error> {
+    let FusedSetup { switches, options, shapes, .. } = *setup;
+    let Some(sum) = shapes.count_first else { return Ok(()) };
+    let FusedBuffers { selected, bank_words, counts, bases, tile_totals, look_back, others, nothing } = buffers;
+    let input = FusedInput { batch, bank_words: launcher.read(bank_words), selected: launcher.read(selected) };
+    let to = FusedOutput {
+        to: written(launcher, output),
+        look_back: launcher.write(look_back),
+        others: launcher.write(others),
+        bases: launcher.read(nothing),
+        counts: launcher.write(counts),
+    };
+    launcher.launch(Fused { switches }, shapes.fused, (options, input, tables.records, tables.lanes, to))?;
+    prefix_sum(launcher, sum, counts, bases, tile_totals)
+}
+
+/// Decodes: behind [`count`], each event's hits to where `buffers.bases` says, else where look-back does. (In MEP layout
+/// the banks are gathered.)
+///
+/// # Errors
+/// What the launcher says.
+pub fn write<L: Launcher>(
+    launcher: &mut L,
+    setup: &FusedSetup,
+    batch: Batch<'_>,
+    tables: FusedTables<'_>,
     buffers: &mut FusedBuffers<L>,
     output: &mut Output<L>,
 ) -> Result<(), L::Error> {
     let FusedSetup { switches, options, n_events, shapes } = *setup;
-    let FusedBuffers { bank_words, counts, bases, tile_totals, look_back } = buffers;
-
+    let FusedBuffers { selected, bank_words, bases, look_back, others, nothing, .. } = buffers;
     launcher.zero(look_back)?;
-    if switches.layout == Layout::Mep {
-        let arguments = (batch, n_events, launcher.write(bank_words));
-        launcher.launch(GatherBanks { switches }, shapes.gather_banks, arguments)?;
-    }
-    let input = FusedInput { batch, bank_words: launcher.read(bank_words) };
-    if let Some((count, sum)) = shapes.count_first {
-        // Counting keeps no cluster.
-        let counting = FusedOptions { room: Room { tile: 0, ..options.room }, ..options };
-        let arguments = (counting, input, tables, launcher.write(counts));
-        launcher.launch(CountClusters { switches }, count, arguments)?;
-        prefix_sum(launcher, sum, counts, bases, tile_totals)?;
-    }
+    let input = FusedInput { batch, bank_words: launcher.read(bank_words), selected: launcher.read(selected) };
     let to = FusedOutput {
+        to: written(launcher, output),
+        look_back: launcher.write(look_back),
+        others: launcher.write(others),
+        bases: launcher.read(bases),
+        counts: launcher.write(nothing),
+    };
+    launcher.launch(Fused { switches }, shapes.fused, (options, input, tables.records, tables.lanes, to))?;
+    let left = Left { others: launcher.read(others), look_back: launcher.read(look_back), n_events };
+    let arguments = (options, batch, tables.lanes, left, written(launcher, output));
+    launcher.launch(FusedOthers { switches }, shapes.others, arguments)
+}
+
+fn written<'a, L: Launcher>(launcher: &mut L, output: &'a mut Output<L>) -> Written<'a> {
+    Written {
         hits: output.hits.write(launcher),
         offsets: launcher.write(&mut output.offsets),
         report: launcher.write(&mut output.report),
         status: launcher.write(&mut output.status),
-        look_back: launcher.write(look_back),
-        bases: launcher.read(bases),
-    };
-    launcher.launch(Fused { switches }, shapes.fused, (options, input, tables, to))
+    }
 }

@@ -1,126 +1,138 @@
 //! The kernel's shared memory.
-//!
-//! Some parts are used twice. Where the lists of banks and lanes were, the order of the clusters is put; where the
-//! event's bytes were, the sort keys of its hits. An event that is clustered again needs lists and bytes to the end: its
-//! windows of hits have their keys beside them, in the place of the clusters.
 
-use super::tables::LaneTables;
-use crate::bank::headers::{HeaderCounters, UtBanks, items_capacity};
-use crate::bank::layout::FoundEvent;
-use crate::detector::{BankVersion, LANES_PER_BOARD};
-use simt::primitives::block_size_binning::SizeBins;
-use simt::{Shared, SharedLayout};
+use super::hit_tables::{MAX_BOARDS, MAX_GROUPS, MAX_RANKS};
+use super::strips::Window;
+use crate::detector::BankVersion;
+use simt::{Shared, SharedLayout, WARP_SIZE};
 
-/// How much of an event is kept in shared memory; what is beyond takes longer, and nothing else changes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// Clusters, at most [`MAX_TILE`]. An event with more is clustered a second time, window by window.
-    pub tile: u32,
-    /// Bytes of the event, a multiple of 4. What is beyond is read in place.
-    pub stage: u32,
-}
+/// Strips that a window has room for, a multiple of 32: at least a whole lane. An event with more takes several windows.
+pub const MIN_STRIPS: u32 = 256;
 
-/// Most clusters that can be kept.
-pub const MAX_TILE: u32 = 8192;
+/// Most strips of a window: their places are 16 bits.
+pub const MAX_STRIPS: u32 = 4096;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FusedShared {
-    pub counters: HeaderCounters,
-    pub bins: Shared<u32>,
     /// The block's event.
     pub event: Shared<u32>,
-    /// Where its banks are.
-    pub found: Shared<u32>,
+    /// Its lanes with hits and its strips.
+    pub event_run: Shared<u32>,
+    /// The window, see [`Window`].
+    pub window: Shared<u32>,
+    /// Not 0: the event's hits are counted, and where they begin is known.
+    pub is_counted: Shared<u32>,
     /// Where the event's hits begin.
     pub base: Shared<u32>,
-    pub next_item: Shared<u32>,
-    pub n_clusters: Shared<u32>,
-    /// Words of the stage that fragments take (MEP layout).
-    pub staged: Shared<u32>,
-    /// Where each group begins, counted from the event's first hit, and where the last ends.
-    pub group_starts: Shared<u32>,
-    /// Clusters of each rank; then where each begins, and where the last ends.
-    pub places: Shared<u32>,
-    /// The clusters, in any order.
-    pub clusters: Shared<u64>,
-    /// In their place: the clusters of a window, in the static order, …
-    pub window_clusters: Shared<u64>,
-    /// … and the sort keys of their hits.
-    pub window_keys: Shared<u32>,
-    pub banks: UtBanks,
-    /// The lanes (v5) or banks (v4) that have hits.
-    pub items: Shared<u16>,
-    /// In place of the two: which cluster comes at each place.
-    pub order: Shared<u16>,
-    pub stage: Shared<u32>,
-    /// In place of the stage: the sort key of the hit at each place.
-    pub keys: Shared<u32>,
+    /// Not 0: the event is for the other kernel.
+    pub unusual: Shared<u32>,
+    /// For the slow counting: the first bank that is not there, and the hits.
+    pub first_broken: Shared<u32>,
+    pub n_slow: Shared<u32>,
+    /// For block scans: a word a warp.
+    pub warp_totals: Shared<u32>,
+    /// Clusters of each warp's part of the window.
+    pub warp_hits: Shared<u32>,
+    /// Boards named so far, a bit each.
+    pub boards_seen: Shared<u32>,
+    /// By bank: the word of the batch at which the payload begins.
+    pub payloads: Shared<u32>,
+    /// v4, by lane slot of a bank (eight a bank): its first cluster word.
+    pub first_words: Shared<u8>,
+    /// Where each group begins, counted in hits, and where the last ends.
+    pub group_hits: Shared<u32>,
+    /// Groups whose x do not rise, a bit each.
+    pub bad_groups: Shared<u32>,
+    /// By thread, and one more: lanes and strips before its ranks.
+    pub runs: Shared<u32>,
+    /// The lanes with hits, in the order of their ranks.
+    pub lanes: Shared<u32>,
+    /// By 32 strips of the window: which begin a lane.
+    pub lane_begins: Shared<u32>,
+    /// Where each cluster begins in the window; those of a warp from the warp's first strip on.
+    pub clusters: Shared<u16>,
+    /// The strips of the window, and one word that continues no cluster.
+    pub strips: Shared<u32>,
+    /// In their place, before: by rank, the descriptor of the lane.
+    pub ranks: Shared<u32>,
 }
+
+/// What the layout depends on. All else has room for the largest tables, so that its places are constants: looked up, they
+/// would fill registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Threads of a block.
+    pub threads: u32,
+    /// Strips of a window.
+    pub strips: u32,
+}
+
+/// So that no access must ask whether there is anything at all.
+const fn at_least_1(len: u32) -> u32 {
+    if len == 0 { 1 } else { len }
+}
+
+/// Chunks of 32 strips.
+const CHUNKS: u32 = MAX_STRIPS / WARP_SIZE + 1;
 
 impl FusedShared {
     #[inline(always)]
-    const fn layout(version: BankVersion, n_boards: u32, n_groups: u32, room: Room) -> (Self, u32) {
+    pub const fn layout(version: BankVersion, room: Room) -> (Self, u32) {
+        let Room { threads, strips } = room;
         let mut layout = SharedLayout::new();
-        // What has a fixed size comes first: its places are constants.
-        let bins = layout.array(SizeBins::COUNTERS);
         let event = layout.array(1);
-        let found = layout.array(FoundEvent::WORDS);
+        let event_run = layout.array(1);
+        let window = layout.array(Window::WORDS);
+        let is_counted = layout.array(1);
         let base = layout.array(1);
-        let next_item = layout.array(1);
-        let n_clusters = layout.array(1);
-        let staged = layout.array(1);
-        let counters = HeaderCounters::layout(&mut layout, n_boards);
-        let group_starts = layout.array(n_groups + 1);
-        let places = layout.array(n_boards * LANES_PER_BOARD as u32 + 1);
-
-        let mut later = layout;
-        let clusters = layout.array(room.tile);
-        // Twelve bytes a hit, where eight were.
-        let window = room.tile / 3 * 2;
-        let window_clusters = later.array(window);
-        let window_keys = later.array(window);
-        let mut layout = layout.or(later);
-
-        let mut later = layout;
-        let banks = UtBanks::layout(&mut layout, version, n_boards);
-        let items = layout.array(items_capacity(version, n_boards));
-        let order = later.array(room.tile);
-        let mut layout = layout.or(later);
-
-        let mut later = layout;
-        let stage = layout.array(room.stage / 4);
-        let keys = later.array(room.tile);
-        let shared = Self {
-            counters,
-            bins,
-            event,
-            found,
-            base,
-            next_item,
-            n_clusters,
-            staged,
-            group_starts,
-            places,
-            clusters,
-            window_clusters,
-            window_keys,
-            banks,
-            items,
-            order,
-            stage,
-            keys,
+        let unusual = layout.array(1);
+        let first_broken = layout.array(1);
+        let n_slow = layout.array(1);
+        let warp_totals = layout.array(WARP_SIZE);
+        let warp_hits = layout.array(WARP_SIZE);
+        let boards_seen = layout.array(MAX_BOARDS.div_ceil(32));
+        let payloads = layout.array(MAX_BOARDS);
+        let first_words = match version {
+            BankVersion::V4 => layout.array(8 * MAX_BOARDS),
+            BankVersion::V5 => layout.array(0),
         };
-        (shared, layout.or(later).bytes())
-    }
-
-    #[inline(always)]
-    pub const fn of(version: BankVersion, tables: &LaneTables<'_>, room: Room) -> Self {
-        Self::layout(version, tables.n_boards(), tables.n_groups(), room).0
+        let group_hits = layout.array(MAX_GROUPS + 1);
+        let bad_groups = layout.array(MAX_GROUPS.div_ceil(32));
+        let lane_begins = layout.array(CHUNKS);
+        let lanes = layout.array(MAX_RANKS);
+        let mut earlier = layout;
+        let of_strips = layout.array(at_least_1(strips + 1));
+        let ranks = earlier.array(MAX_RANKS);
+        let mut layout = layout.or(earlier);
+        let clusters = layout.array(at_least_1(strips));
+        let runs = layout.array(threads + 1);
+        let shared = Self {
+            event,
+            event_run,
+            window,
+            is_counted,
+            base,
+            unusual,
+            first_broken,
+            n_slow,
+            warp_totals,
+            warp_hits,
+            boards_seen,
+            payloads,
+            first_words,
+            group_hits,
+            bad_groups,
+            runs,
+            lanes,
+            lane_begins,
+            clusters,
+            strips: of_strips,
+            ranks,
+        };
+        (shared, layout.bytes())
     }
 }
 
 /// Bytes of shared memory a block needs.
-pub const fn fused_shared_bytes(version: BankVersion, n_boards: u32, n_groups: u32, room: Room) -> u32 {
-    FusedShared::layout(version, n_boards, n_groups, room).1
+pub const fn fused_shared_bytes(version: BankVersion, room: Room) -> u32 {
+    FusedShared::layout(version, room).1
 }

@@ -124,6 +124,22 @@ global_accesses! {
     load_nc_u64 load_u64 store_u64 u64, reg64, "u64";
 }
 
+/// Loads sixteen bytes through the read-only cache.
+///
+/// # Safety
+/// - `pointer` is a multiple of 16 and readable.
+/// - Nothing writes there during the launch.
+#[inline(always)]
+pub(super) unsafe fn load_nc_u64_pair(pointer: *const u8) -> [u64; 2] {
+    let (low, high): (u64, u64);
+    // SAFETY: reads sixteen aligned, readable bytes that nothing writes, required of `pointer`.
+    unsafe {
+        asm!("ld.global.nc.v2.u64 {{{}, {}}}, [{}];", out(reg64) low, out(reg64) high, in(reg64) global(pointer),
+             options(pure, readonly, nostack));
+    }
+    [low, high]
+}
+
 macro_rules! global_atomics {
     ($($name:ident $instruction:literal;)*) => {$(
         /// Changes a word of global memory, relaxed, and gives what was there.

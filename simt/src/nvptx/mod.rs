@@ -330,7 +330,7 @@ unsafe fn load<T: Plain, const READ_ONLY: bool>(pointer: *const T) -> T {
     let mut at = 0;
     while at < size_of::<T>() {
         // SAFETY:
-        // - A piece is as long as the alignment of `T`, which is at most 8 for views, and a size is a multiple of the
+        // - A piece is as long as the alignment of `T`, which is at most 16 for views, and a size is a multiple of the
         //   alignment: the pieces cover `T` without a rest, each aligned, inside `pointer`'s element and inside `value`.
         // - The element is readable and not written: required of `pointer`.
         unsafe {
@@ -342,8 +342,12 @@ unsafe fn load<T: Plain, const READ_ONLY: bool>(pointer: *const T) -> T {
                 (2, false) => to.cast::<u16>().write(intrinsics::load_u16(from)),
                 (4, true) => to.cast::<u32>().write(intrinsics::load_nc_u32(from)),
                 (4, false) => to.cast::<u32>().write(intrinsics::load_u32(from)),
-                (_, true) => to.cast::<u64>().write(intrinsics::load_nc_u64(from)),
-                (_, false) => to.cast::<u64>().write(intrinsics::load_u64(from)),
+                (8, true) => to.cast::<u64>().write(intrinsics::load_nc_u64(from)),
+                (8, false) => to.cast::<u64>().write(intrinsics::load_u64(from)),
+                (_, true) => to.cast::<[u64; 2]>().write(intrinsics::load_nc_u64_pair(from)),
+                (_, false) => to
+                    .cast::<[u64; 2]>()
+                    .write([intrinsics::load_u64(from), intrinsics::load_u64(from.add(size_of::<u64>()))]),
             }
         }
         at += align_of::<T>();
@@ -363,7 +367,7 @@ unsafe fn store<T: Plain>(pointer: *mut T, value: T) {
     let mut at = 0;
     while at < size_of::<T>() {
         // SAFETY:
-        // - A piece is as long as the alignment of `T`, which is at most 8 for views, and a size is a multiple of the
+        // - A piece is as long as the alignment of `T`, which is at most 16 for views, and a size is a multiple of the
         //   alignment: each piece is aligned, inside `value` and inside `pointer`'s element. `Plain`: no padding is read.
         // - The element is writable and no other thread touches it: required of `pointer`.
         unsafe {
@@ -372,7 +376,11 @@ unsafe fn store<T: Plain>(pointer: *mut T, value: T) {
                 1 => intrinsics::store_u8(to, u16::from(from.read())),
                 2 => intrinsics::store_u16(to, from.cast::<u16>().read()),
                 4 => intrinsics::store_u32(to, from.cast::<u32>().read()),
-                _ => intrinsics::store_u64(to, from.cast::<u64>().read()),
+                8 => intrinsics::store_u64(to, from.cast::<u64>().read()),
+                _ => {
+                    intrinsics::store_u64(to, from.cast::<u64>().read());
+                    intrinsics::store_u64(to.add(size_of::<u64>()), from.add(size_of::<u64>()).cast::<u64>().read());
+                }
             }
         }
         at += align_of::<T>();

@@ -39,6 +39,9 @@ pub struct KernelCrate<'a> {
     pub folder: &'a Path,
     /// The folder of this crate, where it lies in the same repository. `None`: where cargo has compiled it from.
     pub simt: Option<&'a Path>,
+    /// Beginnings of entry names, and the threads that a block of such a kernel may have: the driver then gives it no
+    /// more registers than so many threads can have. Other kernels get as many as they like.
+    pub max_threads: &'a [(&'a str, u32)],
     /// How to make the PTX again, for the header of each file.
     pub rebuild: &'a str,
 }
@@ -147,11 +150,22 @@ impl Compiler {
         command.arg(format!("--extern=simt={}", libraries.join("libsimt.rlib").display()));
         succeed(command.arg(kernels.folder.join("src/lib.rs")))?;
         let mut text = self.header(kernels, unit, &kernels.source_hash()?);
+        let mut max_threads = None;
         for line in fs::read_to_string(&ptx).map_err(|e| format!("{}: {e}", ptx.display()))?.lines() {
             // A fifth of the file otherwise, saying nothing.
             if !line.ends_with("inline asm") && !line.trim().is_empty() {
                 text.push_str(line);
                 text.push('\n');
+                if let Some(name) = line.strip_prefix(".visible .entry ") {
+                    let limit = kernels.max_threads.iter().find(|(beginning, _)| name.starts_with(beginning));
+                    max_threads = limit.map(|(_, threads)| threads);
+                }
+                // The end of an entry's parameters.
+                if line == ")"
+                    && let Some(threads) = max_threads
+                {
+                    _ = writeln!(text, ".maxntid {threads}");
+                }
             }
         }
         Ok(text)

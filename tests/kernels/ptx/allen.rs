@@ -278,7 +278,7 @@ fn shared_memory_beyond_what_the_launch_gave_is_noticed() {
 }
 
 #[test]
-fn the_one_launch_issues_fewer_instructions_than_the_seven() {
+fn the_fused_kernels_issue_fewer_instructions_than_the_seven() {
     let (tables, events) = v5_detectors(Grouping::YRows).next().expect("a v5 detector");
     let options = DecodeOptions::default();
     let of = |pipeline| {
@@ -294,6 +294,6 @@ fn the_one_launch_issues_fewer_instructions_than_the_seven() {
         an_event(issued.values().map(all_blocks).sum())
     };
     let (allen, fused) = (of(Pipeline::Allen), of(Pipeline::Fused));
-    println!("seven kernels: {allen}, one launch: {fused}");
-    assert!(5 * fused < 4 * allen, "{fused} instead of {allen}");
+    println!("seven kernels: {allen}, fused: {fused}");
+    assert!(2 * fused < allen, "{fused} instead of {allen}");
 }

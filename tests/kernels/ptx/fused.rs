@@ -51,12 +51,12 @@ fn detectors() -> impl Iterator<Item = (DetectorTables, Vec<Event>)> {
     })
 }
 
-/// Decodes with little and with much kept in shared memory, in both layouts.
+/// Decodes in one window and in several, in both layouts.
 fn with_all_assignments(tables: &DetectorTables, events: &[Event]) {
     let assignments: [&[&str]; 3] = [
         &[],
-        &["fused.block_x=64", "fused.tile=0", "fused.stage=0"],
-        &["fused.block_x=1024", "fused.tile=768", "fused.stage=2048", "fused.count_first=1", "scan.block_x=32"],
+        &["fused.block_x=64", "fused.strips=256"],
+        &["fused.block_x=1024", "fused.strips=1024", "fused.count_first=1", "scan.block_x=32"],
     ];
     assert!(fits_mep(events), "one sequence of sourceIDs");
     for (turn, assignments) in assignments.into_iter().enumerate() {
@@ -67,7 +67,7 @@ fn with_all_assignments(tables: &DetectorTables, events: &[Event]) {
 }
 
 #[test]
-fn events_come_out_as_from_the_reference_whatever_is_kept() {
+fn events_come_out_as_from_the_reference_in_one_window_and_in_several() {
     for (tables, events) in detectors() {
         with_all_assignments(&tables, &events);
     }
@@ -75,7 +75,7 @@ fn events_come_out_as_from_the_reference_whatever_is_kept() {
 
 #[test]
 #[ignore = "needs the real events: UT_DECODE_DATA"]
-fn real_events_come_out_as_from_the_reference_whatever_is_kept() {
+fn real_events_come_out_as_from_the_reference_in_one_window_and_in_several() {
     for (tables, events) in [Real::V4, Real::V5].map(|real| real.needed(Grouping::YRows)) {
         with_all_assignments(&tables, &events[..3]);
     }
@@ -89,9 +89,7 @@ fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_boun
         let result = TestRunner::new(config).run(&strategy, |(events, corruptions, options)| {
             for mut batch in [allen_batch(&events), mep_batch(&events)] {
                 nasty::corrupt(&mut batch, &corruptions);
-                for assignments in
-                    [&["fused.block_x=96"][..], &["fused.block_x=32", "fused.tile=64", "fused.stage=512"]]
-                {
+                for assignments in [&["fused.block_x=96"][..], &["fused.block_x=32", "fused.strips=256"]] {
                     let params = params(assignments);
                     compare(&tables, options, params, batch.view(), 3).map_err(TestCaseError::fail)?;
                 }

@@ -1,4 +1,4 @@
-//! A few events and the one-launch kernel on them, on a block that may have a fault.
+//! A few events and the fused kernels on them, on a block that may have a fault.
 
 use simt::Global;
 use simt::executor::{Executor, LaunchStats, Violation};
@@ -7,8 +7,10 @@ use ut_decoding::detector::BankVersion;
 use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping};
 use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
+use ut_kernels::detector::LANES_PER_BOARD;
 use ut_kernels::fused::gather::{GATHER_THREADS, gather_banks, gather_blocks, gather_shared_bytes};
-use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room, fused, fused_shared_bytes};
+use ut_kernels::fused::others::{Left, fused_others, others_shared_bytes};
+use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room, Written, fused, fused_shared_bytes};
 use ut_kernels::hit::HitArrays;
 use ut_kernels::report::N_COUNTS;
 use ut_kernels::switches::{Layout, Switches};
@@ -16,11 +18,20 @@ use ut_kernels::switches::{Layout, Switches};
 use super::{Bug, Faulty};
 use crate::suite::events::{Bank, allen_batch, mep_batch, v5_payload};
 
-/// Room for everything, and for nothing.
-pub const ROOMY: Room = Room { tile: 4096, stage: 32 << 10 };
-pub const TIGHT: Room = Room { tile: 0, stage: 512 };
-/// Events in several windows.
-pub const WINDOWS: Room = Room { tile: 1536, stage: 8 << 10 };
+/// Room for all strips of an event, and for few.
+pub const ROOMY: u32 = 4096;
+pub const WINDOWS: u32 = 512;
+
+/// Threads of a block.
+const THREADS: u32 = 64;
+
+/// Where a bug is planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum In {
+    Gathering,
+    Fused,
+    Others,
+}
 
 /// Events on a synthetic detector, and what the kernel made of them.
 pub struct FusedSetup {
@@ -28,6 +39,10 @@ pub struct FusedSetup {
     ranks: RankTables,
     pub batch: EventBatch,
     layout: Layout,
+    /// The events to decode, a bit each; empty: all.
+    pub selected: Vec<u32>,
+    /// Events that the first kernel left.
+    pub left: u32,
     /// Most blocks at a time.
     pub resident: u32,
     pub ids: Vec<u32>,
@@ -37,27 +52,40 @@ pub struct FusedSetup {
 }
 
 impl FusedSetup {
-    /// Hits of several sizes on every lane of most boards, differently in each event; one board comes twice, so that a
-    /// few groups have to be sorted.
+    /// Ordinary events: hits of several sizes on every lane of most boards, differently in each; a few groups have to be
+    /// sorted.
     pub fn new(n_events: usize) -> Self {
-        Self::of(n_events, Layout::Allen)
+        Self::of(n_events, Layout::Allen, false, 1)
     }
 
-    /// The same in MEP layout, with the boards of the first event in all of them.
+    /// Ordinary events with groups that a warp has no room to sort, where a window has few strips.
+    pub fn crowded(n_events: usize) -> Self {
+        Self::of(n_events, Layout::Allen, false, 2)
+    }
+
+    /// One board comes twice in each event: all are left for the second kernel.
+    pub fn unusual(n_events: usize) -> Self {
+        Self::of(n_events, Layout::Allen, true, 1)
+    }
+
+    /// Ordinary events in MEP layout, with the boards of the first event in all of them.
     pub fn mep(n_events: usize) -> Self {
-        Self::of(n_events, Layout::Mep)
+        Self::of(n_events, Layout::Mep, false, 1)
     }
 
-    fn of(n_events: usize, layout: Layout) -> Self {
+    fn of(n_events: usize, layout: Layout, repeats: bool, factor: usize) -> Self {
         let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
         let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a sound detector");
         let n_boards = tables.boards().n_boards();
         let event = |event: usize| {
             let first = if layout == Layout::Allen { event } else { 0 };
-            let boards = (0..n_boards).filter(|board| (board + first) % 7 != 3).chain([5]);
+            let boards = (0..n_boards).filter(|board| (board + first) % 7 != 3).chain(repeats.then_some(5));
             let bank = |board: usize| {
                 let lane = |lane: usize| {
-                    let n = (board * 5 + lane * 3 + event) % 9;
+                    // Hits where nothing is connected are trouble.
+                    let is_connected = tables.slots()[LANES_PER_BOARD * board + lane].is_connected();
+                    let factor = if is_connected || repeats { factor } else { 0 };
+                    let n = factor * ((board * 5 + lane * 3 + event) % 9);
                     (0..n as u16).map(|i| (3 * i + lane as u16, 5)).collect()
                 };
                 let payload = v5_payload(&std::array::from_fn(lane));
@@ -72,17 +100,14 @@ impl FusedSetup {
         };
         let ranks = RankTables::new("test", &tables, DecodeOptions::default()).expect("few lanes");
         let (ids, offsets, report) = (Vec::new(), Vec::new(), Vec::new());
-        Self { tables, ranks, batch, layout, resident: 4, ids, offsets, report, status: 0 }
+        let (selected, left) = (Vec::new(), 0);
+        Self { tables, ranks, batch, layout, selected, left, resident: 4, ids, offsets, report, status: 0 }
     }
 
-    /// One launch, with room for `capacity` hits.
-    pub fn run(&mut self, seed: u64, bug: Bug, room: Room, capacity: usize) -> Result<LaunchStats, Violation> {
-        self.run_with(seed, bug, false, room, capacity)
-    }
-
-    /// The launch that gathers the banks, with `bug`, and a sound one after it.
-    pub fn run_after(&mut self, seed: u64, bug: Bug, room: Room, capacity: usize) -> Result<LaunchStats, Violation> {
-        self.run_with(seed, bug, true, room, capacity)
+    /// All launches, the first kernel with `bug`, with `strips` in a window and room for `capacity` hits. Gives what that
+    /// kernel did.
+    pub fn run(&mut self, seed: u64, bug: Bug, strips: u32, capacity: usize) -> Result<LaunchStats, Violation> {
+        self.run_with(seed, bug, In::Fused, strips, capacity)
     }
 
     fn gather(
@@ -100,14 +125,16 @@ impl FusedSetup {
         })
     }
 
-    fn run_with(
+    /// The same with the bug in any kernel, and what that did.
+    pub fn run_with(
         &mut self,
         seed: u64,
         bug: Bug,
-        in_gathering: bool,
-        room: Room,
+        place: In,
+        strips: u32,
         capacity: usize,
     ) -> Result<LaunchStats, Violation> {
+        let bug_in = |kernel| if kernel == place { bug } else { Bug::None };
         let switches = Switches::production(BankVersion::V5, self.layout);
         let mut executor = Executor::new(seed);
         executor.limit_resident(self.resident);
@@ -123,18 +150,18 @@ impl FusedSetup {
         };
         let mut bank_words = vec![u32::MAX; self.batch.offsets.len()];
         if self.layout == Layout::Mep {
-            self.gather(&mut executor, if in_gathering { bug } else { Bug::None }, &batch, &mut bank_words)?;
+            self.gather(&mut executor, bug_in(In::Gathering), &batch, &mut bank_words)?;
         }
-        let bug = if in_gathering { Bug::None } else { bug };
-        let input = FusedInput { batch, bank_words: Global::from_slice(&bank_words) };
+        let selected = Global::from_slice(&self.selected);
+        let input = FusedInput { batch, bank_words: Global::from_slice(&bank_words), selected };
         let mut floats = vec![vec![0f32; capacity]; 6];
         self.ids = vec![u32::MAX; capacity];
         self.offsets = vec![u32::MAX; n_events * self.tables.n_groups() + 1];
         self.report = vec![u32::MAX; n_events * N_COUNTS];
         let mut status = [0];
-        let mut look_back = vec![0; 1 + n_events];
+        let (mut look_back, mut others) = (vec![0; 2 + n_events], vec![u32::MAX; n_events]);
         let [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight] = &mut floats[..] else { unreachable!() };
-        let output = FusedOutput {
+        let to = Written {
             hits: HitArrays {
                 y_begin: executor.writable(y_begin),
                 y_end: executor.writable(y_end),
@@ -147,16 +174,50 @@ impl FusedSetup {
             offsets: executor.writable(&mut self.offsets),
             report: executor.writable(&mut self.report),
             status: executor.writable(&mut status),
+        };
+        let output = FusedOutput {
+            to,
             look_back: executor.writable(&mut look_back),
+            others: executor.writable(&mut others),
             bases: Global::from_slice(&[]),
+            counts: executor.writable(&mut []),
         };
         let cluster = ClusterOptions { flags: ClusterOptions::CLUSTERING, max_size: 128 };
-        let options = FusedOptions { cluster, flip_origin: 512.0, room };
-        let shared = fused_shared_bytes(BankVersion::V5, tables.n_boards(), tables.n_groups(), room);
-        let stats = executor.launch("fused", n_events as u32, (64, 1), shared, |block| {
-            fused(&Faulty::new(block, bug), switches, &options, &input, &tables, &output);
+        let options = FusedOptions { cluster, flip_origin: 512.0, strips };
+        let shared = fused_shared_bytes(BankVersion::V5, Room { threads: THREADS, strips });
+        let (records, lanes) = (tables.records, tables.lanes);
+        let stats = executor.launch("fused", n_events as u32, (THREADS, 1), shared, |block| {
+            fused(&Faulty::new(block, bug_in(In::Fused)), switches, &options, &input, &records, &lanes, &output);
         });
         self.status = status[0];
-        stats
+        let stats = stats?;
+        self.left = look_back[1 + n_events];
+        let to = Written {
+            hits: HitArrays {
+                y_begin: executor.writable(y_begin),
+                y_end: executor.writable(y_end),
+                z_at_y_eq0: executor.writable(z_at_y_eq0),
+                x_at_y_eq0: executor.writable(x_at_y_eq0),
+                dx_dy: executor.writable(dx_dy),
+                weight: executor.writable(weight),
+                id: executor.writable(&mut self.ids),
+            },
+            offsets: executor.writable(&mut self.offsets),
+            report: executor.writable(&mut self.report),
+            status: executor.writable(&mut status),
+        };
+        let left = Left {
+            others: Global::from_slice(&others),
+            look_back: Global::from_slice(&look_back),
+            n_events: n_events as u32,
+        };
+        let shared = others_shared_bytes(BankVersion::V5, lanes.n_boards(), lanes.n_groups());
+        let in_others = executor.launch("fused_others", n_events.div_ceil(4) as u32, (THREADS, 1), shared, |block| {
+            let block = Faulty::new(block, bug_in(In::Others));
+            fused_others(&block, switches, &options, &batch, &lanes, &left, &to);
+        });
+        self.status = status[0];
+        let in_others = in_others?;
+        Ok(if place == In::Others { in_others } else { stats })
     }
 }

@@ -250,9 +250,14 @@ impl Block<'_> {
             Kind::Load { space, read_only, ty, to, base, offset } => {
                 let address = self.value(lane, base).wrapping_add_signed(*offset);
                 let touch = if *read_only { Touch::ReadOnly } else { Touch::Read };
-                self.touch(lane, *space, address, ty.bytes());
-                let value = little_endian(self.bytes(*space, address, ty.bytes(), touch, line));
-                self.lanes[lane].registers[*to] = value;
+                let size = ty.bytes() * to.iter().flatten().count();
+                self.touch(lane, *space, address, size);
+                let bytes = self.bytes(*space, address, size, touch, line);
+                let (low, high) = bytes.split_at(ty.bytes());
+                let values = [little_endian(low), little_endian(high)];
+                for (to, value) in to.iter().flatten().zip(values) {
+                    self.lanes[lane].registers[*to] = value;
+                }
             }
             Kind::Store { space, ty, base, offset, from } => {
                 let address = self.value(lane, base).wrapping_add_signed(*offset);

@@ -132,11 +132,12 @@ pub enum Kind {
         offset: usize,
     },
     /// `read_only`: through the read-only cache.
+    /// With two registers: two values side by side.
     Load {
         space: Space,
         read_only: bool,
         ty: Type,
-        to: usize,
+        to: [Option<usize>; 2],
         base: Operand,
         offset: i64,
     },
@@ -209,7 +210,9 @@ pub fn entries(text: &str) -> HashMap<String, Entry> {
 
 fn entry(text: &str) -> (String, Entry) {
     let (name, rest) = text.split_once('(').expect("an entry has parameters");
-    let (parameters, rest) = rest.split_once("\n)\n{").expect("parameters end");
+    let (parameters, rest) = rest.split_once("\n)\n").expect("parameters end");
+    // Before it: how many threads a block may have, at most what any device takes.
+    let (_, rest) = rest.split_once('{').expect("a body");
     let body = rest.split("\n}").next().expect("a body");
     let mut names = Vec::new();
     let mut sizes = Vec::new();
@@ -373,8 +376,14 @@ impl Parser {
                 Kind::LoadParameter { ty: ty(), to: self.register(operands[0]), parameter, offset: offset as usize }
             }
             ("ld", "global" | "shared" | "relaxed") => {
-                let (base, offset) = Self::address(operands[1]);
-                let (to, base) = (self.register(operands[0]), self.operand(base));
+                let mut register = |text: &str| Some(self.register(text.trim_matches(['{', '}', ' '])));
+                let to = match operands {
+                    [to, _] => [register(to), None],
+                    [low, high, _] if parts.contains(&"v2") => [register(low), register(high)],
+                    _ => panic!("this machine does not know {line:?}"),
+                };
+                let (base, offset) = Self::address(operands.last().expect("an address"));
+                let base = self.operand(base);
                 Kind::Load { space: space(), read_only: parts[2] == "nc", ty: ty(), to, base, offset }
             }
             ("st", "global" | "shared" | "relaxed") => {

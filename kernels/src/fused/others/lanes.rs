@@ -1,17 +1,16 @@
 //! The lanes: which have hits, and their clusters, handed one by one to a consumer.
 
-use super::shared::FusedShared;
-use super::tables::{LaneTables, REVERSED};
-use crate::bank::bytes::Bytes;
+use super::shared::OthersShared;
 use crate::bank::headers::items_per_bank;
 use crate::bank::{v4, v5};
 use crate::clustering::{ClusterOptions, LaneClustering, NarrowSums, Step};
 use crate::detector::BankVersion;
+use crate::fused::tables::{LaneTables, REVERSED};
 use crate::report::Count;
 use crate::switches::Switches;
 use simt::primitives::block_opportunistic_loop::ItemLoop;
 use simt::primitives::block_size_binning::SizeBins;
-use simt::{Block, FULL_MASK, WARP_SIZE};
+use simt::{Block, FULL_MASK, Global, WARP_SIZE};
 
 /// A cluster on its way to its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,25 +28,22 @@ pub(super) trait Sink<B: Block> {
     /// Whether this is the pass in which the report is made.
     const REPORTS: bool;
 
-    /// Whether it takes clusters of the lane of this rank.
-    fn wants(&self, rank: u32) -> bool;
-
     /// Takes the cluster of each lane that has one. The whole warp calls.
     fn take(&self, block: &B, found: Option<Found>);
 }
 
 /// The lanes of one event.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lanes<'a, R> {
+pub(super) struct Lanes<'a> {
     pub switches: Switches,
-    pub raw: R,
+    pub raw: Global<'a, u8>,
     pub tables: &'a LaneTables<'a>,
-    pub shared: FusedShared,
+    pub shared: OthersShared,
     /// UT banks that have items.
     pub n_banks: u32,
 }
 
-impl<R> Lanes<'_, R> {
+impl Lanes<'_> {
     /// Lists the items with hits, binned by size, and counts strips and unconnected hits (v5). All threads of the block
     /// call; gives the number of items.
     #[inline(always)]
@@ -117,10 +113,7 @@ impl<R> Lanes<'_, R> {
 
     /// Clusters the `n_listed` items of the list. All threads of the block call, with a barrier since the last time.
     #[inline(always)]
-    pub fn cluster<B: Block, S: Sink<B>>(&self, block: &B, options: ClusterOptions, n_listed: u32, sink: &S)
-    where
-        R: Bytes<B>,
-    {
+    pub fn cluster<B: Block, S: Sink<B>>(&self, block: &B, options: ClusterOptions, n_listed: u32, sink: &S) {
         // (The constructor's barrier is also the one between making the list and reading it.)
         let mut items = ItemLoop::opportunistic(block, self.shared.next_item, n_listed);
         while let Some(i) = items.fetch(block) {
@@ -134,15 +127,12 @@ impl<R> Lanes<'_, R> {
 
     /// v5: the clusters of one lane of each thread.
     #[inline(always)]
-    fn cluster_lane<B: Block, S: Sink<B>>(&self, block: &B, options: ClusterOptions, item: Option<u32>, sink: &S)
-    where
-        R: Bytes<B>,
-    {
+    fn cluster_lane<B: Block, S: Sink<B>>(&self, block: &B, options: ClusterOptions, item: Option<u32>, sink: &S) {
         let counters = self.shared.counters;
         let mut lane = LaneClustering::<NarrowSums>::default();
         let (mut n_hits, mut first_hit) = (0, 0);
         // (Only lanes that something is connected to are listed.)
-        let rank = item.and_then(|item| self.rank(block, item)).filter(|rank| sink.wants(number(*rank)));
+        let rank = item.and_then(|item| self.rank(block, item));
         if let (Some(item), Some(_)) = (item, rank) {
             n_hits = u32::from(block.shared_load(self.shared.banks.n_hits, item));
             let payload = block.shared_load(self.shared.banks.payloads, item / v5::LANES);
@@ -155,7 +145,7 @@ impl<R> Lanes<'_, R> {
             let mut step = Step::default();
             if i < n_hits {
                 // Two hits of a lane lie side by side, and the place of the second is there even if it has none.
-                pair = if i % 2 == 0 { self.raw.load(block, first_hit + v5::hit_offset(i)) } else { pair >> 16 };
+                pair = if i % 2 == 0 { block.load_bytes(self.raw, first_hit + v5::hit_offset(i)) } else { pair >> 16 };
                 step = lane.hit(v5::strip(pair as u16), v5::adc(pair as u16), options);
             } else if rank.is_some() && i == n_hits {
                 step = lane.end(options);
@@ -177,10 +167,7 @@ impl<R> Lanes<'_, R> {
 
     /// v4: the cluster words of one bank of each thread, as they are.
     #[inline(always)]
-    fn copy_bank<B: Block, S: Sink<B>>(&self, block: &B, item: Option<u32>, sink: &S)
-    where
-        R: Bytes<B>,
-    {
+    fn copy_bank<B: Block, S: Sink<B>>(&self, block: &B, item: Option<u32>, sink: &S) {
         let (mut board, mut strips_per_hybrid, mut n_words, mut first_word) = (0, 1, 0, 0);
         if let Some(bank) = item {
             board = u32::from(block.shared_load(self.shared.banks.boards, bank));
@@ -195,13 +182,12 @@ impl<R> Lanes<'_, R> {
         while block.ballot_sync(FULL_MASK, i < n_words) != 0 {
             let mut found = None;
             if i < n_words {
-                let word: u16 = self.raw.load(block, first_word + 2 * i);
+                let word: u16 = block.load_bytes(self.raw, first_word + 2 * i);
                 let index = v4::channel(word) / strips_per_hybrid;
                 let rank = if index < v5::LANES { self.tables.rank(block, board * v5::LANES + index) } else { None };
                 strips += u32::from(rank.is_some());
                 unconnected += u32::from(rank.is_none());
-                let wanted = rank.filter(|rank| sink.wants(number(*rank)));
-                found = wanted.map(|rank| Found { position: u32::from(word), weight: 0, rank });
+                found = rank.map(|rank| Found { position: u32::from(word), weight: 0, rank });
             }
             sink.take(block, found);
             i += 1;
@@ -212,17 +198,11 @@ impl<R> Lanes<'_, R> {
     }
 }
 
-/// A rank without its flag.
-#[inline(always)]
-pub(super) const fn number(rank: u16) -> u32 {
-    (rank & !REVERSED) as u32
-}
-
 impl Found {
     /// Rank of the lane.
     #[inline(always)]
     pub const fn rank(self) -> u32 {
-        number(self.rank)
+        (self.rank & !REVERSED) as u32
     }
 
     /// Whether x falls with the strip number.

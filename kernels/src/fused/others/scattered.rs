@@ -1,24 +1,23 @@
-//! Events with a group that no window is large enough for: clustered into the output.
+//! Clusters on their way through the output.
 //!
 //! The event's own places in the output are its scratch: each cluster is put where its hit belongs by the static order, two
 //! words in two of the seven arrays. Groups in which the order is another one are sorted there, in place; then each
 //! place's hit is worked out and overwrites it. Nothing else is allocated, however busy the event is.
 
 use super::lanes::{Found, Sink};
-use super::repair::{is_before, warp_sort_in_place};
-use super::shared::FusedShared;
-use super::tables::LaneTables;
-use super::windows::next_place;
+use super::shared::OthersShared;
+use super::sort::{is_before, warp_sort_in_place};
 use crate::detector::BankVersion;
+use crate::fused::tables::LaneTables;
 use crate::hit::{HitArrays, Strip, ordered};
-use simt::{Block, FULL_MASK, WARP_SIZE};
+use simt::{Block, FULL_MASK, Shared, WARP_SIZE};
 
-/// The hits of an event that is not kept.
+/// The hits of an event.
 pub(super) struct ScatteredHits<'a> {
     pub version: BankVersion,
     pub tables: &'a LaneTables<'a>,
     pub flip_origin: f32,
-    pub shared: FusedShared,
+    pub shared: OthersShared,
     pub hits: &'a HitArrays<'a>,
     /// Where the event's hits begin.
     pub base: u32,
@@ -26,11 +25,6 @@ pub(super) struct ScatteredHits<'a> {
 
 impl<B: Block> Sink<B> for ScatteredHits<'_> {
     const REPORTS: bool = false;
-
-    #[inline(always)]
-    fn wants(&self, _rank: u32) -> bool {
-        true
-    }
 
     #[inline(always)]
     fn take(&self, block: &B, found: Option<Found>) {
@@ -104,5 +98,35 @@ impl ScatteredHits<'_> {
     #[inline(always)]
     fn strip_of<B: Block>(&self, block: &B, found: Found) -> Strip {
         self.tables.strip(block, self.version, found.rank(), found.position, found.weight, self.flip_origin)
+    }
+}
+
+/// Turns the places where ranks begin into the next places of the ranks: where the reversed ones end. All threads of the
+/// block call, with barriers before and after.
+#[inline(always)]
+pub(super) fn begin<B: Block>(block: &B, places: Shared<u32>, tables: &LaneTables<'_>) {
+    let n_ranks = tables.n_ranks();
+    let mut chunk = 0;
+    while chunk < n_ranks {
+        let rank = chunk + block.thread();
+        let reversed = rank < n_ranks && tables.is_reversed(block, rank);
+        let end = if reversed { block.shared_load(places, rank + 1) } else { 0 };
+        // The ends are read before they are overwritten, as the next places of the ranks after.
+        block.sync_threads();
+        if reversed {
+            block.shared_store(places, rank, end);
+        }
+        // The next chunk looks at none of these: no barrier.
+        chunk += block.threads();
+    }
+}
+
+/// Takes the rank's next place; from its end on backwards where x falls with the strip number.
+#[inline(always)]
+fn next_place<B: Block>(block: &B, next: Shared<u32>, found: Found) -> u32 {
+    if found.is_reversed() {
+        block.shared_atomic_add(next, found.rank(), u32::MAX) - 1
+    } else {
+        block.shared_atomic_add(next, found.rank(), 1)
     }
 }

@@ -1,0 +1,266 @@
+//! Step 1: a thread a bank. What is not exactly as it should be makes the event unusual; there is no other case here.
+
+use super::gather::{BankWord, State};
+use super::hit_tables::{BoardRecord, HitTables, MAX_BOARDS, REVERSED, UNCONNECTED};
+use super::lane::Lane;
+use super::shared::FusedShared;
+use crate::bank::layout::Batch;
+use crate::bank::{board_of, is_ut, v4, v5};
+use crate::detector::BankVersion;
+use crate::switches::{Layout, Switches};
+use simt::{Block, Global};
+
+/// What the banks of an event are found by.
+#[derive(Clone, Copy)]
+pub(super) struct Banks<'a> {
+    pub switches: Switches,
+    pub batch: &'a Batch<'a>,
+    /// MEP layout: as [`FusedInput::bank_words`](super::FusedInput::bank_words).
+    pub bank_words: Global<'a, u32>,
+    /// The batch's bytes, a word at a time.
+    pub raw: Global<'a, u32>,
+}
+
+/// Where an event is, checked as far as all banks have it in common.
+#[derive(Clone, Copy)]
+struct Place {
+    n_banks: u32,
+    /// Allen: word of the event's table; word behind it; places of the event's sizes, types and versions.
+    table: u32,
+    base: u32,
+    sizes: u32,
+    types: u32,
+    versions: u32,
+    /// MEP: number of the event's first bank.
+    first: u32,
+}
+
+/// A bank that is as it should be, as far as the batch says.
+#[derive(Clone, Copy)]
+struct Found {
+    /// Word of the payload.
+    payload: u32,
+    /// Bytes of it, all there.
+    size: u32,
+    board: u32,
+}
+
+impl<'a> Banks<'a> {
+    /// The event, if all that its banks have in common is there.
+    #[inline(always)]
+    fn place<B: Block>(&self, block: &B, event: u32) -> Option<Place> {
+        let batch = self.batch;
+        let none = Place { n_banks: 0, table: 0, base: 0, sizes: 0, types: 0, versions: 0, first: 0 };
+        match self.switches.layout {
+            Layout::Allen => {
+                let has_versions = batch.has_versions != 0;
+                if event >= batch.offsets.len()
+                    || event >= batch.sizes.len()
+                    || event >= batch.types.len()
+                    || has_versions && event >= batch.versions.len()
+                {
+                    return None;
+                }
+                let start = block.load(batch.offsets, event);
+                let sizes = block.load(batch.sizes, event);
+                let types = block.load(batch.types, event);
+                let versions = if has_versions { block.load(batch.versions, event) } else { 0 };
+                if start % 4 != 0 || start / 4 >= self.raw.len() {
+                    return None;
+                }
+                let n_banks = block.load(self.raw, start / 4);
+                let table = start / 4 + 1;
+                let fits = |view_len: u32, first: u32| first <= view_len && n_banks <= view_len - first;
+                let is_there = n_banks <= MAX_BOARDS
+                    && fits(batch.sizes.as_u16().len(), sizes)
+                    && fits(batch.types.as_u8().len(), types)
+                    && (!has_versions || fits(batch.versions.as_u8().len(), versions))
+                    && n_banks < self.raw.len() - table;
+                is_there.then(|| Place { n_banks, table, base: table + n_banks + 1, sizes, types, versions, ..none })
+            }
+            Layout::Mep => {
+                if batch.offsets.is_empty() {
+                    return None;
+                }
+                let n_banks = block.load(batch.offsets, 0);
+                if n_banks > MAX_BOARDS {
+                    return None;
+                }
+                let first = event.checked_mul(n_banks)?;
+                let end = first.checked_add(2 * n_banks)?.checked_add(2)?;
+                let is_there = end <= batch.offsets.len() && first + n_banks <= self.bank_words.len();
+                is_there.then(|| Place { n_banks, first, ..none })
+            }
+        }
+    }
+
+    /// Bank `i` of the event, below the number of its banks.
+    #[inline(always)]
+    fn find<B: Block>(&self, block: &B, place: &Place, i: u32) -> Option<Found> {
+        let batch = self.batch;
+        match self.switches.layout {
+            Layout::Allen => {
+                let size = u32::from(block.load(batch.sizes.as_u16(), place.sizes + i));
+                let kind = block.load(batch.types.as_u8(), place.types + i);
+                let right = self.switches.version.byte();
+                let version = if batch.has_versions == 0 {
+                    right
+                } else {
+                    block.load(batch.versions.as_u8(), place.versions + i)
+                };
+                let rel = block.load(self.raw, place.table + i);
+                let end = block.load(self.raw, place.table + i + 1);
+                // (Words: nothing here can wrap.)
+                let fragment = place.base + rel / 4;
+                let is_there = rel % 4 == 0
+                    && end >= rel
+                    && end - rel >= 4 + size
+                    && place.base + end.div_ceil(4) <= self.raw.len()
+                    && is_ut(kind)
+                    && version == right;
+                if !is_there {
+                    return None;
+                }
+                let board = board_of(block.load(self.raw, fragment)).unwrap_or(u32::MAX);
+                Some(Found { payload: fragment + 1, size, board })
+            }
+            Layout::Mep => {
+                let word = BankWord(block.load(self.bank_words, place.first + i));
+                let payload = block.load(batch.offsets, 2 + place.first + place.n_banks + i);
+                let is_there = word.state() == State::Good
+                    && payload % 4 == 0
+                    && payload / 4 + word.size().div_ceil(4) <= self.raw.len();
+                is_there.then_some(Found { payload: payload / 4, size: word.size(), board: word.board() })
+            }
+        }
+    }
+
+    /// Notes the lanes with hits of each bank, by rank. All threads of the block call; a barrier must follow. Gives the
+    /// number of banks, and whether the caller has found anything unusual.
+    #[inline(always)]
+    pub fn look<B: Block>(&self, block: &B, tables: &HitTables<'_>, shared: &FusedShared, event: u32) -> (u32, bool) {
+        let Some(place) = self.place(block, event) else { return (0, true) };
+        if place.n_banks > tables.n_boards() {
+            return (0, true);
+        }
+        let mut unusual = false;
+        let mut i = block.thread();
+        while i < place.n_banks {
+            unusual |= self.note(block, tables, shared, &place, i).is_none();
+            i += block.threads();
+        }
+        (place.n_banks, unusual)
+    }
+
+    #[inline(always)]
+    fn note<B: Block>(
+        &self,
+        block: &B,
+        tables: &HitTables<'_>,
+        shared: &FusedShared,
+        place: &Place,
+        i: u32,
+    ) -> Option<()> {
+        let Found { payload, size, board } = self.find(block, place, i)?;
+        if board >= tables.n_boards() {
+            return None;
+        }
+        let record = block.load(tables.boards, board);
+        let bit = 1 << (board % 32);
+        if record.strips_per_hybrid == 0 || block.shared_atomic_or(shared.boards_seen, board / 32, bit) & bit != 0 {
+            return None;
+        }
+        block.shared_store(shared.payloads, i, payload);
+        match self.switches.version {
+            BankVersion::V5 => self.note_counts(block, shared, &record, i, payload, size),
+            BankVersion::V4 => self.note_words(block, shared, &record, i, payload, size),
+        }
+    }
+
+    /// v5: six counts.
+    #[inline(always)]
+    fn note_counts<B: Block>(
+        &self,
+        block: &B,
+        shared: &FusedShared,
+        record: &BoardRecord,
+        bank: u32,
+        payload: u32,
+        size: u32,
+    ) -> Option<()> {
+        if size < v5::HEADER {
+            return None;
+        }
+        let counts = v5::Counts::of_words(block.load(self.raw, payload), block.load(self.raw, payload + 1));
+        // A row has two hits of each lane; 255 is no count.
+        let most = (2 * (size / 32)).min(v5::BAD_COUNT - 1);
+        let mut is_good = true;
+        let mut lane = 0;
+        while lane < v5::LANES {
+            let (n, rank) = (counts.of(lane), record.ranks[lane as usize]);
+            if n > 0 {
+                if n > most || rank == UNCONNECTED {
+                    is_good = false;
+                } else {
+                    put(block, shared, n, lane, bank, rank);
+                }
+            }
+            lane += 1;
+        }
+        is_good.then_some(())
+    }
+
+    /// v4: the words of a bank, lane by lane.
+    #[inline(always)]
+    fn note_words<B: Block>(
+        &self,
+        block: &B,
+        shared: &FusedShared,
+        record: &BoardRecord,
+        bank: u32,
+        payload: u32,
+        size: u32,
+    ) -> Option<()> {
+        if size < v4::HEADER {
+            return None;
+        }
+        let n = block.load(self.raw, payload) & 0xFFFF;
+        // 512 strips a lane; the first word of a lane is noted in a byte.
+        if size < v4::HEADER + 2 * n || n > 0xFF || record.strips_per_hybrid != 512 {
+            return None;
+        }
+        let mut i = 0;
+        let mut current = 0;
+        let mut first = 0;
+        // A step a word, and one for the end.
+        while i <= n {
+            let lane = if i < n {
+                v4::channel(block.load(self.raw.as_u16(), 2 * payload + v4::HEADER / 2 + i)) / 512
+            } else {
+                v5::LANES
+            };
+            if lane != current || i == n {
+                if lane < current || i < n && lane >= v5::LANES {
+                    return None;
+                }
+                if i > first {
+                    let rank = record.rank_of(current);
+                    if rank == UNCONNECTED {
+                        return None;
+                    }
+                    put(block, shared, i - first, current, bank, rank);
+                    block.shared_store(shared.first_words, 8 * bank + current, first as u8);
+                }
+                (current, first) = (lane, i);
+            }
+            i += 1;
+        }
+        Some(())
+    }
+}
+
+#[inline(always)]
+fn put<B: Block>(block: &B, shared: &FusedShared, n: u32, lane: u32, bank: u32, rank: u16) {
+    let number = u32::from(rank & !REVERSED);
+    block.shared_store(shared.ranks, number, Lane::new(n, lane, bank, number, rank & REVERSED != 0).0);
+}

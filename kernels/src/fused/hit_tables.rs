@@ -1,0 +1,142 @@
+//! What the kernel looks up, in records that one or two loads of sixteen bytes bring.
+
+use simt::{Block, Global, Plain};
+
+/// Most ranks that shared memory has room for; the UT has 1192. (A lane's descriptor has eleven bits for its own.)
+pub const MAX_RANKS: u32 = 1200;
+
+/// Most boards; the UT has 216, in v4 240. (A descriptor has nine bits for the bank.)
+pub const MAX_BOARDS: u32 = 240;
+
+/// Most groups; the groupings in use have 72 and 84.
+pub const MAX_GROUPS: u32 = 96;
+
+/// Most classes of sectors; the UT has 18. (A [`LaneRecord`] has five bits for its own.)
+pub const MAX_CLASSES: u32 = 24;
+
+/// Where the class begins in [`LaneRecord::id`]; a `ChannelID` ends below.
+pub const CLASS_SHIFT: u32 = 23;
+
+/// Bit of a rank that says that x falls with the strip number: the lane is written backwards.
+pub const REVERSED: u16 = 1 << 15;
+
+/// The rank of slots that nothing is connected to.
+pub const UNCONNECTED: u16 = u16::MAX;
+
+/// A board: what its lanes are.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct BoardRecord {
+    /// By lane: rank, with [`REVERSED`]; or [`UNCONNECTED`].
+    pub ranks: [u16; 6],
+    /// Strips of a hybrid; 0: there is no such board.
+    pub strips_per_hybrid: u16,
+    /// 0.
+    pub spare: u16,
+}
+
+impl BoardRecord {
+    /// The rank of a lane, 0…5. (An index that is not known beforehand would make the array local memory.)
+    #[inline(always)]
+    pub const fn rank_of(&self, lane: u32) -> u16 {
+        let [a, b, c, d, e, f] = self.ranks;
+        match lane {
+            0 => a,
+            1 => b,
+            2 => c,
+            3 => d,
+            4 => e,
+            _ => f,
+        }
+    }
+}
+
+// SAFETY: `repr(C)`, eight u16, size 16, alignment 16: no padding; integers only.
+unsafe impl Plain for BoardRecord {}
+
+/// A lane, by rank: what its hits have in common, apart from what its class says.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct LaneRecord {
+    /// `LHCbID` of strip 0 (v5: of the whole sector), with the class from [`CLASS_SHIFT`] on.
+    pub id: u32,
+    /// x at y = 0 of strip 0.
+    pub p0_x: f32,
+    /// y of the lower end of strip 0.
+    pub p0_y: f32,
+    /// |z| of strip 0.
+    pub p0_z: f32,
+}
+
+// SAFETY: `repr(C)`, four 4-byte numbers, size 16, alignment 16: no padding; numbers only.
+unsafe impl Plain for LaneRecord {}
+
+/// What few sectors have alike; the same as in [`SectorConstants`](crate::detector::SectorConstants).
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct ClassRecord {
+    /// Step in x from one strip to the next.
+    pub dp0di_x: f32,
+    /// Step in y.
+    pub dp0di_y: f32,
+    /// Step in z.
+    pub dp0di_z: f32,
+    /// Length of a strip in y.
+    pub dy: f32,
+    /// Slope dx/dy of a strip.
+    pub dx_dy: f32,
+    /// Inverse variance.
+    pub weight: f32,
+    /// v4: number of the sector's first strip; else 0.
+    pub first_strip: u32,
+    /// v5: 1 where the strip numbering runs against the coordinate; else 0.
+    pub flipped: u32,
+}
+
+// SAFETY: `repr(C)`, eight 4-byte numbers, size 32, alignment 16: no padding; numbers only.
+unsafe impl Plain for ClassRecord {}
+
+/// The tables. Their lengths are what they must be, or every event is left to the other kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct HitTables<'a> {
+    /// By board.
+    pub boards: Global<'a, BoardRecord>,
+    /// By rank.
+    pub lanes: Global<'a, LaneRecord>,
+    /// By rank: the sector group.
+    pub groups: Global<'a, u16>,
+    /// By class.
+    pub classes: Global<'a, ClassRecord>,
+    /// Groups of an event.
+    pub n_groups: u32,
+    /// 0: the tables do not fit the records.
+    pub fits: u32,
+}
+
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for HitTables<'_> {}
+
+impl HitTables<'_> {
+    /// Boards of the table.
+    #[inline(always)]
+    pub const fn n_boards(&self) -> u32 {
+        self.boards.len()
+    }
+
+    /// Lanes that something is connected to.
+    #[inline(always)]
+    pub const fn n_ranks(&self) -> u32 {
+        self.lanes.len()
+    }
+
+    /// The group of a rank.
+    #[inline(always)]
+    #[track_caller]
+    pub fn group<B: Block>(&self, block: &B, rank: u32) -> u32 {
+        u32::from(block.load(self.groups, rank))
+    }
+}

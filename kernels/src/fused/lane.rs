@@ -1,0 +1,149 @@
+//! A lane with hits in one word, and where its hits are.
+
+use crate::bank::{v4, v5};
+use crate::detector::BankVersion;
+use simt::{Block, Global, Shared};
+
+/// A lane with hits: count 8 bits, lane of the bank 3, bank 9, rank 11, reversed 1. Never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lane(pub u32);
+
+/// A strip: rank 16 bits, reversed 1, then what its hit word says (v5: strip and charge, 14 bits; the strip bits inverted
+/// where the lane is reversed). v4: rank 16 bits, the cluster word 16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word(pub u32);
+
+impl Lane {
+    #[inline(always)]
+    pub const fn new(count: u32, lane: u32, bank: u32, rank: u32, reversed: bool) -> Self {
+        Self(count | lane << 8 | bank << 11 | rank << 20 | (reversed as u32) << 31)
+    }
+
+    #[inline(always)]
+    pub const fn count(self) -> u32 {
+        self.0 & 0xFF
+    }
+
+    #[inline(always)]
+    pub const fn lane(self) -> u32 {
+        self.0 >> 8 & 7
+    }
+
+    #[inline(always)]
+    pub const fn bank(self) -> u32 {
+        self.0 >> 11 & 0x1FF
+    }
+
+    #[inline(always)]
+    pub const fn rank(self) -> u32 {
+        self.0 >> 20 & 0x7FF
+    }
+
+    #[inline(always)]
+    pub const fn is_reversed(self) -> bool {
+        self.0 >> 31 != 0
+    }
+}
+
+/// Where the bytes of the hits are.
+#[derive(Clone, Copy)]
+pub(super) struct Hits<'a> {
+    pub version: BankVersion,
+    /// The batch's bytes, two at a time.
+    pub raw: Global<'a, u16>,
+    pub payloads: Shared<u32>,
+    pub first_words: Shared<u8>,
+}
+
+impl Hits<'_> {
+    /// Half-word of the batch at which the lane begins.
+    #[inline(always)]
+    #[track_caller]
+    pub fn begin<B: Block>(&self, block: &B, lane: Lane) -> u32 {
+        let payload = 2 * block.shared_load(self.payloads, lane.bank());
+        match self.version {
+            BankVersion::V4 => {
+                let first = block.shared_load(self.first_words, 8 * lane.bank() + lane.lane());
+                payload + v4::HEADER / 2 + u32::from(first)
+            }
+            BankVersion::V5 => payload + v5::lane_offset(lane.lane()) / 2,
+        }
+    }
+
+    /// The word of hit `i` in the order in which x rises, `i` below the lane's count; `begin` as above.
+    #[inline(always)]
+    #[track_caller]
+    pub fn word<B: Block>(&self, block: &B, lane: Lane, begin: u32, i: u32) -> Word {
+        let i = if lane.is_reversed() { lane.count() - 1 - i } else { i };
+        match self.version {
+            BankVersion::V4 => Word(u32::from(block.load(self.raw, begin + i)) | lane.rank() << 16),
+            BankVersion::V5 => {
+                let hit = u32::from(block.load(self.raw, begin + v5::hit_offset(i) / 2)) & 0x3FFF;
+                let turned = if lane.is_reversed() { 1 << 15 | 0x1FF << 5 } else { 0 };
+                Word((hit | lane.rank() << 16) ^ turned)
+            }
+        }
+    }
+}
+
+impl Word {
+    /// What the key of a word counts in: the charge is below.
+    pub const KEY: u32 = 1 << 5;
+
+    /// Follows no strip.
+    pub const END: Self = Self(u32::MAX);
+
+    #[inline(always)]
+    pub const fn rank(self) -> u32 {
+        self.0 >> 16
+    }
+
+    /// What rises by one from a strip to the next of its cluster.
+    #[inline(always)]
+    pub const fn key(self) -> u32 {
+        self.0 >> 5
+    }
+
+    /// v5.
+    #[inline(always)]
+    pub const fn adc(self) -> u32 {
+        self.0 & 0x1F
+    }
+
+    /// v5: the strip, or what is left up to the last strip where the lane is reversed.
+    #[inline(always)]
+    pub const fn turned_strip(self) -> u32 {
+        self.0 >> 5 & 0x1FF
+    }
+
+    /// v5: whether the lane is reversed.
+    #[inline(always)]
+    pub const fn is_reversed(self) -> bool {
+        self.0 & 1 << 15 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_survives_its_word() {
+        for (count, lane, bank, rank, reversed) in
+            [(1, 0, 0, 0, false), (254, 5, 511, 2047, true), (17, 3, 8, 99, true)]
+        {
+            let word = Lane::new(count, lane, bank, rank, reversed);
+            assert_eq!((word.count(), word.lane(), word.bank(), word.rank()), (count, lane, bank, rank));
+            assert_eq!(word.is_reversed(), reversed);
+        }
+    }
+
+    #[test]
+    fn a_strip_of_a_reversed_lane_is_turned() {
+        for strip in [0, 1, 255, 511] {
+            let word = Word((strip << 5 | 7 | 12 << 16) ^ (1 << 15 | 0x1FF << 5));
+            assert_eq!((511 - word.turned_strip(), word.rank()), (strip, 12));
+            assert!(word.is_reversed() && word.adc() == 7);
+        }
+    }
+}

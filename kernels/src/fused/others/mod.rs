@@ -1,0 +1,216 @@
+//! The events that [`fused`](super::fused()) leaves: every rule of the policy, whatever the event is.
+//!
+//! ```text
+//! for each event of the list:
+//!     1 look           every bank against the policy: the hits of each lane                   bank/headers.rs
+//!     2 list           the lanes with hits, large ones first                                  lanes.rs
+//!     3 count          warps fetch 32 lanes whenever they are done; the clusters of each rank
+//!     4 place          a prefix sum over the ranks: where each rank's hits begin, and each group's
+//!     5 scatter        cluster again, each cluster to its place in the output; groups whose
+//!                      keys do not rise are sorted there, then the hits worked out            scattered.rs
+//! ```
+//!
+//! Few events come here, so it is small and not fast: it needs no memory but its lists and the event's own places in the
+//! output, however busy the event is, and one path takes unsorted lanes, repeated boards and equal keys alike, because
+//! the keys decide.
+//!
+//! Launch: blocks of any number share the list; [`others_shared_bytes`] of shared memory.
+
+mod lanes;
+mod scattered;
+mod shared;
+mod sort;
+
+pub use shared::others_shared_bytes;
+
+use lanes::{Found, Lanes, Sink};
+use scattered::ScatteredHits;
+use shared::OthersShared;
+
+use super::look_back::{LIMIT, LookBack};
+use super::tables::LaneTables;
+use super::{FusedOptions, Written};
+use crate::allen::count_hits::copy_out;
+use crate::bank::headers::Headers;
+use crate::bank::layout::{Batch, FoundEvent};
+use crate::report::N_COUNTS;
+use crate::status::HITS_OVERFLOW;
+use crate::switches::Switches;
+use simt::primitives::block_scan::block_exclusive;
+use simt::{Block, Global, Kernel, Shared};
+
+/// Which events are left.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Left<'a> {
+    /// Their numbers, in any order.
+    pub others: Global<'a, u32>,
+    /// As [`FusedOutput::look_back`](super::FusedOutput::look_back): its last word is how many.
+    pub look_back: Global<'a, u32>,
+    /// Events of the batch.
+    pub n_events: u32,
+}
+
+// SAFETY: `repr(C)`, of views and numbers only.
+unsafe impl simt::Argument for Left<'_> {}
+
+/// Counts the clusters of each rank.
+struct Count {
+    places: Shared<u32>,
+}
+
+impl<B: Block> Sink<B> for Count {
+    const REPORTS: bool = true;
+
+    #[inline(always)]
+    fn take(&self, block: &B, found: Option<Found>) {
+        if let Some(found) = found {
+            block.shared_atomic_add(self.places, found.rank(), 1);
+        }
+    }
+}
+
+/// The kernel. The hits of each event begin where `to.offsets` says that its first group does.
+#[inline(always)]
+pub fn fused_others<B: Block>(
+    block: &B,
+    switches: Switches,
+    options: &FusedOptions,
+    batch: &Batch<'_>,
+    tables: &LaneTables<'_>,
+    left: &Left<'_>,
+    to: &Written<'_>,
+) {
+    let shared = OthersShared::of(switches.version, tables);
+    let n_others = LookBack::others(block, left.look_back).min(left.n_events);
+    let mut i = block.block_idx_x();
+    // The same for all threads.
+    while i < n_others {
+        let event = block.load(left.others, i);
+        if block.thread() == 0 {
+            FoundEvent::find(block, batch, switches.layout, event, shared.found);
+        }
+        shared.counters.clear(block);
+        crate::bank::headers::clear(block, shared.places, 0);
+        // The event's banks are known to all threads, and the counters' starts.
+        block.sync_threads();
+        decode_event(block, switches, options, batch, tables, &shared, to, (event, left.n_events));
+        // (What the next event clears was last looked at before barriers that are behind all threads.)
+        i += block.grid_dim_x();
+    }
+}
+
+/// One event. All threads of the block call, after a barrier since it was found and the counters cleared.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "what the kernel takes, and the event")]
+fn decode_event<B: Block>(
+    block: &B,
+    switches: Switches,
+    options: &FusedOptions,
+    batch: &Batch<'_>,
+    tables: &LaneTables<'_>,
+    shared: &OthersShared,
+    to: &Written<'_>,
+    (event, n_events): (u32, u32),
+) {
+    let headers = Headers {
+        switches,
+        batch,
+        raw: batch.raw,
+        strips_per_hybrid: tables.strips_per_hybrid,
+        counters: shared.counters,
+        banks: shared.banks,
+    };
+    let n_banks = headers.classify(block, FoundEvent::told(block, switches.layout, shared.found));
+    // (The list's first barrier is behind this and before any thread reads another's banks.)
+    let lanes = Lanes { switches, raw: batch.raw, tables, shared: *shared, n_banks };
+    let n_listed = lanes.list(block);
+    lanes.cluster(block, options.cluster, n_listed, &Count { places: shared.places });
+    // All clusters counted, and all that the report has.
+    block.sync_threads();
+    copy_out(block, shared.counters.report, to.report, event * N_COUNTS as u32);
+    let n_hits = place_ranks(block, shared, tables);
+
+    let n_groups = tables.n_groups();
+    let base = block.load_mut(to.offsets, event * n_groups);
+    let mut group = block.thread();
+    while group < shared.group_starts.len() {
+        let first_rank = block.load(tables.first_ranks, group);
+        block.shared_store(shared.group_starts, group, block.shared_load(shared.places, first_rank));
+        group += block.threads();
+    }
+    // Every thread has read where the event begins, and no place is overwritten before it is read.
+    block.sync_threads();
+    let is_last = event + 1 == n_events;
+    let mut group = block.thread();
+    // The start of the next event closes the last group, or the end of the last event.
+    while group < n_groups + u32::from(is_last) {
+        let start = base.saturating_add(block.shared_load(shared.group_starts, group));
+        block.store(to.offsets, event * n_groups + group, start);
+        group += block.threads();
+    }
+    let end = base.saturating_add(n_hits);
+    // The same for all threads of the block.
+    if end >= LIMIT || end > to.hits.id.len() {
+        if block.thread() == 0 {
+            block.atomic_or(to.status, 0, HITS_OVERFLOW);
+        }
+        return;
+    }
+    scattered::begin(block, shared.places, tables);
+    // (The first barrier of the clustering is behind this and before a place is taken.)
+    let (version, flip_origin) = (switches.version, options.flip_origin);
+    let scattered = ScatteredHits { version, tables, flip_origin, shared: *shared, hits: &to.hits, base };
+    lanes.cluster(block, options.cluster, n_listed, &scattered);
+    // All clusters are at their places.
+    block.sync_threads();
+    scattered.write(block);
+}
+
+/// From the number of clusters of each rank to the place of its first; gives the clusters. All threads of the block call;
+/// ends with a barrier.
+#[inline(always)]
+fn place_ranks<B: Block>(block: &B, shared: &OthersShared, tables: &LaneTables<'_>) -> u32 {
+    let (places, n_ranks) = (shared.places, tables.n_ranks());
+    // A run of ranks for each thread.
+    let run = n_ranks.div_ceil(block.threads());
+    let first = (block.thread() * run).min(n_ranks);
+    let end = (first + run).min(n_ranks);
+    let mut sum = 0u32;
+    let mut rank = first;
+    while rank < end {
+        sum += block.shared_load(places, rank);
+        rank += 1;
+    }
+    let (mut place, n_hits) = block_exclusive(block, shared.counters.warp_totals, sum);
+    let mut rank = first;
+    while rank < end {
+        let n = block.shared_load(places, rank);
+        block.shared_store(places, rank, place);
+        place += n;
+        rank += 1;
+    }
+    if block.thread() == 0 {
+        block.shared_store(places, n_ranks, n_hits);
+    }
+    // All ranks are placed before any thread looks one up.
+    block.sync_threads();
+    n_hits
+}
+
+/// [`fused_others`] as a type.
+#[derive(Clone, Copy, Debug)]
+pub struct FusedOthers {
+    /// What the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for FusedOthers {
+    const NAME: &'static str = "fused_others";
+    type Arguments<'a> = (FusedOptions, Batch<'a>, LaneTables<'a>, Left<'a>, Written<'a>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (options, batch, tables, left, to): &Self::Arguments<'_>) {
+        fused_others(block, self.switches, options, batch, tables, left, to);
+    }
+}

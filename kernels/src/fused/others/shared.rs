@@ -1,0 +1,51 @@
+//! The kernel's shared memory.
+
+use crate::bank::headers::{HeaderCounters, UtBanks, items_capacity};
+use crate::bank::layout::FoundEvent;
+use crate::detector::{BankVersion, LANES_PER_BOARD};
+use crate::fused::tables::LaneTables;
+use simt::primitives::block_size_binning::SizeBins;
+use simt::{Shared, SharedLayout};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OthersShared {
+    pub counters: HeaderCounters,
+    pub bins: Shared<u32>,
+    /// Where the event's banks are.
+    pub found: Shared<u32>,
+    pub next_item: Shared<u32>,
+    /// Where each group begins, counted from the event's first hit, and where the last ends.
+    pub group_starts: Shared<u32>,
+    /// Clusters of each rank; then where each begins, and where the last ends; then each rank's next place.
+    pub places: Shared<u32>,
+    pub banks: UtBanks,
+    /// The lanes (v5) or banks (v4) that have hits.
+    pub items: Shared<u16>,
+}
+
+impl OthersShared {
+    #[inline(always)]
+    const fn layout(version: BankVersion, n_boards: u32, n_groups: u32) -> (Self, u32) {
+        let mut layout = SharedLayout::new();
+        // What has a fixed size comes first: its places are constants.
+        let bins = layout.array(SizeBins::COUNTERS);
+        let found = layout.array(FoundEvent::WORDS);
+        let next_item = layout.array(1);
+        let counters = HeaderCounters::layout(&mut layout, n_boards);
+        let group_starts = layout.array(n_groups + 1);
+        let places = layout.array(n_boards * LANES_PER_BOARD as u32 + 1);
+        let banks = UtBanks::layout(&mut layout, version, n_boards);
+        let items = layout.array(items_capacity(version, n_boards));
+        (Self { counters, bins, found, next_item, group_starts, places, banks, items }, layout.bytes())
+    }
+
+    #[inline(always)]
+    pub const fn of(version: BankVersion, tables: &LaneTables<'_>) -> Self {
+        Self::layout(version, tables.n_boards(), tables.n_groups()).0
+    }
+}
+
+/// Bytes of shared memory a block needs.
+pub const fn others_shared_bytes(version: BankVersion, n_boards: u32, n_groups: u32) -> u32 {
+    OthersShared::layout(version, n_boards, n_groups).1
+}

@@ -1,0 +1,213 @@
+//! Step 3: the strips of a window, a thread each, in the order of the ranks; where clusters begin; and what is unusual.
+//!
+//! A warp takes neighbouring strips, 32 at a time. Which lane a strip belongs to, and which of its hits it is, follows from
+//! the bits of the strips that begin a lane. The strip before is in the neighbour's register.
+
+use super::lane::{Hits, Lane, Word};
+use super::places::before_and_all;
+use super::shared::FusedShared;
+use crate::clustering::ClusterOptions;
+use crate::detector::BankVersion;
+use simt::{Block, FULL_MASK, WARP_SIZE};
+
+/// A run of the event's strips that is looked at together. The block has one at a time, in shared memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    /// Its first strip, which begins a lane.
+    pub start: u32,
+    /// Its strips.
+    pub n: u32,
+    /// Lanes before.
+    pub lanes_before: u32,
+    /// Hits before.
+    pub hits_before: u32,
+}
+
+impl Window {
+    /// The words that it takes.
+    pub const WORDS: u32 = 4;
+
+    /// Where the first begins; it has no strips yet.
+    pub const BEGIN: Self = Self { start: 0, n: 0, lanes_before: 0, hits_before: 0 };
+
+    /// Makes it the block's. One thread of the block calls, between barriers.
+    #[inline(always)]
+    pub fn put<B: Block>(&self, block: &B, shared: &FusedShared) {
+        block.shared_store(shared.window, 0, self.start);
+        block.shared_store(shared.window, 2, self.lanes_before);
+        block.shared_store(shared.window, 3, self.hits_before);
+    }
+
+    /// The block's, after a barrier since its strips were read.
+    #[inline(always)]
+    #[track_caller]
+    pub fn of<B: Block>(block: &B, shared: &FusedShared) -> Self {
+        Self {
+            start: block.shared_load(shared.window, 0),
+            n: block.shared_load(shared.window, 1),
+            lanes_before: block.shared_load(shared.window, 2),
+            hits_before: block.shared_load(shared.window, 3),
+        }
+    }
+
+    /// Whether it ends with the event's `n_strips`.
+    #[inline(always)]
+    pub const fn is_last(&self, n_strips: u32) -> bool {
+        self.start + self.n == n_strips
+    }
+
+    /// The strips of the window from `start` on of an event with `n_strips`: as many whole lanes as there is room for.
+    #[inline(always)]
+    fn length<B: Block>(block: &B, shared: &FusedShared, start: u32, n_strips: u32) -> u32 {
+        let room = shared.strips.len() - 1;
+        let n = n_strips - start;
+        if n <= room {
+            return n;
+        }
+        // The last strip that begins a lane: no lane has more strips than there is room for.
+        let mut chunk = room / WARP_SIZE;
+        let mut begins = block.shared_load(shared.lane_begins, chunk) & 1;
+        while begins == 0 {
+            chunk -= 1;
+            begins = block.shared_load(shared.lane_begins, chunk);
+        }
+        chunk * WARP_SIZE + begins.ilog2()
+    }
+
+    /// The one that follows. All lanes of the warp call.
+    #[inline(always)]
+    pub fn next<B: Block>(&self, block: &B, shared: &FusedShared) -> Self {
+        let mut lanes = 0;
+        let mut chunk = block.lane_id();
+        while chunk * WARP_SIZE < self.n {
+            let begins = block.shared_load(shared.lane_begins, chunk);
+            let left = self.n - chunk * WARP_SIZE;
+            lanes += if left < WARP_SIZE { begins & ((1 << left) - 1) } else { begins }.count_ones();
+            chunk += WARP_SIZE;
+        }
+        let (_, hits) = before_and_all(block, shared.warp_hits);
+        Self {
+            start: self.start + self.n,
+            n: 0,
+            lanes_before: self.lanes_before + block.redux_add_sync(FULL_MASK, lanes),
+            hits_before: self.hits_before + hits,
+        }
+    }
+}
+
+/// Chunks of 32 strips of each warp, of a window of `n` strips; at least 1.
+#[inline(always)]
+pub(super) fn per_warp<B: Block>(block: &B, n: u32) -> u32 {
+    n.div_ceil(WARP_SIZE).div_ceil(block.warps().max(1)).max(1)
+}
+
+/// The chunks of the caller's warp: the first, and the one after the last.
+#[inline(always)]
+pub(super) fn part<B: Block>(block: &B, n: u32) -> (u32, u32) {
+    let (chunks, per_warp) = (n.div_ceil(WARP_SIZE), per_warp(block, n));
+    let first = (block.warp_id() * per_warp).min(chunks);
+    (first, (first + per_warp).min(chunks))
+}
+
+/// Reads the window's strips and finds where clusters begin. All threads of the block call, after a barrier since the
+/// window's lanes were marked; a barrier must follow. Gives whether the caller has found anything unusual.
+#[inline(always)]
+pub(super) fn read<B: Block>(
+    block: &B,
+    hits: &Hits<'_>,
+    options: ClusterOptions,
+    shared: &FusedShared,
+    n_strips: u32,
+) -> bool {
+    let clusters = matches!(hits.version, BankVersion::V5) && options.flags & ClusterOptions::CLUSTERING != 0;
+    let is_v5 = matches!(hits.version, BankVersion::V5);
+    let thread = block.lane_id();
+    let start = block.shared_load(shared.window, 0);
+    let n = Window::length(block, shared, start, n_strips);
+    if block.thread() == 0 {
+        block.shared_store(shared.window, 1, n);
+        block.shared_store(shared.strips, n, Word::END.0);
+    }
+    let (first, end) = part(block, n);
+    // Lanes that begin before the warp's part, and where the last of them does.
+    let mut lanes = 0;
+    let mut chunk = thread;
+    while chunk < first {
+        lanes += block.shared_load(shared.lane_begins, chunk).count_ones();
+        chunk += WARP_SIZE;
+    }
+    let mut lanes = block.redux_add_sync(FULL_MASK, lanes) + block.shared_load(shared.window, 2);
+    let mut last_begin = 0;
+    // The strip before the warp's first.
+    let mut before = Word(0);
+    if first > 0 && first < end {
+        let mut chunk = first - 1;
+        let mut begins = block.shared_load(shared.lane_begins, chunk);
+        // (The first strip of the window begins a lane.)
+        while begins == 0 {
+            chunk -= 1;
+            begins = block.shared_load(shared.lane_begins, chunk);
+        }
+        last_begin = chunk * WARP_SIZE + begins.ilog2();
+        if is_v5 {
+            let lane = Lane(block.shared_load(shared.lanes, lanes - 1));
+            let i = first * WARP_SIZE - last_begin;
+            before = hits.word(block, lane, hits.begin(block, lane), i - 1);
+        }
+    }
+    let mut unusual = false;
+    let mut n_clusters = 0;
+    let up_to_thread = block.lanemask_lt() | 1 << thread;
+    let mut chunk = first;
+    while chunk < end {
+        let begins = block.shared_load(shared.lane_begins, chunk);
+        let strip = chunk * WARP_SIZE + thread;
+        let is_there = strip < n;
+        let up_to = begins & up_to_thread;
+        let begin = if up_to == 0 { last_begin } else { chunk * WARP_SIZE + up_to.ilog2() };
+        let mut word = Word(0);
+        let mut is_begin = false;
+        let (mut lane, mut first_hit) = (Lane(0), 0);
+        let i = strip.wrapping_sub(begin);
+        if is_there {
+            lane = Lane(block.shared_load(shared.lanes, lanes + up_to.count_ones() - 1));
+            first_hit = hits.begin(block, lane);
+            word = hits.word(block, lane, first_hit, i);
+            block.shared_store(shared.strips, strip, word.0);
+        }
+        if is_v5 {
+            let mut previous = Word(block.shuffle_up_sync(FULL_MASK, word.0, 1));
+            if thread == 0 {
+                previous = before;
+            }
+            before = Word(block.shuffle_idx_sync(FULL_MASK, word.0, WARP_SIZE - 1));
+            is_begin = is_there && (!clusters || i == 0 || word.key() != previous.key() + 1);
+            unusual |= is_there && i > 0 && word.key() <= previous.key();
+            if clusters && is_there {
+                unusual |= word.adc() == 0;
+                if i >= options.max_size {
+                    // Strips rise: as many steps of one, or more.
+                    let earlier = hits.word(block, lane, first_hit, i - options.max_size);
+                    unusual |= word.key().wrapping_sub(earlier.key()) == options.max_size;
+                }
+            }
+        } else {
+            is_begin |= is_there;
+        }
+        let found = block.ballot_sync(FULL_MASK, is_begin);
+        if is_begin {
+            let place = first * WARP_SIZE + n_clusters + (found & block.lanemask_lt()).count_ones();
+            block.shared_store(shared.clusters, place, strip as u16);
+        }
+        n_clusters += found.count_ones();
+        lanes += begins.count_ones();
+        if begins != 0 {
+            last_begin = chunk * WARP_SIZE + begins.ilog2();
+        }
+        chunk += 1;
+    }
+    if thread == 0 {
+        block.shared_store(shared.warp_hits, block.warp_id(), n_clusters);
+    }
+    unusual
+}
