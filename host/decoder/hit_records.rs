@@ -44,7 +44,7 @@ impl HitRecords {
             && tables.strips_per_hybrid.len() <= MAX_BOARDS as usize
             && classes.len() <= MAX_CLASSES as usize
             && tables.chan_ids.iter().all(|&id| id < 1 << CLASS_SHIFT)
-            && tables.strips_per_hybrid.iter().all(|&strips| strips <= u32::from(u16::MAX));
+            && tables.strips_per_hybrid.iter().all(|&strips| u16::try_from(strips).is_ok());
         if !fits {
             let n_groups = n_groups as u32;
             return Self { boards: vec![], lanes: vec![], groups: vec![], classes: vec![], n_groups, fits };

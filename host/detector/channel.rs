@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn ids_are_written_as_the_field_writes_them() {
-        let channel = ChannelId(2 << 21 | 1 << 20 | 3 << 18 | 7 << 14 | 1 << 13 | 5 << 10 | 1 << 9 | 300);
+        let channel = ChannelId(2 << 21 | 1 << 20 | 3 << 18 | 7 << 14 | 1 << 13 | 5 << 10 | 1 << 9 | 0x12C);
         let id = LhcbId::of(channel);
         assert!(channel.is_ut() && id.is_ut() && id.channel() == channel);
         assert_eq!(id.0, 3 << 28 | channel.0);

@@ -236,7 +236,7 @@ mod tests {
         let (tables, lanes) = tables();
         let mask = Mask::parse(text, &tables).unwrap();
         let ids =
-            lanes.iter().enumerate().flat_map(|(i, lane)| (0..512).map(move |s| (i, s, 3 << 28 | lane.chan_id + s)));
+            lanes.iter().enumerate().flat_map(|(i, lane)| (0..512).map(move |s| (i, s, 3 << 28 | (lane.chan_id + s))));
         let found: Vec<_> = ids.filter(|&(_, _, id)| mask.contains(id)).map(|(i, s, _)| (i, s)).collect();
         assert_eq!(mask.n_strips(), found.len() as u64, "{text}");
         found

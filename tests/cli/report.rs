@@ -84,7 +84,7 @@ fn run_with(faults: Option<&Faults>, seed: u64, n: u64) -> Vec<u8> {
             };
             change(faults.dead, &Vec::clear);
             change(faults.noisy, &|hits| hits.extend((0..6).map(|i| ((index * 97 + i * 83) % 512) as u16 * 32 + 9)));
-            change(faults.hot.0, &|hits| hits.push(faults.hot.1 << 5 | 20));
+            change(faults.hot.0, &|hits| hits.push((faults.hot.1 << 5) + 20));
             if index >= n / 2 {
                 banks[faults.dying].1 = payload_of(&Default::default());
             }

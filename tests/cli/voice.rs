@@ -71,7 +71,7 @@ fn every_json_has_a_schema_that_it_fits() {
     let directory = directory.path();
     write(directory, "samples.json", b"[[1.0, 1.1], [1.0, 1.2], [1.1, 1.0], [1.0, 1.1]]");
     write(directory, "groups.toml", b"[[group]]\ntogether = [\"block\", \"layout\"]\n");
-    let cases: [(&str, &str); 18] = [
+    let cases: [(&str, &str); 19] = [
         ("decode", "decode events.mdf"),
         ("decode", "decode events.mdf --output hits.csv"),
         ("diff", "diff hits.csv hits.csv"),

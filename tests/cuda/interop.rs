@@ -188,7 +188,7 @@ fn hits_are_counted_and_then_written_back_to_back_into_the_callers_memory() {
                 let address = CudaDevice::address(&to);
                 // SAFETY: pinned memory of a word at least, a word on the device, and nothing else uses either meanwhile.
                 unsafe {
-                    CudaDevice::start(&back).cast::<u32>().write(selected.unwrap_or(0));
+                    CudaDevice::start(&back).cast::<[u8; 4]>().write(selected.unwrap_or(0).to_ne_bytes());
                     device.write(&mine, address, CudaDevice::start(&back), 4).unwrap();
                 }
                 // SAFETY: the memory is kept until the stream was waited for, below.
@@ -206,7 +206,8 @@ fn hits_are_counted_and_then_written_back_to_back_into_the_callers_memory() {
                 }
                 device.synchronize(&mine).unwrap();
                 // SAFETY: as many words, and the stream was waited for.
-                let found = unsafe { std::slice::from_raw_parts(CudaDevice::start(&back).cast::<u32>(), words) };
+                let found = unsafe { std::slice::from_raw_parts(CudaDevice::start(&back).cast::<[u8; 4]>(), words) };
+                let found: Vec<u32> = found.iter().map(|&word| u32::from_ne_bytes(word)).collect();
                 assert_eq!(counts.len(), batch.n_events * N_COUNTS);
                 assert_eq!(found[1..], [hits, offsets, counts].concat(), "{:?}, {selected:?}", batch.layout);
             }

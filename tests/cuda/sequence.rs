@@ -93,13 +93,14 @@ impl InFlight {
     }
 
     /// Words at an address.
-    fn read(&mut self, device: &mut CudaDevice, stream: &CudaStream, at: u64, words: usize) -> Vec<u32> {
+    fn read(device: &mut CudaDevice, stream: &CudaStream, at: u64, words: usize) -> Vec<u32> {
         let host = device.allocate_host((4 * words).max(1)).expect("room");
         // SAFETY: as many words on either side, kept until the stream was waited for.
         unsafe { device.read(stream, at, CudaDevice::start(&host), Rows::one(4 * words)) }.expect("it can be copied");
         device.synchronize(stream).expect("it went well");
-        // SAFETY: the stream was waited for; so many words of memory that is kept here.
-        unsafe { std::slice::from_raw_parts(CudaDevice::start(&host).cast::<u32>(), words) }.to_vec()
+        // SAFETY: the stream was waited for; so many bytes of memory that is kept here.
+        let bytes = unsafe { std::slice::from_raw_parts(CudaDevice::start(&host), 4 * words) };
+        bytes.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes"))).collect()
     }
 
     /// Compares with the reference.
@@ -114,8 +115,8 @@ impl InFlight {
         let (expected, report) = decode(&mut reference, tables, batch.view());
         assert_eq!(n, expected.len());
         let n_offsets = batch.n_events * self.n_groups + 1;
-        assert_eq!(self.read(device, stream, self.hits.offsets.0, n_offsets), expected.offsets());
-        let counts = self.read(device, stream, self.hits.report.expect("wanted").0, batch.n_events * N_COUNTS);
+        assert_eq!(Self::read(device, stream, self.hits.offsets.0, n_offsets), expected.offsets());
+        let counts = Self::read(device, stream, self.hits.report.expect("wanted").0, batch.n_events * N_COUNTS);
         assert_eq!(counts, bytemuck::cast_slice::<_, u32>(&report.events));
         let floats = [
             expected.y_begin(),
@@ -127,7 +128,7 @@ impl InFlight {
         ];
         let all: Vec<u32> = floats.into_iter().flatten().map(|x| x.to_bits()).chain(expected.id().to_vec()).collect();
         // One allocation of exactly so many bytes.
-        assert!(self.read(device, stream, self.hits.arrays[0], 7 * n) == all, "hits differ");
+        assert!(Self::read(device, stream, self.hits.arrays[0], 7 * n) == all, "hits differ");
     }
 }
 

@@ -147,7 +147,9 @@ fn views_merge_in_any_order_and_come_back_from_what_serde_wrote() {
     let views: Vec<RunView> = parts(&tables, Against::Number).into_iter().map(|(view, ..)| view).collect();
     let merged = |order: [usize; 3]| {
         let mut all = RunView::new(&tables, Against::Number);
-        order.iter().for_each(|&i| all.merge(&views[i]).unwrap());
+        for i in order {
+            all.merge(&views[i]).unwrap();
+        }
         all
     };
     let expected = merged([0, 1, 2]);

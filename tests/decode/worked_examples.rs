@@ -162,7 +162,7 @@ fn lanes_are_clustered_as_in_the_table() {
             let mut expected: Vec<(f32, u32)> = pairs(clusters)
                 .into_iter()
                 .map(|(sum, weight)| {
-                    let strip = (2 * sum + weight) / 2 / weight;
+                    let strip = (sum + weight / 2) / weight;
                     (sum as f32 / weight as f32, 3 << 28 | ((lane.chan_id & !0x1FF) + strip))
                 })
                 .collect();

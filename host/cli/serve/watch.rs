@@ -181,7 +181,7 @@ mod tests {
     fn a_file_is_complete_when_it_stops_changing_or_was_renamed_into_place() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        let mut hour = watch(root, Duration::from_secs(3600));
+        let mut hour = watch(root, Duration::from_hours(1));
         fs::write(root.join("growing"), "a").unwrap();
         fs::write(root.join("b.part"), "b").unwrap();
         fs::write(root.join(".c"), "c").unwrap();

@@ -82,6 +82,7 @@ impl<D: Device> DeviceDecoder<D> {
     ///
     /// # Errors
     /// When the batch is of another decoder or was discarded, or what the device said.
+    #[allow(clippy::needless_pass_by_value, reason = "what was counted is written once")]
     pub unsafe fn write(&mut self, counted: Counted, to: &HitMemory) -> Result<(), DecodeError> {
         if counted.decoder != self.id() {
             return Err(self.failure("the hits were counted by another decoder"));
@@ -94,9 +95,7 @@ impl<D: Device> DeviceDecoder<D> {
         }
         let Some(ranks) = &self.setup.ranks else { unreachable!("only the fused pipeline counts") };
         // SAFETY: as the caller says.
-        match unsafe { stream.write(&mut self.device, (&self.setup, ranks), counted.serial, to) }? {
-            true => Ok(()),
-            false => Err(self.failure("the counted batch was discarded")),
-        }
+        let written = unsafe { stream.write(&mut self.device, (&self.setup, ranks), counted.serial, to) }?;
+        if written { Ok(()) } else { Err(self.failure("the counted batch was discarded")) }
     }
 }

@@ -45,7 +45,7 @@ struct Found {
     board: u32,
 }
 
-impl<'a> Banks<'a> {
+impl Banks<'_> {
     /// The event, if all that its banks have in common is there.
     #[inline(always)]
     fn place<B: Block>(&self, block: &B, event: u32) -> Option<Place> {
@@ -65,7 +65,7 @@ impl<'a> Banks<'a> {
                 let sizes = block.load(batch.sizes, event);
                 let types = block.load(batch.types, event);
                 let versions = if has_versions { block.load(batch.versions, event) } else { 0 };
-                if start % 4 != 0 || start / 4 >= self.raw.len() {
+                if !start.is_multiple_of(4) || start / 4 >= self.raw.len() {
                     return None;
                 }
                 let n_banks = block.load(self.raw, start / 4);
@@ -89,7 +89,7 @@ impl<'a> Banks<'a> {
                 let first = event.checked_mul(n_banks)?;
                 let end = first.checked_add(2 * n_banks)?.checked_add(2)?;
                 let is_there = end <= batch.offsets.len() && first + n_banks <= self.bank_words.len();
-                is_there.then(|| Place { n_banks, first, ..none })
+                is_there.then_some(Place { n_banks, first, ..none })
             }
         }
     }
@@ -112,7 +112,7 @@ impl<'a> Banks<'a> {
                 let end = block.load(self.raw, place.table + i + 1);
                 // (Words: nothing here can wrap.)
                 let fragment = place.base + rel / 4;
-                let is_there = rel % 4 == 0
+                let is_there = rel.is_multiple_of(4)
                     && end >= rel
                     && end - rel >= 4 + size
                     && place.base + end.div_ceil(4) <= self.raw.len()
@@ -128,7 +128,7 @@ impl<'a> Banks<'a> {
                 let word = BankWord(block.load(self.bank_words, place.first + i));
                 let payload = block.load(batch.offsets, 2 + place.first + place.n_banks + i);
                 let is_there = word.state() == State::Good
-                    && payload % 4 == 0
+                    && payload.is_multiple_of(4)
                     && payload / 4 + word.size().div_ceil(4) <= self.raw.len();
                 is_there.then_some(Found { payload: payload / 4, size: word.size(), board: word.board() })
             }

@@ -47,7 +47,7 @@ pub(super) fn place_groups<B: Block>(
             let part = warp * WARP_SIZE * per_warp;
             let (mut low, mut high) = (0, n);
             while low < high {
-                let middle = (low + high) / 2;
+                let middle = (low + high) >> 1;
                 if u32::from(block.shared_load(shared.clusters, part + middle)) < strip {
                     low = middle + 1;
                 } else {
