@@ -310,11 +310,11 @@ mod tests {
                 assert_eq!(configuration(what, &space, &default), Ok(base(what)), "{what:?}");
                 assert!(space.index_of(&default).is_some(), "{what:?}");
                 tuned.extend(space.names());
-                for index in (0..space.len()).step_by(space.len() / 500) {
+                for index in (0..space.len()).step_by((space.len() / 500).max(1)) {
                     let configuration = configuration(what, &space, &space.config(index)).unwrap();
                     assert_eq!(configuration.decoder.pipeline, pipeline);
                 }
-                assert!((500..1_000_000).contains(&space.len()), "{what:?}: {}", space.len());
+                assert!((100..1_000_000).contains(&space.len()), "{what:?}: {}", space.len());
             }
             assert!(
                 backend.parameters().iter().all(|parameter| tuned.iter().any(|name| name == parameter.name)),

@@ -156,7 +156,7 @@ pub fn too_many_hits(offsets: &[u32], n_groups: usize, capacity: usize) -> Decod
 const OTHERS_BLOCKS: u32 = 128;
 
 /// Most threads of such a block: the kernel has too many registers for the largest blocks.
-const OTHERS_THREADS: u32 = 256;
+pub(super) const OTHERS_THREADS: u32 = 256;
 
 /// The launches and buffers of one batch.
 #[derive(Clone, Copy, Debug)]

@@ -44,9 +44,9 @@ impl<T: Content> Bins<T> {
             return;
         }
         let keys = |number: u64| number << other.shift;
-        self.cover(other.shift, keys(other.first), keys(other.first + other.row.len() as u64 - 1));
-        for (number, bin) in (other.first..).zip(&other.row) {
-            let place = (keys(number) >> self.shift) - self.first;
+        self.cover(other.shift, keys(other.first), keys(other.first + (other.row.len() as u64 - 1)));
+        for (i, bin) in other.row.iter().enumerate() {
+            let place = (keys(other.first + i as u64) >> self.shift) - self.first;
             self.row[place as usize].merge(bin);
         }
     }
@@ -58,7 +58,7 @@ impl<T: Content> Bins<T> {
             (self.shift, self.first) = (shift, least >> shift);
         } else {
             least = least.min(self.first << self.shift);
-            greatest = greatest.max((self.first + self.row.len() as u64 - 1) << self.shift);
+            greatest = greatest.max((self.first + (self.row.len() as u64 - 1)) << self.shift);
         }
         let mut wide = self.shift.max(shift);
         while (greatest >> wide) - (least >> wide) >= MOST as u64 {
@@ -67,8 +67,8 @@ impl<T: Content> Bins<T> {
         if wide > self.shift {
             let old = std::mem::take(&mut self.row);
             let first = self.first >> (wide - self.shift);
-            for (number, bin) in (self.first..).zip(&old) {
-                let place = ((number >> (wide - self.shift)) - first) as usize;
+            for (i, bin) in old.iter().enumerate() {
+                let place = (((self.first + i as u64) >> (wide - self.shift)) - first) as usize;
                 if self.row.len() <= place {
                     self.row.resize_with(place + 1, T::default);
                 }
