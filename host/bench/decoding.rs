@@ -7,11 +7,10 @@
 //! use ut_decoding::bench::decoding::{DecodeDevice, base};
 //! use tuner::{Config, Device, Value};
 //! # fn tune(tables: &DetectorTables, events: Vec<EventBatch>) -> Result<(), Box<dyn std::error::Error>> {
-//! // Configurations of these parameters, in this order, such as those of a space with parameters of these names; all
-//! other // parameters are as in the configuration. let configuration = base(Backend::Cuda).with(Backend::Cuda,
-//! "batch=1000,streams=2")?; let mut device = DecodeDevice::new(Backend::Cuda, tables, DecodeOptions::default(),
-//! events)
-//!     .with_parameters(&["cluster.block_x", "cluster.block_y"], configuration)?;
+//! // Configurations of these parameters, in this order; all others are as here.
+//! let others = base(Backend::Cuda).with(Backend::Cuda, "batch=1000,streams=2")?;
+//! let mut device = DecodeDevice::new(Backend::Cuda, tables, DecodeOptions::default(), events)
+//!     .with_parameters(&["cluster.block_x", "cluster.block_y"], others)?;
 //! let outcome = device.measure(&Config(vec![Value::Int(64), Value::Int(2)]), 3);
 //! # Ok(())
 //! # }
