@@ -65,7 +65,8 @@ impl Neighbours {
                 for (sx, sy) in [(1.0, 1.0), (-1.0, 1.0), (1.0, -1.0), (-1.0, -1.0)] {
                     let away = |other: usize| {
                         let (ox, oy) = straight(other);
-                        (ox - sx * x).hypot(oy - sy * y)
+                        let (dx, dy) = (ox - sx * x, oy - sy * y);
+                        (dx * dx + dy * dy).sqrt()
                     };
                     let alike = |other: &usize| (places[*other].1 / area - 1.0).abs() < 0.2;
                     let nearest = sectors_of_layer(layer)
