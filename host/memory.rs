@@ -1,6 +1,7 @@
 //! How much memory a program may take: asked before much is allocated, since an allocation that fails ends the program.
 
 use std::fs;
+use std::io::{self, Read};
 
 /// Something would take more memory than there is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +24,19 @@ pub fn check(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> 
         Some(available) if needed > available => Err(TooMuchMemory { what: what.into(), needed, available }),
         _ => Ok(()),
     }
+}
+
+/// The whole of a text that a person writes, of at most `most` bytes: a device or the wrong file could go on for ever.
+///
+/// # Errors
+/// When it cannot be read, is longer, or is not UTF-8.
+pub fn read_text(from: impl Read, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    from.take(most + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > most {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {} MiB", most >> 20)));
+    }
+    Ok(text)
 }
 
 /// Bytes that this process can still take: of the machine's memory, of its control groups and of its address space,

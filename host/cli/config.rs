@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::cli::Failure;
 use crate::cli::output::detail;
 use crate::detector::Grouping;
+use crate::memory::read_text;
 use crate::{DecodeOptions, Flip};
 
 /// Names the file, or with nothing in it says that there is none.
@@ -16,6 +17,9 @@ pub const VARIABLE: &str = "UT_DECODE_CONFIG";
 
 /// Its name.
 const NAME: &str = "ut-decode.toml";
+
+/// Bytes of the largest one that is read.
+const LARGEST: u64 = 1 << 20;
 
 /// What the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -42,7 +46,8 @@ pub fn load(asked: Option<&Path>) -> Result<(), Failure> {
         }
     };
     if let Some(path) = found {
-        let text = std::fs::read_to_string(&path)
+        let text = std::fs::File::open(&path)
+            .and_then(|text| read_text(text, LARGEST))
             .map_err(|error| format!("cannot read the settings in {}: {error}", path.display()))?;
         let settings = parse(&text, path.parent().unwrap_or(Path::new("")))
             .map_err(|error| format!("{}: {}", path.display(), error.trim_end()))?;

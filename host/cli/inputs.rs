@@ -1,9 +1,12 @@
 //! The inputs of a command: files, folders, patterns and lists of them.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use crate::cli::{Failure, usage};
+use crate::memory::read_text;
+
+/// Bytes of the longest list of inputs: some million names.
+const LARGEST_LIST: u64 = 256 << 20;
 
 /// The inputs of a command.
 #[derive(Debug, clap::Args)]
@@ -26,13 +29,12 @@ impl InputArgs {
         }
         if let Some(list) = &self.files_from {
             let cannot = |error: std::io::Error| format!("cannot read {}: {error}", list.display());
-            let lines: Box<dyn BufRead> = if list.as_os_str() == "-" {
-                Box::new(std::io::stdin().lock())
+            let text = if list.as_os_str() == "-" {
+                read_text(std::io::stdin().lock(), LARGEST_LIST)
             } else {
-                Box::new(BufReader::new(std::fs::File::open(list).map_err(cannot)?))
+                std::fs::File::open(list).and_then(|text| read_text(text, LARGEST_LIST))
             };
-            for line in lines.lines() {
-                let line = line.map_err(cannot)?;
+            for line in text.map_err(cannot)?.lines() {
                 if !line.trim().is_empty() {
                     add(Path::new(line.trim_end_matches('\r')), &mut files)?;
                 }

@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::memory::read_text;
 use ut_kernels::bank::board_of;
 use ut_kernels::detector::LANES_PER_BOARD;
 
@@ -22,6 +23,9 @@ const CHANNELS: usize = 1 << 23;
 
 /// Bit 8 of a `ChannelID`: the second half-sector, on v5 lanes that read out 256 strips.
 const SUB_SECTOR_BIT: u32 = 1 << 8;
+
+/// Bytes of the largest mask: one that names each strip of the detector by itself takes some 10 MB.
+const LARGEST: u64 = 32 << 20;
 
 /// Strips whose hits are left out.
 #[derive(Clone, PartialEq, Eq)]
@@ -66,8 +70,9 @@ impl Mask {
     /// When the file cannot be read, or a line names nothing that this detector has.
     pub fn read(path: impl AsRef<Path>, tables: &DetectorTables) -> Result<Self, MaskError> {
         let file = path.as_ref();
-        let text =
-            std::fs::read_to_string(file).map_err(|source| MaskError::Read { file: file.to_path_buf(), source })?;
+        let text = std::fs::File::open(file)
+            .and_then(|text| read_text(text, LARGEST))
+            .map_err(|source| MaskError::Read { file: file.to_path_buf(), source })?;
         let error = |(line, what)| MaskError::Line { file: file.to_path_buf(), line, what };
         Self::parse(&text, tables).map_err(error)
     }

@@ -1,6 +1,6 @@
 //! `ut-decode inspect`, `generate`, `convert`, `throughput` and `completions`, end to end.
 
-use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, unchecked, write};
+use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run, run_to, sample, unchecked, write};
 use ut_decoding::input::MdfReader;
 
 #[test]
@@ -174,6 +174,51 @@ fn tables_are_shown_and_what_is_odd_about_them_fails() {
     assert!(err.contains("odd"), "{err}");
     let (_, err) = run_to(1, directory, &["tables", "--boards", "/dev/zero", "--geometry", "geometry.bin"]);
     assert!(err.contains("/dev/zero") && err.contains("not a table"), "{err}");
+}
+
+#[test]
+fn texts_and_tables_without_end_are_refused() {
+    let directory = sample();
+    let directory = directory.path();
+    write(directory, "one.csv", b"event,layer,x_at_y_eq0,id\n0,0,1.5,7\n");
+    write(directory, "zeros.csv", &[0; 3 << 20]);
+    write(directory, "times.txt", &[b' '; 17 << 20]);
+    for (code, args, message) in [
+        (1, &["decode", "events.mdf", "--mask", "/dev/zero"][..], "larger than 32 MiB"),
+        (1, &["decode", "events.mdf", "--config", "/dev/zero"], "larger than 1 MiB"),
+        (1, &["decode", "--files-from", "/dev/zero"], "larger than 256 MiB"),
+        (1, &["compare", "times.txt", "times.txt"], "larger than 16 MiB"),
+        (2, &["diff", "zeros.csv", "one.csv"], "a line of more than 1 MiB"),
+    ] {
+        let (_, err) = run_to(code, directory, args);
+        assert!(err.contains(message), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn generate_feeds_a_pipe_at_the_rate_that_was_asked_for() {
+    let directory = sample();
+    let directory = directory.path();
+    let start = std::time::Instant::now();
+    let args = ["generate", "--events", "5", "--rate", "100", "--output", "-"];
+    let output = run(directory, &args);
+    // The first event at once, each other one 10 ms after the one before.
+    assert!(output.status.success() && start.elapsed().as_millis() >= 40);
+    assert!(output.stdout == read(directory, "events.mdf"));
+    run_to(2, directory, &["generate", "--events", "5", "--mep", "--output", "-"]);
+    run_to(2, directory, &["generate", "--events", "5", "--rate", "0", "--output", "-"]);
+}
+
+#[test]
+fn decode_says_which_stage_was_busy() {
+    let directory = sample();
+    let directory = directory.path();
+    let (json, out) = json_of(0, directory, &["decode", "events.mdf", "--threads", "2"]);
+    let stages = json["pipeline"]["stages"].as_array().unwrap();
+    assert_eq!(stages.iter().map(|stage| &stage["threads"]).collect::<Vec<_>>(), [1, 2, 1]);
+    assert_eq!(stages.iter().map(|stage| &stage["pieces"]).collect::<Vec<_>>(), [1, 1, 1]);
+    assert!(stages.iter().all(|stage| (0.0..=1.0).contains(&stage["busy"].as_f64().unwrap())));
+    assert!(out.contains("busy ") && out.contains("% of 2 threads"), "{out}");
 }
 
 #[test]

@@ -170,7 +170,9 @@ fn hits_are_counted_and_then_written_back_to_back_into_the_callers_memory() {
         let tables = detector(BankVersion::V5, Grouping::YRows);
         let caller = Caller::new();
         let mut device = caller.device();
-        // SAFETY: as above.
+        // SAFETY:
+        // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of `device`;
+        // - `caller` is declared before the decoder and the streams, and so dropped after them.
         let [mine, decoders] = [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
         let config = DeviceConfig { pipeline: Pipeline::Fused, ..DeviceConfig::default() };
         let options = DecodeOptions::default();
@@ -212,7 +214,7 @@ fn hits_are_counted_and_then_written_back_to_back_into_the_callers_memory() {
                 assert_eq!(found[1..], [hits, offsets, counts].concat(), "{:?}, {selected:?}", batch.layout);
             }
             // What was counted can be forgotten.
-            // SAFETY: as above.
+            // SAFETY: `there` is the batch in memory of the device that is kept until `discard_all` has waited.
             let counted = unsafe { decoder.count(&there, None) }.unwrap();
             decoder.discard_all().unwrap();
             let memory_of_nothing = HitMemory { hits: 0, offsets: 0, report: 0 };

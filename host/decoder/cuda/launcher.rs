@@ -109,7 +109,7 @@ impl<D: Device> Output<D> {
         hits: usize,
     ) -> pipeline::Output<DeviceLauncher<'a, D>> {
         let array = |i: usize| to.hits + (i * hits * WORD) as u64;
-        // SAFETY: of each array, as many elements as it has, as the caller says.
+        // SAFETY: the device can write all hits at `to.hits`, the seven arrays one behind the other; this is one of them.
         let floats = |i: usize| unsafe { DeviceView::at(array(i), hits) };
         pipeline::Output {
             hits: HitBuffers {
@@ -119,7 +119,7 @@ impl<D: Device> Output<D> {
                 x_at_y_eq0: floats(3),
                 dx_dy: floats(4),
                 weight: floats(5),
-                // SAFETY: as above.
+                // SAFETY: the last of the seven arrays at `to.hits`, `hits` words as each of them.
                 id: unsafe { DeviceView::at(array(6), hits) },
             },
             // SAFETY: as many words as the plan has, as the caller says.

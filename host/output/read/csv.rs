@@ -1,7 +1,7 @@
 //! Hits out of comma-separated values.
 
 use std::fs::File;
-use std::io::{Chain, Cursor, Read as _};
+use std::io::{self, Chain, Cursor, Read};
 
 use ::csv::{ByteRecord, Reader, ReaderBuilder};
 
@@ -9,7 +9,7 @@ use super::{Cell, FileNumber, Names, PIECE, Piece, ReadColumn, Source, Values, k
 
 /// A file of comma-separated values with a row of names.
 pub struct CsvSource {
-    reader: Reader<Chain<Cursor<Vec<u8>>, File>>,
+    reader: Reader<ShortLines<Chain<Cursor<Vec<u8>>, File>>>,
     columns: Vec<ReadColumn>,
     /// By column: its place in a row.
     places: Vec<usize>,
@@ -21,7 +21,7 @@ pub struct CsvSource {
 impl CsvSource {
     /// `start` was read of the file already.
     pub fn open(start: Vec<u8>, file: File, names: &Names) -> Result<Self, String> {
-        let mut reader = ReaderBuilder::new().from_reader(Cursor::new(start).chain(file));
+        let mut reader = ReaderBuilder::new().from_reader(ShortLines { of: Cursor::new(start).chain(file), line: 0 });
         let header = reader.byte_headers().map_err(|error| error.to_string())?.clone();
         let position = |name: &str| header.iter().position(|field| field.trim_ascii() == name.as_bytes());
         let place = |name: &str| names.of(name).find_map(position);
@@ -34,6 +34,30 @@ impl CsvSource {
         }
         let file = place("file");
         Ok(Self { reader, columns, places, file, numbers: FileNumber::default(), record: ByteRecord::new() })
+    }
+}
+
+/// Bytes that a line may have: the reader keeps a whole row, and what is no text may have no end of line.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// Lines of no more than [`LONGEST_LINE`] bytes, or an error.
+struct ShortLines<R> {
+    of: R,
+    /// Bytes since the last end of line.
+    line: usize,
+}
+
+impl<R: Read> Read for ShortLines<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let n = self.of.read(bytes)?;
+        self.line = match bytes[..n].iter().rposition(|&byte| byte == b'\n') {
+            Some(end) => n - end - 1,
+            None => self.line + n,
+        };
+        if self.line > LONGEST_LINE {
+            return Err(io::Error::other("a line of more than 1 MiB: this is no table of comma-separated values"));
+        }
+        Ok(n)
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use ::parquet::data_type::{AsBytes, DataType};
 use ::parquet::errors::ParquetError;
+use ::parquet::file::metadata::ColumnChunkMetaData;
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::{Cell, FileNumber, Names, PIECE, Piece, ReadColumn, Source, Values, known};
@@ -23,6 +24,15 @@ pub struct ParquetSource {
     /// Of the row group: readers as `places`, and rows that are left.
     readers: Vec<(ColumnReader, bool)>,
     left: usize,
+}
+
+/// Refuses a column that lies before the file's beginning, which the library takes for impossible.
+fn check_place(column: &ColumnChunkMetaData) -> Result<(), ParquetError> {
+    let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+    if start < 0 || column.compressed_size() < 0 {
+        return Err(ParquetError::General(format!("column {} has a negative place or size", column.column_path())));
+    }
+    Ok(())
 }
 
 impl ParquetSource {
@@ -55,6 +65,7 @@ impl ParquetSource {
         self.left = usize::try_from(group.metadata().num_rows()).unwrap_or_default();
         self.next_group += 1;
         let reader = |&place: &usize| {
+            check_place(group.metadata().column(place))?;
             let nullable = group.metadata().column(place).column_descr().max_def_level() > 0;
             Ok((group.get_column_reader(place)?, nullable))
         };

@@ -1,7 +1,8 @@
 //! Reads samples that somebody else took: the result files of a comparison.
 
-use std::fs;
 use std::path::Path;
+
+use crate::space::file::read_limited;
 
 /// What can be wrong with a file of samples.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +62,8 @@ pub enum SamplesError {
 /// What is no list of times.
 pub fn read(path: &Path, size: usize) -> Result<Vec<Vec<f64>>, SamplesError> {
     let file = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|source| SamplesError::Read { file: file.clone(), source })?;
+    let text = read_limited(path)
+        .map_err(|what| SamplesError::Read { file: file.clone(), source: std::io::Error::other(what) })?;
     parse(&text, &file, size)
 }
 
