@@ -81,8 +81,20 @@ impl Parser {
         chunk: &Chunk,
         seen: &mut Seen,
         look: &mut dyn FnMut(&RawEvent<'_>, Origin),
-        mut take: impl FnMut(Part<'_>) -> Result<(), E>,
+        take: impl FnMut(Part<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
+        let mut collect = Collector {
+            builder: &mut self.builder,
+            batch: &mut self.batch,
+            copied: &mut self.copied,
+            select: &self.select,
+            apart: self.apart,
+            origins: Vec::new(),
+            run: None,
+            seen,
+            look,
+            take,
+        };
         match &chunk.content {
             Content::Mdf { data, spans } => {
                 self.sums.clear();
@@ -94,8 +106,6 @@ impl Parser {
                     });
                     checksums(pieces, &mut self.sums);
                 }
-                let mut origins = Vec::with_capacity(spans.len());
-                let mut run = None;
                 for (i, span) in spans.iter().enumerate() {
                     let bytes = &data[span.bytes.clone()];
                     let facts = Facts::of(bytes, self.sums.get(i).copied(), &mut self.unpacked, &mut self.entries);
@@ -112,51 +122,18 @@ impl Parser {
                         skipped: 0,
                         damage: facts.damage.as_ref(),
                     };
-                    if self.apart == Apart::Runs && run.replace(event.run) != Some(event.run) {
-                        finish(&mut self.builder, &mut self.batch, &mut origins, &mut take)?;
-                    }
-                    Self::push(
-                        &mut self.builder,
-                        &mut self.copied,
-                        &self.select,
-                        &event,
-                        seen,
-                        |builder, batch| finish(builder, batch, &mut origins, &mut take),
-                        &mut self.batch,
-                    )?;
-                    if self.select.takes_numbers(event.run, event.number) {
-                        look(&event, span.origin);
-                        origins.push(span.origin);
-                    }
+                    collect.add(&event, span.origin)?;
                 }
-                finish(&mut self.builder, &mut self.batch, &mut origins, &mut take)
+                collect.flush()
             }
             Content::Dumps(dumps) => {
-                let mut origins = Vec::with_capacity(dumps.len());
-                let mut run = None;
                 for (origin, dump) in dumps {
-                    let event = dump.event();
-                    if self.apart == Apart::Runs && run.replace(event.run) != Some(event.run) {
-                        finish(&mut self.builder, &mut self.batch, &mut origins, &mut take)?;
-                    }
-                    Self::push(
-                        &mut self.builder,
-                        &mut self.copied,
-                        &self.select,
-                        &event,
-                        seen,
-                        |builder, batch| finish(builder, batch, &mut origins, &mut take),
-                        &mut self.batch,
-                    )?;
-                    if self.select.takes_numbers(event.run, event.number) {
-                        look(&event, *origin);
-                        origins.push(*origin);
-                    }
+                    collect.add(&dump.event(), *origin)?;
                 }
-                finish(&mut self.builder, &mut self.batch, &mut origins, &mut take)
+                collect.flush()
             }
             Content::Packet { packet, events, first, offset } => {
-                for range in self.numbered(packet, events) {
+                for range in numbered(&self.select, self.apart, packet, events) {
                     let origin =
                         |e: usize| Origin { event: first.event + e as u64, place: first.place + e as u64, ..*first };
                     let origins: Vec<Origin> = range.clone().map(origin).collect();
@@ -176,80 +153,91 @@ impl Parser {
                             skipped: packet.skipped(),
                             damage: packet.damage(),
                         };
-                        seen.add(&event);
-                        look(&event, *origin);
+                        collect.seen.add(&event);
+                        (collect.look)(&event, *origin);
                     }
-                    packet.tables(range.clone(), &mut self.batch);
-                    take((packet.view(&self.batch), &origins, packet.max_hits(range)))?;
+                    packet.tables(range.clone(), collect.batch);
+                    (collect.take)((packet.view(collect.batch), &origins, packet.max_hits(range)))?;
                 }
                 Ok(())
             }
         }
     }
-
-    /// The events of a packet that have the run and the number that are wanted, those of different runs apart where
-    /// they must be.
-    fn numbered(&self, packet: &Packet, events: &[Range<usize>]) -> Vec<Range<usize>> {
-        if self.select.takes_all_numbers() && self.apart != Apart::Runs {
-            return events.to_vec();
-        }
-        let mut found: Vec<Range<usize>> = Vec::new();
-        let mut last_run = None;
-        for e in events.iter().cloned().flatten() {
-            let (run, number) = packet.numbers(e);
-            if !self.select.takes_numbers(run, number) {
-                continue;
-            }
-            match found.last_mut() {
-                Some(last) if last.end == e && (self.apart != Apart::Runs || last_run == Some(run)) => last.end += 1,
-                _ => found.push(e..e + 1),
-            }
-            last_run = Some(run);
-        }
-        found
-    }
-
-    fn push<E: From<InputError>>(
-        builder: &mut BatchBuilder,
-        copied: &mut u64,
-        select: &Select,
-        event: &RawEvent<'_>,
-        seen: &mut Seen,
-        mut flush: impl FnMut(&mut BatchBuilder, &mut EventBatch) -> Result<(), E>,
-        batch: &mut EventBatch,
-    ) -> Result<(), E> {
-        if !select.takes_numbers(event.run, event.number) {
-            return Ok(());
-        }
-        seen.add(event);
-        let banks = event.entries.iter().filter(|bank| kind::is_ut(bank.kind));
-        *copied += banks.map(|bank| bank.length as u64).sum::<u64>();
-        let refuse = |source: BuildError| E::from(InputError::Batch { place: event.place(), source });
-        if builder.n_events() > 0 && !builder.agrees(event.banks()) {
-            flush(builder, batch)?;
-        }
-        match builder.push(event.meta(), event.banks()) {
-            Err(BuildError::Full) if builder.n_events() > 0 => {
-                flush(builder, batch)?;
-                builder.push(event.meta(), event.banks()).map_err(refuse)
-            }
-            result => result.map_err(refuse),
-        }
-    }
 }
 
-/// Hands over what was collected, if anything was.
-fn finish<E>(
-    builder: &mut BatchBuilder,
-    batch: &mut EventBatch,
-    origins: &mut Vec<Origin>,
-    take: &mut impl FnMut(Part<'_>) -> Result<(), E>,
-) -> Result<(), E> {
-    if builder.n_events() == 0 {
-        return Ok(());
+/// The events of a packet that have the run and the number that are wanted, those of different runs apart where they must
+/// be.
+fn numbered(select: &Select, apart: Apart, packet: &Packet, events: &[Range<usize>]) -> Vec<Range<usize>> {
+    if select.takes_all_numbers() && apart != Apart::Runs {
+        return events.to_vec();
     }
-    builder.finish(batch);
-    let result = take((batch.view(), origins, batch.view().max_hits()));
-    origins.clear();
-    result
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let mut last_run = None;
+    for e in events.iter().cloned().flatten() {
+        let (run, number) = packet.numbers(e);
+        if !select.takes_numbers(run, number) {
+            continue;
+        }
+        match found.last_mut() {
+            Some(last) if last.end == e && (apart != Apart::Runs || last_run == Some(run)) => last.end += 1,
+            _ => found.push(e..e + 1),
+        }
+        last_run = Some(run);
+    }
+    found
+}
+
+/// Puts events into batches and hands those over.
+struct Collector<'a, T> {
+    builder: &'a mut BatchBuilder,
+    batch: &'a mut EventBatch,
+    copied: &'a mut u64,
+    select: &'a Select,
+    apart: Apart,
+    /// Of the events that wait in the builder.
+    origins: Vec<Origin>,
+    /// Run of the event before.
+    run: Option<Option<u32>>,
+    seen: &'a mut Seen,
+    look: &'a mut dyn FnMut(&RawEvent<'_>, Origin),
+    take: T,
+}
+
+impl<E: From<InputError>, T: FnMut(Part<'_>) -> Result<(), E>> Collector<'_, T> {
+    /// Adds an event, if it is selected; what waits goes first where the two cannot be in one batch.
+    fn add(&mut self, event: &RawEvent<'_>, origin: Origin) -> Result<(), E> {
+        if !self.select.takes_numbers(event.run, event.number) {
+            return Ok(());
+        }
+        self.seen.add(event);
+        let banks = event.entries.iter().filter(|bank| kind::is_ut(bank.kind));
+        *self.copied += banks.map(|bank| bank.length as u64).sum::<u64>();
+        let other_run = self.run.replace(event.run) != Some(event.run);
+        if self.apart == Apart::Runs && other_run || !self.builder.agrees(event.banks()) {
+            self.flush()?;
+        }
+        let refuse = |source: BuildError| E::from(InputError::Batch { place: event.place(), source });
+        match self.builder.push(event.meta(), event.banks()) {
+            Err(BuildError::Full) if self.builder.n_events() > 0 => {
+                self.flush()?;
+                self.builder.push(event.meta(), event.banks()).map_err(refuse)
+            }
+            result => result.map_err(refuse),
+        }?;
+        // Not before: what was handed over above did not have this event.
+        (self.look)(event, origin);
+        self.origins.push(origin);
+        Ok(())
+    }
+
+    /// Hands over what waits, if anything does.
+    fn flush(&mut self) -> Result<(), E> {
+        if self.builder.n_events() == 0 {
+            return Ok(());
+        }
+        self.builder.finish(self.batch);
+        let result = (self.take)((self.batch.view(), &self.origins, self.batch.view().max_hits()));
+        self.origins.clear();
+        result
+    }
 }
