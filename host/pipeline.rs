@@ -5,23 +5,140 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
+
+/// What the threads of one stage did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stage {
+    /// How many threads it has.
+    pub threads: usize,
+    /// Items that it finished.
+    pub items: u64,
+    /// Time in it, of all its threads together; that includes what it waits for itself, such as a disk or a pipe.
+    pub busy: Duration,
+}
+
+impl Stage {
+    /// Share of `elapsed` for which its threads worked, from 0 to 1: the stage with the largest share limits the rate.
+    #[must_use]
+    pub fn share(&self, elapsed: Duration) -> f64 {
+        let available = elapsed.as_secs_f64() * self.threads as f64;
+        if available > 0.0 { (self.busy.as_secs_f64() / available).min(1.0) } else { 0.0 }
+    }
+
+    fn add(&mut self, busy: Duration) {
+        self.items += 1;
+        self.busy += busy;
+    }
+}
+
+/// How many items waited between two stages whenever the next one took some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fill {
+    takes: u64,
+    total: u64,
+    /// The most at once.
+    pub most: usize,
+}
+
+impl Fill {
+    /// Items that waited, in the mean.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        if self.takes == 0 { 0.0 } else { self.total as f64 / self.takes as f64 }
+    }
+
+    fn add(&mut self, waiting: usize) {
+        self.takes += 1;
+        self.total += waiting as u64;
+        self.most = self.most.max(waiting);
+    }
+}
+
+/// Where the time of a pipeline went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// From the first item to the last result.
+    pub elapsed: Duration,
+    /// Makes the items.
+    pub source: Stage,
+    /// Works on them.
+    pub work: Stage,
+    /// Takes the results.
+    pub consumer: Stage,
+    /// Items that waited for a worker.
+    pub waiting: Fill,
+    /// Results that waited for the consumer, or for an earlier one.
+    pub finished: Fill,
+}
+
+impl Flow {
+    /// The stages in their order, with their names.
+    #[must_use]
+    pub fn stages(&self) -> [(&'static str, Stage); 3] {
+        [("source", self.source), ("work", self.work), ("consumer", self.consumer)]
+    }
+}
+
+/// A source of `items` that gives `per_second` of them at the most, as a detector does, however fast they are taken. One
+/// that is late is not made up for faster than that.
+///
+/// # Panics
+/// When `per_second` is not a positive number.
+pub fn paced<T>(per_second: f64, items: impl IntoIterator<Item = T>) -> impl FnMut() -> Option<T> {
+    assert!(per_second > 0.0, "{per_second} items a second");
+    let interval = Duration::try_from_secs_f64(1.0 / per_second).unwrap_or(Duration::MAX);
+    let (mut items, mut next) = (items.into_iter(), None::<Instant>);
+    move || {
+        let item = items.next()?;
+        let now = Instant::now();
+        let due = next.unwrap_or(now);
+        thread::sleep(due.saturating_duration_since(now));
+        next = due.max(now).checked_add(interval);
+        Some(item)
+    }
+}
 
 /// Produces items until there are none, lets each of `workers` work on them on a thread of its own, and hands the
-/// results to `consume` in the order of the items, until it says `false`. At most `in_flight` items (at least 1) are on
-/// the way.
+/// results to `consume` in the order of the items, until it says `false`. At most `in_flight` items (at least 1) are
+/// between the source and the end of `consume`: a source that is too fast waits. Returns where the time went.
 ///
 /// # Panics
 /// When one of the functions does.
+///
+/// # Examples
+///
+/// Batches at 2000 a second, decoded by two threads, in order:
+///
+/// ```
+/// use ut_decoding::pipeline::{ordered, paced};
+/// # let batches = vec![1, 2, 3];
+/// # let decode = |batch: u32| 10 * batch;
+/// # let mut hits = Vec::new();
+/// let flow = ordered(5, paced(2000.0, batches), vec![decode; 2], |decoded| {
+///     hits.push(decoded);
+///     true
+/// });
+/// assert_eq!(hits, [10, 20, 30]);
+/// println!("decoding was busy {:.0} % of the time", 100.0 * flow.work.share(flow.elapsed));
+/// ```
 pub fn ordered<T: Send, R: Send>(
     in_flight: usize,
     mut produce: impl FnMut() -> Option<T> + Send,
     workers: Vec<impl FnMut(T) -> R + Send>,
     mut consume: impl FnMut(R) -> bool,
-) {
+) -> Flow {
     let in_flight = in_flight.max(1);
+    let start = Instant::now();
+    let mut flow = Flow::default();
+    (flow.source.threads, flow.work.threads, flow.consumer.threads) = (1, workers.len(), 1);
+    let (made, worked) = (Mutex::new(Stage::default()), Mutex::new((Stage::default(), Fill::default())));
+    // Items that no worker has taken yet.
+    let queued = AtomicUsize::new(0);
     thread::scope(|scope| {
         let (free, tokens) = sync_channel::<()>(in_flight);
         for _ in 0..in_flight {
@@ -31,12 +148,16 @@ pub fn ordered<T: Send, R: Send>(
         let (items, queue) = channel::<(u64, T)>();
         let queue = Arc::new(Mutex::new(queue));
         let (results, done) = channel::<(u64, Option<R>)>();
+        let (queued, made, worked) = (&queued, &made, &worked);
         scope.spawn(move || {
             for number in 0.. {
                 if tokens.recv().is_err() {
                     return;
                 }
+                let begin = Instant::now();
                 let Some(item) = produce() else { return };
+                lock(made).add(begin.elapsed());
+                queued.fetch_add(1, Ordering::Relaxed);
                 if items.send((number, item)).is_err() {
                     return;
                 }
@@ -49,8 +170,11 @@ pub fn ordered<T: Send, R: Send>(
                     // The lock is held while waiting, but not while working; a worker that panicked held none.
                     let item = queue.lock().map(|queue| queue.recv());
                     let Ok(Ok((number, item))) = item else { return };
+                    lock(worked).1.add(queued.fetch_sub(1, Ordering::Relaxed) - 1);
+                    let begin = Instant::now();
                     match catch_unwind(AssertUnwindSafe(|| work(item))) {
                         Ok(result) => {
+                            lock(worked).0.add(begin.elapsed());
                             if results.send((number, Some(result))).is_err() {
                                 return;
                             }
@@ -70,9 +194,13 @@ pub fn ordered<T: Send, R: Send>(
         let mut next = 0;
         while let Ok((number, result)) = done.recv() {
             early.insert(number, result);
+            flow.finished.add(early.len() - 1);
             while let Some(result) = early.remove(&next) {
                 next += 1;
-                if !result.is_some_and(&mut consume) {
+                let begin = Instant::now();
+                let goes_on = result.is_some_and(&mut consume);
+                flow.consumer.add(begin.elapsed());
+                if !goes_on {
                     return;
                 }
                 // The producer may have ended.
@@ -80,6 +208,19 @@ pub fn ordered<T: Send, R: Send>(
             }
         }
     });
+    (flow.source.items, flow.source.busy) = {
+        let made = lock(&made);
+        (made.items, made.busy)
+    };
+    let (work, waiting) = *lock(&worked);
+    (flow.work.items, flow.work.busy, flow.waiting) = (work.items, work.busy, waiting);
+    flow.elapsed = start.elapsed();
+    flow
+}
+
+/// What is counted is whole whenever the lock is free.
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -87,7 +228,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    use super::ordered;
+    use super::{ordered, paced};
 
     #[test]
     fn results_come_in_order_and_no_more_than_allowed_are_on_the_way() {
@@ -135,5 +276,44 @@ mod tests {
             },
         );
         assert_eq!(n, 10);
+    }
+
+    #[test]
+    fn the_stage_that_limits_is_the_busiest_and_what_waits_is_counted() {
+        let slow = Duration::from_millis(5);
+        let items = |n: i32| {
+            let mut items = 0..n;
+            move || items.next()
+        };
+        let flow = ordered(4, items(10), vec![|item: i32| std::thread::sleep(slow * item.signum() as u32)], |()| true);
+        assert_eq!(flow.stages().map(|(_, stage)| (stage.threads, stage.items)), [(1, 10); 3]);
+        assert!(flow.work.busy >= 9 * slow && flow.work.busy <= flow.elapsed);
+        assert!(flow.work.share(flow.elapsed) > flow.source.share(flow.elapsed));
+        assert!(flow.waiting.most < 4 && flow.waiting.mean() <= flow.waiting.most as f64);
+        assert_eq!(flow.finished.most, 0);
+        let flow = ordered(4, items(10), vec![|item| item; 2], |_| {
+            std::thread::sleep(slow);
+            true
+        });
+        assert!(flow.consumer.share(flow.elapsed) > flow.work.share(flow.elapsed));
+        let nothing = ordered(4, items(0), vec![|item| item], |_| true);
+        assert_eq!((nothing.work.items, nothing.waiting.mean(), nothing.work.share(Duration::ZERO)), (0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn a_paced_source_gives_all_items_and_never_more_than_its_rate() {
+        let start = std::time::Instant::now();
+        let mut source = paced(1000.0, 0..21);
+        let mut found = Vec::new();
+        while let Some(item) = source() {
+            found.push(item);
+            if item == 3 {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        assert!(found.into_iter().eq(0..21));
+        // Being late at the fourth is not made up for.
+        assert!(start.elapsed() >= Duration::from_millis(29));
+        assert_eq!(paced(1e300, [7])(), Some(7));
     }
 }

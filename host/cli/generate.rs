@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::iter::repeat;
 use std::path::{Path, PathBuf};
 
 use crate::detector::BankVersion;
 use crate::input::{Bank, EventHeader, GENERATED_MASK, MdfReader, MdfWriter, MepWriter, WriteError, kind};
 use crate::output::NewFile;
+use crate::pipeline::paced;
 use crate::synth::corrupt::{Corruptor, Entry, Fault, Ledger, Payload};
 use crate::synth::{self, Generator, Profile};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 
 use crate::cli::args::{bank_format, one_of};
+use crate::cli::decode::is_broken_pipe;
 use crate::cli::output::{cannot_write, print, write_failure, write_file, write_json};
 use crate::cli::progress::Progress;
 use crate::cli::{Failure, usage};
@@ -56,9 +59,17 @@ pub struct Args {
     /// bank_beyond. Of sources of MEP packets: fragments. Of the file: cut, in its last event.
     #[arg(long, value_name = "KIND=RATE", value_parser = rate)]
     corrupt: Vec<(Fault, f64)>,
-    /// Directory to write to; made if it is not there.
+    /// Events a second, at the most: to feed what decodes as a detector would.
+    #[arg(long, value_name = "RATE", value_parser = per_second)]
+    rate: Option<f64>,
+    /// Directory to write to, made if it is not there; `-` writes the events alone to standard output, as MDF.
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
+}
+
+fn per_second(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| format!("{text} is no number"))?;
+    if rate > 0.0 && rate.is_finite() { Ok(rate) } else { Err("it is a positive number".to_owned()) }
 }
 
 fn rate(text: &str) -> Result<(Fault, f64), String> {
@@ -154,6 +165,7 @@ impl Maker<'_> {
         let mut file = NewFile::create(path)?;
         let cuts = self.corruptor.cuts() && self.args.events > 0;
         let (mut index, mut written) = (0, 0);
+        let mut due = self.args.rate.map(|rate| paced(rate, repeat(())));
         while index < self.args.events {
             progress.set(index);
             let last = cuts && index == self.args.events - 1;
@@ -164,6 +176,12 @@ impl Maker<'_> {
             };
             let bytes = if self.args.mep { self.packet(index, n, last) } else { self.mdf(index, last) };
             let bytes = bytes.map_err(|error| write_failure(path, error))?;
+            if let Some(due) = &mut due {
+                file.flush().map_err(|error| file.cannot(error))?;
+                for _ in 0..n {
+                    due();
+                }
+            }
             if self.args.mep {
                 let pad = written % PAGE;
                 let zeros = if pad == 0 { 0 } else { PAGE - pad };
@@ -199,20 +217,31 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             usage(&format!("{container} with {} banks cannot have the fault {}", args.format.name(), fault.name()));
         }
     }
-    std::fs::create_dir_all(&args.output).map_err(|error| cannot_write(&args.output, &error))?;
-    let name = if args.mep { "events.mep" } else { "events.mdf" };
-    let [events, boards, geometry, json] =
-        [name, "boards.bin", "geometry.bin", "faults.json"].map(|name| args.output.join(name));
+    let piped = args.output.as_os_str() == "-";
+    if piped && (args.mep || !args.corrupt.is_empty()) {
+        usage("--mep and --corrupt make further files, for which --output has to be a directory");
+    }
     let detector = synth::detector(args.format, args.geometry_version);
-    write_file(&boards, detector.0.to_bytes())?;
-    write_file(&geometry, detector.1.to_bytes())?;
     let mut progress = Progress::new(args.events, "generating {wide_bar} {pos}/{len} events, {eta} left");
     let mut maker = Maker {
         args,
         generator: Generator::new(args.profile, args.format, args.seed),
-        corruptor: Corruptor::new(args.corrupt.clone(), detector.0, args.seed),
+        corruptor: Corruptor::new(args.corrupt.clone(), detector.0.clone(), args.seed),
         payload: 0,
     };
+    if piped {
+        return match maker.write(&args.output, &mut progress) {
+            // A reader that has seen enough is no failure.
+            Err(error) if is_broken_pipe(error.as_ref()) => Ok(()),
+            written => written,
+        };
+    }
+    std::fs::create_dir_all(&args.output).map_err(|error| cannot_write(&args.output, &error))?;
+    let name = if args.mep { "events.mep" } else { "events.mdf" };
+    let [events, boards, geometry, json] =
+        [name, "boards.bin", "geometry.bin", "faults.json"].map(|name| args.output.join(name));
+    write_file(&boards, detector.0.to_bytes())?;
+    write_file(&geometry, detector.1.to_bytes())?;
     maker.write(&events, &mut progress)?;
     drop(progress);
     let mean = maker.payload as f64 / (args.events.max(1) as f64);

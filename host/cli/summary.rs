@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::decoder::{Count, EventReport, Kind};
 use crate::detector::N_LAYERS;
+use crate::pipeline::{Fill, Flow, Stage};
 use crate::{BatchReport, DetectorTables, UtHits};
 use serde_json::{Map, Value, json};
 
@@ -117,7 +118,7 @@ impl Totals {
     }
 
     /// For a person.
-    pub fn text(&self, elapsed: Duration) -> String {
+    pub fn text(&self, elapsed: Duration, flow: &Flow) -> String {
         let mut text = String::new();
         let mut row = |name: &str, value: &str| {
             // Writing to a String cannot fail.
@@ -142,6 +143,7 @@ impl Totals {
         let time =
             format!("{:.3} s ({rate:.0} events/s); decoding {seconds:.3} s of all threads", elapsed.as_secs_f64());
         row("time", &time);
+        row("busy", &flow_text(flow));
         for (kind, title) in [(Kind::Statistic, "remarks"), (Kind::Trouble, "troubles")] {
             let mut none = true;
             for (count, total) in self.of_kind(kind).filter(|(_, total)| total.sum > 0) {
@@ -188,6 +190,33 @@ impl Totals {
             _ => Map::new(),
         }
     }
+}
+
+/// The stages of `decode`, as [`Flow::stages`] has them.
+const STAGES: [&str; 3] = ["reading", "decoding", "writing"];
+
+/// Which stage limits the rate.
+fn flow_text(flow: &Flow) -> String {
+    let stage = |(name, (_, stage)): (&str, (_, Stage))| {
+        let threads = if stage.threads > 1 { format!(" of {} threads", stage.threads) } else { String::new() };
+        format!("{name} {:.0} %{threads}", 100.0 * stage.share(flow.elapsed))
+    };
+    STAGES.into_iter().zip(flow.stages()).map(stage).collect::<Vec<_>>().join(", ")
+}
+
+/// Where the time of `decode` went.
+pub fn flow_json(flow: &Flow) -> Value {
+    let stage = |(name, (_, stage)): (&str, (_, Stage))| {
+        let share = stage.share(flow.elapsed);
+        let seconds = stage.busy.as_secs_f64();
+        json!({ "stage": name, "threads": stage.threads, "pieces": stage.items, "busy_seconds": seconds, "busy": share })
+    };
+    let fill = |fill: &Fill| json!({ "mean": fill.mean(), "most": fill.most });
+    json!({
+        "stages": STAGES.into_iter().zip(flow.stages()).map(stage).collect::<Vec<_>>(),
+        "waiting_for_decoding": fill(&flow.waiting),
+        "waiting_for_writing": fill(&flow.finished),
+    })
 }
 
 /// A counter in words.

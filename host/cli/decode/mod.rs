@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-pub use self::job::LISTED_FAILURES;
-use self::job::{Job, Stop, is_broken_pipe, story};
+use self::job::{Job, Stop, story};
+pub use self::job::{LISTED_FAILURES, is_broken_pipe};
 use self::outputs::{Outputs, Wanted};
 pub use self::select::SelectArgs;
 pub use self::work::{CHUNK_MEMORY, HITS_OF_BANK};
@@ -24,7 +24,7 @@ use crate::cli::output::{count, detail, is_quiet, is_stdout, print, say, with_ca
 use crate::cli::paths::same_file;
 use crate::cli::progress::Progress;
 use crate::cli::signals;
-use crate::cli::summary::Totals;
+use crate::cli::summary::{self, Totals};
 use crate::cli::tuned::TunedArgs;
 use crate::cli::{Failure, usage};
 use crate::decoder::{Backend, DecoderConfig};
@@ -230,7 +230,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let chunk = chunks.next_chunk().transpose()?;
         Some((chunks.file(), chunk))
     };
-    ordered(2 * n_workers + 1, produce, workers, |done| job.take(done));
+    let flow = ordered(2 * n_workers + 1, produce, workers, |done| job.take(done));
     let Job { outputs, totals, mut failures, failed, seen, progress, copied, runs, stop, .. } = job;
     drop(progress);
     if signals::interrupted() {
@@ -292,10 +292,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         json.insert("failed_files".to_owned(), failed.into());
         json.insert("runs".to_owned(), json!(runs));
         json.insert("payload_bytes_copied".to_owned(), copied.into());
+        json.insert("pipeline".to_owned(), summary::flow_json(&flow));
         write_json(path, &json)?;
     }
     if !is_quiet() && (failures.is_empty() || totals.events > 0) {
-        let text = totals.text(elapsed);
+        let text = totals.text(elapsed, &flow);
         if to_stdout.contains(&true) { say(text.trim_end()) } else { print(&text)? }
     }
     for path in cut.iter().take(LISTED) {
