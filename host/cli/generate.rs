@@ -59,7 +59,8 @@ pub struct Args {
     /// bank_beyond. Of sources of MEP packets: fragments. Of the file: cut, in its last event.
     #[arg(long, value_name = "KIND=RATE", value_parser = rate)]
     corrupt: Vec<(Fault, f64)>,
-    /// Events a second, at the most: to feed what decodes as a detector would.
+    /// Events a second, to feed what decodes as a detector would: `ut-decode generate --rate 1000 -o - | ut-decode decode -`
+    /// with the tables of a `generate` before.
     #[arg(long, value_name = "RATE", value_parser = per_second)]
     rate: Option<f64>,
     /// Directory to write to, made if it is not there; `-` writes the events alone to standard output, as MDF.

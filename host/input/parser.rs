@@ -197,7 +197,7 @@ struct Collector<'a, T> {
     /// Of the events that wait in the builder.
     origins: Vec<Origin>,
     /// Run of the event before.
-    run: Option<Option<u32>>,
+    run: Option<u32>,
     seen: &'a mut Seen,
     look: &'a mut dyn FnMut(&RawEvent<'_>, Origin),
     take: T,
@@ -212,7 +212,7 @@ impl<E: From<InputError>, T: FnMut(Part<'_>) -> Result<(), E>> Collector<'_, T> 
         self.seen.add(event);
         let banks = event.entries.iter().filter(|bank| kind::is_ut(bank.kind));
         *self.copied += banks.map(|bank| bank.length as u64).sum::<u64>();
-        let other_run = self.run.replace(event.run) != Some(event.run);
+        let other_run = std::mem::replace(&mut self.run, event.run) != event.run;
         if self.apart == Apart::Runs && other_run || !self.builder.agrees(event.banks()) {
             self.flush()?;
         }

@@ -181,8 +181,8 @@ fn texts_and_tables_without_end_are_refused() {
     let directory = sample();
     let directory = directory.path();
     write(directory, "one.csv", b"event,layer,x_at_y_eq0,id\n0,0,1.5,7\n");
-    write(directory, "zeros.csv", &[0; 3 << 20]);
-    write(directory, "times.txt", &[b' '; 17 << 20]);
+    write(directory, "zeros.csv", &vec![0; 3 << 20]);
+    write(directory, "times.txt", &vec![b' '; 17 << 20]);
     for (code, args, message) in [
         (1, &["decode", "events.mdf", "--mask", "/dev/zero"][..], "larger than 32 MiB"),
         (1, &["decode", "events.mdf", "--config", "/dev/zero"], "larger than 1 MiB"),
