@@ -75,6 +75,8 @@ pub mod pipeline;
 #[cfg(feature = "synth")]
 pub mod synth;
 pub mod views;
+#[doc(hidden)]
+pub mod work;
 
 #[cfg(feature = "device")]
 #[doc(no_inline)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::DetectorTables;
 use crate::detector::{BankVersion, Boards, Geometry};
-use crate::input::{Events, FileVersions, Seen, kind};
+use crate::input::{Events, Seen, kind};
 use crate::synth;
 
 use crate::cli::Failure;
@@ -20,6 +20,7 @@ pub const SYNTHETIC: &str = "these are the hits of a synthetic detector, whose c
 name your detector with --boards and --geometry";
 
 /// Tables, and where they come from.
+#[derive(Clone, Debug)]
 pub struct Detector {
     pub tables: DetectorTables,
     /// Name of the boards file; `None`: embedded.
@@ -59,40 +60,12 @@ impl Detector {
     /// What to say of a file that was read if it has UT banks of which none has the board table's version.
     pub fn check_file(&self, seen: &Seen, file: &Path) -> Option<String> {
         let found = seen.files.iter().rev().find(|seen| seen.file == file)?;
-        wrong_version(found, self.tables.boards().version)
+        Some(found.check(self.tables.boards().version).err()?.to_string())
     }
 
     /// Checks that no file that was read has UT banks of which none has the board table's version.
     pub fn check_versions(&self, seen: &Seen) -> Result<(), Failure> {
-        let version = self.tables.boards().version;
-        match seen.files.iter().find_map(|file| wrong_version(file, version)) {
-            Some(message) => Err(message.into()),
-            None => Ok(()),
-        }
-    }
-}
-
-/// What to say of a file that has UT banks of which none has the board table's version.
-fn wrong_version(file: &FileVersions, table: BankVersion) -> Option<String> {
-    let fits = |version: &Option<u8>| version.is_none_or(|version| version == table.byte());
-    if file.versions.keys().any(fits) {
-        return None;
-    }
-    let found = file.versions.keys().flatten().map(|&version| version_in_words(version)).collect::<Vec<_>>();
-    Some(format!(
-        "{}: none of its UT banks has the board table's version: the banks have version {}, the board table is for \
-         version {}",
-        file.file.display(),
-        found.join(" and "),
-        version_in_words(table.byte()),
-    ))
-}
-
-/// A version byte in words.
-pub fn version_in_words(version: u8) -> String {
-    match BankVersion::from_byte(version) {
-        Some(known) => format!("{version} (format {})", known.name()),
-        None => format!("{version} (unknown)"),
+        Ok(seen.check_versions(self.tables.boards().version)?)
     }
 }
 

@@ -121,6 +121,13 @@ impl Chunks {
         }
     }
 
+    /// Says that so many events come before these among all inputs.
+    #[must_use]
+    pub const fn begin_at(mut self, place: u64) -> Self {
+        self.events = place;
+        self
+    }
+
     /// With [`Apart::Files`], a chunk holds events of one file.
     #[must_use]
     pub const fn apart(mut self, apart: Apart) -> Self {
@@ -297,18 +304,23 @@ impl Chunks {
 /// # Errors
 /// As [`Chunks::next_chunk`].
 pub fn count_events(parts: &[InputPart]) -> Result<u64, InputError> {
-    let mut n = 0;
-    for part in parts {
-        match Chunks::open(part, &Arc::default(), false, &Pool::default())? {
-            Reader::Dump(_) => n += 1,
-            Reader::Frames(mut frames) => {
-                let (mut data, before) = (Vec::new(), frames.events());
-                while frames.next(&mut data)? != Frame::End {
-                    data.clear();
-                }
-                n += frames.events() - before;
-            }
+    parts.iter().map(|part| count_readable(part)).try_fold(0, |sum, (n, error)| error.map_or(Ok(sum + n), Err))
+}
+
+/// The number of events in a file or a piece of it up to where it cannot be followed, and why it cannot.
+pub fn count_readable(part: &InputPart) -> (u64, Option<InputError>) {
+    let mut frames = match Chunks::open(part, &Arc::default(), false, &Pool::default()) {
+        Ok(Reader::Dump(_)) => return (1, None),
+        Ok(Reader::Frames(frames)) => frames,
+        Err(error) => return (0, Some(error)),
+    };
+    let (mut data, mut n, first) = (Vec::new(), 0, frames.events());
+    loop {
+        data.clear();
+        match frames.next(&mut data) {
+            Ok(Frame::End) => return (frames.events() - first, None),
+            Ok(_) => n = frames.events() - first,
+            Err(error) => return (n, Some(error)),
         }
     }
-    Ok(n)
 }

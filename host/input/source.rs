@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::event::{Format, kind};
 use super::recognise::{Input, Opened, open};
+use super::versions::{FileVersions, WrongVersion};
 use super::{AllenDumpReader, BatchBuilder, BuildError, Damage, EventBatch, InputError, MdfReader, Place, RawEvent};
+use crate::detector::BankVersion;
 
 #[derive(Debug)]
 enum Source {
@@ -109,15 +111,6 @@ impl Events {
 /// How many events' damage [`Seen`] keeps in words.
 const MAX_DAMAGES: usize = 16;
 
-/// The versions of a file's banks.
-#[derive(Clone, Debug)]
-pub struct FileVersions {
-    /// The file.
-    pub file: PathBuf,
-    /// Its banks of the types that are decoded (66, 68), by version byte; `None` where the file has none.
-    pub versions: BTreeMap<Option<u8>, u64>,
-}
-
 /// What was seen in the files on the way into the batches.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
@@ -134,6 +127,14 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// Checks that no file has banks of which none has the version of the board table.
+    ///
+    /// # Errors
+    /// The first file that has.
+    pub fn check_versions(&self, table: BankVersion) -> Result<(), WrongVersion> {
+        self.files.iter().try_for_each(|file| file.check(table))
+    }
+
     /// Adds what was seen after this.
     pub fn merge(&mut self, later: Self) {
         self.events += later.events;

@@ -17,6 +17,7 @@ mod input;
 mod into;
 #[cfg(feature = "cli")]
 mod reports;
+mod sections;
 mod synth;
 mod views;
 mod worked_examples;

@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 
 use super::Args;
 use super::outputs::{Outputs, Story};
-use super::work::{Batch, Done, WorkError};
+use super::work::{Batch, Done};
 use crate::bench::Machine;
 use crate::cli::Failure;
 use crate::cli::args::{flip_name, layout_name, position_name};
-use crate::cli::detector::{Detector, SYNTHETIC, version_in_words};
+use crate::cli::detector::{Detector, SYNTHETIC};
 use crate::cli::output::{say, with_causes};
 use crate::cli::progress::Progress;
 use crate::cli::signals;
 use crate::cli::summary::Totals;
-use crate::input::Seen;
+use crate::input::{Seen, version_in_words};
+use crate::work::WorkError;
 
 /// Files that could not be read which are listed at the end.
 pub const LISTED_FAILURES: usize = 100;
@@ -61,7 +62,7 @@ impl Job<'_> {
         let result = self.reach(file).and_then(|()| match done {
             Ok(done) => self.add(done),
             Err(error) => {
-                let of_input = matches!(error, WorkError::Input(_));
+                let of_input = error.is_of_input();
                 self.failed += usize::from(of_input);
                 if of_input {
                     if let Some(outputs) = &mut self.outputs {

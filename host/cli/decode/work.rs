@@ -11,12 +11,10 @@ use crate::decoder::cpu::memory_of_threads;
 use crate::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use crate::decoder::{Backend, DecodeError, Decoder, DecoderConfig};
 use crate::detector::Mask;
-use crate::input::{BuildError, Chunk, InputError, Parser, Seen, to_allen, to_mep};
-use crate::output::{Encoded, Encoder, OutputError, Rows};
+use crate::input::{Chunk, Parser, Seen, to_allen, to_mep};
+use crate::output::{Encoded, Encoder, Rows};
+use crate::work::{HITS_OF_BANK, WorkError};
 use crate::{BatchReport, DetectorTables, Layout, UtHits, memory};
-
-/// Hits that a bank can give, at most: cluster words of two bytes in a payload of 64 KiB.
-pub const HITS_OF_BANK: usize = 1 << 15;
 
 /// Bytes that a piece of the inputs takes, with its hits in every form, in the mean.
 pub const CHUNK_MEMORY: u64 = 48 << 20;
@@ -48,19 +46,6 @@ pub fn decoder(args: &Args, tables: &DetectorTables, config: &DecoderConfig) -> 
         return Ok(Box::new(EmulatedDecoder::new(tables, options, config)?));
     }
     args.backend.backend.decoder_with(tables, options, config)
-}
-
-/// Why a piece of the inputs gave no hits.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkError {
-    #[error(transparent)]
-    Input(#[from] InputError),
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-    #[error(transparent)]
-    Layout(#[from] BuildError),
-    #[error(transparent)]
-    Output(#[from] OutputError),
 }
 
 /// A thread that decodes, and what it works with.

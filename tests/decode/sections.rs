@@ -1,0 +1,186 @@
+//! Files cut into sections: together they are the file, wherever the cuts are.
+
+use std::path::{Path, PathBuf};
+
+use ut_decoding::input::{
+    Bank, Chunks, EventHeader, InputError, InputPart, MdfWriter, MepWriter, Parser, Section, Seen, Select,
+    count_events, count_readable, sections, write_allen_dump,
+};
+
+fn bank(source_id: u32, payload: &[u8]) -> Bank<'_> {
+    Bank { kind: 66, version: Some(4), source_id, payload }
+}
+
+/// Payloads of different lengths, so that events are not all alike.
+fn payload(event: usize) -> Vec<u8> {
+    vec![event as u8; 24 + 8 * (event % 5)]
+}
+
+fn mdf(n: usize) -> Vec<u8> {
+    let mut writer = MdfWriter::new(Vec::new());
+    for event in 0..n {
+        writer.write(&EventHeader { run: 7, ..EventHeader::default() }, [bank(1, &payload(event))]).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+/// Packets of these numbers of events.
+fn mep(packets: &[usize]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut event = 0;
+    for &n in packets {
+        let mut writer = MepWriter::new(Vec::new(), n);
+        for _ in 0..n {
+            writer.write(event as u64, [bank(1, &payload(event))]).unwrap();
+            event += 1;
+        }
+        bytes.extend(writer.finish().unwrap());
+    }
+    bytes
+}
+
+fn file(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// First byte, last byte, events before, events.
+fn cut(path: &Path, events: u64) -> Vec<(u64, u64, u64, Option<u64>)> {
+    let of = |s: Section| (s.bytes.start, s.bytes.end, s.first_event, s.n_events);
+    sections(path, events).unwrap().into_iter().map(of).collect()
+}
+
+/// Event of the file and payload of its bank, for every event of some parts; the error after which there are no more.
+fn read(parts: Vec<InputPart>) -> (Vec<(u64, Vec<u8>)>, Option<InputError>) {
+    let mut chunks = Chunks::new(parts, 3, true, Select::default());
+    let (mut parser, mut seen, mut found) = (Parser::new(true, Select::default()), Seen::default(), Vec::new());
+    loop {
+        let chunk = match chunks.next_chunk() {
+            Ok(Some(chunk)) => chunk,
+            Ok(None) => return (found, None),
+            Err(error) => return (found, Some(error)),
+        };
+        let mut payloads = Vec::new();
+        let mut look = |event: &ut_decoding::input::RawEvent<'_>, origin: ut_decoding::input::Origin| {
+            let of_bank = event.banks().next().map(|bank| bank.payload.to_vec());
+            payloads.push((origin.event, of_bank.unwrap_or_default()));
+        };
+        parser.parse_looking(&chunk, &mut seen, &mut look, |_| Ok::<(), InputError>(())).unwrap();
+        found.append(&mut payloads);
+    }
+}
+
+fn read_sections(path: &Path, events: u64) -> (Vec<(u64, Vec<u8>)>, Option<InputError>) {
+    let mut all = Vec::new();
+    for section in sections(path, events).unwrap() {
+        let (mut found, error) = read(vec![InputPart::section(path, section)]);
+        all.append(&mut found);
+        if error.is_some() {
+            return (all, error);
+        }
+    }
+    (all, None)
+}
+
+#[test]
+fn sections_are_together_the_file_wherever_it_is_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes, n) in [("run.mdf", mdf(20), 20u64), ("run.mep", mep(&[3, 1, 7, 9]), 20)] {
+        let path = file(folder.path(), name, &bytes);
+        let (whole, error) = read(vec![InputPart::file(&path)]);
+        assert!(error.is_none() && whole.len() == 20);
+        for events in [1, 2, 3, 7, 10, 19, 20, 21, u64::MAX] {
+            let found = cut(&path, events);
+            assert_eq!((found[0].0, found[0].2), (0, 0));
+            assert_eq!(found.last().unwrap().1, bytes.len() as u64);
+            for pair in found.windows(2) {
+                assert_eq!(pair[0].1, pair[1].0, "{name}: bytes");
+                assert_eq!(pair[0].2 + pair[0].3.unwrap(), pair[1].2, "{name}: events");
+                assert!(pair[0].3.unwrap() >= events, "{name}: {pair:?}");
+            }
+            assert_eq!(found.iter().map(|section| section.3.unwrap()).sum::<u64>(), n);
+            assert!(read_sections(&path, events).0 == whole, "{name} by {events}");
+        }
+    }
+}
+
+#[test]
+fn mdf_is_cut_after_so_many_events_and_packets_stay_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), "run.mdf", &mdf(20));
+    let counts = |events| cut(&path, events).iter().map(|section| section.3.unwrap()).collect::<Vec<_>>();
+    assert_eq!(counts(7), [7, 7, 6]);
+    assert_eq!(counts(10), [10, 10]);
+    assert_eq!(counts(20), [20]);
+    // 0 is taken for 1.
+    assert_eq!(counts(0), [1; 20]);
+    let packets = file(folder.path(), "run.mep", &mep(&[3, 1, 7, 9]));
+    let counts: Vec<_> = cut(&packets, 4).iter().map(|section| section.3.unwrap()).collect();
+    assert_eq!(counts, [4, 7, 9]);
+}
+
+#[test]
+fn a_file_without_events_is_one_section() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(cut(&file(folder.path(), "empty.mdf", &[]), 5), [(0, 0, 0, Some(0))]);
+}
+
+#[cfg(feature = "containers")]
+#[test]
+fn what_cannot_be_cut_is_one_section_whose_events_are_not_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let packed = zstd::encode_all(&mdf(20)[..], 1).unwrap();
+    let path = file(folder.path(), "run.mdf.zst", &packed);
+    assert_eq!(cut(&path, 3), [(0, packed.len() as u64, 0, None)]);
+    assert_eq!(read_sections(&path, 3).0.len(), 20);
+    let mut dump = Vec::new();
+    write_allen_dump(&mut dump, [bank(1, &[1; 24])]).unwrap();
+    let path = file(folder.path(), "7_1.bin", &dump);
+    assert_eq!(cut(&path, 3), [(0, dump.len() as u64, 0, None)]);
+    assert_eq!(read_sections(&path, 3).0.len(), 1);
+}
+
+#[test]
+fn damage_is_in_the_last_section_and_found_at_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = mdf(20);
+    let at = cut(&file(folder.path(), "good.mdf", &good), 12)[1].0;
+    let mut sizes = good.clone();
+    sizes[at as usize] ^= 1;
+    for (name, bytes, readable) in [("sizes.mdf", sizes, 12), ("cut.mdf", good[..good.len() - 1].to_vec(), 19)] {
+        let path = file(folder.path(), name, &bytes);
+        let found = cut(&path, 5);
+        let last = found.last().unwrap();
+        assert_eq!((last.1, last.3), (bytes.len() as u64, None), "{name}");
+        assert!(found[..found.len() - 1].iter().all(|section| section.3 == Some(5)), "{name}: {found:?}");
+        let (events, error) = read_sections(&path, 5);
+        let error = error.unwrap();
+        let place = error.place().unwrap();
+        assert_eq!((events.len() as u64, place.event), (readable, readable), "{name}: {error}");
+        if name == "sizes.mdf" {
+            assert_eq!(place.byte, at);
+        }
+        let part = InputPart::file(&path);
+        let (n, error) = count_readable(&part);
+        assert!(n == readable && error.is_some(), "{name}: {n}");
+        assert!(count_events(&[part]).is_err());
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_or_of_another_format_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(sections(&folder.path().join("absent.mdf"), 5), Err(InputError::Open { .. })));
+    let (n, error) = count_readable(&InputPart::file(folder.path().join("absent.mdf")));
+    assert!(n == 0 && matches!(error, Some(InputError::Open { .. })));
+}
+
+#[test]
+fn events_are_counted_in_files_and_in_sections() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), "run.mdf", &mdf(20));
+    let second = sections(&path, 8).unwrap().remove(1);
+    assert_eq!(count_events(&[InputPart::file(&path), InputPart::section(&path, second)]).unwrap(), 28);
+    assert_eq!(count_events(&[]).unwrap(), 0);
+}
