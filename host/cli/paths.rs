@@ -13,7 +13,7 @@ use crate::cli::Failure;
 use crate::cli::output::is_stdout;
 
 /// Options that name a file to write.
-const OUTPUTS: [&str; 5] = ["output", "json", "csv", "report", "extract"];
+const OUTPUTS: [&str; 6] = ["output", "json", "csv", "report", "extract", "sums"];
 
 /// Of them, those that are written when the work is done.
 const WRITTEN_LAST: [&str; 2] = ["json", "csv"];

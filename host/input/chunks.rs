@@ -304,7 +304,7 @@ impl Chunks {
 /// # Errors
 /// As [`Chunks::next_chunk`].
 pub fn count_events(parts: &[InputPart]) -> Result<u64, InputError> {
-    parts.iter().map(|part| count_readable(part)).try_fold(0, |sum, (n, error)| error.map_or(Ok(sum + n), Err))
+    parts.iter().map(count_readable).try_fold(0, |sum, (n, error)| error.map_or(Ok(sum + n), Err))
 }
 
 /// The number of events in a file or a piece of it up to where it cannot be followed, and why it cannot.

@@ -15,7 +15,7 @@ pub trait Content: Default {
 
 impl Content for u64 {
     fn merge(&mut self, other: &Self) {
-        *self += other;
+        *self = self.saturating_add(*other);
     }
 }
 
@@ -86,6 +86,13 @@ impl<T: Content> Bins<T> {
         if self.row.len() < needed {
             self.row.resize_with(needed, T::default);
         }
+    }
+}
+
+impl<T> Bins<T> {
+    /// Width, as a power of 2, number of the first bin, and bins.
+    pub(super) const fn place(&self) -> (u32, u64, usize) {
+        (self.shift, self.first, self.row.len())
     }
 
     /// Keys that a bin takes.

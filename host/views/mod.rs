@@ -6,6 +6,7 @@
 
 mod bins;
 mod compare;
+mod kept;
 mod outliers;
 mod run;
 mod shape;

@@ -62,11 +62,11 @@ pub struct Span {
 
 impl Content for Span {
     fn merge(&mut self, other: &Self) {
-        self.events += other.events;
+        add(&mut self.events, other.events);
         add_all(&mut self.lanes, &other.lanes);
         add_all(&mut self.counts, &other.counts);
         for (&board, n) in &other.error_banks {
-            *self.error_banks.entry(board).or_default() += n;
+            add(self.error_banks.entry(board).or_default(), *n);
         }
     }
 }
@@ -184,9 +184,9 @@ impl RunView {
         if self.lanes.len() != other.lanes.len() || self.against != other.against {
             return Err(MergeError);
         }
-        self.events += other.events;
-        self.hits += other.hits;
-        self.clusters += other.clusters;
+        add(&mut self.events, other.events);
+        add(&mut self.hits, other.hits);
+        add(&mut self.clusters, other.clusters);
         add_all(&mut self.counts, &other.counts);
         add_all(&mut self.events_with, &other.events_with);
         add_all(&mut self.strips, &other.strips);
@@ -219,7 +219,7 @@ impl RunView {
         match self.troubles.binary_search_by_key(&key(new), key) {
             Ok(at) => {
                 let sum = &mut self.troubles[at];
-                sum.count += new.count;
+                add(&mut sum.count, new.count);
                 sum.first = sum.first.min(new.first);
             }
             Err(at) => self.troubles.insert(at, new.clone()),
@@ -228,7 +228,7 @@ impl RunView {
 
     fn add_error_bank(&mut self, kind: u8, source: u32, n: u64) {
         match self.error_banks.binary_search_by_key(&(kind, source), |&(kind, source, _)| (kind, source)) {
-            Ok(at) => self.error_banks[at].2 += n,
+            Ok(at) => add(&mut self.error_banks[at].2, n),
             Err(at) => self.error_banks.insert(at, (kind, source, n)),
         }
     }
@@ -258,12 +258,17 @@ impl RunView {
     }
 }
 
+/// Adds to a sum, which stays at the largest number: views that were read from files may say anything.
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
 /// Adds number by number; what is missing is 0.
 fn add_all(sums: &mut Vec<u64>, more: &[u64]) {
     if sums.len() < more.len() {
         sums.resize(more.len(), 0);
     }
-    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+    sums.iter_mut().zip(more).for_each(|(sum, more)| add(sum, *more));
 }
 
 /// Adds counts, and sets them to 0.

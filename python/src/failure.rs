@@ -5,23 +5,22 @@ use std::io;
 
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use ut_decoding::cli::report::{GatherError, SumsError};
 use ut_decoding::decoder::CapacityError;
+use ut_decoding::input::WrongVersion;
 use ut_decoding::memory::TooMuchMemory;
+use ut_decoding::work::WorkError;
 use ut_decoding::{BuildError, DecodeError, InputError, OutputError, TablesError};
 
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error(transparent)]
-    Input(#[from] InputError),
+    Work(#[from] WorkError),
     #[error(transparent)]
     Tables(#[from] TablesError),
     #[error(transparent)]
-    Decode(#[from] DecodeError),
-    #[error(transparent)]
-    Layout(#[from] BuildError),
-    #[error(transparent)]
-    Output(#[from] OutputError),
+    Sums(#[from] SumsError),
     #[error(transparent)]
     Capacity(#[from] CapacityError),
     #[error(transparent)]
@@ -31,9 +30,31 @@ pub enum Failure {
     Pages(#[from] io::Error),
     #[error("{0}")]
     Value(String),
-    /// No bank of a file has the version of the board table.
-    #[error("{message}")]
-    Versions { file: String, message: String },
+    #[error(transparent)]
+    Versions(#[from] WrongVersion),
+}
+
+/// What fails with one of these is the work on a piece of the inputs.
+macro_rules! of_work {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::Work(error.into())
+            }
+        })*
+    };
+}
+
+of_work!(InputError, DecodeError, BuildError, OutputError);
+
+impl From<GatherError> for Failure {
+    fn from(error: GatherError) -> Self {
+        match error {
+            GatherError::Memory(error) => error.into(),
+            GatherError::Decode(error) => error.into(),
+            GatherError::Merge(error) => Self::Value(error.to_string()),
+        }
+    }
 }
 
 /// An error and its causes. A cause that the message before it already tells is left out.
@@ -54,7 +75,7 @@ fn with_causes(error: &dyn Error) -> String {
 impl Failure {
     /// Whether a file is to blame, so that the next one can be read all the same.
     pub const fn is_of_input(&self) -> bool {
-        matches!(self, Self::Input(_))
+        matches!(self, Self::Work(error) if error.is_of_input())
     }
 
     /// The exception, as an object.
@@ -62,9 +83,9 @@ impl Failure {
         let message = with_causes(self);
         let mut place = (None, None, None, None);
         let class = match self {
-            Self::Value(_) => return Ok(PyValueError::new_err(message)),
+            Self::Value(_) | Self::Sums(SumsError::Different(_)) => return Ok(PyValueError::new_err(message)),
             Self::Capacity(_) | Self::Memory(_) | Self::Pages(_) => return Ok(PyMemoryError::new_err(message)),
-            Self::Input(error) => {
+            Self::Work(WorkError::Input(error)) => {
                 place.0 = Some(error.file().display().to_string());
                 if let Some(at) = error.place() {
                     place.1 = Some(at.event);
@@ -76,10 +97,11 @@ impl Failure {
                     _ => "InputError",
                 }
             }
-            Self::Versions { file, .. } => {
-                place.0 = Some(file.clone());
+            Self::Versions(error) => {
+                place.0 = Some(error.file.display().to_string());
                 "InputError"
             }
+            Self::Sums(_) => "InputError",
             Self::Tables(error) => {
                 place.0 = Some(error.file().to_owned());
                 place.3 = error.byte();
@@ -88,8 +110,8 @@ impl Failure {
                     _ => "TablesError",
                 }
             }
-            Self::Decode(_) | Self::Layout(_) => "DecodeError",
-            Self::Output(error) => {
+            Self::Work(WorkError::Decode(_) | WorkError::Layout(_)) => "DecodeError",
+            Self::Work(WorkError::Output(error)) => {
                 place.0 = match error {
                     OutputError::Format(file) | OutputError::Io { file, .. } | OutputError::Parquet { file, .. } => {
                         Some(file.display().to_string())

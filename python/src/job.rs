@@ -3,7 +3,6 @@
 //! The thread of the caller waits without Python's lock and looks for signals in between. Where it gives up, it leaves the
 //! job behind: a thread that waits for a pipe cannot be woken, and ends with the process.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,10 +12,10 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Chunk, Chunks, InputError, Parser, Seen};
 use ut_decoding::output::{Encoded, Encoder, Rows};
 use ut_decoding::pipeline::ordered;
+use ut_decoding::work::HITS_OF_BANK;
 use ut_decoding::{BatchReport, Decoder, UtHits};
 
 use crate::failure::{Failure, panicked};
@@ -24,14 +23,11 @@ use crate::pages::Pool;
 use crate::piece::{Batch, Piece, no_pool};
 use crate::request::{Request, Task};
 
-/// Hits that a bank can give, at most: cluster words of two bytes in a payload of 64 KiB.
-const HITS_OF_BANK: usize = 1 << 15;
-
 /// Hits that an event has, at most, in the mean.
 const HITS_OF_EVENT: u64 = 2048;
 
 /// How often the caller looks for signals.
-pub const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What became of a piece of the inputs.
 #[derive(Default)]
@@ -112,7 +108,7 @@ pub fn run(
             encoder: encoder(),
             spare: Arc::clone(&spare),
         };
-        move |chunk: Result<Chunk, InputError>| worker.work(&chunk.map_err(Failure::Input)?)
+        move |chunk: Result<Chunk, InputError>| worker.work(&chunk?)
     });
     let workers = workers.collect();
     let produce = || if stop.load(Ordering::Relaxed) { None } else { chunks.next_chunk().transpose() };
@@ -125,28 +121,6 @@ pub fn run(
 pub fn give_back(batches: Vec<Batch>, spare: &Spare) {
     let mut spare = spare.lock().unwrap_or_else(PoisonError::into_inner);
     spare.extend(batches.into_iter().map(|batch| batch.hits));
-}
-
-/// Checks that no file has UT banks of which none has the version of the board table.
-pub fn check_versions(seen: &Seen, table: BankVersion) -> Result<(), Failure> {
-    let wrong = seen.files.iter().find(|file| {
-        let fits = |version: &Option<u8>| version.is_none_or(|version| version == table.byte());
-        !file.versions.keys().any(fits)
-    });
-    let Some(file) = wrong else { return Ok(()) };
-    let words = |byte: u8| match BankVersion::from_byte(byte) {
-        Some(known) => format!("{byte} (format {})", known.name()),
-        None => format!("{byte} (unknown)"),
-    };
-    let found: Vec<String> = file.versions.keys().flatten().map(|&byte| words(byte)).collect();
-    let name = Path::display(&file.file).to_string();
-    let message = format!(
-        "{name}: none of its UT banks has the board table's version: the banks have version {}, the board table is for \
-         version {}",
-        found.join(" and "),
-        words(table.byte())
-    );
-    Err(Failure::Versions { file: name, message })
 }
 
 /// Pieces of hits, as a job makes them.
@@ -240,7 +214,8 @@ fn make_pieces(task: &Task, step: Option<u64>, stop: &AtomicBool, send: &SyncSen
     if stop.load(Ordering::Relaxed) {
         return;
     }
-    let failed = failed.or_else(|| check_versions(&pieces.seen, task.tables.boards().version).err());
+    let wrong = || pieces.seen.check_versions(task.tables.boards().version).err();
+    let failed = failed.or_else(|| Some(wrong()?.into()));
     if let Some(failure) = failed {
         // Who asked for everything gets the error instead; the others, what was there before it.
         if step.is_none() || pieces.flush() {
@@ -253,6 +228,34 @@ fn make_pieces(task: &Task, step: Option<u64>, stop: &AtomicBool, send: &SyncSen
     match result {
         Ok(()) => drop(pieces.flush()),
         Err(failure) => drop(send.send(Err(failure))),
+    }
+}
+
+/// Does something on a thread of its own, without Python's lock, and looks for signals meanwhile. Where a signal ends the
+/// wait, `stop` is set, and the thread left behind.
+pub fn wait_for<T: Send + 'static>(
+    py: Python<'_>,
+    stop: &AtomicBool,
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> PyResult<T> {
+    let (send, result) = sync_channel(1);
+    let result = Mutex::new(result);
+    let thread = std::thread::spawn(move || {
+        // Nobody may wait for it any more.
+        let _ = send.send(work());
+    });
+    loop {
+        match py.detach(|| result.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK)) {
+            Ok(done) => {
+                // What is left of the thread is its memory.
+                drop(thread);
+                return Ok(done?);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                py.check_signals().inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
+        }
     }
 }
 

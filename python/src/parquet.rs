@@ -1,9 +1,8 @@
 //! A job whose hits go to a file.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -11,8 +10,8 @@ use ut_decoding::decoder::{Count, EventReport};
 use ut_decoding::input::{Damage, Place, Seen};
 use ut_decoding::output::{Columns, HitFormat, HitStyle, Packing, Provenance};
 
-use crate::failure::{Failure, panicked};
-use crate::job::{Done, LOOK, check_versions, give_back, run};
+use crate::failure::Failure;
+use crate::job::{Done, give_back, run, wait_for};
 use crate::piece::damages;
 use crate::request::{Request, Task};
 
@@ -79,7 +78,7 @@ fn write(
         // Nobody waits for the answer; the file is dropped.
         return Ok(written);
     }
-    check_versions(&all, task.tables.boards().version)?;
+    all.check_versions(task.tables.boards().version)?;
     let incomplete = written.failures.first().map(ToString::to_string);
     file.finish(&Provenance { entries, incomplete })?;
     Ok(written)
@@ -102,23 +101,8 @@ pub fn to_parquet<'py>(
     };
     let task = py.detach(|| request.check())?;
     let stop: Arc<AtomicBool> = Arc::default();
-    let (send, result) = channel();
-    let result = Mutex::new(result);
     let seen = Arc::clone(&stop);
-    let thread = std::thread::spawn(move || {
-        let _ = send.send(write(&task, path, packing, entries, &seen));
-    });
-    let written = loop {
-        match py.detach(|| result.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK)) {
-            Ok(written) => break written?,
-            Err(RecvTimeoutError::Timeout) => {
-                py.check_signals().inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
-            }
-            Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
-        }
-    };
-    // The file has its name; what is left of the thread is its memory.
-    drop(thread);
+    let written = wait_for(py, &stop, move || write(&task, path, packing, entries, &seen))?;
     let all = PyDict::new(py);
     all.set_item("events", written.events)?;
     all.set_item("hits", written.hits)?;

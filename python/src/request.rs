@@ -50,8 +50,8 @@ impl From<Part> for InputPart {
 #[pyo3(from_item_all)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Request {
-    parts: Vec<Part>,
-    tables: Py<Tables>,
+    pub parts: Vec<Part>,
+    pub tables: Py<Tables>,
     columns: Vec<String>,
     clustering: bool,
     position: String,

@@ -101,7 +101,7 @@ impl Tables {
     }
 
     #[getter]
-    fn is_synthetic(&self) -> bool {
+    pub fn is_synthetic(&self) -> bool {
         self.boards == SYNTHETIC
     }
 

@@ -1,7 +1,9 @@
 """A cluster of four processes on this machine: what dies or fails is done again, and the bits are those of one process."""
 
+import gzip
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -89,3 +91,26 @@ def test_dask_awkward_has_the_events_of_all_splits(client, busy, synthetic):
     array = from_files(busy, synthetic, events=200, threads=1)
     assert array.npartitions == 4
     assert array.compute().tolist() == ut.decode(busy, synthetic).to_awkward().tolist()
+
+
+def test_the_page_of_a_cluster_is_that_of_one_process_also_when_a_worker_dies(client, busy, synthetic, tmp_path):
+    from ut_decoding.dask import report
+
+    packed = tmp_path / "packed.mdf.gz"
+    packed.write_bytes(gzip.compress(open(busy, "rb").read(), 1))
+    files, page = [str(packed), busy], tmp_path / "run.html"
+    found = ut.report(files, synthetic, page, compare=busy)
+    expected = page.read_bytes()
+    before = set(client.run(os.getpid).values())
+    killer = threading.Timer(0.1, os.kill, (next(iter(before)), signal.SIGKILL))
+    killer.start()
+    assert report(files, synthetic, page, client, compare=busy, events=10, threads=1) == found
+    killer.join()
+    assert page.read_bytes() == expected
+    client.wait_for_workers(4)
+    assert set(client.run(os.getpid).values()) != before
+    # Where the place counts, events before a split are counted.
+    ut.report(files, synthetic, page, against="place")
+    expected = page.read_bytes()
+    report(files, synthetic, page, client, against="place", events=200, threads=1)
+    assert page.read_bytes() == expected

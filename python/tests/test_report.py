@@ -1,18 +1,172 @@
-"""The page of a run."""
+"""The page of a run: of one process, and of parts that several processes sum up."""
+
+import functools
+import gzip
+import multiprocessing
+import operator
+import pathlib
+import pickle
+import subprocess
+import sys
 
 import pytest
 
 import ut_decoding as ut
 
 
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """Files of a run, the second compressed, with troubles in the third."""
+    folder = tmp_path_factory.mktemp("run")
+    data = [ut.generate(n, profile="pp-low", seed=seed) for n, seed in ((150, 1), (90, 2), (120, 3))]
+    (folder / "1.mdf").write_bytes(data[0])
+    (folder / "2.mdf.gz").write_bytes(gzip.compress(data[1], 1))
+    third = bytearray(data[2])
+    third[len(third) // 2] ^= 0x40  # a checksum that does not fit any more
+    (folder / "3.mdf").write_bytes(third)
+    return sorted(map(str, folder.iterdir()))
+
+
+@pytest.fixture(scope="module")
+def whole(several, synthetic, tmp_path_factory):
+    """The page that one process draws, and what it found."""
+    page = tmp_path_factory.mktemp("page") / "run.html"
+    found = ut.report(several, synthetic, page)
+    assert found["events"] == 360 and found["report"]["broken_event"] == 1
+    assert len(found["troubles"]) == 1 and 240 <= found["troubles"][0]["first_event"] < 360
+    return page.read_bytes(), found
+
+
 def test_a_page_is_written_and_what_stands_out_is_returned(busy, synthetic, tmp_path):
     page = tmp_path / "run.html"
     found = ut.report(busy, synthetic, page, compare=[busy])
     assert page.read_text().lstrip().lower().startswith("<!doctype html>")
-    assert "700" in str(found)
+    assert "busy.mdf (B)" in page.read_text()
+    assert found["events"] == 700 and found["complete"] is True
+    assert ut.report(busy, synthetic, page, skip=600)["events"] == 100
 
 
-def test_a_run_that_cannot_be_read_is_an_error_and_leaves_no_page(synthetic, tmp_path):
-    with pytest.raises(ut.Error, match="no-such.mdf"):
-        ut.report("no-such.mdf", synthetic, tmp_path / "run.html")
-    assert list(tmp_path.iterdir()) == []
+def test_the_page_is_that_of_the_tool(several, synthetic, whole, tmp_path):
+    page = tmp_path / "run.html"
+    subprocess.run([sys.executable, "-m", "ut_decoding", "report", *several, "-o", page, "-q"], check=True)
+    assert page.read_bytes() == whole[0]
+
+
+@pytest.mark.parametrize("against", ["number", "place"])
+@pytest.mark.parametrize("events", [40, 1000])
+def test_sums_of_splits_are_those_of_the_whole_in_whatever_groups_they_are_added(
+    several, synthetic, tmp_path, against, events
+):
+    page = tmp_path / "run.html"
+    found = ut.report(several, synthetic, page, against=against)
+    expected = page.read_bytes()
+    splits = ut.plan(several, synthetic, events=events, count=True, threads=1)
+    assert len(splits) == (8 if events == 40 else 3)
+    parts = [ut.run_sums(pickle.loads(pickle.dumps(split)), against=against) for split in splits]
+    assert sum(part.events for part in parts) == 360
+    left = functools.reduce(operator.add, [pickle.loads(pickle.dumps(part)) for part in parts])
+    right = functools.reduce(lambda later, earlier: earlier + later, reversed(parts))
+    pairs = [functools.reduce(operator.add, parts[i : i + 2]) for i in range(0, len(parts), 2)]
+    for sums in (left, right, functools.reduce(operator.add, pairs)):
+        assert sums.write_page(page) == found
+        assert page.read_bytes() == expected
+    # In another order, all but the list of files is the same.
+    shuffled = functools.reduce(operator.add, parts[::-1])
+    assert shuffled.write_page(page) == found and shuffled.files != left.files
+
+
+def test_processes_that_share_nothing_sum_up_shards_and_the_tool_draws_them(several, synthetic, whole, tmp_path):
+    tool = [sys.executable, "-m", "ut_decoding", "report", "--quiet"]
+    files = [pathlib.Path(file).relative_to(pathlib.Path(several[0]).parent) for file in several]
+    expected = tmp_path / "whole.html"
+    folder = pathlib.Path(several[0]).parent
+    subprocess.run([*tool, *files, "-o", expected], check=True, cwd=folder)
+    names = [tmp_path / f"part-{i}.sums" for i in (1, 2, 3, 4)]
+    jobs = [
+        subprocess.Popen([*tool, *files, "--shard", f"{i}/4", "--sums", name, "--threads", "1"], cwd=folder)
+        for i, name in enumerate(names, 1)
+    ]
+    assert [job.wait() for job in jobs] == [0] * 4
+    page = tmp_path / "run.html"
+    subprocess.run([*tool, "--merge", *names, "-o", page], check=True)
+    assert page.read_bytes() == expected.read_bytes()
+    # The files are those of Python, too.
+    read = [ut.RunSums.from_bytes(name.read_bytes(), str(name)) for name in names]
+    assert sum(part.events for part in read) == 360
+    functools.reduce(operator.add, read).write_page(page)
+    assert page.read_bytes() == expected.read_bytes()
+
+
+def test_processes_of_the_standard_library_draw_the_page_of_one(several, synthetic, whole, tmp_path):
+    splits = ut.plan(several, synthetic, events=50, count=True, threads=1)
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        parts = pool.map(ut.run_sums, splits)
+    page = tmp_path / "run.html"
+    functools.reduce(operator.add, parts).write_page(page)
+    assert page.read_bytes() == whole[0]
+
+
+def test_a_split_behind_uncounted_events_does_not_guess_its_place(several, synthetic):
+    splits = ut.plan(several, synthetic)
+    assert [split.first_place for split in splits] == [0, 150, None]
+    assert [split.first_place for split in ut.plan(several, synthetic, count=True)] == [0, 150, 240]
+    with pytest.raises(ValueError, match="count=True"):
+        ut.run_sums(splits[2])
+    with pytest.raises(ValueError, match="one split at a time"):
+        ut.run_sums(splits[:2])
+
+
+def test_what_does_not_belong_together_is_not_added(busy, synthetic, v4):
+    sums = ut.run_sums(busy, synthetic, limit=10)
+    assert repr(sums) == f"RunSums(10 events, {sums.hits} hits, 1 files)"
+    others = {
+        "clustering": ut.run_sums(busy, synthetic, limit=10, clustering=False),
+        "number": ut.run_sums(busy, synthetic, limit=10, against="place"),
+        "detectors": ut.run_sums(b"", v4, against="number"),
+    }
+    for why, other in others.items():
+        with pytest.raises(ValueError, match=why):
+            sums + other
+    with pytest.raises(TypeError):
+        sums + 1
+    with pytest.raises(ValueError, match="another detector"):
+        sums.write_page("/nowhere/run.html", others["detectors"])
+
+
+def test_bytes_that_are_no_sums_are_refused(busy, synthetic):
+    good = ut.run_sums(busy, synthetic, limit=3).to_bytes()
+    assert ut.RunSums.from_bytes(good).events == 3
+    for bad in (b"", b"no sums", good[:100], good[:-7], gzip.compress(good), good[:40] + bytes(100) + good[140:]):
+        with pytest.raises(ut.InputError, match="day.sums"):
+            ut.RunSums.from_bytes(bad, "day.sums")
+
+
+def test_a_run_that_cannot_be_read_is_an_error_with_its_place_and_leaves_no_page(busy, synthetic, v4, tmp_path):
+    page = tmp_path / "page" / "run.html"
+    page.parent.mkdir()
+    with pytest.raises(FileNotFoundError, match="no-such.mdf"):
+        ut.report("no-such.mdf", synthetic, page)
+    cut = tmp_path / "cut.mdf"
+    cut.write_bytes(open(busy, "rb").read()[:-1])
+    with pytest.raises(ut.InputError) as caught:
+        ut.report(cut, synthetic, page)
+    assert caught.value.event == 699 and caught.value.file == str(cut)
+    with pytest.raises(ut.InputError, match="none of its UT banks"):
+        ut.report(busy, v4, page)
+    assert list(page.parent.iterdir()) == []
+    found = ut.report(cut, synthetic, page, keep_going=True)
+    assert found["events"] == 699 and found["complete"] is False
+    with pytest.raises(ut.OutputError):
+        ut.report(busy, synthetic, tmp_path / "absent" / "run.html")
+
+
+def test_damage_in_the_middle_of_a_run_does_not_depend_on_the_splits(busy, several, synthetic, tmp_path):
+    cut = tmp_path / "cut.mdf"
+    cut.write_bytes(open(busy, "rb").read()[:-1])
+    files, page = [str(cut), *several], tmp_path / "run.html"
+    found = ut.report(files, synthetic, page, keep_going=True, against="place")
+    expected = page.read_bytes()
+    splits = ut.plan(files, synthetic, events=300, count=True, keep_going=True)
+    parts = [ut.run_sums(split, against="place") for split in splits]
+    assert functools.reduce(operator.add, parts).write_page(page) == found
+    assert page.read_bytes() == expected

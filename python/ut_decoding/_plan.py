@@ -6,7 +6,7 @@ all splits, one behind the other, are the hits of the files: how they were cut c
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 from . import _native
@@ -34,6 +34,8 @@ class Split:
     """The detector."""
     options: dict[str, Any] = field(default_factory=dict)
     """Options of `decode`."""
+    first_place: int | None = None
+    """Events of all files before it; None where there are files among them whose events are not counted."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ def plan(
     tables: Tables | None = None,
     *,
     events: int = 50_000,
+    count: bool = False,
     **options: Unpack[SplitOptions],
 ) -> list[Split]:
     """Cuts files into splits of `events` events, the last of a file with fewer; MEP packets stay whole.
@@ -83,6 +86,8 @@ def plan(
             make them absolute if that is another folder.
         tables: the detector, which goes with each split.
         events: events of a split.
+        count: count the events of what is not read otherwise, too, as far as others come behind it, so that every split knows
+            its `first_place`: `run_sums` needs it. Compressed files are unpacked for it.
         **options: see `SplitOptions`; they go with each split.
 
     Raises:
@@ -94,12 +99,32 @@ def plan(
         raise TypeError(f"{name}: no option of a split, which does not know its place among all events")
     several = [files] if isinstance(files, str | os.PathLike) else files
     asked = dict(options)
-    return [
+    splits = [
         Split(file, *section, tables, asked)
         for one in several
         for file in files_of(one)
         for section in _native.sections(file, events)
     ]
+    uncounted = [split for split in splits[:-1] if split.n_events is None] if count else []
+    return placed(splits, {id(split): count_events(split) for split in uncounted})
+
+
+def count_events(split: Split) -> int:
+    """The events of a split, which is read for it; with the option `keep_going`, those before damage."""
+    part = (split.file, split.start, split.stop, split.first_event)
+    return _native.count(part, bool(split.options.get("keep_going")))
+
+
+def placed(splits: list[Split], counts: dict[int, int]) -> list[Split]:
+    """The splits with their `first_place`, as far as their numbers of events are known, from `counts` by the `id` of a split,
+    if not otherwise."""
+    found: list[Split] = []
+    place: int | None = 0
+    for split in splits:
+        found.append(replace(split, first_place=place))
+        n_events = counts.get(id(split), split.n_events)
+        place = None if place is None or n_events is None else place + n_events
+    return found
 
 
 def decode_to_parquet(

@@ -1,27 +1,169 @@
-"""The page of a run, as `ut-decode report` draws it."""
+"""What the events of a run add up to, and the page that is drawn of it."""
 
 import json
 import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
-from ._decode import Name, files_of
-from ._errors import Error
+from . import _native
+from ._decode import Name, request_of
+from ._errors import InputError
+from ._plan import Split
 from ._tables import Tables
 
 
+class RunSums:
+    """What the events of a run, or of a part of it, add up to: the numbers behind the page of `report`.
+
+    Their size does not grow with the number of events. They are pickled, and added with `+`: the sums of all parts, added in
+    whatever groups, are those of the whole, and so is the page. In the order of the parts, so is the list of files, too.
+
+    Raises:
+        ValueError: what is added is of another detector, of other options, or against another number.
+    """
+
+    __slots__ = ("_sums",)
+    _sums: _native.RunSums
+
+    def __init__(self) -> None:
+        raise TypeError("run_sums and RunSums.from_bytes make RunSums")
+
+    @classmethod
+    def _of(cls, native: _native.RunSums) -> "RunSums":
+        sums = cls.__new__(cls)
+        sums._sums = native
+        return sums
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "bytes") -> "RunSums":
+        """Sums from the bytes of a file that `ut-decode report --sums` wrote, or of `to_bytes`.
+
+        Raises:
+            InputError: these are no sums. Errors call them `name`.
+        """
+        return cls._of(_native.RunSums.from_bytes(data, name))
+
+    def to_bytes(self) -> bytes:
+        """The bytes of a file that `ut-decode report --merge` takes, some 100 kB."""
+        return self._sums.to_bytes()
+
+    @property
+    def events(self) -> int:
+        """Events."""
+        return self._sums.events
+
+    @property
+    def hits(self) -> int:
+        """Hits."""
+        return self._sums.hits
+
+    @property
+    def files(self) -> list[str]:
+        """The files, each once."""
+        return self._sums.files
+
+    @property
+    def against(self) -> str:
+        """What pictures against time are over: "number" or "place"."""
+        return self._sums.against
+
+    @property
+    def failures(self) -> list[str]:
+        """With `keep_going`: why files could not be read to their end."""
+        return self._sums.failures
+
+    def write_page(self, page: Name, compare: "RunSums | None" = None) -> dict[str, Any]:
+        """Draws the page into a file, whole or not at all; `compare`: a second run beside this one.
+
+        Returns:
+            What stands out, and the sums, as `docs/schemas/report.json` says.
+
+        Raises:
+            OutputError: the page cannot be written.
+            InputError: no bank of a file has the version of the board table.
+            ValueError: the second run is of another detector.
+        """
+        for sums in (self, compare):
+            if sums is not None and sums._sums.wrong_version is not None:
+                raise InputError(sums._sums.wrong_version)
+        return dict(json.loads(self._sums.draw(page, None if compare is None else compare._sums)))
+
+    def __add__(self, other: "RunSums") -> "RunSums":
+        if not isinstance(other, RunSums):
+            return NotImplemented
+        return RunSums._of(self._sums.plus(other._sums))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RunSums.from_bytes, (self.to_bytes(),)
+
+    def __repr__(self) -> str:
+        return f"RunSums({self.events} events, {self.hits} hits, {len(self.files)} files)"
+
+
+class SumsOptions(TypedDict, total=False):
+    """The options of `decode` that change what is summed up, or how."""
+
+    events: str | int | Iterable[int] | None
+    """Only these events, by their place over all inputs from 0."""
+    skip: int
+    """Leave out the first so many of these places."""
+    limit: int | None
+    """Take at most so many places."""
+    shard: tuple[int, int] | None
+    """Part i of n parts of all events (i from 1). Reads the inputs once more."""
+    run: int | None
+    """Only events of this run."""
+    event_number: int | None
+    """Only events with this event number."""
+    clustering: bool
+    """As of `Options`, and so are the next."""
+    position: str
+    max_cluster_size: int
+    save_above_max: bool
+    flip: int
+    threads: int
+    checksum: bool
+    keep_going: bool
+
+
+def run_sums(
+    inputs: Any, tables: Tables | None = None, *, against: str | None = None, **options: Unpack[SumsOptions]
+) -> RunSums:
+    """Sums up the events of a run, or of a part of it: a split of `plan`, or with `shard=(i, n)`.
+
+    Args:
+        inputs: files, folders, patterns or bytes, as of `decode`, or one split.
+        tables: the detector; not needed for a split that was planned with tables.
+        against: what pictures against time are over: "number", the event number; "place", the event's place among all;
+            None: the number, if the first event of the first file has one. All parts of a run must have the same.
+        **options: see `SumsOptions`.
+
+    Raises:
+        As `decode`; ValueError for a split of which nobody knows how many events come before it: see `plan`'s `count`.
+    """
+    first_place = 0
+    several = inputs if isinstance(inputs, list | tuple) else [inputs]
+    if any(isinstance(one, Split) for one in several):
+        if len(several) > 1:
+            raise ValueError("run_sums takes one split at a time; add what it returns")
+        (split,) = several
+        if split.first_place is None:
+            raise ValueError(
+                f"{split.file} comes behind files whose events are not counted: plan(..., count=True) counts them"
+            )
+        first_place = split.first_place
+    request, _ = request_of(inputs, tables, options)
+    return RunSums._of(_native.run_sums(request, against, first_place))
+
+
 def report(
-    files: Name | Iterable[Name],
+    files: Any,
     tables: Tables,
     page: Name,
     *,
-    compare: Name | Iterable[Name] | None = None,
-    threads: int = 0,
-    checksum: bool = True,
-    keep_going: bool = False,
+    compare: Any = None,
+    against: str | None = None,
+    **options: Unpack[SumsOptions],
 ) -> dict[str, Any]:
     """Draws what the detector did during a run on a page that needs nothing else: events, troubles, maps of hits and charge,
     what is dead or hot, and all of it against time. `docs/report.md` says what each picture means. Memory does not grow with
@@ -31,37 +173,19 @@ def report(
         files: files, folders and patterns, as of `decode`.
         tables: the detector.
         page: the HTML file to write, whole or not at all.
-        compare: a second run, which is drawn beside the first.
-        threads, checksum, keep_going: as of `decode`.
+        compare: a second run, which is drawn beside the first: files, as the first. Places that `options` choose are those
+            of the first.
+        against, **options: as of `run_sums`.
 
     Returns:
-        What stands out, and the sums: the JSON of `ut-decode report --json`.
+        What stands out, and the sums, as `docs/schemas/report.json` says.
 
     Raises:
-        Error: a file cannot be read, or the page cannot be written.
-
-    The tool does the work, in a process of its own.
+        As `decode`, and OutputError where the page cannot be written.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        boards, geometry, found = (os.path.join(folder, name) for name in ("boards.bin", "geometry.bin", "report.json"))
-        for path, content in zip((boards, geometry), tables.to_bytes(), strict=True):
-            with open(path, "wb") as file:
-                file.write(content)
-        options = ["--boards", boards, "--geometry", geometry, "--grouping", tables.grouping]
-        options += ["--output", os.fspath(page), "--json", found, "--threads", str(threads), "--quiet"]
-        options += [] if checksum else ["--no-checksum"]
-        options += ["--keep-going"] if keep_going else []
-        for name in _all(compare) if compare is not None else []:
-            options += ["--compare", name]
-        command = [sys.executable, "-P", "-m", __package__, "report", *options, "--", *_all(files)]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        if done.returncode != 0:
-            message = done.stderr.decode(errors="replace").strip()
-            raise Error(message.removeprefix("error: ") or f"ut-decode report ended with {done.returncode}")
-        with open(found, encoding="utf-8") as file:
-            return dict(json.load(file))
-
-
-def _all(names: Name | Iterable[Name]) -> list[str]:
-    several = [names] if isinstance(names, str | os.PathLike) else names
-    return [file for name in several for file in files_of(name)]
+    first = run_sums(files, tables, against=against, **options)
+    if compare is None:
+        return first.write_page(page)
+    for name in ("events", "skip", "limit", "shard", "run", "event_number"):
+        options.pop(name, None)  # type: ignore[misc]
+    return first.write_page(page, run_sums(compare, tables, against=first.against, **options))

@@ -5,12 +5,16 @@ its file whole or not at all, and gives the same hits wherever and however often
 worker when one dies.
 """
 
+import operator
 import os
 from collections.abc import Iterable
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ._decode import Name, SplitOptions, decode
-from ._plan import Split, Summary, decode_to_parquet, plan
+from ._native import against_of
+from ._plan import Split, Summary, count_events, decode_to_parquet, placed, plan
+from ._report import RunSums, run_sums
 from ._tables import Tables
 
 if TYPE_CHECKING:
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
     from distributed import Client
 
 Files = Name | Iterable[Name]
+
+ADDED_AT_A_TIME = 16
+"""Sums that one task adds."""
 
 
 def from_files(files: Files, tables: Tables, *, events: int = 50_000, **options: Unpack[SplitOptions]) -> Any:
@@ -89,6 +96,56 @@ def to_parquet(
     # What a task does is no pure function of its arguments: it writes a file.
     jobs = client.map(_to_parquet, splits, paths, compression=compression, retries=retries, pure=False)
     return sum(client.gather(jobs), Summary())
+
+
+def report(
+    files: Files,
+    tables: Tables,
+    page: Name,
+    client: "Client",
+    *,
+    compare: Files | None = None,
+    against: str | None = None,
+    events: int = 50_000,
+    retries: int = 3,
+    **options: Unpack[SplitOptions],
+) -> dict[str, Any]:
+    """`ut_decoding.report` by the workers of a cluster: they sum up a split each and add the sums, and here the page is drawn,
+    byte for byte that of one process.
+
+    Args:
+        files, tables, page, compare, against: as of `ut_decoding.report`; workers must know the files by the same names.
+        client: the cluster.
+        events: events of a split.
+        retries: how often a split that failed is tried again.
+        **options: as of `from_files`; columns and backend change nothing.
+
+    Returns:
+        What stands out, and the sums.
+    """
+    first = _sums(files, tables, client, against, events, retries, options)
+    second = None if compare is None else _sums(compare, tables, client, first.against, events, retries, options)
+    return first.write_page(page, second)
+
+
+def _sums(
+    files: Files, tables: Tables, client: "Client", against: str | None, events: int, retries: int, options: Any
+) -> RunSums:
+    """The sums of a run."""
+    splits = plan(files, tables, events=events, **options)
+    uncounted = [split for split in splits[:-1] if split.n_events is None]
+    counts = client.gather(client.map(count_events, uncounted, retries=retries))
+    splits = placed(splits, dict(zip(map(id, uncounted), counts, strict=True)))
+    against = against or against_of(splits[0].file)
+    parts = client.map(run_sums, splits, against=against, retries=retries)
+    while len(parts) > 1:
+        groups = [parts[i : i + ADDED_AT_A_TIME] for i in range(0, len(parts), ADDED_AT_A_TIME)]
+        parts = client.map(_add, groups, retries=retries)
+    return client.gather(parts[0])
+
+
+def _add(parts: list[RunSums]) -> RunSums:
+    return reduce(operator.add, parts)
 
 
 def _awkward(split: Split) -> "awkward.Array":

@@ -244,3 +244,74 @@ fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page() {
     let (_, err) = run_to(1, directory, &["report", "cut.mdf", "--output", "no/such/folder.html"]);
     assert!(err.contains("no/such/folder.html"), "{err}");
 }
+
+#[test]
+fn sums_of_shards_make_the_page_of_the_whole_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "a.mdf", &run_with(Some(&Faults::new().0), 1, 300));
+    write(directory, "b.mdf", &run_with(None, 2, 50));
+    run_to(0, directory, &["generate", "--events", "1", "--output", "."]);
+    for (report, names) in [("whole", &["a.mdf", "b.mdf"][..]), ("other", &["b.mdf"])] {
+        let output = format!("{report}.html");
+        run_to(0, directory, &[&["report", "--output", &output], names, &TABLES].concat());
+    }
+    let part = |files: &[&str], shard: &str, sums: &str| {
+        let args = ["report", "--shard", shard, "--sums", sums, "--threads", "1"];
+        let (out, _) = run_to(0, directory, &[&args[..], files, &TABLES].concat());
+        assert!(out.contains(&format!("{sums} written")), "{out}");
+    };
+    for i in 1..=3 {
+        part(&["a.mdf", "b.mdf"], &format!("{i}/3"), &format!("{i}.sums"));
+    }
+    let (out, _) =
+        run_to(0, directory, &["report", "--merge", "1.sums", "2.sums", "3.sums", "--output", "merged.html"]);
+    assert!(out.contains("350 events") && out.contains("things stand out"), "{out}");
+    assert!(page(directory, "merged.html") == page(directory, "whole.html"));
+    // Two runs that were summed up can be compared.
+    part(&["b.mdf"], "1/1", "b.sums");
+    let args = ["report", "--merge", "b.sums", "--compare", "1.sums", "--output", "two.html"];
+    run_to(0, directory, &args);
+    assert!(page(directory, "two.html").contains("What differs: b.mdf (A) and 2 files (B)"));
+}
+
+#[test]
+fn what_is_no_sums_or_does_not_belong_together_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "run.mdf", &run_with(None, 2, 20));
+    for (sums, more) in
+        [("good", &["--threads", "1"][..]), ("strips", &["--no-clustering"]), ("place", &["--against", "place"])]
+    {
+        run_to(0, directory, &[&["report", "run.mdf", "--sums", sums], more].concat());
+    }
+    let good = read(directory, "good");
+    write(directory, "cut", &good[..good.len() / 2]);
+    write(directory, "text", b"events 3");
+    let text = zstd::decode_all(&good[..]).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let pack = |name: &str, text: &str| write(directory, name, &zstd::encode_all(text.as_bytes(), 1).unwrap());
+    pack("format", &text.replace("ut-decode sums 1", "ut-decode sums 7"));
+    pack("strips_missing", &text.replace("\"strips\":[", "\"strips\":[],\"other\":["));
+    pack("too_many", &text.replace("\"events\":20,", "\"events\":18446744073709551615,"));
+    for name in ["cut", "text", "format", "strips_missing", "too_many", "run.mdf"] {
+        let (_, err) = run_to(1, directory, &["report", "--merge", "good", name, "--output", "run.html"]);
+        assert!(err.contains("no sums of ut-decode report") && err.contains(name), "{name}: {err}");
+    }
+    for (name, why) in
+        [("strips", "different clustering"), ("place", "by their place"), ("absent", "cannot read absent")]
+    {
+        let (_, err) = run_to(1, directory, &["report", "--merge", "good", name, "--output", "run.html"]);
+        assert!(err.contains(why), "{name}: {err}");
+    }
+    assert!(!directory.join("run.html").exists());
+    for args in [
+        &["report", "run.mdf"][..],
+        &["report", "--merge", "good", "--sums", "more"],
+        &["report", "--merge", "good", "--output", "run.html", "--shard", "1/2"],
+        &["report", "run.mdf", "--output", "run.html", "--sums", "more"],
+        &["report", "run.mdf", "--sums", "run.mdf"],
+    ] {
+        run_to(2, directory, args);
+    }
+}

@@ -1,19 +1,15 @@
 //! Files into a view: every thread decodes and adds up its share, and the shares are merged at the end.
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
-use crate::cli::decode::{BATCH_SIZE, CHUNK_MEMORY, HITS_OF_BANK, LISTED_FAILURES};
-use crate::cli::detector::Detector;
-use crate::cli::output::{is_quiet, say};
-use crate::cli::progress::Progress;
-use crate::cli::{Failure, signals};
+use crate::cli::decode::{BATCH_SIZE, CHUNK_MEMORY, LISTED_FAILURES};
 use crate::decoder::cpu::memory_of_threads;
-use crate::input::{Bank, Chunk, Chunks, InputError, Origin, Parser, Seen, Select, banks_of};
+use crate::input::{Bank, Chunk, Chunks, InputError, InputPart, Origin, Parser, Seen, Select, banks_of};
+use crate::memory::TooMuchMemory;
 use crate::pipeline::ordered;
-use crate::views::{Against, RunFiller, RunView, troubles};
+use crate::views::{Against, MergeError, RunFiller, RunView, troubles};
+use crate::work::{HITS_OF_BANK, WorkError};
 use crate::{
     BatchReport, BatchView, Count, CpuConfig, CpuDecoder, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits,
     memory,
@@ -24,32 +20,38 @@ const VIEW_MEMORY: u64 = 16 << 20;
 
 /// How views are gathered.
 pub struct Gatherer<'a> {
-    pub detector: &'a Detector,
+    pub tables: &'a DetectorTables,
     pub options: DecodeOptions,
     pub threads: usize,
     pub against: Against,
     pub check: bool,
     pub keep_going: bool,
-    /// The file that is not written when the user stops it.
-    pub output: &'a Path,
+    /// Events before these, among all of the run.
+    pub first_place: u64,
+}
+
+/// Why nothing could be gathered.
+#[derive(Debug, thiserror::Error)]
+pub enum GatherError {
+    /// There is too little memory.
+    #[error(transparent)]
+    Memory(#[from] TooMuchMemory),
+    /// No decoder can be made.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// A thread has sums of something else, which is a bug.
+    #[error(transparent)]
+    Merge(#[from] MergeError),
 }
 
 /// What became of the files.
 pub struct Gathered {
     pub view: RunView,
     pub seen: Seen,
-    pub failures: Vec<Failure>,
+    /// Why files could not be read to their end.
+    pub failures: Vec<WorkError>,
     /// The least and the greatest event number.
     pub numbers: Option<(u64, u64)>,
-}
-
-/// Why a piece of the inputs gave nothing.
-#[derive(Debug, thiserror::Error)]
-enum WorkError {
-    #[error(transparent)]
-    Input(#[from] InputError),
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
 }
 
 /// What a thread works with.
@@ -128,13 +130,22 @@ fn add_troubles(
 }
 
 impl Gatherer<'_> {
-    /// Gathers the events of `files` that `select` takes. Ends the program when the user wants that.
-    pub fn gather(&self, files: &[PathBuf], select: &Select) -> Result<Gathered, Failure> {
-        let tables = &self.detector.tables;
-        let n = self.threads;
+    /// Gathers the events of `parts` that `select` takes. `go_on` hears how many events that were so far, of how many bytes
+    /// of the files, and may end it.
+    ///
+    /// # Errors
+    /// Where there is too little memory, or no decoder can be made; what is wrong with files is in [`Gathered`].
+    pub fn gather(
+        &self,
+        parts: &[InputPart],
+        select: &Select,
+        mut go_on: impl FnMut(u64, u64) -> bool,
+    ) -> Result<Gathered, GatherError> {
+        let (tables, n) = (self.tables, self.threads.max(1));
         let needed = memory_of_threads(n) + n as u64 * (2 * CHUNK_MEMORY + VIEW_MEMORY);
         memory::check(format!("a report with {n} threads"), needed)?;
-        let mut chunks = Chunks::new(files, BATCH_SIZE, self.check, select.clone());
+        let mut chunks =
+            Chunks::new(parts.iter().cloned(), BATCH_SIZE, self.check, select.clone()).begin_at(self.first_place);
         let config = CpuConfig { threads: 1, ..CpuConfig::default() };
         let (mut workers, mut fillers) = (Vec::new(), Vec::new());
         for _ in 0..n {
@@ -151,56 +162,43 @@ impl Gatherer<'_> {
             };
             workers.push(move |chunk: Result<Chunk, InputError>| worker.work(&chunk?));
         }
-        let total = files.iter().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
-        let template = "decoding {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left";
-        let mut progress = (!is_quiet()).then(|| Progress::new(total, template));
-        let (read, start) = (chunks.read(), Instant::now());
+        let read = chunks.read();
         let mut gathered = Gathered {
             view: RunView::new(tables, self.against),
             seen: Seen::default(),
             failures: Vec::new(),
             numbers: None,
         };
-        signals::end_gently();
         let produce = || chunks.next_chunk().transpose();
         ordered(2 * n + 1, produce, workers, |done| {
+            let mut more = true;
             match done {
                 Ok(Done { seen, numbers }) => {
                     gathered.seen.merge(seen);
-                    gathered.numbers = match (gathered.numbers, numbers) {
-                        (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
-                        (one, other) => one.or(other),
-                    };
+                    gathered.numbers = both(gathered.numbers, numbers);
                 }
                 Err(error) => {
-                    let of_input = matches!(error, WorkError::Input(_));
+                    more = self.keep_going && error.is_of_input();
                     if gathered.failures.len() < LISTED_FAILURES {
-                        gathered.failures.push(error.into());
+                        gathered.failures.push(error);
                     }
-                    return self.keep_going && of_input && !signals::interrupted();
                 }
             }
-            if let Some(progress) = &mut progress {
-                let rate = gathered.seen.events as f64 / start.elapsed().max(Duration::from_millis(1)).as_secs_f64();
-                progress.message(&format!("{} events, {rate:.0}/s", gathered.seen.events));
-                progress.set(read.load(Ordering::Relaxed));
-            }
-            !signals::interrupted()
+            go_on(gathered.seen.events, read.load(Ordering::Relaxed)) && more
         });
-        drop(progress);
-        if signals::interrupted() {
-            let n = gathered.seen.events;
-            say(&format!("interrupted after {n} events; {} was not written", self.output.display()));
-            signals::end();
-        }
         for filler in fillers {
             if let Some(filler) = filler.lock().ok().and_then(|mut filler| filler.take()) {
                 gathered.view.merge(&filler.finish())?;
             }
         }
-        if gathered.failures.is_empty() {
-            gathered.failures.extend(self.detector.check_versions(&gathered.seen).err());
-        }
         Ok(gathered)
+    }
+}
+
+/// The least and the greatest number of two runs.
+pub fn both(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    match (one, other) {
+        (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+        (one, other) => one.or(other),
     }
 }

@@ -6,27 +6,33 @@ mod maps;
 mod names;
 mod page;
 mod spectra;
+mod sums;
 mod time;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 
-use self::gather::{Gathered, Gatherer};
+pub use self::gather::{GatherError, Gathered, Gatherer};
 use self::names::{place_json, place_text};
 use self::page::Run;
+pub use self::sums::{Sums, SumsError};
 use crate::cli::args::{ClusterArgs, DetectorArgs, one_of};
 use crate::cli::decode::SelectArgs;
-use crate::cli::detector::{Detector, SYNTHETIC};
+pub use crate::cli::detector::Detector;
+use crate::cli::detector::SYNTHETIC;
 use crate::cli::inputs::InputArgs;
-use crate::cli::output::{count, print_beside, say, with_causes, write_file, write_json};
+use crate::cli::output::{count, is_quiet, print_beside, say, write_file, write_json};
 use crate::cli::paths::same_file;
-use crate::cli::{Failure, config, usage};
-use crate::input::{Damage, Events, Select};
-use crate::views::{Against, Rules, differences, outliers};
+use crate::cli::progress::Progress;
+use crate::cli::{Failure, config, signals, usage};
+use crate::input::{Events, InputPart, Select};
+use crate::output::NewFile;
+use crate::views::{Against, Rules, Verdicts, differences, outliers};
 
 /// Draw what the detector did during a run, on one page.
 ///
@@ -39,8 +45,15 @@ pub struct Args {
     #[command(flatten)]
     inputs: InputArgs,
     /// The page, HTML.
-    #[arg(long, short, value_name = "FILE")]
-    output: PathBuf,
+    #[arg(long, short, value_name = "FILE", required_unless_present = "sums")]
+    output: Option<PathBuf>,
+    /// Instead of a page, write what the events add up to into this file; --merge draws it, with that of other events.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "compare"])]
+    sums: Option<PathBuf>,
+    /// The inputs, and those of --compare, are files of --sums: draw them as one run.
+    #[arg(long, conflicts_with_all = ["sums", "against", "no_checksum", "keep_going", "SelectArgs", "DetectorArgs",
+        "ClusterArgs"])]
+    merge: bool,
     /// Compare with the run in this file, folder or pattern; may be given several times.
     #[arg(long, value_name = "FILE")]
     compare: Vec<PathBuf>,
@@ -75,67 +88,152 @@ const fn against_name(against: Against) -> &'static str {
     }
 }
 
+/// A page, and what it shows for a program.
+pub struct Drawn {
+    /// The page, HTML.
+    pub html: String,
+    /// As `docs/schemas/report.json` says.
+    pub json: Value,
+    verdicts: Verdicts,
+}
+
+/// Draws a run, or two that are compared.
+pub fn draw(first: &Sums, second: Option<&Sums>) -> Drawn {
+    let (detector, rules) = (&*first.detector, Rules::default());
+    let tables = &detector.tables;
+    let run = |sums, verdicts| Run { name: name_of(sums), gathered: sums, verdicts, rules: &rules };
+    let verdicts = outliers(&first.view, tables, &rules);
+    let compared = second
+        .map(|second| (second, outliers(&second.view, tables, &rules), differences(&first.view, &second.view, tables)));
+    let compared =
+        compared.as_ref().map(|(second, verdicts, differences)| (run(second, verdicts), differences.as_slice()));
+    let drawn = run(first, &verdicts);
+    let html = page::html(detector, first.options, &drawn, compared.as_ref().map(|(run, d)| (run, *d)));
+    let json = json_of(&drawn, tables);
+    Drawn { html, json, verdicts }
+}
+
 pub fn run(args: &Args) -> Result<(), Failure> {
     let files = args.inputs.expand()?;
     let others = InputArgs { files: args.compare.clone(), files_from: None }.expand()?;
-    for output in [Some(&args.output), args.json.as_ref()].into_iter().flatten() {
+    let outputs = [args.output.as_ref(), args.sums.as_ref(), args.json.as_ref()];
+    for output in outputs.into_iter().flatten() {
         if let Some(input) = files.iter().chain(&others).find(|file| same_file(file, output)) {
             usage(&format!("{} would overwrite {}, which is an input", output.display(), input.display()));
         }
     }
-    crate::output::NewFile::check(&args.output)?;
+    for output in [&args.output, &args.sums].into_iter().flatten() {
+        NewFile::check(output)?;
+    }
     let start = Instant::now();
-    let detector = Detector::load(&args.detector, &files)?;
-    let tables = &detector.tables;
-    let threads = match args.threads.unwrap_or_else(config::threads) {
-        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        n => usize::from(n),
+    let (first, second) = if args.merge {
+        (Sums::of_files(&files)?.ok_or("there are no sums to draw")?, Sums::of_files(&others)?)
+    } else {
+        gather(args, &files, &others)?
     };
-    let gatherer = Gatherer {
-        detector: &detector,
-        options: args.clustering.options(),
-        threads,
-        against: args.against.unwrap_or_else(|| against_of(&files)),
-        check: !args.no_checksum,
-        keep_going: args.keep_going,
-        output: &args.output,
-    };
-    let first = gatherer.gather(&files, &args.select.select(&files)?)?;
-    // The places that were chosen are those of the first run.
-    let second = if others.is_empty() { None } else { Some(gatherer.gather(&others, &Select::default())?) };
+    if second.as_ref().is_some_and(|second| second.detector.tables.slots() != first.detector.tables.slots()) {
+        return Err("the runs to compare are of different detectors".into());
+    }
     let elapsed = start.elapsed();
-    for gathered in [Some(&first), second.as_ref()].into_iter().flatten() {
-        warn(gathered, &detector);
+    let both = || [Some(&first), second.as_ref()].into_iter().flatten();
+    both().for_each(warn);
+    let failures: Vec<String> = both().flat_map(Sums::troubles).collect();
+    if first.view.events == 0
+        && let Some(failure) = failures.first()
+    {
+        return Err(failure.as_str().into());
     }
-    if first.view.events == 0 && !first.failures.is_empty() {
-        return first.failures.into_iter().next().map_or(Ok(()), Err);
-    }
-    let rules = Rules::default();
-    let verdicts = outliers(&first.view, tables, &rules);
-    let run = Run { name: name_of(&files), files: &files, gathered: &first, verdicts: &verdicts, rules: &rules };
     let mut text = format!(
         "{} events, {} hits in {:.2} s ({:.0} events/s)\n",
         first.view.events,
         first.view.hits,
         elapsed.as_secs_f64(),
-        (first.view.events + second.as_ref().map_or(0, |second| second.view.events)) as f64
-            / elapsed.as_secs_f64().max(1e-9),
+        both().map(|sums| sums.view.events).sum::<u64>() as f64 / elapsed.as_secs_f64().max(1e-9),
     );
-    let compared = second.as_ref().map(|second| {
-        let verdicts = outliers(&second.view, tables, &rules);
-        (second, verdicts, differences(&first.view, &second.view, tables))
-    });
-    let html = {
-        let compared = compared.as_ref().map(|(second, verdicts, differences)| {
-            let run = Run { name: name_of(&others), files: &others, gathered: second, verdicts, rules: &rules };
-            (run, &differences[..])
-        });
-        page::html(&detector, args.clustering.options(), &run, compared.as_ref().map(|(run, d)| (run, *d)))
-    };
-    write_file(&args.output, html)?;
-    if let Some(path) = &args.json {
-        write_json(path, &json_of(&run, tables))?;
+    let drawn = (args.output.is_some() || args.json.is_some()).then(|| draw(&first, second.as_ref()));
+    if let Some(Drawn { html, json, verdicts }) = &drawn {
+        if let Some(output) = &args.output {
+            write_file(output, html)?;
+        }
+        if let Some(path) = &args.json {
+            write_json(path, json)?;
+        }
+        found(&mut text, verdicts, &first);
     }
+    if let Some(path) = &args.sums {
+        write_file(path, first.to_bytes()?)?;
+    }
+    let written =
+        args.output.as_ref().or(args.sums.as_ref()).map_or_else(String::new, |path| path.display().to_string());
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{written} written");
+    print_beside(args.json.as_deref(), &text)?;
+    for failure in &failures {
+        say(&format!("error: {failure}"));
+    }
+    if failures.is_empty() { Ok(()) } else { Err(format!("{written} is of the events that could be read").into()) }
+}
+
+/// Reads the files of a run, and of the one that it is compared with.
+fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, Option<Sums>), Failure> {
+    let detector = Arc::new(Detector::load(&args.detector, files)?);
+    let threads = match args.threads.unwrap_or_else(config::threads) {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        n => usize::from(n),
+    };
+    let gatherer = Gatherer {
+        tables: &detector.tables,
+        options: args.clustering.options(),
+        threads,
+        against: args.against.unwrap_or_else(|| against_of(files.first().map(PathBuf::as_path))),
+        check: !args.no_checksum,
+        keep_going: args.keep_going,
+        first_place: 0,
+    };
+    let output =
+        args.output.as_ref().or(args.sums.as_ref()).map_or_else(String::new, |path| path.display().to_string());
+    let sums = |files: &[PathBuf], select: &Select| -> Result<Sums, Failure> {
+        let gathered = with_progress(&gatherer, files, select, &output)?;
+        Ok(Sums::new(files, Arc::clone(&detector), gatherer.options, gathered))
+    };
+    let first = sums(files, &args.select.select(files)?)?;
+    // The places that were chosen are those of the first run.
+    let second = if others.is_empty() { None } else { Some(sums(others, &Select::default())?) };
+    Ok((first, second))
+}
+
+/// Gathers, with a bar on a terminal. Ends the program when the user wants that; `output` is not written then.
+fn with_progress(
+    gatherer: &Gatherer<'_>,
+    files: &[PathBuf],
+    select: &Select,
+    output: &str,
+) -> Result<Gathered, Failure> {
+    let total = files.iter().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
+    let template = "decoding {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left";
+    let mut progress = (!is_quiet()).then(|| Progress::new(total, template));
+    let parts: Vec<InputPart> = files.iter().map(InputPart::file).collect();
+    let (start, mut n) = (Instant::now(), 0);
+    signals::end_gently();
+    let gathered = gatherer.gather(&parts, select, |events, read| {
+        n = events;
+        if let Some(progress) = &mut progress {
+            let rate = events as f64 / start.elapsed().max(Duration::from_millis(1)).as_secs_f64();
+            progress.message(&format!("{events} events, {rate:.0}/s"));
+            progress.set(read);
+        }
+        !signals::interrupted()
+    })?;
+    drop(progress);
+    if signals::interrupted() {
+        say(&format!("interrupted after {n} events; {output} was not written"));
+        signals::end();
+    }
+    Ok(gathered)
+}
+
+/// What stands out, in a few lines.
+fn found(text: &mut String, verdicts: &Verdicts, sums: &Sums) {
     let n = verdicts.outliers.len();
     // Writing to a String cannot fail.
     let _ = match n {
@@ -143,54 +241,38 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         n => writeln!(text, "{n} things stand out:"),
     };
     for outlier in verdicts.outliers.iter().take(10) {
-        let _ = writeln!(text, "  {}: {}", outlier.kind.name(), place_text(outlier, tables));
+        let _ = writeln!(text, "  {}: {}", outlier.kind.name(), place_text(outlier, &sums.detector.tables));
     }
     if n > 10 {
         let _ = writeln!(text, "  and {} more", n - 10);
     }
-    let _ = writeln!(text, "{} written", args.output.display());
-    print_beside(args.json.as_deref(), &text)?;
-    let failures = first.failures.into_iter().chain(second.into_iter().flat_map(|second| second.failures));
-    let mut failures = failures.peekable();
-    let failed = failures.peek().is_some();
-    for failure in failures {
-        say(&format!("error: {}", with_causes(failure.as_ref())));
-    }
-    if failed {
-        return Err(format!("{} is of the events that could be read", args.output.display()).into());
-    }
-    Ok(())
 }
 
 /// What there is to warn of.
-fn warn(gathered: &Gathered, detector: &Detector) {
-    for (place, damage) in &gathered.seen.damages {
-        let cost = match damage {
-            // These say it themselves.
-            Damage::Checksum { .. } | Damage::Fragments { .. } => "",
-            _ => "; the rest of the event is given up",
-        };
-        say(&format!("warning: {place}: {damage}{cost}"));
+fn warn(sums: &Sums) {
+    for warning in &sums.warnings {
+        say(&format!("warning: {warning}"));
     }
-    if detector.is_embedded() && gathered.seen.measured > 0 {
+    if sums.detector.is_embedded() && sums.measured > 0 {
         say(&format!("warning: {SYNTHETIC}"));
     }
-    if gathered.seen.events == 0 && gathered.failures.is_empty() {
+    if sums.view.events == 0 && sums.troubles().is_empty() {
         say("warning: there is no event in the input, or none was selected");
     }
 }
 
-/// The numbers that the first event has.
-fn against_of(files: &[PathBuf]) -> Against {
-    let first = files.first().filter(|file| file.is_file());
+/// What pictures against time are over, where nobody says it: the event number if the first event of the first file has
+/// one.
+pub fn against_of(first: Option<&Path>) -> Against {
+    let first = first.filter(|file| file.is_file());
     let numbered =
         first.is_some_and(|file| matches!(Events::new([file]).next_event(), Ok(Some(event)) if event.number.is_some()));
     if numbered { Against::Number } else { Against::Place }
 }
 
 /// What to call a run.
-fn name_of(files: &[PathBuf]) -> String {
-    match files {
+fn name_of(sums: &Sums) -> String {
+    match &sums.files[..] {
         [file] => file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
         files => count(files.len(), "file"),
     }
@@ -212,7 +294,7 @@ fn json_of(run: &Run<'_>, tables: &crate::DetectorTables) -> Value {
     json!({
         "events": view.events,
         "hits": view.hits,
-        "complete": run.gathered.failures.is_empty(),
+        "complete": run.gathered.troubles().is_empty(),
         "report": counts.collect::<serde_json::Map<_, Value>>(),
         "outliers": outliers.collect::<Vec<_>>(),
         "unjudged_sectors": run.verdicts.judged.iter().filter(|judged| !**judged).count(),

@@ -4,16 +4,15 @@ use std::path::PathBuf;
 
 use chart_page::Page;
 
-use super::gather::Gathered;
 use super::names::{lanes_of_sectors, place_text, short};
+use super::sums::Sums;
 use super::{compare, maps, spectra, time};
 use crate::DecodeOptions;
 use crate::cli::args::{flip_name, position_name};
-use crate::cli::detector::{Detector, SYNTHETIC, version_in_words};
-use crate::cli::output::with_causes;
+use crate::cli::detector::{Detector, SYNTHETIC};
 use crate::cli::summary::meaning;
 use crate::decoder::{Count, Kind};
-use crate::input::kind;
+use crate::input::{kind, version_in_words};
 use crate::views::{Difference, Outlier, OutlierKind, Rules, Verdicts};
 use ut_kernels::bank::board_of;
 
@@ -26,8 +25,7 @@ const LISTED: usize = 500;
 /// A run, with what was found in it.
 pub struct Run<'a> {
     pub name: String,
-    pub files: &'a [PathBuf],
-    pub gathered: &'a Gathered,
+    pub gathered: &'a Sums,
     pub verdicts: &'a Verdicts,
     pub rules: &'a Rules,
 }
@@ -79,7 +77,7 @@ fn facts(page: &mut Page, detector: &Detector, options: DecodeOptions, run: &Run
     };
     let tables = &detector.tables;
     let mut facts = vec![
-        ("files".to_owned(), both(&|run| files(run.files))),
+        ("files".to_owned(), both(&|run| files(&run.gathered.files))),
         ("events".to_owned(), both(&|run| run.gathered.view.events.to_string())),
         ("runs".to_owned(), both(&runs)),
         (
@@ -122,11 +120,11 @@ fn facts(page: &mut Page, detector: &Detector, options: DecodeOptions, run: &Run
     facts.retain(|(_, value)| !value.is_empty());
     page.facts(facts);
     for run in [Some(run), second].into_iter().flatten() {
-        if detector.is_embedded() && run.gathered.seen.measured > 0 {
+        if detector.is_embedded() && run.gathered.measured > 0 {
             page.text(&format!("Warning: {SYNTHETIC}."));
         }
-        for failure in &run.gathered.failures {
-            page.text(&format!("Incomplete: {}.", with_causes(failure.as_ref())));
+        for trouble in run.gathered.troubles() {
+            page.text(&format!("Incomplete: {trouble}."));
         }
     }
 }

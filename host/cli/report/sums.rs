@@ -1,0 +1,277 @@
+//! What the events of a run, or of a part of it, add up to, as it is kept in a file and added to that of other parts.
+//!
+//! A part can be summed by any process on any machine. The sums of all parts, added in any order, are those of the whole run,
+//! and so is the page that is drawn of them: nothing on it is about a part.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::gather::{Gathered, both};
+use crate::cli::decode::LISTED_FAILURES;
+use crate::cli::detector::Detector;
+use crate::cli::output::with_causes;
+use crate::detector::{Boards, Geometry};
+use crate::input::{Damage, FileVersions};
+use crate::views::RunView;
+use crate::{DecodeOptions, DetectorTables, Grouping};
+
+/// How a file of sums begins, before compression; it changes with what follows.
+const FORMAT: &str = "ut-decode sums 1";
+
+/// The most bytes that sums have: what is longer is none.
+const MOST_BYTES: u64 = 1 << 28;
+
+/// Warnings that are kept.
+const WARNINGS: usize = 16;
+
+/// What the events of a run, or of a part of it, add up to, and what a page says beside it.
+#[derive(Clone)]
+pub struct Sums {
+    /// The files, each once, in the order in which they were named.
+    pub files: Vec<PathBuf>,
+    /// The detector.
+    pub detector: Arc<Detector>,
+    /// How strips became clusters.
+    pub options: DecodeOptions,
+    /// The sums.
+    pub view: RunView,
+    /// The least and the greatest event number.
+    pub numbers: Option<(u64, u64)>,
+    /// Events that `ut-decode generate` did not make.
+    pub measured: u64,
+    /// What was wrong with the first events that were given up.
+    pub warnings: Vec<String>,
+    /// Why files could not be read to their end.
+    pub failures: Vec<String>,
+    /// By file: the versions of its banks.
+    versions: BTreeMap<String, BTreeMap<Option<u8>, u64>>,
+}
+
+/// A file, and its banks by version byte.
+type KeptVersions = (String, Vec<(Option<u8>, u64)>);
+
+/// The same in a file.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    format: String,
+    files: Vec<String>,
+    boards_name: Option<String>,
+    geometry_name: Option<String>,
+    boards: Vec<u8>,
+    geometry: Vec<u8>,
+    grouping: Grouping,
+    options: DecodeOptions,
+    view: RunView,
+    numbers: Option<(u64, u64)>,
+    measured: u64,
+    warnings: Vec<String>,
+    failures: Vec<String>,
+    versions: Vec<KeptVersions>,
+}
+
+/// Why sums are refused.
+#[derive(Debug, thiserror::Error)]
+pub enum SumsError {
+    /// A file cannot be read.
+    #[error("cannot read {}", file.display())]
+    Io {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It holds no sums, or damaged ones.
+    #[error("{name}: these are no sums of ut-decode report: {why}")]
+    NoSums {
+        /// What they are called.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// They do not belong together.
+    #[error("these sums cannot be added: they are of {0}")]
+    Different(&'static str),
+}
+
+impl Sums {
+    /// The sums of what was gathered from `files`.
+    pub fn new(files: &[PathBuf], detector: Arc<Detector>, options: DecodeOptions, gathered: Gathered) -> Self {
+        let Gathered { view, seen, failures, numbers } = gathered;
+        let warning = |(place, damage): &(crate::input::Place, Damage)| {
+            let cost = match damage {
+                // These say it themselves.
+                Damage::Checksum { .. } | Damage::Fragments { .. } => "",
+                _ => "; the rest of the event is given up",
+            };
+            format!("{place}: {damage}{cost}")
+        };
+        let mut versions: BTreeMap<String, BTreeMap<Option<u8>, u64>> = BTreeMap::new();
+        for file in seen.files {
+            add_versions(versions.entry(file.file.display().to_string()).or_default(), file.versions);
+        }
+        let mut sums = Self {
+            files: Vec::new(),
+            detector,
+            options,
+            view,
+            numbers,
+            measured: seen.measured,
+            warnings: seen.damages.iter().map(warning).collect(),
+            failures: failures.iter().map(|failure| with_causes(failure)).collect(),
+            versions,
+        };
+        sums.add_files(files);
+        sums
+    }
+
+    /// Adds the sums of other events. The sums do not depend on the order; the list of files is in that of the additions.
+    ///
+    /// # Errors
+    /// When detector, options, or the number that the pictures against time are over, are not the same.
+    pub fn add(&mut self, other: &Self) -> Result<(), SumsError> {
+        if self.detector.tables != other.detector.tables {
+            return Err(SumsError::Different("different detectors"));
+        }
+        if self.options != other.options {
+            return Err(SumsError::Different("hits with different clustering"));
+        }
+        if self.view.against != other.view.against {
+            return Err(SumsError::Different("events by their number and events by their place"));
+        }
+        self.view.merge(&other.view).map_err(|_| SumsError::Different("different detectors"))?;
+        self.add_files(&other.files);
+        self.numbers = both(self.numbers, other.numbers);
+        self.measured = self.measured.saturating_add(other.measured);
+        for (mine, theirs, most) in
+            [(&mut self.warnings, &other.warnings, WARNINGS), (&mut self.failures, &other.failures, LISTED_FAILURES)]
+        {
+            let room = most.saturating_sub(mine.len());
+            mine.extend(theirs.iter().take(room).cloned());
+        }
+        for (file, versions) in &other.versions {
+            add_versions(self.versions.entry(file.clone()).or_default(), versions.clone());
+        }
+        if self.view.is_of(&self.detector.tables) {
+            Ok(())
+        } else {
+            Err(SumsError::Different("more than can be counted"))
+        }
+    }
+
+    /// What to say where a file has banks of which none has the version of the board table.
+    pub fn wrong_version(&self) -> Option<String> {
+        let table = self.detector.tables.boards().version;
+        let wrong = |(file, versions): (&String, &BTreeMap<Option<u8>, u64>)| {
+            let file = FileVersions { file: file.into(), versions: versions.clone() };
+            file.check(table).err().map(|error| error.to_string())
+        };
+        self.versions.iter().find_map(wrong)
+    }
+
+    /// What is wrong with the whole: why files could not be read to their end, or else that one is of another version.
+    pub fn troubles(&self) -> Vec<String> {
+        if self.failures.is_empty() { self.wrong_version().into_iter().collect() } else { self.failures.clone() }
+    }
+
+    fn add_files(&mut self, files: &[PathBuf]) {
+        let mut known: std::collections::HashSet<PathBuf> = self.files.iter().cloned().collect();
+        self.files.extend(files.iter().filter(|file| known.insert((*file).clone())).cloned());
+    }
+
+    /// The bytes of a file of these sums.
+    ///
+    /// # Errors
+    /// When there is no memory for them.
+    pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
+        let tables = &self.detector.tables;
+        let name = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let kept = Kept {
+            format: FORMAT.to_owned(),
+            files: self.files.iter().map(|file| file.display().to_string()).collect(),
+            boards_name: name(&self.detector.boards),
+            geometry_name: name(&self.detector.geometry),
+            boards: tables.boards().to_bytes(),
+            geometry: tables.geometry().to_bytes(),
+            grouping: tables.grouping(),
+            options: self.options,
+            view: self.view.clone(),
+            numbers: self.numbers,
+            measured: self.measured,
+            warnings: self.warnings.clone(),
+            failures: self.failures.clone(),
+            versions: self.versions.iter().map(|(file, of)| (file.clone(), of.clone().into_iter().collect())).collect(),
+        };
+        zstd::encode_all(&serde_json::to_vec(&kept)?[..], 1)
+    }
+
+    /// Sums from the bytes of a file of them, which messages call `name`.
+    ///
+    /// # Errors
+    /// When the bytes are no sums: whatever they are, they do no harm.
+    pub fn from_bytes(bytes: impl Read, name: &str) -> Result<Self, SumsError> {
+        let refused = |why: String| SumsError::NoSums { name: name.to_owned(), why };
+        let io = |error: io::Error| refused(error.to_string());
+        let mut text = Vec::new();
+        zstd::Decoder::new(bytes).map_err(io)?.take(MOST_BYTES + 1).read_to_end(&mut text).map_err(io)?;
+        if text.len() as u64 > MOST_BYTES {
+            return Err(refused(format!("they have more than {MOST_BYTES} bytes")));
+        }
+        let kept: Kept = serde_json::from_slice(&text).map_err(|error| refused(error.to_string()))?;
+        if kept.format != FORMAT {
+            return Err(refused(format!("they are of the format {:?}, not {FORMAT:?}", kept.format)));
+        }
+        let no_tables = |error: crate::TablesError| refused(error.to_string());
+        let boards = Boards::parse(&kept.boards, "boards").map_err(no_tables)?;
+        let geometry = Geometry::parse(&kept.geometry, "geometry").map_err(no_tables)?;
+        let tables = DetectorTables::new(boards, geometry, kept.grouping).map_err(no_tables)?;
+        if !kept.view.is_of(&tables) {
+            return Err(refused("their numbers are not those of a detector".to_owned()));
+        }
+        let path = |name: Option<String>| name.map(PathBuf::from);
+        let detector = Detector { tables, boards: path(kept.boards_name), geometry: path(kept.geometry_name) };
+        Ok(Self {
+            files: kept.files.into_iter().map(PathBuf::from).collect(),
+            detector: Arc::new(detector),
+            options: kept.options,
+            view: kept.view,
+            numbers: kept.numbers,
+            measured: kept.measured,
+            warnings: kept.warnings,
+            failures: kept.failures,
+            versions: kept.versions.into_iter().map(|(file, of)| (file, of.into_iter().collect())).collect(),
+        })
+    }
+
+    /// The sums in files, added in this order; `None` where there is no file.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or the sums cannot be added.
+    pub fn of_files(files: &[PathBuf]) -> Result<Option<Self>, SumsError> {
+        let mut all: Option<Self> = None;
+        for path in files {
+            let sums = Self::of_file(path)?;
+            match &mut all {
+                Some(all) => all.add(&sums)?,
+                None => all = Some(sums),
+            }
+        }
+        Ok(all)
+    }
+
+    fn of_file(path: &Path) -> Result<Self, SumsError> {
+        let file = File::open(path).map_err(|source| SumsError::Io { file: path.to_path_buf(), source })?;
+        Self::from_bytes(file, &path.display().to_string())
+    }
+}
+
+fn add_versions(all: &mut BTreeMap<Option<u8>, u64>, more: BTreeMap<Option<u8>, u64>) {
+    for (version, n) in more {
+        let sum = all.entry(version).or_default();
+        *sum = sum.saturating_add(n);
+    }
+}

@@ -1,0 +1,119 @@
+//! Whether a view that was read from somewhere is one.
+
+use super::Bins;
+use super::bins::MOST;
+use super::run::{CHARGES, LANE_HITS, RunView, SIZES, Span};
+use crate::detector::{DetectorTables, N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
+use ut_kernels::report::N_COUNTS;
+
+/// The most that numbers of one kind add up to, so that nothing overflows that is computed with them.
+const MOST_IN_ALL: u128 = 1 << 62;
+
+/// Runs that a view names, at most.
+const RUNS: usize = 64;
+
+/// Whether there are so many numbers, and they are not too large to be added.
+fn fits(numbers: &[u64], n: usize) -> bool {
+    numbers.len() == n && can_be_added(numbers.iter().copied())
+}
+
+fn can_be_added(numbers: impl Iterator<Item = u64>) -> bool {
+    numbers.map(u128::from).sum::<u128>() <= MOST_IN_ALL
+}
+
+impl RunView {
+    /// Whether this is a view of a detector with these tables: whether every list has its length, and no number is so large
+    /// that sums of it overflow. Views that a [`RunFiller`](super::RunFiller) made always are; one that was read from a file
+    /// may be anything.
+    pub fn is_of(&self, tables: &DetectorTables) -> bool {
+        let slots = tables.slots().len();
+        let layered = |rows: &[Vec<u64>], n: usize| rows.len() == N_LAYERS && rows.iter().all(|row| fits(row, n));
+        let of_span = |span: &Span| {
+            let lists = [(&span.lanes, slots), (&span.counts, N_COUNTS)];
+            lists.into_iter().all(|(list, n)| list.is_empty() || fits(list, n))
+                && can_be_added(span.error_banks.values().copied())
+        };
+        can_be_added([self.events, self.hits, self.clusters].into_iter())
+            && fits(&self.counts, N_COUNTS)
+            && fits(&self.events_with, N_COUNTS)
+            && fits(&self.strips, N_SECTORS * STRIPS_PER_SECTOR as usize)
+            && fits(&self.lanes, slots)
+            && fits(&self.lane_squares, slots)
+            && fits(&self.charge, N_SECTORS)
+            && fits(&self.charge_squares, N_SECTORS)
+            && fits(&self.sizes, N_SECTORS)
+            && layered(&self.charge_of_layer, CHARGES)
+            && layered(&self.size_of_layer, SIZES)
+            && layered(&self.lane_hits_of_layer, LANE_HITS)
+            && self.hits_of_event.len() == N_LAYERS + 1
+            && self.hits_of_event.iter().all(|bins| bins.is_sound() && can_be_added(bins.iter().map(|(_, n)| *n)))
+            && self.spans.is_sound()
+            && self.spans.iter().all(|(_, span)| of_span(span))
+            && can_be_added(self.spans.iter().map(|(_, span)| span.events))
+            && self.troubles.iter().all(|trouble| trouble.kind < N_COUNTS)
+            && self.troubles.is_sorted_by(|a, b| (a.kind, a.board) < (b.kind, b.board))
+            && can_be_added(self.troubles.iter().map(|trouble| trouble.count))
+            && self.error_banks.is_sorted_by(|a, b| (a.0, a.1) < (b.0, b.1))
+            && can_be_added(self.error_banks.iter().map(|bank| bank.2))
+            && self.runs.len() <= RUNS
+            && self.runs.is_sorted()
+    }
+}
+
+impl<T> Bins<T> {
+    /// Whether there are no more bins than there may be, and every key of them is a number.
+    fn is_sound(&self) -> bool {
+        let (shift, first, n) = self.place();
+        n == 0
+            || n <= MOST
+                && shift < u64::BITS
+                && first.checked_add(n as u64 - 1).is_some_and(|last| last <= u64::MAX >> shift)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detector::BankVersion;
+    use crate::views::{Against, RunFiller};
+    use crate::{Grouping, synth};
+
+    #[test]
+    fn a_view_that_was_changed_is_none_of_the_detector() {
+        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+        let good = || {
+            let mut view = RunFiller::new(&tables, Against::Number).finish();
+            *view.spans.at(7) = Span { events: 1, lanes: vec![1; tables.slots().len()], ..Span::default() };
+            view
+        };
+        assert!(good().is_of(&tables));
+        let changes: [fn(&mut RunView); 12] = [
+            |view| view.strips.truncate(7),
+            |view| view.lanes.push(0),
+            |view| view.charge[3] = u64::MAX,
+            |view| view.charge.fill(1 << 60),
+            |view| view.hits = u64::MAX,
+            |view| view.charge_of_layer.clear(),
+            |view| view.size_of_layer[2].clear(),
+            |view| drop(view.hits_of_event.pop()),
+            |view| view.spans.at(7).lanes.truncate(1),
+            |view| view.counts.clear(),
+            |view| view.runs = vec![2, 1],
+            |view| view.troubles.push(crate::views::TroubleSum { kind: 1000, board: None, count: 1, first: 0 }),
+        ];
+        for (i, change) in changes.iter().enumerate() {
+            let mut view = good();
+            change(&mut view);
+            assert!(!view.is_of(&tables), "change {i}");
+        }
+        for bins in [
+            r#"{"shift":64,"first":0,"row":[1]}"#,
+            r#"{"shift":63,"first":2,"row":[1]}"#,
+            r#"{"shift":0,"first":18446744073709551615,"row":[1,1]}"#,
+        ] {
+            let bins: Bins<u64> = serde_json::from_str(bins).unwrap();
+            assert!(!bins.is_sound(), "{bins:?}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What the events of a run add up to, and the page that is drawn of it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use ut_decoding::cli::report::{self, Detector, Gatherer, Sums, draw};
+use ut_decoding::input::{InputPart, count_readable};
+use ut_decoding::output::NewFile;
+use ut_decoding::views::Against;
+use ut_decoding::work::WorkError;
+
+use crate::failure::Failure;
+use crate::job::wait_for;
+use crate::request::{Part, Request};
+
+/// What the events of a run, or of a part of it, add up to.
+#[pyclass(frozen, module = "ut_decoding._native", name = "RunSums")]
+pub struct RunSums(Arc<Sums>);
+
+#[pymethods]
+impl RunSums {
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, bytes: &[u8], name: &str) -> PyResult<Self> {
+        let sums = py.detach(|| Sums::from_bytes(bytes, name)).map_err(Failure::from)?;
+        Ok(Self(Arc::new(sums)))
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = py.detach(|| self.0.to_bytes()).map_err(Failure::Pages)?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// These and those of other events.
+    fn plus(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
+        let (mine, theirs) = (Arc::clone(&self.0), Arc::clone(&other.0));
+        let sum = py.detach(move || {
+            let mut sum = (*mine).clone();
+            sum.add(&theirs).map(|()| sum)
+        });
+        Ok(Self(Arc::new(sum.map_err(Failure::from)?)))
+    }
+
+    /// Draws the page into a file, and returns what stands out, as JSON.
+    #[pyo3(signature = (page, compare = None))]
+    fn draw(&self, py: Python<'_>, page: PathBuf, compare: Option<&Self>) -> PyResult<String> {
+        let (first, second) = (Arc::clone(&self.0), compare.map(|other| Arc::clone(&other.0)));
+        let of_another = |second: &Arc<Sums>| second.detector.tables != first.detector.tables;
+        if second.as_ref().is_some_and(of_another) {
+            return Err(Failure::Value("compare: the second run is of another detector".to_owned()).into());
+        }
+        let drawn = py.detach(move || -> Result<String, Failure> {
+            let mut file = NewFile::create(&page)?;
+            let drawn = draw(&first, second.as_deref());
+            file.write_all(drawn.html.as_bytes()).map_err(|error| file.cannot(error))?;
+            file.finish()?;
+            Ok(drawn.json.to_string())
+        });
+        Ok(drawn?)
+    }
+
+    #[getter]
+    fn events(&self) -> u64 {
+        self.0.view.events
+    }
+
+    #[getter]
+    fn hits(&self) -> u64 {
+        self.0.view.hits
+    }
+
+    #[getter]
+    fn files(&self) -> Vec<String> {
+        self.0.files.iter().map(|file| file.display().to_string()).collect()
+    }
+
+    #[getter]
+    fn failures(&self) -> Vec<String> {
+        self.0.failures.clone()
+    }
+
+    #[getter]
+    fn wrong_version(&self) -> Option<String> {
+        self.0.wrong_version()
+    }
+
+    #[getter]
+    fn against(&self) -> &'static str {
+        name_of(self.0.view.against)
+    }
+}
+
+/// Sums up the events of some inputs. `against`: "number", "place", or what fits the first event of the file; `first_place`:
+/// events of the run before these.
+#[pyfunction]
+#[pyo3(signature = (request, against = None, first_place = 0))]
+pub fn run_sums(py: Python<'_>, request: Request, against: Option<&str>, first_place: u64) -> PyResult<RunSums> {
+    let first = request.first_file();
+    let against = match against {
+        None => py.detach(|| report::against_of(first.as_deref())),
+        Some("number") => Against::Number,
+        Some("place") => Against::Place,
+        Some(other) => {
+            return Err(Failure::Value(format!("against: {other:?} is neither number nor place")).into());
+        }
+    };
+    let detector = request.detector(py);
+    let task = py.detach(|| request.check())?;
+    let stop: Arc<AtomicBool> = Arc::default();
+    let seen = Arc::clone(&stop);
+    let sums = wait_for(py, &stop, move || {
+        let gatherer = Gatherer {
+            tables: &detector.tables,
+            options: task.options,
+            threads: task.n_workers,
+            against,
+            check: task.check,
+            keep_going: task.keep_going,
+            first_place,
+        };
+        let mut gathered = gatherer.gather(&task.parts, &task.select, |_, _| !seen.load(Ordering::Relaxed))?;
+        let fails = |error: &WorkError| !(task.keep_going && error.is_of_input());
+        if let Some(at) = gathered.failures.iter().position(fails) {
+            return Err(gathered.failures.swap_remove(at).into());
+        }
+        Ok(Sums::new(&task.names, Arc::clone(&detector), task.options, gathered))
+    })?;
+    Ok(RunSums(Arc::new(sums)))
+}
+
+/// What pictures against time are over, where nobody says it, of a run with this first file.
+#[pyfunction]
+pub fn against_of(py: Python<'_>, path: PathBuf) -> &'static str {
+    name_of(py.detach(|| report::against_of(Some(&path))))
+}
+
+const fn name_of(against: Against) -> &'static str {
+    match against {
+        Against::Number => "number",
+        Against::Place => "place",
+    }
+}
+
+/// The number of events in a section of a file; with `keep_going`, up to where it cannot be followed.
+#[pyfunction]
+pub fn count(py: Python<'_>, part: Part, keep_going: bool) -> PyResult<u64> {
+    let part: InputPart = part.into();
+    let stop = AtomicBool::new(false);
+    wait_for(py, &stop, move || match count_readable(&part) {
+        (n, Some(_)) if keep_going => Ok(n),
+        (_, Some(error)) => Err(error.into()),
+        (n, None) => Ok(n),
+    })
+}
+
+impl Request {
+    /// The first of the inputs, where it is a file.
+    fn first_file(&self) -> Option<PathBuf> {
+        self.parts.first().and_then(|part| match part {
+            Part::File(path) | Part::Section(path, ..) => Some(path.clone()),
+            Part::Memory(..) => None,
+        })
+    }
+
+    /// The detector, with the names of its files.
+    fn detector(&self, py: Python<'_>) -> Arc<Detector> {
+        let tables = self.tables.bind(py).get();
+        let name = |name: &str| (!tables.is_synthetic()).then(|| Path::new(name).to_path_buf());
+        Arc::new(Detector {
+            tables: (*tables.detector).clone(),
+            boards: name(&tables.boards),
+            geometry: name(&tables.geometry),
+        })
+    }
+}
