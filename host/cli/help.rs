@@ -91,7 +91,7 @@ const MOVED: [(&str, &str); 7] = [
 ];
 
 /// A command line that works, by subcommand.
-const EXAMPLES: [(&str, &str); 11] = [
+const EXAMPLES: [(&str, &str); 12] = [
     ("decode", "ut-decode decode run.mdf -o hits.csv (ut-decode generate -o sample makes events to try)"),
     ("inspect", "ut-decode inspect run.mdf"),
     ("diff", "ut-decode diff before.parquet after.parquet"),
@@ -100,6 +100,7 @@ const EXAMPLES: [(&str, &str); 11] = [
     ("compare", "ut-decode compare cpu.simd=avx2 cpu.simd=avx512"),
     ("sweep", "ut-decode sweep --axis batch=16,256,4096 (--list shows the parameters)"),
     ("completions", "ut-decode completions bash"),
+    ("share", "ut-decode share ~/.local/share"),
     ("tune groups", "ut-decode tune groups groups.toml (tune groups --help shows such a file)"),
     ("tune replay", "ut-decode tune replay --score recordings"),
     ("tune store show", "ut-decode tune store show 1 (tune store list lists the runs)"),

@@ -22,9 +22,10 @@ mod online;
 mod output;
 mod paths;
 mod progress;
-mod report;
+pub mod report;
 mod sample;
 mod serve;
+mod share;
 mod signals;
 mod summary;
 mod sweep;
@@ -104,6 +105,15 @@ enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
+    /// Write manual pages and completion scripts into a folder.
+    ///
+    /// They come where man, bash, zsh and fish look for them below a folder "share", for instance: ut-decode share
+    /// ~/.local/share. A Python package brings them along.
+    Share {
+        /// The folder; made if it is not there.
+        #[arg(value_name = "FOLDER")]
+        folder: PathBuf,
+    },
 }
 
 /// How this process was started.
@@ -164,6 +174,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Ablation(args) => ablation::run(&args),
         Command::Kernels(args) => kernels::run(&args),
         Command::Tune(args) => return tune::run(&args),
+        Command::Share { folder } => share::run(&folder),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);

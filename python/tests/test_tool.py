@@ -1,6 +1,7 @@
 """The command `ut-decode` of the wheel behaves as the program does."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -25,6 +26,15 @@ def test_results_go_to_standard_output_and_errors_to_standard_error():
     assert (wrong.returncode, wrong.stdout) == (2, "") and "--no-such-option" in wrong.stderr
     absent = run("decode", "no-such.mdf")
     assert absent.returncode == 1 and "no-such.mdf" in absent.stderr and "Traceback" not in absent.stderr
+
+
+def test_manual_pages_and_completions_are_those_of_the_command(tmp_path):
+    written = run("share", tmp_path, check=True)
+    assert "files written" in written.stdout
+    names = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
+    assert {"_ut-decode", "ut-decode", "ut-decode.fish", "ut-decode.1", "ut-decode-decode.1"} <= {name.name for name in names}
+    for name in names:
+        assert (pathlib.Path(sys.prefix, "share") / name).read_bytes() == (tmp_path / name).read_bytes(), name
 
 
 def test_a_reader_that_has_gone_is_no_error():

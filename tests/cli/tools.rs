@@ -324,3 +324,28 @@ fn completions_know_the_subcommands() {
     }
     run_to(2, directory.path(), &["completions", "abacus"]);
 }
+
+#[test]
+fn manual_pages_and_completions_lie_where_they_are_looked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let (out, _) = run_to(0, directory, &["share", "prefix/share"]);
+    assert!(out.contains("files written to prefix/share"), "{out}");
+    let page = |name: &str| String::from_utf8(read(directory, &format!("prefix/share/{name}"))).unwrap();
+    for (manual, word) in
+        [("ut-decode", "Upstream Tracker"), ("ut-decode-decode", "keep"), ("ut-decode-tune-run", "tune")]
+    {
+        let page = page(&format!("man/man1/{manual}.1"));
+        assert!(page.contains(".SH SYNOPSIS") && page.contains(word), "{page}");
+    }
+    for script in [
+        "bash-completion/completions/ut-decode",
+        "zsh/site-functions/_ut-decode",
+        "fish/vendor_completions.d/ut-decode.fish",
+    ] {
+        assert!(page(script).contains("throughput"), "{script}");
+    }
+    write(directory, "file", b"");
+    let (_, err) = run_to(1, directory, &["share", "file"]);
+    assert!(err.contains("cannot make file"), "{err}");
+}

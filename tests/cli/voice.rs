@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::{json_of, run_to, sample, write};
 
 /// All commands.
-const COMMANDS: [&[&str]; 19] = [
+const COMMANDS: [&[&str]; 20] = [
     &["decode"],
     &["inspect"],
     &["diff"],
@@ -28,6 +28,7 @@ const COMMANDS: [&[&str]; 19] = [
     &["tune", "aa-test"],
     &["tune", "replay"],
     &["completions"],
+    &["share"],
 ];
 
 /// Runs the tool with these environment variables.
