@@ -8,11 +8,14 @@
 
 mod array;
 mod arrow;
+mod device;
+mod dlpack;
 mod failure;
 mod job;
 mod pages;
 mod parquet;
 mod piece;
+mod report;
 mod request;
 mod synthetic;
 mod tables;
@@ -35,9 +38,15 @@ mod _native {
     #[pymodule_export]
     use crate::arrow::{schema, stream};
     #[pymodule_export]
+    use crate::device::DeviceJob;
+    #[pymodule_export]
+    use crate::dlpack::DeviceColumn;
+    #[pymodule_export]
     use crate::job::Job;
     #[pymodule_export]
     use crate::parquet::to_parquet;
+    #[pymodule_export]
+    use crate::report::{RunSums, against_of, count, run_sums};
     #[pymodule_export]
     use crate::synthetic::generate;
     #[pymodule_export]
@@ -51,7 +60,7 @@ mod _native {
     /// The sections of a file.
     #[pyfunction]
     fn sections(py: Python<'_>, path: PathBuf, events: u64) -> PyResult<Vec<Section>> {
-        let found = py.detach(|| input::sections(&path, events)).map_err(Failure::Input)?;
+        let found = py.detach(|| input::sections(&path, events)).map_err(Failure::from)?;
         Ok(found.into_iter().map(|s| (s.bytes.start, s.bytes.end, s.first_event, s.n_events)).collect())
     }
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ._errors import InputError as InputError
     from ._errors import OutputError as OutputError
     from ._errors import TablesError as TablesError
+    from ._gpu import DeviceHits as DeviceHits
+    from ._gpu import iterate_on_gpu as iterate_on_gpu
     from ._hits import BrokenEvent as BrokenEvent
     from ._hits import Hits as Hits
     from ._native import generate as generate
@@ -32,28 +34,36 @@ if TYPE_CHECKING:
     from ._plan import Summary as Summary
     from ._plan import decode_to_parquet as decode_to_parquet
     from ._plan import plan as plan
+    from ._report import RunSums as RunSums
+    from ._report import SumsOptions as SumsOptions
     from ._report import report as report
+    from ._report import run_sums as run_sums
     from ._tables import Tables as Tables
 
 _WHERE = {
     "BrokenEvent": "_hits",
     "DecodeError": "_errors",
+    "DeviceHits": "_gpu",
     "Error": "_errors",
     "Hits": "_hits",
     "InputError": "_errors",
     "Options": "_decode",
     "OutputError": "_errors",
+    "RunSums": "_report",
     "Split": "_plan",
     "SplitOptions": "_decode",
     "Summary": "_plan",
+    "SumsOptions": "_report",
     "Tables": "_tables",
     "TablesError": "_errors",
     "decode": "_decode",
     "decode_to_parquet": "_plan",
     "generate": "_native",
     "iterate": "_decode",
+    "iterate_on_gpu": "_gpu",
     "plan": "_plan",
     "report": "_report",
+    "run_sums": "_report",
 }
 
 __all__ = [*_WHERE, "__version__"]
