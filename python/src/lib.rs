@@ -26,12 +26,13 @@ use pyo3::pymodule;
 #[pymodule]
 mod _native {
     use std::path::PathBuf;
+    use std::sync::atomic::AtomicBool;
 
     use pyo3::prelude::*;
     use ut_decoding::decoder::{Backend, Count, Kind};
     use ut_decoding::input;
 
-    use crate::failure::Failure;
+    use crate::job::wait_for;
 
     #[pymodule_export]
     use crate::array::Array;
@@ -60,7 +61,7 @@ mod _native {
     /// The sections of a file.
     #[pyfunction]
     fn sections(py: Python<'_>, path: PathBuf, events: u64) -> PyResult<Vec<Section>> {
-        let found = py.detach(|| input::sections(&path, events)).map_err(Failure::from)?;
+        let found = wait_for(py, &AtomicBool::new(false), move || Ok(input::sections(&path, events)?))?;
         Ok(found.into_iter().map(|s| (s.bytes.start, s.bytes.end, s.first_event, s.n_events)).collect())
     }
 

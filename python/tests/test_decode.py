@@ -325,6 +325,8 @@ except KeyboardInterrupt:
         "ut.decode(sys.argv[1], ut.Tables.synthetic())",
         "next(ut.iterate(sys.argv[1], ut.Tables.synthetic(), step=10))",
         "ut.decode_to_parquet(sys.argv[1], sys.argv[1] + '.parquet', ut.Tables.synthetic())",
+        "ut.report(sys.argv[1], ut.Tables.synthetic(), sys.argv[1] + '.html')",
+        "ut.plan(sys.argv[1], count=True)",
     ],
 )
 def test_ctrl_c_ends_a_call_that_waits_for_a_pipe(tmp_path, call):
@@ -338,7 +340,7 @@ def test_ctrl_c_ends_a_call_that_waits_for_a_pipe(tmp_path, call):
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=20)
     assert out == "interrupted\n" and process.returncode == 0
-    assert not list(tmp_path.glob("*.parquet"))
+    assert [file.name for file in tmp_path.iterdir()] == ["pipe"]
 
 
 def test_the_lock_of_python_is_free_while_a_call_waits(tmp_path, synthetic):
