@@ -71,7 +71,7 @@ impl<T> Bins<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 mod tests {
     use super::*;
     use crate::detector::BankVersion;
