@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::goals::Goal;
 use crate::objective::Objective;
 use crate::process::ProcessDevice;
 use crate::program::{ProgramDevice, Reading, Template, Unit};
@@ -31,19 +32,23 @@ pub struct ProgramArgs {
     /// What the check (or else the program) prints must be what it prints for the default configuration.
     #[arg(long, requires = "command")]
     pub same_output: bool,
-    /// Read the numbers from the output: every match of this regular expression (its first group, or the whole).
+    /// Read the numbers from the output: every match of this regular expression (its first group, or the whole). With
+    /// several objectives one for each, in their order.
     #[arg(long, value_name = "REGEX", requires = "command", conflicts_with = "json_pointer")]
-    pub regex: Option<String>,
+    pub regex: Vec<String>,
     /// Read the numbers from the output, which is JSON (or its last line is): a number or a list of them at this pointer.
+    /// With several objectives one for each, in their order.
     #[arg(long, value_name = "POINTER", requires = "command")]
-    pub json_pointer: Option<String>,
+    pub json_pointer: Vec<String>,
     /// The unit of the times that are read: s, ms, us or ns.
     #[arg(long, value_name = "UNIT", default_value = "ms", value_parser = ["s", "ms", "us", "ns"])]
     pub unit: String,
     /// What the numbers are: time, rate (things a second, more is better), smaller or larger (any positive number, less
-    /// or more of which is better).
-    #[arg(long, value_name = "KIND", default_value = "time", value_parser = ["time", "rate", "smaller", "larger"])]
-    pub objective: String,
+    /// or more of which is better). Given several times, with names and weights, as `--objective time --objective
+    /// energy=smaller*0.5`: the smallest weighted geometric mean is chosen, and the front is shown. Where the first is a
+    /// time and has no pattern of its own, it is that of the process.
+    #[arg(long, value_name = "[NAME=]KIND[*WEIGHT]", default_value = "time")]
+    pub objective: Vec<Goal>,
     /// The program stays and measures on request, a line of JSON each (docs/tuning-programs.md).
     #[arg(long, requires = "command", conflicts_with_all = ["build", "check", "same_output", "regex", "json_pointer"])]
     pub stays: bool,
@@ -66,6 +71,8 @@ pub struct Program {
     pub default: Option<Config>,
     /// What its numbers stand for.
     pub objective: Objective,
+    /// The objectives, where there are several.
+    pub goals: Vec<Goal>,
 }
 
 impl ProgramArgs {
@@ -76,19 +83,38 @@ impl ProgramArgs {
     pub fn program(&self) -> Result<Option<Program>, Box<dyn std::error::Error>> {
         let (Some(file), Some(command)) = (&self.space, &self.command) else { return Ok(None) };
         let (space, default) = read_space(file)?;
-        let objective = Objective::named(&self.objective).unwrap_or_default();
+        let (objective, goals) = match &self.objective[..] {
+            [] => (Objective::Time, Vec::new()),
+            [one] => (one.objective, Vec::new()),
+            several => (Objective::Weighted, several.to_vec()),
+        };
+        if let Some((at, twice)) =
+            goals.iter().enumerate().find(|(at, goal)| goals[..*at].iter().any(|other| other.name == goal.name))
+        {
+            return Err(format!(
+                "--objective: objective {} is called {} like another; write name=kind",
+                at + 1,
+                twice.name
+            )
+            .into());
+        }
         let mut workload = Workload::new().with("objective", objective.name())?;
+        if !goals.is_empty() {
+            let all: Vec<String> = goals.iter().map(ToString::to_string).collect();
+            workload = workload.with("objectives", all.join(", "))?;
+        }
         // Everything that changes what is measured; the texts themselves, so that a reader of the store sees them.
+        let joined = |all: &[String]| (!all.is_empty()).then(|| all.join(" "));
         let texts = [
-            ("build", &self.build),
-            ("check", &self.check),
-            ("regex", &self.regex),
-            ("json_pointer", &self.json_pointer),
-            ("dataset", &self.dataset),
+            ("build", self.build.clone()),
+            ("check", self.check.clone()),
+            ("regex", joined(&self.regex)),
+            ("json_pointer", joined(&self.json_pointer)),
+            ("dataset", self.dataset.clone()),
         ];
         for (name, text) in texts {
             if let Some(text) = text {
-                workload = workload.with(name, text.as_str())?;
+                workload = workload.with(name, text)?;
             }
         }
         let model = crate::watch::cpu::model().unwrap_or_else(|| "this machine".to_owned());
@@ -97,7 +123,15 @@ impl ProgramArgs {
             compute_capability: std::env::consts::ARCH.to_owned(),
             ..DeviceIdentity::named(model, "program")
         };
-        Ok(Some(Program { device, tunable: TunableIdentity::new(command, 1), workload, space, default, objective }))
+        Ok(Some(Program {
+            device,
+            tunable: TunableIdentity::new(command, 1),
+            workload,
+            space,
+            default,
+            objective,
+            goals,
+        }))
     }
 
     /// The device of a program; what can be seen to be wrong with it before anything is measured is an error.
@@ -107,6 +141,11 @@ impl ProgramArgs {
     pub fn device(&self, program: &Program, time_out: Duration) -> Result<Box<dyn Device>, Box<dyn std::error::Error>> {
         let text = self.command.as_deref().unwrap_or_default();
         if self.stays {
+            if !matches!(program.objective, Objective::Time | Objective::Smaller) {
+                return Err(
+                    "--stays: a program that stays answers with one number a launch, less of which is better".into()
+                );
+            }
             let mut command = Command::new("sh");
             command.arg("-c").arg(text);
             let mut device = ProcessDevice::new(program.device.name.as_str(), command, time_out);
@@ -116,16 +155,31 @@ impl ProgramArgs {
         let mut device = ProgramDevice::new(&program.space, text);
         device.build = self.build.as_deref().map(Template::new);
         device.check = self.check.as_deref().map(Template::new);
-        device.reading = match (&self.regex, &self.json_pointer) {
-            (Some(pattern), _) => Reading::regex(pattern)?,
-            (None, Some(pointer)) => Reading::json(pointer)?,
-            (None, None) => Reading::Clock,
-        };
-        if program.objective == Objective::Time {
-            device.reading = device.reading.in_unit(Unit::named(&self.unit).unwrap_or_default());
+        let patterns = self.regex.iter().map(|pattern| Reading::regex(pattern));
+        let pointers = self.json_pointer.iter().map(|pointer| Reading::json(pointer));
+        let mut readings = patterns.chain(pointers).collect::<Result<Vec<_>, String>>()?;
+        let one = [Goal { name: String::new(), objective: program.objective, weight: 1.0 }];
+        let goals = if program.goals.is_empty() { &one[..] } else { &program.goals[..] };
+        if readings.len() + 1 == goals.len() && goals[0].objective == Objective::Time {
+            readings.insert(0, Reading::Clock);
         }
-        if matches!(device.reading, Reading::Clock) && program.objective != Objective::Time {
-            return Err("--objective needs numbers: --regex or --json-pointer says where they are".into());
+        if readings.len() < goals.len() {
+            return Err("--objective needs numbers: --regex or --json-pointer says where they are, one for each".into());
+        }
+        if readings.len() > goals.len() {
+            let (some, more) = (goals.len(), readings.len());
+            return Err(format!("{more} places of numbers for {some} objective(s): --objective once for each").into());
+        }
+        let unit = Unit::named(&self.unit).unwrap_or_default();
+        let in_unit = |(goal, reading): (&Goal, Reading)| match goal.objective {
+            Objective::Time => reading.in_unit(unit),
+            _ => reading,
+        };
+        let mut readings: Vec<Reading> = goals.iter().zip(readings).map(in_unit).collect();
+        if program.goals.is_empty() {
+            device.reading = readings.remove(0);
+        } else {
+            device.goals = program.goals.iter().cloned().zip(readings).collect();
         }
         if self.same_output {
             let default = program.default.clone().ok_or("--same-output needs a [default] in the space")?;

@@ -8,6 +8,7 @@ pub mod cli;
 mod decide;
 mod device;
 pub mod expression;
+pub mod goals;
 pub mod interchange;
 mod minimise;
 pub mod objective;
@@ -109,6 +110,12 @@ pub trait Device {
 
     /// Runs `config` `launches` times. A failure is an outcome, never a panic.
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome;
+
+    /// The costs behind the times of the last measurement, a list for each objective, where there are several
+    /// ([`goals`]).
+    fn parts(&mut self) -> Vec<Vec<f64>> {
+        Vec::new()
+    }
 
     /// How long one measurement may take before it is given up; `None` where it may take any time. A configuration that
     /// was given up earlier, after less than this, is tried again.

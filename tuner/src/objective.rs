@@ -18,11 +18,13 @@ pub enum Objective {
     Smaller,
     /// Any positive number; more is better. The cost is one over the number.
     Larger,
+    /// The weighted geometric mean of the costs of several objectives ([`goals`](crate::goals)); less is better.
+    Weighted,
 }
 
 impl Objective {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Time, Self::Rate, Self::Smaller, Self::Larger];
+    pub const ALL: [Self; 5] = [Self::Time, Self::Rate, Self::Smaller, Self::Larger, Self::Weighted];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -31,6 +33,7 @@ impl Objective {
             Self::Rate => "rate",
             Self::Smaller => "smaller",
             Self::Larger => "larger",
+            Self::Weighted => "weighted",
         }
     }
 
@@ -50,7 +53,7 @@ impl Objective {
     /// A value that is not positive and finite: ratios, by which everything is judged, have no meaning there.
     pub fn cost(self, value: f64) -> Result<f64, String> {
         let cost = match self {
-            Self::Time | Self::Smaller => value,
+            Self::Time | Self::Smaller | Self::Weighted => value,
             Self::Rate => 1e3 / value,
             Self::Larger => 1.0 / value,
         };
@@ -64,7 +67,7 @@ impl Objective {
     /// The value of a cost.
     pub fn value(self, cost: f64) -> f64 {
         match self {
-            Self::Time | Self::Smaller => cost,
+            Self::Time | Self::Smaller | Self::Weighted => cost,
             Self::Rate => 1e3 / cost,
             Self::Larger => 1.0 / cost,
         }
@@ -76,6 +79,7 @@ impl Objective {
             Self::Time => "time, ms",
             Self::Rate => "rate, per second",
             Self::Smaller | Self::Larger => "value",
+            Self::Weighted => "weighted mean of the objectives",
         }
     }
 
@@ -86,7 +90,30 @@ impl Objective {
         match self {
             Self::Time => format!("{value:.digits$} ms"),
             Self::Rate => format!("{value:.digits$}/s"),
-            Self::Smaller | Self::Larger => format!("{value:.digits$}"),
+            Self::Smaller | Self::Larger | Self::Weighted => format!("{value:.digits$}"),
+        }
+    }
+
+    /// A change of the cost as people see it: of the value itself, as a share of it.
+    pub fn change(self, of_cost: f64) -> f64 {
+        if self.more_is_better() { 1.0 / (1.0 + of_cost) - 1.0 } else { of_cost }
+    }
+
+    /// What is compared, in a word.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Rate => "rate",
+            Self::Smaller | Self::Larger => "value",
+            Self::Weighted => "weighted mean",
+        }
+    }
+
+    /// The words for a cost that is less and for one that is more.
+    pub const fn comparatives(self) -> [&'static str; 2] {
+        match self {
+            Self::Time | Self::Rate => ["faster", "slower"],
+            Self::Smaller | Self::Larger | Self::Weighted => ["better", "worse"],
         }
     }
 }
@@ -120,5 +147,11 @@ mod tests {
         assert_eq!(Objective::Time.words(12.3456), "12.35 ms");
         assert_eq!(Objective::Rate.words(1e3 / 250.0), "250.0/s");
         assert_eq!(Objective::Larger.words(0.5), "2.000");
+    }
+
+    #[test]
+    fn a_change_is_that_of_the_value_which_people_see() {
+        assert!((Objective::Time.change(-0.2) + 0.2).abs() < 1e-12);
+        assert!((Objective::Rate.change(-0.2) - 0.25).abs() < 1e-12, "a fifth less time is a quarter more a second");
     }
 }

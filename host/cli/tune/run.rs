@@ -39,6 +39,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         finalists: usize::from(args.finalists),
         default: target.default.clone(),
         seeds,
+        goals: target.goals.clone(),
         fresh: args.fresh,
         ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, budget)
     };
@@ -125,5 +126,6 @@ fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations
         searched: Some(evidence.tried),
         decisions: evidence.details.as_ref().map(|details| details.decisions.clone()).unwrap_or_default(),
         objective: target.objective,
+        front: evidence.details.as_ref().and_then(|details| details.front.clone()),
     }
 }

@@ -7,6 +7,7 @@ use crate::Layout;
 use crate::bench::tunable::{self, Subject};
 use crate::decoder::Backend;
 use tuner::cli::Program;
+use tuner::goals::Goal;
 use tuner::interchange::read_recording;
 use tuner::objective::Objective;
 use tuner::process::{ProcessDevice, refuse, serve_standard_streams};
@@ -37,6 +38,8 @@ pub struct Target {
     pub default: Option<Config>,
     pub budget: &'static str,
     pub objective: Objective,
+    /// The objectives, where there are several.
+    pub goals: Vec<Goal>,
     program: Option<Program>,
 }
 
@@ -51,6 +54,7 @@ impl Target {
                 default: program.default.clone(),
                 budget: BUDGET,
                 objective: program.objective,
+                goals: program.goals.clone(),
                 program: Some(program),
             });
         }
@@ -69,6 +73,7 @@ impl Target {
                     device,
                     budget: DECODER_BUDGET,
                     objective: Objective::Time,
+                    goals: Vec::new(),
                     program: None,
                 })
             }
@@ -93,6 +98,7 @@ impl Target {
                     default: None,
                     budget: BUDGET,
                     objective: Objective::Time,
+                    goals: Vec::new(),
                     program: None,
                 })
             }
@@ -106,6 +112,7 @@ impl Target {
                     space: synthetic.space().clone(),
                     budget: BUDGET,
                     objective: Objective::Time,
+                    goals: Vec::new(),
                     program: None,
                 })
             }

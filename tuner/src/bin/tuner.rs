@@ -68,7 +68,7 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
         return Err("--time-out must be above 0 and at most a year".into());
     }
     let mut device = args.program.device(&program, Duration::from_secs_f64(args.time_out))?;
-    let Program { device: machine, tunable, workload, space, default, objective } = &program;
+    let Program { device: machine, tunable, workload, space, default, objective, goals } = &program;
     let task = Task { device: machine, tunable, workload, space };
     let locations = Locations::choose(Application("tuner"), args.db.clone(), None)?;
     let seeds = Layers::open(locations.clone())?.seeds(&task, args.fresh)?.map(|seeds| seeds.configs);
@@ -78,6 +78,7 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
         launches: usize::from(args.launches),
         default: default.clone(),
         seeds: seeds.unwrap_or_default(),
+        goals: goals.clone(),
         fresh: args.fresh,
         ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, args.budget.clone())
     };
@@ -105,6 +106,7 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
             searched: Some(tuning.evidence.tried),
             decisions: tuning.evidence.details.as_ref().map(|details| details.decisions.clone()).unwrap_or_default(),
             objective: *objective,
+            front: tuning.evidence.details.as_ref().and_then(|details| details.front.clone()),
         };
         let [page, ..] = report.write(folder, &format!("run-{}", tuning.run))?;
         eprintln!("report: {}", page.display());

@@ -109,7 +109,7 @@ pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
         let launches = if let Outcome::Times(times) = &outcome { times.len() } else { 1 };
         let config = recording.space.config(index);
         take(format!("{config:?}{outcome:?}"));
-        measurements.push(Observation { config, launches, outcome, took_ms: 0.0 });
+        measurements.push(Observation { config, launches, outcome, took_ms: 0.0, parts: Vec::new() });
     }
     let mut workload = Workload::new();
     if !recording.problem.is_empty() {

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 pub use reading::{Reading, Unit};
 pub use template::{Template, TemplateError};
 
+use crate::goals::{Goal, weighted};
 use crate::objective::Objective;
 use crate::{Config, Device, Failure, FailureKind, Outcome, Space};
 
@@ -55,8 +56,13 @@ pub struct ProgramDevice {
     pub reading: Reading,
     /// What they stand for.
     pub objective: Objective,
+    /// Several objectives, each with where its numbers come from; where there are any, they take the place of the two
+    /// above, and every launch gives the same number of numbers for each.
+    pub goals: Vec<(Goal, Reading)>,
     /// How long one launch may take.
     pub time_out: Duration,
+    /// The costs of the last measurement by objective, where there are several.
+    parts: Vec<Vec<f64>>,
     folder: Option<tempfile::TempDir>,
     built: HashMap<String, Result<String, Failure>>,
     checked: HashMap<String, Result<(), Failure>>,
@@ -81,6 +87,8 @@ impl ProgramDevice {
             same_output_as: None,
             reading: Reading::Clock,
             objective: Objective::Time,
+            goals: Vec::new(),
+            parts: Vec::new(),
             time_out: Duration::from_mins(1),
             folder: None,
             built: HashMap::new(),
@@ -211,16 +219,46 @@ impl ProgramDevice {
         self.check(config, folder.as_deref())?;
         let launch = |message: String| Failure { kind: FailureKind::Launch, message };
         let mut costs = Vec::with_capacity(launches);
+        self.parts = vec![Vec::new(); self.goals.len()];
         while costs.len() < launches {
             let ran = self.run(&self.command, config, folder.as_deref(), self.time_out)?;
-            let values = self.reading.values(&ran.output, ran.took).map_err(launch)?;
             let left = launches - costs.len();
-            for value in values.into_iter().take(left) {
-                costs.push(self.objective.cost(value).map_err(launch)?);
-            }
+            let new = if self.goals.is_empty() {
+                costs_of(&self.reading, self.objective, &ran).map_err(launch)?
+            } else {
+                self.weighted(&ran, left).map_err(launch)?
+            };
+            costs.extend(new.into_iter().take(left));
         }
         Ok(costs)
     }
+
+    /// The weighted costs of a launch, at most so many; those of each objective join the parts.
+    fn weighted(&mut self, ran: &Ran, most: usize) -> Result<Vec<f64>, String> {
+        let mut read: Vec<(&Goal, Vec<f64>)> = Vec::with_capacity(self.goals.len());
+        for (goal, reading) in &self.goals {
+            let costs = costs_of(reading, goal.objective, ran).map_err(|error| format!("{}: {error}", goal.name))?;
+            read.push((goal, costs));
+        }
+        let count = read.first().map_or(0, |(_, costs)| costs.len());
+        if let Some((goal, costs)) = read.iter().find(|(_, costs)| costs.len() != count) {
+            let first = &read[0].0.name;
+            return Err(format!("{count} numbers for {first} and {} for {}", costs.len(), goal.name));
+        }
+        let weights: Vec<f64> = read.iter().map(|(goal, _)| goal.weight).collect();
+        let launch = |at: usize| read.iter().map(|(_, costs)| costs[at]).collect::<Vec<f64>>();
+        let launches: Vec<Vec<f64>> = (0..count.min(most)).map(launch).collect();
+        for costs in &launches {
+            self.parts.iter_mut().zip(costs).for_each(|(all, cost)| all.push(*cost));
+        }
+        Ok(launches.iter().map(|costs| weighted(costs, &weights)).collect())
+    }
+}
+
+/// The costs that a launch gave for one objective.
+fn costs_of(reading: &Reading, objective: Objective, ran: &Ran) -> Result<Vec<f64>, String> {
+    let values = reading.values(&ran.output, ran.took)?;
+    values.into_iter().map(|value| objective.cost(value)).collect()
 }
 
 /// Ends a process and all that it has started.
@@ -257,6 +295,10 @@ impl Device for ProgramDevice {
             Ok(costs) => Outcome::Times(costs),
             Err(failure) => Outcome::Failed(failure),
         }
+    }
+
+    fn parts(&mut self) -> Vec<Vec<f64>> {
+        self.parts.clone()
     }
 
     fn time_out(&self) -> Option<Duration> {

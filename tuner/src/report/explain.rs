@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::words::{in_words, objective_of, percent, tried, word};
+use super::words::{changes, in_words, objective_of, percent, tried, word};
 use super::{Evaluation, Importance, Report};
 use crate::compare::{Decision, Fate};
+use crate::goals::Front;
 use crate::objective::Objective;
 use crate::store::contents::RunRecord;
 use crate::store::{Contender, Details, Evidence, Observation};
 use crate::verdict::{Judgement, Side, Verdict};
+
+/// Configurations of a front that are listed.
+const FRONT: usize = 20;
 
 /// Values of a parameter whose times are listed.
 const VALUES: usize = 12;
@@ -67,6 +71,9 @@ pub fn explain(record: &RunRecord) -> String {
     if let Some(details) = details {
         decided(record, details, &mut text);
     }
+    if let Some(found) = details.and_then(|details| details.front.as_ref()) {
+        front(record, evidence, found, &mut text);
+    }
     failures(record, &mut text);
     effects(record, evidence, &mut text);
     text
@@ -82,36 +89,57 @@ fn decided(record: &RunRecord, details: &Details, text: &mut String) {
             race.racers, race.launches
         );
     }
+    let objective = objective_of(record);
     let Some(decision) = details.decisions.last() else { return };
     let words = |config| in_words(&record.space.parameters, config);
     let Decision { default, candidates, confirmation, .. } = decision;
     let _ = writeln!(text, "Final rounds, {} launches, against\n  {}", details.final_launches, words(default));
     for candidate in candidates {
         let fate = match &candidate.fate {
-            Fate::Judged(judgement) => judged(judgement),
+            Fate::Judged(judgement) => judged(objective, judgement),
             Fate::Failed(failure) => format!("{}: {}", word(failure.kind), failure.message),
         };
         let _ = writeln!(text, "  {}\n    {fate}", words(&candidate.config));
     }
     if let Some(judgement) = confirmation {
-        let _ = writeln!(text, "  the winner again, on fresh samples\n    {}", judged(judgement));
+        let _ = writeln!(text, "  the winner again, on fresh samples\n    {}", judged(objective, judgement));
     }
 }
 
 /// What a judgement says of B.
-fn judged(judgement: &Judgement) -> String {
+fn judged(objective: Objective, judgement: &Judgement) -> String {
+    let [better, worse] = objective.comparatives();
     let verdict = match judgement.verdict {
-        Verdict::Better(Side::A) => "slower".to_owned(),
-        Verdict::Better(Side::B) => "faster".to_owned(),
+        Verdict::Better(Side::A) => worse.to_owned(),
+        Verdict::Better(Side::B) => better.to_owned(),
         other => other.to_string(),
     };
-    format!(
-        "{verdict}: time {}, interval {} to {}, {} blocks",
-        percent(judgement.difference),
-        percent(judgement.low),
-        percent(judgement.high),
-        judgement.blocks
-    )
+    let [centre, low, high] = changes(objective, judgement).map(percent);
+    format!("{verdict}: {} {centre}, interval {low} to {high}, {} blocks", objective.noun(), judgement.blocks)
+}
+
+/// What is to be chosen from where there are several objectives.
+fn front(record: &RunRecord, evidence: &Evidence, front: &Front, text: &mut String) {
+    let _ = writeln!(
+        text,
+        "Of {} configurations that worked, no other beats these in everything (medians; * is chosen, by the weights {}):",
+        front.tried.len(),
+        front.weights()
+    );
+    let shown = front.front.iter().filter_map(|&at| front.tried.get(at));
+    for trade in shown.clone().take(FRONT) {
+        let mark = if trade.config == evidence.chosen.config { "*" } else { " " };
+        let words = in_words(&record.space.parameters, &trade.config);
+        let _ = writeln!(text, "  {mark} {words}: {}", front.words(trade));
+    }
+    if front.front.len() > FRONT {
+        let _ = writeln!(text, "  and {} more, in the JSON", front.front.len() - FRONT);
+    }
+    if !shown.clone().any(|trade| trade.config == evidence.chosen.config)
+        && let Some(trade) = front.tried.iter().find(|trade| trade.config == evidence.chosen.config)
+    {
+        let _ = writeln!(text, "  The chosen one is not among them: {}.", front.words(trade));
+    }
 }
 
 /// What the parameters do, over the evaluations of the search.
@@ -137,8 +165,12 @@ fn effects(record: &RunRecord, evidence: &Evidence, text: &mut String) {
     let Some(width) = importance.iter().map(|parameter| parameter.parameter.len()).max() else { return };
     let _ = writeln!(
         text,
-        "What matters: the share of the spread of times that a parameter explains by itself, and the median of what \
-         was tried with each of its values (* is chosen):"
+        "What matters: the share of the spread of {} that a parameter explains by itself, and the median of what \
+         was tried with each of its values (* is chosen):",
+        match objective {
+            Objective::Time => "times".to_owned(),
+            other => format!("{}s", other.noun()),
+        }
     );
     for parameter in importance {
         let place = record.space.parameters.iter().position(|(name, _)| *name == parameter.parameter);
@@ -175,6 +207,7 @@ fn ratio(objective: Objective, costs: f64) -> String {
         Objective::Rate => format!("reaches {:.3} of its rate", 1.0 / costs),
         Objective::Smaller => format!("reaches {costs:.3} of its value"),
         Objective::Larger => format!("reaches {:.3} of its value", 1.0 / costs),
+        Objective::Weighted => format!("reaches {costs:.3} of its weighted mean"),
     }
 }
 

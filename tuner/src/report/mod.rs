@@ -10,6 +10,7 @@ pub mod words;
 pub use numbers::{Effect, Importance, Summary};
 
 use super::compare::Decision;
+use super::goals::Front;
 use super::objective::Objective;
 use super::{Config, Outcome, Value};
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,9 @@ pub struct Report {
     /// What the outcomes' numbers stand for.
     #[serde(default)]
     pub objective: Objective,
+    /// What there is to choose from where there are several objectives.
+    #[serde(default)]
+    pub front: Option<Front>,
 }
 
 impl Report {

@@ -3,8 +3,10 @@
 use chart_page::{Chart, Heat, Page};
 
 use super::numbers::{Summary, noise, time, values, word};
+use super::words::changes;
 use super::{Config, Outcome, Report, Value};
 use crate::compare::{Decision, Fate, Ruling};
+use crate::goals::{Goal, Trade};
 use crate::verdict::Judgement;
 
 /// Heat maps on a page, those of the most important parameters first.
@@ -18,6 +20,7 @@ pub(super) fn html(report: &Report) -> String {
     let mut page = Page::new(&report.title);
     overview(&mut page, report, &summary);
     decisions(&mut page, report);
+    front(&mut page, report);
     best_so_far(&mut page, report, &summary);
     importance(&mut page, &summary);
     effects(&mut page, report, &summary);
@@ -101,10 +104,13 @@ fn decisions(page: &mut Page, report: &Report) {
         page.text(&format!("{}.", ruling(report, decision)));
         intervals(page, report, decision);
     }
-    page.note(
-        "Time compared with that of what stays, with the interval at the corrected level; left of 0 is faster. The \
+    let side = if report.objective.more_is_better() { "right" } else { "left" };
+    page.note(&format!(
+        "The {} compared with that of what stays, with the interval at the corrected level; {side} of 0 is {}. The \
          confirmation alone, on fresh samples, decides over promotion.",
-    );
+        report.objective.noun(),
+        report.objective.comparatives()[0]
+    ));
 }
 
 /// Intervals of all judged candidates and of the confirmation.
@@ -127,17 +133,18 @@ fn intervals(page: &mut Page, report: &Report, decision: &Decision) {
     rows.extend(decision.confirmation.as_ref().map(|judgement| ("confirmation".to_owned(), judgement)));
     if !rows.is_empty() {
         let names: Vec<String> = rows.iter().map(|(label, _)| clipped(label, 60)).collect();
-        let percent = |of: fn(&Judgement) -> f64| rows.iter().map(|(_, j)| 100.0 * of(j)).collect::<Vec<f64>>();
+        let percent = |of: usize| {
+            rows.iter().map(|(_, judgement)| 100.0 * changes(report.objective, judgement)[of]).collect::<Vec<f64>>()
+        };
         let axis = format!("difference from {}, %", rival(report, decision));
         let chart = Chart::new("decisions", &axis, "");
-        let (low, high) = (percent(|j| j.low), percent(|j| j.high));
-        page.chart(&chart.intervals("time", &names, &percent(|j| j.difference), &low, &high));
+        page.chart(&chart.intervals(report.objective.noun(), &names, &percent(0), &percent(1), &percent(2)));
         let head = ["configuration", "difference", "from", "to", "verdict"].map(str::to_owned);
+        let [better, worse] = report.objective.comparatives();
         let row = |(label, judgement): &(String, &Judgement)| {
-            let verdict =
-                judgement.verdict.to_string().replace("A is better", "slower").replace("B is better", "faster");
+            let verdict = judgement.verdict.to_string().replace("A is better", worse).replace("B is better", better);
             let percent = |x: f64| if x.is_finite() { format!("{:+.2} %", 100.0 * x) } else { String::new() };
-            let [centre, low, high] = [judgement.difference, judgement.low, judgement.high].map(percent);
+            let [centre, low, high] = changes(report.objective, judgement).map(percent);
             (label == "confirmation", vec![label.clone(), centre, low, high, verdict])
         };
         page.table(&head, rows.iter().map(row));
@@ -148,6 +155,45 @@ fn intervals(page: &mut Page, report: &Report, decision: &Decision) {
     for (label, failure) in failed {
         page.text(&format!("Dropped: {label}, {}: {}", word(&failure.kind), failure.message));
     }
+}
+
+/// The two first objectives of all that was tried, and the front.
+fn front(page: &mut Page, report: &Report) {
+    let Some(found) = &report.front else { return };
+    let [a, b, ..] = &found.goals[..] else { return };
+    page.heading("What there is to choose from");
+    let places = |at: &[usize]| -> (Vec<f64>, Vec<f64>, Vec<String>) {
+        let trades = at.iter().filter_map(|&at| found.tried.get(at));
+        let point = |trade: &Trade| (a.objective.value(trade.costs[0]), b.objective.value(trade.costs[1]));
+        let (x, y) = trades.clone().map(point).unzip();
+        let tip = |trade: &Trade| format!("{}: {}", name(report, &trade.config), found.words(trade));
+        (x, y, trades.map(tip).collect())
+    };
+    let axis = |goal: &Goal| format!("{}: {}", goal.name, goal.objective.axis());
+    let chosen = report.decisions.last().map(|decision| &decision.chosen);
+    let all: Vec<usize> = (0..found.tried.len()).collect();
+    let (x, y, tips) = places(&all);
+    let mut chart = Chart::new("front", &axis(a), &axis(b)).log_x().log_y().points("tried", &x, &y, &tips);
+    let (x, y, tips) = places(&found.front);
+    chart = chart.points("front", &x, &y, &tips);
+    if let Some(at) = found.tried.iter().position(|trade| Some(&trade.config) == chosen) {
+        let (x, y, tips) = places(&[at]);
+        chart = chart.points("chosen", &x, &y, &tips);
+    }
+    page.chart(&chart);
+    let head = ["configuration".to_owned()].into_iter().chain(found.goals.iter().map(|goal| goal.name.clone()));
+    let row = |trade: &Trade| {
+        let values = found.goals.iter().zip(&trade.costs).map(|(goal, cost)| goal.objective.words(*cost));
+        let cells = [name(report, &trade.config)].into_iter().chain(values);
+        (Some(&trade.config) == chosen, cells.collect())
+    };
+    let trades = found.front.iter().filter_map(|&at| found.tried.get(at));
+    page.table(&head.collect::<Vec<_>>(), trades.map(row));
+    page.note(&format!(
+        "No other configuration beats one of the front in everything (medians of all samples). The choice is that of the \
+         smallest weighted geometric mean, weights {}.",
+        found.weights()
+    ));
 }
 
 fn clipped(text: &str, most: usize) -> String {
@@ -165,8 +211,9 @@ fn best_so_far(page: &mut Page, report: &Report, summary: &Summary) {
     }
     page.heading("Best so far");
     let (x, y): (Vec<f64>, Vec<f64>) = all.iter().map(|(i, time)| (*i as f64, report.objective.value(*time))).unzip();
-    let tip =
-        |(i, time): &(usize, f64)| format!("{}: {} ms", name(report, &report.evaluations[*i].config), short(*time));
+    let tip = |(i, time): &(usize, f64)| {
+        format!("{}: {}", name(report, &report.evaluations[*i].config), report.objective.words(*time))
+    };
     let hover: Vec<String> = all.iter().map(tip).collect();
     let best = summary
         .best_so_far

@@ -1,8 +1,9 @@
 //! Configurations, outcomes and differences in words.
 
 use crate::objective::Objective;
-use crate::store::Observation;
 use crate::store::contents::RunRecord;
+use crate::store::{Observation, Workload};
+use crate::verdict::Judgement;
 use crate::{Config, FailureKind, Outcome, Value};
 
 /// A configuration as `name=value name=value`.
@@ -72,9 +73,20 @@ pub fn percent(x: f64) -> String {
     if x.is_finite() { format!("{:+.3} %", 100.0 * x) } else { "unknown".to_owned() }
 }
 
+/// Difference and interval of a judgement, its smaller end first, as changes of the objective's value.
+pub fn changes(objective: Objective, judgement: &Judgement) -> [f64; 3] {
+    let [centre, low, high] = [judgement.difference, judgement.low, judgement.high].map(|by| objective.change(by));
+    if objective.more_is_better() { [centre, high, low] } else { [centre, low, high] }
+}
+
 /// What the numbers of a run stand for.
 pub fn objective_of(record: &RunRecord) -> Objective {
-    match record.workload.keys().get("objective") {
+    objective_for(&record.workload)
+}
+
+/// What the numbers of a workload stand for.
+pub fn objective_for(workload: &Workload) -> Objective {
+    match workload.keys().get("objective") {
         Some(Value::Text(name)) => Objective::named(name).unwrap_or_default(),
         _ => Objective::Time,
     }

@@ -16,6 +16,9 @@ const RACE: usize = 120;
 /// Mean launches of a racer: as many as [`RaceRules`](super::racing::RaceRules) gives.
 const OF_A_RACER: usize = 5;
 
+/// Blocks of a comparison at least.
+pub(super) const LEAST_BLOCKS: usize = 4;
+
 /// Launches at most of a decision between what stays and `candidates`, with a horizon of `blocks`: the first round, and
 /// the winner once more.
 pub(super) fn decide_launches(plan: &compare::Plan, candidates: usize, blocks: usize) -> usize {
@@ -39,6 +42,8 @@ pub(super) struct Bench<'s, 'a> {
     pub measured: HashSet<ConfigIndex>,
     pub failed: usize,
     pub last_failure: Option<Failure>,
+    /// All costs by objective, of each configuration, where there are several objectives.
+    pub parts: Vec<(Config, Vec<Vec<f64>>)>,
 }
 
 impl<'s, 'a> Bench<'s, 'a> {
@@ -51,6 +56,7 @@ impl<'s, 'a> Bench<'s, 'a> {
             measured: HashSet::new(),
             failed: 0,
             last_failure: None,
+            parts: Vec::new(),
         }
     }
 
@@ -62,8 +68,20 @@ impl<'s, 'a> Bench<'s, 'a> {
         self.spent.ms = self.recorder.spent_ms();
         if let Outcome::Times(times) = &outcome {
             self.spent.launches += times.len();
+            self.keep_parts(config);
         }
         Ok(outcome)
+    }
+
+    fn keep_parts(&mut self, config: &Config) {
+        if self.session.goals.is_empty() {
+            return;
+        }
+        let parts = self.recorder.parts();
+        match self.parts.iter_mut().find(|(other, _)| other == config) {
+            Some((_, all)) => all.iter_mut().zip(parts).for_each(|(all, new)| all.extend(new)),
+            None => self.parts.push((config.clone(), parts)),
+        }
     }
 
     /// Measures a configuration for the search.
@@ -103,27 +121,39 @@ impl<'s, 'a> Bench<'s, 'a> {
     /// Configurations that would be raced if the search ended now; 0 where there is nothing to race for.
     pub fn racers(&self) -> usize {
         let session = self.session;
-        let allowed = (self.spent.launches / 3).min(RACE) / OF_A_RACER;
+        let allowed = self.most_of_race() / OF_A_RACER;
         let racers = self.seen.len().min(session.racers).min(allowed);
         if session.finalists == 0 || racers <= session.finalists { 0 } else { racers }
     }
 
     /// Launches that the race may take if the search ends now.
     pub fn race_launches(&self) -> usize {
-        if self.racers() == 0 { 0 } else { (self.spent.launches / 3).min(RACE) }
+        if self.racers() == 0 { 0 } else { self.most_of_race() }
+    }
+
+    /// A third of what was spent, and no more than is left of the budget.
+    fn most_of_race(&self) -> usize {
+        let left = self.session.budget.launches_left(&self.spent).unwrap_or(usize::MAX);
+        (self.spent.launches / 3).min(RACE).min(left)
     }
 
     /// What will be spent once the race and the final rounds are over, if the search ends now.
     pub fn with_ending(&self) -> Spent {
-        let finals = if self.session.finalists == 0 || self.seen.len() < 2 {
+        let rounds = &self.session.rounds;
+        let least = decide_launches(rounds, 1, LEAST_BLOCKS);
+        let all = self.session.budget.launches_left(&self.spent).map(|left| self.spent.launches + left);
+        // Where the search would get less than the least final rounds take, it gets everything.
+        let too_few = all.is_some_and(|all| all < 2 * least);
+        let finals = if self.session.finalists == 0 || self.seen.len() < 2 || too_few {
             0
         } else {
             // As much again as the search took, until that is enough for the usual case.
-            let usual =
-                decide_launches(&self.session.rounds, self.session.finalists, self.session.rounds.rules.horizon());
-            self.spent.launches.min(usual)
+            let usual = decide_launches(rounds, self.session.finalists, rounds.rules.horizon());
+            self.spent.launches.min(usual).max(least)
         };
-        let more = self.race_launches() + finals;
+        // An evaluation is measured whole: where not all of one is left, there is none.
+        let rest = if self.spent.evaluations == 0 { 0 } else { self.session.launches.saturating_sub(1) };
+        let more = self.race_launches() + finals + rest;
         let ms = self.spent.ms * (1.0 + more as f64 / self.spent.launches.max(1) as f64);
         Spent { launches: self.spent.launches + more, ms, ..self.spent }
     }

@@ -1,9 +1,11 @@
 //! How a session ends: the best of the search are raced, the best of the race and the default are compared.
 
-use super::bench::{Bench, decide_launches};
+use super::bench::{Bench, LEAST_BLOCKS, decide_launches};
 use super::racing::{RaceRules, race as run_race};
 use super::session::{Phase, Progress, Session, TuneError};
 use crate::compare::{self, Decision, Ruling};
+use crate::objective::Objective;
+use crate::report::words::{changes, objective_for};
 use crate::space::ConfigIndex;
 use crate::store::{Contender, RaceDetails};
 use crate::verdict::Rules;
@@ -11,7 +13,7 @@ use crate::watch::NoWatch;
 use crate::{Config, Device, Failure, FailureKind, Outcome};
 
 /// Numbers of blocks that are tried where a plan's own are too many for the budget.
-const LEAST_LOOKS: [usize; 2] = [6, 4];
+const LEAST_LOOKS: [usize; 2] = [6, LEAST_BLOCKS];
 
 /// The configurations that worked, the fastest first; the default is not among them.
 fn ranked(bench: &Bench<'_, '_>, default: Option<ConfigIndex>) -> Vec<ConfigIndex> {
@@ -129,9 +131,12 @@ pub(super) fn end(
 fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_room: bool) -> String {
     let percent = |share: f64| format!("{:.2} %", 100.0 * share.abs());
     let rival = if session.default.as_ref() == Some(stays) { "the default" } else { "the search's best" };
+    let objective = objective_for(session.task.workload);
+    let [better, _] = objective.comparatives();
     let Some(decision) = decision else {
         return if no_room {
-            format!("{rival} stays: the budget left no room for final rounds")
+            let least = decide_launches(&session.rounds, 1, LEAST_BLOCKS);
+            format!("{rival} stays: the budget left no room for final rounds, {least} launches at least")
         } else if session.finalists == 0 {
             format!("{rival}: no final rounds were asked for")
         } else {
@@ -141,18 +146,20 @@ fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_
     match &decision.ruling {
         Ruling::Promoted => {
             let gain = decision.confirmation.as_ref().map(|judgement| {
-                format!(
-                    ": {} faster (from {} to {})",
-                    percent(judgement.difference),
-                    percent(judgement.high),
-                    percent(judgement.low)
-                )
+                let [centre, low, high] = changes(objective, judgement).map(|by| percent(by.abs()));
+                // The smaller gain first.
+                let (from, to) = if objective.more_is_better() { (low, high) } else { (high, low) };
+                match objective {
+                    Objective::Time | Objective::Rate => format!(": {centre} faster (from {from} to {to})"),
+                    Objective::Larger => format!(": {centre} more (from {from} to {to})"),
+                    Objective::Smaller | Objective::Weighted => format!(": {centre} less (from {from} to {to})"),
+                }
             });
             format!("better than {rival}, and again on fresh samples{}", gain.unwrap_or_default())
         }
-        Ruling::NoneBetter => format!("{rival} stays: nothing was shown to be faster"),
+        Ruling::NoneBetter => format!("{rival} stays: nothing was shown to be {better}"),
         Ruling::NotConfirmed(verdict) => {
-            format!("{rival} stays: what seemed faster did not repeat it on fresh samples ({verdict})")
+            format!("{rival} stays: what seemed {better} did not repeat it on fresh samples ({verdict})")
         }
         Ruling::NoDefault(failure) => format!("{rival} failed in the final rounds: {}", failure.message),
     }

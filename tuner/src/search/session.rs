@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::budget::{Budget, Spent};
 use crate::compare;
+use crate::goals::Goal;
 use crate::store::{Evidence, Plan, StoreError, Task};
 use crate::strategy::StrategyKind;
 use crate::verdict::Rules;
@@ -22,6 +23,8 @@ pub struct Session<'a> {
     pub budget: Budget,
     /// Launches of a configuration while searching.
     pub launches: usize,
+    /// The objectives, where there are several: the search then looks for the ends of their front as well.
+    pub goals: Vec<Goal>,
     /// What is used where nothing is tuned.
     pub default: Option<Config>,
     /// Configurations that were good elsewhere, to be tried first.
@@ -49,6 +52,7 @@ impl<'a> Session<'a> {
             seed,
             budget,
             launches: 3,
+            goals: Vec::new(),
             default: None,
             seeds: Vec::new(),
             racers: 16,

@@ -6,8 +6,8 @@ use rusqlite::{OptionalExtension, params};
 
 use super::lookup::device_of;
 use super::rows::{
-    NOW, ParameterRow, blob_of, configuration_row, device_row, hash_of, json_of, parameters_of, space_row, tunable_row,
-    word_of, workload_row,
+    NOW, ParameterRow, blob_of, configuration_row, device_row, hash_of, json_of, parameters_of, parts_cell, space_row,
+    tunable_row, word_of, workload_row,
 };
 use super::{DeviceIdentity, Evidence, Observation, Plan, Store, StoreError, TunableIdentity, Workload};
 use crate::space::Space;
@@ -465,8 +465,8 @@ fn import_run(
         transaction
             .prepare_cached(
                 "INSERT INTO measurements
-                 (run_id, sequence, configuration_id, launches, times, failure, message, took_ms, at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                 (run_id, sequence, configuration_id, launches, times, failure, message, took_ms, parts, at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             )?
             .execute(params![
                 id,
@@ -477,6 +477,7 @@ fn import_run(
                 failure,
                 message,
                 measurement.took_ms,
+                parts_cell(&measurement.parts)?,
                 run.started
             ])?;
         imported.measurements += 1;

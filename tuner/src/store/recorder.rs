@@ -19,6 +19,8 @@ pub struct Recorder<'a> {
     recorded: VecDeque<Observation>,
     resumed: usize,
     spent_ms: f64,
+    /// The costs of the last measurement by objective.
+    parts: Vec<Vec<f64>>,
     /// Configurations that were given up, and after how many ms.
     hangs: HashMap<String, (Failure, f64)>,
     error: Option<StoreError>,
@@ -53,6 +55,7 @@ impl<'a> Recorder<'a> {
             run,
             resumed: recorded.len(),
             spent_ms: 0.0,
+            parts: Vec::new(),
             recorded: recorded.into(),
             hangs,
             error: None,
@@ -107,6 +110,7 @@ impl<'a> Recorder<'a> {
         if (&next.config, next.launches) == (config, launches) {
             let observation = self.recorded.pop_front()?;
             self.spent_ms += observation.took_ms;
+            self.parts = observation.parts;
             return Some(observation.outcome);
         }
         // Another version of this program proposed otherwise, or the data is another. The record stays, and what
@@ -140,13 +144,14 @@ impl Device for Recorder<'_> {
         // What was given up sooner than it would be now may still come to an end.
         let limit_ms = self.device.time_out().map_or(0.0, |limit| limit.as_secs_f64() * 1e3);
         let known = self.hangs.get(&key_of(config)).filter(|(_, waited_ms)| *waited_ms >= 0.9 * limit_ms);
-        let (outcome, remembered) = match known {
-            Some((failure, waited_ms)) => (Outcome::Failed(failure.clone()), Some(*waited_ms)),
-            None => (self.device.measure(config, launches), None),
+        let (outcome, remembered, parts) = match known {
+            Some((failure, waited_ms)) => (Outcome::Failed(failure.clone()), Some(*waited_ms), Vec::new()),
+            None => (self.device.measure(config, launches), None, self.device.parts()),
         };
         let took_ms = begun.elapsed().as_secs_f64() * 1e3;
         self.spent_ms += took_ms;
-        let observation = Observation { config: config.clone(), launches, outcome, took_ms };
+        self.parts.clone_from(&parts);
+        let observation = Observation { config: config.clone(), launches, outcome, took_ms, parts };
         if let Err(error) = self.store.record(&mut self.run, &observation) {
             self.error = Some(error);
         }
@@ -156,6 +161,10 @@ impl Device for Recorder<'_> {
             self.hangs.insert(key_of(config), (failure.clone(), remembered.unwrap_or(took_ms)));
         }
         observation.outcome
+    }
+
+    fn parts(&mut self) -> Vec<Vec<f64>> {
+        self.parts.clone()
     }
 }
 

@@ -28,6 +28,11 @@ pub(super) fn json_of(value: &impl serde::Serialize) -> rusqlite::Result<String>
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
+/// Costs by objective; nothing where there is one objective.
+pub(super) fn parts_cell(parts: &[Vec<f64>]) -> rusqlite::Result<Option<String>> {
+    if parts.is_empty() { Ok(None) } else { json_of(&parts).map(Some) }
+}
+
 /// The word for a failure's kind.
 pub(super) fn word_of(kind: FailureKind) -> &'static str {
     match kind {

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use rusqlite::{ErrorCode, OptionalExtension, params};
 
 use super::rows::{
-    NOW, blob_of, configuration_row, device_row, hash_of, json_of, kind_of, parameters_of, space_row, times_of,
-    tunable_row, word_of, workload_row,
+    NOW, blob_of, configuration_row, device_row, hash_of, json_of, kind_of, parameters_of, parts_cell, space_row,
+    times_of, tunable_row, word_of, workload_row,
 };
 use super::{DeviceIdentity, Store, StoreError, TunableIdentity, Workload};
 use crate::compare::Decision;
+use crate::goals::Front;
 use crate::space::Space;
 use crate::statistics;
 use crate::{Config, Failure, Outcome};
@@ -55,6 +56,9 @@ pub struct Observation {
     pub outcome: Outcome,
     /// What the measurement took altogether, compilation and warm-up included, in ms.
     pub took_ms: f64,
+    /// The costs behind the times, a list for each objective; empty where there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Vec<f64>>,
 }
 
 /// A configuration and what is known of its time, in a decision.
@@ -125,6 +129,9 @@ pub struct Details {
     /// What the final rounds measured and concluded, if they were held: the last one decided. There is more than one
     /// only where the default failed in them.
     pub decisions: Vec<Decision>,
+    /// What there is to choose from where there are several objectives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub front: Option<Front>,
 }
 
 /// A race of the best of a search.
@@ -308,8 +315,8 @@ impl Store {
             transaction
                 .prepare_cached(&format!(
                     "INSERT INTO measurements
-                     (run_id, sequence, configuration_id, launches, times, failure, message, took_ms, at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, {NOW})"
+                     (run_id, sequence, configuration_id, launches, times, failure, message, took_ms, parts, at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, {NOW})"
                 ))?
                 .execute(params![
                     run.id,
@@ -319,7 +326,8 @@ impl Store {
                     times,
                     failure,
                     message,
-                    observation.took_ms
+                    observation.took_ms,
+                    parts_cell(&observation.parts)?
                 ])
         });
         match written {
@@ -394,10 +402,10 @@ impl Store {
     }
 
     fn select_observations(&self, rest: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<Observation>, StoreError> {
-        type Cells = (i64, i64, String, i64, Option<Vec<u8>>, Option<String>, Option<String>, f64);
+        type Cells = (i64, i64, String, i64, Option<Vec<u8>>, Option<String>, Option<String>, f64, Option<String>);
         let rows: rusqlite::Result<Vec<Cells>> = (|| {
             let mut statement = self.connection.prepare_cached(&format!(
-                "SELECT run_id, sequence, value, launches, times, failure, message, took_ms
+                "SELECT run_id, sequence, value, launches, times, failure, message, took_ms, parts
                  FROM measurements JOIN configurations ON configurations.id = configuration_id {rest}"
             ))?;
             let rows = statement.query_map(values, |row| {
@@ -410,27 +418,31 @@ impl Store {
                     row.get(5)?,
                     row.get(6)?,
                     row.get(7)?,
+                    row.get(8)?,
                 ))
             })?;
             rows.collect()
         })();
         let rows = rows.map_err(|error| self.failure(error))?;
-        let understood = rows.into_iter().map(|(run, sequence, config, launches, times, failure, message, took_ms)| {
-            let wrong = |what: String| self.bad_row(format!("measurement {sequence} of run {run}"), &what);
-            let config = serde_json::from_str(&config).map_err(|error| wrong(format!("configuration: {error}")))?;
-            let outcome = match (times, failure) {
-                (Some(blob), None) => {
-                    Outcome::Times(times_of(&blob).ok_or_else(|| wrong(format!("{} bytes are no times", blob.len())))?)
-                }
-                (None, Some(word)) => {
-                    let kind = kind_of(&word).ok_or_else(|| wrong(format!("unknown failure {word:?}")))?;
-                    Outcome::Failed(Failure { kind, message: message.unwrap_or_default() })
-                }
-                _ => return Err(wrong("neither times nor a failure".to_owned())),
-            };
-            let launches = usize::try_from(launches).map_err(|error| wrong(error.to_string()))?;
-            Ok(Observation { config, launches, outcome, took_ms })
-        });
+        let understood =
+            rows.into_iter().map(|(run, sequence, config, launches, times, failure, message, took_ms, parts)| {
+                let wrong = |what: String| self.bad_row(format!("measurement {sequence} of run {run}"), &what);
+                let config = serde_json::from_str(&config).map_err(|error| wrong(format!("configuration: {error}")))?;
+                let outcome = match (times, failure) {
+                    (Some(blob), None) => Outcome::Times(
+                        times_of(&blob).ok_or_else(|| wrong(format!("{} bytes are no times", blob.len())))?,
+                    ),
+                    (None, Some(word)) => {
+                        let kind = kind_of(&word).ok_or_else(|| wrong(format!("unknown failure {word:?}")))?;
+                        Outcome::Failed(Failure { kind, message: message.unwrap_or_default() })
+                    }
+                    _ => return Err(wrong("neither times nor a failure".to_owned())),
+                };
+                let launches = usize::try_from(launches).map_err(|error| wrong(error.to_string()))?;
+                let parts = parts.map_or(Ok(Vec::new()), |parts| serde_json::from_str(&parts));
+                let parts = parts.map_err(|error| wrong(format!("costs by objective: {error}")))?;
+                Ok(Observation { config, launches, outcome, took_ms, parts })
+            });
         understood.collect()
     }
 }
@@ -451,6 +463,9 @@ pub(super) fn check(observation: &Observation) -> Result<(), StoreError> {
         && let Some(&time) = times.iter().find(|time| !time.is_finite())
     {
         return bad("a time", time);
+    }
+    if let Some(&cost) = observation.parts.iter().flatten().find(|cost| !cost.is_finite()) {
+        return bad("a cost", cost);
     }
     if observation.took_ms.is_finite() { Ok(()) } else { bad("the duration", observation.took_ms) }
 }

@@ -112,6 +112,10 @@ pub(super) const MIGRATIONS: &[&str] = &[
         UNIQUE (device_id, tunable_id, workload_id)
     ) STRICT;
     ",
+    // 3: the costs by objective, where there are several: a JSON array of one array for each.
+    "
+    ALTER TABLE measurements ADD COLUMN parts TEXT;
+    ",
 ];
 
 /// Brings an open file of version `from` to [`SCHEMA_VERSION`], or leaves it as it is.

@@ -319,7 +319,8 @@ prop_compose! {
             .into_iter()
             .map(|(index, launches, outcome, took_ms)| {
                 let config = Config(vec![Value::Int(1), values[index.index(values.len())].clone()]);
-                Observation { config, launches, outcome, took_ms }
+                let parts = vec![vec![took_ms; launches]; launches % 3];
+                Observation { config, launches, outcome, took_ms, parts }
             })
             .collect();
         let decision = measurements.first().filter(|_| decided).map(|measurement| Evidence {
@@ -412,7 +413,10 @@ fn small_store(folder: &Path) -> Store {
         for index in 0..2 {
             let outcome = Outcome::Times(vec![index as f64 + 1.0 + offset]);
             store
-                .record(&mut run, &Observation { config: space.config(index), launches: 1, outcome, took_ms: 0.0 })
+                .record(
+                    &mut run,
+                    &Observation { config: space.config(index), launches: 1, outcome, took_ms: 0.0, parts: Vec::new() },
+                )
                 .unwrap();
         }
     }

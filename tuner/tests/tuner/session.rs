@@ -462,7 +462,32 @@ fn launches_and_time_bound_everything_and_too_small_a_budget_keeps_the_default()
     let session = Session { fresh: true, ..session };
     let evidence = place.run(&session, &store_in(&folder)).unwrap().evidence;
     assert_eq!(evidence.chosen.config, default);
-    assert!(evidence.verdict.contains("no room for final rounds"), "{}", evidence.verdict);
+    assert!(evidence.verdict.contains("no room for final rounds, 36 launches at least"), "{}", evidence.verdict);
+    assert_eq!(evidence.launches, 30, "the search has what the final rounds cannot use");
+}
+
+#[test]
+fn where_final_rounds_fit_at_all_the_search_leaves_them_room() {
+    let place = Place::new("seed=3");
+    let folder = tempfile::tempdir().unwrap();
+    // The slowest of all: something faster is found at once.
+    let space = place.synthetic.space();
+    let mut synthetic = place.synthetic.clone();
+    let mut time = |index: usize| match synthetic.measure(&space.config(index), 1) {
+        Outcome::Times(times) => times[0],
+        Outcome::Failed(_) => 0.0,
+    };
+    let times: Vec<f64> = (0..space.len()).map(&mut time).collect();
+    let slowest = (0..space.len()).max_by(|&a, &b| times[a].total_cmp(&times[b])).map(|index| space.config(index));
+    for most in 72..90 {
+        let budget = format!("launches={most}");
+        let session = Session { default: slowest.clone(), fresh: true, ..place.session(StrategyKind::Random, &budget) };
+        let evidence = place.run(&session, &store_in(&folder)).unwrap().evidence;
+        assert!(
+            evidence.launches <= most && evidence.verdict.starts_with("better than the default"),
+            "{most}: {evidence:?}"
+        );
+    }
 }
 
 #[test]

@@ -204,8 +204,13 @@ fn a_run_that_a_living_process_continues_is_not_taken_and_a_hang_is_remembered()
     let (mut one, mut other) = (folder.store(), folder.store());
     let mut run = one.begin(&key.task(), &plan()).unwrap();
     let hang = Failure { kind: FailureKind::TimeOut, message: "killed after 3 s".to_owned() };
-    let observation =
-        Observation { config: config(64, "b"), launches: 1, outcome: Outcome::Failed(hang.clone()), took_ms: 3000.0 };
+    let observation = Observation {
+        config: config(64, "b"),
+        launches: 1,
+        outcome: Outcome::Failed(hang.clone()),
+        took_ms: 3000.0,
+        parts: Vec::new(),
+    };
     one.record(&mut run, &observation).unwrap();
     assert!(other.resume(&key.task(), &plan()).unwrap().is_none());
     let another = Plan { seed: 8, ..plan() };
