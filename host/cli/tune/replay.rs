@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tuner::interchange::read_recording;
 use tuner::racing_score::{race_table, score_racing};
-use tuner::score::{score, table};
+use tuner::score::{ceiling, score, table};
 use tuner::strategy::StrategyKind;
 
 use crate::cli::args::one_of;
@@ -28,6 +28,10 @@ pub struct Args {
     /// Strategies to score.
     #[arg(long, value_delimiter = ',', default_value = "bayesian", value_parser = one_of!(StrategyKind::ALL, StrategyKind::name))]
     strategy: Vec<StrategyKind>,
+    /// Score beside them, as `told`, the Bayesian search that knows beforehand the length-scales and the noise of the whole
+    /// recording: what is missing to 1 there no learning can gain.
+    #[arg(long, requires = "score")]
+    ceiling: bool,
     /// Runs of a strategy on each space, or races, each with its own seed.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: u64,
@@ -65,6 +69,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 Some(row) => report.scores.push(row),
                 None => say(&format!("{}: nothing in it is valid; left out", file.display())),
             }
+        }
+    }
+    if args.ceiling {
+        for file in &spaces {
+            report.scores.extend(ceiling(&name(file), &read_recording(file)?, args.seeds, args.evaluations as usize));
         }
     }
     if !report.scores.is_empty() {

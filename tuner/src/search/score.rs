@@ -10,18 +10,21 @@ use rayon::prelude::*;
 use crate::Outcome;
 use crate::replay::{Noise, Recording, Replay};
 use crate::statistics::student_critical;
-use crate::strategy::StrategyKind;
+use crate::strategy::{Lesson, Strategy, StrategyKind};
 
 /// The first evaluation that counts for the score.
 const FIRST: usize = 20;
+
+/// The name of the rows of [`ceiling`].
+pub const TOLD: &str = "told";
 
 /// How a strategy did on one space.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct ScoreRow {
     /// The space, as the caller names it.
     pub space: String,
-    /// The strategy.
-    pub strategy: StrategyKind,
+    /// The strategy, or [`TOLD`].
+    pub strategy: String,
     /// Evaluations a run.
     pub budget: usize,
     /// Runs, each with its own seed.
@@ -129,6 +132,28 @@ fn expected_best(sorted: &[f64], most: usize) -> Vec<f64> {
 
 /// Runs `strategy` over a recorded space, once for each of the seeds `0..seeds`. `None` if nothing in it is valid.
 pub fn score(name: &str, recording: &Recording, strategy: StrategyKind, seeds: u64, budget: usize) -> Option<ScoreRow> {
+    rows(name, recording, strategy.name(), seeds, budget, &|seed| strategy.start(&recording.space, seed))
+}
+
+/// The same for `bayesian` that is told beforehand the length-scales and the noise that the whole recording teaches: what a
+/// search that goes by its model could reach if it learned perfectly.
+pub fn ceiling(name: &str, recording: &Recording, seeds: u64, budget: usize) -> Option<ScoreRow> {
+    let times: Vec<Option<f64>> = recording.records.iter().map(crate::replay::Record::mean_ms).collect();
+    let lesson = Lesson::of(&recording.space, &times);
+    rows(name, recording, TOLD, seeds, budget, &|seed| Box::new(lesson.search(&recording.space, seed)))
+}
+
+/// A strategy by its seed.
+type Start<'a> = dyn Fn(u64) -> Box<dyn Strategy + 'a> + Sync + 'a;
+
+fn rows<'a>(
+    name: &str,
+    recording: &'a Recording,
+    strategy: &str,
+    seeds: u64,
+    budget: usize,
+    start: &Start<'a>,
+) -> Option<ScoreRow> {
     let mut times: Vec<f64> = recording.records.iter().filter_map(crate::replay::Record::mean_ms).collect();
     times.sort_by(f64::total_cmp);
     let (&optimum, &slowest) = (times.first()?, times.last()?);
@@ -136,7 +161,7 @@ pub fn score(name: &str, recording: &Recording, strategy: StrategyKind, seeds: u
     let expected = expected_best(&times, budget.max(1));
     let run = |seed: u64| {
         let mut device = Replay::new(recording.clone(), Noise::Mean);
-        let mut strategy = strategy.start(&recording.space, seed);
+        let mut strategy = start(seed);
         let mut best = None;
         let mut curve = Vec::with_capacity(budget);
         let mut slowest_proposal_ms = 0.0f64;
@@ -173,7 +198,7 @@ pub fn score(name: &str, recording: &Recording, strategy: StrategyKind, seeds: u
     let budget_counts = budget >= FIRST;
     budget_counts.then(|| ScoreRow {
         space: name.to_owned(),
-        strategy,
+        strategy: strategy.to_owned(),
         budget,
         runs: (0..seeds).into_par_iter().map(run).collect(),
     })
@@ -204,37 +229,19 @@ pub fn table(rows: &[ScoreRow]) -> String {
         "{:width$}  {:10}  {:14}  {:13}  {:13}  {:4}  {:>7}",
         "space", "strategy", "score", at_50, "at the end", "5 %", "ms"
     );
-    let mut kinds: Vec<StrategyKind> = rows.iter().map(|row| row.strategy).collect();
+    let mut kinds: Vec<&str> = rows.iter().map(|row| row.strategy.as_str()).collect();
     kinds.dedup();
     for kind in kinds {
         let rows: Vec<&ScoreRow> = rows.iter().filter(|row| row.strategy == kind).collect();
         for row in &rows {
             let (score, at_50, at_end) = (row.score(), row.at_50(), row.at_end());
-            line(
-                &mut text,
-                &row.space,
-                kind.name(),
-                score,
-                at_50,
-                at_end,
-                row.within_5_percent(),
-                row.slowest_proposal_ms(),
-            );
+            line(&mut text, &row.space, kind, score, at_50, at_end, row.within_5_percent(), row.slowest_proposal_ms());
         }
         let mean =
             |of: fn(&ScoreRow) -> Estimate| Estimate::mean_of(&rows.iter().map(|row| of(row)).collect::<Vec<_>>());
         let within = rows.iter().map(|row| row.within_5_percent()).sum::<f64>() / rows.len() as f64;
         let ms = rows.iter().map(|row| row.slowest_proposal_ms()).fold(0.0, f64::max);
-        line(
-            &mut text,
-            "mean",
-            kind.name(),
-            mean(ScoreRow::score),
-            mean(ScoreRow::at_50),
-            mean(ScoreRow::at_end),
-            within,
-            ms,
-        );
+        line(&mut text, "mean", kind, mean(ScoreRow::score), mean(ScoreRow::at_50), mean(ScoreRow::at_end), within, ms);
     }
     text
 }

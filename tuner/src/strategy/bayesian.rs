@@ -17,7 +17,7 @@
 use super::draw::Draw;
 use super::{Strategy, search_time};
 use crate::space::{ConfigIndex, Space};
-use crate::strategy::gp::{Candidates, Point, Prior, Process};
+use crate::strategy::gp::{Candidates, Hyper, Point, Prior, Process};
 use crate::strategy::gp_learn::Learner;
 use crate::{Outcome, Parameter, Value};
 
@@ -64,7 +64,7 @@ pub struct Bayesian<'a> {
 
 /// How configurations become points.
 #[derive(Debug)]
-struct Encoding {
+pub(super) struct Encoding {
     /// A column's parameter, and its number for each value index.
     columns: Vec<(usize, Vec<f32>)>,
     categories: Vec<bool>,
@@ -74,6 +74,8 @@ struct Encoding {
 #[derive(Debug)]
 struct Model {
     learner: Learner,
+    /// Whether length-scales and noise are learned; else they were told.
+    learns: bool,
     process: Process,
     next: Option<Next>,
     /// The cap on the logarithms that the process in use was built with.
@@ -90,7 +92,7 @@ struct Next {
 }
 
 impl Encoding {
-    fn new(space: &Space) -> Self {
+    pub(super) fn new(space: &Space) -> Self {
         let mut encoding = Self { columns: Vec::new(), categories: Vec::new() };
         for (place, parameter) in
             space.parameters().iter().enumerate().filter(|(_, parameter)| parameter.values().len() > 1)
@@ -116,7 +118,11 @@ impl Encoding {
         self.categories.push(category);
     }
 
-    fn point(&self, space: &Space, index: ConfigIndex) -> Point {
+    pub(super) fn categories(&self) -> &[bool] {
+        &self.categories
+    }
+
+    pub(super) fn point(&self, space: &Space, index: ConfigIndex) -> Point {
         self.columns.iter().map(|(place, numbers)| numbers[space.code(index, *place)]).collect()
     }
 }
@@ -158,7 +164,7 @@ impl<'a> Bayesian<'a> {
         let model = || {
             let learner = Learner::new(&encoding.categories);
             let process = Process::new(&candidates, learner.hyper.clone());
-            Model { learner, process, next: None, cap: f64::INFINITY }
+            Model { learner, learns: true, process, next: None, cap: f64::INFINITY }
         };
         let (times, failures) = (model(), model());
         Self {
@@ -172,6 +178,14 @@ impl<'a> Bayesian<'a> {
             times,
             failures,
         }
+    }
+
+    /// The same, which goes by these length-scales and this noise for times and learns none.
+    pub(super) fn told(mut self, hyper: Hyper) -> Self {
+        self.times.process = Process::new(&self.candidates, hyper.clone());
+        self.times.learner.hyper = hyper;
+        self.times.learns = false;
+        self
     }
 
     /// Valid observations.
@@ -276,7 +290,7 @@ enum Where<'a> {
 }
 
 /// The logarithm above which times are compressed: as far above the median as the best is below it.
-fn cap_of(times: &[f64]) -> f64 {
+pub(super) fn cap_of(times: &[f64]) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
     match (sorted.first(), sorted.get(sorted.len() / 2)) {
@@ -285,7 +299,7 @@ fn cap_of(times: &[f64]) -> f64 {
     }
 }
 
-fn capped(value: f64, cap: f64) -> f64 {
+pub(super) fn capped(value: f64, cap: f64) -> f64 {
     if value > cap { cap + 0.25 * (value - cap) } else { value }
 }
 
@@ -319,7 +333,7 @@ impl Model {
         let learned = choose(places, values, LEARNED_FROM);
         let points: Vec<&Point> = learned.iter().map(|&at| &observed[places[at]].1).collect();
         let targets: Vec<f64> = learned.iter().map(|&at| capped(values[at], cap)).collect();
-        for _ in 0..steps {
+        for _ in 0..if self.learns { steps } else { 0 } {
             self.learner.step(&points, &targets);
         }
         // The newest joins the model in use; a model that has none yet is built at once.

@@ -13,9 +13,9 @@ const WEIGHTS: (f64, f64) = (-7.8, 6.0);
 const NOISE: (f64, f64) = (-9.2, 0.0);
 
 /// The prior's length-scale, over the root of the number of columns, in ranges of a column.
-const PRIOR_SCALE: f64 = 0.5;
+const PRIOR_SCALE: f64 = 0.8;
 /// The prior's ln of the noise over the variance.
-const PRIOR_NOISE: f64 = -4.6;
+const PRIOR_NOISE: f64 = -3.0;
 /// The prior's variance of the two kinds of hyper-parameters.
 const WEIGHT_VARIANCE: f64 = 4.5;
 const NOISE_VARIANCE: f64 = 2.25;

@@ -11,11 +11,13 @@ mod gp;
 mod gp_learn;
 mod local;
 mod random;
+mod told;
 
 pub use bayesian::Bayesian;
 pub use exhaustive::Exhaustive;
 pub use local::LocalSearch;
 pub use random::Random;
+pub use told::Lesson;
 
 use super::Outcome;
 use super::space::{ConfigIndex, Space};
@@ -53,13 +55,10 @@ impl StrategyKind {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Exhaustive, Self::Random, Self::Local, Self::Bayesian];
 
-    /// The default for a space of this size and a budget of this many evaluations.
+    /// The default for a space of this size and a budget of this many evaluations. Where time or launches end the search, it
+    /// may end before everything was tried: then only a very small space is tried whole.
     pub fn default_for(configurations: usize, budget: Option<usize>) -> Self {
-        if budget.is_none_or(|budget| configurations <= budget) && configurations <= 256 {
-            Self::Exhaustive
-        } else {
-            Self::Bayesian
-        }
+        if configurations <= budget.unwrap_or(32).min(256) { Self::Exhaustive } else { Self::Bayesian }
     }
 
     /// The strategy itself, for `space`.

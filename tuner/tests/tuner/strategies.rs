@@ -1,7 +1,7 @@
 //! Strategies: what they propose, and how well they do.
 
 use tuner::replay::{Measured, Noise, Record, Recording, Replay};
-use tuner::score::{Estimate, score, table};
+use tuner::score::{Estimate, TOLD, ceiling, score, table};
 use tuner::strategy::{Bayesian, Strategy, StrategyKind, search_time};
 use tuner::{Failure, FailureKind, Outcome, Space, SpaceBuilder, Value};
 
@@ -151,6 +151,9 @@ fn names_of_strategies_are_read_back() {
     assert_eq!(StrategyKind::default_for(10, None), StrategyKind::Exhaustive);
     assert_eq!(StrategyKind::default_for(100, Some(50)), StrategyKind::Bayesian);
     assert_eq!(StrategyKind::default_for(5000, None), StrategyKind::Bayesian);
+    // Until a time is over: nobody knows whether all would be tried.
+    assert_eq!(StrategyKind::default_for(200, None), StrategyKind::Bayesian);
+    assert_eq!(StrategyKind::default_for(200, Some(220)), StrategyKind::Exhaustive);
 }
 
 #[test]
@@ -193,6 +196,38 @@ fn drawing_at_random_scores_zero_and_the_optimum_at_once_scores_one() {
     assert!(score("shuffled", &recording, StrategyKind::Random, 2, 500).is_some());
 }
 
+/// The valley as a recording.
+fn recorded_valley() -> Recording {
+    let (space, measure) = valley();
+    let measured = |index: usize| match measure(index) {
+        Outcome::Times(times) => Measured::Samples(times),
+        Outcome::Failed(failure) => Measured::Failed(failure),
+    };
+    let records = (0..space.len()).map(|index| Record { measured: measured(index), compile_ms: None }).collect();
+    Recording { space, records, ..Recording::default() }
+}
+
+#[test]
+fn the_ceiling_is_a_search_that_knows_length_scales_and_noise_and_no_time() {
+    let recording = recorded_valley();
+    let told = ceiling("valley", &recording, 6, 60).expect("something is valid");
+    let learned = score("valley", &recording, StrategyKind::Bayesian, 6, 60).expect("something is valid");
+    assert_eq!((told.strategy.as_str(), told.runs.len()), (TOLD, 6));
+    // It does not begin with the optimum, as one would that knows the times, and is no worse than one that learns.
+    assert!(told.score().mean < 1.0 && told.score().mean > learned.score().mean - 0.05, "{told:?} {learned:?}");
+    assert_eq!(told.runs[2].score, ceiling("valley", &recording, 6, 60).expect("as before").runs[2].score);
+}
+
+#[test]
+fn a_table_names_the_evaluations_that_it_shows() {
+    let head = |budget| {
+        let row = score("shuffled", &shuffled(), StrategyKind::Random, 2, budget).expect("something is valid");
+        table(&[row]).lines().next().unwrap_or_default().to_owned()
+    };
+    assert!(head(40).contains("at 40") && !head(40).contains("at 50"), "{}", head(40));
+    assert!(head(100).contains("at 50"), "{}", head(100));
+}
+
 #[test]
 fn what_cannot_be_scored_is_not() {
     let mut recording = shuffled();
@@ -202,6 +237,9 @@ fn what_cannot_be_scored_is_not() {
     }
     assert!(score("failed", &recording, StrategyKind::Random, 2, 100).is_none());
     assert!(score("empty", &Recording::default(), StrategyKind::Random, 2, 100).is_none());
+    assert!(
+        ceiling("failed", &recording, 2, 100).is_none() && ceiling("empty", &Recording::default(), 2, 100).is_none()
+    );
     let mut device = Replay::new(recording, Noise::Mean);
     assert!(matches!(device.measure_index(1000, 1), Outcome::Failed(_)));
 }
