@@ -128,6 +128,11 @@ impl Chunks {
         self
     }
 
+    /// Lets the next chunks have at most `max_events` (at least 1).
+    pub fn limit(&mut self, max_events: usize) {
+        self.max_events = max_events.max(1);
+    }
+
     /// With [`Apart::Files`], a chunk holds events of one file.
     #[must_use]
     pub const fn apart(mut self, apart: Apart) -> Self {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::Args;
 use super::outputs::{Outputs, Story};
+use super::sets::Sets;
 use super::work::{Batch, Done};
 use crate::bench::Machine;
 use crate::cli::Failure;
@@ -31,6 +32,8 @@ const LISTED_RUNS: usize = 100;
 pub struct Job<'a> {
     pub detector: &'a Detector,
     pub keep_going: bool,
+    /// Parameter sets of several workloads, if there are.
+    pub sets: Option<Arc<Sets>>,
     pub outputs: Option<Outputs>,
     pub totals: Totals,
     pub progress: Option<Progress>,
@@ -119,6 +122,9 @@ impl Job<'_> {
         if unwarned {
             self.warned = true;
             let line = format!("warning: {SYNTHETIC}");
+            self.progress.as_ref().map_or_else(|| say(&line), |progress| progress.say(&line));
+        }
+        for line in self.sets.iter().flat_map(|sets| sets.news()) {
             self.progress.as_ref().map_or_else(|| say(&line), |progress| progress.say(&line));
         }
         if let Some(progress) = &mut self.progress {

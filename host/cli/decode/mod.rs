@@ -3,6 +3,7 @@
 mod job;
 mod outputs;
 mod select;
+pub mod sets;
 mod work;
 
 use std::collections::BTreeSet;
@@ -14,6 +15,7 @@ use self::job::{Job, Stop, story};
 pub use self::job::{LISTED_FAILURES, is_broken_pipe};
 use self::outputs::{Outputs, Wanted};
 pub use self::select::SelectArgs;
+use self::sets::Sets;
 pub use self::work::CHUNK_MEMORY;
 use self::work::{Worker, decoder, n_workers};
 use crate::bench::Configuration;
@@ -103,6 +105,10 @@ pub struct Args {
     schedule_seed: u64,
     #[command(flatten)]
     tuned: TunedArgs,
+    /// Decode each batch with the parameters of the workload that the batches before it look like: the sets that
+    /// `ut-decode tune workloads --json` wrote into this file. Says when it changes, and when events look like none.
+    #[arg(long, value_name = "FILE", help_heading = "Tuning", conflicts_with_all = ["workload", "untuned", "batch", "set"])]
+    sets: Option<PathBuf>,
 }
 
 fn packing() -> impl TypedValueParser<Value = Packing> {
@@ -164,7 +170,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let tuned = || {
         args.tuned.configuration((args.backend.backend, config.pipeline), &detector.tables, &args.clustering.options())
     };
-    let tuned = if by_hand { None } else { tuned() };
+    let sets = match &args.sets {
+        Some(path) => Some(Arc::new(Sets::read(path, args.backend.backend)?)),
+        None => None,
+    };
+    let tuned = match &sets {
+        Some(sets) => Some(*sets.configuration(0)),
+        None if by_hand => None,
+        None => tuned(),
+    };
     if let Some(Configuration { decoder: DecoderConfig { cpu, launch, registers, graph, .. }, .. }) = tuned {
         (config.launch, config.registers, config.graph) = (launch, registers, graph);
         config.cpu.chunk = cpu.chunk;
@@ -189,6 +203,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let batch_size = batch_size.unwrap_or(BATCH_SIZE);
     let mut chunks = Chunks::new(&files, batch_size, check, select.clone()).apart(apart);
     let totals = Totals::new(&detector.tables, mask.is_some());
+    let again = |set: &Configuration| {
+        // Threads, kernels and layout stay; what belongs to a decoder changes.
+        let mut config = config;
+        (config.launch, config.registers, config.graph) =
+            (set.decoder.launch, set.decoder.registers, set.decoder.graph);
+        config.cpu.chunk = set.decoder.cpu.chunk;
+        decoder(args, &detector.tables, &config)
+    };
     let mut workers = Vec::new();
     for _ in 0..n_workers {
         let hits = UtHits::with_capacity(0, detector.tables.n_groups(), 0);
@@ -203,6 +225,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             report: BatchReport::new(),
             mask: mask.clone(),
             encoder: outputs.as_ref().map(Outputs::encoder),
+            sets: sets.as_deref().map(|sets| (sets, 0)),
+            again: &again,
         };
         workers.push(move |(file, chunk): (usize, Result<Chunk, InputError>)| {
             (file, chunk.map_err(WorkError::Input).and_then(|chunk| worker.work(&chunk)))
@@ -213,6 +237,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut job = Job {
         detector: &detector,
         keep_going: args.keep_going,
+        sets: sets.clone(),
         outputs,
         totals,
         progress: (!is_quiet()).then(|| Progress::new(total, template)),
@@ -228,6 +253,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     signals::end_gently();
     let produce = || {
+        if let Some(sets) = &sets {
+            chunks.limit(sets.configuration(sets.current()).batch);
+        }
         let chunk = chunks.next_chunk().transpose()?;
         Some((chunks.file(), chunk))
     };
@@ -292,6 +320,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         json.insert("outputs".to_owned(), written.into());
         json.insert("failed_files".to_owned(), failed.into());
         json.insert("runs".to_owned(), json!(runs));
+        if let Some(sets) = &sets {
+            json.insert("sets".to_owned(), sets.json());
+        }
         json.insert("payload_bytes_copied".to_owned(), copied.into());
         json.insert("pipeline".to_owned(), summary::flow_json(&flow));
         write_json(path, &json)?;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Args;
+use super::sets::Sets;
+use crate::bench::{Configuration, features};
 use crate::cli::Failure;
 use crate::cli::summary::Part;
 use crate::decoder::cpu::memory_of_threads;
@@ -60,6 +62,10 @@ pub struct Worker<'a> {
     pub report: BatchReport,
     pub mask: Option<Arc<Mask>>,
     pub encoder: Option<Encoder>,
+    /// The sets of several workloads, and which of them the decoder has.
+    pub sets: Option<(&'a Sets, usize)>,
+    /// Makes the decoder again, with another set.
+    pub again: &'a (dyn Fn(&Configuration) -> Result<Box<dyn Decoder>, DecodeError> + Sync),
 }
 
 /// What became of a batch.
@@ -82,7 +88,13 @@ pub struct Done {
 impl Worker<'_> {
     /// Decodes a piece of the inputs.
     pub fn work(&mut self, chunk: &Chunk) -> Result<Done, WorkError> {
-        let Self { parser, decoder, layout, n_boards, layers, hits, tables, report, mask, encoder } = self;
+        if let Some((sets, set)) = &mut self.sets
+            && sets.current() != *set
+        {
+            *set = sets.current();
+            self.decoder = (self.again)(sets.configuration(*set))?;
+        }
+        let Self { parser, decoder, layout, n_boards, layers, hits, tables, report, mask, encoder, sets, .. } = self;
         let mut done = Done::default();
         let Done { seen, batches, copied, runs } = &mut done;
         let before = parser.copied();
@@ -95,6 +107,11 @@ impl Worker<'_> {
                 let start = Instant::now();
                 decoder.decode(batch, hits, report)?;
                 let decoding = start.elapsed();
+                if let Some((sets, set)) = sets
+                    && batch.n_events > 0
+                {
+                    sets.look(*set, &features(hits, report));
+                }
                 let masked = mask.as_ref().map_or(0, |mask| hits.retain(|id| !mask.contains(id)));
                 let part = Part::of(layers, hits, report, masked, decoding);
                 let encoded = match encoder {

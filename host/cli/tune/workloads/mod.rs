@@ -26,6 +26,7 @@ use tuner::workloads::{Features, Matrix, Picker, Tuned};
 use tuner::{Config, Device, Space, Value};
 
 use crate::cli::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
+use crate::cli::decode::sets::{SetOf, SetsFile};
 use crate::cli::detector::Detector;
 use crate::cli::output::{print_beside, say, write_file, write_json};
 use crate::cli::progress::Progress;
@@ -249,7 +250,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "matrix": costs.matrix, "error": costs.error, "decided": decided, "weights": weights, "looks": looks,
             "mean": chosen.mean, "worst": chosen.worst, "portfolio": chosen.portfolio, "of_workload": chosen.of_workload,
             "rule": { "batches": rule.batches, "right": rule.right, "changes": rule.changes },
-            "kept": kept, "machine": Machine::this(),
+            "kept": kept, "sets": sets_file(args.backend, &this.name, &space, &loads, &costs.matrix, &chosen)?,
+            "machine": Machine::this(),
         });
         write_json(path, &value)?;
     }
@@ -265,6 +267,26 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     print_beside(args.json.as_deref(), &text(&found)?)?;
     Ok(())
+}
+
+/// The sets of the portfolio and what their workloads look like, for `decode --sets`.
+fn sets_file(
+    backend: Backend,
+    device: &str,
+    space: &Space,
+    loads: &[Load],
+    matrix: &Matrix,
+    chosen: &Chosen,
+) -> Result<SetsFile, Failure> {
+    let names = space.names();
+    let varied: Vec<&str> = names.iter().map(String::as_str).collect();
+    let of = |(load, set): (&Load, &usize)| -> Result<SetOf, Failure> {
+        let configuration = tunable::configuration(backend, space, &matrix.sets[*set])?;
+        let parameters = configuration.text(varied.iter().copied());
+        Ok(SetOf { workload: load.name.clone(), looks: load.features(), parameters })
+    };
+    let of = loads.iter().zip(&chosen.of_workload).map(of).collect::<Result<_, _>>()?;
+    Ok(SetsFile { backend: backend.name().to_owned(), device: device.to_owned(), of })
 }
 
 /// What follows from the matrix, with what cannot be told from the default counted as equal to it: sets by number.
