@@ -526,6 +526,13 @@ fn a_named_store_that_is_not_there_is_said_and_a_kept_default_is_called_so() {
     let place = Place::new();
     let output = place.run(&["throughput", "--events", "2", "--duration", "0", "--tune-db", "/nowhere/x.db"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/x.db: there is no such file"));
+    let folder = place.path("").to_string_lossy().into_owned();
+    place.says(&["generate", "--events", "2", "--output", &folder]);
+    let [events, boards, geometry] =
+        ["events.mdf", "boards.bin", "geometry.bin"].map(|name| place.path(name).to_string_lossy().into_owned());
+    let output =
+        place.run(&["decode", &events, "--boards", &boards, "--geometry", &geometry, "--tune-db", "/nowhere/x.db"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/x.db: there is no such file"));
     for (arguments, said) in [
         (&["throughput", "--duration", "1e18"][..], "at most a year"),
         (&["tune", "aa-test", "--duration", "1e18"], "at most a year"),
@@ -535,4 +542,52 @@ fn a_named_store_that_is_not_there_is_said_and_a_kept_default_is_called_so() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains(said), "{arguments:?}");
     }
+}
+
+#[test]
+fn explain_without_a_run_says_that_it_took_the_latest_of_several_devices() {
+    let place = Place::new();
+    let said = "The latest decision of any device; the store has runs on 2";
+    place.says(&tune("synthetic:seed=3", &[]));
+    assert!(!place.says(&["tune", "explain"]).contains(said), "there is one device");
+    let [space, _] = program(&place);
+    place.says(&["tune", "run", "--space", &space, "--command", "echo {tile}", "--regex", "[0-9]+"]);
+    assert!(place.says(&["tune", "explain"]).contains(said));
+    assert!(!place.says(&["tune", "explain", "1"]).contains(said), "the run was named");
+}
+
+#[test]
+fn two_objectives_are_tuned_from_the_command_line_with_a_front_in_text_json_and_page() {
+    let place = Place::new();
+    let [space, _] = program(&place);
+    let command = "echo ms $(( 1600 / {tile} )) joules $(( 100 + {tile} * {tile} ))";
+    let report = place.path("report");
+    let run = |goals: [&str; 2], more: &[&str]| {
+        let common = ["tune", "run", "--space", &space, "--command", command, "--objective", goals[0], "--objective"];
+        let patterns = ["--regex", "ms ([0-9]+)", "--regex", "joules ([0-9]+)"];
+        place.says(&[&common[..], &[goals[1]], &patterns, more].concat())
+    };
+    let text = run(["time", "energy=smaller"], &["--report", report.to_str().unwrap()]);
+    // 200 ms and 164 J, 100 and 356, 50 and 1124, 25 and 4196: nothing beats any of them, and the first has the least product.
+    assert!(text.contains("Chosen:\n  tile=8\n") && text.contains("by the weights time 0.50, energy 0.50"), "{text}");
+    assert!(text.contains("  * tile=8: time 200.0 ms, energy 164.0"), "{text}");
+    assert!(text.contains("    tile=64: time 25.00 ms, energy 4196"), "{text}");
+    let page = std::fs::read_to_string(report.join("run-1.html")).unwrap();
+    assert!(page.contains("What there is to choose from") && page.contains("tile=64: time 25.00 ms, energy 4196"));
+    let json: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(report.join("run-1.json")).unwrap()).unwrap();
+    assert_eq!(json["report"]["front"]["front"].as_array().map(Vec::len), Some(4), "{json}");
+    let text = run(["time*5", "energy=smaller"], &[]);
+    assert!(text.contains("Chosen:\n  tile=64\n") && text.contains("  * tile=64: "), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&run(["time", "energy=smaller"], &["--json", "-"])).unwrap();
+    assert_eq!(json["decision"]["details"]["front"]["tried"].as_array().map(Vec::len), Some(4), "{json}");
+    let said = |more: &[&str], part: &str| {
+        let output = place.run(&[&["tune", "run", "--space", &space, "--command", command], more].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(part), "{more:?}: {error}");
+    };
+    said(&["--objective", "rate", "--objective", "e=smaller", "--regex", "x"], "one for each");
+    said(&["--objective", "time", "--objective", "time", "--regex", "x", "--regex", "y"], "called time like another");
+    said(&["--objective", "watt"], "none of time, rate, smaller, larger");
+    said(&["--regex", "x", "--regex", "y"], "2 places of numbers for 1 objective");
 }
