@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from ._report import report as report
     from ._report import run_sums as run_sums
     from ._tables import Tables as Tables
+    from ._tune import Tunable as Tunable
+    from ._tune import Tuned as Tuned
+    from ._tune import tunable as tunable
+    from ._tune import tune as tune
 
 _WHERE = {
     "BrokenEvent": "_hits",
@@ -56,6 +60,8 @@ _WHERE = {
     "SumsOptions": "_report",
     "Tables": "_tables",
     "TablesError": "_errors",
+    "Tunable": "_tune",
+    "Tuned": "_tune",
     "decode": "_decode",
     "decode_to_parquet": "_plan",
     "generate": "_native",
@@ -64,6 +70,8 @@ _WHERE = {
     "plan": "_plan",
     "report": "_report",
     "run_sums": "_report",
+    "tunable": "_tune",
+    "tune": "_tune",
 }
 
 __all__ = [*_WHERE, "__version__"]

@@ -215,8 +215,7 @@ fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others
     let hits = std::fs::read(place.path("hits.csv")).unwrap();
     decode(&["--sets", "sets.json", "--json", "summary.json"]);
     assert_eq!(std::fs::read(place.path("hits.csv")).unwrap(), hits);
-    let summary: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(place.path("summary.json")).unwrap()).unwrap();
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(place.path("summary.json")).unwrap()).unwrap();
     let batches = summary["sets"]["batches"].as_object().unwrap();
     assert!(batches.len() == 2 && batches.values().map(|n| n.as_u64().unwrap()).sum::<u64>() > 0, "{summary}");
     let refused = |arguments: &[&str], code, part: &str| {

@@ -44,7 +44,7 @@ pub struct SetOf {
 
 /// The sets, which of them is in use, and what became of it.
 pub struct Sets {
-    sets: Vec<(SetOf, Configuration)>,
+    all: Vec<(SetOf, Configuration)>,
     current: AtomicUsize,
     state: Mutex<State>,
 }
@@ -98,7 +98,7 @@ impl Sets {
         }
         let batches = vec![0; sets.len()];
         let state = State { picker, batches, changes: 0, strange: 0, streak: 0, news: Vec::new() };
-        Ok(Self { sets, current: AtomicUsize::new(0), state: Mutex::new(state) })
+        Ok(Self { all: sets, current: AtomicUsize::new(0), state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -112,7 +112,7 @@ impl Sets {
 
     /// A set by its number.
     pub fn configuration(&self, set: usize) -> &Configuration {
-        &self.sets[set].1
+        &self.all[set].1
     }
 
     /// Takes note of what a batch looked like, which may change the set for the next ones.
@@ -121,11 +121,11 @@ impl Sets {
         let State { picker, batches, changes, strange, streak, news } = &mut *state;
         batches[set] += 1;
         let pick = picker.pick(looks);
-        let of = |workload: &str| self.sets.iter().position(|(of, _)| of.workload == workload).unwrap_or_default();
+        let of = |workload: &str| self.all.iter().position(|(of, _)| of.workload == workload).unwrap_or_default();
         let next = of(&pick.set.workload);
         if pick.changed {
             *changes += 1;
-            let SetOf { workload, parameters, .. } = &self.sets[next].0;
+            let SetOf { workload, parameters, .. } = &self.all[next].0;
             news.push(format!("events look like {workload} now: decoding with {parameters}"));
             self.current.store(next, Ordering::Relaxed);
         }
@@ -136,10 +136,10 @@ impl Sets {
         *strange += 1;
         *streak += 1;
         if *streak == STRANGE {
-            let known: Vec<&str> = self.sets.iter().map(|(of, _)| of.workload.as_str()).collect();
+            let known: Vec<&str> = self.all.iter().map(|(of, _)| of.workload.as_str()).collect();
             let mut line =
                 format!("warning: events look like none of the workloads that were tuned ({})", known.join(", "));
-            let _ = write!(line, ": the set of {} is a guess", self.sets[next].0.workload);
+            let _ = write!(line, ": the set of {} is a guess", self.all[next].0.workload);
             news.push(line);
         }
     }
@@ -153,7 +153,7 @@ impl Sets {
     pub fn json(&self) -> Value {
         let state = self.lock();
         let batches: serde_json::Map<String, Value> =
-            self.sets.iter().zip(&state.batches).map(|((of, _), n)| (of.workload.clone(), json!(n))).collect();
+            self.all.iter().zip(&state.batches).map(|((of, _), n)| (of.workload.clone(), json!(n))).collect();
         json!({ "batches": batches, "changes": state.changes, "strange": state.strange })
     }
 }

@@ -50,6 +50,9 @@ pub fn decoder(args: &Args, tables: &DetectorTables, config: &DecoderConfig) -> 
     args.backend.backend.decoder_with(tables, options, config)
 }
 
+/// Makes a decoder with the parameters of a set.
+pub type Again<'a> = dyn Fn(&Configuration) -> Result<Box<dyn Decoder>, DecodeError> + Sync + 'a;
+
 /// A thread that decodes, and what it works with.
 pub struct Worker<'a> {
     pub parser: Parser,
@@ -65,7 +68,7 @@ pub struct Worker<'a> {
     /// The sets of several workloads, and which of them the decoder has.
     pub sets: Option<(&'a Sets, usize)>,
     /// Makes the decoder again, with another set.
-    pub again: &'a (dyn Fn(&Configuration) -> Result<Box<dyn Decoder>, DecodeError> + Sync),
+    pub again: &'a Again<'a>,
 }
 
 /// What became of a batch.

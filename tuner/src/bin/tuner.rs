@@ -37,14 +37,17 @@ struct Args {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     launches: u16,
     /// Seconds after which a launch is given up.
-    #[arg(long, value_name = "S", default_value_t = 60.0)]
-    time_out: f64,
+    #[arg(long, value_name = "S", default_value_t = 60.0, alias = "time-out")]
+    timeout: f64,
     /// Begin anew even where an unfinished run could be continued.
     #[arg(long)]
     fresh: bool,
     /// The store; without it, $TUNER_TUNE_DB, else tune.sqlite in your cache folder.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", alias = "tune-db")]
     db: Option<PathBuf>,
+    /// Write the decision as JSON here; - is standard output, in place of the text.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     /// Write run-N.html (a self-contained page), run-N.csv and run-N.json into this folder.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
@@ -64,10 +67,10 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     let Some(program) = args.program.program()? else {
         return Err("name a program: --space FILE --command COMMAND".into());
     };
-    if !(args.time_out > 0.0 && args.time_out <= LONGEST) {
-        return Err("--time-out must be above 0 and at most a year".into());
+    if !(args.timeout > 0.0 && args.timeout <= LONGEST) {
+        return Err("--timeout must be above 0 and at most a year".into());
     }
-    let mut device = args.program.device(&program, Duration::from_secs_f64(args.time_out))?;
+    let mut device = args.program.device(&program, Duration::from_secs_f64(args.timeout))?;
     let Program { device: machine, tunable, workload, space, default, objective, goals } = &program;
     let task = Task { device: machine, tunable, workload, space };
     let locations = Locations::choose(Application("tuner"), args.db.clone(), None)?;
@@ -110,6 +113,21 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
         };
         let [page, ..] = report.write(folder, &format!("run-{}", tuning.run))?;
         eprintln!("report: {}", page.display());
+    }
+    if let Some(path) = &args.json {
+        let decision = serde_json::json!({
+            "run": tuning.run,
+            "resumed": tuning.resumed,
+            "store": store.file(),
+            "parameters": space.names(),
+            "decision": tuning.evidence,
+        });
+        let text = format!("{decision:#}\n");
+        if path.as_os_str() == "-" {
+            print!("{text}");
+            return Ok(());
+        }
+        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     print!("{}", explain(&record));
     Ok(())

@@ -1,5 +1,6 @@
 //! The tuner from outside: spaces, strategies, races, decisions, whole sessions, the store, the forms of other programs.
 
+mod binary;
 mod decide;
 mod interchange;
 mod memory;
