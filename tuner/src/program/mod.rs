@@ -276,11 +276,17 @@ fn pause(passed: Duration) -> Duration {
     (passed / 200).clamp(Duration::from_micros(20), Duration::from_millis(5))
 }
 
-/// The end of what a program said on its standard error.
+/// The end of what a program said on its standard error, or, of much, from its first line with an error on.
 fn last_words(errors: std::fs::File) -> String {
     let text = reading::all_of(errors, MOST_OUTPUT).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let text = text.trim();
+    if text.len() > LAST_WORDS
+        && let Some(at) = text.lines().position(|line| line.to_ascii_lowercase().contains("error"))
+    {
+        let rest = text.lines().skip(at).collect::<Vec<_>>().join("\n");
+        return format!(": {}", rest.chars().take(LAST_WORDS).collect::<String>());
+    }
     let start = (text.len().saturating_sub(LAST_WORDS)..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     if text.is_empty() { String::new() } else { format!(": {}", &text[start..]) }
 }

@@ -61,6 +61,9 @@ fn what_goes_wrong_is_a_failure_of_its_kind_with_the_programs_last_words() {
     let said = of("echo no memory >&2; exit 3");
     assert_eq!(said.kind, FailureKind::Launch);
     assert!(said.message.contains("exit status: 3") && said.message.contains("no memory"), "{}", said.message);
+    // A compiler says what is wrong first, and then what might be right.
+    let said = of("echo error: no such machine >&2; for i in $(seq 400); do echo machine $i >&2; done; exit 1");
+    assert!(said.message.contains(": error: no such machine\nmachine 1\n"), "{}", said.message);
     assert!(of("kill -9 $$").message.contains("signal: 9"));
     assert!(of("./there-is-no-such-program").message.contains("127"));
     let mut silent = ProgramDevice::new(&space(), "echo done");
