@@ -79,7 +79,7 @@ def tune(
     with tempfile.TemporaryDirectory() as folder:
         space = Path(folder, "space.toml")
         space.write_text(_space(parameters, constraints, default), encoding="utf-8")
-        what = name or getattr(measure, "__qualname__", "function")
+        what = name or str(getattr(measure, "__qualname__", "function"))
         command = f": {shlex.quote(what)}; {_RELAY}"
         args = ["tune", "run", "--space", str(space), "--command", command, "--stays", "--objective", "smaller"]
         args += ["--budget", budget, "--seed", str(seed), "--launches", "1", "--timeout", _LONGEST]
