@@ -25,23 +25,25 @@ pub struct UtBatch {
     pub size: usize,
     /// UT_LAYOUT_ALLEN or UT_LAYOUT_MEP.
     pub layout: u32,
-    /// Events, from `first_event` on. Results have places for each of them.
+    /// Events, from `first_event` on, selected or not. Results have a place for each of them.
     pub n_events: u32,
     /// The first event, as the arrays count them: not 0 where an interval of the events that they hold is decoded.
     pub first_event: u32,
     /// 1: only the events that `selected` lists are decoded; the others have no hits, and nothing is counted for them. 0: all.
     pub only_selected: u32,
-    /// The events to decode, counted from `first_event`, each below `n_events`, in any order.
+    /// The events to decode, counted from `first_event`, each below `n_events`, in any order; one that is listed twice is
+    /// decoded once.
     pub selected: *const u32,
     /// Words of `selected`; may be 0.
     pub n_selected: usize,
     /// The bytes that `offsets` point into, at any address.
     pub raw: *const u8,
-    /// Bytes of `raw`.
+    /// Bytes of `raw`; on a GPU less than 4 GiB.
     pub raw_bytes: usize,
     /// Where events or fragments are, as said above.
     pub offsets: *const u32,
-    /// Words of `offsets`.
+    /// Words of `offsets`: one for each event up to the last one that is decoded (Allen), or
+    /// 2 + n_banks * (1 + first_event + n_events) (MEP). There may be more.
     pub n_offsets: usize,
     /// Sizes of the payloads in bytes, without sourceID word and padding, as u16: first a word for each event (Allen) or bank
     /// (MEP) that says where its sizes begin, counted in u16 from the start of this array; then the sizes, bank by bank

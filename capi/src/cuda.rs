@@ -4,7 +4,8 @@ use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ut_decoding::decoder::cuda::{
-    Cuda, CudaDevice, CudaSequence, Device, DeviceBatch, SequenceHits, SequenceWork, choose,
+    Cuda, CudaDevice, CudaSequence, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork,
+    choose,
 };
 use ut_decoding::decoder::launch::LaunchParams;
 use ut_decoding::{DecodeError, Layout};
@@ -16,11 +17,18 @@ use crate::memory::{Versioned, check_place, read_struct, reference};
 use crate::status::{Failure, UT_CAPACITY, UT_NO_DEVICE, UtStatus, guarded};
 use crate::tables::UtTables;
 
+/// In `UtCudaResult.trouble`, of ut_cuda_write: `max_hits` is less than `n_hits`. The events whose hits did not fit were not
+/// written.
+pub const UT_CUDA_NO_ROOM: u32 = 2;
+/// In `UtCudaResult.trouble`, of ut_cuda_count: `selected` lists an event that the batch does not have. It is left out.
+pub const UT_CUDA_NO_SUCH_EVENT: u32 = 4;
+
+const _: () = assert!(UT_CUDA_NO_ROOM == HITS_OVERFLOW && UT_CUDA_NO_SUCH_EVENT == NO_SUCH_EVENT);
+
 /// A decoder on a GPU: tables, and compiled kernels. It keeps nothing of a batch, so that any number of batches can be in
 /// flight, on as many streams and from as many threads as one likes, each with a work space of its own.
 pub struct UtCuda {
     sequence: Mutex<CudaSequence>,
-    version: u32,
 }
 
 /// What a call has written when the stream has come there. Lies in pinned memory of the host.
@@ -29,8 +37,8 @@ pub struct UtCuda {
 pub struct UtCudaResult {
     /// The number of hits of the batch.
     pub n_hits: u32,
-    /// 0; or something else, where work space or arrays were too small: then not all hits were written.
-    pub overflow: u32,
+    /// 0; or UT_CUDA_NO_ROOM or UT_CUDA_NO_SUCH_EVENT, of this call.
+    pub trouble: u32,
 }
 
 /// What a batch is worked on with. Set everything to 0, then `size`.
@@ -41,9 +49,9 @@ pub struct UtCudaWork {
     pub size: usize,
     /// The stream, a CUstream or cudaStream_t of the context; NULL: its default stream.
     pub stream: *mut c_void,
-    /// Device memory that nothing else uses from ut_cuda_count until ut_cuda_write is done.
+    /// Device memory at any address. Nothing else uses it from ut_cuda_count until ut_cuda_write is done; then it is free.
     pub scratch: *mut c_void,
-    /// Bytes of `scratch`, as ut_cuda_scratch_bytes says. Fewer will do for batches of fewer strips than they might have.
+    /// Bytes of `scratch`, at least as many as ut_cuda_scratch_bytes says.
     pub scratch_bytes: usize,
     /// Pinned memory of the host, or NULL: not wanted.
     pub result: *mut UtCudaResult,
@@ -90,20 +98,19 @@ pub unsafe extern "C" fn ut_cuda_new(
         drop(stream);
         sequence.prepare(Layout::Allen)?;
         sequence.prepare(Layout::Mep)?;
-        let version = u32::from(tables.tables.boards().version.byte());
         // SAFETY: the place was checked, and can be written, as the caller says.
-        unsafe { cuda.write(Box::into_raw(Box::new(UtCuda { sequence: Mutex::new(sequence), version }))) };
+        unsafe { cuda.write(Box::into_raw(Box::new(UtCuda { sequence: Mutex::new(sequence) }))) };
         Ok(())
     })
 }
 
 /// # Safety
 /// - `cuda` is null, or was made by [`ut_cuda_new`] and is not freed as long as this is used.
-unsafe fn sequence<'a>(cuda: *const UtCuda) -> Result<(MutexGuard<'a, CudaSequence>, u32), Failure> {
+unsafe fn sequence<'a>(cuda: *const UtCuda) -> Result<MutexGuard<'a, CudaSequence>, Failure> {
     // SAFETY: as the caller says.
     let cuda = unsafe { reference("cuda", cuda) }?;
     // A panic leaves nothing half done: a call only puts work on a stream.
-    Ok((cuda.sequence.lock().unwrap_or_else(PoisonError::into_inner), cuda.version))
+    Ok(cuda.sequence.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// What 32 bits cannot count.
@@ -116,32 +123,24 @@ fn too_large(error: DecodeError) -> Failure {
 ///
 /// # Safety
 /// - `batch` is null, or a struct as [`read_struct`] reads it.
-unsafe fn device_batch(batch: *const UtBatch, version: u32) -> Result<DeviceBatch, Failure> {
+unsafe fn device_batch(batch: *const UtBatch) -> Result<(UtBatch, DeviceBatch), Failure> {
     // SAFETY: as the caller says.
     let batch = unsafe { read_struct(batch) }?;
-    let (layout, only_selected, _) = fields(&batch)?;
-    batch.check_arrays()?;
-    if batch.version != 0 && batch.version != version {
-        let given = batch.version;
-        let message =
-            format!("UtBatch.version is {given}, the tables are for version {version}: on a GPU they are the same");
-        return Err(Failure::argument(message));
-    }
-    if only_selected || batch.first_event != 0 {
-        return Err(Failure::argument(
-            "on a GPU all events of a batch are decoded: UtBatch.only_selected and first_event are 0",
-        ));
-    }
+    let (layout, only_selected, version) = fields(&batch)?;
     let words = |at: *const u32, len| (at.addr() as u64, len);
-    Ok(DeviceBatch {
+    let there = DeviceBatch {
         layout,
         n_events: batch.n_events as usize,
+        first_event: batch.first_event as usize,
+        selected: only_selected.then(|| words(batch.selected, batch.n_selected)),
         raw: (batch.raw.addr() as u64, batch.raw_bytes),
         offsets: words(batch.offsets, batch.n_offsets),
         sizes: words(batch.sizes, batch.n_sizes),
         types: words(batch.types, batch.n_types),
         versions: (!batch.versions.is_null()).then(|| words(batch.versions, batch.n_versions)),
-    })
+        version,
+    };
+    Ok((batch, there))
 }
 
 /// Writes how many bytes of work space the batch takes, whatever its bytes are. Looks at the lengths of the arrays alone:
@@ -160,20 +159,9 @@ pub unsafe extern "C" fn ut_cuda_scratch_bytes(
     guarded(|| {
         check_place("scratch_bytes", scratch_bytes)?;
         // SAFETY: as the caller says.
-        let (sequence, _) = unsafe { sequence(cuda) }?;
+        let sequence = unsafe { sequence(cuda) }?;
         // SAFETY: the same.
-        let batch = unsafe { read_struct(batch) }?;
-        let (layout, ..) = fields(&batch)?;
-        let words = |len| (0, len);
-        let lengths = DeviceBatch {
-            layout,
-            n_events: batch.n_events as usize,
-            raw: (0, batch.raw_bytes),
-            offsets: words(batch.n_offsets),
-            sizes: words(batch.n_sizes),
-            types: words(batch.n_types),
-            versions: None,
-        };
+        let (_, lengths) = unsafe { device_batch(batch) }?;
         let bytes = sequence.scratch_bytes(&lengths).map_err(too_large)?;
         // SAFETY: the place was checked, and can be written, as the caller says.
         unsafe { scratch_bytes.write(bytes) };
@@ -181,14 +169,14 @@ pub unsafe extern "C" fn ut_cuda_scratch_bytes(
     })
 }
 
-/// Puts on the stream what counts the hits of a batch, and returns. When the stream has come there, `work->result` has the
-/// number of hits. All pointers of `batch` and `hits` are of the device; of `hits`, only `offsets` and, if wanted, `report`
-/// are used, which are complete after ut_cuda_write. What a GPU does not take yet is refused: `only_selected` and
-/// `first_event` are 0, and `version` is 0 or that of the tables.
+/// Puts on the stream what counts the hits of a batch, and returns: nothing waits, and nothing is allocated. When the stream
+/// has come there, `work->result` has the number of hits. Banks, offsets, sizes, types, versions and the list of selected events
+/// are read where they are, on the device; `version`, `first_event` and all lengths are numbers of the struct. What the list
+/// names is therefore seen only there: an event that the batch does not have is left out, and said in the result.
 ///
 /// # Safety
 /// - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.
-/// - `batch`, `work` and `hits` are NULL, or point to a struct whose `size` is set.
+/// - `batch` and `work` are NULL, or point to a struct whose `size` is set. The structs may change after the call.
 /// - Until the stream has done this, every pointer in them is memory of the device (that of `work->result`: pinned memory of
 ///   the host) for the length beside it, and nothing else writes there, nor reads what is written.
 #[unsafe(no_mangle)]
@@ -196,19 +184,29 @@ pub unsafe extern "C" fn ut_cuda_count(
     cuda: *const UtCuda,
     batch: *const UtBatch,
     work: *const UtCudaWork,
-    hits: *const UtHits,
 ) -> UtStatus {
-    // SAFETY: as the caller says.
-    guarded(|| unsafe { run(cuda, batch, work, hits, true) })
+    guarded(|| {
+        // SAFETY: as the caller says.
+        let (mut sequence, batch, work) = unsafe { read(cuda, batch, work) }?;
+        // SAFETY: a stream of the decoder's context, which lives until it has done this, as the caller says.
+        let stream = unsafe { sequence.device().borrow_stream(work.stream) };
+        // SAFETY: what the caller promises is what this asks for; pointers are not null where something is there, and
+        // aligned, checked by `read`.
+        unsafe { sequence.count(&stream, &batch, work_space(&work)) }?;
+        Ok(())
+    })
 }
 
-/// Puts on the stream what writes the hits of a batch that ut_cuda_count has counted, with the same arguments, and returns.
-/// The arrays of `hits` have room for at least as many as were counted; with ut_hits_in and exactly as many, they lie back to
-/// back.
+/// Puts on the stream what writes hits, offsets and report of a batch that ut_cuda_count has counted with the same `batch` and
+/// `work`, and returns: nothing waits, and nothing is allocated. All pointers of `hits` are of the device. Its arrays have room
+/// for at least as many hits as were counted; with ut_hits_in and exactly as many, they lie back to back. `work->result` is
+/// written again.
 ///
 /// # Safety
-/// - As ut_cuda_count; and the same batch was counted with this work space, offsets and report, on this stream or one that it
-///   waits for, and nothing was written there since.
+/// - As ut_cuda_count; and the same batch was counted with this work space, on this stream or one that it waits for, and
+///   nothing was written there since.
+/// - `hits` is NULL, or points to a struct whose `size` is set, and whose pointers are each NULL or memory of the device for
+///   the length beside it, apart from each other and from everything else.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_cuda_write(
     cuda: *const UtCuda,
@@ -216,59 +214,60 @@ pub unsafe extern "C" fn ut_cuda_write(
     work: *const UtCudaWork,
     hits: *const UtHits,
 ) -> UtStatus {
-    // SAFETY: as the caller says.
-    guarded(|| unsafe { run(cuda, batch, work, hits, false) })
+    guarded(|| {
+        // SAFETY: as the caller says.
+        let (mut sequence, batch, work) = unsafe { read(cuda, batch, work) }?;
+        // SAFETY: the same.
+        let hits = unsafe { read_struct(hits) }?;
+        if HitArrays::of(&hits, true)?.has_clusters() {
+            return Err(Failure::argument("UtHits.clusters is wanted, but a GPU does not give clusters"));
+        }
+        let floats = [hits.y_begin, hits.y_end, hits.z_at_y_eq0, hits.x_at_y_eq0, hits.dx_dy, hits.weight];
+        let mut arrays = [hits.id.addr() as u64; 7];
+        for (place, array) in arrays.iter_mut().zip(floats) {
+            *place = array.addr() as u64;
+        }
+        let to = SequenceHits {
+            arrays,
+            max_hits: hits.max_hits.min(u32::MAX as usize),
+            offsets: (hits.offsets.addr() as u64, hits.n_offsets),
+            report: (!hits.report.is_null()).then(|| (hits.report.addr() as u64, hits.n_report)),
+        };
+        // SAFETY: a stream of the decoder's context, which lives until it has done this, as the caller says.
+        let stream = unsafe { sequence.device().borrow_stream(work.stream) };
+        // SAFETY: what the caller promises is what this asks for; pointers are not null where something is there, and
+        // aligned, checked above and by `read`.
+        unsafe { sequence.write(&stream, &batch, work_space(&work), &to) }?;
+        Ok(())
+    })
 }
 
+/// What both calls are given, checked.
+///
 /// # Safety
-/// - As [`ut_cuda_count`] where it counts, else as [`ut_cuda_write`].
-unsafe fn run(
+/// - `cuda` is as [`sequence`] asks for; `batch` and `work` are each null, or a struct as [`read_struct`] reads it.
+unsafe fn read<'a>(
     cuda: *const UtCuda,
     batch: *const UtBatch,
     work: *const UtCudaWork,
-    hits: *const UtHits,
-    counts: bool,
-) -> Result<(), Failure> {
+) -> Result<(MutexGuard<'a, CudaSequence>, DeviceBatch, UtCudaWork), Failure> {
     // SAFETY: as the caller says.
-    let (mut sequence, version) = unsafe { sequence(cuda) }?;
+    let sequence = unsafe { sequence(cuda) }?;
     // SAFETY: the same.
-    let (batch, work, hits) = unsafe { (device_batch(batch, version)?, read_struct(work)?, read_struct(hits)?) };
-    sequence.scratch_bytes(&batch).map_err(too_large)?;
+    let ((batch, there), work) = unsafe { (device_batch(batch)?, read_struct(work)?) };
+    batch.check_arrays()?;
+    sequence.scratch_bytes(&there).map_err(too_large)?;
     if work.scratch.is_null() {
         return Err(Failure::argument("UtCudaWork.scratch is NULL"));
     }
     if !work.result.is_aligned() {
         return Err(Failure::argument("UtCudaWork.result is not aligned"));
     }
-    if HitArrays::of(&hits, !counts)?.has_clusters() {
-        return Err(Failure::argument("UtHits.clusters is wanted, but a GPU does not give clusters"));
-    }
-    let floats = [hits.y_begin, hits.y_end, hits.z_at_y_eq0, hits.x_at_y_eq0, hits.dx_dy, hits.weight];
-    let mut arrays = [0; 7];
-    for (place, array) in arrays.iter_mut().zip(floats) {
-        *place = array.addr() as u64;
-    }
-    arrays[6] = hits.id.addr() as u64;
-    let to = SequenceHits {
-        arrays,
-        max_hits: hits.max_hits.min(u32::MAX as usize),
-        offsets: (hits.offsets.addr() as u64, hits.n_offsets),
-        report: (!hits.report.is_null()).then(|| (hits.report.addr() as u64, hits.n_report)),
-    };
-    let scratch = (work.scratch.addr() as u64, work.scratch_bytes);
-    let work_space = SequenceWork { scratch, result: work.result.cast() };
-    // SAFETY: a stream of the decoder's context, which lives until it has done this, as the caller says.
-    let stream = unsafe { sequence.device().borrow_stream(work.stream) };
-    // SAFETY: what the caller promises is what these ask for; pointers are not null where something is there, and aligned,
-    // checked above.
-    unsafe {
-        if counts {
-            sequence.count(&stream, &batch, work_space, &to)?;
-        } else {
-            sequence.write(&stream, &batch, work_space, &to)?;
-        }
-    }
-    Ok(())
+    Ok((sequence, there, work))
+}
+
+fn work_space(work: &UtCudaWork) -> SequenceWork {
+    SequenceWork { scratch: (work.scratch.addr() as u64, work.scratch_bytes), result: work.result.cast() }
 }
 
 /// Gives a decoder back.

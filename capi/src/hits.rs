@@ -16,8 +16,8 @@ pub const UT_HIT_BYTES: usize = 28;
 /// Where the results of a batch go: arrays of the caller, each aligned to 4 bytes, none overlapping another. Set everything
 /// to 0, then `size`, and what is wanted.
 ///
-/// Hits lie event by event, in an event group by group, and in a group by ascending x and id. The seven arrays may lie
-/// anywhere, with room for `max_hits` each; `ut_hits_in()` lays them out back to back in one piece of memory, which with
+/// Hits lie event by event, in an event group by group (see UT_GROUPS_Y_ROWS), and in a group by ascending x and id. An event
+/// has `n_groups` groups, as `ut_tables_n_groups()` says. The seven arrays may lie anywhere, with room for `max_hits` each; `ut_hits_in()` lays them out back to back in one piece of memory, which with
 /// exactly as much room as there are hits is the shape that Allen's consumers take.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub struct UtHits {
     pub dx_dy: *mut f32,
     /// Inverse variance, 12 / pitch², 1/mm².
     pub weight: *mut f32,
-    /// LHCbID.
+    /// LHCbID: 3 in the top four bits, then the channel: sector, and strip counted from 0 (docs/columns.md).
     pub id: *mut u32,
     /// What the strips of each hit were, in a word: bits 0 to 12 the sum of their ADC counts, 13 to 20 their number, 21 to 29
     /// the first of them. Of format v5 and on the CPU only; NULL: not wanted.
@@ -48,11 +48,12 @@ pub struct UtHits {
     pub offsets: *mut u32,
     /// Words of `offsets`, at least n_events * n_groups + 1.
     pub n_offsets: usize,
-    /// UT_N_COUNTS counters an event; NULL: not wanted.
+    /// UT_N_COUNTS counters an event: the banks and strips that were read, then what was wrong (docs/policy.md). NULL: not
+    /// wanted.
     pub report: *mut u32,
     /// Words of `report`, at least n_events * UT_N_COUNTS where it is wanted.
     pub n_report: usize,
-    /// Written by the call: the number of hits. 0 after an error.
+    /// Written by ut_decoder_count and ut_decoder_decode: the number of hits. 0 after an error. A GPU's is in UtCudaResult.
     pub n_hits: usize,
 }
 

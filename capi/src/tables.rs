@@ -8,9 +8,9 @@ use ut_decoding::{Boards, DetectorTables, Geometry, Grouping};
 use crate::memory::{Array, check_place, reference};
 use crate::status::{Failure, UtStatus, guarded};
 
-/// Groups of rows in y, 72 an event.
+/// Groups of rows in y, 72 an event: group 18 * layer + row.
 pub const UT_GROUPS_Y_ROWS: u32 = 0;
-/// Groups of distinct x, as Allen had them in 2024.
+/// Groups of sectors of nearly the same x, as Allen had them in 2024: 84 in the real geometry.
 pub const UT_GROUPS_UNIQUE_X: u32 = 1;
 
 /// Boards, geometry and grouping of a detector, checked. They never change, and any number of threads and decoders can use

@@ -224,7 +224,7 @@ void wrong_cuda(const UtTables* tables)
   refuses(ut_cuda_new(nullptr, nullptr, nullptr, &cuda), UT_BAD_ARGUMENT, "tables is NULL", "no tables");
   refuses(ut_cuda_new(tables, nullptr, nullptr, nullptr), UT_BAD_ARGUMENT, "cuda", "nowhere to write");
   refuses(ut_cuda_scratch_bytes(nullptr, &batch, &bytes), UT_BAD_ARGUMENT, "cuda is NULL", "no decoder");
-  refuses(ut_cuda_count(nullptr, &batch, &work, &hits), UT_BAD_ARGUMENT, "cuda is NULL", "no decoder");
+  refuses(ut_cuda_count(nullptr, &batch, &work), UT_BAD_ARGUMENT, "cuda is NULL", "no decoder");
   refuses(ut_cuda_write(nullptr, &batch, &work, &hits), UT_BAD_ARGUMENT, "cuda is NULL", "no decoder");
   ut_cuda_free(nullptr);
 }

@@ -105,11 +105,11 @@ pub enum DecodeError {
         bytes: usize,
     },
     /// The work space that the caller lends is too small for the events of a batch.
-    #[error("the work space has {bytes} bytes, and so many events need {needed}")]
+    #[error("the work space has {bytes} bytes, and the batch needs {needed}")]
     WorkSpace {
         /// Its size.
         bytes: usize,
-        /// What is needed for no strip at all.
+        /// What is needed.
         needed: usize,
     },
     /// The output was made for another number of sector groups.

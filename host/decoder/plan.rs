@@ -6,10 +6,12 @@ use simt::{Global, WARP_SIZE, blocks_of_warps};
 use ut_kernels::allen::count_hits::items_capacity;
 use ut_kernels::allen::pipeline::AllenShapes;
 use ut_kernels::allen::prefix_sum::tiles;
+use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::{BankVersion, Lane, SectorConstants, Slot};
 use ut_kernels::fused::gather::{GATHER_THREADS, gather_blocks};
 use ut_kernels::fused::pipeline::FusedShapes;
+use ut_kernels::fused::select::{SELECT_THREADS, select_blocks};
 use ut_kernels::tables::Tables;
 
 use super::launch::LaunchParams;
@@ -125,16 +127,34 @@ pub fn cluster_options(options: &DecodeOptions) -> ClusterOptions {
     }
 }
 
-/// Refuses what the kernels do not take yet: a list of events, an interval of them, one version for all banks.
+/// Refuses a list of events that names one which the batch does not have, and any list where Allen's kernels run, which
+/// have no place to look it up.
 ///
 /// # Errors
-/// When it asks for that.
-pub fn check_plain(backend: &'static str, batch: &BatchView<'_>) -> Result<(), DecodeError> {
-    if batch.is_plain() {
-        return Ok(());
+/// When it does.
+pub fn check_selected(backend: &'static str, fused: bool, batch: &BatchView<'_>) -> Result<(), DecodeError> {
+    if batch.selected.is_some() && !fused {
+        return Err(no_list(backend));
     }
-    let message = "selected events, a first event and one version for all banks are for the cpu backend".to_owned();
-    Err(DecodeError::Device { backend, message })
+    batch.check_selected()
+}
+
+/// The error that Allen's kernels do not take a list of events.
+pub fn no_list(backend: &'static str) -> DecodeError {
+    let message = "a list of selected events needs the fused pipeline: Allen's kernels decode whole batches".to_owned();
+    DecodeError::Device { backend, message }
+}
+
+/// [`Batch::version`](ut_kernels::bank::layout::Batch::version) of a batch that has a version for each bank, or one for all,
+/// or says none and has that of the tables.
+pub fn version_word(of_each: bool, of_all: Option<u8>, tables: BankVersion) -> u32 {
+    if of_each { Batch::VERSION_OF_EACH } else { u32::from(of_all.unwrap_or(tables.byte())) }
+}
+
+/// [`Batch::first_event`](ut_kernels::bank::layout::Batch::first_event). No array has as many events as 32 bits count: those
+/// beyond stay beyond the end.
+pub fn first_event_word(first_event: usize, n_events: usize) -> u32 {
+    first_event.min((u32::MAX as usize).saturating_sub(n_events)) as u32
 }
 
 /// Adds to an event's counters what only the container knew.
@@ -209,6 +229,8 @@ impl Plan {
                 (blocks_of_warps(self.counters, x), (x, 1))
             }
             Kernel::DecodeInOrder => (self.events, (params.decode_block_x(), 1)),
+            // For a list as long as the batch has events: the pipeline looks at the list.
+            Kernel::SelectEvents => (select_blocks(self.events), (SELECT_THREADS, 1)),
             Kernel::GatherBanks => (gather_blocks(self.events), (GATHER_THREADS, 1)),
             Kernel::Fused => (self.events, (params.fused_block_x(), 1)),
             // Few events come there, and how many, only the device knows: blocks without one end at once.
@@ -275,7 +297,6 @@ mod tests {
     use ut_kernels::allen::compress_and_make_keys::GroupRanges;
     use ut_kernels::allen::count_hits::CountOutput;
     use ut_kernels::allen::decode_in_order::DecodeInput;
-    use ut_kernels::bank::layout::Batch;
     use ut_kernels::fused::hit_tables::HitTables;
     use ut_kernels::fused::others::Left;
     use ut_kernels::fused::tables::LaneTables;

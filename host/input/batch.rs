@@ -7,6 +7,7 @@
 use ut_kernels::switches::Layout;
 
 use super::room::make_room;
+use crate::decoder::DecodeError;
 
 /// What is known of an event beside its banks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,10 +121,34 @@ impl EventBatch {
 }
 
 impl BatchView<'_> {
-    /// Whether every event of the arrays is decoded, and every bank has the board table's version or one of its own:
-    /// `first_event`, `selected` and `version` are not used.
-    pub const fn is_plain(&self) -> bool {
-        self.first_event == 0 && self.selected.is_none() && self.version.is_none()
+    /// # Errors
+    /// When `selected` names an event that the batch does not have.
+    pub(crate) fn check_selected(&self) -> Result<(), DecodeError> {
+        let events = self.n_events;
+        let unknown = |&(_, &event): &(usize, &u32)| event as usize >= events;
+        match self.selected.unwrap_or_default().iter().enumerate().find(unknown) {
+            None => Ok(()),
+            Some((place, &event)) => Err(DecodeError::NoSuchEvent { place, event, events }),
+        }
+    }
+
+    /// What is known of each event that has a place in the results; nothing of those that are not selected. Empty where the
+    /// batch has no meta data.
+    #[cfg(feature = "device")]
+    pub(crate) fn meta_of_results(&self) -> Vec<EventMeta> {
+        if self.meta.is_empty() {
+            return Vec::new();
+        }
+        let of =
+            |event: usize| self.first_event.checked_add(event).map_or_else(EventMeta::default, |e| self.meta_of(e));
+        let Some(selected) = self.selected else { return (0..self.n_events).map(of).collect() };
+        let mut meta = vec![EventMeta::default(); self.n_events];
+        for &event in selected {
+            if let Some(meta) = meta.get_mut(event as usize) {
+                *meta = of(event as usize);
+            }
+        }
+        meta
     }
 
     /// What is known of event `e` of the arrays; nothing where the batch has no meta data.

@@ -5,3 +5,6 @@ pub const STRIPS_OVERFLOW: u32 = 1;
 
 /// The hit buffers are too small for the batch: the events beyond them were not written.
 pub const HITS_OVERFLOW: u32 = 2;
+
+/// The list of events names one that the batch does not have. The others of the list were decoded.
+pub const NO_SUCH_EVENT: u32 = 4;

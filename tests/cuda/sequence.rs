@@ -1,19 +1,25 @@
 //! A stage of a sequence on the caller's streams, with all memory the caller's: counted, allocated, written.
 
+use cudarc::driver::result;
 use ut_decoding::decoder::cuda::{
-    CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, Device, DeviceBatch, Rows, SequenceHits, SequenceWork,
+    CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT,
+    Rows, SequenceHits, SequenceWork,
 };
 use ut_decoding::decoder::launch::LaunchParams;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping, Layout};
+use ut_decoding::{BatchView, DecodeError, DecodeOptions, DetectorTables, Grouping, Layout};
 use ut_kernels::report::N_COUNTS;
 
 use crate::fake_driver::well_on_the_fake;
 use crate::interop::{Caller, send};
+use crate::suite::allocations::{ALLOCATIONS, Counting};
 use crate::suite::backends::decode;
 use crate::suite::events::{allen_batch, mep_batch};
 use crate::{detector, events};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// As late as possible, and streams that run ahead.
 const SEEDS: [[(&str, &str); 1]; 3] = [[("FAKE_CUDA_SEED", "0")], [("FAKE_CUDA_SEED", "1")], [("FAKE_CUDA_SEED", "2")]];
@@ -46,31 +52,22 @@ struct InFlight {
 }
 
 impl InFlight {
-    /// Puts the copy and the count on the stream, with `less` bytes of work space taken away.
+    /// Puts the copy and the count on the stream.
     fn count(
         stage: &mut CudaSequence,
         (device, stream): (&mut CudaDevice, &CudaStream),
-        batch: &EventBatch,
-        less: usize,
+        batch: &BatchView<'_>,
     ) -> Self {
         let (there, input, staged) = send(device, stream, batch);
-        let bytes = stage.scratch_bytes(&there).expect("a small batch") - less;
+        let bytes = stage.scratch_bytes(&there).expect("a small batch");
         let scratch = device.allocate(bytes).expect("room");
-        let (n_offsets, n_report) = (batch.n_events * stage.n_groups() + 1, batch.n_events * N_COUNTS);
-        let results = device.allocate(4 * (n_offsets + n_report)).expect("room");
         let result = device.allocate_host(8).expect("room");
         let work =
             SequenceWork { scratch: (CudaDevice::address(&scratch), bytes), result: CudaDevice::start(&result).cast() };
-        let address = CudaDevice::address(&results);
-        let hits = SequenceHits {
-            offsets: (address, n_offsets),
-            report: Some((address + 4 * n_offsets as u64, n_report)),
-            ..SequenceHits::default()
-        };
         // SAFETY: this keeps all memory until the stream was waited for; each piece is as long as it says.
-        unsafe { stage.count(stream, &there, work, &hits) }.expect("it can be launched");
-        let memory = vec![input, scratch, results];
-        Self { batch: there, work, hits, n_groups: stage.n_groups(), memory, _host: vec![staged, result] }
+        unsafe { stage.count(stream, &there, work) }.expect("it can be launched");
+        let (n_groups, memory) = (stage.n_groups(), vec![input, scratch]);
+        Self { batch: there, work, hits: SequenceHits::default(), n_groups, memory, _host: vec![staged, result] }
     }
 
     /// Number of hits and status, when the stream has come there.
@@ -83,11 +80,17 @@ impl InFlight {
 
     /// Allocates arrays for `n` hits back to back, and puts the writing on the stream.
     fn write(&mut self, stage: &mut CudaSequence, (device, stream): (&mut CudaDevice, &CudaStream), n: usize) {
+        let (n_offsets, n_report) = (self.batch.n_events * self.n_groups + 1, self.batch.n_events * N_COUNTS);
+        let results = device.allocate(4 * (n_offsets + n_report)).expect("room");
         let memory = device.allocate((28 * n).max(1)).expect("room");
-        let address = CudaDevice::address(&memory);
-        self.hits.arrays = std::array::from_fn(|array| address + (4 * array * n) as u64);
-        self.hits.max_hits = n;
-        self.memory.push(memory);
+        let (address, results_at) = (CudaDevice::address(&memory), CudaDevice::address(&results));
+        self.hits = SequenceHits {
+            arrays: std::array::from_fn(|array| address + (4 * array * n) as u64),
+            max_hits: n,
+            offsets: (results_at, n_offsets),
+            report: Some((results_at + 4 * n_offsets as u64, n_report)),
+        };
+        self.memory.extend([memory, results]);
         // SAFETY: this keeps all memory until the stream was waited for; the batch was counted by `count`.
         unsafe { stage.write(stream, &self.batch, self.work, &self.hits) }.expect("it can be launched");
     }
@@ -108,11 +111,11 @@ impl InFlight {
         &mut self,
         (device, stream): (&mut CudaDevice, &CudaStream),
         tables: &DetectorTables,
-        batch: &EventBatch,
+        batch: BatchView<'_>,
         n: usize,
     ) {
         let mut reference = ReferenceDecoder::new(tables, DecodeOptions::default());
-        let (expected, report) = decode(&mut reference, tables, batch.view());
+        let (expected, report) = decode(&mut reference, tables, batch);
         assert_eq!(n, expected.len());
         let n_offsets = batch.n_events * self.n_groups + 1;
         assert_eq!(Self::read(device, stream, self.hits.offsets.0, n_offsets), expected.offsets());
@@ -132,6 +135,27 @@ impl InFlight {
     }
 }
 
+/// Counts, allocates and writes all of the batches, as many in flight, and compares each with the reference.
+fn check_all(tables: &DetectorTables, batches: &[BatchView<'_>]) {
+    let caller = Caller::new();
+    let mut stage = stage(&caller, tables);
+    let mut device = caller.device();
+    let stream = stream(&caller, &device);
+    // All in flight at the same time, each with memory of its own.
+    let mut flying: Vec<_> =
+        batches.iter().map(|batch| InFlight::count(&mut stage, (&mut device, &stream), batch)).collect();
+    let counted: Vec<_> = flying.iter().map(|flight| flight.result(&mut device, &stream)).collect();
+    for (flight, &(n, status)) in flying.iter_mut().zip(&counted) {
+        assert_eq!(status, 0);
+        flight.write(&mut stage, (&mut device, &stream), n);
+    }
+    for ((flight, &batch), &(n, _)) in flying.iter_mut().zip(batches).zip(&counted) {
+        assert_eq!(flight.result(&mut device, &stream), (n, 0));
+        flight.check((&mut device, &stream), tables, batch, n);
+    }
+    drop((flying, stream, stage, device));
+}
+
 #[test]
 fn hits_go_to_memory_of_exactly_their_size_on_the_callers_stream() {
     let name = "sequence::hits_go_to_memory_of_exactly_their_size_on_the_callers_stream";
@@ -139,28 +163,98 @@ fn hits_go_to_memory_of_exactly_their_size_on_the_callers_stream() {
         well_on_the_fake(name, &seed, || {
             for version in [BankVersion::V5, BankVersion::V4] {
                 let tables = detector(version, Grouping::YRows);
-                let caller = Caller::new();
-                let mut stage = stage(&caller, &tables);
-                let mut device = caller.device();
-                let stream = stream(&caller, &device);
-                let events = events(version, 7, 3);
-                let batches = [allen_batch(&events), mep_batch(&events[1..]), allen_batch(&[]), allen_batch(&[vec![]])];
-                // All in flight at the same time, each with memory of its own.
-                let mut flying: Vec<_> =
-                    batches.iter().map(|b| InFlight::count(&mut stage, (&mut device, &stream), b, 0)).collect();
-                let counted: Vec<_> = flying.iter().map(|f| f.result(&mut device, &stream)).collect();
-                for (flight, &(n, status)) in flying.iter_mut().zip(&counted) {
-                    assert_eq!(status, 0);
-                    flight.write(&mut stage, (&mut device, &stream), n);
-                }
-                for ((flight, batch), &(n, _)) in flying.iter_mut().zip(&batches).zip(&counted) {
-                    assert_eq!(flight.result(&mut device, &stream), (n, 0));
-                    flight.check((&mut device, &stream), &tables, batch, n);
-                }
-                drop((flying, stream, stage, device));
+                let mut events = events(version, 7, 3);
+                let mep = mep_batch(&events[1..]);
+                // One event for the second kernel.
+                let twice = events[1][0].clone();
+                events[1].push(twice);
+                let batches = [allen_batch(&events), mep, allen_batch(&[]), allen_batch(&[vec![]])];
+                check_all(&tables, &batches.each_ref().map(|batch| batch.view()));
             }
         });
     }
+}
+
+#[test]
+fn a_list_of_events_an_interval_and_one_version_for_all_banks_are_taken() {
+    let name = "sequence::a_list_of_events_an_interval_and_one_version_for_all_banks_are_taken";
+    for seed in SEEDS {
+        well_on_the_fake(name, &seed, || {
+            let version = BankVersion::V5;
+            let tables = detector(version, Grouping::YRows);
+            let events = events(version, 3, 4);
+            for batch in [allen_batch(&events), mep_batch(&events)] {
+                let all = batch.view();
+                let interval = BatchView { first_event: 1, n_events: 3, ..all };
+                check_all(
+                    &tables,
+                    &[
+                        BatchView { selected: Some(&[3, 0, 3]), ..all },
+                        BatchView { selected: Some(&[]), ..all },
+                        BatchView { selected: Some(&[2]), ..interval },
+                        BatchView { versions: None, version: Some(version.byte()), ..interval },
+                        // Banks of another version are counted, and have no hits.
+                        BatchView { versions: None, version: Some(3), ..all },
+                        // Events that the arrays do not have are broken.
+                        BatchView { first_event: 3, n_events: 2, ..all },
+                        BatchView { first_event: usize::MAX, n_events: 1, ..all },
+                    ],
+                );
+            }
+        });
+    }
+}
+
+#[test]
+fn nothing_is_allocated_for_the_second_batch() {
+    well_on_the_fake("sequence::nothing_is_allocated_for_the_second_batch", &[], || {
+        let tables = detector(BankVersion::V5, Grouping::YRows);
+        let caller = Caller::new();
+        let (mut stage, mut device) = (stage(&caller, &tables), caller.device());
+        let stream = stream(&caller, &device);
+        let batch = mep_batch(&events(BankVersion::V5, 7, 2));
+        let view = BatchView { selected: Some(&[1, 0]), ..batch.view() };
+        // Memory of everything.
+        let mut flight = InFlight::count(&mut stage, (&mut device, &stream), &view);
+        let (n, _) = flight.result(&mut device, &stream);
+        flight.write(&mut stage, (&mut device, &stream), n);
+        let on_device = result::mem_get_info().expect("the fake says it").0;
+        let before = ALLOCATIONS.get();
+        assert!(before > 0, "allocations are counted");
+        let bytes = stage.scratch_bytes(&flight.batch).expect("a small batch");
+        assert_eq!(bytes, flight.work.scratch.1);
+        // SAFETY: as in `InFlight`, whose memory is used again in the order of the stream.
+        unsafe {
+            stage.count(&stream, &flight.batch, flight.work).expect("it can be launched");
+            stage.write(&stream, &flight.batch, flight.work, &flight.hits).expect("it can be launched");
+        }
+        assert_eq!(ALLOCATIONS.get(), before, "on the host");
+        assert_eq!(result::mem_get_info().expect("the fake says it").0, on_device, "on the device");
+        assert_eq!(flight.result(&mut device, &stream), (n, 0));
+        flight.check((&mut device, &stream), &tables, view, n);
+        drop((flight, stream, stage, device));
+    });
+}
+
+#[test]
+fn a_listed_event_that_is_not_there_is_said_and_the_others_are_decoded() {
+    let name = "sequence::a_listed_event_that_is_not_there_is_said_and_the_others_are_decoded";
+    well_on_the_fake(name, &[], || {
+        let tables = detector(BankVersion::V5, Grouping::YRows);
+        let caller = Caller::new();
+        let (mut stage, mut device) = (stage(&caller, &tables), caller.device());
+        let stream = stream(&caller, &device);
+        let batch = mep_batch(&events(BankVersion::V5, 7, 2));
+        let list = [2, 1, u32::MAX];
+        let view = BatchView { selected: Some(&list), ..batch.view() };
+        let mut flight = InFlight::count(&mut stage, (&mut device, &stream), &view);
+        let (n, status) = flight.result(&mut device, &stream);
+        assert_eq!(status, NO_SUCH_EVENT);
+        flight.write(&mut stage, (&mut device, &stream), n);
+        assert_eq!(flight.result(&mut device, &stream), (n, 0));
+        flight.check((&mut device, &stream), &tables, BatchView { selected: Some(&[1]), ..view }, n);
+        drop((flight, stream, stage, device));
+    });
 }
 
 #[test]
@@ -173,31 +267,32 @@ fn what_does_not_fit_is_said_and_not_written() {
         let mut device = caller.device();
         let stream = stream(&caller, &device);
         let batch = allen_batch(&events(BankVersion::V5, 7, 2));
-        // No work space for strips.
-        let (there, _input, _staged) = send(&mut device, &stream, &batch);
+        let (there, _input, _staged) = send(&mut device, &stream, &batch.view());
         let needed = stage.scratch_bytes(&there).expect("a small batch");
-        let for_strips = batch.raw.len() / 32 * 12 / 32 * 32 * 24;
-        let flight = InFlight::count(&mut stage, (&mut device, &stream), &batch, for_strips);
-        assert_ne!(flight.result(&mut device, &stream).1, 0);
-        drop(flight);
-        // Not even for the events.
-        let scratch = device.allocate(needed).expect("room");
-        let offsets = device.allocate(4 * 145).expect("room");
-        let address = CudaDevice::address(&scratch);
-        let hits = SequenceHits { offsets: (CudaDevice::address(&offsets), 145), ..SequenceHits::default() };
-        for (bytes, hits) in [(64, hits), (needed, SequenceHits { offsets: (hits.offsets.0, 144), ..hits })] {
-            let work = SequenceWork { scratch: (address, bytes), result: std::ptr::null_mut() };
-            // SAFETY: memory for what is said, kept beyond the call; it is refused.
-            let refused = unsafe { stage.count(&stream, &there, work, &hits) }.expect_err("too little").to_string();
-            assert!(refused.contains("the work space has 64 bytes") || refused.contains("made for 1"), "{refused}");
+        let (scratch, offsets) = (device.allocate(needed).expect("room"), device.allocate(4 * 145).expect("room"));
+        let work =
+            |bytes| SequenceWork { scratch: (CudaDevice::address(&scratch), bytes), result: std::ptr::null_mut() };
+        // SAFETY: memory for what is said, kept beyond the call; it is refused.
+        let refused = unsafe { stage.count(&stream, &there, work(needed - 1)) }.expect_err("too little").to_string();
+        assert!(refused.contains(&format!("needs {needed}")), "{refused}");
+        let offsets_at = CudaDevice::address(&offsets);
+        let one_short = SequenceHits { offsets: (offsets_at, 144), ..SequenceHits::default() };
+        let no_report =
+            SequenceHits { offsets: (offsets_at, 145), report: Some((offsets_at, 29)), ..SequenceHits::default() };
+        for hits in [one_short, no_report, SequenceHits::default()] {
+            // SAFETY: the same.
+            let refused = unsafe { stage.write(&stream, &there, work(needed), &hits) }.expect_err("too few places");
+            assert!(matches!(refused, DecodeError::TooManyEvents { events: 2, .. }), "{refused}");
         }
-        // One hit too few.
-        let mut flight = InFlight::count(&mut stage, (&mut device, &stream), &batch, 0);
+        // One hit too few; then enough, without another count.
+        let mut flight = InFlight::count(&mut stage, (&mut device, &stream), &batch.view());
         let (n, status) = flight.result(&mut device, &stream);
         assert_eq!(status, 0);
         flight.write(&mut stage, (&mut device, &stream), n - 1);
-        assert_ne!(flight.result(&mut device, &stream), (n, 0));
-        device.synchronize(&stream).expect("it went well");
+        assert_eq!(flight.result(&mut device, &stream), (n, HITS_OVERFLOW));
+        flight.write(&mut stage, (&mut device, &stream), n);
+        assert_eq!(flight.result(&mut device, &stream), (n, 0));
+        flight.check((&mut device, &stream), &tables, batch.view(), n);
         drop((flight, scratch, offsets, stream, stage, device));
     });
 }

@@ -1,8 +1,5 @@
 //! What memory the CPU decoder takes, counted by the allocator.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Bank, BatchBuilder};
@@ -11,43 +8,10 @@ use ut_decoding::{
     UtHits, input,
 };
 
+use crate::suite::allocations::{ALLOCATIONS, BYTES, Counting, MOST_BYTES};
+
 /// The most that a thread may take.
 const LIMIT: isize = 8 << 20;
-
-/// The system's allocator, counting what each thread allocates: the other tests run at the same time.
-struct Counting;
-
-thread_local! {
-    static BYTES: Cell<isize> = const { Cell::new(0) };
-    static MOST_BYTES: Cell<isize> = const { Cell::new(0) };
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Counts `bytes` more. A thread that is ending has no counts any more.
-fn count(bytes: isize) {
-    let _ = BYTES.try_with(|counted| {
-        let now = counted.get() + bytes;
-        counted.set(now);
-        let _ = MOST_BYTES.try_with(|most| most.set(most.get().max(now)));
-    });
-}
-
-// SAFETY: both functions pass their arguments on to the system's allocator unchanged, and what they do beside it neither
-// allocates nor unwinds: cells of thread-local memory that needs no initialisation are read and written.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
-        count(layout.size() as isize);
-        // SAFETY: the layout is not of size zero: `GlobalAlloc::alloc` is never called with one that is.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: `alloc` above took `at` from the system's allocator, with this layout.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

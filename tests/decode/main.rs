@@ -15,6 +15,7 @@ mod first;
 mod fixtures;
 mod input;
 mod into;
+mod parts;
 #[cfg(feature = "cli")]
 mod reports;
 mod sections;

@@ -7,11 +7,12 @@ use crate::setup::Bug;
 use crate::setup::fused::{FusedSetup, In, ROOMY, WINDOWS};
 use crate::suite::backends::decode;
 use simt::executor::{Executor, Fault, Violation};
-use simt::{Block, FULL_MASK};
+use simt::{Block, FULL_MASK, Global};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::{DecodeOptions, UtHits};
 use ut_kernels::fused::look_back::{LIMIT, LookBack};
-use ut_kernels::status::HITS_OVERFLOW;
+use ut_kernels::fused::select::{SELECT_THREADS, select_blocks, select_events};
+use ut_kernels::status::{HITS_OVERFLOW, NO_SUCH_EVENT};
 
 const SEEDS: std::ops::Range<u64> = 0..6;
 
@@ -61,6 +62,30 @@ fn banks_are_gathered_in_mep_layout() {
         setup.run(seed, Bug::None, strips, expected.len()).unwrap();
         assert!(is_right(&setup, &expected));
         assert_eq!(setup.left, 0);
+    }
+}
+
+#[test]
+fn a_list_in_any_order_becomes_a_bit_an_event() {
+    let n_events = 70;
+    for list in
+        [vec![], vec![69, 0, 31, 32, 0, 33], (0..70).rev().collect::<Vec<u32>>(), (0..700).map(|i| i % 7).collect()]
+    {
+        let mut expected = vec![0u32; 3];
+        list.iter().for_each(|&event| expected[event as usize / 32] |= 1 << (event % 32));
+        for (missing, says) in [(None, 0), (Some(70), NO_SUCH_EVENT), (Some(u32::MAX), NO_SUCH_EVENT)] {
+            let listed: Vec<u32> = list.iter().copied().chain(missing).collect();
+            let (mut mask, mut status) = (vec![0u32; 3], [0]);
+            let mut executor = Executor::new(4);
+            let (mask_view, status_view) = (executor.writable(&mut mask), executor.writable(&mut status));
+            let list = Global::from_slice(&listed);
+            executor
+                .launch("select_events", select_blocks(listed.len() as u32), (SELECT_THREADS, 1), 0, |block| {
+                    select_events(block, list, n_events, mask_view, status_view);
+                })
+                .unwrap();
+            assert_eq!((&mask, status[0]), (&expected, says), "{listed:?}");
+        }
     }
 }
 

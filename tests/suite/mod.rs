@@ -3,6 +3,7 @@
 //! Nothing here uses the library's readers or builders: a fault in them must not hide behind itself.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod allocations;
 pub mod backends;
 pub mod data;
 pub mod events;

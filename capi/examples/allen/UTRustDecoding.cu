@@ -108,10 +108,10 @@ void ut_rust_decoding::ut_rust_decoding_t::operator()(
   resize<dev_ut_scratch_t>(arguments, work.scratch_bytes);
   work.scratch = data<dev_ut_scratch_t>(arguments);
   work.result = reinterpret_cast<UtCudaResult*>(data<host_ut_result_t>(arguments)); // Allen's host memory is pinned
-  check(ut_cuda_count(m_decoder.get(), &batch, &work, &hits));
+  check(ut_cuda_count(m_decoder.get(), &batch, &work));
   Allen::synchronize(context); // the host needs the number of hits, as after each of Allen's own prefix sums
   const unsigned n_hits = work.result->n_hits;
-  if (work.result->overflow) throw StrException {"UT decoding: fragments overlap, and have more hits than there is room for"};
+  if (work.result->trouble) throw StrException {"UT decoding: an event is listed that the slice does not have"};
 #else
   check(ut_decoder_count(m_decoder.get(), &batch, &hits));
   const unsigned n_hits = hits.n_hits;

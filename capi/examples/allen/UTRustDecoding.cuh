@@ -21,7 +21,7 @@ namespace ut_rust_decoding {
     DEVICE_INPUT(dev_ut_raw_input_types_t, unsigned) dev_ut_raw_input_types;
     // Between counting and writing.
     DEVICE_OUTPUT(dev_ut_scratch_t, char) dev_ut_scratch;
-    // Number of hits, and on a GPU whether they fitted.
+    // On a GPU: the number of hits, and whether something was wrong.
     HOST_OUTPUT(host_ut_result_t, unsigned) host_ut_result;
     // What consumers take.
     HOST_OUTPUT(host_accumulated_number_of_ut_hits_t, unsigned) host_accumulated_number_of_ut_hits;

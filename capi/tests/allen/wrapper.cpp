@@ -26,8 +26,8 @@ Result run(const ut_rust_decoding_t& algorithm, const Batch& batch, const Consta
            const std::vector<unsigned>& list, int version)
 {
   ArgumentReferences<Parameters> arguments;
-  arguments.of<Parameters::host_number_of_events_t>() = {n};
-  arguments.of<Parameters::host_raw_bank_version_t>() = {version};
+  arguments.of<Parameters::host_number_of_events_t>() = std::vector<unsigned> {n};
+  arguments.of<Parameters::host_raw_bank_version_t>() = std::vector<int> {version};
   arguments.of<Parameters::dev_event_list_t>() = list;
   arguments.of<Parameters::dev_ut_raw_input_t>() = as<char>(batch.raw);
   arguments.of<Parameters::dev_ut_raw_input_offsets_t>() = batch.offsets;
@@ -39,9 +39,9 @@ Result run(const ut_rust_decoding_t& algorithm, const Batch& batch, const Consta
   algorithm.set_arguments_size(arguments, options, constants);
   algorithm(arguments, options, constants, Allen::Context {});
 
-  const auto& offsets = arguments.of<Parameters::dev_ut_hit_offsets_t>();
-  const auto& hits = arguments.of<Parameters::dev_ut_hits_t>();
-  const unsigned n_hits = arguments.of<Parameters::host_accumulated_number_of_ut_hits_t>().at(0);
+  const std::vector<unsigned> offsets = arguments.of<Parameters::dev_ut_hit_offsets_t>().get();
+  const std::vector<char> hits = arguments.of<Parameters::dev_ut_hits_t>().get();
+  const unsigned n_hits = arguments.of<Parameters::host_accumulated_number_of_ut_hits_t>().get().at(0);
   expect(offsets.size() == n * 72 + 1 && offsets[0] == 0 && offsets.back() == n_hits, "offsets");
   expect(hits.size() == size_t {n_hits} * 28, "exactly 28 bytes a hit");
   Result result {offsets, std::vector<unsigned>(n_hits)};
@@ -55,6 +55,9 @@ Result run(const ut_rust_decoding_t& algorithm, const Batch& batch, const Consta
 int main(int argc, char** argv)
 {
   if (argc < 5) return std::fprintf(stderr, "usage: %s BOARDS GEOMETRY DUMP DUMP...\n", argv[0]), 2;
+#ifdef TARGET_DEVICE_CUDA
+  use_device();
+#endif
   const Constants constants {as<char>(read_file(argv[1])), as<char>(read_file(argv[2]))};
   const int version = constants.host_ut_boards.at(4);
   const ut_rust_decoding_t algorithm {};
@@ -72,6 +75,14 @@ int main(int argc, char** argv)
     expect(run(algorithm, batch, constants, 0, n, all, -1).ids.empty(), "version -1: there are no UT banks");
     std::printf("%zu hits through the algorithm for Allen\n", whole.ids.size());
   }
+#ifdef TARGET_DEVICE_CUDA
+  try {
+    run(algorithm, allen_batch(argc - 3, argv + 3), constants, 0, 1, {1}, version);
+    expect(false, "an event that the slice does not have is an error");
+  } catch (const StrException& error) {
+    expect(std::string {error.what()}.find("does not have") != std::string::npos, "the error says what is wrong");
+  }
+#endif
   try {
     algorithm.update(Constants {});
     expect(false, "no tables are an error");

@@ -1,5 +1,5 @@
-/* NOT NVIDIA'S. What capi/examples/decode_cuda.cpp uses of the CUDA driver's interface, declared by us so that the example is
- * compiled, and run on the stand-in for the driver (tests/fake_cuda), where there is no CUDA toolkit. */
+/* NOT NVIDIA'S. What capi/examples/decode_cuda.cpp and the tests use of the CUDA driver's interface, declared by us so that they
+ * are compiled, and run on the stand-in for the driver (tests/fake_cuda), where there is no CUDA toolkit. */
 #ifndef UT_CUDA_STUB_H
 #define UT_CUDA_STUB_H
 
@@ -18,6 +18,7 @@ typedef struct CUstream_st* CUstream;
 #define CUDA_SUCCESS 0
 #define CU_STREAM_NON_BLOCKING 1
 #define cuMemAlloc cuMemAlloc_v2
+#define cuMemFree cuMemFree_v2
 #define cuMemcpyHtoDAsync cuMemcpyHtoDAsync_v2
 #define cuMemcpyDtoHAsync cuMemcpyDtoHAsync_v2
 
@@ -28,7 +29,9 @@ CUresult cuCtxSetCurrent(CUcontext context);
 CUresult cuStreamCreate(CUstream* stream, unsigned flags);
 CUresult cuStreamSynchronize(CUstream stream);
 CUresult cuMemAlloc(CUdeviceptr* at, size_t bytes);
+CUresult cuMemFree(CUdeviceptr at);
 CUresult cuMemHostAlloc(void** at, size_t bytes, unsigned flags);
+CUresult cuMemFreeHost(void* at);
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream stream);
 CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult cuGetErrorString(CUresult error, const char** text);

@@ -126,7 +126,7 @@ impl<D: Device> AllenWork<D> {
         //   of the caller; tables and work lie in buffers of this decoder, which are as long as their views;
         // - the shapes are the plan's, for these kernels.
         let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, &variant, count_variant) };
-        let (batch, tables) = (batch.view(), setup.tables.view());
+        let (batch, tables) = (batch.view(setup.tables.host.version), setup.tables.view());
         pipeline::decode(&mut launcher, &allen, batch, tables, &mut buffers, &mut output.views(plan))
     }
 }

@@ -4,19 +4,26 @@ use std::sync::Arc;
 
 use simt::Global;
 use ut_kernels::bank::layout::Batch;
+use ut_kernels::detector::BankVersion;
 
 use super::buffer::{Buffer, HostBuffer, LINE};
 use super::device::Device;
 use crate::decoder::DecodeError;
+use crate::decoder::plan::{first_event_word, version_word};
 use crate::input::{BatchView, EventMeta, Layout};
 
-/// A batch in device memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A batch in device memory. By default there is no event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceBatch {
     /// Which of the two layouts.
     pub layout: Layout,
-    /// Number of events.
+    /// Number of events, from `first_event` on.
     pub n_events: usize,
+    /// As [`BatchView::first_event`].
+    pub first_event: usize,
+    /// Where [`BatchView::selected`] is, a multiple of 4, and its words. Only the device sees which events it names: one that
+    /// the batch does not have is left out, and said when the batch is done.
+    pub selected: Option<(u64, usize)>,
     /// Where [`BatchView::raw`] is, which may be any address, and its bytes.
     pub raw: (u64, usize),
     /// Where [`BatchView::offsets`] is, a multiple of 4, and its words.
@@ -27,10 +34,13 @@ pub struct DeviceBatch {
     pub types: (u64, usize),
     /// The same of [`BatchView::versions`].
     pub versions: Option<(u64, usize)>,
+    /// As [`BatchView::version`], on the host.
+    pub version: Option<u8>,
 }
 
 impl DeviceBatch {
-    pub(super) fn view(&self) -> Batch<'static> {
+    /// For kernels, with the tables' version where the batch says none.
+    pub(super) fn view(&self, version: BankVersion) -> Batch<'static> {
         // SAFETY:
         // - The host never follows the address. Kernels do: only unsafe calls launch them, which ask that the device can
         //   read so many words there, at a multiple of 4.
@@ -44,25 +54,26 @@ impl DeviceBatch {
             sizes: words(self.sizes),
             types: words(self.types),
             versions: words(self.versions.unwrap_or((self.types.0, 0))),
-            has_versions: u32::from(self.versions.is_some()),
+            version: version_word(self.versions.is_some(), self.version, version),
+            first_event: first_event_word(self.first_event, self.n_events),
         }
     }
 
     pub(super) fn most_words(&self) -> usize {
-        let words = [self.offsets, self.sizes, self.types, self.versions.unwrap_or_default()];
+        let optional = [self.versions, self.selected].map(Option::unwrap_or_default);
+        let words = [self.offsets, self.sizes, self.types, optional[0], optional[1]];
         words.map(|(_, len)| len).into_iter().max().unwrap_or(0)
     }
 }
 
 /// How the parts of a batch lie one behind the other in one piece of memory, so that one copy takes them all: offsets,
-/// sizes, types and versions, then the raw bytes.
+/// sizes, types, versions and selected events, then the raw bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packing {
-    layout: Layout,
-    n_events: usize,
-    words: [(usize, usize); 4],
-    has_versions: bool,
-    raw: (usize, usize),
+    /// Without addresses.
+    batch: DeviceBatch,
+    words: [(usize, usize); 5],
+    raw: usize,
     /// Bytes of it all.
     pub(super) bytes: usize,
 }
@@ -76,41 +87,45 @@ impl Packing {
             (at, words.len())
         });
         Self {
-            layout: batch.layout,
-            n_events: batch.n_events,
+            batch: DeviceBatch {
+                layout: batch.layout,
+                n_events: batch.n_events,
+                first_event: batch.first_event,
+                selected: batch.selected.map(|list| (0, list.len())),
+                raw: (0, batch.raw.len()),
+                versions: batch.versions.map(|versions| (0, versions.len())),
+                version: batch.version,
+                ..DeviceBatch::default()
+            },
             words,
-            has_versions: batch.versions.is_some(),
-            raw: (end, batch.raw.len()),
+            raw: end,
             bytes: end + batch.raw.len(),
         }
     }
 
-    const fn words_of<'a>(batch: &BatchView<'a>) -> [&'a [u32]; 4] {
-        let versions = match batch.versions {
-            Some(versions) => versions,
-            None => &[],
-        };
-        [batch.offsets, batch.sizes, batch.types, versions]
+    fn words_of<'a>(batch: &BatchView<'a>) -> [&'a [u32]; 5] {
+        let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
+        [batch.offsets, batch.sizes, batch.types, optional[0], optional[1]]
     }
 
     /// The parts that are to be there, and where.
-    pub(super) fn parts<'a>(&self, batch: &BatchView<'a>) -> [(usize, &'a [u8]); 5] {
-        let [a, b, c, d] = Self::words_of(batch).map(bytemuck::cast_slice);
+    pub(super) fn parts<'a>(&self, batch: &BatchView<'a>) -> [(usize, &'a [u8]); 6] {
+        let [a, b, c, d, e] = Self::words_of(batch).map(bytemuck::cast_slice);
         let at = |i: usize| self.words[i].0;
-        [(at(0), a), (at(1), b), (at(2), c), (at(3), d), (self.raw.0, batch.raw)]
+        [(at(0), a), (at(1), b), (at(2), c), (at(3), d), (at(4), e), (self.raw, batch.raw)]
     }
 
     /// The batch, if it begins at `address` of the device.
     pub(super) fn at(&self, address: u64) -> DeviceBatch {
         let words = |i: usize| (address + self.words[i].0 as u64, self.words[i].1);
         DeviceBatch {
-            layout: self.layout,
-            n_events: self.n_events,
-            raw: (address + self.raw.0 as u64, self.raw.1),
+            raw: (address + self.raw as u64, self.batch.raw.1),
             offsets: words(0),
             sizes: words(1),
             types: words(2),
-            versions: self.has_versions.then(|| words(3)),
+            versions: self.batch.versions.map(|_| words(3)),
+            selected: self.batch.selected.map(|_| words(4)),
+            ..self.batch
         }
     }
 }
@@ -131,12 +146,12 @@ impl<D: Device> PinnedBatch<D> {
             // SAFETY: the memory was allocated just now: no copy from it or to it was put on a stream.
             unsafe { memory.put(at, part) };
         }
-        Ok(Self { memory, packing, meta: batch.meta.to_vec() })
+        Ok(Self { memory, packing, meta: batch.meta_of_results() })
     }
 
     /// Events.
     pub const fn n_events(&self) -> usize {
-        self.packing.n_events
+        self.packing.batch.n_events
     }
 
     /// Bytes that go to the device.

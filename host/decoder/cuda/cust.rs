@@ -30,6 +30,7 @@ impl DeviceBatch {
             sizes: words(sizes),
             types: words(types),
             versions: versions.map(words),
+            ..Self::default()
         }
     }
 }

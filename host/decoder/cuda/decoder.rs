@@ -11,7 +11,7 @@ use super::setup::Setup;
 use super::stream::{BatchStream, Readback, Request};
 use super::tables::{TablesOnDevice, write_all};
 use crate::decoder::launch::LaunchParams;
-use crate::decoder::plan::{DeviceTables, Plan, check_plain, cluster_options};
+use crate::decoder::plan::{DeviceTables, Plan, check_selected, cluster_options, no_list};
 use crate::decoder::rank_tables::RankTables;
 use crate::decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, Pipeline, UtHits};
 use crate::detector::DetectorTables;
@@ -228,13 +228,17 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     fn plan_of(&self, batch: &BatchView<'_>) -> Result<Option<Plan>, DecodeError> {
-        check_plain(self.name, batch)?;
-        let words = [batch.offsets, batch.sizes, batch.types, batch.versions.unwrap_or(&[])];
+        check_selected(self.name, self.setup.ranks.is_some(), batch)?;
+        let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
+        let words = [batch.offsets, batch.sizes, batch.types, optional[0], optional[1]];
         let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);
         self.plan(batch.n_events, batch.raw.len(), most_words)
     }
 
     pub(super) fn plan_at(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
+        if batch.selected.is_some() && self.setup.ranks.is_none() {
+            return Err(no_list(self.name));
+        }
         self.plan(batch.n_events, batch.raw.1, batch.most_words())
     }
 
@@ -258,25 +262,15 @@ impl<D: Device> DeviceDecoder<D> {
         let packing = Packing::of(&batch);
         let memory = write_all(&mut self.device, self.streams[0].queue(), &packing.parts(&batch), &mut self.moved)?;
         let batch_there = packing.at(memory.address());
-        Ok(Arc::new(ResidentBatch { memory, batch: batch_there, meta: batch.meta.to_vec() }))
+        Ok(Arc::new(ResidentBatch { memory, batch: batch_there, meta: batch.meta_of_results() }))
     }
 
     /// A stream with nothing in flight, and a ticket for it.
     fn free(&mut self, readback: Readback) -> Result<Ticket, DecodeError> {
-        let (stream, serial) = self.free_stream()?;
-        Ok(Ticket { decoder: self.id, stream, serial, readback })
-    }
-
-    /// A stream with nothing in flight, and a number for what it gets.
-    pub(super) fn free_stream(&mut self) -> Result<(usize, u64), DecodeError> {
         let stream = self.streams.iter().position(BatchStream::is_free);
         let stream = stream.ok_or_else(|| self.failure("all streams have a batch: collect one before the next"))?;
         self.serial += 1;
-        Ok((stream, self.serial))
-    }
-
-    pub(super) const fn id(&self) -> u64 {
-        self.id
+        Ok(Ticket { decoder: self.id, stream, serial: self.serial, readback })
     }
 
     /// Refuses a batch in memory that this device cannot reach: a kernel that reads there would lose the whole context.
@@ -298,7 +292,7 @@ impl<D: Device> DeviceDecoder<D> {
         let plan = match &source {
             Source::Host(view) => self.plan_of(view)?,
             // Its bytes and words were counted when it was made.
-            Source::Pinned(pinned) => self.plan(pinned.n_events(), 0, 0)?,
+            Source::Pinned(pinned) => self.plan_at(&pinned.packing.at(0))?,
             Source::Resident(resident) => {
                 self.check_owner(resident)?;
                 self.plan_at(&resident.batch)?

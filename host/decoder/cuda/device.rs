@@ -8,6 +8,9 @@ use crate::decoder::DecodeError;
 use crate::decoder::plan::Shape;
 use crate::decoder::ptx::{Kernel, Unit};
 
+/// Most arguments of a kernel.
+pub(super) const MAX_ARGUMENTS: usize = 8;
+
 /// An argument of a kernel: a value that is copied when the kernel is launched.
 #[derive(Clone, Copy, Debug)]
 pub struct Argument<'a> {

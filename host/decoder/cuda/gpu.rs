@@ -1,10 +1,9 @@
 //! A GPU as a [`Device`], by the CUDA driver.
 
-use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::device::{Argument, Device, Rows};
+use super::device::{Argument, Device, MAX_ARGUMENTS, Rows};
 use super::driver::{CallError, Calls, Context, CudaEvent, CudaHost, CudaMemory, CudaStream};
 use super::driver::{Function, GraphUse, Graphs, Handle, Next};
 use super::start::{Cuda, Gpu, StartError, choose};
@@ -17,11 +16,20 @@ pub struct CudaDevice {
     gpu: Gpu,
     /// Most registers of a thread that the driver's compiler may use; 0: as many as it likes.
     registers: u32,
-    /// Entries that were launched, with the shared memory that they may have.
-    functions: HashMap<String, (Function, u32)>,
+    /// Entries that were launched.
+    functions: Vec<Known>,
     timed: Option<Vec<(Kernel, CudaEvent, CudaEvent)>>,
     graphs: Option<Graphs>,
     context: Arc<Context>,
+}
+
+/// An entry that was launched.
+struct Known {
+    kernel: Kernel,
+    variant: String,
+    function: Function,
+    /// Dynamic shared memory that it may have, bytes.
+    shared_bytes: u32,
 }
 
 impl CudaDevice {
@@ -35,7 +43,7 @@ impl CudaDevice {
     }
 
     pub(super) fn with(gpu: Gpu, context: Arc<Context>, registers: u32) -> Self {
-        Self { gpu, registers, functions: HashMap::new(), timed: None, graphs: None, context }
+        Self { gpu, registers, functions: Vec::new(), timed: None, graphs: None, context }
     }
 
     pub(super) const fn context(&self) -> &Arc<Context> {
@@ -96,17 +104,24 @@ impl CudaDevice {
         shape: Shape,
         arguments: &[Argument<'_>],
     ) -> Result<Handle, DecodeError> {
-        let entry = kernel.entry(variant);
-        if self.functions.get(&entry).is_none_or(|(_, shared_bytes)| *shared_bytes < shape.shared_bytes) {
+        // (A launch allocates nothing: few functions, of few variants.)
+        let is_it = |known: &Known| known.kernel == kernel && known.variant == variant;
+        let found = self.functions.iter().position(|known| is_it(known) && known.shared_bytes >= shape.shared_bytes);
+        let place = if let Some(place) = found {
+            place
+        } else {
             // The fused kernel's blocks are limited by shared memory, and it gains nothing from a larger L1 cache.
-            let prefers_shared = kernel == Kernel::Fused;
+            let (entry, prefers_shared) = (kernel.entry(variant), kernel == Kernel::Fused);
             let function = self.context.function(unit, self.registers, &entry, shape.shared_bytes, prefers_shared)?;
-            self.functions.insert(entry.clone(), (function, shape.shared_bytes));
-        }
-        let Some((function, _)) = self.functions.get(&entry) else { unreachable!("inserted above") };
+            self.functions.retain(|known| !is_it(known));
+            let (variant, shared_bytes) = (variant.to_owned(), shape.shared_bytes);
+            self.functions.push(Known { kernel, variant, function, shared_bytes });
+            self.functions.len() - 1
+        };
+        let function = &self.functions[place].function;
         let given = arguments.iter().map(Argument::size);
         if !given.clone().eq(function.parameters.iter().copied()) {
-            let (taken, given) = (&function.parameters, given.collect::<Vec<_>>());
+            let (taken, given, entry) = (&function.parameters, given.collect::<Vec<_>>(), kernel.entry(variant));
             let message = format!("{entry} takes parameters of {taken:?} bytes, not of {given:?}");
             return Err(StartError::Driver { action: "find a kernel that goes with this program", message }.into());
         }
@@ -226,11 +241,14 @@ unsafe impl Device for CudaDevice {
             return Ok(());
         }
         let start = self.timed.is_some().then(|| stream.record()).transpose()?;
-        let mut pointers: Vec<*mut c_void> = arguments.iter().map(|argument| argument.pointer().cast_mut()).collect();
+        let mut pointers: [*mut c_void; MAX_ARGUMENTS] = [std::ptr::null_mut(); MAX_ARGUMENTS];
+        for (pointer, argument) in pointers.iter_mut().zip(arguments) {
+            *pointer = argument.pointer().cast_mut();
+        }
         // SAFETY:
         // - There are as many arguments as the entry has parameters, and as large: `function` compared them.
         // - `Device::launch` asks the caller that what the kernel asks of them holds until the stream has done this.
-        unsafe { stream.launch(function, shape, &mut pointers) }.map_err(|error| {
+        unsafe { stream.launch(function, shape, &mut pointers[..arguments.len()]) }.map_err(|error| {
             let message = format!("{} of {shape:?}: {}", kernel.name(), error.message);
             CallError { message, ..error }
         })?;

@@ -73,7 +73,7 @@ impl CudaSequence {
     /// # Errors
     /// What the driver said.
     pub fn prepare(&self, layout: Layout) -> Result<(), DecodeError> {
-        self.device().compile(self.unit(layout), Kernel::CountHits)
+        self.device().compile(self.unit(layout), Kernel::Fused)
     }
 }
 

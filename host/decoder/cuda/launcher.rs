@@ -1,46 +1,16 @@
 //! Launches kernels on a device, by the same pipelines as every other launcher.
 
 use simt::{Argument as KernelArgument, ArgumentVisitor, Arguments, Global, GlobalMut, Kernel, Launcher, Plain, Shape};
-use ut_kernels::allen::compress_and_make_keys::CompressAndMakeKeys;
 use ut_kernels::allen::count_hits::CountHits;
-use ut_kernels::allen::decode_in_order::DecodeInOrder;
-use ut_kernels::allen::find_permutation::FindPermutation;
 use ut_kernels::allen::pipeline::{AllenLauncher, StripBuffers};
 use ut_kernels::hit::{self as pipeline, HitBuffers};
-use ut_kernels::report::N_COUNTS;
 
 use super::buffer::Buffer;
-use super::dense::HitMemory;
-use super::device::{Argument, Device};
-use super::output::{Output, WORD};
+use super::device::{Argument, Device, MAX_ARGUMENTS};
+use super::output::Output;
 use crate::decoder::DecodeError;
 use crate::decoder::plan::Plan;
 use crate::decoder::ptx::{self, Unit};
-
-/// Most arguments of a kernel.
-const MAX_ARGUMENTS: usize = 8;
-
-/// Which of a pipeline's launches are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// All of them.
-    All,
-    /// Allen's pipeline up to the clusters, when it is known how many there are.
-    Count,
-    /// The rest of it, which makes hits of them.
-    Write,
-}
-
-impl Part {
-    fn has(self, kernel: &str) -> bool {
-        let writes = [CompressAndMakeKeys::NAME, FindPermutation::NAME, DecodeInOrder::NAME].contains(&kernel);
-        match self {
-            Self::All => true,
-            Self::Count => !writes,
-            Self::Write => writes,
-        }
-    }
-}
 
 /// Launches on one stream of a device.
 pub(super) struct DeviceLauncher<'a, D: Device> {
@@ -50,7 +20,6 @@ pub(super) struct DeviceLauncher<'a, D: Device> {
     variant: &'a str,
     /// Variant of the counting kernel, which exists for 8 and for 16 size classes.
     count_variant: &'a str,
-    part: Part,
 }
 
 /// Memory of the device.
@@ -96,41 +65,6 @@ impl<D: Device> Output<D> {
     }
 }
 
-impl<D: Device> Output<D> {
-    /// The status word, and memory of the caller for everything else.
-    ///
-    /// # Safety
-    /// - Until the stream has done what is launched with this, the device can write `hits` hits, the offsets and the
-    ///   counters of the plan where `to` says; each address is a multiple of 4.
-    pub(super) unsafe fn elsewhere<'a>(
-        &self,
-        plan: &Plan,
-        to: &HitMemory,
-        hits: usize,
-    ) -> pipeline::Output<DeviceLauncher<'a, D>> {
-        let array = |i: usize| to.hits + (i * hits * WORD) as u64;
-        // SAFETY: the device can write all hits at `to.hits`, the seven arrays one behind the other; this is one of them.
-        let floats = |i: usize| unsafe { DeviceView::at(array(i), hits) };
-        pipeline::Output {
-            hits: HitBuffers {
-                y_begin: floats(0),
-                y_end: floats(1),
-                z_at_y_eq0: floats(2),
-                x_at_y_eq0: floats(3),
-                dx_dy: floats(4),
-                weight: floats(5),
-                // SAFETY: the last of the seven arrays at `to.hits`, `hits` words as each of them.
-                id: unsafe { DeviceView::at(array(6), hits) },
-            },
-            // SAFETY: as many words as the plan has, as the caller says.
-            offsets: unsafe { DeviceView::at(to.offsets, plan.counters as usize + 1) },
-            // SAFETY: the same.
-            report: unsafe { DeviceView::at(to.report, plan.events as usize * N_COUNTS) },
-            status: DeviceView(self.status(plan)),
-        }
-    }
-}
-
 impl<'a, D: Device> DeviceLauncher<'a, D> {
     /// # Safety
     /// Until the stream has done everything that is launched, for every launch:
@@ -143,13 +77,7 @@ impl<'a, D: Device> DeviceLauncher<'a, D> {
         variant: &'a str,
         count_variant: &'a str,
     ) -> Self {
-        Self { device, stream, unit, variant, count_variant, part: Part::All }
-    }
-
-    /// Makes only the launches of a part. Allen's pipeline sets no words to 0 itself.
-    pub(super) const fn only(mut self, part: Part) -> Self {
-        self.part = part;
-        self
+        Self { device, stream, unit, variant, count_variant }
     }
 }
 
@@ -187,9 +115,6 @@ impl<D: Device> Launcher for DeviceLauncher<'_, D> {
     }
 
     fn launch<K: Kernel>(&mut self, _: K, shape: Shape, arguments: K::Arguments<'_>) -> Result<(), DecodeError> {
-        if !self.part.has(K::NAME) {
-            return Ok(());
-        }
         let kernel = ptx::Kernel::of_name(K::NAME).ok_or_else(|| DecodeError::Device {
             backend: "cuda",
             message: format!("no PTX has the kernel {}", K::NAME),

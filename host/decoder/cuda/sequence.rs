@@ -1,27 +1,28 @@
 //! A stage of a trigger sequence on a device: batch, hits, work space and stream are the caller's, and nothing waits.
 //!
 //! A framework wants to know how much memory a stage takes before it runs, and gives it: so there are two calls, with the
-//! allocation of the hits between them. [`count`](DeviceSequence::count) leaves the clusters in the work space and says how
-//! many there are; [`write`](DeviceSequence::write) makes hits of them, in arrays of exactly that size. Only the tables are
-//! this stage's own. It keeps nothing of a batch, so that any number of batches can be in flight on as many streams, each
-//! with a work space of its own.
+//! allocation of the hits between them. [`count`](DeviceSequence::count) says how many hits there are, and leaves in the
+//! work space where each event's begin; [`write`](DeviceSequence::write) reads the batch again and writes them, in arrays of
+//! exactly that size. Only the tables are this stage's own. It keeps nothing of a batch, so that any number of batches can
+//! be in flight on as many streams, each with a work space of its own.
 
-use ut_kernels::allen::pipeline::{self, AllenBuffers, AllenSetup, StripBuffers};
-use ut_kernels::hit::{Cluster, HitBuffers, Output};
+use ut_kernels::hit::{HitBuffers, Output};
 use ut_kernels::report::N_COUNTS;
-use ut_kernels::switches::Switches;
+pub use ut_kernels::status::{HITS_OVERFLOW, NO_SUCH_EVENT};
 
 use super::batch::DeviceBatch;
 use super::buffer::LINE;
 use super::device::{Device, Rows, TransferBytes};
-use super::launcher::{DeviceLauncher, DeviceView, Part};
+use super::fused::{self, FusedPlaces, Task};
+use super::launcher::DeviceView;
 use super::output::WORD;
+use super::ranks::RanksOnDevice;
 use super::setup::Setup;
-use super::stream::most_hits;
 use super::tables::TablesOnDevice;
 use crate::decoder::launch::LaunchParams;
 use crate::decoder::plan::{DeviceTables, Plan, cluster_options};
 use crate::decoder::ptx::Unit;
+use crate::decoder::rank_tables::RankTables;
 use crate::decoder::{DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
 use crate::input::Layout;
@@ -29,11 +30,11 @@ use crate::input::Layout;
 /// What a batch is worked on with.
 #[derive(Clone, Copy, Debug)]
 pub struct SequenceWork {
-    /// Address and bytes of device memory that nothing else uses from the count until the hits are written. Room for more
-    /// clusters than [`scratch_bytes`](DeviceSequence::scratch_bytes) thinks of is used.
+    /// Address and bytes of device memory that nothing else uses from the count until the hits are written: at least
+    /// [`scratch_bytes`](DeviceSequence::scratch_bytes).
     pub scratch: (u64, usize),
-    /// Two words of pinned host memory, which are there when the stream has come to the end of a call: the number of hits,
-    /// and 0, or where work space or hits were too small, something else.
+    /// Two words of pinned host memory, or null. They are there when the stream has come to the end of a call: the number of
+    /// hits, and 0, or [`NO_SUCH_EVENT`] after the count, or [`HITS_OVERFLOW`] after the writing.
     pub result: *mut u32,
 }
 
@@ -54,65 +55,42 @@ pub struct SequenceHits {
 pub struct DeviceSequence<D: Device> {
     device: D,
     setup: Setup<D>,
+    ranks: RanksOnDevice<D>,
 }
 
-/// Places in the work space, in bytes from its beginning.
+/// The work space of a batch from its first line on: the status word, with a word that is 0 before it; the report, where the
+/// caller has no place for it; then what lies between the kernels.
 #[derive(Clone, Copy, Debug)]
 struct Scratch {
-    status: usize,
-    strip_counts: usize,
-    strip_offsets: usize,
-    cluster_counts: usize,
-    tile_totals: usize,
-    items: usize,
-    n_items: usize,
-    report: usize,
-    /// What has an element a strip begins here.
-    strips: usize,
+    between: usize,
+    bytes: usize,
+    /// Where the number of hits is.
+    total: usize,
 }
 
-/// Bytes of work space a strip: cluster, key, permutation and scratch of the sort.
-const BYTES_A_STRIP: usize = size_of::<Cluster>() + size_of::<u64>() + 2 * WORD;
+/// Place of the status word.
+const STATUS: usize = WORD;
+
+/// Place of the report.
+const REPORT: usize = LINE;
 
 impl Scratch {
-    fn of(plan: Option<&Plan>) -> Self {
-        let (events, counters, tiles, items) = plan.map_or((0, 0, 0, 0), |plan| {
-            (plan.events as usize, plan.counters as usize, plan.tiles() as usize, plan.items)
-        });
-        let mut end = 0;
-        let mut place = |bytes: usize| {
-            let at = end;
-            end += bytes.next_multiple_of(LINE);
-            at
-        };
-        Self {
-            status: place(WORD),
-            strip_counts: place(counters * WORD),
-            strip_offsets: place((counters + 1) * WORD),
-            cluster_counts: place(counters * WORD),
-            tile_totals: place(tiles * WORD),
-            items: place(items * size_of::<u64>()),
-            n_items: place(events * WORD),
-            report: place(events * N_COUNTS * WORD),
-            strips: end,
-        }
+    fn of(plan: Option<&Plan>, batch: &DeviceBatch) -> Self {
+        let Some(plan) = plan else { return Self { between: REPORT, bytes: REPORT, total: 0 } };
+        let between = REPORT + (plan.events as usize * N_COUNTS * WORD).next_multiple_of(LINE);
+        let places = FusedPlaces::of(plan, batch, true);
+        Self { between, bytes: between + places.bytes, total: between + places.total() }
     }
 
-    /// Bytes of it all, at any address, with room for so many strips.
-    const fn bytes(self, strips: usize) -> usize {
-        // 32 strips: every array begins on a line.
-        LINE + self.strips + strips.next_multiple_of(32) * BYTES_A_STRIP
-    }
-
-    /// Strips that there is room for in so many bytes; `None`: not even for none.
-    fn room(self, bytes: usize) -> Option<usize> {
-        Some(bytes.checked_sub(LINE + self.strips)? / (32 * BYTES_A_STRIP) * 32)
+    /// Bytes of it all, at any address.
+    const fn needed(self) -> usize {
+        LINE - 1 + self.bytes
     }
 }
 
 impl<D: Device> DeviceSequence<D> {
-    /// A stage for one detector and one set of options, on a device. Copies the tables by `stream`, and waits for that.
-    /// The kernels of a layout are compiled when it is first used, or before that by
+    /// A stage for one detector and one set of options, on a device, with the kernels of the fused pipeline. Copies the
+    /// tables by `stream`, and waits for that. The kernels of a layout are compiled when it is first used, or before that by
     /// [`CudaSequence::prepare`](super::CudaSequence::prepare).
     ///
     /// # Errors
@@ -125,9 +103,11 @@ impl<D: Device> DeviceSequence<D> {
         params: LaunchParams,
     ) -> Result<Self, DecodeError> {
         params.validate().map_err(|error| failure(error.to_string()))?;
+        let ranks = RankTables::new("cuda", tables, options)?;
         device.begin()?;
-        let tables = DeviceTables::new("cuda", tables)?;
-        let tables = TablesOnDevice::new(&mut device, stream, tables, &mut TransferBytes::default())?;
+        let mut moved = TransferBytes::default();
+        let tables = TablesOnDevice::new(&mut device, stream, DeviceTables::new("cuda", tables)?, &mut moved)?;
+        let ranks = RanksOnDevice::new(&mut device, stream, ranks, &mut moved)?;
         let setup = Setup {
             tables,
             options: cluster_options(&options),
@@ -136,7 +116,7 @@ impl<D: Device> DeviceSequence<D> {
             rung: None,
             ranks: None,
         };
-        Ok(Self { device, setup })
+        Ok(Self { device, setup, ranks })
     }
 
     /// The device.
@@ -146,7 +126,7 @@ impl<D: Device> DeviceSequence<D> {
 
     /// What has the kernels for a layout.
     pub(super) fn unit(&self, layout: Layout) -> Unit {
-        self.setup.variant(layout).0
+        Unit::fused(self.setup.tables.host.version, layout)
     }
 
     /// Sector groups of an event.
@@ -154,51 +134,51 @@ impl<D: Device> DeviceSequence<D> {
         self.setup.tables.host.n_groups as usize
     }
 
-    /// Bytes of work space with which a batch is decoded whatever its bytes are, unless fragments or events overlap.
+    /// Bytes of work space that a batch takes, whatever its bytes are: some 80 an event, and in MEP layout 4 a bank.
     ///
     /// # Errors
     /// When 32 bits cannot count what the batch has.
     pub fn scratch_bytes(&self, batch: &DeviceBatch) -> Result<usize, DecodeError> {
-        let plan = self.plan(batch)?;
-        Ok(Scratch::of(plan.as_ref()).bytes(most_hits(self.setup.tables.host.version, batch.raw.1)))
+        Ok(Scratch::of(self.plan(batch)?.as_ref(), batch).needed())
     }
 
     /// Puts on the stream what counts the hits of a batch: afterwards their number is at `work.result`.
     ///
     /// # Errors
-    /// When the work space or the places of `hits` are too few for the events of the batch, 32 bits cannot count what it
-    /// has, or the device said so. Nothing is in flight then but what the stream did before.
+    /// When the work space is too small, 32 bits cannot count what the batch has, or the device said so. Nothing is in
+    /// flight then but what the stream did before.
     ///
     /// # Safety
     /// Until the stream has done this:
     /// - `stream` is one of the device's, and this is not dropped.
     /// - The device can read `batch` at its addresses, for as many elements as it says; those of words are multiples of 4.
     ///   Nothing is written there.
-    /// - The work space, and the offsets and the report of `hits`, are memory of the device for the bytes and words given,
-    ///   which do not overlap and nothing else uses; their addresses are multiples of 4.
+    /// - The work space is memory of the device for the bytes given, and nothing else uses it.
     /// - `work.result` is null or has room for two words in pinned memory, which nothing reads or writes.
     pub unsafe fn count(
         &mut self,
         stream: &D::Stream,
         batch: &DeviceBatch,
         work: SequenceWork,
-        hits: &SequenceHits,
     ) -> Result<(), DecodeError> {
-        // SAFETY: what is asked of the caller.
-        unsafe { self.run(stream, batch, work, hits, true) }
+        let plan = self.plan(batch)?;
+        // SAFETY: what is asked of the caller; no hits are written to count them.
+        unsafe { self.run(stream, plan, batch, work, Task::Count, &SequenceHits::default()) }
     }
 
     /// Puts on the stream what writes the hits of a batch that was counted with the same arguments, in arrays of `hits` of
-    /// exactly as many places, or more. Afterwards `work.result` says again how many there are, and whether they fitted.
+    /// exactly as many places, or more; ends of groups and report as well. Afterwards `work.result` says again how many there
+    /// are, and whether they fitted.
     ///
     /// # Errors
-    /// As [`count`](Self::count).
+    /// As [`count`](Self::count), and when the places of `hits` are too few for the events of the batch.
     ///
     /// # Safety
     /// As [`count`](Self::count), and:
-    /// - The same batch was counted before with this stage, on this stream or one that it waits for, with this work space,
-    ///   and these offsets and report; nothing was written there since.
-    /// - The arrays of `hits` are memory of the device for `max_hits` words each, as the offsets are.
+    /// - The same batch was counted before with this stage, on this stream or one that it waits for, with this work space;
+    ///   nothing was written there since.
+    /// - The arrays of `hits` are memory of the device for `max_hits` words each, offsets and report for the words given;
+    ///   they do not overlap, nothing else uses them, and their addresses are multiples of 4.
     pub unsafe fn write(
         &mut self,
         stream: &D::Stream,
@@ -206,8 +186,14 @@ impl<D: Device> DeviceSequence<D> {
         work: SequenceWork,
         hits: &SequenceHits,
     ) -> Result<(), DecodeError> {
-        // SAFETY: what is asked of the caller.
-        unsafe { self.run(stream, batch, work, hits, false) }
+        let plan = self.plan(batch)?;
+        let reports = hits.report.map_or(usize::MAX, |(_, words)| words / N_COUNTS);
+        let capacity = (hits.offsets.1.saturating_sub(1) / self.n_groups()).min(reports);
+        if hits.offsets.1 == 0 || batch.n_events > capacity {
+            return Err(DecodeError::TooManyEvents { events: batch.n_events, capacity });
+        }
+        // SAFETY: what is asked of the caller; there is a place for each event, checked above.
+        unsafe { self.run(stream, plan, batch, work, Task::Write, hits) }
     }
 
     fn plan(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
@@ -217,60 +203,37 @@ impl<D: Device> DeviceSequence<D> {
     }
 
     /// # Safety
-    /// - As [`count`](Self::count) where it counts, else as [`write`](Self::write).
+    /// - As [`count`](Self::count), or as [`write`](Self::write), with `hits` that have a place for each event.
     unsafe fn run(
         &mut self,
         stream: &D::Stream,
+        plan: Option<Plan>,
         batch: &DeviceBatch,
         work: SequenceWork,
+        task: Task,
         hits: &SequenceHits,
-        counts: bool,
     ) -> Result<(), DecodeError> {
-        let plan = self.plan(batch)?;
-        let n_offsets = batch.n_events * self.n_groups() + 1;
-        let reports = hits.report.map_or(usize::MAX, |(_, words)| words / N_COUNTS);
-        let capacity = (hits.offsets.1.saturating_sub(1) / self.n_groups()).min(reports);
-        if hits.offsets.1 == 0 || batch.n_events > capacity {
-            return Err(DecodeError::TooManyEvents { events: batch.n_events, capacity });
+        let scratch = Scratch::of(plan.as_ref(), batch);
+        if work.scratch.1 < scratch.needed() {
+            return Err(DecodeError::WorkSpace { bytes: work.scratch.1, needed: scratch.needed() });
         }
-        let places = Scratch::of(plan.as_ref());
-        let Some(strips) = places.room(work.scratch.1) else {
-            return Err(DecodeError::WorkSpace { bytes: work.scratch.1, needed: places.bytes(0) });
-        };
-        let strips = strips.min(u32::MAX as usize);
         let base = work.scratch.0.next_multiple_of(LINE as u64);
         let at = |place: usize| base + place as u64;
         self.device.begin()?;
-        if counts {
-            // SAFETY: the word is in the work space, which is aligned here, and there until the stream has done this.
-            unsafe { self.device.zero(stream, at(places.status), 1) }?;
-        }
+        // SAFETY: both words are in the work space, which is aligned here, and there until the stream has done this.
+        unsafe { self.device.zero(stream, base, 2) }?;
         if let Some(plan) = plan {
-            let (counters, events, max_hits) = (plan.counters as usize, plan.events as usize, hits.max_hits);
+            let (events, n) = (plan.events as usize, hits.max_hits);
+            // (To count, nothing of the results is written.)
+            let (n_offsets, n_report) =
+                if task == Task::Count { (0, 0) } else { (plan.counters as usize + 1, events * N_COUNTS) };
             // SAFETY:
-            // - The work space is as long as its places, with `strips` elements for strips (`room`), and aligned: each place
-            //   is a multiple of a line. The launches ask for it, and the caller gives it.
-            // - The arrays of hits have `max_hits` elements, offsets and report as many as the events need, checked above,
-            //   at multiples of 4, as the caller says. To count, no array of hits is used.
-            let (mut buffers, mut output) = unsafe {
-                let of_strips = |part: usize| at(places.strips + strips * part);
-                let buffers: AllenBuffers<DeviceLauncher<'_, D>> = AllenBuffers {
-                    strip_counts: DeviceView::at(at(places.strip_counts), counters),
-                    strip_offsets: DeviceView::at(at(places.strip_offsets), counters + 1),
-                    cluster_counts: DeviceView::at(at(places.cluster_counts), counters),
-                    tile_totals: DeviceView::at(at(places.tile_totals), plan.tiles() as usize),
-                    items: DeviceView::at(at(places.items), plan.items),
-                    n_items: DeviceView::at(at(places.n_items), events),
-                    strips: StripBuffers {
-                        clusters: DeviceView::at(of_strips(0), strips),
-                        keys: DeviceView::at(of_strips(8), strips),
-                        permutation: DeviceView::at(of_strips(16), strips),
-                        scratch: DeviceView::at(of_strips(20), strips),
-                    },
-                };
-                let n = if counts { 0 } else { max_hits };
+            // - Status and report have room in the work space, checked above, which the caller gives, and are aligned.
+            // - The arrays of hits have `max_hits` elements, offsets and report as many as the events need, at multiples of
+            //   4, as the caller says. To count, they have none.
+            let output = unsafe {
                 let floats = |array: usize| DeviceView::at(hits.arrays[array], n);
-                let output = Output {
+                Output {
                     hits: HitBuffers {
                         y_begin: floats(0),
                         y_end: floats(1),
@@ -281,64 +244,35 @@ impl<D: Device> DeviceSequence<D> {
                         id: DeviceView::at(hits.arrays[6], n),
                     },
                     offsets: DeviceView::at(hits.offsets.0, n_offsets),
-                    report: DeviceView::at(
-                        hits.report.map_or(at(places.report), |(address, _)| address),
-                        events * N_COUNTS,
-                    ),
-                    status: DeviceView::at(at(places.status), 1),
-                };
-                (buffers, output)
+                    report: DeviceView::at(hits.report.map_or(at(REPORT), |(address, _)| address), n_report),
+                    status: DeviceView::at(at(STATUS), 1),
+                }
             };
-            let (unit, variant) = self.setup.variant(batch.layout);
-            let bins8 = unit.bins8();
-            let count_variant = if self.setup.params.count_bins() == 8 { &bins8 } else { &variant };
-            let setup = AllenSetup {
-                switches: Switches::production(self.setup.tables.host.version, batch.layout),
-                options: self.setup.options,
-                flip_origin: self.setup.flip_origin,
-                sort_run: self.setup.params.sort_run(),
-                shapes: plan.allen_shapes(),
-            };
-            let tables = self.setup.tables.view();
-            // SAFETY: until the stream is done,
-            // - the views are of `batch`, of the work space and of the results: required of the caller; the tables lie in
-            //   buffers of this stage, which is not dropped;
-            // - the shapes are the plan's, for these kernels.
-            let launcher = unsafe { DeviceLauncher::new(&mut self.device, stream, unit, &variant, count_variant) };
-            let mut launcher = launcher.only(if counts { Part::Count } else { Part::Write });
-            pipeline::decode(&mut launcher, &setup, batch.view(), tables, &mut buffers, &mut output)?;
-        } else {
-            // SAFETY: one word is there, checked above, until the stream has done this.
+            // SAFETY:
+            // - The device can read the batch until then, as the caller says.
+            // - The work space has room for what lies between the kernels, checked above, on a line; to write, the batch was
+            //   counted with it, as the caller says.
+            // - The output is as long as the plan asks for, as said above, and the status was set to 0.
+            unsafe {
+                let with = (&self.setup, &self.ranks);
+                fused::launch(&mut self.device, stream, with, task, &plan, batch, at(scratch.between), output)
+            }?;
+        } else if task == Task::Write {
+            // SAFETY: one word is there, as the caller says, until the stream has done this.
             unsafe { self.device.zero(stream, hits.offsets.0, 1) }?;
         }
         if work.result.is_null() {
             return Ok(());
         }
-        let total = hits.offsets.0 + ((n_offsets - 1) * WORD) as u64;
-        // SAFETY: both words are on the device, in the results and in the work space; there is room for two in pinned
-        // memory, which nothing else uses until the stream has done this, as the caller says.
+        // SAFETY: both words are in the work space; there is room for two in pinned memory, which nothing else uses until
+        // the stream has done this, as the caller says.
         unsafe {
-            self.device.read(stream, total, work.result.cast(), Rows::one(WORD))?;
-            self.device.read(stream, at(places.status), work.result.add(1).cast(), Rows::one(WORD))
+            self.device.read(stream, at(scratch.total), work.result.cast(), Rows::one(WORD))?;
+            self.device.read(stream, at(STATUS), work.result.add(1).cast(), Rows::one(WORD))
         }
     }
 }
 
 fn failure(message: String) -> DecodeError {
     DecodeError::Device { backend: "cuda", message }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_work_space_that_is_asked_for_has_room_for_what_it_is_asked_for() {
-        let scratch = Scratch::of(None);
-        for strips in [0, 1, 31, 32, 33, 100_000] {
-            let bytes = scratch.bytes(strips);
-            assert!(scratch.room(bytes).is_some_and(|room| (strips..strips + 32).contains(&room)), "{strips}");
-        }
-        assert_eq!(scratch.room(scratch.bytes(0) - 1), None);
-    }
 }

@@ -11,14 +11,12 @@ use std::sync::Arc;
 
 use ut_kernels::detector::BankVersion;
 use ut_kernels::fused::look_back::LIMIT;
+use ut_kernels::status::NO_SUCH_EVENT;
 
 use super::batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 use super::buffer::{HostBuffer, LINE};
-use super::dense::HitMemory;
 use super::device::{Device, Rows, TransferBytes};
-use super::fused::{Task, Wanted};
 use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
-use super::ranks::RanksOnDevice;
 use super::setup::Setup;
 use super::upload::Upload;
 use super::work::Work;
@@ -108,16 +106,6 @@ pub(super) struct BatchStream<D: Device> {
     read: u64,
     /// The batch that was collected last.
     done: Option<Collected<D>>,
-    /// A batch whose hits are counted and not yet written.
-    counted: Option<CountedBatch>,
-}
-
-/// A batch whose hits are counted and not yet written.
-struct CountedBatch {
-    serial: u64,
-    plan: Plan,
-    batch: Wanted,
-    hits: usize,
 }
 
 impl<D: Device> BatchStream<D> {
@@ -135,7 +123,6 @@ impl<D: Device> BatchStream<D> {
             hits_per_byte: 0.0,
             read: 0,
             done: None,
-            counted: None,
         }
     }
 
@@ -144,7 +131,7 @@ impl<D: Device> BatchStream<D> {
     }
 
     pub(super) const fn is_free(&self) -> bool {
-        self.job.is_none() && self.counted.is_none()
+        self.job.is_none()
     }
 
     /// Whether the batch in flight is this one.
@@ -185,7 +172,6 @@ impl<D: Device> BatchStream<D> {
     pub(super) fn settle(&mut self, device: &mut D) -> Result<(), DecodeError> {
         // What the batch lies in is given back when the stream is done, and not before.
         let job = self.job.take();
-        self.counted = None;
         let waited = if std::mem::take(&mut self.dirty) { device.synchronize(&self.queue) } else { Ok(()) };
         drop(job);
         waited
@@ -252,7 +238,7 @@ impl<D: Device> BatchStream<D> {
                 // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops
                 // them.
                 unsafe { self.upload.write_host(device, &self.queue, &view) }
-                    .map(|batch| (batch, Held::Meta(view.meta.to_vec())))
+                    .map(|batch| (batch, Held::Meta(view.meta_of_results())))
             }
             Source::Pinned(pinned) => {
                 // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops
@@ -315,7 +301,7 @@ impl<D: Device> BatchStream<D> {
         self.job = Some(Job { request, batch, copied: 0, source });
         let Some(plan) = plan else { return Ok(()) };
         self.reserve(device, &plan, most_hits(setup.tables.host.version, batch.raw.1))?;
-        self.work.reserve_banks(device, &batch)?;
+        self.work.reserve_batch(device, &plan, &batch)?;
         let expected = (batch.raw.1 as f64 * self.hits_per_byte * (33.0 / 32.0)) as usize;
         let copied = if readback == Readback::Hits { expected.min(self.output.stride()) } else { 0 };
         self.reserve_host(device, &plan, copied)?;
@@ -324,81 +310,6 @@ impl<D: Device> BatchStream<D> {
         }
         // SAFETY: the buffers were reserved just now, and the job keeps what the batch lies in.
         unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }
-    }
-
-    /// Counts the hits of a batch that lies on the device, and waits for the number. The stream, which is free, is kept
-    /// until they are written or the batch is forgotten.
-    ///
-    /// # Safety
-    /// - The device can read the batch and its mask until then, and until the stream was waited for.
-    pub(super) unsafe fn count(
-        &mut self,
-        device: &mut D,
-        (setup, ranks): (&Setup<D>, &RanksOnDevice<D>),
-        plan: Plan,
-        batch: Wanted,
-        serial: u64,
-    ) -> Result<usize, DecodeError> {
-        self.settle(device)?;
-        self.dirty = true;
-        self.done = None;
-        // SAFETY: the device can read the batch, as the caller says.
-        let counted = unsafe { self.count_and_wait(device, (setup, ranks), &plan, &batch) };
-        let hits = self.or_settle(device, counted)?;
-        self.counted = Some(CountedBatch { serial, plan, batch, hits });
-        Ok(hits)
-    }
-
-    /// # Safety
-    /// - The device can read the batch and its mask until the stream was waited for.
-    unsafe fn count_and_wait(
-        &mut self,
-        device: &mut D,
-        setup: (&Setup<D>, &RanksOnDevice<D>),
-        plan: &Plan,
-        batch: &Wanted,
-    ) -> Result<usize, DecodeError> {
-        self.work.reserve_events(device, plan)?;
-        self.work.reserve_banks(device, &batch.batch)?;
-        self.output.reserve_events(device, plan)?;
-        self.reserve_host(device, plan, 0)?;
-        let Work::Fused(work) = &mut self.work else { unreachable!("ranks are of the fused pipeline") };
-        work.reserve_counts(device, plan)?;
-        let found = work.hits_found(plan);
-        // SAFETY: the device can read the batch, as the caller says; the buffers were reserved just now, and nothing is
-        // written to the output.
-        unsafe { work.launch(device, &self.queue, setup, Task::Count, plan, batch, self.output.views(plan)) }?;
-        // SAFETY: a word of the work buffers.
-        Ok(unsafe { self.read_word(device, found) }? as usize)
-    }
-
-    /// Puts on the stream what writes the hits that were counted, without waiting for it. Gives the hits.
-    ///
-    /// # Safety
-    /// - Until the stream was waited for, the device can read the batch and its mask, and write so many hits, the offsets
-    ///   and the counters where `to` says; each address is a multiple of 4.
-    pub(super) unsafe fn write(
-        &mut self,
-        device: &mut D,
-        setup: (&Setup<D>, &RanksOnDevice<D>),
-        serial: u64,
-        to: &HitMemory,
-    ) -> Result<bool, DecodeError> {
-        let Some(CountedBatch { plan, batch, hits, .. }) = self.counted.take_if(|counted| counted.serial == serial)
-        else {
-            return Ok(false);
-        };
-        let Work::Fused(work) = &self.work else { unreachable!("only its batches are counted") };
-        let status = self.output.result(Results::of(&plan).status());
-        // SAFETY: the status word is in the results, which are reserved for the plan and live until the stream was waited
-        // for; its address is that of a word.
-        unsafe { device.zero(&self.queue, status, 1) }?;
-        // SAFETY: so much memory, as the caller says.
-        let output = unsafe { self.output.elsewhere(&plan, to, hits) };
-        // SAFETY: the device can read the batch and write the output, as the caller says; the buffers were reserved when
-        // the hits were counted, and the status word is 0 by then, in the order of the stream.
-        let put = unsafe { work.launch(device, &self.queue, setup, Task::Write, &plan, &batch, output) };
-        self.or_settle(device, put).map(|()| true)
     }
 
     fn reserve_host(&mut self, device: &mut D, plan: &Plan, hits: usize) -> Result<(), DecodeError> {
@@ -504,6 +415,9 @@ impl<D: Device> BatchStream<D> {
             let words = unsafe { self.results.slice::<u32>(0, results.words()) };
             let (hits, found) = (words[results.total()], words[results.status()]);
             if found & self.work.overflow() == 0 {
+                if found & NO_SUCH_EVENT != 0 {
+                    return failure("the list of events names one that the batch does not have".to_owned());
+                }
                 if found != 0 || hits as usize > self.output.stride() {
                     return failure(format!("the device reports status {found} with {hits} hits, which cannot be"));
                 }

@@ -5,7 +5,7 @@ use ut_kernels::status;
 use super::allen::AllenWork;
 use super::batch::DeviceBatch;
 use super::device::Device;
-use super::fused::{FusedWork, Task, Wanted};
+use super::fused::{self, FusedWork, Task};
 use super::output::Output;
 use super::setup::Setup;
 use crate::decoder::DecodeError;
@@ -31,18 +31,25 @@ impl<D: Device> Work<D> {
         }
     }
 
+    /// Room for the events of any batch that has so many.
     pub(super) fn reserve_events(&mut self, device: &mut D, plan: &Plan) -> Result<(), DecodeError> {
         match self {
             Self::Allen(work) => work.reserve_events(device, plan),
-            Self::Fused(work) => work.reserve_events(device, plan),
+            Self::Fused(work) => work.reserve(device, plan, &DeviceBatch::default()),
         }
     }
 
-    pub(super) fn reserve_banks(&mut self, device: &mut D, batch: &DeviceBatch) -> Result<(), DecodeError> {
+    /// Room for what is gathered of a batch beside that.
+    pub(super) fn reserve_batch(
+        &mut self,
+        device: &mut D,
+        plan: &Plan,
+        batch: &DeviceBatch,
+    ) -> Result<(), DecodeError> {
         match self {
-            // It reads them where they are.
+            // It reads everything where it is.
             Self::Allen(_) => Ok(()),
-            Self::Fused(work) => work.reserve_banks(device, batch),
+            Self::Fused(work) => work.reserve(device, plan, batch),
         }
     }
 
@@ -74,7 +81,7 @@ impl<D: Device> Work<D> {
     ///
     /// # Safety
     /// - `batch` can be read by the device, for as many elements as it says, until the stream has done this.
-    /// - The buffers are reserved for the plan, here and in `output`, and its status word is 0 by then.
+    /// - The buffers are reserved for the plan and the batch, here and in `output`, and its status word is 0 by then.
     pub(super) unsafe fn launch(
         &self,
         device: &mut D,
@@ -91,12 +98,12 @@ impl<D: Device> Work<D> {
             //   `work`'s.
             (Self::Allen(work), _) => unsafe { work.launch(device, stream, setup, plan, batch, output) },
             (Self::Fused(work), Some(ranks)) => {
-                let (task, batch) = (Task::Decode, Wanted::all(*batch));
+                let (with, output) = ((setup, ranks), output.views(plan));
                 // SAFETY:
                 // - the device can read `batch` until the stream has done this, by this function's first precondition;
-                // - the buffers are reserved for the plan, and the status word is 0 by then, by its second: those here
-                //   are `work`'s.
-                unsafe { work.launch(device, stream, (setup, ranks), task, plan, &batch, output.views(plan)) }
+                // - the buffers are reserved for plan and batch, and the status word is 0 by then, by its second: `work`
+                //   has them, from a multiple of a line on.
+                unsafe { fused::launch(device, stream, with, Task::Decode, plan, batch, work.base(), output) }
             }
             (Self::Fused(_), None) => unreachable!("a stream is made for the pipeline of the setup"),
         }

@@ -7,6 +7,7 @@ use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::BankVersion;
 use ut_kernels::fused::FusedOptions;
+use ut_kernels::fused::gather::bank_words;
 use ut_kernels::fused::pipeline::{self as fused, FusedBuffers, FusedSetup, FusedTables};
 use ut_kernels::hit::{HitBuffers, Output};
 use ut_kernels::status;
@@ -15,7 +16,9 @@ use ut_kernels::switches::Switches;
 use super::failure;
 use super::launcher::{ExecutorLauncher, HostBuffer};
 use crate::decoder::launch::LaunchParams;
-use crate::decoder::plan::{DeviceTables, Plan, add_meta, check_plain, cluster_options, too_many_hits};
+use crate::decoder::plan::{
+    DeviceTables, Plan, add_meta, check_selected, cluster_options, first_event_word, too_many_hits, version_word,
+};
 use crate::decoder::rank_tables::RankTables;
 use crate::decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, Pipeline, UtHits, UtHitsMut};
 use crate::detector::DetectorTables;
@@ -131,6 +134,7 @@ impl EmulatedDecoder {
                         strips: self.params.fused_room().strips,
                     },
                     n_events: plan.events,
+                    list: batch.selected.map(Global::from_slice),
                     shapes: plan.fused_shapes(plan.counts_first()),
                 };
                 run_fused(&mut launcher, ranks, &plan, &setup, batch, &mut output)?;
@@ -179,7 +183,7 @@ fn run_allen<'h>(
             scratch: HostBuffer::of_len(0)?,
         },
     };
-    allen::decode(launcher, setup, device_batch(batch), tables, &mut buffers, output)
+    allen::decode(launcher, setup, device_batch(batch, detector.version), tables, &mut buffers, output)
 }
 
 fn run_fused<'h>(
@@ -210,28 +214,30 @@ fn run_fused<'h>(
         lanes.classes.as_ptr().addr(),
         lanes.constants.as_ptr().addr(),
     ]);
+    let is_mep = batch.layout == Layout::Mep;
     let mut buffers: FusedBuffers<ExecutorLauncher<'h>> = FusedBuffers {
-        bank_words: HostBuffer::of_len(if batch.layout == Layout::Mep { batch.offsets.len() } else { 0 })?,
+        bank_words: HostBuffer::of_len(if is_mep { bank_words(events, batch.offsets.len()) } else { 0 })?,
         counts: HostBuffer::of_len(counted)?,
         bases: HostBuffer::of_len(if counted == 0 { 0 } else { counted + 1 })?,
         tile_totals: HostBuffer::of_len(if counted == 0 { 0 } else { plan.event_tiles() as usize })?,
         look_back: HostBuffer::of_len(2 + events)?,
         others: HostBuffer::of_len(events)?,
-        selected: HostBuffer::of_len(0)?,
+        selected: HostBuffer::of_len(batch.selected.map_or(0, |_| events.div_ceil(32)))?,
         nothing: HostBuffer::of_len(0)?,
     };
-    fused::decode(launcher, setup, device_batch(batch), tables, &mut buffers, output)
+    fused::decode(launcher, setup, device_batch(batch, setup.switches.version), tables, &mut buffers, output)
 }
 
 /// A batch as the kernels take it.
-fn device_batch<'a>(batch: &BatchView<'a>) -> Batch<'a> {
+fn device_batch<'a>(batch: &BatchView<'a>, version: BankVersion) -> Batch<'a> {
     Batch {
         raw: Global::from_slice(batch.raw),
         offsets: Global::from_slice(batch.offsets),
         sizes: Global::from_slice(batch.sizes),
         types: Global::from_slice(batch.types),
         versions: Global::from_slice(batch.versions.unwrap_or(&[])),
-        has_versions: u32::from(batch.versions.is_some()),
+        version: version_word(batch.versions.is_some(), batch.version, version),
+        first_event: first_event_word(batch.first_event, batch.n_events),
     }
 }
 
@@ -241,8 +247,9 @@ impl Decoder for EmulatedDecoder {
     }
 
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
-        check_plain("emulated", &batch)?;
-        let words = [batch.offsets, batch.sizes, batch.types, batch.versions.unwrap_or(&[])];
+        check_selected("emulated", self.ranks.is_some(), &batch)?;
+        let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
+        let words = [batch.offsets, batch.sizes, batch.types, optional[0], optional[1]];
         let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);
         self.detector.check_size("emulated", batch.n_events, batch.raw.len(), most_words)?;
         let mut arrays = hits.begin(batch.n_events, self.detector.n_groups as usize)?;
@@ -251,8 +258,8 @@ impl Decoder for EmulatedDecoder {
         if batch.n_events > 0 {
             self.run(&batch, &mut arrays, bytemuck::cast_slice_mut(&mut report.events))?;
         }
-        for (event, counts) in report.events.iter_mut().enumerate() {
-            add_meta(batch.meta_of(event), counts);
+        for (counts, meta) in report.events.iter_mut().zip(batch.meta_of_results()) {
+            add_meta(meta, counts);
         }
         Ok(())
     }

@@ -121,6 +121,8 @@ pub enum Kernel {
     FindPermutation,
     /// Works out the hits.
     DecodeInOrder,
+    /// Turns a list of events into a mask.
+    SelectEvents,
     /// Gathers what the batch says of an event's banks (MEP layout).
     GatherBanks,
     /// Counts, or decodes: all of an ordinary event.
@@ -130,15 +132,23 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// The kernels of the fused pipeline in Allen layout; the prefix sum only where hits are counted first.
-    pub const FUSED: [Self; 4] = [Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused, Self::FusedOthers];
+    /// The kernels of the fused pipeline in Allen layout; the mask only where there is a list of events, and the prefix sum
+    /// only where hits are counted first.
+    pub const FUSED: [Self; 5] =
+        [Self::SelectEvents, Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused, Self::FusedOthers];
 
     /// The same in MEP layout, where the banks are gathered first.
-    pub const FUSED_MEP: [Self; 5] =
-        [Self::GatherBanks, Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused, Self::FusedOthers];
+    pub const FUSED_MEP: [Self; 6] = [
+        Self::SelectEvents,
+        Self::GatherBanks,
+        Self::PrefixSumTiles,
+        Self::PrefixSumOffsets,
+        Self::Fused,
+        Self::FusedOthers,
+    ];
 
     /// All kernels.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::CountHits,
         Self::PrefixSumTiles,
         Self::PrefixSumOffsets,
@@ -146,6 +156,7 @@ impl Kernel {
         Self::CompressAndMakeKeys,
         Self::FindPermutation,
         Self::DecodeInOrder,
+        Self::SelectEvents,
         Self::GatherBanks,
         Self::Fused,
         Self::FusedOthers,
@@ -172,6 +183,7 @@ impl Kernel {
             Self::CompressAndMakeKeys => "compress_and_make_keys",
             Self::FindPermutation => "find_permutation",
             Self::DecodeInOrder => "decode_in_order",
+            Self::SelectEvents => "select_events",
             Self::GatherBanks => "gather_banks",
             Self::Fused => "fused",
             Self::FusedOthers => "fused_others",
@@ -201,7 +213,7 @@ impl Kernel {
             Self::CountHits => count_hits_shared_bytes(version, n_boards, n_groups),
             Self::PrefixSumTiles | Self::PrefixSumOffsets => prefix_sum_shared_bytes(),
             Self::ClusterAndPredecode => cluster_and_predecode_shared_bytes(n_groups),
-            Self::CompressAndMakeKeys | Self::FindPermutation | Self::DecodeInOrder => 0,
+            Self::CompressAndMakeKeys | Self::FindPermutation | Self::DecodeInOrder | Self::SelectEvents => 0,
             Self::GatherBanks => gather_shared_bytes(),
             Self::Fused => fused_shared_bytes(version, room),
             Self::FusedOthers => others_shared_bytes(version, n_boards, n_groups),

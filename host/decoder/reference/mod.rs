@@ -222,10 +222,7 @@ impl Decoder for ReferenceDecoder {
         report.reset(batch.n_events);
         let mut out = hits.begin_with_clusters(batch.n_events, n_groups, self.lookup.version())?;
         let capacity = out.id.len();
-        let unknown = batch.selected.and_then(|list| list.iter().position(|&event| event as usize >= batch.n_events));
-        if let (Some(place), Some(list)) = (unknown, batch.selected) {
-            return Err(DecodeError::NoSuchEvent { place, event: list[place], events: batch.n_events });
-        }
+        batch.check_selected()?;
         let mut written = 0;
         for event in 0..batch.n_events {
             let is_selected = batch.selected.is_none_or(|list| list.contains(&(event as u32)));

@@ -213,7 +213,7 @@ impl<R> Headers<'_, R> {
     where
         R: Bytes<B>,
     {
-        if bank.version.is_some_and(|version| version != self.switches.version.byte()) {
+        if bank.version != self.switches.version.byte() {
             return Err(Count::WrongVersion);
         }
         let board = bank.board;

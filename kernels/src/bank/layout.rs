@@ -21,10 +21,13 @@ pub struct Batch<'a> {
     pub sizes: Global<'a, u32>,
     /// The same with bank types, u8.
     pub types: Global<'a, u32>,
-    /// The same with version bytes; not looked at unless `has_versions` is 1.
+    /// The same with version bytes; not looked at unless `version` is [`VERSION_OF_EACH`](Self::VERSION_OF_EACH).
     pub versions: Global<'a, u32>,
-    /// 1 where the batch carries versions, else 0.
-    pub has_versions: u32,
+    /// The version byte of every bank; or that each has one of its own.
+    pub version: u32,
+    /// The first event, as the arrays number them; kernels number events from here. Behind it come as many as they are
+    /// launched for, which fits 32 bits.
+    pub first_event: u32,
 }
 
 // SAFETY: `repr(C)`, of views and numbers only.
@@ -33,6 +36,7 @@ unsafe impl simt::Argument for Batch<'_> {}
 /// The banks of one event.
 #[derive(Clone, Copy, Debug)]
 pub struct EventBanks {
+    /// As the batch's arrays number it.
     event: u32,
     /// Banks that the event says it has.
     pub n_banks: u32,
@@ -88,14 +92,14 @@ impl FoundEvent {
             block.shared_store(words, 1, NOWHERE);
             return;
         };
-        block.shared_store(words, 0, event);
+        block.shared_store(words, 0, banks.event);
         block.shared_store(words, 1, banks.n_banks);
         block.shared_store(words, 2, banks.table);
         if matches!(layout, Layout::Allen) {
-            let row = |words: Global<'_, u32>| load_if_there(block, words, Some(event)).unwrap_or(NOWHERE);
+            let row = |words: Global<'_, u32>| load_if_there(block, words, Some(banks.event)).unwrap_or(NOWHERE);
             block.shared_store(words, 3, row(batch.sizes));
             block.shared_store(words, 4, row(batch.types));
-            block.shared_store(words, 5, if batch.has_versions == 0 { NOWHERE } else { row(batch.versions) });
+            block.shared_store(words, 5, if batch.has_version_of_each() { row(batch.versions) } else { NOWHERE });
             let (begin, end) = batch.extent(block, &banks);
             block.shared_store(words, 6, begin);
             block.shared_store(words, 7, end);
@@ -171,8 +175,8 @@ impl<B: Block> Banks<B> for FoundEvent {
 pub struct Bank {
     /// Type byte.
     pub kind: u8,
-    /// Version byte; `None` where the batch carries none.
-    pub version: Option<u8>,
+    /// Version byte.
+    pub version: u8,
     /// The board that its sourceID names; `u32::MAX`: none.
     pub board: u32,
     /// Byte offset of the payload in `raw`.
@@ -182,9 +186,19 @@ pub struct Bank {
 }
 
 impl Batch<'_> {
+    /// As [`version`](Self::version), more than any byte: `versions` has them.
+    pub const VERSION_OF_EACH: u32 = 256;
+
+    /// Whether `versions` is to be looked at.
+    #[inline(always)]
+    pub const fn has_version_of_each(&self) -> bool {
+        self.version == Self::VERSION_OF_EACH
+    }
+
     /// The banks of event `event`; `None` where the event's table of banks is not there.
     #[inline(always)]
     pub fn event<B: Block>(&self, block: &B, layout: Layout, event: u32) -> Option<EventBanks> {
+        let event = self.first_event + event;
         match layout {
             Layout::Allen => {
                 let start = load_if_there(block, self.offsets, Some(event))?;
@@ -218,19 +232,19 @@ impl Batch<'_> {
     #[inline(always)]
     pub fn rows_of_bank<B: Block>(&self, block: &B, bank: Option<u32>) -> Rows {
         let row = |words: Global<'_, u32>| load_if_there(block, words, bank).unwrap_or(NOWHERE);
-        let versions = if self.has_versions == 0 { NOWHERE } else { row(self.versions) };
+        let versions = if self.has_version_of_each() { row(self.versions) } else { NOWHERE };
         Rows { sizes: row(self.sizes), types: row(self.types), versions }
     }
 
     /// Size, type and version in one column of rows; `None` where one is not there.
     #[inline(always)]
-    pub fn entries<B: Block>(&self, block: &B, rows: Rows, column: u32) -> Option<(u16, u8, Option<u8>)> {
+    pub fn entries<B: Block>(&self, block: &B, rows: Rows, column: u32) -> Option<(u16, u8, u8)> {
         let size = load_if_there(block, self.sizes.as_u16(), rows.sizes.checked_add(column))?;
         let kind = load_if_there(block, self.types.as_u8(), rows.types.checked_add(column))?;
-        let version = if self.has_versions == 0 {
-            None
+        let version = if self.has_version_of_each() {
+            load_if_there(block, self.versions.as_u8(), rows.versions.checked_add(column))?
         } else {
-            Some(load_if_there(block, self.versions.as_u8(), rows.versions.checked_add(column))?)
+            self.version as u8
         };
         Some((size, kind, version))
     }
@@ -285,11 +299,11 @@ impl Batch<'_> {
             }
         };
         let kind = entry(block, self.types, self.types.as_u8(), known(|rows| rows.types), row, column)?;
-        let version = if self.has_versions == 0 {
-            None
-        } else {
+        let version = if self.has_version_of_each() {
             let first = known(|rows| rows.versions);
-            Some(entry(block, self.versions, self.versions.as_u8(), first, row, column)?)
+            entry(block, self.versions, self.versions.as_u8(), first, row, column)?
+        } else {
+            self.version as u8
         };
         Some(Bank { kind, version, board: board_of(source_id).unwrap_or(u32::MAX), payload, size })
     }

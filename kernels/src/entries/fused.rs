@@ -15,6 +15,7 @@ use crate::allen::prefix_sum::{PrefixSumOffsets, PrefixSumTiles};
 use crate::fused::gather::GatherBanks;
 use crate::fused::hit_tables::HitTables;
 use crate::fused::others::{FusedOthers, Left};
+use crate::fused::select::SelectEvents;
 use crate::fused::{Fused, FusedInput, FusedOptions, FusedOutput, Written};
 use crate::switches::{Layout, Switches};
 
@@ -23,6 +24,16 @@ macro_rules! fused {
         const SWITCHES: Switches = Switches::production(BankVersion::$version, Layout::$layout);
 
         prefix_sum!($variant);
+
+        #[unsafe(export_name = concat!("select_events__", $variant))]
+        unsafe extern "ptx-kernel" fn select_events(
+            list: Global<'_, u32>,
+            n_events: u32,
+            mask: GlobalMut<'_, u32>,
+            status: GlobalMut<'_, u32>,
+        ) {
+            SelectEvents.run(&hardware!(), &(list, n_events, mask, status));
+        }
 
         #[unsafe(export_name = concat!("fused__", $variant))]
         unsafe extern "ptx-kernel" fn fused(

@@ -31,7 +31,7 @@ struct Place {
     sizes: u32,
     types: u32,
     versions: u32,
-    /// MEP: number of the event's first bank.
+    /// MEP: number of the event's first bank among those of the events that are decoded. (`base`: among all.)
     first: u32,
 }
 
@@ -53,7 +53,8 @@ impl Banks<'_> {
         let none = Place { n_banks: 0, table: 0, base: 0, sizes: 0, types: 0, versions: 0, first: 0 };
         match self.switches.layout {
             Layout::Allen => {
-                let has_versions = batch.has_versions != 0;
+                let has_versions = batch.has_version_of_each();
+                let event = batch.first_event + event;
                 if event >= batch.offsets.len()
                     || event >= batch.sizes.len()
                     || event >= batch.types.len()
@@ -86,10 +87,12 @@ impl Banks<'_> {
                 if n_banks > MAX_BOARDS {
                     return None;
                 }
-                let first = event.checked_mul(n_banks)?;
-                let end = first.checked_add(2 * n_banks)?.checked_add(2)?;
+                let base = (batch.first_event + event).checked_mul(n_banks)?;
+                let end = base.checked_add(2 * n_banks)?.checked_add(2)?;
+                // (Not above `base`: it cannot wrap.)
+                let first = event * n_banks;
                 let is_there = end <= batch.offsets.len() && first + n_banks <= self.bank_words.len();
-                is_there.then_some(Place { n_banks, first, ..none })
+                is_there.then_some(Place { n_banks, base, first, ..none })
             }
         }
     }
@@ -103,10 +106,10 @@ impl Banks<'_> {
                 let size = u32::from(block.load(batch.sizes.as_u16(), place.sizes + i));
                 let kind = block.load(batch.types.as_u8(), place.types + i);
                 let right = self.switches.version.byte();
-                let version = if batch.has_versions == 0 {
-                    right
-                } else {
+                let version = if batch.has_version_of_each() {
                     block.load(batch.versions.as_u8(), place.versions + i)
+                } else {
+                    batch.version as u8
                 };
                 let rel = block.load(self.raw, place.table + i);
                 let end = block.load(self.raw, place.table + i + 1);
@@ -126,7 +129,7 @@ impl Banks<'_> {
             }
             Layout::Mep => {
                 let word = BankWord(block.load(self.bank_words, place.first + i));
-                let payload = block.load(batch.offsets, 2 + place.first + place.n_banks + i);
+                let payload = block.load(batch.offsets, 2 + place.base + place.n_banks + i);
                 let is_there = word.state() == State::Good
                     && payload.is_multiple_of(4)
                     && payload / 4 + word.size().div_ceil(4) <= self.raw.len();

@@ -48,7 +48,7 @@ impl Slow<'_> {
             let (before, in_chunk) = block_exclusive(block, shared.warp_totals, u32::from(bank.is_some()));
             if let Some(bank) = bank
                 && ut_banks + before < self.tables.n_boards()
-                && bank.version.is_none_or(|version| version == switches.version.byte())
+                && bank.version == switches.version.byte()
                 && bank.board < self.tables.n_boards()
                 && block.load(self.tables.strips_per_hybrid, bank.board) != 0
             {

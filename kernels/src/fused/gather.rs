@@ -12,6 +12,7 @@
 //!
 //! Launch: [`gather_blocks`] blocks of [`GATHER_THREADS`] threads, [`gather_shared_bytes`] of shared memory.
 
+use super::hit_tables::MAX_BOARDS;
 use crate::bank::layout::Batch;
 use crate::bank::{board_of, is_ut};
 use crate::switches::Switches;
@@ -103,6 +104,12 @@ impl BankWord {
     }
 }
 
+/// Words that are gathered for so many events of a batch with so many offsets, whatever these say.
+pub const fn bank_words(n_events: usize, n_offsets: usize) -> usize {
+    let most = n_events.saturating_mul(MAX_BOARDS as usize);
+    if most < n_offsets { most } else { n_offsets }
+}
+
 /// The kernel: word `event * n_banks + bank` of `words` is the bank's, as far as there are so many.
 #[inline(always)]
 pub fn gather_banks<B: Block>(
@@ -131,12 +138,12 @@ pub fn gather_banks<B: Block>(
             let rows = rows.of_lane(block, i);
             let board = board_of(block.shuffle_idx_sync(FULL_MASK, source_id, i)).unwrap_or(NO_BOARD);
             let word = if event < n_events {
-                match batch.entries(block, rows, event) {
+                match batch.entries(block, rows, batch.first_event + event) {
                     None => BankWord::new(State::Missing, 0, NO_BOARD),
                     Some((size, kind, version)) => {
                         let state = if !is_ut(kind) {
                             State::OtherType
-                        } else if version.is_some_and(|version| version != switches.version.byte()) {
+                        } else if version != switches.version.byte() {
                             State::WrongVersion
                         } else {
                             State::Good

@@ -66,6 +66,7 @@ pub mod others;
 pub mod pipeline;
 mod places;
 mod repair;
+pub mod select;
 mod shared;
 mod strips;
 pub mod tables;
@@ -113,7 +114,7 @@ unsafe impl simt::Argument for FusedOptions {}
 pub struct FusedInput<'a> {
     /// The batch.
     pub batch: Batch<'a>,
-    /// MEP layout: what [`gather`] makes, as long as the batch's `offsets`. Allen layout: empty.
+    /// MEP layout: what [`gather`] makes, as many as [`gather::bank_words`]. Allen layout: empty.
     pub bank_words: Global<'a, u32>,
     /// The events to decode, a bit each, the first in the lowest bit of the first word; empty: all. The others have no
     /// hits and nothing in their report.

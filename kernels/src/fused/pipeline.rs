@@ -1,10 +1,11 @@
 //! The launches of the fused pipeline, in order.
 
-use simt::{Launcher, Shape};
+use simt::{Global, Launcher, Shape};
 
 use super::gather::GatherBanks;
 use super::hit_tables::HitTables;
 use super::others::{FusedOthers, Left};
+use super::select::{SELECT_THREADS, SelectEvents, select_blocks};
 use super::tables::LaneTables;
 use super::{Fused, FusedInput, FusedOptions, FusedOutput, Written};
 use crate::allen::prefix_sum::prefix_sum;
@@ -14,13 +15,15 @@ use crate::switches::{Layout, Switches};
 
 /// What decides how a batch is decoded.
 #[derive(Clone, Copy, Debug)]
-pub struct FusedSetup {
+pub struct FusedSetup<'a> {
     /// What the kernels are compiled for.
     pub switches: Switches,
     /// Options of the kernels.
     pub options: FusedOptions,
     /// Events of the batch, at least 1.
     pub n_events: u32,
+    /// The events to decode, in any order; `None`: all.
+    pub list: Option<Global<'a, u32>>,
     /// Shapes of the launches.
     pub shapes: FusedShapes,
 }
@@ -50,9 +53,9 @@ pub struct FusedTables<'a> {
 /// What lies between the kernels.
 #[expect(missing_debug_implementations, reason = "a launcher's buffers need not show themselves")]
 pub struct FusedBuffers<L: Launcher> {
-    /// The events to decode, a bit each; empty: all.
+    /// Where there is a list: a bit an event. Else empty.
     pub selected: L::Buffer<u32>,
-    /// MEP layout: as long as the batch's `offsets`. Allen layout: empty.
+    /// MEP layout: as many as [`bank_words`](super::gather::bank_words). Allen layout: empty.
     pub bank_words: L::Buffer<u32>,
     /// Where hits are counted first: a word an event. Else empty.
     pub counts: L::Buffer<u32>,
@@ -74,13 +77,13 @@ pub struct FusedBuffers<L: Launcher> {
 /// What the launcher says.
 pub fn decode<L: Launcher>(
     launcher: &mut L,
-    setup: &FusedSetup,
+    setup: &FusedSetup<'_>,
     batch: Batch<'_>,
     tables: FusedTables<'_>,
     buffers: &mut FusedBuffers<L>,
     output: &mut Output<L>,
 ) -> Result<(), L::Error> {
-    gather(launcher, setup, batch, buffers)?;
+    prepare(launcher, setup, batch, buffers, output)?;
     if setup.shapes.count_first.is_some() {
         count_gathered(launcher, setup, batch, tables, buffers, output)?;
     }
@@ -88,30 +91,38 @@ pub fn decode<L: Launcher>(
 }
 
 /// Only counts: `buffers.bases` then says where the hits of each event begin, and how many the batch has. The hits of
-/// `output` may have no room. `setup` has the shape for counting first.
+/// `output` may have no room, and of the rest only the status is used, which is 0 before. `setup` has the shape for
+/// counting first.
 ///
 /// # Errors
 /// What the launcher says.
 pub fn count<L: Launcher>(
     launcher: &mut L,
-    setup: &FusedSetup,
+    setup: &FusedSetup<'_>,
     batch: Batch<'_>,
     tables: FusedTables<'_>,
     buffers: &mut FusedBuffers<L>,
     output: &mut Output<L>,
 ) -> Result<(), L::Error> {
-    gather(launcher, setup, batch, buffers)?;
+    prepare(launcher, setup, batch, buffers, output)?;
     count_gathered(launcher, setup, batch, tables, buffers, output)
 }
 
-/// MEP layout: a word a bank.
-fn gather<L: Launcher>(
+/// From a list of events to a bit an event; MEP layout: a word a bank.
+fn prepare<L: Launcher>(
     launcher: &mut L,
-    setup: &FusedSetup,
+    setup: &FusedSetup<'_>,
     batch: Batch<'_>,
     buffers: &mut FusedBuffers<L>,
+    output: &mut Output<L>,
 ) -> Result<(), L::Error> {
-    let FusedSetup { switches, n_events, shapes, .. } = *setup;
+    let FusedSetup { switches, n_events, list, shapes, .. } = *setup;
+    if let Some(list) = list {
+        launcher.zero(&mut buffers.selected)?;
+        let arguments = (list, n_events, launcher.write(&mut buffers.selected), launcher.write(&mut output.status));
+        let shape = Shape { grid: select_blocks(list.len()), block: (SELECT_THREADS, 1), shared_bytes: 0 };
+        launcher.launch(SelectEvents, shape, arguments)?;
+    }
     if switches.layout == Layout::Allen {
         return Ok(());
     }
@@ -121,7 +132,7 @@ fn gather<L: Launcher>(
 
 fn count_gathered<L: Launcher>(
     launcher: &mut L,
-    setup: &FusedSetup,
+    setup: &FusedSetup<'_>,
     batch: Batch<'_>,
     tables: FusedTables<'_>,
     buffers: &mut FusedBuffers<L>,
@@ -129,7 +140,7 @@ fn count_gathered<L: Launcher>(
 ) -> Result<(), L::Error> {
     let FusedSetup { switches, options, shapes, .. } = *setup;
     let Some(sum) = shapes.count_first else { return Ok(()) };
-    let FusedBuffers { selected, bank_words, counts, bases, tile_totals, look_back, others, nothing } = buffers;
+    let FusedBuffers { selected, bank_words, counts, bases, tile_totals, look_back, others, nothing, .. } = buffers;
     let input = FusedInput { batch, bank_words: launcher.read(bank_words), selected: launcher.read(selected) };
     let to = FusedOutput {
         to: written(launcher, output),
@@ -142,20 +153,20 @@ fn count_gathered<L: Launcher>(
     prefix_sum(launcher, sum, counts, bases, tile_totals)
 }
 
-/// Decodes: behind [`count`], each event's hits to where `buffers.bases` says, else where look-back does. (In MEP layout
-/// the banks are gathered.)
+/// Decodes: behind [`count`], each event's hits to where `buffers.bases` says, else where look-back does. (The mask is made
+/// by then, and in MEP layout the banks are gathered.)
 ///
 /// # Errors
 /// What the launcher says.
 pub fn write<L: Launcher>(
     launcher: &mut L,
-    setup: &FusedSetup,
+    setup: &FusedSetup<'_>,
     batch: Batch<'_>,
     tables: FusedTables<'_>,
     buffers: &mut FusedBuffers<L>,
     output: &mut Output<L>,
 ) -> Result<(), L::Error> {
-    let FusedSetup { switches, options, n_events, shapes } = *setup;
+    let FusedSetup { switches, options, n_events, shapes, .. } = *setup;
     let FusedBuffers { selected, bank_words, bases, look_back, others, nothing, .. } = buffers;
     launcher.zero(look_back)?;
     let input = FusedInput { batch, bank_words: launcher.read(bank_words), selected: launcher.read(selected) };

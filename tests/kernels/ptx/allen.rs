@@ -127,6 +127,22 @@ fn block_shapes_size_classes_and_orders_do_not_show() {
 }
 
 #[test]
+fn an_interval_and_one_version_for_all_banks_come_out_as_from_the_reference() {
+    let options = DecodeOptions::default();
+    for (tables, events) in detectors(Grouping::YRows) {
+        let mut decoder = PtxDecoder::new(&tables, options, LaunchParams::default(), 0);
+        for batch in [allen_batch(&events), mep_batch(&events)] {
+            let interval = BatchView { first_event: 1, n_events: events.len() - 1, ..batch.view() };
+            for version in [tables.boards().version.byte(), 9] {
+                compare(&tables, options, interval, &mut decoder).unwrap();
+                let view = BatchView { versions: None, version: Some(version), ..interval };
+                compare(&tables, options, view, &mut decoder).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
 fn every_rung_of_the_ladder_gives_the_same_hits() {
     let rungs = 0..Switches::ladder(BankVersion::V5, Layout::Allen).len();
     let options = DecodeOptions::default();

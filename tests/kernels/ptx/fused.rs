@@ -74,6 +74,29 @@ fn events_come_out_as_from_the_reference_in_one_window_and_in_several() {
 }
 
 #[test]
+fn an_interval_a_list_and_one_version_for_all_banks_come_out_as_from_the_reference() {
+    for (tables, events) in detectors() {
+        for batch in [allen_batch(&events), mep_batch(&events)] {
+            let all = batch.view();
+            for (turn, part) in [
+                BatchView { first_event: 1, n_events: 2, ..all },
+                BatchView { selected: Some(&[2, 0, 2]), ..all },
+                BatchView { first_event: 1, n_events: 2, selected: Some(&[1]), ..all },
+                BatchView { versions: None, version: Some(tables.boards().version.byte()), ..all },
+                BatchView { versions: None, version: Some(9), ..all },
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                for assignments in [&[][..], &["fused.count_first=1"]] {
+                    compare(&tables, DecodeOptions::default(), params(assignments), part, turn as u32).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
 #[ignore = "needs the real events: UT_DECODE_DATA"]
 fn real_events_come_out_as_from_the_reference_in_one_window_and_in_several() {
     for (tables, events) in [Real::V4, Real::V5].map(|real| real.needed(Grouping::YRows)) {

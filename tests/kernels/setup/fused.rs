@@ -146,7 +146,8 @@ impl FusedSetup {
             sizes: Global::from_slice(&self.batch.sizes),
             types: Global::from_slice(&self.batch.types),
             versions: Global::from_slice(&[]),
-            has_versions: 0,
+            version: u32::from(BankVersion::V5.byte()),
+            first_event: 0,
         };
         let mut bank_words = vec![u32::MAX; self.batch.offsets.len()];
         if self.layout == Layout::Mep {

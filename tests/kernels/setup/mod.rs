@@ -96,7 +96,8 @@ impl Setup {
             sizes: Global::from_slice(&self.batch.sizes),
             types: Global::from_slice(&self.batch.types),
             versions: Global::from_slice(&[]),
-            has_versions: 0,
+            version: u32::from(BankVersion::V5.byte()),
+            first_event: 0,
         };
         let output = CountOutput {
             strip_counts: executor.writable(&mut self.strip_counts),

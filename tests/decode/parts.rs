@@ -1,0 +1,97 @@
+//! Parts of a batch, as frameworks ask for them: an interval of its events, those of a list, one version for all banks. The
+//! same from every backend.
+
+use proptest::prelude::*;
+use ut_decoding::decoder::Pipeline;
+use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
+use ut_decoding::detector::BankVersion;
+use ut_decoding::{
+    BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, Grouping, UtHits, synth,
+};
+
+use crate::suite::backends::{backends, compare, takes_lists};
+use crate::suite::events::{allen_batch, generated, mep_batch};
+use crate::suite::nasty::{self, Corruption};
+
+fn tables(version: BankVersion) -> DetectorTables {
+    let (boards, geometry) = synth::detector(version, 1);
+    DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector")
+}
+
+#[test]
+fn an_interval_a_list_and_one_version_for_all_banks_are_decoded_alike() {
+    let options = DecodeOptions::default();
+    for version in [BankVersion::V5, BankVersion::V4] {
+        let (tables, events) = (tables(version), generated(version, 4));
+        for mut batch in [allen_batch(&events), mep_batch(&events)] {
+            // What the container knew goes with the events.
+            batch.meta = (0..4).map(|i| ut_decoding::EventMeta { other_banks: i, ..Default::default() }).collect();
+            let all = batch.view();
+            for part in [
+                BatchView { first_event: 1, n_events: 2, ..all },
+                BatchView { selected: Some(&[3, 1, 1]), ..all },
+                BatchView { selected: Some(&[]), ..all },
+                BatchView { first_event: 2, n_events: 2, selected: Some(&[1]), ..all },
+                BatchView { versions: None, version: Some(version.byte()), ..all },
+                BatchView { versions: None, version: Some(9), selected: Some(&[0]), ..all },
+                BatchView { first_event: 3, n_events: 3, ..all },
+                BatchView { first_event: usize::MAX, n_events: 2, ..all },
+                BatchView { n_events: 0, selected: Some(&[]), ..all },
+            ] {
+                compare(&tables, options, part).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn an_event_that_the_batch_does_not_have_is_named_by_every_backend_that_takes_a_list() {
+    let tables = tables(BankVersion::V5);
+    let batch = allen_batch(&generated(BankVersion::V5, 2));
+    let view = BatchView { selected: Some(&[1, 2]), ..batch.view() };
+    for (name, make) in backends() {
+        let mut hits = UtHits::with_capacity(2, tables.n_groups(), view.max_hits());
+        let decoded = make(&tables, DecodeOptions::default()).decode(view, &mut hits, &mut BatchReport::new());
+        let error = decoded.expect_err("there is no event 2");
+        if takes_lists(name) {
+            assert!(matches!(error, DecodeError::NoSuchEvent { place: 1, event: 2, events: 2 }), "{name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn allens_kernels_refuse_a_list() {
+    let tables = tables(BankVersion::V5);
+    let batch = allen_batch(&generated(BankVersion::V5, 1));
+    let config = EmulatedConfig { pipeline: Pipeline::Allen, ..EmulatedConfig::default() };
+    let mut decoder = EmulatedDecoder::new(&tables, DecodeOptions::default(), config).expect("good parameters");
+    let mut hits = UtHits::with_capacity(1, tables.n_groups(), batch.view().max_hits());
+    let view = BatchView { selected: Some(&[0]), ..batch.view() };
+    let error = decoder.decode(view, &mut hits, &mut BatchReport::new()).expect_err("a list").to_string();
+    assert!(error.contains("needs the fused pipeline"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn parts_of_nasty_batches_are_decoded_alike(
+        (version, events, corruptions) in prop_oneof![Just(BankVersion::V4), Just(BankVersion::V5)].prop_flat_map(|version| {
+            let (boards, _) = synth::detector(version, 1);
+            (Just(version), nasty::aligned_events(&boards, 1..5), nasty::corruptions())
+        }),
+        selected in proptest::option::of(proptest::collection::vec(0u32..3, 0..4)),
+        first_event in 0usize..3,
+        version_byte in proptest::option::of(3u8..5),
+    ) {
+        let tables = tables(version);
+        for mut batch in [allen_batch(&events), mep_batch(&events)] {
+            nasty::corrupt(&mut batch, &corruptions);
+            let mut view = BatchView { first_event, n_events: 3, selected: selected.as_deref(), ..batch.view() };
+            if version_byte.is_some() || corruptions.iter().any(|one| matches!(one, Corruption::NoVersions)) {
+                (view.versions, view.version) = (None, version_byte);
+            }
+            compare(&tables, DecodeOptions::default(), view).map_err(TestCaseError::fail)?;
+        }
+    }
+}
