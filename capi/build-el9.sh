@@ -9,7 +9,9 @@
 set -eu
 cd "$(dirname "$0")/.."
 target=${1:-$(uname -m)-unknown-linux-gnu}
-folder=${CARGO_TARGET_DIR:-target}
+mkdir -p "${CARGO_TARGET_DIR:-target}"
+# Absolute: build scripts look for zig from folders of their own.
+folder=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
 [ -x "$folder/zig/bin/cargo-zigbuild" ] || {
     python3 -m venv "$folder/zig"
     "$folder/zig/bin/pip" install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0

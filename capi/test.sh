@@ -29,15 +29,26 @@ compile capi/tests/interface.cpp -o "$work/interface"
 sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
 # shellcheck disable=SC2086
 compile $sanitize capi/tests/interface.cpp -o "$work/interface_asan"
-# The algorithm for Allen, over a stub of its contract: run for the CPU, compiled for CUDA.
+# The algorithm for Allen, over a stub of its contract.
 # shellcheck disable=SC2086
 compile $sanitize -I capi/tests/allen -I capi/examples/allen capi/tests/allen/wrapper.cpp -o "$work/allen"
-compile -DTARGET_DEVICE_CUDA -I capi/tests/allen -fsyntax-only -x c++ capi/examples/allen/UTRustDecoding.cu
 # The GPU's part, on the stand-in for the driver, which is as late as a GPU may be.
 cargo build --release -p fake-cuda
 mkdir "$work/driver"
 ln -s "$(cd "${CARGO_TARGET_DIR:-target}/release" && pwd)/libfake_cuda.so" "$work/driver/libcuda.so"
-compile -I capi/tests/cuda capi/examples/decode_cuda.cpp -L "$work/driver" -lcuda -o "$work/decode_cuda"
+compile_cuda() { compile -I capi/tests/cuda "$@" -L "$work/driver" -lcuda; }
+compile_cuda capi/examples/decode_cuda.cpp -o "$work/decode_cuda"
+# shellcheck disable=SC2086
+compile_cuda $sanitize capi/tests/cuda/interface.cpp -o "$work/interface_cuda"
+# shellcheck disable=SC2086
+compile_cuda $sanitize -DTARGET_DEVICE_CUDA -I capi/tests/allen -I capi/examples/allen capi/tests/allen/wrapper.cpp \
+    -o "$work/allen_cuda"
+# Runs a program on the stand-in, with settings for it; what it says of wrong use is an error.
+on_stand_in() {
+    env LD_LIBRARY_PATH="$work/driver:$LD_LIBRARY_PATH" FAKE_CUDA_PAGEABLE=refuse "$@" 2>"$work/error" ||
+        { cat "$work/error" >&2; return 1; }
+    if grep "fake cuda:" "$work/error" | grep -v "this is no GPU\|note:\|left" >&2; then return 1; fi
+}
 programs="decode_dump decode_mep"
 if command -v cmake >/dev/null; then
     cmake -S capi/tests/cmake -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/ut" -DCMAKE_CXX_COMPILER="$CXX" >"$work/log" &&
@@ -67,12 +78,16 @@ for format in v4 v5; do
     echo "$format: $(wc -l <"$work/found") hits from C++ as from the tool, by $programs"
     for settings in FAKE_CUDA_SEED=0 FAKE_CUDA_SEED=1 "FAKE_CUDA_SEED=0 MEP=1" "FAKE_CUDA_SEED=2 MEP=1"; do
         # shellcheck disable=SC2086
-        env LD_LIBRARY_PATH="$work/driver:$LD_LIBRARY_PATH" FAKE_CUDA_PAGEABLE=refuse $settings \
-            "$work/decode_cuda" $tables "$work/$format"/*.bin 2>"$work/error" | cut -d' ' -f2,3 >"$work/found"
-        cmp "$work/expected" "$work/found"
-        if grep "fake cuda:" "$work/error" | grep -v "this is no GPU\|note:\|left"; then exit 1; fi
+        on_stand_in $settings "$work/decode_cuda" $tables "$work/$format"/*.bin >"$work/hits"
+        cut -d' ' -f2,3 "$work/hits" | cmp "$work/expected" -
     done
     echo "$format: the same hits by decode_cuda, on the stand-in for the driver"
+    for seed in 0 1; do
+        # shellcheck disable=SC2086
+        on_stand_in FAKE_CUDA_SEED=$seed "$work/interface_cuda" $tables "$work/$format"/*.bin
+        # shellcheck disable=SC2086
+        on_stand_in FAKE_CUDA_SEED=$seed "$work/allen_cuda" $tables "$work/$format"/*.bin
+    done
     # shellcheck disable=SC2086
     "$work/allen" $tables "$work/$format"/*.bin
     # shellcheck disable=SC2086

@@ -5,6 +5,9 @@
  * - Structs are set to 0, then their first field to their size: `UtBatch batch = {0}; batch.size = sizeof batch;`.
  * - Calls return UT_OK, or an error, which ut_message() explains. None throws, and none ends the program.
  * - The library takes no thread and no memory but what a function says.
+ * - On a CPU: ut_tables_from_…, ut_decoder_new, and for each batch ut_decoder_decode, before it ut_decoder_count where memory is
+ *   to be exactly as large as the hits. On a GPU: ut_cuda_new, and for each batch ut_cuda_scratch_bytes, ut_cuda_count,
+ *   ut_cuda_write, with the same UtBatch and UtHits, whose pointers are of the device then.
  */
 
 #ifndef UT_DECODING_H
@@ -17,10 +20,10 @@
 // it; the name of the shared library has it, too.
 #define UT_ABI_VERSION 1
 
-// Groups of rows in y, 72 an event.
+// Groups of rows in y, 72 an event: group 18 * layer + row.
 #define UT_GROUPS_Y_ROWS 0
 
-// Groups of distinct x, as Allen had them in 2024.
+// Groups of sectors of nearly the same x, as Allen had them in 2024: 84 in the real geometry.
 #define UT_GROUPS_UNIQUE_X 1
 
 // Event by event: the block of event `e` is at `raw + offsets[e]`.
@@ -35,6 +38,13 @@
 
 // Bytes of a hit: seven numbers of four.
 #define UT_HIT_BYTES 28
+
+// In `UtCudaResult.trouble`, of ut_cuda_write: `max_hits` is less than `n_hits`. The events whose hits did not fit were not
+// written.
+#define UT_CUDA_NO_ROOM 2
+
+// In `UtCudaResult.trouble`, of ut_cuda_count: `selected` lists an event that the batch does not have. It is left out.
+#define UT_CUDA_NO_SUCH_EVENT 4
 
 // A decoder on a GPU: tables, and compiled kernels. It keeps nothing of a batch, so that any number of batches can be in
 // flight, on as many streams and from as many threads as one likes, each with a work space of its own.
@@ -54,9 +64,10 @@ typedef int32_t UtStatus;
 // Where the results of a batch go: arrays of the caller, each aligned to 4 bytes, none overlapping another. Set everything
 // to 0, then `size`, and what is wanted.
 //
-// Hits lie event by event, in an event group by group, and in a group by ascending x and id. The seven arrays may lie
-// anywhere, with room for `max_hits` each; `ut_hits_in()` lays them out back to back in one piece of memory, which with
-// exactly as much room as there are hits is the shape that Allen's consumers take.
+// Hits lie event by event, in an event group by group (see UT_GROUPS_Y_ROWS), and in a group by ascending x and id. An event
+// has `n_groups` groups, as `ut_tables_n_groups()` says. The seven arrays may lie anywhere, with room for `max_hits` each;
+// `ut_hits_in()` lays them out back to back in one piece of memory, which with exactly as much room as there are hits is the
+// shape that Allen's consumers take.
 typedef struct {
   // sizeof(UtHits).
   size_t size;
@@ -74,7 +85,7 @@ typedef struct {
   float *dx_dy;
   // Inverse variance, 12 / pitch², 1/mm².
   float *weight;
-  // LHCbID.
+  // LHCbID: 3 in the top four bits, then the channel: sector, and strip counted from 0 (docs/columns.md).
   uint32_t *id;
   // What the strips of each hit were, in a word: bits 0 to 12 the sum of their ADC counts, 13 to 20 their number, 21 to 29
   // the first of them. Of format v5 and on the CPU only; NULL: not wanted.
@@ -84,11 +95,12 @@ typedef struct {
   uint32_t *offsets;
   // Words of `offsets`, at least n_events * n_groups + 1.
   size_t n_offsets;
-  // UT_N_COUNTS counters an event; NULL: not wanted.
+  // UT_N_COUNTS counters an event: the banks and strips that were read, then what was wrong (docs/policy.md). NULL: not
+  // wanted.
   uint32_t *report;
   // Words of `report`, at least n_events * UT_N_COUNTS where it is wanted.
   size_t n_report;
-  // Written by the call: the number of hits. 0 after an error.
+  // Written by ut_decoder_count and ut_decoder_decode: the number of hits. 0 after an error. A GPU's is in UtCudaResult.
   size_t n_hits;
 } UtHits;
 
@@ -124,23 +136,25 @@ typedef struct {
   size_t size;
   // UT_LAYOUT_ALLEN or UT_LAYOUT_MEP.
   uint32_t layout;
-  // Events, from `first_event` on. Results have places for each of them.
+  // Events, from `first_event` on, selected or not. Results have a place for each of them.
   uint32_t n_events;
   // The first event, as the arrays count them: not 0 where an interval of the events that they hold is decoded.
   uint32_t first_event;
   // 1: only the events that `selected` lists are decoded; the others have no hits, and nothing is counted for them. 0: all.
   uint32_t only_selected;
-  // The events to decode, counted from `first_event`, each below `n_events`, in any order.
+  // The events to decode, counted from `first_event`, each below `n_events`, in any order; one that is listed twice is
+  // decoded once.
   const uint32_t *selected;
   // Words of `selected`; may be 0.
   size_t n_selected;
   // The bytes that `offsets` point into, at any address.
   const uint8_t *raw;
-  // Bytes of `raw`.
+  // Bytes of `raw`; on a GPU less than 4 GiB.
   size_t raw_bytes;
   // Where events or fragments are, as said above.
   const uint32_t *offsets;
-  // Words of `offsets`.
+  // Words of `offsets`: one for each event up to the last one that is decoded (Allen), or
+  // 2 + n_banks * (1 + first_event + n_events) (MEP). There may be more.
   size_t n_offsets;
   // Sizes of the payloads in bytes, without sourceID word and padding, as u16: first a word for each event (Allen) or bank
   // (MEP) that says where its sizes begin, counted in u16 from the start of this array; then the sizes, bank by bank
@@ -167,8 +181,8 @@ typedef struct {
 typedef struct {
   // The number of hits of the batch.
   uint32_t n_hits;
-  // 0; or something else, where work space or arrays were too small: then not all hits were written.
-  uint32_t overflow;
+  // 0; or UT_CUDA_NO_ROOM or UT_CUDA_NO_SUCH_EVENT, of this call.
+  uint32_t trouble;
 } UtCudaResult;
 
 // What a batch is worked on with. Set everything to 0, then `size`.
@@ -177,9 +191,9 @@ typedef struct {
   size_t size;
   // The stream, a CUstream or cudaStream_t of the context; NULL: its default stream.
   void *stream;
-  // Device memory that nothing else uses from ut_cuda_count until ut_cuda_write is done.
+  // Device memory at any address. Nothing else uses it from ut_cuda_count until ut_cuda_write is done; then it is free.
   void *scratch;
-  // Bytes of `scratch`, as ut_cuda_scratch_bytes says. Fewer will do for batches of fewer strips than they might have.
+  // Bytes of `scratch`, at least as many as ut_cuda_scratch_bytes says.
   size_t scratch_bytes;
   // Pinned memory of the host, or NULL: not wanted.
   UtCudaResult *result;
@@ -352,28 +366,30 @@ UtStatus ut_cuda_scratch_bytes(const UtCuda *cuda,
                                const UtBatch *batch,
                                size_t *scratch_bytes);
 
-// Puts on the stream what counts the hits of a batch, and returns. When the stream has come there, `work->result` has the
-// number of hits. All pointers of `batch` and `hits` are of the device; of `hits`, only `offsets` and, if wanted, `report`
-// are used, which are complete after ut_cuda_write. What a GPU does not take yet is refused: `only_selected` and
-// `first_event` are 0, and `version` is 0 or that of the tables.
+// Puts on the stream what counts the hits of a batch, and returns: nothing waits, and no device memory is taken. When the stream
+// has come there, `work->result` has the number of hits. Banks, offsets, sizes, types, versions and the list of selected events
+// are read where they are, on the device; `version`, `first_event` and all lengths are numbers of the struct. What the list
+// names is therefore seen only there: an event that the batch does not have is left out, and said in the result.
 //
 // Preconditions:
 // - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.
-// - `batch`, `work` and `hits` are NULL, or point to a struct whose `size` is set.
+// - `batch` and `work` are NULL, or point to a struct whose `size` is set. The structs may change after the call.
 // - Until the stream has done this, every pointer in them is memory of the device (that of `work->result`: pinned memory of
 //   the host) for the length beside it, and nothing else writes there, nor reads what is written.
 UtStatus ut_cuda_count(const UtCuda *cuda,
                        const UtBatch *batch,
-                       const UtCudaWork *work,
-                       const UtHits *hits);
+                       const UtCudaWork *work);
 
-// Puts on the stream what writes the hits of a batch that ut_cuda_count has counted, with the same arguments, and returns.
-// The arrays of `hits` have room for at least as many as were counted; with ut_hits_in and exactly as many, they lie back to
-// back.
+// Puts on the stream what writes hits, offsets and report of a batch that ut_cuda_count has counted with the same `batch` and
+// `work`, and returns: nothing waits, and no device memory is taken. All pointers of `hits` are of the device. Its arrays have room
+// for at least as many hits as were counted; with ut_hits_in and exactly as many, they lie back to back. `work->result` is
+// written again.
 //
 // Preconditions:
-// - As ut_cuda_count; and the same batch was counted with this work space, offsets and report, on this stream or one that it
-//   waits for, and nothing was written there since.
+// - As ut_cuda_count; and the same batch was counted with this work space, on this stream or one that it waits for, and
+//   nothing was written there since.
+// - `hits` is NULL, or points to a struct whose `size` is set, and whose pointers are each NULL or memory of the device for
+//   the length beside it, apart from each other and from everything else.
 UtStatus ut_cuda_write(const UtCuda *cuda,
                        const UtBatch *batch,
                        const UtCudaWork *work,

@@ -169,7 +169,7 @@ pub unsafe extern "C" fn ut_cuda_scratch_bytes(
     })
 }
 
-/// Puts on the stream what counts the hits of a batch, and returns: nothing waits, and nothing is allocated. When the stream
+/// Puts on the stream what counts the hits of a batch, and returns: nothing waits, and no device memory is taken. When the stream
 /// has come there, `work->result` has the number of hits. Banks, offsets, sizes, types, versions and the list of selected events
 /// are read where they are, on the device; `version`, `first_event` and all lengths are numbers of the struct. What the list
 /// names is therefore seen only there: an event that the batch does not have is left out, and said in the result.
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn ut_cuda_count(
 }
 
 /// Puts on the stream what writes hits, offsets and report of a batch that ut_cuda_count has counted with the same `batch` and
-/// `work`, and returns: nothing waits, and nothing is allocated. All pointers of `hits` are of the device. Its arrays have room
+/// `work`, and returns: nothing waits, and no device memory is taken. All pointers of `hits` are of the device. Its arrays have room
 /// for at least as many hits as were counted; with ut_hits_in and exactly as many, they lie back to back. `work->result` is
 /// written again.
 ///

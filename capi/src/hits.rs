@@ -17,8 +17,9 @@ pub const UT_HIT_BYTES: usize = 28;
 /// to 0, then `size`, and what is wanted.
 ///
 /// Hits lie event by event, in an event group by group (see UT_GROUPS_Y_ROWS), and in a group by ascending x and id. An event
-/// has `n_groups` groups, as `ut_tables_n_groups()` says. The seven arrays may lie anywhere, with room for `max_hits` each; `ut_hits_in()` lays them out back to back in one piece of memory, which with
-/// exactly as much room as there are hits is the shape that Allen's consumers take.
+/// has `n_groups` groups, as `ut_tables_n_groups()` says. The seven arrays may lie anywhere, with room for `max_hits` each;
+/// `ut_hits_in()` lays them out back to back in one piece of memory, which with exactly as much room as there are hits is the
+/// shape that Allen's consumers take.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UtHits {

@@ -280,7 +280,7 @@ fn what_does_not_fit_is_said_and_not_written() {
         let no_report =
             SequenceHits { offsets: (offsets_at, 145), report: Some((offsets_at, 29)), ..SequenceHits::default() };
         for hits in [one_short, no_report, SequenceHits::default()] {
-            // SAFETY: the same.
+            // SAFETY: memory for the batch and the work space, kept beyond the call; it is refused before the hits are looked at.
             let refused = unsafe { stage.write(&stream, &there, work(needed), &hits) }.expect_err("too few places");
             assert!(matches!(refused, DecodeError::TooManyEvents { events: 2, .. }), "{refused}");
         }
