@@ -23,8 +23,12 @@ template<class T, bool on_device> class Store {
 public:
   Store& operator=(const std::vector<T>& values)
   {
-    if constexpr (on_device) m_memory.reset(new Memory(values.data(), values.size(), stub_stream()));
-    else m_memory.reset(new Memory(values.size())), std::memcpy(data(), values.data(), values.size() * sizeof(T));
+    std::unique_ptr<Memory> memory;
+    if constexpr (on_device) memory.reset(new Memory(values.data(), values.size(), stub_stream()));
+    else memory.reset(new Memory(values.size())), std::memcpy(memory->data(), values.data(), values.size() * sizeof(T));
+    // Before what was there is given back, and what the new one is copied from.
+    check_cuda(cuStreamSynchronize(stub_stream()), "cuStreamSynchronize");
+    m_memory = std::move(memory);
     return *this;
   }
   std::vector<T> get() const

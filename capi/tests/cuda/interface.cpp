@@ -220,7 +220,7 @@ void wrong_arguments(const UtCuda* cuda, const Batch& good, size_t n_groups, uin
     batch_with([](UtBatch& b) { b.first_event = 0xFFFFFFFF; }, UT_BAD_ARGUMENT, "too few");
   } else {
     batch_with([](UtBatch& b) { b.n_events = 0xFFFFFFFF; }, UT_CAPACITY, "too many for one batch");
-    batch_with([](UtBatch& b) { b.n_events += 1000; }, UT_CAPACITY, "work space");
+    batch_with([](UtBatch& b) { b.n_events += 1000; }, UT_CAPACITY, "the batch"); // work space, or offsets
   }
 
   const auto work_with = [&](const std::function<void(UtCudaWork&)>& change, UtStatus status, const char* part) {
