@@ -107,7 +107,7 @@ fn decode(
     let resident = decoder.upload(batch)?;
     // SAFETY: the batch lies where it says as long as `resident` lives, which is until the stream was waited for, and nothing
     // is written there.
-    let counted = unsafe { decoder.count(&resident.batch(), None) }?;
+    let counted = unsafe { decoder.count(&resident.batch()) }?;
     let hits = counted.hits();
     let offsets = batch.n_events * n_groups + 1;
     let report = batch.n_events * EventReport::default().counts.len();

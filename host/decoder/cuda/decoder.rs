@@ -267,10 +267,20 @@ impl<D: Device> DeviceDecoder<D> {
 
     /// A stream with nothing in flight, and a ticket for it.
     fn free(&mut self, readback: Readback) -> Result<Ticket, DecodeError> {
+        let (stream, serial) = self.free_stream()?;
+        Ok(Ticket { decoder: self.id, stream, serial, readback })
+    }
+
+    /// A stream with nothing in flight, and a number for what it gets.
+    pub(super) fn free_stream(&mut self) -> Result<(usize, u64), DecodeError> {
         let stream = self.streams.iter().position(BatchStream::is_free);
         let stream = stream.ok_or_else(|| self.failure("all streams have a batch: collect one before the next"))?;
         self.serial += 1;
-        Ok(Ticket { decoder: self.id, stream, serial: self.serial, readback })
+        Ok((stream, self.serial))
+    }
+
+    pub(super) const fn id(&self) -> u64 {
+        self.id
     }
 
     /// Refuses a batch in memory that this device cannot reach: a kernel that reads there would lose the whole context.

@@ -15,8 +15,11 @@ use ut_kernels::status::NO_SUCH_EVENT;
 
 use super::batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 use super::buffer::{HostBuffer, LINE};
+use super::dense::HitMemory;
 use super::device::{Device, Rows, TransferBytes};
+use super::fused::{self, Task};
 use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
+use super::ranks::RanksOnDevice;
 use super::setup::Setup;
 use super::upload::Upload;
 use super::work::Work;
@@ -106,7 +109,20 @@ pub(super) struct BatchStream<D: Device> {
     read: u64,
     /// The batch that was collected last.
     done: Option<Collected<D>>,
+    /// A batch whose hits are counted and not yet written.
+    counted: Option<CountedBatch>,
 }
+
+/// A batch whose hits are counted and not yet written.
+struct CountedBatch {
+    serial: u64,
+    plan: Plan,
+    batch: DeviceBatch,
+    hits: usize,
+}
+
+/// What is said of a list on the device.
+const NOT_THERE: &str = "the list of events names one that the batch does not have";
 
 impl<D: Device> BatchStream<D> {
     pub(super) const fn new(queue: D::Stream, fused: bool) -> Self {
@@ -123,6 +139,7 @@ impl<D: Device> BatchStream<D> {
             hits_per_byte: 0.0,
             read: 0,
             done: None,
+            counted: None,
         }
     }
 
@@ -131,7 +148,7 @@ impl<D: Device> BatchStream<D> {
     }
 
     pub(super) const fn is_free(&self) -> bool {
-        self.job.is_none()
+        self.job.is_none() && self.counted.is_none()
     }
 
     /// Whether the batch in flight is this one.
@@ -172,6 +189,7 @@ impl<D: Device> BatchStream<D> {
     pub(super) fn settle(&mut self, device: &mut D) -> Result<(), DecodeError> {
         // What the batch lies in is given back when the stream is done, and not before.
         let job = self.job.take();
+        self.counted = None;
         let waited = if std::mem::take(&mut self.dirty) { device.synchronize(&self.queue) } else { Ok(()) };
         drop(job);
         waited
@@ -312,6 +330,88 @@ impl<D: Device> BatchStream<D> {
         unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }
     }
 
+    /// Counts the hits of a batch that lies on the device, and waits for the number. The stream, which is free, is kept
+    /// until they are written or the batch is forgotten.
+    ///
+    /// # Safety
+    /// - The device can read the batch and its list until then, and until the stream was waited for.
+    pub(super) unsafe fn count(
+        &mut self,
+        device: &mut D,
+        (setup, ranks): (&Setup<D>, &RanksOnDevice<D>),
+        plan: Plan,
+        batch: DeviceBatch,
+        serial: u64,
+    ) -> Result<usize, DecodeError> {
+        self.settle(device)?;
+        self.dirty = true;
+        self.done = None;
+        // SAFETY: the device can read the batch, as the caller says.
+        let counted = unsafe { self.count_and_wait(device, (setup, ranks), &plan, &batch) };
+        let hits = self.or_settle(device, counted)?;
+        self.counted = Some(CountedBatch { serial, plan, batch, hits });
+        Ok(hits)
+    }
+
+    /// # Safety
+    /// - The device can read the batch and its list until the stream was waited for.
+    unsafe fn count_and_wait(
+        &mut self,
+        device: &mut D,
+        setup: (&Setup<D>, &RanksOnDevice<D>),
+        plan: &Plan,
+        batch: &DeviceBatch,
+    ) -> Result<usize, DecodeError> {
+        self.output.reserve_events(device, plan)?;
+        self.reserve_host(device, plan, 0)?;
+        let status = self.output.result(Results::of(plan).status());
+        let Work::Fused(work) = &mut self.work else { unreachable!("ranks are of the fused pipeline") };
+        let total = work.reserve_counted(device, plan, batch)?;
+        // SAFETY: the status word is in the results, which are reserved for the plan and live until the stream was waited
+        // for; its address is that of a word.
+        unsafe { device.zero(&self.queue, status, 1) }?;
+        let output = self.output.views(plan);
+        // SAFETY: the device can read the batch, as the caller says; the memory was reserved for it just now, on a line, with
+        // what a count leaves, and nothing but the status, which is 0 by then, is written to the output.
+        unsafe { fused::launch(device, &self.queue, setup, Task::Count, plan, batch, work.base(), output) }?;
+        // SAFETY: a word of the work buffers.
+        let hits = unsafe { self.read_word(device, total) }?;
+        // SAFETY: a word of the output.
+        match unsafe { self.read_word(device, status) }? {
+            0 => Ok(hits as usize),
+            _ => Err(DecodeError::Device { backend: "cuda", message: NOT_THERE.to_owned() }),
+        }
+    }
+
+    /// Puts on the stream what writes the hits that were counted, without waiting for it. Gives the hits.
+    ///
+    /// # Safety
+    /// - Until the stream was waited for, the device can read the batch and its list, and write so many hits, the offsets
+    ///   and the counters where `to` says; each address is a multiple of 4.
+    pub(super) unsafe fn write(
+        &mut self,
+        device: &mut D,
+        setup: (&Setup<D>, &RanksOnDevice<D>),
+        serial: u64,
+        to: &HitMemory,
+    ) -> Result<bool, DecodeError> {
+        let Some(CountedBatch { plan, batch, hits, .. }) = self.counted.take_if(|counted| counted.serial == serial)
+        else {
+            return Ok(false);
+        };
+        let Work::Fused(work) = &self.work else { unreachable!("only its batches are counted") };
+        let status = self.output.result(Results::of(&plan).status());
+        // SAFETY: the status word is in the results, which are reserved for the plan and live until the stream was waited
+        // for; its address is that of a word.
+        unsafe { device.zero(&self.queue, status, 1) }?;
+        // SAFETY: so much memory, as the caller says.
+        let output = unsafe { self.output.elsewhere(&plan, to, hits) };
+        // SAFETY: the device can read the batch and write the output, as the caller says; the buffers were reserved when
+        // the hits were counted, and the status word is 0 by then, in the order of the stream.
+        let put = unsafe { fused::launch(device, &self.queue, setup, Task::Write, &plan, &batch, work.base(), output) };
+        self.or_settle(device, put).map(|()| true)
+    }
+
     fn reserve_host(&mut self, device: &mut D, plan: &Plan, hits: usize) -> Result<(), DecodeError> {
         self.results.reserve(device, Results::of(plan).words() * WORD)?;
         if hits > self.stride {
@@ -416,7 +516,7 @@ impl<D: Device> BatchStream<D> {
             let (hits, found) = (words[results.total()], words[results.status()]);
             if found & self.work.overflow() == 0 {
                 if found & NO_SUCH_EVENT != 0 {
-                    return failure("the list of events names one that the batch does not have".to_owned());
+                    return failure(NOT_THERE.to_owned());
                 }
                 if found != 0 || hits as usize > self.output.stride() {
                     return failure(format!("the device reports status {found} with {hits} hits, which cannot be"));
