@@ -7,6 +7,7 @@
 mod bins;
 mod compare;
 mod kept;
+mod filler;
 mod outliers;
 mod run;
 mod shape;
@@ -14,7 +15,8 @@ mod troubles;
 
 pub use bins::{Bins, MOST as MOST_BINS};
 pub use compare::{Difference, Distribution, differences, distributions, mean_charge};
+pub use filler::RunFiller;
 pub use outliers::{Outlier, OutlierKind, Rules, Verdicts, outliers};
-pub use run::{Against, CHARGES, LANE_HITS, MergeError, RunFiller, RunView, SIZES, Span, TroubleSum};
+pub use run::{Against, CHARGES, LANE_HITS, MergeError, RunView, SIZES, Span, TroubleSum};
 pub use shape::{Neighbours, SectorShape, shapes};
 pub use troubles::{BankTrouble, troubles, troubles_without_table};

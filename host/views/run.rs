@@ -1,23 +1,18 @@
 //! What the hits of a run add up to: numbers of a fixed size, whatever the number of events.
 //!
-//! Every thread adds its batches to a [`RunFiller`] of its own; the [`RunView`]s that come out are merged in any order
+//! Every thread adds its batches to a [`RunFiller`](super::RunFiller) of its own; the [`RunView`]s that come out are merged in any order
 //! and give the same numbers. A view can be kept with serde (feature `serde`) and merged with others later. Nothing is
 //! drawn here.
 
 use std::collections::BTreeMap;
 
 use super::bins::{Bins, Content};
-use crate::decoder::Cluster;
-use crate::detector::{
-    BoardAndLane, ChannelId, DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR, layer_of,
-};
-use crate::input::{RawEvent, kind};
-use crate::{BatchReport, Count, EventReport, UtHits};
-use ut_kernels::bank::board_of;
+use crate::Count;
+use crate::detector::{DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
 use ut_kernels::report::N_COUNTS;
 
 /// Strips of a sector.
-const STRIPS: usize = STRIPS_PER_SECTOR as usize;
+pub(super) const STRIPS: usize = STRIPS_PER_SECTOR as usize;
 
 /// Bins of the charge: ΣADC 0…254, and everything above in the last.
 pub const CHARGES: usize = 256;
@@ -27,9 +22,6 @@ pub const SIZES: usize = 64;
 
 /// Bins of the hits that a lane has in an event, and everything above in the last.
 pub const LANE_HITS: usize = 256;
-
-/// Hits after which 32-bit counts are added up, before one of them can overflow.
-const FLUSHED_AFTER: usize = 1 << 30;
 
 /// Runs that are named.
 const NAMED_RUNS: usize = 64;
@@ -214,7 +206,7 @@ impl RunView {
         Ok(())
     }
 
-    fn add_trouble(&mut self, new: &TroubleSum) {
+    pub(super) fn add_trouble(&mut self, new: &TroubleSum) {
         let key = |trouble: &TroubleSum| (trouble.kind, trouble.board);
         match self.troubles.binary_search_by_key(&key(new), key) {
             Ok(at) => {
@@ -226,14 +218,14 @@ impl RunView {
         }
     }
 
-    fn add_error_bank(&mut self, kind: u8, source: u32, n: u64) {
+    pub(super) fn add_error_bank(&mut self, kind: u8, source: u32, n: u64) {
         match self.error_banks.binary_search_by_key(&(kind, source), |&(kind, source, _)| (kind, source)) {
             Ok(at) => add(&mut self.error_banks[at].2, n),
             Err(at) => self.error_banks.insert(at, (kind, source, n)),
         }
     }
 
-    fn add_run(&mut self, run: u32) {
+    pub(super) fn add_run(&mut self, run: u32) {
         if let Err(at) = self.runs.binary_search(&run)
             && at < NAMED_RUNS
         {
@@ -269,205 +261,4 @@ fn add_all(sums: &mut Vec<u64>, more: &[u64]) {
         sums.resize(more.len(), 0);
     }
     sums.iter_mut().zip(more).for_each(|(sum, more)| add(sum, *more));
-}
-
-/// Adds counts, and sets them to 0.
-fn move_all(sums: &mut [u64], counts: &mut [u32]) {
-    for (sum, count) in sums.iter_mut().zip(counts) {
-        *sum += u64::from(std::mem::take(count));
-    }
-}
-
-/// Adds batches to a view.
-#[derive(Debug)]
-pub struct RunFiller {
-    view: RunView,
-    /// By bits 9–20 of a `ChannelID`: the sector.
-    sectors: Vec<u16>,
-    /// By sector and half of its strips: the lane slot.
-    lanes: Vec<u16>,
-    /// By lane slot: its layer.
-    layer_of_lane: Vec<u8>,
-    /// As in the view, since the last flush: what every hit adds to lies close together here.
-    strips: Vec<u32>,
-    /// By sector: charge, its squares, and sizes.
-    clusters: Vec<[u64; 3]>,
-    /// By layer, in the bins of the view.
-    charges: Vec<[u32; CHARGES]>,
-    sizes: Vec<[u32; SIZES]>,
-    /// Hits since then.
-    unflushed: usize,
-    /// Of the current event, by lane slot: hits.
-    event: Vec<u32>,
-    /// The slots of them that are not 0.
-    touched: Vec<u16>,
-    /// Number of groups of hits.
-    n_groups: usize,
-}
-
-/// Bits 9–20 of a `ChannelID`, of which there are so many values.
-const CHANNELS: usize = 1 << 12;
-
-/// The UT in the bits above those.
-const UT: u32 = 2;
-
-impl RunFiller {
-    /// A filler of an empty view.
-    pub fn new(tables: &DetectorTables, against: Against) -> Self {
-        let sector = |bits: u32| tables.sector_of(ChannelId(UT << 21 | bits << 9)).unwrap_or_default();
-        let sectors = (0..CHANNELS as u32).map(sector).collect();
-        let slots = tables.slots();
-        // Hits have no lane but those of the table; should a sector have none, slot 0 takes what there cannot be.
-        let slot = |lane: Option<BoardAndLane>| {
-            lane.map_or(0, |lane| u16::from(lane.board) * LANES_PER_BOARD as u16 + u16::from(lane.lane))
-        };
-        let lanes = tables.places().iter().flat_map(|place| place.lanes.map(slot)).collect();
-        let layer_of_lane = slots.iter().map(|slot| layer_of(usize::from(slot.sector)) as u8).collect();
-        Self {
-            view: RunView::new(tables, against),
-            sectors,
-            lanes,
-            layer_of_lane,
-            strips: vec![0; N_SECTORS * STRIPS],
-            clusters: vec![[0; 3]; N_SECTORS],
-            charges: vec![[0; CHARGES]; N_LAYERS],
-            sizes: vec![[0; SIZES]; N_LAYERS],
-            unflushed: 0,
-            event: vec![0; slots.len()],
-            touched: Vec::new(),
-            n_groups: tables.n_groups(),
-        }
-    }
-
-    /// Adds a batch that was decoded with the tables of this view. `number` gives, for each event of the batch, the number
-    /// that the view is against; `None` where it has none.
-    pub fn add(&mut self, hits: &UtHits, report: &BatchReport, number: impl Fn(usize) -> Option<u64>) {
-        let (ids, offsets) = (hits.id(), hits.offsets());
-        for (e, counts) in report.events.iter().enumerate() {
-            let [begin, end] = [e, e + 1].map(|e| offsets[e * self.n_groups] as usize);
-            // An event alone has fewer than 2³² hits, as its batch has.
-            self.unflushed += end - begin;
-            if self.unflushed > FLUSHED_AFTER {
-                self.flush();
-                self.unflushed = end - begin;
-            }
-            match hits.clusters() {
-                Some(clusters) => {
-                    self.view.clusters += (end - begin) as u64;
-                    for (&id, cluster) in ids[begin..end].iter().zip(&clusters[begin..end]) {
-                        let sector = self.count_hit(id);
-                        self.count_cluster(sector, id, *cluster);
-                    }
-                }
-                None => ids[begin..end].iter().for_each(|&id| {
-                    self.count_hit(id);
-                }),
-            }
-            self.end_event((end - begin) as u64, counts, number(e));
-        }
-    }
-
-    /// Counts a hit; its sector.
-    fn count_hit(&mut self, id: u32) -> usize {
-        let sector = usize::from(self.sectors[(id >> 9) as usize % CHANNELS]);
-        let strip = id as usize % STRIPS;
-        self.strips[sector * STRIPS + strip] += 1;
-        let lane = self.lanes[2 * sector + strip / (STRIPS / 2)];
-        let count = &mut self.event[usize::from(lane)];
-        if *count == 0 {
-            self.touched.push(lane);
-        }
-        *count += 1;
-        sector
-    }
-
-    fn count_cluster(&mut self, sector: usize, id: u32, cluster: Cluster) {
-        let (charge, n) = (u64::from(cluster.charge()), u64::from(cluster.n_strips()));
-        let sums = &mut self.clusters[sector];
-        *sums = [sums[0] + charge, sums[1] + charge * charge, sums[2] + n];
-        let layer = (id >> 18) as usize % N_LAYERS;
-        self.charges[layer][(charge as usize).min(CHARGES - 1)] += 1;
-        self.sizes[layer][(n as usize).min(SIZES - 1)] += 1;
-    }
-
-    /// Adds up what was counted of an event.
-    fn end_event(&mut self, hits: u64, counts: &EventReport, number: Option<u64>) {
-        let view = &mut self.view;
-        view.events += 1;
-        view.hits += hits;
-        let mut span = number.map(|number| view.spans.at(number));
-        if let Some(span) = &mut span {
-            span.events += 1;
-            span.lanes.resize(view.lanes.len(), 0);
-            span.counts.resize(N_COUNTS, 0);
-        }
-        let mut of_layer = [0u64; N_LAYERS];
-        for slot in self.touched.drain(..) {
-            let slot = usize::from(slot);
-            let n = u64::from(std::mem::take(&mut self.event[slot]));
-            let layer = usize::from(self.layer_of_lane[slot]);
-            view.lanes[slot] += n;
-            view.lane_squares[slot] += n * n;
-            of_layer[layer] += n;
-            view.lane_hits_of_layer[layer][(n as usize).min(LANE_HITS - 1)] += 1;
-            if let Some(span) = &mut span {
-                span.lanes[slot] += n;
-            }
-        }
-        for (bins, n) in view.hits_of_event.iter_mut().zip(of_layer.into_iter().chain([of_layer.iter().sum()])) {
-            *bins.at(n) += 1;
-        }
-        for (i, &n) in counts.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
-            view.counts[i] += u64::from(n);
-            view.events_with[i] += 1;
-            if let Some(span) = &mut span {
-                span.counts[i] += u64::from(n);
-            }
-        }
-    }
-
-    /// Adds the banks of an event that say that something went wrong in the read-out. `number` as in [`Self::add`].
-    pub fn add_banks(&mut self, event: &RawEvent<'_>, number: Option<u64>) {
-        if let Some(run) = event.run {
-            self.view.add_run(run);
-        }
-        for bank in event.entries {
-            if bank.kind != kind::UT_ERROR && !kind::is_daq_error(bank.kind) {
-                continue;
-            }
-            // Types of DAQ errors are those of all detectors.
-            if bank.kind != kind::UT_ERROR && !matches!(bank.source_id >> 11, 5 | 6) {
-                continue;
-            }
-            self.view.add_error_bank(bank.kind, bank.source_id & 0xFFFF, 1);
-            if let (Some(number), Some(board)) = (number, board_of(bank.source_id)) {
-                *self.view.spans.at(number).error_banks.entry(board).or_default() += 1;
-            }
-        }
-    }
-
-    /// Adds a trouble of the event at `place` among all.
-    pub fn add_trouble(&mut self, kind: Count, n: u32, board: Option<u32>, place: u64) {
-        self.view.add_trouble(&TroubleSum { kind: kind as usize, board, count: u64::from(n), first: place });
-    }
-
-    fn flush(&mut self) {
-        self.unflushed = 0;
-        let view = &mut self.view;
-        move_all(&mut view.strips, &mut self.strips);
-        view.charge_of_layer.iter_mut().zip(&mut self.charges).for_each(|(sums, counts)| move_all(sums, counts));
-        view.size_of_layer.iter_mut().zip(&mut self.sizes).for_each(|(sums, counts)| move_all(sums, counts));
-        for (sector, sums) in self.clusters.iter_mut().enumerate() {
-            let [charge, squares, sizes] = std::mem::take(sums);
-            view.charge[sector] += charge;
-            view.charge_squares[sector] += squares;
-            view.sizes[sector] += sizes;
-        }
-    }
-
-    /// The view of everything that was added.
-    pub fn finish(mut self) -> RunView {
-        self.flush();
-        self.view
-    }
 }

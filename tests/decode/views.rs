@@ -113,6 +113,20 @@ fn a_view_counts_what_the_hits_say_one_by_one() {
             let mut strips = vec![0u64; 1048 * 512];
             let (mut charge, mut of_charge, mut of_size) = (vec![0u64; 1048], vec![0u64; 4], vec![0u64; 4]);
             let mut lanes = vec![0u64; tables.slots().len()];
+            let mut lane_hits = vec![vec![0u64; 256]; 4];
+            let mut squares = lanes.clone();
+            for e in 0..hits.n_events() {
+                let mut of_event = vec![0u64; lanes.len()];
+                for hit in hits.of_event(e) {
+                    let place = &tables.places()[usize::from(tables.sector_of(hit.id.channel()).unwrap())];
+                    let lane = place.lane_of(hit.id.channel().strip()).unwrap();
+                    of_event[usize::from(lane.board) * 6 + usize::from(lane.lane)] += 1;
+                }
+                for (slot, &n) in of_event.iter().enumerate().filter(|(_, n)| **n > 0) {
+                    squares[slot] += n * n;
+                    lane_hits[tables.boards().lanes[slot].layer as usize][n.min(255) as usize] += 1;
+                }
+            }
             for hit in &hits {
                 let channel = hit.id.channel();
                 let sector = usize::from(tables.sector_of(channel).unwrap());
@@ -128,6 +142,7 @@ fn a_view_counts_what_the_hits_say_one_by_one() {
             assert_eq!((view.events, view.hits), (10, hits.len() as u64));
             assert_eq!(view.clusters, if version == BankVersion::V5 { view.hits } else { 0 });
             assert!(view.strips == strips && view.charge == charge && view.lanes == lanes);
+            assert!(view.lane_squares == squares && view.lane_hits_of_layer == lane_hits);
             let sums = |layers: &[Vec<u64>]| layers.iter().map(|bins| bins.iter().sum()).collect::<Vec<u64>>();
             assert_eq!(sums(&view.charge_of_layer), of_charge);
             assert_eq!(view.size_of_layer.iter().map(|bins| bins[1]).collect::<Vec<_>>(), of_size);
@@ -138,6 +153,39 @@ fn a_view_counts_what_the_hits_say_one_by_one() {
             assert_eq!(view.spans.iter().map(|(_, span)| span.events).sum::<u64>(), 9);
             assert_eq!(view.count(Count::Banks), report.total(Count::Banks));
         }
+    }
+}
+
+#[test]
+fn a_filler_counts_the_same_however_many_hits_it_has_seen() {
+    const TIMES: u64 = 300;
+    let tables = tables(BankVersion::V5);
+    let (once, hits, report) = parts(&tables, Against::Number).swap_remove(0);
+    let mut filler = RunFiller::new(&tables, Against::Number);
+    for _ in 0..TIMES {
+        filler.add(&hits, &report, |e| Some(1000 * e as u64).filter(|_| e % 7 != 6));
+    }
+    let often = filler.finish();
+    // More than a byte holds of one strip, and more than is added up without a flush.
+    assert!(once.strips.iter().any(|&n| n > 0) && TIMES > 256 && often.hits > 1 << 20, "{}", often.hits);
+    let times = |sums: &[u64]| sums.iter().map(|n| n * TIMES).collect::<Vec<u64>>();
+    for (name, once, often) in [
+        ("strips", &once.strips, &often.strips),
+        ("lanes", &once.lanes, &often.lanes),
+        ("squares of lanes", &once.lane_squares, &often.lane_squares),
+        ("charge", &once.charge, &often.charge),
+        ("squares of charge", &once.charge_squares, &often.charge_squares),
+        ("sizes", &once.sizes, &often.sizes),
+        ("charge of layer 3", &once.charge_of_layer[3], &often.charge_of_layer[3]),
+        ("size of layer 0", &once.size_of_layer[0], &often.size_of_layer[0]),
+        ("hits of lanes of layer 1", &once.lane_hits_of_layer[1], &often.lane_hits_of_layer[1]),
+        (
+            "lanes of the first bin",
+            &once.spans.iter().next().unwrap().1.lanes,
+            &often.spans.iter().next().unwrap().1.lanes,
+        ),
+    ] {
+        assert!(times(once) == *often, "{name}");
     }
 }
 
