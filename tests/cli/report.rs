@@ -194,7 +194,7 @@ fn a_clean_run_has_nothing_that_stands_out_and_threads_do_not_matter() {
     };
     let (json, html) = report("1", "clean.html");
     assert_eq!((&json["outliers"], &json["events"]), (&serde_json::json!([]), &EVENTS.into()));
-    assert!(html.contains("<p>Nothing.</p>"));
+    assert!(html.contains("<p>Nothing stands out.</p>"));
     let (more, other) = report("3", "other.html");
     assert_eq!(json, more);
     assert!(html == other);
@@ -229,8 +229,25 @@ fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     write(directory, "empty.mdf", &[]);
-    let (_, err) = run_to(0, directory, &["report", "empty.mdf", "--output", "empty.html"]);
-    assert!(err.contains("no event"), "{err}");
+    let (out, err) = run_to(0, directory, &["report", "empty.mdf", "--output", "empty.html"]);
+    assert!(err.contains("no event") && out.contains("no event to look at"), "{out}{err}");
+    let html = page(directory, "empty.html");
+    assert!(html.contains("no event to look at") && charts(&html).is_empty() && !out.contains("stands out"), "{out}");
+    // An event whose every bank is empty is no healthy one.
+    let mut writer = MdfWriter::new(Vec::new());
+    let header = EventHeader { trigger_mask: GENERATED_MASK, run: 1, number: Some(1) };
+    let bank = Bank { kind: 66, version: Some(4), source_id: 0x2801, payload: &[0; 24] };
+    writer.write(&header, [bank]).unwrap();
+    write(directory, "hitless.mdf", &writer.finish().unwrap());
+    let (out, _) = run_to(0, directory, &["report", "hitless.mdf", "--output", "hitless.html"]);
+    assert!(
+        out.contains("no hit to look at") && page(directory, "hitless.html").contains("no hit to look at"),
+        "{out}"
+    );
+    // One event cannot tell that anything is dead.
+    write(directory, "one.mdf", &run_with(None, 1, 1));
+    let (out, _) = run_to(0, directory, &["report", "one.mdf", "--output", "one.html"]);
+    assert!(out.contains("1048 of 1048 sectors have so few hits expected in 1 event "), "{out}");
     let (_, err) = run_to(1, directory, &["report", "absent.mdf", "--output", "absent.html"]);
     assert!(err.contains("cannot open absent.mdf"), "{err}");
     assert!(!directory.join("absent.html").exists());

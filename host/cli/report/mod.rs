@@ -237,7 +237,7 @@ fn found(text: &mut String, verdicts: &Verdicts, sums: &Sums) {
     let n = verdicts.outliers.len();
     // Writing to a String cannot fail.
     let _ = match n {
-        0 => writeln!(text, "nothing stands out"),
+        0 => writeln!(text, "{}", page::nothing(&sums.view)),
         n => writeln!(text, "{n} things stand out:"),
     };
     for outlier in verdicts.outliers.iter().take(10) {
@@ -245,6 +245,9 @@ fn found(text: &mut String, verdicts: &Verdicts, sums: &Sums) {
     }
     if n > 10 {
         let _ = writeln!(text, "  and {} more", n - 10);
+    }
+    if let Some(unjudged) = page::unjudged(&sums.view, verdicts, &sums.detector.tables) {
+        let _ = writeln!(text, "{unjudged}");
     }
 }
 

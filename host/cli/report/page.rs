@@ -7,13 +7,13 @@ use chart_page::Page;
 use super::names::{lanes_of_sectors, place_text, short};
 use super::sums::Sums;
 use super::{compare, maps, spectra, time};
-use crate::DecodeOptions;
 use crate::cli::args::{flip_name, position_name};
 use crate::cli::detector::{Detector, SYNTHETIC};
 use crate::cli::summary::meaning;
 use crate::decoder::{Count, Kind};
 use crate::input::{kind, version_in_words};
-use crate::views::{Difference, Outlier, OutlierKind, Rules, Verdicts};
+use crate::views::{Difference, Outlier, OutlierKind, Rules, RunView, Verdicts};
+use crate::{DecodeOptions, DetectorTables};
 use ut_kernels::bank::board_of;
 
 /// Files that the page names.
@@ -28,6 +28,29 @@ pub struct Run<'a> {
     pub gathered: &'a Sums,
     pub verdicts: &'a Verdicts,
     pub rules: &'a Rules,
+}
+
+/// What to say where nothing stands out: it may be that there was nothing to look at.
+pub const fn nothing(view: &RunView) -> &'static str {
+    match view {
+        RunView { events: 0, .. } => "There was no event to look at",
+        RunView { hits: 0, .. } => "There was no hit to look at: no event has one",
+        _ => "Nothing stands out",
+    }
+}
+
+/// How many sectors cannot be judged, where there are any.
+pub fn unjudged(view: &RunView, verdicts: &Verdicts, tables: &DetectorTables) -> Option<String> {
+    let lanes = lanes_of_sectors(tables);
+    let read = (0..verdicts.judged.len()).filter(|&sector| !lanes[sector].is_empty());
+    let n = read.clone().filter(|&sector| !verdicts.judged[sector]).count();
+    (n > 0 && view.hits > 0).then(|| {
+        format!(
+            "{n} of {} sectors have so few hits expected in {} that a dead one cannot be told from chance",
+            read.count(),
+            crate::cli::output::count(view.events as usize, "event")
+        )
+    })
 }
 
 /// The page about a run, or about two.
@@ -53,6 +76,9 @@ pub fn html(
         outliers(&mut page, detector, second, &named("in", &second.name));
     }
     let runs: Vec<&Run<'_>> = [Some(run), second.map(|(second, _)| second)].into_iter().flatten().collect();
+    if runs.iter().all(|run| run.gathered.view.events == 0) {
+        return page.html();
+    }
     maps::sections(&mut page, detector, &runs);
     spectra::sections(&mut page, detector, &runs);
     for run in &runs {
@@ -155,12 +181,13 @@ fn error_banks(run: &Run<'_>) -> String {
 
 /// What stands out, as a table.
 fn outliers(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
-    let Verdicts { outliers, judged, spread, .. } = run.verdicts;
+    let Verdicts { outliers, spread, .. } = run.verdicts;
     page.heading(&format!("What stands out{of}"));
-    let lanes = lanes_of_sectors(&detector.tables);
-    let unjudged = (0..judged.len()).filter(|&sector| !lanes[sector].is_empty() && !judged[sector]).count();
     if outliers.is_empty() {
-        page.text("Nothing.");
+        page.text(&format!("{}.", nothing(&run.gathered.view)));
+        if run.gathered.view.events == 0 {
+            return;
+        }
     } else {
         let count = |kind: OutlierKind| outliers.iter().filter(|outlier| outlier.kind == kind).count();
         let kinds = [
@@ -188,11 +215,8 @@ fn outliers(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
             page.note(&format!("And {} more.", outliers.len() - LISTED));
         }
     }
-    if unjudged > 0 {
-        page.text(&format!(
-            "{unjudged} of the sectors have so few hits expected in {} events that a dead one cannot be told from chance.",
-            run.gathered.view.events
-        ));
+    if let Some(unjudged) = unjudged(&run.gathered.view, run.verdicts, &detector.tables) {
+        page.text(&format!("{unjudged}."));
     }
     let Rules { dead, quiet, hot, sigmas, strip_hits, strip_factor, silent_expected } = *run.rules;
     page.note(&format!(
