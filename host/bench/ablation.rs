@@ -475,7 +475,7 @@ mod tests {
         let variant = |i: usize, expected: &Expected| {
             asked.borrow_mut().push(i);
             let decoder = || crate::Backend::Cpu.decoder(&tables, DecodeOptions::default(), 1);
-            Variant::checked(ladder.sample, &tables, 1, decoder, Some(expected))
+            Variant::checked(ladder.sample, &tables, 1, decoder, false, Some(expected))
         };
         let rungs = ladder.measure(&variant, Duration::ZERO, |_| ()).unwrap();
         assert_eq!(*asked.borrow(), (0..RUNGS).collect::<Vec<_>>());

@@ -220,7 +220,7 @@ impl Configuration {
     ) -> Result<Result<Variant, String>, DecodeError> {
         if backend != Backend::Cuda {
             let decoder = || backend.decoder_with(tables, options, &self.decoder);
-            return Variant::cold(sample, tables, self.threads, decoder, expected);
+            return Variant::cold(sample, tables, self.threads, decoder, false, expected);
         }
         let config = CudaConfig::of(&self.decoder);
         OnGpu { sample, tables, options, config: &config, streams: self.threads }.variant(mode, expected)

@@ -155,7 +155,7 @@ impl OnGpu<'_> {
     /// What a pass decodes, as a first one shows.
     fn contents(&self, expected: Option<&Expected>) -> Result<Result<Contents, String>, DecodeError> {
         let decoder = || Ok(Box::new(self.decoder()?) as _);
-        Ok(Variant::cold(self.sample, self.tables, 1, decoder, expected)?.map(|variant| variant.contents))
+        Ok(Variant::cold(self.sample, self.tables, 1, decoder, false, expected)?.map(|variant| variant.contents))
     }
 
     fn streaming(&self, mode: Mode, contents: Contents) -> Result<Variant, DecodeError> {

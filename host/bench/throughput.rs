@@ -27,6 +27,8 @@ pub struct Measurement {
     pub decoder: DecoderConfig,
     /// Threads, each with its own decoder; on a GPU streams of one decoder, each with a batch in flight.
     pub threads: usize,
+    /// Whether hits are decoded [with clusters](crate::UtHits::with_clusters), in turn with plain ones.
+    pub clusters: bool,
     /// How long, altogether.
     pub duration: Duration,
 }
@@ -99,6 +101,9 @@ pub struct Throughput {
     pub bytes_in_per_event: f64,
     /// Bytes an event that it writes: hits, ends of groups, counters.
     pub bytes_out_per_event: f64,
+    /// Where hits were decoded with clusters: the rate without, measured in turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain_events_per_second: Option<Spread>,
     /// On a GPU, in the order of [`Mode::ALL`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modes: Vec<ModeResult>,
@@ -114,9 +119,11 @@ pub struct Throughput {
     pub digest: String,
 }
 
-/// What is measured of one sample: one variant, or those of [`Mode::ALL`].
+/// What is measured of one sample: one variant, two where there are hits without clusters and with them, or those of
+/// [`Mode::ALL`].
 struct Contestant<'a> {
     sample: &'a Sample,
+    variants: usize,
     modes: &'static [Mode],
     kernels: Vec<KernelTime>,
     graphs: Option<GraphUse>,
@@ -141,7 +148,8 @@ impl Contestant<'_> {
             latency: *latency,
         });
         let sample = self.sample;
-        let last = self.modes.len().saturating_sub(1);
+        let last = self.variants - 1;
+        let plain = (self.variants > 1 && self.modes.is_empty()).then(|| Spread::of(&rates[0]));
         let (variant, rates, latency) = (&variants[last], &rates[last], &latencies[last]);
         let rate = Spread::of(rates);
         let events = sample.events.max(1) as f64;
@@ -164,7 +172,9 @@ impl Contestant<'_> {
             hits_per_event: hits,
             bytes_per_event: bytes,
             bytes_in_per_event: sample.batches.iter().map(bytes_in).sum::<usize>() as f64 / events,
-            bytes_out_per_event: hits * 28.0 + ((tables.n_groups() + Count::ALL.len()) * size_of::<u32>()) as f64,
+            bytes_out_per_event: hits * if plain.is_some() { 32.0 } else { 28.0 }
+                + ((tables.n_groups() + Count::ALL.len()) * size_of::<u32>()) as f64,
+            plain_events_per_second: plain,
             modes: modes.collect(),
             kernels: self.kernels,
             graphs: self.graphs,
@@ -192,7 +202,7 @@ pub fn run(
     measurement: &Measurement,
     tick: impl FnMut(Duration),
 ) -> Result<Vec<Throughput>, DecodeError> {
-    let Measurement { backend, options, decoder: config, threads, duration } = *measurement;
+    let Measurement { backend, options, decoder: config, threads, clusters, duration } = *measurement;
     let wrong =
         |difference| DecodeError::Device { backend: backend.name(), message: format!("other bits: {difference}") };
     let (mut variants, mut contestants) = (Vec::new(), Vec::new());
@@ -204,18 +214,23 @@ pub fn run(
                 variants.push(variant.warmed()?);
             }
             let (kernels, graphs) = (gpu.kernel_times(KERNEL_PASSES)?, gpu.graph_use()?);
-            contestants.push(Contestant { sample, modes: &Mode::ALL, kernels, graphs });
+            contestants.push(Contestant { sample, variants: Mode::ALL.len(), modes: &Mode::ALL, kernels, graphs });
         } else {
             let decoder = || backend.decoder_with(tables, options, &config);
-            variants.push(Variant::checked(sample, tables, threads, decoder, Some(expected))?.map_err(wrong)?);
-            contestants.push(Contestant { sample, modes: &[], kernels: Vec::new(), graphs: None });
+            let which: &[bool] = if clusters { &[false, true] } else { &[false] };
+            for &clusters in which {
+                let variant = Variant::checked(sample, tables, threads, decoder, clusters, Some(expected))?;
+                variants.push(variant.map_err(wrong)?);
+            }
+            let (kernels, graphs) = (Vec::new(), None);
+            contestants.push(Contestant { sample, variants: which.len(), modes: &[], kernels, graphs });
         }
     }
     let rates = measure(&mut variants, duration, tick)?;
     let (mut variants, mut rates) = (&mut variants[..], &rates[..]);
     let mut results = Vec::new();
     for contestant in contestants {
-        let n = contestant.modes.len().max(1);
+        let n = contestant.variants;
         let (own, others) = variants.split_at_mut(n);
         results.push(contestant.result(backend, threads.max(1), tables, own, &rates[..n])?);
         (variants, rates) = (others, &rates[n..]);

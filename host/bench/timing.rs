@@ -90,33 +90,21 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Decoders made by `decoder` for `threads` threads (at least 1), which all decode `sample`. Decodes it once to see
-    /// that it can be, and to learn how long it takes.
+    /// Decoders made by `decoder` for `threads` threads (at least 1), which all decode `sample`, into hits
+    /// [with clusters](UtHits::with_clusters) or without. Decodes it once to see that it can be, and to learn how long it
+    /// takes. The first decoder's hits are compared with `expected`; the inner error says what differs.
     ///
     /// # Errors
     /// When a decoder cannot be made or cannot decode the sample.
-    pub fn new(
-        sample: &Sample,
-        tables: &DetectorTables,
-        threads: usize,
-        decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
-    ) -> Result<Self, DecodeError> {
-        Ok(Self::checked(sample, tables, threads, decoder, None)?.expect("nothing was compared"))
-    }
-
-    /// As [`new`](Self::new); the first decoder's hits are compared with `expected`. The inner error says
-    /// what differs.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
     pub fn checked(
         sample: &Sample,
         tables: &DetectorTables,
         threads: usize,
         decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
+        clusters: bool,
         expected: Option<&Expected>,
     ) -> Result<Result<Self, String>, DecodeError> {
-        match Self::cold(sample, tables, threads, decoder, expected)? {
+        match Self::cold(sample, tables, threads, decoder, clusters, expected)? {
             Ok(variant) => variant.warmed().map(Ok),
             Err(difference) => Ok(Err(difference)),
         }
@@ -141,20 +129,22 @@ impl Variant {
     /// As [`checked`](Self::checked), but not warmed up, and with repetitions of a single pass.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// As [`checked`](Self::checked).
     pub fn cold(
         sample: &Sample,
         tables: &DetectorTables,
         threads: usize,
         decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
+        clusters: bool,
         expected: Option<&Expected>,
     ) -> Result<Result<Self, String>, DecodeError> {
         let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
         let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
         let worker = || {
+            let hits = UtHits::with_capacity(max_events, tables.n_groups(), max_hits);
             Ok(Worker {
                 decoder: decoder()?,
-                hits: UtHits::with_capacity(max_events, tables.n_groups(), max_hits),
+                hits: if clusters { hits.with_clusters() } else { hits },
                 report: BatchReport::new(),
                 batches: sample.batches.clone(),
             })

@@ -264,6 +264,23 @@ fn throughput_says_what_was_measured() {
         &["throughput", "events.mdf", "--duration", "0", "--threads", "1", "--layout", "mep", "--batch", "100"],
     );
     assert_eq!((&json["layout"], &json["batch"], &json["events"]), (&"mep".into(), &100.into(), &1000.into()));
+    assert!(json["plain_events_per_second"].is_null());
+}
+
+#[test]
+fn throughput_with_columns_is_measured_in_turn_with_the_plain_one() {
+    let directory = sample();
+    let directory = directory.path();
+    let args = ["throughput", "events.mdf", "--duration", "0", "--threads", "1", "--events", "20", "--columns"];
+    let (json, err) = json_of(0, directory, &[&args[..], &["detector"]].concat());
+    assert!(json["plain_events_per_second"]["median"].as_f64().unwrap() > 0.0, "{json}");
+    assert!(json["bytes_out_per_event"].as_f64() > json["hits_per_event"].as_f64().map(|hits| 32.0 * hits), "{json}");
+    assert!(err.contains("without the columns") && err.contains("with to without"), "{err}");
+    // What is looked up takes no time in the decoder.
+    let (json, _) = json_of(0, directory, &[&args[..], &["layer,board"]].concat());
+    assert!(json["plain_events_per_second"].is_null(), "{json}");
+    let (_, err) = run_to(2, directory, &[&args[..], &["charge", "--backend", "emulated"]].concat());
+    assert!(err.contains("the backends reference and cpu give charge, emulated does not"), "{err}");
 }
 
 #[test]

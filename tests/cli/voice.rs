@@ -72,13 +72,14 @@ fn every_json_has_a_schema_that_it_fits() {
     let directory = directory.path();
     write(directory, "samples.json", b"[[1.0, 1.1], [1.0, 1.2], [1.1, 1.0], [1.0, 1.1]]");
     write(directory, "groups.toml", b"[[group]]\ntogether = [\"block\", \"layout\"]\n");
-    let cases: [(&str, &str); 19] = [
+    let cases: [(&str, &str); 20] = [
         ("decode", "decode events.mdf"),
         ("decode", "decode events.mdf --output hits.csv"),
         ("diff", "diff hits.csv hits.csv"),
         ("inspect", "inspect events.mdf"),
         ("report", "report events.mdf --output report.html"),
         ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20"),
+        ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20 --columns detector"),
         ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20 --batch 1,10 --stages"),
         ("kernels", "kernels --arch sm_86"),
         ("compare", "compare samples.json samples.json --looks 4"),

@@ -14,6 +14,7 @@ use crate::bench::{Configuration, Expected, Machine, Sample};
 use crate::decoder::cpu::{CpuConfig, CpuDecoder, Stage};
 use crate::decoder::emulated::EmulatedConfig;
 use crate::decoder::{Backend, DecoderConfig};
+use crate::output::Columns;
 use crate::{BatchReport, Layout, UtHits};
 use serde_json::{Value, json};
 
@@ -44,6 +45,10 @@ pub struct Args {
     /// Also say where the time of the cpu backend goes, stage by stage, on one thread.
     #[arg(long, conflicts_with = "tune")]
     stages: bool,
+    /// Decode these columns too, in turn with the seven of every hit, as `decode --columns` does; reference and cpu only.
+    /// charge, n_strips and first_strip take time. The others are looked up by who writes the hits, and take none here.
+    #[arg(long, value_name = "LIST", conflicts_with = "tune")]
+    columns: Option<Columns>,
     /// Write the result as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -94,6 +99,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if args.stages && args.backend.backend != Backend::Cpu {
         usage("--stages are those of --backend cpu");
+    }
+    let columns = args.columns.as_ref().and_then(Columns::needs_clusters);
+    if let (Some(column), Backend::Emulated | Backend::Cuda) = (columns, args.backend.backend) {
+        let backend = args.backend.backend;
+        usage(&format!("--columns: the backends reference and cpu give {}, {backend} does not", column.name()));
     }
     let tuned = tuned(args, &loaded.detector);
     let measurement = measurement(args, tuned, duration);
@@ -180,6 +190,7 @@ fn measurement(args: &Args, tuned: Option<Configuration>, duration: Duration) ->
         options: args.clustering.options(),
         decoder: args.backend.config(1),
         threads: args.backend.n_threads(),
+        clusters: args.columns.as_ref().is_some_and(|columns| columns.needs_clusters().is_some()),
         duration,
     };
     if let Some(tuned) = tuned {
