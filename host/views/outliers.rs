@@ -268,7 +268,7 @@ fn silent_boards(view: &RunView, rules: &Rules) -> Vec<Outlier> {
         for (hits, spans) in hits.chunks(together).zip(spans.chunks(together)) {
             let (n, events) = (hits.iter().sum::<u64>(), spans.iter().map(|(_, span)| span.events).sum::<u64>());
             let expected = rate * events as f64;
-            // A bin without events does not end a row.
+            // What is too short to be judged, as the last bin may be, does not end a row; it is of the row if it has no hit.
             let unknown = expected < rules.silent_expected;
             let silent = !unknown && (n as f64) < rules.dead * expected;
             let last = spans.last().map_or(0, |(key, _)| key + width - 1);
@@ -289,6 +289,11 @@ fn silent_boards(view: &RunView, rules: &Rules) -> Vec<Outlier> {
                 row.events = row.events.map(|(first, _)| (first, last));
             } else if !unknown {
                 found.extend(row.take());
+            } else if n == 0
+                && events > 0
+                && let Some(row) = &mut row
+            {
+                row.events = row.events.map(|(first, _)| (first, last));
             }
         }
         found.extend(row);
