@@ -1,6 +1,7 @@
 #!/bin/bash
 # Opens the pages that the tool writes (report, comparison, tuner, sweep) in headless Chromium, 400 and 1400 pixels wide,
-# light and dark, and fails on script errors, charts that were not drawn, sideways scrolling and text below 10 pixels.
+# light and dark, and fails on script errors, charts that were not drawn, sideways scrolling and text below 10 pixels; then
+# uses each without a mouse, reads it as a screen reader does, and prints it (tests/accessibility.py).
 # Needs chromium; CHROMIUM names another. UT_DECODE names the tool (default: built here). KEEP=FOLDER keeps pages and
 # screenshots, to be looked at. A page given as an argument is checked instead.
 set -euo pipefail
@@ -102,4 +103,5 @@ PYTHON
         rm -f "$folder/.frame.html"
     fi
 done
+python3 "$here/tests/accessibility.py" "$chromium" "${pages[@]}" || failed=1
 exit $failed

@@ -26,6 +26,9 @@ pub struct Areas {
     pub range: Option<(f64, f64)>,
     /// Groups of areas that stand out: a name, a sign, and which areas.
     pub marks: Vec<(String, Sign, Vec<usize>)>,
+    /// The key of each area: a click on it makes the same [choice](crate::Choices::keys) elsewhere on the page. Empty for
+    /// none.
+    pub keys: Vec<u64>,
 }
 
 /// How values become colours.
@@ -36,7 +39,7 @@ pub enum Shading {
     Linear,
     /// By the logarithm. Values that are not positive get the colour of none.
     Log,
-    /// By the logarithm on both sides of 1: less, as much, more.
+    /// By the logarithm on both sides of 1: less, as much, more. What is under a hundredth, 0 too, counts as that.
     Ratio,
     /// In proportion on both sides of 0.
     Signed,
@@ -105,17 +108,23 @@ impl Shading {
         format!("rgb({},{},{})", mix(r, r2), mix(g, g2), mix(b, b2))
     }
 
+    /// Places with their colours, in so many steps.
+    pub(crate) fn scale(self, steps: u32) -> Vec<(f64, String)> {
+        (0..=steps).map(|i| f64::from(i) / f64::from(steps)).map(|place| (place, self.colour(place))).collect()
+    }
+
     /// The number by which a value is coloured; not a number where it gets no colour.
     fn number(self, value: f64) -> f64 {
         match self {
             Self::Linear | Self::Signed => value,
-            Self::Log | Self::Ratio if value > 0.0 => value.log10(),
+            Self::Log if value > 0.0 => value.log10(),
+            Self::Ratio if value >= 0.0 => value.max(0.01).log10(),
             Self::Log | Self::Ratio => f64::NAN,
         }
     }
 
     /// The ends of the colours.
-    fn ends(self, values: &[f64], range: Option<(f64, f64)>) -> (f64, f64) {
+    pub(crate) fn ends(self, values: &[f64], range: Option<(f64, f64)>) -> (f64, f64) {
         let numbers = values.iter().map(|&value| self.number(value)).filter(|number| number.is_finite());
         let (low, high) = match range {
             Some((low, high)) => (self.number(low), self.number(high)),
@@ -133,7 +142,7 @@ impl Shading {
     }
 
     /// Ticks of the colour bar with their texts; empty where plotly's own will do.
-    fn ticks(self, (low, high): (f64, f64)) -> (Vec<f64>, Vec<String>) {
+    pub(crate) fn ticks(self, (low, high): (f64, f64)) -> (Vec<f64>, Vec<String>) {
         if matches!(self, Self::Linear | Self::Signed) {
             return (Vec::new(), Vec::new());
         }
@@ -221,8 +230,7 @@ impl Areas {
                 "hoverinfo": "skip",
             })));
         }
-        let scale: Vec<(f64, String)> =
-            (0..=24).map(|i| (f64::from(i) / 24.0, shading.colour(f64::from(i) / 24.0))).collect();
+        let scale = shading.scale(24);
         let (ticks, texts) = shading.ticks((low, high));
         let mut bar = json!({"title": {"text": label(&self.unit), "side": "right"}, "thickness": 12, "len": 1});
         if !ticks.is_empty() {
@@ -234,7 +242,8 @@ impl Areas {
         let colours: Vec<f64> = numbers.iter().map(|number| if number.is_finite() { *number } else { low }).collect();
         traces.push(Raw(json!({
             "type": "scatter", "mode": "markers", "x": x, "y": y, "showlegend": false, "hovertext": hover,
-            "hovertemplate": "%{hovertext}<extra></extra>",
+            "hovertemplate": "%{hovertext}<extra></extra>", "customdata": self.keys,
+            "meta": {"unit": self.unit, "values": self.values},
             "marker": {"size": 12, "opacity": 0, "color": colours, "colorscale": scale, "cmin": low, "cmax": high,
                 "showscale": true, "colorbar": bar},
         })));

@@ -1,12 +1,14 @@
 //! One chart: what is drawn over which axes.
 
-use plotly::common::{ColorBar, ColorScale, ColorScalePalette, DashType, ErrorData, ErrorType, Line, LineShape};
+use plotly::common::{
+    ColorBar, ColorScale, ColorScaleElement, ColorScalePalette, DashType, ErrorData, ErrorType, Line, LineShape,
+};
 use plotly::common::{Marker, Mode, Orientation, Title};
 use plotly::layout::{Axis, AxisType, Layout, Legend, Margin};
 use plotly::{Bar, HeatMap, Plot, Scatter, Trace};
 use serde_json::{Value, json};
 
-use crate::areas::Areas;
+use crate::areas::{Areas, Raw, Shading};
 
 /// A chart. Values that are not finite are gaps.
 #[derive(Clone)]
@@ -26,17 +28,21 @@ pub struct Chart {
     map: bool,
     /// The y axis begins at 0.
     from_zero: bool,
+    /// By series: what the page's script is told of it.
+    meta: Vec<(usize, Value)>,
 }
 
-/// What the reader chooses between: other values of the chart's first series.
+/// What the reader chooses between: other values of the bins that are the chart's first series.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
     /// What is chosen.
     pub label: String,
     /// The names, of which the first is drawn.
     pub names: Vec<String>,
-    /// By name: the values over the x of the series.
+    /// By name: the values of the bins.
     pub values: Vec<Vec<u64>>,
+    /// By name: the key of the [areas](Areas::keys) that choose it; of equal keys the last. Empty for none.
+    pub keys: Vec<u64>,
 }
 
 impl std::fmt::Debug for Chart {
@@ -60,10 +66,36 @@ pub struct Heat {
     pub text: Vec<Vec<String>>,
     /// What the values are.
     pub unit: String,
+    /// Whether colours go by the logarithm.
+    pub logarithmic: bool,
     /// Whether small values are good, and get the deep colour.
     pub less_is_better: bool,
+    /// Whether the middle of the range is what is usual: less gets blue, more red, and the usual is pale.
+    pub around_usual: bool,
     /// The ends of the colours; without them those of the values.
     pub range: Option<(f64, f64)>,
+}
+
+/// The part of the axis on which intervals are drawn: all values, and intervals as far as twice the middle one reaches
+/// beyond them.
+fn shown(values: &[f64], low: &[f64], high: &[f64]) -> (f64, f64) {
+    let finite = |all: &[f64]| all.iter().copied().filter(|value| value.is_finite()).collect::<Vec<f64>>();
+    let least = |all: &[f64]| finite(all).into_iter().fold(f64::INFINITY, f64::min);
+    let most = |all: &[f64]| finite(all).into_iter().fold(f64::NEG_INFINITY, f64::max);
+    let (first, last) = (least(values), most(values));
+    if first > last {
+        return (f64::NEG_INFINITY, f64::INFINITY);
+    }
+    let mut reach = finite(
+        &values.iter().zip(low).chain(values.iter().zip(high)).map(|(v, end)| (v - end).abs()).collect::<Vec<f64>>(),
+    );
+    reach.sort_by(f64::total_cmp);
+    let room = 2.0 * reach.get(reach.len() / 2).copied().unwrap_or_default() + 0.5 * (last - first);
+    let room = if room > 0.0 { room } else { (0.1 * last.abs()).max(1e-9) };
+    // An end that is infinite is beyond as well.
+    let lowest = low.iter().copied().fold(first, f64::min);
+    let highest = high.iter().copied().fold(last, f64::max);
+    (lowest.max(first - room), highest.min(last + room))
 }
 
 /// Text for a label of a chart, where a few tags would otherwise be markup.
@@ -92,6 +124,7 @@ impl Chart {
             legend: false,
             map: false,
             from_zero: false,
+            meta: Vec::new(),
         }
     }
 
@@ -175,6 +208,15 @@ impl Chart {
         self.with(Scatter::new(x.to_vec(), y.to_vec()).mode(Mode::Lines).line(line).name(label(name)))
     }
 
+    /// A histogram as a line: a value for each bin, whose edges are one more.
+    #[must_use]
+    pub fn bins(mut self, name: &str, edges: &[f64], values: &[f64]) -> Self {
+        self.meta.push((self.series, "bins".into()));
+        // The last step needs an end.
+        let values: Vec<f64> = values.iter().chain(values.last()).copied().collect();
+        self.steps(name, edges, &values)
+    }
+
     /// Points, each with what is shown when the reader points at it.
     #[must_use]
     pub fn points(self, name: &str, x: &[f64], y: &[f64], hover: &[String]) -> Self {
@@ -216,14 +258,33 @@ impl Chart {
         self.with(Bar::new(values.to_vec(), labels(names)).orientation(Orientation::Horizontal).name(label(name)))
     }
 
-    /// Values with intervals that lie, from the top, each with its name.
+    /// Values with intervals that lie, from the top, each with its name. What reaches so far that the others would be too
+    /// short to be seen, or has no end, is cut, and an arrow says so.
     #[must_use]
     pub fn intervals(mut self, name: &str, names: &[String], values: &[f64], low: &[f64], high: &[f64]) -> Self {
         self.lie(names);
+        let (from, to) = shown(values, low, high);
+        let clamped = |ends: &[f64]| ends.iter().map(|end| end.clamp(from, to)).collect::<Vec<f64>>();
+        let beyond = |ends: &[f64], is_cut: &dyn Fn(f64) -> bool| -> Vec<String> {
+            ends.iter().zip(names).filter(|(end, _)| is_cut(**end)).map(|(_, name)| label(name)).collect()
+        };
+        let cut = [
+            (from, "triangle-left", beyond(low, &|end| end < from)),
+            (to, "triangle-right", beyond(high, &|end| end > to)),
+        ];
+        self.meta.push((self.series, json!({ "from": low, "to": high })));
+        let (low, high) = (&clamped(low)[..], &clamped(high)[..]);
         let away = |ends: &[f64]| values.iter().zip(ends).map(|(value, end)| (value - end).abs()).collect::<Vec<f64>>();
         let bars = ErrorData::new(ErrorType::Data).array(away(high)).array_minus(away(low));
         let points = Scatter::new(values.to_vec(), labels(names)).mode(Mode::Markers).name(label(name));
-        self.with(points.marker(Marker::new().size(9)).error_x(bars))
+        self = self.with(points.marker(Marker::new().size(9)).error_x(bars));
+        for (edge, symbol, names) in cut.into_iter().filter(|(_, _, names)| !names.is_empty()) {
+            self = self.with(Box::new(Raw(json!({
+                "type": "scatter", "mode": "markers", "x": vec![edge; names.len()], "y": names, "name": "goes on",
+                "marker": {"symbol": symbol, "size": 11, "color": "#d9730d"}, "hoverinfo": "skip",
+            }))));
+        }
+        self
     }
 
     fn lie(&mut self, names: &[String]) {
@@ -243,10 +304,25 @@ impl Chart {
     pub fn heat_map(mut self, heat: &Heat) -> Self {
         (self.x.1, self.y.1) = (AxisType::Category, AxisType::Category);
         let matrix = |texts: &[Vec<String>]| texts.iter().map(|row| labels(row)).collect::<Vec<_>>();
-        let bar = ColorBar::new().title(Title::with_text(label(&heat.unit))).thickness(12);
-        let mut map = HeatMap::new(labels(&heat.columns), labels(&heat.rows), heat.values.clone())
-            .color_scale(ColorScale::Palette(ColorScalePalette::Viridis))
-            .reverse_scale(!heat.less_is_better)
+        let mut bar = ColorBar::new().title(Title::with_text(label(&heat.unit))).thickness(12);
+        let (mut values, mut range) = (heat.values.clone(), heat.range);
+        if heat.logarithmic {
+            let all: Vec<f64> = values.iter().flatten().copied().collect();
+            let (low, high) = Shading::Log.ends(&all, range);
+            let (ticks, texts) = Shading::Log.ticks((low, high));
+            bar = bar.tick_vals(ticks).tick_text(texts);
+            range = Some((low, high));
+            self.meta.push((self.series, json!({ "numbers": values })));
+            values.iter_mut().flatten().for_each(|value| *value = if *value > 0.0 { value.log10() } else { f64::NAN });
+        }
+        let mut map = HeatMap::new(labels(&heat.columns), labels(&heat.rows), values)
+            .color_scale(if heat.around_usual {
+                let scale = Shading::Signed.scale(24);
+                ColorScale::Vector(scale.into_iter().map(|(at, colour)| ColorScaleElement(at, colour)).collect())
+            } else {
+                ColorScale::Palette(ColorScalePalette::Viridis)
+            })
+            .reverse_scale(!heat.less_is_better && !heat.around_usual)
             .hover_on_gaps(false)
             .hover_text_matrix(matrix(&heat.hover))
             .hover_template("%{hovertext}<extra></extra>")
@@ -254,7 +330,7 @@ impl Chart {
         if heat.text.iter().flatten().any(|text| !text.is_empty()) {
             map = map.text_matrix(matrix(&heat.text));
         }
-        if let Some((low, high)) = heat.range {
+        if let Some((low, high)) = range {
             map = map.zauto(false).zmin(low).zmax(high);
         }
         self.with(map)
@@ -304,14 +380,79 @@ impl Chart {
         if self.from_zero {
             all["layout"]["yaxis"]["rangemode"] = "tozero".into();
         }
-        for trace in all["data"].as_array_mut().into_iter().flatten() {
+        for (i, trace) in all["data"].as_array_mut().into_iter().flatten().enumerate() {
+            if let Some((_, meta)) = self.meta.iter().find(|(series, _)| *series == i) {
+                trace["meta"] = meta.clone();
+            }
+            // What is written into the cells of a map.
+            if trace["type"] == "heatmap" && trace["text"].is_array() {
+                trace["texttemplate"] = "%{text}".into();
+            }
             if let Some(title) = trace.pointer_mut("/colorbar/title").filter(|title| title.is_object()) {
                 title["side"] = "right".into();
             }
         }
         if let Some(choices) = &self.choices {
-            all["choices"] = json!({"label": choices.label, "names": choices.names, "values": choices.values});
+            all["choices"] = json!({
+                "label": choices.label, "names": choices.names, "values": choices.values, "keys": choices.keys,
+            });
         }
         all.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Chart, Heat, shown};
+    use serde_json::{Value, json};
+
+    fn drawn(chart: &Chart) -> Value {
+        serde_json::from_str(&chart.json()).unwrap()
+    }
+
+    #[test]
+    fn an_interval_that_would_squeeze_the_others_is_cut_and_marked() {
+        let names = ["a", "b", "c", "d"].map(str::to_owned);
+        let (low, high) = ([-1.0, 0.0, -900.0, 2.0], [1.0, 2.0, 5.0, f64::INFINITY]);
+        let all = drawn(&Chart::new("c", "x", "").intervals("time", &names, &[0.0, 1.0, 2.0, 3.0], &low, &high));
+        let ends = &all["data"][0];
+        let least = 2.0 - ends["error_x"]["arrayminus"][2].as_f64().unwrap();
+        assert!((-10.0..-1.0).contains(&least), "{least}");
+        let marks: Vec<_> =
+            all["data"].as_array().unwrap()[1..].iter().map(|mark| (&mark["marker"]["symbol"], &mark["y"])).collect();
+        assert_eq!(marks, [(&json!("triangle-left"), &json!(["c"])), (&json!("triangle-right"), &json!(["d"]))]);
+        // The table has them whole.
+        assert_eq!(ends["meta"]["from"], json!([-1.0, 0.0, -900.0, 2.0]));
+        // Intervals of one length are as they are.
+        let whole = drawn(&Chart::new("c", "x", "").intervals("time", &names, &[0.0; 4], &[-1.0; 4], &[1.0; 4]));
+        assert_eq!(whole["data"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn intervals_of_nothing_and_of_one_value_have_an_axis() {
+        assert_eq!(shown(&[], &[], &[]), (f64::NEG_INFINITY, f64::INFINITY));
+        let (from, to) = shown(&[2.0], &[f64::NEG_INFINITY], &[f64::INFINITY]);
+        assert!(from < 2.0 && 2.0 < to && from.is_finite() && to.is_finite());
+        assert_eq!(shown(&[2.0], &[2.0], &[2.0]), (2.0, 2.0));
+    }
+
+    #[test]
+    fn bins_have_an_edge_more_than_values_and_the_last_step_an_end() {
+        let all = drawn(&Chart::new("c", "x", "y").bins("n", &[0.0, 1.0, 2.0], &[5.0, 7.0]));
+        assert_eq!((&all["data"][0]["y"], &all["data"][0]["meta"]), (&json!([5.0, 7.0, 7.0]), &json!("bins")));
+    }
+
+    #[test]
+    fn a_logarithmic_map_has_ticks_in_its_own_numbers() {
+        let heat = Heat {
+            columns: vec!["a".to_owned(), "b".to_owned()],
+            rows: vec!["r".to_owned()],
+            values: vec![vec![1.0, 100.0]],
+            logarithmic: true,
+            ..Heat::default()
+        };
+        let map = &drawn(&Chart::new("c", "x", "y").heat_map(&heat))["data"][0];
+        assert_eq!((&map["z"], &map["meta"]["numbers"]), (&json!([[0.0, 2.0]]), &json!([[1.0, 100.0]])));
+        assert_eq!(map["colorbar"]["ticktext"], json!(["1", "3", "10", "30", "100"]));
     }
 }

@@ -113,7 +113,7 @@ impl Page {
             let number = self.charts.len();
             let _ = writeln!(
                 self.body,
-                "<div class=\"chart\"><figure id=\"chart-{number}\" role=\"group\" data-name=\"{}\" aria-label=\"{}\" \
+                "<div class=\"chart\"><figure id=\"chart-{number}\" role=\"img\" data-name=\"{}\" aria-label=\"{}\" \
                  style=\"height:{}\"></figure></div>",
                 escaped(&chart.name),
                 escaped(if chart.description.is_empty() { &chart.name } else { &chart.description }),

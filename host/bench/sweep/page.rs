@@ -30,7 +30,7 @@ fn table(report: &Report, page: &mut Page) {
     let ranking = report.ranking();
     page.heading(&format!("All points, the best first: {}", ranking.len()));
     let mut head: Vec<String> = report.axes.iter().map(|axis| axis.name.clone()).collect();
-    head.extend([report.about.unit.as_str(), "half of them", "to the default", ""].map(str::to_owned));
+    head.extend([report.about.unit.as_str(), "half of them", "to the default", "remark"].map(str::to_owned));
     let row = |i: usize| {
         let point = &report.points[i];
         let spread = point.measured?;
@@ -126,6 +126,8 @@ fn heat_map(report: &Report, x: usize, y: usize) -> Chart {
         }),
         unit: report.about.unit.clone(),
         less_is_better: report.about.less_is_better,
+        logarithmic: false,
+        around_usual: false,
         range: None,
     };
     Chart::new(&format!("{} and {}", across.name, down.name), &across.name, &down.name).heat_map(&heat)

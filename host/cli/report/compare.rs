@@ -43,7 +43,7 @@ pub fn section(page: &mut Page, detector: &Detector, a: &Run<'_>, b: &Run<'_>, d
         unit: "share of the hits, B by A",
         shading: Shading::Ratio,
         range: Some((0.5, 2.0)),
-        values: differences.iter().map(|d| if d.ratio.is_finite() { d.ratio.max(0.01) } else { f64::NAN }).collect(),
+        values: differences.iter().map(|d| d.ratio).collect(),
         hover: &hover,
         marks: vec![
             (format!("more, {MARKED} σ"), Sign::Up, more),

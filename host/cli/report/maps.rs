@@ -67,6 +67,7 @@ impl Drawing {
                 shading: map.shading,
                 range,
                 marks: marks.filter(|(_, _, which)| !which.is_empty()).collect(),
+                keys: of_layer.clone().map(|sector| sector as u64).collect(),
             };
             let description = format!("Map of layer {}: {}, {}", LAYERS[layer], map.name, map.unit);
             Chart::new(&format!("{} {}", map.name, LAYERS[layer]), "x, mm", "y, mm")
@@ -130,8 +131,7 @@ pub fn sections(page: &mut Page, detector: &Detector, runs: &[&Run<'_>]) {
             Some(expected) if expected > 0.0 => view.hits_of_sector(s) as f64 / expected,
             _ => f64::NAN,
         };
-        // A sector without a hit is none of a ratio; it gets the end of the colours.
-        let values = (0..N_SECTORS).map(|s| ratio(s).max(0.01)).collect();
+        let values = (0..N_SECTORS).map(ratio).collect();
         let hover = |s: usize| match expected[s] {
             Some(expected) => format!(
                 "{} hits, {} expected{}",
@@ -168,14 +168,14 @@ pub fn sections(page: &mut Page, detector: &Detector, runs: &[&Run<'_>]) {
         let hover = |s: usize| {
             format!("mean charge {} ± {} ADC, {} hits", short(charge[s].0), short(charge[s].1), view.hits_of_sector(s))
         };
-        // A few hits say little, and must not stretch the colours.
+        // A few hits say little, and must not stretch the colours; nor must chance fill them where all are alike.
         let mut known: Vec<f64> =
             charge.iter().filter(|(mean, error)| *error < 0.2 * mean).map(|(mean, _)| *mean).collect();
         known.sort_by(f64::total_cmp);
-        let range = known
-            .first()
-            .zip(known.last())
-            .map(|_| (known[known.len() / 100], known[known.len() - 1 - known.len() / 100]));
+        let range = known.get(known.len() / 2).map(|middle| {
+            let (low, high) = (known[known.len() / 100], known[known.len() - 1 - known.len() / 100]);
+            (low.min(0.8 * middle), high.max(1.2 * middle))
+        });
         page.large_charts(&drawing.charts(&MapOf {
             name: format!("mean charge{}", of(run)),
             unit: "mean ΣADC of a cluster",
@@ -185,7 +185,7 @@ pub fn sections(page: &mut Page, detector: &Detector, runs: &[&Run<'_>]) {
             hover: &hover,
             marks: Vec::new(),
         }));
-        page.note("ΣADC of a hit's strips. The ends of the colours leave out one sector in a hundred on either side, and those with few hits.");
+        page.note("ΣADC of a hit's strips. The colours reach a fifth to either side of the middle at least; beyond, they leave out one sector in a hundred on either side, and those with few hits.");
     }
 }
 

@@ -14,10 +14,15 @@ fn used(histograms: &[&Vec<u64>], least: usize) -> usize {
     histograms.iter().map(last).max().unwrap_or_default().max(least)
 }
 
-/// A step for each bin, as shares of the sum, in per cent; and the end of the last.
+/// The edges of bins of whole numbers.
+fn edges(numbers: std::ops::Range<usize>) -> Vec<f64> {
+    (numbers.start..=numbers.end).map(|number| number as f64 - 0.5).collect()
+}
+
+/// The edges of the bins, and what is in each as a share of the sum, in per cent.
 fn shares(bins: &[u64], used: usize, first: usize) -> (Vec<f64>, Vec<f64>) {
     let sum = bins.iter().sum::<u64>().max(1) as f64;
-    let x = (first..used).map(|bin| bin as f64 - 0.5).collect();
+    let x = edges(first..used);
     let y = (first..used).map(|bin| bins.get(bin).map_or(0.0, |&n| 100.0 * n as f64 / sum));
     // A logarithmic axis has no 0.
     (x, y.map(|share| if share > 0.0 { share } else { f64::NAN }).collect())
@@ -31,7 +36,7 @@ fn by_layer(chart: Chart, runs: &[&Run<'_>], of: fn(&RunView) -> &Vec<Vec<u64>>,
     if let [run] = runs {
         for (layer, bins) in of(&run.gathered.view).iter().enumerate() {
             let (x, y) = shares(bins, used, first);
-            chart = chart.steps(LAYERS[layer], &x, &y);
+            chart = chart.bins(LAYERS[layer], &x, &y);
         }
         return chart;
     }
@@ -41,7 +46,7 @@ fn by_layer(chart: Chart, runs: &[&Run<'_>], of: fn(&RunView) -> &Vec<Vec<u64>>,
             sum.iter_mut().zip(bins).for_each(|(sum, n)| *sum += n);
         }
         let (x, y) = shares(&sum, used, first);
-        chart = chart.steps(&run.name, &x, &y);
+        chart = chart.bins(&run.name, &x, &y);
     }
     chart
 }
@@ -61,9 +66,8 @@ fn by_event(mut chart: Chart, run: &Run<'_>, which: &[(usize, &str)]) -> Chart {
         }
         if let Some(&last) = x.last() {
             x.push(last + width);
-            y.push(0.0);
         }
-        chart = chart.steps(name, &x, &y);
+        chart = chart.bins(name, &x, &y);
     }
     chart
 }
@@ -86,6 +90,7 @@ pub fn sections(page: &mut Page, detector: &Detector, runs: &[&Run<'_>]) {
         Chart::new(name, "hits of an event", "events, % a hit")
             .title(title)
             .describe(&format!("Events by hits: {name}"))
+            .from_zero()
     };
     for run in runs {
         let of = if runs.len() > 1 { format!(" of {}", run.name) } else { String::new() };
@@ -129,18 +134,24 @@ fn strips(page: &mut Page, detector: &Detector, run: &Run<'_>) {
         let mark = if i < striking { "▲ " } else { "" };
         format!("{mark}{place} ({})", boards.join(", "))
     };
-    let x: Vec<f64> = (0..STRIPS_PER_SECTOR).map(|strip| strip as f64 - 0.5).collect();
+    let x = edges(0..STRIPS_PER_SECTOR as usize);
     let values: Vec<Vec<u64>> = order.iter().map(|&sector| view.strips_of(sector).to_vec()).collect();
     let first: Vec<f64> = values.first().map_or_else(Vec::new, |values| values.iter().map(|&n| n as f64).collect());
     let chart = Chart::new("strips", "strip", "hits")
         .describe("Hits by strip of the chosen sector")
-        .steps("hits", &x, &first)
+        .bins("hits", &x, &first)
         .height(300)
         .from_zero()
-        .choices(Choices { label: "Sector".to_owned(), names: order.iter().enumerate().map(name).collect(), values });
+        .choices(Choices {
+            label: "Sector".to_owned(),
+            names: order.iter().enumerate().map(name).collect(),
+            values,
+            keys: order.iter().map(|&sector| sector as u64).collect(),
+        });
     page.chart(&chart);
     page.note(&format!(
-        "{}Strips as the hits' ids number them. ▲: something stands out in this sector.",
+        "{}Strips as the hits' ids number them. ▲: something stands out in this sector. A click on a sector of a map \
+         chooses it here.",
         if run.name.is_empty() { String::new() } else { format!("{}. ", run.name) }
     ));
 }

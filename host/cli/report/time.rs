@@ -37,11 +37,9 @@ pub fn sections(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
     let layer_of_slot: Vec<usize> = tables.slots().iter().map(|slot| layer_of(usize::from(slot.sector))).collect();
     let x: Vec<f64> =
         spans.iter().map(|(key, _)| *key as f64).chain(spans.last().map(|(key, _)| (key + width) as f64)).collect();
-    // A value for each bin, and once more the last, so that its step has an end.
     let steps = |value: &dyn Fn(&Span) -> f64| -> Vec<f64> {
         let of = |span: &Span| if span.events > 0 { value(span) / span.events as f64 } else { f64::NAN };
-        let values = spans.iter().map(|(_, span)| of(span));
-        values.clone().chain(values.rev().take(1)).collect()
+        spans.iter().map(|(_, span)| of(span)).collect()
     };
     let mut hits = Chart::new("hits against event number", what, "hits an event").title("Hits of the layers");
     for (layer, name) in LAYERS.iter().enumerate().take(N_LAYERS) {
@@ -49,29 +47,25 @@ pub fn sections(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
             let of_layer = span.lanes.iter().zip(&layer_of_slot).filter(|(_, of)| **of == layer);
             of_layer.map(|(n, _)| *n as f64).sum()
         };
-        hits = hits.steps(name, &x, &steps(&of_layer));
+        hits = hits.bins(name, &x, &steps(&of_layer));
     }
-    let counted: Vec<f64> = spans
-        .iter()
-        .map(|(_, span)| span.events as f64)
-        .chain(spans.last().map(|(_, span)| span.events as f64))
-        .collect();
+    let counted: Vec<f64> = spans.iter().map(|(_, span)| span.events as f64).collect();
     let rate = Chart::new("events against event number", what, &format!("events in {width}"))
         .title("Events")
         .describe("Events in each bin")
         .from_zero()
-        .steps("events", &x, &counted);
+        .bins("events", &x, &counted);
     let mut charts = vec![hits.describe("Hits an event of each layer"), rate];
     let mut troubles = Chart::new("troubles against event number", what, "an event").title("Troubles").from_zero();
     let mut any = false;
     for kind in Count::ALL.into_iter().filter(|count| count.kind() == Kind::Trouble && view.count(*count) > 0) {
         any = true;
-        troubles = troubles.steps(kind.name(), &x, &steps(&|span| span.count(kind) as f64));
+        troubles = troubles.bins(kind.name(), &x, &steps(&|span| span.count(kind) as f64));
     }
     if !view.error_banks.is_empty() {
         any = true;
         let banks = |span: &Span| span.error_banks.values().sum::<u64>() as f64;
-        troubles = troubles.steps("error banks", &x, &steps(&banks));
+        troubles = troubles.bins("error banks", &x, &steps(&banks));
     }
     if any {
         charts.push(troubles.describe("Troubles and error banks an event"));
@@ -123,7 +117,9 @@ fn boards(page: &mut Page, detector: &Detector, run: &Run<'_>, what: &str, spans
         hover,
         text: Vec::new(),
         unit: "hits by the board's usual".to_owned(),
-        less_is_better: true,
+        less_is_better: false,
+        logarithmic: false,
+        around_usual: true,
         range: Some((0.0, 2.0)),
     };
     let chart = Chart::new("boards against event number", what, "board")
@@ -142,7 +138,7 @@ fn boards(page: &mut Page, detector: &Detector, run: &Run<'_>, what: &str, spans
         page.text(&format!("Silent: {}.", silent.join("; ")));
     }
     page.note(
-        "1: as many hits an event as the board has in the upper quarter of its bins. Dark: fewer; a board that dies ends in a \
-         dark line. Empty: no event.",
+        "1: as many hits an event as the board has in the upper quarter of its bins. Blue: fewer, red: more; a board that \
+         dies ends in a dark blue line. Empty: no event.",
     );
 }

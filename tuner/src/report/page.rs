@@ -12,6 +12,9 @@ use crate::verdict::Judgement;
 /// Heat maps on a page, those of the most important parameters first.
 const MOST_MAPS: usize = 28;
 
+/// Letters of a name that are shown: all of any reasonable one.
+const MOST_LETTERS: usize = 300;
+
 /// Candidates whose intervals are drawn.
 const MOST_CANDIDATES: usize = 40;
 
@@ -132,7 +135,7 @@ fn intervals(page: &mut Page, report: &Report, decision: &Decision) {
     rows.truncate(MOST_CANDIDATES);
     rows.extend(decision.confirmation.as_ref().map(|judgement| ("confirmation".to_owned(), judgement)));
     if !rows.is_empty() {
-        let names: Vec<String> = rows.iter().map(|(label, _)| clipped(label, 60)).collect();
+        let names: Vec<String> = rows.iter().map(|(label, _)| clipped(label, MOST_LETTERS)).collect();
         let percent = |of: usize| {
             rows.iter().map(|(_, judgement)| 100.0 * changes(report.objective, judgement)[of]).collect::<Vec<f64>>()
         };
@@ -239,7 +242,7 @@ fn importance(page: &mut Page, summary: &Summary) {
         return;
     }
     page.heading("Importance of the parameters");
-    let names: Vec<String> = summary.importance.iter().map(|of| clipped(&of.parameter, 40)).collect();
+    let names: Vec<String> = summary.importance.iter().map(|of| clipped(&of.parameter, MOST_LETTERS)).collect();
     let shares: Vec<f64> = summary.importance.iter().map(|of| 100.0 * of.share).collect();
     let chart = Chart::new("importance", "share of the variance of log times, %", "");
     page.chart(&chart.lying_bars("share", &names, &shares));
@@ -291,12 +294,12 @@ fn maps(page: &mut Page, report: &Report, summary: &Summary) {
         return;
     }
     page.heading("Pairs of parameters");
-    let [a, b] = [low, high].map(|cost| report.objective.value(cost).log10());
-    let range = (a.min(b), a.max(b).max(a.min(b) + 1e-9));
+    let [a, b] = [low, high].map(|cost| report.objective.value(cost));
+    let range = (a.min(b), a.max(b));
     let charts = pairs.iter().take(MOST_MAPS).map(|(i, j)| map(report, &varied[*i], &varied[*j], range));
     page.charts(&charts.collect::<Vec<_>>());
     page.note(&format!(
-        "The best with each pair of values, from {} to {}, as the logarithm; empty: not tried, or only failures.",
+        "The best with each pair of values, from {} to {}; the colours are logarithmic. Empty: not tried, or only failures.",
         report.objective.words(low),
         report.objective.words(high)
     ));
@@ -325,7 +328,7 @@ fn map(report: &Report, (across, columns): &Axis, (down, rows): &Axis, range: (f
         }
     }
     let cell = |r: usize, c: usize| cells[r * columns.len() + c];
-    let value = |r: usize, c: usize| cell(r, c).map_or(f64::NAN, |(best, _)| report.objective.value(best).log10());
+    let value = |r: usize, c: usize| cell(r, c).map_or(f64::NAN, |(best, _)| report.objective.value(best));
     let tip = |r: usize, c: usize| {
         let said = match cell(r, c) {
             Some((best, failed)) if best.is_finite() => format!("{}, {failed} failed", report.objective.words(best)),
@@ -340,8 +343,10 @@ fn map(report: &Report, (across, columns): &Axis, (down, rows): &Axis, range: (f
         rows: texts(rows),
         values: (0..rows.len()).map(|r| (0..columns.len()).map(|c| value(r, c)).collect()).collect(),
         hover: (0..rows.len()).map(|r| (0..columns.len()).map(|c| tip(r, c)).collect()).collect(),
-        unit: format!("log₁₀ of {}", report.objective.axis()),
+        unit: report.objective.axis().to_owned(),
+        logarithmic: true,
         less_is_better: !report.objective.more_is_better(),
+        around_usual: false,
         range: Some(range),
         ..Heat::default()
     };

@@ -1,0 +1,211 @@
+"""What those who use a keyboard or hear a page get of the pages that the tool writes: every chart and every control has a
+name of its own and is reached by Tab, arrow keys go through a chart and say what is there, its table opens, a click on a
+sector of a map chooses its strips; and on paper no chart is cut. tests/pages.sh runs it.
+
+    accessibility.py CHROMIUM PAGE.html…
+
+Speaks with Chromium over its pipe, so that nothing but Python is needed."""
+
+import base64
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+# Roles of what a reader looks at or uses; each must have a name.
+NAMED = {"application", "image", "graphics-document", "figure", "button", "combobox", "link", "textbox", "checkbox",
+         "region", "DisclosureTriangle", "columnheader"}
+
+
+class Browser:
+    def __init__(self, program, folder):
+        to_browser, our_end = os.pipe()
+        self.input, from_browser = os.pipe()
+        self.output = our_end
+
+        def ends():
+            # Those that Chromium reads from and writes to; beyond its own first.
+            a, b = os.dup(to_browser), os.dup(from_browser)
+            os.dup2(a, 3)
+            os.dup2(b, 4)
+
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+                 "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                 "--remote-debugging-pipe", "--window-size=1400,1000", "--user-data-dir=" + folder]
+        self.process = subprocess.Popen([program, *flags], preexec_fn=ends, close_fds=False, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+        os.close(to_browser)
+        os.close(from_browser)
+        self.number, self.session, self.rest, self.events = 0, None, b"", []
+
+    def message(self):
+        while b"\0" not in self.rest:
+            more = os.read(self.input, 1 << 16)
+            if not more:
+                sys.exit("the browser has gone")
+            self.rest += more
+        one, self.rest = self.rest.split(b"\0", 1)
+        return json.loads(one)
+
+    def ask(self, method, **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.output, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self.message()
+            if answer.get("id") == self.number:
+                if "error" in answer:
+                    sys.exit(f"{method}: {answer['error']}")
+                return answer["result"]
+            self.events.append(answer.get("method"))
+
+    def wait_for(self, event):
+        while event not in self.events:
+            self.events.append(self.message().get("method"))
+        self.events.clear()
+
+    def open(self, page):
+        self.session = None
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.ask("Page.enable")
+        self.events.clear()
+        self.ask("Page.navigate", url=pathlib.Path(page).resolve().as_uri())
+        self.wait_for("Page.loadEventFired")
+
+    def js(self, text):
+        result = self.ask("Runtime.evaluate", expression=text, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in result:
+            sys.exit(f"{text}: {result['exceptionDetails']}")
+        return result["result"].get("value")
+
+    def press(self, key, code=None, text=None):
+        more = {"text": text} if text else {}
+        for kind in ("keyDown", "keyUp"):
+            self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=code or key,
+                     windowsVirtualKeyCode={"Tab": 9, "Enter": 13}.get(key, 0), **more)
+            more = {}
+
+
+def check(browser, page):
+    wrong = []
+    browser.open(page)
+    js = browser.js
+    charts = js("[...document.querySelectorAll('figure[id^=chart-]')].map(c => c.getAttribute('aria-label'))")
+
+    # The tree that a screen reader is given.
+    browser.ask("Accessibility.enable")
+    nodes = [node for node in browser.ask("Accessibility.getFullAXTree")["nodes"] if not node.get("ignored")]
+    names = {}
+    for node in nodes:
+        role, name = node["role"].get("value"), node.get("name", {}).get("value", "").strip()
+        names.setdefault(role, []).append(name)
+        if role in NAMED and not name:
+            wrong.append(f"a {role} without a name")
+    if len(charts) != len(set(charts)):
+        wrong.append("charts with the same name: " + "; ".join(sorted({name for name in charts if charts.count(name) > 1})))
+    missing = set(charts) - set(names.get("application", []))
+    folded = js("[...document.querySelectorAll('details:not([open]) figure')].map(c => c.getAttribute('aria-label'))")
+    if missing - set(folded):
+        wrong.append(f"charts that are not in the tree: {missing}")
+    buttons = [name for name in names.get("button", []) if not name.startswith("Sort by")]
+    if len(buttons) != len(set(buttons)):
+        wrong.append("buttons with the same name: " + "; ".join(sorted({b for b in buttons if buttons.count(b) > 1})))
+
+    # Everything that can be used is reached by Tab, in the order of the page.
+    wanted = js("""(() => { window.stops = [...document.querySelectorAll('figure,button,select,summary,.scroll,a[href]')]
+        .filter(e => e.checkVisibility() && !e.closest('.modebar')); return stops.length })()""")
+    js("document.activeElement.blur()")
+    reached = []
+    for _ in range(wanted):
+        browser.press("Tab")
+        reached.append(js("stops.indexOf(document.activeElement)"))
+    if reached != list(range(wanted)):
+        lost = js(f"{sorted(set(range(wanted)) - set(reached))[:3]}.map(i => stops[i].outerHTML.slice(0, 80))")
+        wrong.append(f"Tab goes another way, or does not reach {lost}")
+
+    for number in range(len(charts)):
+        if js(f"!document.getElementById('chart-{number}').checkVisibility()"):
+            continue
+        js(f"document.getElementById('chart-{number}').focus()")
+        said = []
+        for _ in range(2):
+            browser.press("ArrowRight")
+            said.append(js("document.querySelector('.said').textContent"))
+        several = js(f"document.getElementById('chart-{number}').data.some(t => (t.x || []).length > 2)")
+        if not said[0] or several and said[0] == said[1] or "undefined" in "".join(said) or "NaN" in "".join(said):
+            wrong.append(f"the arrow keys in \"{charts[number]}\" say {said}")
+        if js(f"document.querySelectorAll('#chart-{number} .hoverlayer .hovertext').length") == 0:
+            wrong.append(f"the arrow keys in \"{charts[number]}\" show nothing")
+        button = f"document.getElementById('chart-{number}').nextElementSibling.querySelector('[aria-expanded]')"
+        js(button + ".focus()")
+        browser.press("Enter", text="\r")
+        rows = js(button + ".closest('.bar').nextElementSibling?.querySelectorAll('tbody tr').length")
+        cells = js(button + ".closest('.bar').nextElementSibling?.textContent") or ""
+        if not rows or js(button + ".ariaExpanded") != "true" or "undefined" in cells or "NaN" in cells:
+            wrong.append(f"the table of \"{charts[number]}\" has {rows} rows")
+        browser.press("Enter", text="\r")
+
+    # A click on a sector of a map chooses its strips, and so does Enter.
+    if js("document.querySelector('.bar select') !== null"):
+        before = js("document.querySelector('.bar select').value")
+        place = js("""(() => { const map = document.querySelector('.charts.large figure'); map.scrollIntoView();
+            const points = map.data.at(-1), {xaxis: x, yaxis: y} = map._fullLayout, box = map.getBoundingClientRect();
+            window.wanted = points.customdata[40];
+            return [box.x + x._offset + x.l2p(points.x[40]), box.y + y._offset + y.l2p(points.y[40])] })()""")
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            browser.ask("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
+            js("new Promise(done => setTimeout(done, 150))")
+        chosen = "document.querySelector('.bar select').keys[document.querySelector('.bar select').value]"
+        if js(chosen) != js("wanted") or js("document.querySelector('.bar select').value") == before:
+            wrong.append(f"a click on sector {js('wanted')} chooses {js(chosen)}")
+        js("document.querySelector('.charts.large figure').focus()")
+        browser.press("ArrowRight")
+        browser.press("Enter", text="\r")
+        map_key = "(m => m.data.at(-1).customdata[m.walked.point])(document.querySelector('.charts.large figure'))"
+        if js(chosen) != js(map_key):
+            wrong.append("Enter on a sector does not choose it")
+
+    # On paper: light, and no chart wider than its place.
+    browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    js("""addEventListener('beforeprint', () => { window.printed = charts => [...document.querySelectorAll('.main-svg')]
+        .map(s => s.getAttribute('width')).concat([document.querySelector('figure text')?.style.fill]) })""")
+    pdf = browser.ask("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"]
+    if keep := os.environ.get("KEEP"):
+        pathlib.Path(keep, pathlib.Path(page).stem + ".pdf").write_bytes(base64.b64decode(pdf))
+    browser.ask("Emulation.setEmulatedMedia", media="print")
+    browser.ask("Emulation.setDeviceMetricsOverride", width=703, height=1000, deviceScaleFactor=1, mobile=False)
+    js("dispatchEvent(new Event('beforeprint'))")
+    cut = js("""[...document.querySelectorAll('figure[id^=chart-]')].filter(c => c.checkVisibility())
+        .filter(c => { const svg = c.querySelector('.main-svg').getBoundingClientRect(), box = c.getBoundingClientRect();
+            return svg.right > Math.min(box.right, innerWidth) + 2 || svg.bottom > box.bottom + 2 })
+        .map(c => c.getAttribute('aria-label'))""")
+    if cut:
+        wrong.append(f"cut on paper: {cut}")
+    ink = js("getComputedStyle(document.querySelector('figure text') || document.body).fill")
+    if charts and ink not in ("rgb(31, 41, 51)", "#1f2933"):
+        wrong.append(f"on paper the text of charts is {ink}")
+    return wrong
+
+
+def main():
+    program, *pages = sys.argv[1:]
+    failed = False
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        browser = Browser(program, folder)
+        try:
+            for page in pages:
+                wrong = check(browser, page)
+                failed |= bool(wrong)
+                print(f"{pathlib.Path(page).stem}, by keyboard, ear and on paper: {'; '.join(wrong) or 'good'}", flush=True)
+        finally:
+            browser.process.terminate()
+            browser.process.wait()
+    sys.exit(failed)
+
+
+main()
