@@ -61,6 +61,34 @@ typedef struct UtTables UtTables;
 // How a call ended: UT_OK, or one of the errors below. `ut_message()` says more.
 typedef int32_t UtStatus;
 
+// Where a hit was: the fields of its LHCbID, and what the tables know of its strip. docs/columns.md says what each means.
+typedef struct {
+  // Sector id, 0 to 1047; 65535 where the detector has no such sector.
+  uint16_t sector_id;
+  // Strip of the sector, 0 to 511.
+  uint16_t strip;
+  // 0 to 3: UTaX, UTaU, UTbV, UTbX.
+  uint8_t layer;
+  // 0: C, x < 0; 1: A.
+  uint8_t side;
+  // Stave of the half-layer, 0 to 8, counted from the beam.
+  uint8_t stave;
+  // Face of the stave, 0 or 1.
+  uint8_t face;
+  // Module of the stave, 0 to 7.
+  uint8_t module;
+  // Sector of the module, 0 or 1.
+  uint8_t sector;
+  // Board that reads the strip; 255 where none does.
+  uint8_t board;
+  // Lane of the board, 0 to 5; 255 where none reads the strip.
+  uint8_t lane;
+  // 1: the sector's strips are numbered against x.
+  uint8_t flipped;
+  // 0.
+  uint8_t reserved;
+} UtPlace;
+
 // Where the results of a batch go: arrays of the caller, each aligned to 4 bytes, none overlapping another. Set everything
 // to 0, then `size`, and what is wanted.
 //
@@ -276,6 +304,18 @@ size_t ut_tables_n_groups(const UtTables *tables);
 // Preconditions:
 // - `tables` is NULL, or was made by this library and is not given back.
 uint32_t ut_tables_bank_version(const UtTables *tables);
+
+// Where hits were: of each of the `n` LHCbIDs at `ids`, as decoding gave them, the place to `places`. Charge and strips of a
+// cluster are in `UtHits.clusters`.
+//
+// Preconditions:
+// - `tables` is NULL, or was made by this library and is not given back.
+// - `ids` is NULL or can be read for `n` words.
+// - `places` is NULL or can be written for `n` places, and nobody else uses them during the call.
+UtStatus ut_tables_places(const UtTables *tables,
+                          const uint32_t *ids,
+                          size_t n,
+                          UtPlace *places);
 
 // Lays out the seven arrays of `hits` back to back in `memory`, which has `bytes` bytes: y_begin, y_end, z_at_y_eq0,
 // x_at_y_eq0, dx_dy, weight, id, each with room for `n_hits` hits, together n_hits * UT_HIT_BYTES bytes. Sets `max_hits`.

@@ -9,6 +9,7 @@ mod cuda;
 mod decoder;
 mod hits;
 mod memory;
+mod places;
 mod status;
 mod tables;
 mod version;
@@ -17,6 +18,7 @@ pub use batch::*;
 pub use cuda::*;
 pub use decoder::*;
 pub use hits::*;
+pub use places::*;
 pub use status::{
     UT_BAD_ARGUMENT, UT_BAD_TABLES, UT_CAPACITY, UT_DEVICE_FAILED, UT_INTERNAL, UT_NO_DEVICE, UT_NO_MEMORY, UT_OK,
     UtStatus, ut_message,

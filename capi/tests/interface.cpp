@@ -247,7 +247,7 @@ void no_memory(const UtTables* tables)
 }
 #endif
 
-void wrong_batches(UtDecoder* decoder, const UtBatch& good, size_t n_groups, bool v4)
+void wrong_batches(const UtTables* tables, UtDecoder* decoder, const UtBatch& good, size_t n_groups, bool v4)
 {
   std::vector<uint32_t> offsets(good.n_events * n_groups + 1), report(good.n_events * UT_N_COUNTS);
   std::vector<uint32_t> memory(7 * 100000);
@@ -343,6 +343,28 @@ void wrong_batches(UtDecoder* decoder, const UtBatch& good, size_t n_groups, boo
     expect(ut_decoder_decode(decoder, &good, &described) == UT_OK, "clusters are given");
     for (size_t i = 0; i < described.n_hits; ++i) expect((clusters[i] & 0x1FFF) > 0, "clusters have a charge");
   }
+
+  // Places: the fields of the ids, and what the tables know.
+  expect(ut_decoder_decode(decoder, &good, &hits) == UT_OK, "the hits whose places are asked for");
+  std::vector<UtPlace> places(hits.n_hits);
+  expect(ut_tables_places(tables, hits.id, hits.n_hits, places.data()) == UT_OK, "places are given");
+  for (size_t i = 0; i < hits.n_hits; ++i) {
+    const uint32_t id = hits.id[i];
+    const UtPlace& p = places[i];
+    expect(p.strip == (id & 511) && p.sector == (id >> 9 & 1) && p.module == (id >> 10 & 7) && p.face == (id >> 13 & 1) &&
+             p.stave == (id >> 14 & 15) && p.layer == (id >> 18 & 3) && p.side == (id >> 20 & 1),
+           "fields of an id");
+    expect(p.sector_id < 1048 && p.board < 240 && p.lane < 6 && p.flipped < 2 && p.reserved == 0, "what the tables know");
+  }
+  const uint32_t nowhere[2] = {0x3000FE00, 0xFFFFFFFF};
+  expect(ut_tables_places(tables, nowhere, 2, places.data()) == UT_OK, "ids of no sector");
+  expect(places[1].sector_id == 65535 && places[1].board == 255 && places[1].lane == 255, "nothing is known of them");
+  expect(ut_tables_places(tables, nullptr, 0, nullptr) == UT_OK, "no ids");
+  refuses(ut_tables_places(nullptr, nowhere, 1, places.data()), UT_BAD_ARGUMENT, "tables is NULL", "no tables");
+  refuses(ut_tables_places(tables, nullptr, 1, places.data()), UT_BAD_ARGUMENT, "ids is NULL", "no ids");
+  refuses(ut_tables_places(tables, nowhere, 1, nullptr), UT_BAD_ARGUMENT, "places is NULL", "no places");
+  refuses(ut_tables_places(tables, reinterpret_cast<uint32_t*>(places.data()), 1, places.data()), UT_BAD_ARGUMENT, "overlap",
+          "places over ids");
 
   UtBatch none {};
   none.size = sizeof none;
@@ -483,7 +505,7 @@ int main(int argc, char** argv)
   expect(decoded.n_hits > 0 && decoded == decode(decoder, mep.view(), n_groups), "both layouts have the same hits");
   expect(decoded == decode(several, allen.view(), n_groups), "several threads find the same hits");
   for (const Batch& batch : {allen, mep}) {
-    wrong_batches(decoder, batch.view(), n_groups, v4);
+    wrong_batches(tables, decoder, batch.view(), n_groups, v4);
     selections(decoder, batch.view(), n_groups);
     damaged(decoder, batch, n_groups, rounds);
     damaged(several, batch, n_groups, rounds / 10);
