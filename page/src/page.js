@@ -25,12 +25,13 @@
 
   // An axis of amounts that does not begin at 0 makes small differences look large: it says so.
   const sayWhereItBegins = (chart, layout) => {
-    const axis = chart._fullLayout.yaxis;
+    // Of bars and intervals that lie, it is the other one.
+    const name = layout.yaxis.categoryarray ? "xaxis" : "yaxis", axis = chart._fullLayout[name];
     if (!axis || axis.type !== "linear" || layout.yaxis.scaleanchor) return;
     const low = Math.min(...axis.range), high = Math.max(...axis.range);
-    const title = (layout.yaxis.title && layout.yaxis.title.text) || "";
+    const title = (layout[name].title && layout[name].title.text) || "";
     if ((low > 0 || high < 0) && title && !title.includes("not from 0"))
-      Plotly.relayout(chart, { "yaxis.title.text": title + " (axis not from 0)" });
+      Plotly.relayout(chart, { [name + ".title.text"]: title + " (axis not from 0)" });
   };
 
   // Plotly writes 2 and 5 between the decades of a logarithmic axis in small print.
