@@ -172,8 +172,6 @@ def check(browser, page):
 
     # On paper: light, and no chart wider than its place.
     browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
-    js("""addEventListener('beforeprint', () => { window.printed = charts => [...document.querySelectorAll('.main-svg')]
-        .map(s => s.getAttribute('width')).concat([document.querySelector('figure text')?.style.fill]) })""")
     pdf = browser.ask("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"]
     if keep := os.environ.get("KEEP"):
         pathlib.Path(keep, pathlib.Path(page).stem + ".pdf").write_bytes(base64.b64decode(pdf))
@@ -186,7 +184,7 @@ def check(browser, page):
         .map(c => c.getAttribute('aria-label'))""")
     if cut:
         wrong.append(f"cut on paper: {cut}")
-    ink = js("getComputedStyle(document.querySelector('figure text') || document.body).fill")
+    ink = js("getComputedStyle(document.querySelector('figure .xtick text') || document.body).fill")
     if charts and ink not in ("rgb(31, 41, 51)", "#1f2933"):
         wrong.append(f"on paper the text of charts is {ink}")
     return wrong

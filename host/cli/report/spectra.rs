@@ -94,7 +94,8 @@ pub fn sections(page: &mut Page, detector: &Detector, runs: &[&Run<'_>]) {
     };
     for run in runs {
         let of = if runs.len() > 1 { format!(" of {}", run.name) } else { String::new() };
-        charts.push(by_event(chart(&format!("Hits of a layer{of}"), "hits of a layer in an event"), run, &layers));
+        let name = format!("hits of a layer in an event{of}");
+        charts.push(by_event(chart(&format!("Hits of a layer{of}"), &name), run, &layers));
     }
     let mut all = chart("Hits of an event", "hits of an event");
     for run in runs {
@@ -110,11 +111,11 @@ pub fn sections(page: &mut Page, detector: &Detector, runs: &[&Run<'_>]) {
     ));
     page.heading("Hits along the strips of a sector");
     for run in runs {
-        strips(page, detector, run);
+        strips(page, detector, run, &if runs.len() > 1 { format!(" of {}", run.name) } else { String::new() });
     }
 }
 
-fn strips(page: &mut Page, detector: &Detector, run: &Run<'_>) {
+fn strips(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
     let tables = &detector.tables;
     let lanes = lanes_of_sectors(tables);
     let view = &run.gathered.view;
@@ -137,13 +138,13 @@ fn strips(page: &mut Page, detector: &Detector, run: &Run<'_>) {
     let x = edges(0..STRIPS_PER_SECTOR as usize);
     let values: Vec<Vec<u64>> = order.iter().map(|&sector| view.strips_of(sector).to_vec()).collect();
     let first: Vec<f64> = values.first().map_or_else(Vec::new, |values| values.iter().map(|&n| n as f64).collect());
-    let chart = Chart::new("strips", "strip", "hits")
-        .describe("Hits by strip of the chosen sector")
+    let chart = Chart::new(&format!("strips{of}"), "strip", "hits")
+        .describe(&format!("Hits by strip of the chosen sector{of}"))
         .bins("hits", &x, &first)
         .height(300)
         .from_zero()
         .choices(Choices {
-            label: "Sector".to_owned(),
+            label: format!("Sector{of}"),
             names: order.iter().enumerate().map(name).collect(),
             values,
             keys: order.iter().map(|&sector| sector as u64).collect(),

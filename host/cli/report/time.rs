@@ -41,7 +41,8 @@ pub fn sections(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
         let of = |span: &Span| if span.events > 0 { value(span) / span.events as f64 } else { f64::NAN };
         spans.iter().map(|(_, span)| of(span)).collect()
     };
-    let mut hits = Chart::new("hits against event number", what, "hits an event").title("Hits of the layers");
+    let mut hits =
+        Chart::new(&format!("hits against event number{of}"), what, "hits an event").title("Hits of the layers");
     for (layer, name) in LAYERS.iter().enumerate().take(N_LAYERS) {
         let of_layer = |span: &Span| {
             let of_layer = span.lanes.iter().zip(&layer_of_slot).filter(|(_, of)| **of == layer);
@@ -50,13 +51,14 @@ pub fn sections(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
         hits = hits.bins(name, &x, &steps(&of_layer));
     }
     let counted: Vec<f64> = spans.iter().map(|(_, span)| span.events as f64).collect();
-    let rate = Chart::new("events against event number", what, &format!("events in {width}"))
+    let rate = Chart::new(&format!("events against event number{of}"), what, &format!("events in {width}"))
         .title("Events")
-        .describe("Events in each bin")
+        .describe(&format!("Events in each bin{of}"))
         .from_zero()
         .bins("events", &x, &counted);
-    let mut charts = vec![hits.describe("Hits an event of each layer"), rate];
-    let mut troubles = Chart::new("troubles against event number", what, "an event").title("Troubles").from_zero();
+    let mut charts = vec![hits.describe(&format!("Hits an event of each layer{of}")), rate];
+    let mut troubles =
+        Chart::new(&format!("troubles against event number{of}"), what, "an event").title("Troubles").from_zero();
     let mut any = false;
     for kind in Count::ALL.into_iter().filter(|count| count.kind() == Kind::Trouble && view.count(*count) > 0) {
         any = true;
@@ -68,14 +70,21 @@ pub fn sections(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
         troubles = troubles.bins("error banks", &x, &steps(&banks));
     }
     if any {
-        charts.push(troubles.describe("Troubles and error banks an event"));
+        charts.push(troubles.describe(&format!("Troubles and error banks an event{of}")));
     }
     page.charts(&charts);
-    boards(page, detector, run, what, &spans, width);
+    boards(page, detector, run, (what, of), &spans, width);
 }
 
 /// Hits of every board against the event number, by what it usually has.
-fn boards(page: &mut Page, detector: &Detector, run: &Run<'_>, what: &str, spans: &[(u64, &Span)], width: u64) {
+fn boards(
+    page: &mut Page,
+    detector: &Detector,
+    run: &Run<'_>,
+    (what, of): (&str, &str),
+    spans: &[(u64, &Span)],
+    width: u64,
+) {
     let tables = &detector.tables;
     let together = spans.len().div_ceil(COLUMNS).next_power_of_two();
     let columns: Vec<&[(u64, &Span)]> = spans.chunks(together).collect();
@@ -122,9 +131,9 @@ fn boards(page: &mut Page, detector: &Detector, run: &Run<'_>, what: &str, spans
         around_usual: true,
         range: Some((0.0, 2.0)),
     };
-    let chart = Chart::new("boards against event number", what, "board")
+    let chart = Chart::new(&format!("boards against event number{of}"), what, "board")
         .title("Hits of every board")
-        .describe("Hits of every board in bins of the event number, by what the board usually has")
+        .describe(&format!("Hits of every board{of} in bins of the event number, by what the board usually has"))
         .height(640)
         .heat_map(&heat);
     page.chart(&chart);
