@@ -6,8 +6,8 @@
 
 mod bins;
 mod compare;
-mod kept;
 mod filler;
+mod kept;
 mod outliers;
 mod run;
 mod shape;

@@ -222,6 +222,14 @@ fn two_runs_are_drawn_side_by_side_and_the_broken_sectors_differ() {
     run_to(0, directory, &["report", "a.mdf", "--compare", "a.mdf", "--output", "same.html"]);
     let html = page(directory, "same.html");
     assert!(html.contains("0 sectors have a larger share of the hits in B, 0 a smaller one, 0 another mean charge"));
+    // And no two of its pictures are called the same.
+    assert!(html.contains("What differs: a.mdf, first (A) and a.mdf, second (B)"));
+    let mut names: Vec<&str> =
+        html.split(" data-name=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert!(all > 20 && names.len() == all, "{names:?}");
 }
 
 #[test]

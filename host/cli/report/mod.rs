@@ -101,13 +101,15 @@ pub struct Drawn {
 pub fn draw(first: &Sums, second: Option<&Sums>) -> Drawn {
     let (detector, rules) = (&*first.detector, Rules::default());
     let tables = &detector.tables;
-    let run = |sums, verdicts| Run { name: name_of(sums), gathered: sums, verdicts, rules: &rules };
+    let [name, other_name] = names_of(first, second);
+    let run = |name, sums, verdicts| Run { name, gathered: sums, verdicts, rules: &rules };
     let verdicts = outliers(&first.view, tables, &rules);
     let compared = second
         .map(|second| (second, outliers(&second.view, tables, &rules), differences(&first.view, &second.view, tables)));
-    let compared =
-        compared.as_ref().map(|(second, verdicts, differences)| (run(second, verdicts), differences.as_slice()));
-    let drawn = run(first, &verdicts);
+    let compared = compared
+        .as_ref()
+        .map(|(second, verdicts, differences)| (run(other_name, *second, verdicts), differences.as_slice()));
+    let drawn = run(name, first, &verdicts);
     let html = page::html(detector, first.options, &drawn, compared.as_ref().map(|(run, d)| (run, *d)));
     let json = json_of(&drawn, tables);
     Drawn { html, json, verdicts }
@@ -273,12 +275,22 @@ pub fn against_of(first: Option<&Path>) -> Against {
     if numbered { Against::Number } else { Against::Place }
 }
 
-/// What to call a run.
-fn name_of(sums: &Sums) -> String {
-    match &sums.files[..] {
+/// What to call two runs, so that they differ.
+fn names_of(a: &Sums, b: Option<&Sums>) -> [String; 2] {
+    let none: &[PathBuf] = &[];
+    let (a, b) = (&a.files[..], b.map_or(none, |b| &b.files));
+    let short = |files: &[PathBuf]| match files {
         [file] => file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
         files => count(files.len(), "file"),
-    }
+    };
+    let whole = |files: &[PathBuf]| match files {
+        [file] => file.display().to_string(),
+        files => count(files.len(), "file"),
+    };
+    let differ = |names: &[String; 2]| names[0] != names[1];
+    let numbered = || [format!("{}, first", whole(a)), format!("{}, second", whole(b))];
+    let all = [[short(a), short(b)], [whole(a), whole(b)]];
+    all.into_iter().find(differ).unwrap_or_else(numbered)
 }
 
 /// What stands out, and the sums, for a program.
