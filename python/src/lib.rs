@@ -65,6 +65,12 @@ mod _native {
         Ok(found.into_iter().map(|s| (s.bytes.start, s.bytes.end, s.first_event, s.n_events)).collect())
     }
 
+    /// Removes the files that no call will finish: for the end of the process.
+    #[pyfunction]
+    fn remove_unfinished() {
+        ut_decoding::output::remove_unfinished();
+    }
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let kind = |count: Count| match count.kind() {
