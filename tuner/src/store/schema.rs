@@ -161,7 +161,8 @@ mod tests {
                  INSERT INTO workloads VALUES (1, '{{\"n\":5}}', '');
                  INSERT INTO runs VALUES (1, 'u', 1, 1, 1, 1, 'random', 7, '', '2026-01-01T00:00:00.000Z', NULL);
                  INSERT INTO configurations VALUES (1, 1, '[64]');
-                 INSERT INTO measurements VALUES (1, 0, 1, 1, x'000000000000f83f', NULL, NULL, 2.0, '2026-01-01T00:00:00.000Z');"
+                 INSERT INTO measurements (run_id, sequence, configuration_id, launches, times, took_ms, at)
+                     VALUES (1, 0, 1, 1, x'000000000000f83f', 2.0, '2026-01-01T00:00:00.000Z');"
             ))
             .unwrap();
     }
