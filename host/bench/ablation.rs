@@ -364,7 +364,9 @@ impl Ladder<'_> {
     fn fused_resources(&self, launch: LaunchParams) -> Vec<KernelResources> {
         let mut kernels = self.filled(Unit::fused(self.tables.boards().version, self.layout()).name, launch);
         let always = [Kernel::GatherBanks, Kernel::Fused, Kernel::FusedOthers].map(Kernel::name);
-        kernels.retain(|of| launch.fused_count_first() || always.contains(&of.kernel.as_str()));
+        // All events of a sample are decoded: nothing is selected.
+        let counting = |of: &KernelResources| launch.fused_count_first() && of.kernel != Kernel::SelectEvents.name();
+        kernels.retain(|of| counting(of) || always.contains(&of.kernel.as_str()));
         kernels
     }
 
