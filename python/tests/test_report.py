@@ -41,7 +41,7 @@ def test_a_page_is_written_and_what_stands_out_is_returned(busy, synthetic, tmp_
     page = tmp_path / "run.html"
     found = ut.report(busy, synthetic, page, compare=[busy])
     assert page.read_text().lstrip().lower().startswith("<!doctype html>")
-    assert "busy.mdf (B)" in page.read_text()
+    assert "busy.mdf, second (B)" in page.read_text()
     assert found["events"] == 700 and found["complete"] is True
     assert ut.report(busy, synthetic, page, skip=600)["events"] == 100
 
