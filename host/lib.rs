@@ -67,6 +67,7 @@ pub mod bench;
 pub mod cli;
 pub mod decoder;
 pub mod detector;
+pub mod error;
 pub mod input;
 #[doc(hidden)]
 pub mod memory;
@@ -76,8 +77,6 @@ pub mod pipeline;
 pub mod synth;
 pub mod views;
 #[doc(hidden)]
-pub mod work;
-
 #[cfg(feature = "device")]
 #[doc(no_inline)]
 pub use decoder::Backend;

@@ -77,10 +77,10 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// The stages in their order, with their names.
+    /// The stages in their order.
     #[must_use]
-    pub fn stages(&self) -> [(&'static str, Stage); 3] {
-        [("source", self.source), ("work", self.work), ("consumer", self.consumer)]
+    pub const fn stages(&self) -> [Stage; 3] {
+        [self.source, self.work, self.consumer]
     }
 }
 
@@ -285,7 +285,7 @@ mod tests {
             move || items.next()
         };
         let flow = ordered(4, items(10), vec![|item: i32| std::thread::sleep(slow * item.signum() as u32)], |()| true);
-        assert_eq!(flow.stages().map(|(_, stage)| (stage.threads, stage.items)), [(1, 10); 3]);
+        assert_eq!(flow.stages().map(|stage| (stage.threads, stage.items)), [(1, 10); 3]);
         assert!(flow.work.busy >= 9 * slow && flow.work.busy <= flow.elapsed);
         assert!(flow.work.share(flow.elapsed) > flow.source.share(flow.elapsed));
         assert!(flow.waiting.most < 4 && flow.waiting.mean() <= flow.waiting.most as f64);

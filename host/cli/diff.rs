@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::cli::Failure;
-use crate::cli::output::{count, print_beside, say, with_causes, write_json};
+use crate::cli::output::{count, print_beside, say, write_json};
 use crate::cli::table::table;
 use crate::detector::LAYER_NAMES;
+use crate::error::with_causes;
 use crate::output::diff::{Diff, DiffOptions, Difference, LayerDiff, What, diff};
 use crate::output::read::{Cell, HitReader, Names, ReadColumn, Values};
 use serde_json::{Value, json};

@@ -151,7 +151,7 @@ pub fn main(invocation: &Invocation) -> u8 {
     match result {
         Ok(code) => code,
         Err(error) => {
-            let causes = output::causes(error.as_ref());
+            let causes = crate::error::causes(error.as_ref());
             output::say(&format!("error: {}", causes.join("\n  because: ")));
             1
         }

@@ -1,7 +1,6 @@
 //! Text and JSON to standard output and files.
 
 use std::borrow::Cow;
-use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicI8, Ordering::Relaxed};
@@ -156,25 +155,6 @@ pub fn count(n: usize, what: &str) -> String {
 /// Whether an option's file is standard output.
 pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
-}
-
-/// An error and its causes, the outermost first. A cause that the message before it already tells is left out.
-pub fn causes(error: &dyn Error) -> Vec<String> {
-    let mut texts = vec![error.to_string()];
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !texts.iter().any(|said| said.contains(&text)) {
-            texts.push(text);
-        }
-        cause = error.source();
-    }
-    texts
-}
-
-/// An error and its causes, in one line.
-pub fn with_causes(error: &dyn Error) -> String {
-    causes(error).join(": ")
 }
 
 #[cfg(test)]

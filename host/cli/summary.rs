@@ -197,7 +197,7 @@ const STAGES: [&str; 3] = ["reading", "decoding", "writing"];
 
 /// Which stage limits the rate.
 fn flow_text(flow: &Flow) -> String {
-    let stage = |(name, (_, stage)): (&str, (_, Stage))| {
+    let stage = |(name, stage): (&str, Stage)| {
         let threads = if stage.threads > 1 { format!(" of {} threads", stage.threads) } else { String::new() };
         format!("{name} {:.0} %{threads}", 100.0 * stage.share(flow.elapsed))
     };
@@ -206,7 +206,7 @@ fn flow_text(flow: &Flow) -> String {
 
 /// Where the time of `decode` went.
 pub fn flow_json(flow: &Flow) -> Value {
-    let stage = |(name, (_, stage)): (&str, (_, Stage))| {
+    let stage = |(name, stage): (&str, Stage)| {
         let share = stage.share(flow.elapsed);
         let seconds = stage.busy.as_secs_f64();
         json!({ "stage": name, "threads": stage.threads, "pieces": stage.items, "busy_seconds": seconds, "busy": share })

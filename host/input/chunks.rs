@@ -95,8 +95,8 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The selected events of `parts`, files or pieces of them, in chunks of at most `max_events` (at least 1). Checksums are compared if
-    /// `check`.
+    /// The selected events of `parts`, files or pieces of them, in chunks of at most `max_events` (at least 1). Checksums
+    /// are compared if `check`.
     pub fn new(
         parts: impl IntoIterator<Item: Into<InputPart>>,
         max_events: usize,
@@ -121,14 +121,14 @@ impl Chunks {
         }
     }
 
-    /// Says that so many events come before these among all inputs.
+    /// Counts the first event as number `place` of all inputs.
     #[must_use]
     pub const fn begin_at(mut self, place: u64) -> Self {
         self.events = place;
         self
     }
 
-    /// Lets the next chunks have at most `max_events` (at least 1).
+    /// Limits the chunks that follow to `max_events` (at least 1) events.
     pub fn limit(&mut self, max_events: usize) {
         self.max_events = max_events.max(1);
     }

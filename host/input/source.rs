@@ -135,6 +135,18 @@ impl Seen {
         self.files.iter().try_for_each(|file| file.check(table))
     }
 
+    /// What was wrong with the first damaged events, in words.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.damages.iter().map(|(place, damage)| {
+            let cost = match damage {
+                // These say it themselves.
+                Damage::Checksum { .. } | Damage::Fragments { .. } => "",
+                _ => "; the rest of the event is given up",
+            };
+            format!("{place}: {damage}{cost}")
+        })
+    }
+
     /// Adds what was seen after this.
     pub fn merge(&mut self, later: Self) {
         self.events += later.events;

@@ -38,8 +38,11 @@ struct Batch {
     memory: Arc<CudaMemory>,
     hits: usize,
     offsets: usize,
+    report: usize,
     events: Vec<u64>,
     files: Vec<u32>,
+    /// 1 for events that were given up before their end, which the device does not know.
+    broken: Vec<u8>,
 }
 
 /// A GPU at work.
@@ -82,7 +85,6 @@ impl Work {
                     self.seen.check_versions(self.task.tables.boards().version)?;
                     return Ok(None);
                 }
-                Err(_) if self.task.keep_going => continue,
                 Err(error) => return Err(error.into()),
             };
             let Self { parser, decoder, device, seen, ready, task, .. } = self;
@@ -127,6 +129,8 @@ fn decode(
         memory: Arc::new(memory),
         hits,
         offsets,
+        report,
+        broken: (0..batch.n_events).map(|e| batch.meta_of(e).broken.into()).collect(),
         events: origins.iter().map(|origin| origin.event).collect(),
         files: origins.iter().map(|origin| origin.file).collect(),
     })
@@ -149,6 +153,10 @@ impl DeviceJob {
         let task = py.detach(|| request.check())?;
         if task.backend != Backend::Cuda {
             return Err(Failure::Value("backend: hits on a GPU come from cuda".to_owned()).into());
+        }
+        if task.keep_going {
+            let message = "keep_going: hits on a GPU do not carry the errors of files".to_owned();
+            return Err(Failure::Value(message).into());
         }
         if task.columns.detector().next().is_some() {
             let message = "columns: those of the detector are made in the memory of the host".to_owned();
@@ -188,7 +196,7 @@ impl DeviceJob {
                 return Err(error);
             }
         };
-        let Batch { memory, hits, offsets, events, files } = batch;
+        let Batch { memory, hits, offsets, report, events, files, broken } = batch;
         let column = |word: usize, len: usize, kind: &'static str| {
             let address = CudaDevice::address(&memory) + (WORD * word) as u64;
             DeviceColumn { memory: Arc::clone(&memory), address, len, kind, ordinal: self.ordinal }
@@ -200,6 +208,9 @@ impl DeviceJob {
         let all = PyDict::new(py);
         all.set_item("columns", columns)?;
         all.set_item("offsets", column(ARRAYS.len() * hits, offsets, "<u4").into_py_any(py)?)?;
+        let before = ARRAYS.len() * hits + offsets;
+        all.set_item("report", column(before, report, "<u4").into_py_any(py)?)?;
+        all.set_item("broken", Array::of_vec(broken, "|b1").into_py_any(py)?)?;
         all.set_item("n_groups", self.n_groups)?;
         all.set_item("event", Array::of_vec(events, "<u8").into_py_any(py)?)?;
         all.set_item("file", Array::of_vec(files, "<u4").into_py_any(py)?)?;

@@ -1,15 +1,14 @@
 //! Errors of the library as exceptions of Python.
 
-use std::error::Error;
 use std::io;
 
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use ut_decoding::cli::report::{GatherError, SumsError};
 use ut_decoding::decoder::CapacityError;
+use ut_decoding::error::{WorkError, with_causes};
 use ut_decoding::input::WrongVersion;
 use ut_decoding::memory::TooMuchMemory;
-use ut_decoding::work::WorkError;
 use ut_decoding::{BuildError, DecodeError, InputError, OutputError, TablesError};
 
 /// Why something was not done.
@@ -55,21 +54,6 @@ impl From<GatherError> for Failure {
             GatherError::Merge(error) => Self::Value(error.to_string()),
         }
     }
-}
-
-/// An error and its causes. A cause that the message before it already tells is left out.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text += ": ";
-            text += &more;
-        }
-        cause = error.source();
-    }
-    text
 }
 
 impl Failure {

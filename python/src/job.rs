@@ -15,7 +15,6 @@ use pyo3::types::PyDict;
 use ut_decoding::input::{Chunk, Chunks, InputError, Parser, Seen};
 use ut_decoding::output::{Encoded, Encoder, Rows};
 use ut_decoding::pipeline::ordered;
-use ut_decoding::work::HITS_OF_BANK;
 use ut_decoding::{BatchReport, Decoder, UtHits};
 
 use crate::failure::{Failure, panicked};
@@ -59,11 +58,10 @@ impl Worker<'_> {
             // A job of a few events needs one decoder, however many threads it may have.
             None => decoder.insert(task.backend.decoder(&task.tables, task.options, 1)?),
         };
-        let n_boards = task.tables.boards().n_boards();
         parser.parse(chunk, seen, |(batch, origins, max_hits)| -> Result<(), Failure> {
             let spared = spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let bound = batch.n_events.saturating_mul(n_boards * HITS_OF_BANK);
-            let mut hits = with_room(spared, task, batch.n_events, max_hits.min(bound))?;
+            let room = task.tables.hits_at_most(batch.n_events, max_hits);
+            let mut hits = with_room(spared, task, batch.n_events, room)?;
             let mut report = BatchReport::new();
             decoder.decode(batch, &mut hits, &mut report)?;
             if let Some(encoder) = encoder {

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use ut_decoding::cli::report::{self, Detector, Gatherer, Sums, draw};
+use ut_decoding::error::WorkError;
 use ut_decoding::input::{InputPart, count_readable};
 use ut_decoding::output::NewFile;
 use ut_decoding::views::Against;
-use ut_decoding::work::WorkError;
 
 use crate::failure::Failure;
 use crate::job::wait_for;

@@ -13,13 +13,9 @@ from ._tables import Tables
 Name = str | os.PathLike[str]
 
 
-class SplitOptions(TypedDict, total=False):
-    """Options that mean the same for a whole job and for a part of it. None of them changes a hit, but for those of the
-    clustering."""
+class EventOptions(TypedDict, total=False):
+    """Which events of a file to take, and how their strips become clusters."""
 
-    columns: Iterable[str] | None
-    """Columns of hits to keep, by name; default `Hits.COLUMNS`. Fewer take less memory and time. Those of
-    `Hits.DETECTOR_COLUMNS` come on request; "detector" stands for all of them but `sector_id`."""
     run: int | None
     """Only events of this run."""
     event_number: int | None
@@ -34,21 +30,16 @@ class SplitOptions(TypedDict, total=False):
     """Keep the first strips of larger clusters instead."""
     flip: int
     """Strips of flipped sectors count from 512 (default) or from 511 (since Allen !2178)."""
-    backend: str
-    """"cpu" (default), "reference", "emulated" or "cuda": the same bits from each."""
     threads: int
     """Threads that decode; 0 (default): one a core."""
-    batch: int
-    """Events that are decoded at a time. Default 256."""
     checksum: bool
     """Compare checksums. Default yes."""
     keep_going: bool
-    """Where a file cannot be read further, go on with the next one; `Hits.failures` has the errors."""
+    """Where a file cannot be read further, go on with the next one; `failures` of the result has the errors."""
 
 
-class Options(SplitOptions, total=False):
-    """The options of `decode`, `iterate` and `decode_to_parquet`: those of `SplitOptions`, and which events to take, by their
-    place counted over all inputs from 0."""
+class PlaceOptions(TypedDict, total=False):
+    """Which events to take, by their place counted over all inputs from 0."""
 
     events: str | int | Iterable[int] | None
     """Only these events: "3,10-20" (both ends are meant), or integers."""
@@ -58,6 +49,23 @@ class Options(SplitOptions, total=False):
     """Take at most so many places."""
     shard: tuple[int, int] | None
     """Part i of n parts of all events (i from 1): contiguous, and together the whole. Reads the inputs once more."""
+
+
+class SplitOptions(EventOptions, total=False):
+    """Options that mean the same for a whole job and for a part of it. None of them changes a hit, but for those of the
+    clustering."""
+
+    columns: Iterable[str] | None
+    """Columns of hits to keep, by name; default `Hits.COLUMNS`. Fewer take less memory and time. Those of
+    `Hits.DETECTOR_COLUMNS` come on request; "detector" stands for all of them but `sector_id`."""
+    backend: str
+    """"cpu" (default), "reference", "emulated" or "cuda": the same bits from each."""
+    batch: int
+    """Events that are decoded at a time. Default 256."""
+
+
+class Options(SplitOptions, PlaceOptions, total=False):
+    """The options of `decode`, `iterate` and `decode_to_parquet`."""
 
 
 DEFAULTS: dict[str, Any] = {

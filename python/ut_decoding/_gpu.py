@@ -31,6 +31,11 @@ class DeviceHits:
     offsets: DeviceColumn
     """The hits of group g of event e are `offsets[e * n_groups + g]` to the next offset; uint32, shape
     (events * groups + 1,)."""
+    report: DeviceColumn
+    """What was counted of each event: event by event the counters of `Hits.report`, in its order but for `broken_event`;
+    uint32, shape (events * counters,)."""
+    broken: npt.NDArray[np.bool_]
+    """Events that were given up before their end, which only the host knows."""
     event: npt.NDArray[np.uint64]
     """Place of each event in its file, in the memory of the host."""
     file: npt.NDArray[np.uint32]
@@ -41,6 +46,7 @@ class DeviceHits:
     def __init__(self, batch: dict[str, Any], names: list[str], files: list[str]) -> None:
         self.columns = {name: batch["columns"][name] for name in names}
         self.offsets, self.n_groups, self.files = batch["offsets"], batch["n_groups"], files
+        self.report, self.broken = batch["report"], np.asarray(batch["broken"])
         self.event, self.file = np.asarray(batch["event"]), np.asarray(batch["file"])
         self.n_events, self._len = len(self.event), len(batch["columns"]["lhcb_id"])
 
@@ -69,7 +75,7 @@ def iterate_on_gpu(
             iterator is done: the driver cannot tell whether a number is one. 1 is the default stream.
 
     Raises:
-        As `decode`; DecodeError where there is no GPU that can do it.
+        As `decode`; DecodeError where there is no GPU that can do it; ValueError for `keep_going` and columns of the detector.
     """
     request, files = request_of(inputs, tables, {**options, "backend": "cuda"})
     names = list(request["columns"])

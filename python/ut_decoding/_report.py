@@ -2,11 +2,10 @@
 
 import json
 import os
-from collections.abc import Iterable
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from . import _native
-from ._decode import Name, request_of
+from ._decode import EventOptions, Name, PlaceOptions, request_of
 from ._errors import InputError
 from ._plan import Split
 from ._tables import Tables
@@ -39,7 +38,7 @@ class RunSums:
         """Sums from the bytes of a file that `ut-decode report --sums` wrote, or of `to_bytes`.
 
         Raises:
-            InputError: these are no sums. Errors call them `name`.
+            InputError: these are not sums; the message calls them `name`.
         """
         return cls._of(_native.RunSums.from_bytes(data, name))
 
@@ -100,30 +99,8 @@ class RunSums:
         return f"RunSums({self.events} events, {self.hits} hits, {len(self.files)} files)"
 
 
-class SumsOptions(TypedDict, total=False):
+class SumsOptions(EventOptions, PlaceOptions, total=False):
     """The options of `decode` that change what is summed up, or how."""
-
-    events: str | int | Iterable[int] | None
-    """Only these events, by their place over all inputs from 0."""
-    skip: int
-    """Leave out the first so many of these places."""
-    limit: int | None
-    """Take at most so many places."""
-    shard: tuple[int, int] | None
-    """Part i of n parts of all events (i from 1). Reads the inputs once more."""
-    run: int | None
-    """Only events of this run."""
-    event_number: int | None
-    """Only events with this event number."""
-    clustering: bool
-    """As of `Options`, and so are the next."""
-    position: str
-    max_cluster_size: int
-    save_above_max: bool
-    flip: int
-    threads: int
-    checksum: bool
-    keep_going: bool
 
 
 def run_sums(

@@ -321,7 +321,7 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
     pack("too_many", &text.replace("\"events\":20,", "\"events\":18446744073709551615,"));
     for name in ["cut", "text", "format", "strips_missing", "too_many", "run.mdf"] {
         let (_, err) = run_to(1, directory, &["report", "--merge", "good", name, "--output", "run.html"]);
-        assert!(err.contains("no sums of ut-decode report") && err.contains(name), "{name}: {err}");
+        assert!(err.contains("not sums of ut-decode report") && err.contains(name), "{name}: {err}");
     }
     for (name, why) in
         [("strips", "different clustering"), ("place", "by their place"), ("absent", "cannot read absent")]

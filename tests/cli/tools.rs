@@ -186,6 +186,8 @@ fn texts_and_tables_without_end_are_refused() {
     for (code, args, message) in [
         (1, &["decode", "events.mdf", "--mask", "/dev/zero"][..], "larger than 32 MiB"),
         (1, &["decode", "events.mdf", "--config", "/dev/zero"], "larger than 1 MiB"),
+        (1, &["decode", "events.mdf", "--sets", "/dev/zero"], "larger than 16 MiB"),
+        (1, &["report", "--merge", "zeros.csv", "-o", "page.html"], "not sums of ut-decode report"),
         (1, &["decode", "--files-from", "/dev/zero"], "larger than 256 MiB"),
         (1, &["compare", "times.txt", "times.txt"], "larger than 16 MiB"),
         (2, &["diff", "zeros.csv", "one.csv"], "a line of more than 1 MiB"),

@@ -15,12 +15,12 @@ use crate::bench::Machine;
 use crate::cli::Failure;
 use crate::cli::args::{flip_name, layout_name, position_name};
 use crate::cli::detector::{Detector, SYNTHETIC};
-use crate::cli::output::{say, with_causes};
+use crate::cli::output::say;
 use crate::cli::progress::Progress;
 use crate::cli::signals;
 use crate::cli::summary::Totals;
+use crate::error::{WorkError, with_causes};
 use crate::input::{Seen, version_in_words};
-use crate::work::WorkError;
 
 /// Files that could not be read which are listed at the end.
 pub const LISTED_FAILURES: usize = 100;

@@ -22,7 +22,7 @@ use crate::bench::Configuration;
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs};
 use crate::cli::detector::Detector;
 use crate::cli::inputs::InputArgs;
-use crate::cli::output::{count, detail, is_quiet, is_stdout, print, say, with_causes, write_json};
+use crate::cli::output::{count, detail, is_quiet, is_stdout, print, say, write_json};
 use crate::cli::paths::same_file;
 use crate::cli::progress::Progress;
 use crate::cli::signals;
@@ -31,10 +31,10 @@ use crate::cli::tuned::TunedArgs;
 use crate::cli::{Failure, usage};
 use crate::decoder::{Backend, DecoderConfig};
 use crate::detector::Mask;
-use crate::input::{Apart, Chunk, Chunks, Damage, InputError, Parser, Seen, Select};
+use crate::error::{WorkError, with_causes};
+use crate::input::{Apart, Chunk, Chunks, InputError, Parser, Seen, Select};
 use crate::output::{Columns, HitFormat, Packing};
 use crate::pipeline::ordered;
-use crate::work::WorkError;
 use crate::{BatchReport, UtHits};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
@@ -218,7 +218,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             parser: Parser::new(check, select.clone()).apart(apart),
             decoder: decoder(args, &detector.tables, &config)?,
             layout: args.backend.layout,
-            n_boards: detector.tables.boards().n_boards(),
             layers: totals.layers(),
             hits: if clusters.is_some() { hits.with_clusters() } else { hits },
             tables: &detector.tables,
@@ -280,13 +279,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     let elapsed = start.elapsed();
-    for (place, damage) in &seen.damages {
-        let cost = match damage {
-            // These say it themselves.
-            Damage::Checksum { .. } | Damage::Fragments { .. } => "",
-            _ => "; the rest of the event is given up",
-        };
-        say(&format!("warning: {place}: {damage}{cost}"));
+    for warning in seen.warnings() {
+        say(&format!("warning: {warning}"));
     }
     if failures.is_empty() {
         failures.extend(detector.check_versions(&seen).err());

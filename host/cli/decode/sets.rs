@@ -13,6 +13,7 @@ use tuner::workloads::{Features, Picker, Tuned};
 use crate::bench::{Configuration, tunable};
 use crate::cli::Failure;
 use crate::decoder::Backend;
+use crate::memory::read_text;
 
 /// Larger files are refused: a few sets take some kilobytes.
 const LARGEST: u64 = 16 << 20;
@@ -66,11 +67,8 @@ impl Sets {
     /// A file that holds no sets, or those of another backend or machine; parameters that are none.
     pub fn read(path: &Path, backend: Backend) -> Result<Self, Failure> {
         let wrong = |what: String| -> Failure { format!("{}: {what}", path.display()).into() };
-        let length = path.metadata().map_err(|error| wrong(error.to_string()))?.len();
-        if length > LARGEST {
-            return Err(wrong("larger than 16 MiB".to_owned()));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let text = std::fs::File::open(path).and_then(|text| read_text(text, LARGEST));
+        let text = text.map_err(|error| wrong(error.to_string()))?;
         let value: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         let sets =
             value.get("sets").ok_or_else(|| wrong("no sets in it; `tune workloads --json` writes them".into()))?;

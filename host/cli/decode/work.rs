@@ -13,9 +13,9 @@ use crate::decoder::cpu::memory_of_threads;
 use crate::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use crate::decoder::{Backend, DecodeError, Decoder, DecoderConfig};
 use crate::detector::Mask;
+use crate::error::WorkError;
 use crate::input::{Chunk, Parser, Seen, to_allen, to_mep};
 use crate::output::{Encoded, Encoder, Rows};
-use crate::work::{HITS_OF_BANK, WorkError};
 use crate::{BatchReport, DetectorTables, Layout, UtHits, memory};
 
 /// Bytes that a piece of the inputs takes, with its hits in every form, in the mean.
@@ -58,7 +58,6 @@ pub struct Worker<'a> {
     pub parser: Parser,
     pub decoder: Box<dyn Decoder>,
     pub layout: Option<Layout>,
-    pub n_boards: usize,
     pub layers: Arc<[usize]>,
     pub hits: UtHits,
     pub tables: &'a DetectorTables,
@@ -97,15 +96,14 @@ impl Worker<'_> {
             *set = sets.current();
             self.decoder = (self.again)(sets.configuration(*set))?;
         }
-        let Self { parser, decoder, layout, n_boards, layers, hits, tables, report, mask, encoder, sets, .. } = self;
+        let Self { parser, decoder, layout, layers, hits, tables, report, mask, encoder, sets, .. } = self;
         let mut done = Done::default();
         let Done { seen, batches, copied, runs } = &mut done;
         let before = parser.copied();
         parser.parse(chunk, seen, |(batch, origins, max_hits)| -> Result<(), WorkError> {
             let mut first = 0;
             let mut decode = |batch: crate::BatchView<'_>, max_hits: usize| -> Result<(), WorkError> {
-                let bound = batch.n_events.saturating_mul(*n_boards * HITS_OF_BANK);
-                hits.reserve(batch.n_events, max_hits.min(bound));
+                hits.reserve(batch.n_events, tables.hits_at_most(batch.n_events, max_hits));
                 runs.extend(batch.meta.iter().filter_map(|meta| meta.run));
                 let start = Instant::now();
                 decoder.decode(batch, hits, report)?;

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use crate::cli::decode::{BATCH_SIZE, CHUNK_MEMORY, LISTED_FAILURES};
 use crate::decoder::cpu::memory_of_threads;
+use crate::error::WorkError;
 use crate::input::{Bank, Chunk, Chunks, InputError, InputPart, Origin, Parser, Seen, Select, banks_of};
 use crate::memory::TooMuchMemory;
 use crate::pipeline::ordered;
 use crate::views::{Against, MergeError, RunFiller, RunView, troubles};
-use crate::work::{HITS_OF_BANK, WorkError};
 use crate::{
     BatchReport, BatchView, Count, CpuConfig, CpuDecoder, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits,
     memory,
@@ -95,9 +95,7 @@ impl Worker<'_> {
             }
         };
         parser.parse_looking(chunk, seen, &mut look, |(batch, origins, max_hits)| -> Result<(), WorkError> {
-            let n_boards = tables.boards().n_boards();
-            let bound = batch.n_events.saturating_mul(n_boards * HITS_OF_BANK);
-            hits.reserve(batch.n_events, max_hits.min(bound));
+            hits.reserve(batch.n_events, tables.hits_at_most(batch.n_events, max_hits));
             decoder.decode(batch, hits, report)?;
             let mut filler = filler.borrow_mut();
             filler.add(hits, report, |e| key(batch.meta_of(e).event, origins[e]));

@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 use super::gather::{Gathered, both};
 use crate::cli::decode::LISTED_FAILURES;
 use crate::cli::detector::Detector;
-use crate::cli::output::with_causes;
 use crate::detector::{Boards, Geometry};
-use crate::input::{Damage, FileVersions};
+use crate::error::with_causes;
+use crate::input::FileVersions;
 use crate::views::RunView;
 use crate::{DecodeOptions, DetectorTables, Grouping};
 
 /// How a file of sums begins, before compression; it changes with what follows.
 const FORMAT: &str = "ut-decode sums 1";
 
-/// The most bytes that sums have: what is longer is none.
+/// Bytes of the largest sums, unpacked.
 const MOST_BYTES: u64 = 1 << 28;
 
 /// Warnings that are kept.
@@ -86,7 +86,7 @@ pub enum SumsError {
         source: io::Error,
     },
     /// It holds no sums, or damaged ones.
-    #[error("{name}: these are no sums of ut-decode report: {why}")]
+    #[error("{name}: not sums of ut-decode report: {why}")]
     NoSums {
         /// What they are called.
         name: String,
@@ -102,14 +102,7 @@ impl Sums {
     /// The sums of what was gathered from `files`.
     pub fn new(files: &[PathBuf], detector: Arc<Detector>, options: DecodeOptions, gathered: Gathered) -> Self {
         let Gathered { view, seen, failures, numbers } = gathered;
-        let warning = |(place, damage): &(crate::input::Place, Damage)| {
-            let cost = match damage {
-                // These say it themselves.
-                Damage::Checksum { .. } | Damage::Fragments { .. } => "",
-                _ => "; the rest of the event is given up",
-            };
-            format!("{place}: {damage}{cost}")
-        };
+        let warnings = seen.warnings().collect();
         let mut versions: BTreeMap<String, BTreeMap<Option<u8>, u64>> = BTreeMap::new();
         for file in seen.files {
             add_versions(versions.entry(file.file.display().to_string()).or_default(), file.versions);
@@ -121,7 +114,7 @@ impl Sums {
             view,
             numbers,
             measured: seen.measured,
-            warnings: seen.damages.iter().map(warning).collect(),
+            warnings,
             failures: failures.iter().map(|failure| with_causes(failure)).collect(),
             versions,
         };
@@ -212,25 +205,25 @@ impl Sums {
     /// Sums from the bytes of a file of them, which messages call `name`.
     ///
     /// # Errors
-    /// When the bytes are no sums: whatever they are, they do no harm.
+    /// When the bytes are not a file of sums. They may be anything.
     pub fn from_bytes(bytes: impl Read, name: &str) -> Result<Self, SumsError> {
         let refused = |why: String| SumsError::NoSums { name: name.to_owned(), why };
         let io = |error: io::Error| refused(error.to_string());
         let mut text = Vec::new();
         zstd::Decoder::new(bytes).map_err(io)?.take(MOST_BYTES + 1).read_to_end(&mut text).map_err(io)?;
         if text.len() as u64 > MOST_BYTES {
-            return Err(refused(format!("they have more than {MOST_BYTES} bytes")));
+            return Err(refused(format!("more than {MOST_BYTES} bytes")));
         }
         let kept: Kept = serde_json::from_slice(&text).map_err(|error| refused(error.to_string()))?;
         if kept.format != FORMAT {
-            return Err(refused(format!("they are of the format {:?}, not {FORMAT:?}", kept.format)));
+            return Err(refused(format!("the format is {:?}, not {FORMAT:?}", kept.format)));
         }
         let no_tables = |error: crate::TablesError| refused(error.to_string());
         let boards = Boards::parse(&kept.boards, "boards").map_err(no_tables)?;
         let geometry = Geometry::parse(&kept.geometry, "geometry").map_err(no_tables)?;
         let tables = DetectorTables::new(boards, geometry, kept.grouping).map_err(no_tables)?;
         if !kept.view.is_of(&tables) {
-            return Err(refused("their numbers are not those of a detector".to_owned()));
+            return Err(refused("the numbers do not fit the detector".to_owned()));
         }
         let path = |name: Option<String>| name.map(PathBuf::from);
         let detector = Detector { tables, boards: path(kept.boards_name), geometry: path(kept.geometry_name) };

@@ -17,8 +17,9 @@ use tuner::{Config, Device, Noise, Replay, Space};
 
 use super::run_args::{Args, DeviceSpec};
 use super::store::cut_short;
-use crate::cli::output::{say, with_causes};
+use crate::cli::output::say;
 use crate::cli::{Failure, INVOCATION, signals};
+use crate::error::with_causes;
 
 /// The budget of a search where none is given.
 const BUDGET: &str = "evaluations=220,no-gain=50+gain=0.001";
