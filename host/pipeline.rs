@@ -1,13 +1,12 @@
 //! Work that threads share, with results in the order of the work.
 //!
-//! One thread produces, several work, the caller's own consumes. What is between them is bounded: the producer waits
-//! until something has been consumed.
+//! Each thread fetches its next item itself, one thread at a time, and works on it while its bytes are still in that core's
+//! caches; the caller's own thread consumes. What is between them is bounded: no item is fetched until there is room.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{channel, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,7 +35,7 @@ impl Stage {
     }
 }
 
-/// How many items waited between two stages whenever the next one took some.
+/// How many results waited whenever one came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fill {
     takes: u64,
@@ -46,7 +45,7 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// Items that waited, in the mean.
+    /// Results that waited, in the mean.
     #[must_use]
     pub fn mean(&self) -> f64 {
         if self.takes == 0 { 0.0 } else { self.total as f64 / self.takes as f64 }
@@ -64,14 +63,12 @@ impl Fill {
 pub struct Flow {
     /// From the first item to the last result.
     pub elapsed: Duration,
-    /// Makes the items.
+    /// Makes the items: one thread at a time, of those that work.
     pub source: Stage,
     /// Works on them.
     pub work: Stage,
     /// Takes the results.
     pub consumer: Stage,
-    /// Items that waited for a worker.
-    pub waiting: Fill,
     /// Results that waited for the consumer, or for an earlier one.
     pub finished: Fill,
 }
@@ -102,9 +99,10 @@ pub fn paced<T>(per_second: f64, items: impl IntoIterator<Item = T>) -> impl FnM
     }
 }
 
-/// Produces items until there are none, lets each of `workers` work on them on a thread of its own, and hands the
-/// results to `consume` in the order of the items, until it says `false`. At most `in_flight` items (at least 1) are
-/// between the source and the end of `consume`: a source that is too fast waits. Returns where the time went.
+/// Lets each of `workers`, on a thread of its own, fetch items from `produce` until there are none and work on them, and
+/// hands the results to `consume` in the order of the items, until it says `false`. `produce` is called by one thread at a
+/// time, that which works on the item, so what it reads need not go from core to core. At most `in_flight` items (at least
+/// 1) are between the source and the end of `consume`: a source that is too fast waits. Returns where the time went.
 ///
 /// # Panics
 /// When one of the functions does.
@@ -125,9 +123,9 @@ pub fn paced<T>(per_second: f64, items: impl IntoIterator<Item = T>) -> impl FnM
 /// assert_eq!(hits, [10, 20, 30]);
 /// println!("decoding was busy {:.0} % of the time", 100.0 * flow.work.share(flow.elapsed));
 /// ```
-pub fn ordered<T: Send, R: Send>(
+pub fn ordered<T, R: Send>(
     in_flight: usize,
-    mut produce: impl FnMut() -> Option<T> + Send,
+    produce: impl FnMut() -> Option<T> + Send,
     workers: Vec<impl FnMut(T) -> R + Send>,
     mut consume: impl FnMut(R) -> bool,
 ) -> Flow {
@@ -135,45 +133,29 @@ pub fn ordered<T: Send, R: Send>(
     let start = Instant::now();
     let mut flow = Flow::default();
     (flow.source.threads, flow.work.threads, flow.consumer.threads) = (1, workers.len(), 1);
-    let (made, worked) = (Mutex::new(Stage::default()), Mutex::new((Stage::default(), Fill::default())));
-    // Items that no worker has taken yet.
-    let queued = AtomicUsize::new(0);
+    let (free, room) = sync_channel::<()>(in_flight);
+    for _ in 0..in_flight {
+        // It holds all of them.
+        let _ = free.send(());
+    }
+    let source = Mutex::new(Source { produce, room, next: 0, ended: false, stage: flow.source });
+    let worked = Mutex::new(flow.work);
     thread::scope(|scope| {
-        let (free, tokens) = sync_channel::<()>(in_flight);
-        for _ in 0..in_flight {
-            // There is room for all of them.
-            let _ = free.send(());
-        }
-        let (items, queue) = channel::<(u64, T)>();
-        let queue = Arc::new(Mutex::new(queue));
+        // When this ends, those who wait for room hear that there will be none.
+        let free = free;
         let (results, done) = channel::<(u64, Option<R>)>();
-        let (queued, made, worked) = (&queued, &made, &worked);
-        scope.spawn(move || {
-            for number in 0.. {
-                if tokens.recv().is_err() {
-                    return;
-                }
-                let begin = Instant::now();
-                let Some(item) = produce() else { return };
-                lock(made).add(begin.elapsed());
-                queued.fetch_add(1, Ordering::Relaxed);
-                if items.send((number, item)).is_err() {
-                    return;
-                }
-            }
-        });
+        let (source, worked) = (&source, &worked);
         for mut work in workers {
-            let (results, queue) = (results.clone(), Arc::clone(&queue));
+            let results = results.clone();
             scope.spawn(move || {
                 loop {
-                    // The lock is held while waiting, but not while working; a worker that panicked held none.
-                    let item = queue.lock().map(|queue| queue.recv());
-                    let Ok(Ok((number, item))) = item else { return };
-                    lock(worked).1.add(queued.fetch_sub(1, Ordering::Relaxed) - 1);
+                    // The lock is held while waiting for an item, but not while working.
+                    let item = lock(source).next();
+                    let Some((number, item)) = item else { return };
                     let begin = Instant::now();
                     match catch_unwind(AssertUnwindSafe(|| work(item))) {
                         Ok(result) => {
-                            lock(worked).0.add(begin.elapsed());
+                            lock(worked).add(begin.elapsed());
                             if results.send((number, Some(result))).is_err() {
                                 return;
                             }
@@ -187,8 +169,8 @@ pub fn ordered<T: Send, R: Send>(
                 }
             });
         }
-        // Only the workers have them: when those end, nothing comes any more.
-        drop((results, queue));
+        // Only the workers have it: when those end, nothing comes any more.
+        drop(results);
         let mut early = BTreeMap::new();
         let mut next = 0;
         while let Ok((number, result)) = done.recv() {
@@ -202,19 +184,42 @@ pub fn ordered<T: Send, R: Send>(
                 if !goes_on {
                     return;
                 }
-                // The producer may have ended.
+                // The workers may have ended.
                 let _ = free.send(());
             }
         }
     });
-    (flow.source.items, flow.source.busy) = {
-        let made = lock(&made);
-        (made.items, made.busy)
-    };
-    let (work, waiting) = *lock(&worked);
-    (flow.work.items, flow.work.busy, flow.waiting) = (work.items, work.busy, waiting);
+    (flow.source, flow.work) = (lock(&source).stage, *lock(&worked));
     flow.elapsed = start.elapsed();
     flow
+}
+
+/// Where the workers fetch items.
+struct Source<P> {
+    produce: P,
+    /// A message for each item that may be made.
+    room: Receiver<()>,
+    /// Number of the next item.
+    next: u64,
+    ended: bool,
+    stage: Stage,
+}
+
+impl<T, P: FnMut() -> Option<T>> Source<P> {
+    /// The next item and its number; `None` after the last, or when nobody wants more.
+    fn next(&mut self) -> Option<(u64, T)> {
+        // Ended, unless it turns out well: a source that panicked is not asked again.
+        if std::mem::replace(&mut self.ended, true) {
+            return None;
+        }
+        self.room.recv().ok()?;
+        let begin = Instant::now();
+        let item = (self.produce)()?;
+        self.stage.add(begin.elapsed());
+        let number = self.next;
+        (self.next, self.ended) = (number + 1, false);
+        Some((number, item))
+    }
 }
 
 /// What is counted is whole whenever the lock is free.
@@ -262,6 +267,56 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "a scoped thread panicked")]
+    fn a_source_that_panics_ends_all() {
+        let mut items = 0..5;
+        let produce = || Some(items.next().expect("on purpose"));
+        ordered(3, produce, vec![|item: i32| item; 3], |_| true);
+    }
+
+    #[test]
+    fn an_item_is_worked_on_by_the_thread_that_fetched_it_one_at_a_time() {
+        let (mut items, fetching) = (0..200, AtomicUsize::new(0));
+        let produce = || {
+            assert_eq!(fetching.fetch_add(1, Ordering::SeqCst), 0, "two fetch at once");
+            std::thread::yield_now();
+            fetching.fetch_sub(1, Ordering::SeqCst);
+            items.next().map(|_| std::thread::current().id())
+        };
+        let work = |fetched_by| assert_eq!(fetched_by, std::thread::current().id());
+        let mut n = 0;
+        ordered(8, produce, vec![work; 4], |()| {
+            n += 1;
+            true
+        });
+        assert_eq!(n, 200);
+    }
+
+    #[test]
+    fn all_workers_work_at_the_same_time() {
+        let working = std::sync::Barrier::new(3);
+        // Hangs if one waits for another.
+        let work = |item: i32| {
+            working.wait();
+            item
+        };
+        let mut items = 0..9;
+        let flow = ordered(7, || items.next(), vec![work; 3], |_| true);
+        assert_eq!(flow.work.items, 9);
+    }
+
+    #[test]
+    fn a_source_that_ended_is_not_asked_again() {
+        let mut asked = 0;
+        let produce = || {
+            asked += 1;
+            (asked < 3).then_some(asked)
+        };
+        ordered(9, produce, vec![|item| item; 4], |_| true);
+        assert_eq!(asked, 3);
+    }
+
+    #[test]
     fn an_end_without_items_and_an_early_end_end() {
         ordered(3, || None::<u8>, vec![|item| item; 2], |_| true);
         let mut n = 0;
@@ -288,7 +343,6 @@ mod tests {
         assert_eq!(flow.stages().map(|stage| (stage.threads, stage.items)), [(1, 10); 3]);
         assert!(flow.work.busy >= 9 * slow && flow.work.busy <= flow.elapsed);
         assert!(flow.work.share(flow.elapsed) > flow.source.share(flow.elapsed));
-        assert!(flow.waiting.most < 4 && flow.waiting.mean() <= flow.waiting.most as f64);
         assert_eq!(flow.finished.most, 0);
         let flow = ordered(4, items(10), vec![|item| item; 2], |_| {
             std::thread::sleep(slow);
@@ -296,7 +350,7 @@ mod tests {
         });
         assert!(flow.consumer.share(flow.elapsed) > flow.work.share(flow.elapsed));
         let nothing = ordered(4, items(0), vec![|item| item], |_| true);
-        assert_eq!((nothing.work.items, nothing.waiting.mean(), nothing.work.share(Duration::ZERO)), (0, 0.0, 0.0));
+        assert_eq!((nothing.work.items, nothing.finished.mean(), nothing.work.share(Duration::ZERO)), (0, 0.0, 0.0));
     }
 
     #[test]

@@ -214,7 +214,6 @@ pub fn flow_json(flow: &Flow) -> Value {
     let fill = |fill: &Fill| json!({ "mean": fill.mean(), "most": fill.most });
     json!({
         "stages": STAGES.into_iter().zip(flow.stages()).map(stage).collect::<Vec<_>>(),
-        "waiting_for_decoding": fill(&flow.waiting),
         "waiting_for_writing": fill(&flow.finished),
     })
 }
