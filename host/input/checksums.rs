@@ -1,16 +1,20 @@
 //! The checksums of several events, side by side.
 //!
-//! Each byte of an event needs the sum of those before it, so one event keeps a core waiting for itself. Sixteen events
-//! at a time, each an element of a vector, do not wait for each other.
+//! Each byte of an event needs the sum of those before it, so one event keeps a core waiting for itself. Thirty-two events
+//! at a time, each an element of a vector, do not wait for each other: of sixteen, a CPU with AVX-512 still waits.
 
 use super::mdf_format::Checksum;
 
 /// Events at a time.
-const ELEMENTS: usize = 16;
+const ELEMENTS: usize = 32;
 
 /// Appends the checksum of each of `pieces` to `sums`.
 pub fn checksums<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, sums: &mut Vec<u32>) {
     let first = sums.len();
+    let mut pieces: Vec<(usize, &[u8])> = pieces.into_iter().enumerate().collect();
+    sums.resize(first + pieces.len(), 0);
+    // The longest first, so that all elements end at about the same time.
+    pieces.sort_by_key(|(_, piece)| std::cmp::Reverse(piece.len()));
     let mut pieces = pieces.into_iter();
     let mut state = [Checksum::default(); ELEMENTS];
     // What is left of the current pieces, in words, then in bytes; and the place of their sum.
@@ -23,11 +27,10 @@ pub fn checksums<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, sums: &mut Vec<
                     sum.add(slot.tail);
                     sums[first + place] = sum.value();
                 }
-                let Some(piece) = pieces.next() else { break };
+                let Some((place, piece)) = pieces.next() else { break };
                 let (words, tail) = piece.as_chunks();
-                *slot = Slot { words, tail, place: Some(sums.len() - first) };
+                *slot = Slot { words, tail, place: Some(place) };
                 *sum = Checksum::default();
-                sums.push(0);
             }
             busy += usize::from(!slot.words.is_empty());
         }
@@ -64,7 +67,7 @@ mod tests {
     #[test]
     fn every_checksum_is_that_of_the_piece_alone() {
         let bytes: Vec<u8> = (0..9000u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
-        for n in [0, 1, 2, 3, 7, 8, 9, 30] {
+        for n in [0, 1, 2, 3, 7, 8, 31, 32, 33, 90] {
             let pieces: Vec<&[u8]> = (0..n).map(|i: usize| &bytes[i..i + (i * 1237 % 301) * (i % 3)]).collect();
             let mut sums = vec![1];
             checksums(pieces.iter().copied(), &mut sums);

@@ -39,27 +39,20 @@ impl Checksum {
 
     /// Goes on with several sums, each over words of its own; all have as many.
     pub(super) fn add_words<const N: usize>(sums: &mut [Self; N], words: [&[[u8; 4]]; N]) {
-        let n = words[0].len();
-        // Cut to one length once, so that the loop need not ask.
-        let words = words.map(|words| &words[..n]);
-        let mut h = sums.map(|sum| sum.0);
-        for i in 0..n {
-            // No `map`: it is not always inlined.
-            let mut word = [0; N];
-            for (word, words) in word.iter_mut().zip(words) {
-                *word = u32::from_le_bytes(words[i]);
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f") {
+                // SAFETY:
+                // - the CPU has the instructions, as was just asked.
+                return unsafe { add_words_avx512(sums, words) };
             }
-            for byte in 0..4 {
-                for (h, word) in h.iter_mut().zip(word) {
-                    // The byte as a signed number.
-                    let signed = ((word << (24 - 8 * byte)) as i32 >> 24) as u32;
-                    let sum = h.wrapping_add(signed);
-                    let sum = sum.wrapping_add(sum << 10);
-                    *h = sum ^ sum >> 6;
-                }
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY:
+                // - the CPU has the instructions, as was just asked.
+                return unsafe { add_words_avx2(sums, words) };
             }
         }
-        *sums = h.map(Self);
+        add_words(sums, words);
     }
 
     /// The checksum of what was added.
@@ -69,6 +62,54 @@ impl Checksum {
         h ^= h >> 11;
         h.wrapping_add(h << 15)
     }
+}
+
+/// [`Checksum::add_words`], compiled for the instructions of its caller.
+#[allow(
+    clippy::inline_always,
+    reason = "it is compiled with the instructions of its caller only where it is part of it"
+)]
+#[inline(always)]
+fn add_words<const N: usize>(sums: &mut [Checksum; N], words: [&[[u8; 4]]; N]) {
+    let n = words[0].len();
+    // Cut to one length once, so that the loop need not ask.
+    let words = words.map(|words| &words[..n]);
+    let mut h = sums.map(|sum| sum.0);
+    let mut rows = [[0; N]; 2];
+    let fetch = |row: &mut [u32; N], i: usize| {
+        // By reference: to copy all the slices for each row would cost more than the sums.
+        for (to, words) in row.iter_mut().zip(&words) {
+            *to = words.get(i).map_or(0, |word| u32::from_le_bytes(*word));
+        }
+    };
+    fetch(&mut rows[0], 0);
+    for i in 0..n {
+        // Added in the next turn: the sums need not wait for words that are on their way into a vector.
+        fetch(&mut rows[(i + 1) % 2], i + 1);
+        let word = &rows[i % 2];
+        for byte in 0..4 {
+            for (h, word) in h.iter_mut().zip(word) {
+                // The byte as a signed number.
+                let signed = ((word << (24 - 8 * byte)) as i32 >> 24) as u32;
+                // (h + signed) + (h + signed << 10), with as little as can be behind `h`.
+                let sum = h.wrapping_add(signed.wrapping_add(signed << 10)).wrapping_add(*h << 10);
+                *h = sum ^ sum >> 6;
+            }
+        }
+    }
+    *sums = h.map(Checksum);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn add_words_avx512<const N: usize>(sums: &mut [Checksum; N], words: [&[[u8; 4]]; N]) {
+    add_words(sums, words);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn add_words_avx2<const N: usize>(sums: &mut [Checksum; N], words: [&[[u8; 4]]; N]) {
+    add_words(sums, words);
 }
 
 /// Bytes of the sub-header that a header type announces.
@@ -97,4 +138,35 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 /// The little-endian u16 at a byte that the caller has checked.
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Checksum, add_words};
+
+    #[test]
+    fn sums_side_by_side_are_those_of_one_after_the_other_at_every_level_of_this_cpu() {
+        let bytes: Vec<u8> = (0..4000u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
+        for n in [0, 1, 2, 101] {
+            let words: [&[[u8; 4]]; 32] = std::array::from_fn(|i| &bytes[i..].as_chunks().0[..n]);
+            let mut alone = [Checksum(7); 32];
+            for (sum, words) in alone.iter_mut().zip(words) {
+                sum.add(words.as_flattened());
+            }
+            let found = |add: fn(&mut [Checksum; 32], [&[[u8; 4]]; 32])| {
+                let mut sums = [Checksum(7); 32];
+                add(&mut sums, words);
+                sums.map(|sum| sum.0)
+            };
+            let expected = alone.map(|sum| sum.0);
+            assert_eq!(found(add_words), expected, "portable, {n} words");
+            assert_eq!(found(Checksum::add_words), expected, "the widest, {n} words");
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY:
+                // - the CPU has the instructions, as was just asked.
+                assert_eq!(found(|sums, words| unsafe { super::add_words_avx2(sums, words) }), expected, "{n} words");
+            }
+        }
+    }
 }
