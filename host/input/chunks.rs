@@ -92,6 +92,8 @@ pub struct Chunks {
     error: Option<InputError>,
     read: Arc<AtomicU64>,
     pool: Pool,
+    /// Apart, as they are larger.
+    packets: Pool,
 }
 
 impl Chunks {
@@ -118,6 +120,7 @@ impl Chunks {
             error: None,
             read: Arc::default(),
             pool: Pool::default(),
+            packets: Pool::default(),
         }
     }
 
@@ -227,7 +230,7 @@ impl Chunks {
                 // Events with and without version bytes do not go into one batch.
                 let Some(part) = self.parts.get(self.next_file) else { break };
                 self.next_file += 1;
-                match Self::open(part, &self.read, self.check, &self.pool) {
+                match Self::open(part, &self.read, self.check, &self.packets) {
                     Ok(reader) => self.reader = Some(reader),
                     Err(error) => {
                         self.error = Some(error);

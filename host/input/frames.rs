@@ -121,7 +121,7 @@ impl<R: Read> Frames<R> {
 
     /// The packet that was read last, for keeps.
     pub fn take_packet(&mut self) -> Packet {
-        std::mem::replace(&mut self.packet, Packet::in_buffer(self.pool.take()))
+        std::mem::take(&mut self.packet)
     }
 
     /// Reads what comes next. After an error nothing does.
@@ -226,6 +226,7 @@ impl<R: Read> Frames<R> {
         let body = u64::from(size - headers);
         let sum = (self.check && stored != 0).then_some(sum);
         let mut input = Summed { input: self.input.by_ref().take(body), sum };
+        self.packet.use_buffer_of(&self.pool);
         self.packet.read(&mut input, body).map_err(|error| of_packet(&place, error))?;
         let rest = io::copy(&mut input, &mut io::sink());
         let rest = rest.map_err(|source| InputError::Read { place: place.clone(), source })?;
@@ -258,6 +259,7 @@ impl<R: Read> Frames<R> {
         if let Err(source) = unpack::unpack(body, headers as usize, MAX_PACKET, &mut unpacked) {
             return Err(InputError::Unpack { place, source });
         }
+        self.packet.use_buffer_of(&self.pool);
         let read = self.packet.read(&mut &unpacked[..], unpacked.len() as u64);
         read.map_err(|error| of_packet(&place, error))?;
         let computed = (self.check && stored != 0).then(|| checksum(&event[CHECKED_FROM..]));
@@ -292,6 +294,7 @@ impl<R: Read> Frames<R> {
         }
         let limit = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.position));
         let mut input = io::Cursor::new(&scratch).chain(&mut self.input);
+        self.packet.use_buffer_of(&self.pool);
         self.packet.read(&mut input, limit).map_err(|error| of_packet(&place, error))?;
         self.position += self.packet.bytes();
         self.scratch = scratch;

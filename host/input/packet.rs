@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::event::kind;
 use super::mdf_format::{run_and_event, u16_at, u32_at};
-use super::pool::Buffer;
+use super::pool::{Buffer, Pool};
 use super::{BankEntry, BatchView, Damage, EventBatch, EventMeta, Layout};
 
 /// First half-word of a packet.
@@ -102,9 +102,11 @@ impl<R: Read> Cursor<'_, R> {
 }
 
 impl Packet {
-    /// An empty packet that reads into `raw`.
-    pub(super) fn in_buffer(raw: Buffer) -> Self {
-        Self { raw, ..Self::default() }
+    /// Reads into a buffer of `pool` from now on, unless it has a buffer.
+    pub(super) fn use_buffer_of(&mut self, pool: &Pool) {
+        if self.raw.capacity() == 0 {
+            self.raw = pool.take();
+        }
     }
 
     /// Reads the next packet, of at most `limit` bytes. The buffers of `self` are used again.

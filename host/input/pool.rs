@@ -1,5 +1,4 @@
-//! Buffers that go from the thread that reads to those that decode, and back: memory that is new to the process costs it
-//! as much as reading into it does.
+//! Buffers that are read into again and again: memory that is new to the process costs it as much as reading into it does.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
