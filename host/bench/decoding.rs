@@ -205,7 +205,8 @@ mod tests {
     use crate::synth::{self, Profile};
     use std::time::Duration;
     use tuner::Value;
-    use tuner::online::{Options, Tuner, drive};
+    use tuner::online::{Options, Piece, Tuner, drive};
+    use tuner::workloads::Features;
 
     fn events(n: usize) -> EventBatch {
         synthetic(Profile::PpLow, n)
@@ -227,8 +228,9 @@ mod tests {
         }
         let base = cpu("threads=1,chunk=16");
         let tuner = Tuner::new(choices(Backend::Cpu, Pipeline::default(), &base), 0, Options::default()).unwrap();
-        let run = drive(&tuner, &mut device, Duration::from_millis(50), |_| {}).unwrap();
-        assert!(run.counters.launches > 0 && run.mean_ms > 0.0);
+        let mut pieces = [Piece { device: &mut device, looks: Features::default() }];
+        let run = drive(&mut tuner.into(), &mut pieces, 1, Duration::from_millis(50), |_| {}).unwrap();
+        assert!(run.of[0].counters.launches > 0 && run.of[0].mean_ms > 0.0);
         // A result that differs is named, not timed.
         let four = Sample::of(&[events(4)], 4, 4);
         let expected = Expected::of(&four, &tables, DecodeOptions::default()).unwrap();

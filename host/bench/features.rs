@@ -1,7 +1,10 @@
 //! What a batch looks like, for the rule that picks a parameter set.
 
-use crate::decoder::{BatchReport, Count, UtHits};
-use crate::detector::LANES_PER_BOARD;
+use super::sample::Sample;
+use crate::decoder::cpu::{CpuConfig, CpuDecoder};
+use crate::decoder::{BatchReport, Count, DecodeError, DecodeOptions, Decoder as _, UtHits};
+use crate::detector::{DetectorTables, LANES_PER_BOARD};
+use crate::input::EventBatch;
 use tuner::workloads::Features;
 
 /// Name of a feature: mean number of strips in a lane.
@@ -17,6 +20,31 @@ pub fn features(hits: &UtHits, report: &BatchReport) -> Features {
         (MEAN_LANE_LENGTH, report.total(Count::Strips) as f64 / lanes.max(1.0)),
         (HITS_PER_EVENT, hits.len() as f64 / (report.events.len() as f64).max(1.0)),
     ])
+}
+
+/// What the batches of some events look like, of the first `most` batches of `batch` events.
+///
+/// # Errors
+/// Events that cannot be decoded.
+pub fn looks(
+    events: &[EventBatch],
+    tables: &DetectorTables,
+    options: DecodeOptions,
+    batch: usize,
+    most: usize,
+) -> Result<Vec<Features>, DecodeError> {
+    let n_events: usize = events.iter().map(|batch| batch.n_events).sum();
+    let sample = Sample::of(events, batch, n_events.min(most * batch));
+    let mut decoder = CpuDecoder::new(tables, options, CpuConfig::default())?;
+    let most_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
+    let mut hits = UtHits::with_capacity(batch, tables.n_groups(), most_hits);
+    let mut report = BatchReport::new();
+    let mut looks = Vec::new();
+    for batch in &sample.batches {
+        decoder.decode(batch.view(), &mut hits, &mut report)?;
+        looks.push(features(&hits, &report));
+    }
+    Ok(looks)
 }
 
 #[cfg(test)]

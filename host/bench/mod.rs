@@ -21,7 +21,7 @@ pub mod work;
 
 pub use configuration::Configuration;
 pub use digest::Digest;
-pub use features::{HITS_PER_EVENT, MEAN_LANE_LENGTH, features};
+pub use features::{HITS_PER_EVENT, MEAN_LANE_LENGTH, features, looks};
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
 pub use statistics::{Change, Spread};

@@ -12,7 +12,7 @@ use crate::detector::Grouping;
 use crate::memory::read_text;
 use crate::{DecodeOptions, Flip};
 
-/// Names the file, or with nothing in it says that there is none.
+/// The environment variable that names the file; if it is empty, none is read.
 pub const VARIABLE: &str = "UT_DECODE_CONFIG";
 
 /// Its name.

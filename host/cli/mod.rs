@@ -25,6 +25,7 @@ mod progress;
 pub mod report;
 mod sample;
 mod serve;
+mod sets_file;
 mod share;
 mod signals;
 mod summary;

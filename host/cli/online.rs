@@ -1,26 +1,37 @@
 //! `ut-decode throughput --tune online`: the on-line tuner at work.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::DecodeOptions;
 use crate::bench::decoding::{self, DecodeDevice};
 use crate::bench::environment::watch;
 use crate::bench::tunable::Subject;
-use crate::bench::{Machine, tunable};
+use crate::bench::{Machine, looks, tunable};
 use crate::decoder::Backend;
-use serde_json::json;
-use tuner::compare::{Plan, compare};
-use tuner::online::{OnlineError, Options, Recalled, Tuner, drive};
+use crate::detector::DetectorTables;
+use crate::input::EventBatch;
+use serde_json::{Value, json};
+use tuner::compare::{Comparison, Plan, compare};
+use tuner::online::{ByWorkload, Driven, OnlineError, Options, Piece, Recalled, Tuner, drive};
 use tuner::store::{Locations, StoreMemory, Task, Workload};
 use tuner::watch::Limits;
+use tuner::workloads::Features;
 use tuner::{Config, Space};
 
-use crate::cli::Failure;
 use crate::cli::output::{print_beside, say, write_json};
 use crate::cli::progress::Progress;
+use crate::cli::sets_file::SetsFile;
 use crate::cli::trial::evidence;
 use crate::cli::tuned::TunedArgs;
+use crate::cli::{Failure, usage};
+
+/// Passes over the events of a file before those of the next one come.
+const STRETCH: u32 = 50;
+
+/// Events and batches that say what the events of a file look like.
+const LOOK: (usize, usize) = (50, 12);
 
 /// Whether and how the on-line tuner works.
 #[derive(Debug, clap::Args)]
@@ -31,96 +42,220 @@ pub struct OnlineArgs {
     /// is not used, and on the cpu backend the threads are those of one decoder.
     #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batches")]
     pub tune: Option<String>,
+    /// Tune for each workload of this file (of `tune workloads --json`) by itself, starting from its set, while the events
+    /// of several FILEs take turns: the tuner of the workload that they look like is used, and its change is noticed.
+    #[arg(long, value_name = "FILE", requires = "tune", conflicts_with = "workload")]
+    pub sets: Option<PathBuf>,
 }
 
 /// What is decoded, and how long.
-pub struct Work<'w, 't> {
+pub struct Work<'t> {
     pub subject: Subject,
-    pub device: DecodeDevice<'t>,
-    pub workload: Workload,
-    pub default: Config,
-    pub source: &'w str,
+    pub tables: &'t DetectorTables,
+    pub options: DecodeOptions,
+    /// The events, file by file where the tuner is to notice a change.
+    pub pieces: Vec<Vec<EventBatch>>,
+    /// The default, as text.
+    pub default: String,
+    pub source: String,
     pub duration: Duration,
 }
 
-/// Decodes with the on-line tuner, and judges what it chose. A store that cannot be read or written costs a warning.
-pub fn run(tuned: &TunedArgs, work: Work<'_, '_>, json: Option<&Path>) -> Result<(), Failure> {
-    let Work { subject, mut device, workload, default, source, duration } = work;
-    let backend = subject.backend;
-    let configs = decoding::choices(backend, subject.pipeline, &default);
-    let names: Vec<String> = decoding::parameters(backend).iter().map(|parameter| parameter.name.to_owned()).collect();
-    let rows: Vec<_> = configs.iter().map(|config| config.0.clone()).collect();
-    let (space, _) = Space::recorded(&names, &rows)?;
-    let (this, tunable) = (tunable::device(backend)?, tunable::tunable(subject));
-    let task = Task { device: &this, tunable: &tunable, workload: &workload, space: &space };
-    let first = configs.iter().position(|config| *config == default).unwrap_or(0);
-    let configurations = configs.len();
-    let tuner = Tuner::new(configs, first, Options::default())?;
-    let mut memory = StoreMemory::new(
-        Locations::choose(crate::cli::tune::store::APPLICATION, tuned.tune_db.clone(), None)?,
-        task,
-        default.clone(),
-    );
-    let started = if tuned.untuned { "the default, as asked".to_owned() } else { start(backend, &tuner, &mut memory) };
+/// A workload that is tuned for.
+struct Target {
+    /// Empty where there is one for everything.
+    name: String,
+    workload: Workload,
+    default: Config,
+    configs: Vec<Config>,
+    space: Space,
+}
 
-    let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
-    let run = drive(&tuner, &mut device, duration, |elapsed| progress.set(elapsed.as_millis() as u64));
+impl Target {
+    fn new(name: String, workload: Workload, default: Config, work: &Work<'_>) -> Result<Self, Failure> {
+        let Subject { backend, pipeline, .. } = work.subject;
+        let configs = decoding::choices(backend, pipeline, &default);
+        let names: Vec<String> = decoding::parameters(backend).iter().map(|one| one.name.to_owned()).collect();
+        let rows: Vec<_> = configs.iter().map(|config| config.0.clone()).collect();
+        let (space, _) = Space::recorded(&names, &rows)?;
+        Ok(Self { name, workload, default, configs, space })
+    }
+
+    fn tuner(&self) -> Result<Tuner, OnlineError> {
+        let first = self.configs.iter().position(|config| *config == self.default).unwrap_or(0);
+        Tuner::new(self.configs.clone(), first, Options::default())
+    }
+}
+
+/// What became of it.
+struct Outcome<'t> {
+    target: &'t Target,
+    started: String,
+    run: Driven,
+    comparison: Option<Comparison>,
+    kept: String,
+}
+
+/// Decodes with the on-line tuner, and judges what it chose. A store that cannot be read or written costs a warning.
+pub fn run(args: &OnlineArgs, tuned: &TunedArgs, work: &Work<'_>, json: Option<&Path>) -> Result<(), Failure> {
+    let backend = work.subject.backend;
+    let this = tunable::device(backend)?;
+    let default = decoding::parse(backend, &work.default).unwrap_or_else(|error| usage(&error.to_string()));
+    let (targets, mut tuners) = match &args.sets {
+        None => {
+            let workload = tuned.tuned_for(work.tables, &work.options)?;
+            let target = Target::new(String::new(), workload, default, work)?;
+            let tuner = target.tuner()?;
+            (vec![target], ByWorkload::from(tuner))
+        }
+        Some(path) => SetsFile::read(path, |file| of_sets(&file, &this.name, work))?,
+    };
+    let tunable = tunable::tunable(work.subject);
+    let locations = Locations::choose(crate::cli::tune::store::APPLICATION, tuned.tune_db.clone(), None)?;
+    let mut memories = Vec::new();
+    for Target { workload, space, default, .. } in &targets {
+        let task = Task { device: &this, tunable: &tunable, workload, space };
+        memories.push(StoreMemory::new(locations.clone(), task, default.clone()));
+    }
+    let started = |(tuner, memory): (&Tuner, &mut StoreMemory<'_>)| {
+        if tuned.untuned { "the default, as asked".to_owned() } else { start(backend, tuner, memory) }
+    };
+    let started: Vec<String> = tuners.tuners().iter().zip(&mut memories).map(started).collect();
+
+    let names: Vec<&str> = decoding::parameters(backend).iter().map(|parameter| parameter.name).collect();
+    let mut devices = Vec::new();
+    for events in &work.pieces {
+        let looks = match args.sets {
+            None => Features::default(),
+            Some(_) => Features::mean(&looks(events, work.tables, work.options, LOOK.0, LOOK.1)?),
+        };
+        let device = DecodeDevice::new(backend, work.tables, work.options, events.clone());
+        devices.push((device.with_parameters(&names, tunable::base(work.subject))?, looks));
+    }
+    let mut pieces: Vec<Piece<'_>> =
+        devices.iter_mut().map(|(device, looks)| Piece { device, looks: looks.clone() }).collect();
+
+    let mut progress = Progress::new(work.duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
+    let tick = |elapsed: Duration| progress.set(elapsed.as_millis() as u64);
+    let drive = drive(&mut tuners, &mut pieces, STRETCH, work.duration, tick);
     drop(progress);
-    let run = run.map_err(|error| match error {
+    let drive = drive.map_err(|error| match error {
         OnlineError::Banned { config, failure } => format!("{}: {}", decoding::name(backend, &config), failure.message),
         other => other.to_string(),
     })?;
-    let comparison = if run.chosen == default {
-        None
-    } else {
-        let found =
-            compare(&mut device, &default, &run.chosen, &Plan::default(), &mut *watch(backend, Limits::default()));
-        Some(found.map_err(|dropped| dropped.failure.message)?)
-    };
-    if let Some(comparison) = &comparison {
-        memory.confirm(comparison.clone());
-    }
-    let kept = keep(&tuner, &mut memory);
 
+    let mut all = Vec::new();
+    for (number, (run, started)) in drive.of.into_iter().zip(started).enumerate() {
+        let (target, memory) = (&targets[number], &mut memories[number]);
+        // On the events that it decoded most of.
+        let most = (0..pieces.len()).max_by_key(|piece| run.pieces[*piece]).unwrap_or_default();
+        let comparison = if run.chosen == target.default {
+            None
+        } else {
+            let watch = &mut *watch(backend, Limits::default());
+            let found = compare(pieces[most].device, &target.default, &run.chosen, &Plan::default(), watch);
+            Some(found.map_err(|dropped| dropped.failure.message)?)
+        };
+        if let Some(comparison) = &comparison {
+            memory.confirm(comparison.clone());
+        }
+        let kept = keep(&tuners.tuners()[number], memory);
+        all.push(Outcome { target, started, run, comparison, kept });
+    }
     if let Some(path) = json {
-        let value = json!({
-            "sample": source, "configurations": configurations, "started_from": started, "online": run,
-            "comparison": comparison, "kept": kept, "machine": Machine::this(),
-        });
+        let mut value = match &all[..] {
+            [one] if args.sets.is_none() => one.json(),
+            all => json!({
+                "workloads": all.iter().map(Outcome::json).collect::<Vec<_>>(),
+                "changes": drive.changes, "strange": drive.strange,
+            }),
+        };
+        value["sample"] = json!(work.source);
+        value["machine"] = json!(Machine::this());
         write_json(path, &value)?;
     }
-    let counters = run.counters;
-    let mut text = format!(
-        "sample              {source}\nconfigurations      {configurations}\nstarted from        {started}\n\
-         passes              {}, of which {} explored\n",
-        counters.launches, counters.explored
-    );
-    let _ = match (counters.first_tuning, run.complete) {
-        (0, false) => writeln!(text, "converged           not yet: give it a longer --duration"),
-        (0, true) => writeln!(text, "converged           before: nothing was to be tuned"),
-        (launches, _) => writeln!(
-            text,
-            "converged           after {launches} passes; {} explored since, {} scans, {} for drift",
-            counters.explored_after, counters.scans, counters.drifts
-        ),
-    };
-    let _ = write!(
-        text,
-        "default             {}\nchosen              {}\nevents/s            {:.0} in the mean, exploring included\n",
-        decoding::name(backend, &default),
-        decoding::name(backend, &run.chosen),
-        1e6 / run.mean_ms
-    );
-    match comparison {
-        None => text += "verdict             the default stays\n",
-        Some(comparison) => {
-            text += &evidence(&comparison.judgement);
-            let _ = writeln!(text, "verdict             {} (A: default, B: chosen)", comparison.judgement.verdict);
+    let mut text = format!("sample              {}\n", work.source);
+    for outcome in &all {
+        text += &outcome.text(backend);
+    }
+    if args.sets.is_some() {
+        let _ = writeln!(text, "\nchanges             {} from one workload to another", drive.changes);
+        if drive.strange > 0 {
+            let known: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+            let (passes, known) = (drive.strange, known.join(", "));
+            say(&format!("warning: {passes} passes over events that look like none of the workloads ({known})"));
         }
     }
-    let _ = writeln!(text, "kept                {kept}");
     print_beside(json, &text)?;
     Ok(())
+}
+
+/// The workloads of a file of sets, and a tuner for each.
+fn of_sets(file: &SetsFile, here: &str, work: &Work<'_>) -> Result<(Vec<Target>, ByWorkload), Failure> {
+    let backend = work.subject.backend;
+    file.check_backend(backend)?;
+    let (mut targets, mut tuners) = (Vec::new(), Vec::new());
+    for of in &file.of {
+        let set = decoding::parse(backend, &format!("{},{}", work.default, of.parameters))?;
+        let workload = tunable::workload_of(work.tables, &work.options, &of.workload)?;
+        let target = Target::new(of.workload.clone(), workload, set.clone(), work)?;
+        tuners.push((file.tuned(of, set), target.tuner()?));
+        targets.push(target);
+    }
+    Ok((targets, ByWorkload::new(tuners, here)?))
+}
+
+impl Outcome<'_> {
+    fn json(&self) -> Value {
+        let Self { target, started, run, comparison, kept } = self;
+        let mut value = json!({
+            "configurations": target.configs.len(), "started_from": started, "online": run,
+            "comparison": comparison, "kept": kept,
+        });
+        if !target.name.is_empty() {
+            value["workload"] = json!(target.name);
+        }
+        value
+    }
+
+    fn text(&self, backend: Backend) -> String {
+        let Self { target, started, run, comparison, kept } = self;
+        let (mut text, counters) = (String::new(), run.counters);
+        if !target.name.is_empty() {
+            let _ = writeln!(text, "\nworkload            {}", target.name);
+        }
+        let _ = writeln!(
+            text,
+            "configurations      {}\nstarted from        {started}\npasses              {}, of which {} explored",
+            target.configs.len(),
+            counters.launches,
+            counters.explored
+        );
+        let _ = match (counters.first_tuning, run.complete) {
+            (0, false) => writeln!(text, "converged           not yet: give it a longer --duration"),
+            (0, true) => writeln!(text, "converged           before: nothing was to be tuned"),
+            (launches, _) => writeln!(
+                text,
+                "converged           after {launches} passes; {} explored since, {} scans, {} for drift",
+                counters.explored_after, counters.scans, counters.drifts
+            ),
+        };
+        let name = |config| decoding::name(backend, config);
+        let _ =
+            writeln!(text, "default             {}\nchosen              {}", name(&target.default), name(&run.chosen));
+        if run.mean_ms > 0.0 {
+            let _ = writeln!(text, "events/s            {:.0} in the mean, exploring included", 1e6 / run.mean_ms);
+        }
+        match comparison {
+            None => text += "verdict             the default stays\n",
+            Some(comparison) => {
+                text += &evidence(&comparison.judgement);
+                let _ = writeln!(text, "verdict             {} (A: default, B: chosen)", comparison.judgement.verdict);
+            }
+        }
+        let _ = writeln!(text, "kept                {kept}");
+        text
+    }
 }
 
 /// Starts the tuner from its memory; what it started from, in words.

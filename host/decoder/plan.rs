@@ -131,7 +131,7 @@ pub fn cluster_options(options: &DecodeOptions) -> ClusterOptions {
 /// have no place to look it up.
 ///
 /// # Errors
-/// When it does.
+/// Either of the two.
 pub fn check_selected(backend: &'static str, fused: bool, batch: &BatchView<'_>) -> Result<(), DecodeError> {
     if batch.selected.is_some() && !fused {
         return Err(no_list(backend));

@@ -17,7 +17,7 @@ use crate::input::checksum;
 /// Bytes of a v5 bank's header.
 const V5_HEADER: usize = 8;
 
-/// Bytes from which on a v5 payload is not [`Count::Short`].
+/// Bytes of the smallest v5 payload that is not [`Count::Short`].
 const V5_ROW: usize = 24;
 
 /// Turns the seed of the events into that of their faults.

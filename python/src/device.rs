@@ -41,7 +41,8 @@ struct Batch {
     report: usize,
     events: Vec<u64>,
     files: Vec<u32>,
-    /// 1 for events that were given up before their end, which the device does not know.
+    /// What only the reader knows: banks that it left out, and 1 for events that were given up before their end.
+    other_banks: Vec<u32>,
     broken: Vec<u8>,
 }
 
@@ -130,6 +131,7 @@ fn decode(
         hits,
         offsets,
         report,
+        other_banks: (0..batch.n_events).map(|e| batch.meta_of(e).other_banks).collect(),
         broken: (0..batch.n_events).map(|e| batch.meta_of(e).broken.into()).collect(),
         events: origins.iter().map(|origin| origin.event).collect(),
         files: origins.iter().map(|origin| origin.file).collect(),
@@ -196,7 +198,7 @@ impl DeviceJob {
                 return Err(error);
             }
         };
-        let Batch { memory, hits, offsets, report, events, files, broken } = batch;
+        let Batch { memory, hits, offsets, report, events, files, other_banks, broken } = batch;
         let column = |word: usize, len: usize, kind: &'static str| {
             let address = CudaDevice::address(&memory) + (WORD * word) as u64;
             DeviceColumn { memory: Arc::clone(&memory), address, len, kind, ordinal: self.ordinal }
@@ -210,6 +212,7 @@ impl DeviceJob {
         all.set_item("offsets", column(ARRAYS.len() * hits, offsets, "<u4").into_py_any(py)?)?;
         let before = ARRAYS.len() * hits + offsets;
         all.set_item("report", column(before, report, "<u4").into_py_any(py)?)?;
+        all.set_item("other_banks", Array::of_vec(other_banks, "<u4").into_py_any(py)?)?;
         all.set_item("broken", Array::of_vec(broken, "|b1").into_py_any(py)?)?;
         all.set_item("n_groups", self.n_groups)?;
         all.set_item("event", Array::of_vec(events, "<u8").into_py_any(py)?)?;

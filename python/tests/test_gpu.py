@@ -86,6 +86,10 @@ def compare(batches, hits):
             assert values(getattr(batch, name)).tobytes() == getattr(part, name).tobytes(), name
         assert values(batch.offsets).tolist() == part.offsets.tolist()
         assert batch.event.tolist() == part.events.event.tolist() and batch.files == part.files
+        counted = values(batch.report).reshape(batch.n_events, -1)
+        counted[:, part.COUNTS.index("other_types")] += batch.other_banks
+        counted[:, part.COUNTS.index("broken_event")] += batch.broken
+        assert counted.tolist() == part.events.counts.tolist()
         place += batch.n_events
     assert place == hits.n_events
 """
@@ -127,6 +131,19 @@ def test_columns_have_the_bits_of_the_cpu(on_the_stand_in, tmp_path):
         assert list(ut.iterate_on_gpu(b"", tables)) == []
         """,
         path,
+    )
+
+
+def test_what_is_wrong_with_events_comes_with_their_hits(on_the_stand_in, fixtures):
+    on_the_stand_in(
+        """
+        v5 = sys.argv[1]
+        data, tables = v5 + "/troubles.mdf", ut.Tables(v5 + "/boards.bin", v5 + "/geometry.bin")
+        hits = ut.decode(data, tables)
+        assert hits.has_trouble and hits.report["broken_event"] > 0
+        compare(ut.iterate_on_gpu(data, tables, batch=4), hits)
+        """,
+        fixtures / "v5",
     )
 
 
@@ -193,6 +210,11 @@ def test_what_a_consumer_may_not_ask_for_is_refused(on_the_stand_in):
 def test_without_a_gpu_there_is_an_error_that_says_so(synthetic):
     with pytest.raises(ut.DecodeError, match="GPU|driver|libcuda"):
         ut.iterate_on_gpu(ut.generate(1), synthetic)
+
+
+def test_errors_of_files_which_hits_on_a_gpu_do_not_carry_are_not_kept_going_over(synthetic):
+    with pytest.raises(ValueError, match="keep_going"):
+        ut.iterate_on_gpu(ut.generate(1), synthetic, keep_going=True)
 
 
 def test_columns_of_the_detector_do_not_come_from_a_gpu(synthetic):

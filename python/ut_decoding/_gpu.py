@@ -32,10 +32,12 @@ class DeviceHits:
     """The hits of group g of event e are `offsets[e * n_groups + g]` to the next offset; uint32, shape
     (events * groups + 1,)."""
     report: DeviceColumn
-    """What was counted of each event: event by event the counters of `Hits.report`, in its order but for `broken_event`;
-    uint32, shape (events * counters,)."""
+    """What the device counted of each event, event by event: the columns of `Hits.COUNTS`; uint32, shape (events * 15,). What
+    only the reader knows is beside it."""
+    other_banks: npt.NDArray[np.uint32]
+    """Of each event, banks that were left out because their type is none of the UT's: they add to `other_types`."""
     broken: npt.NDArray[np.bool_]
-    """Events that were given up before their end, which only the host knows."""
+    """Events that were given up before their end, `broken_event` of `Hits.report`."""
     event: npt.NDArray[np.uint64]
     """Place of each event in its file, in the memory of the host."""
     file: npt.NDArray[np.uint32]
@@ -46,7 +48,8 @@ class DeviceHits:
     def __init__(self, batch: dict[str, Any], names: list[str], files: list[str]) -> None:
         self.columns = {name: batch["columns"][name] for name in names}
         self.offsets, self.n_groups, self.files = batch["offsets"], batch["n_groups"], files
-        self.report, self.broken = batch["report"], np.asarray(batch["broken"])
+        self.report = batch["report"]
+        self.other_banks, self.broken = np.asarray(batch["other_banks"]), np.asarray(batch["broken"])
         self.event, self.file = np.asarray(batch["event"]), np.asarray(batch["file"])
         self.n_events, self._len = len(self.event), len(batch["columns"]["lhcb_id"])
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use predicates::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tuner::store::{Layers, Locations, Matching, Store};
 use ut_decoding::bench::tunable;
 use ut_decoding::decoder::Backend;
@@ -83,11 +83,11 @@ fn kernels_of_a_step_are_tuned_on_its_time_and_independent_ones_by_themselves() 
     let groups = found["groups"].as_array().unwrap();
     let of = |i: usize| (groups[i]["group"].as_str().unwrap(), groups[i]["configurations"].as_u64().unwrap());
     assert_eq!((groups.len(), of(0), of(1)), (2, ("first step", 16), ("sort", 4)));
-    assert_eq!(groups[0]["parameters"], serde_json::json!(["cluster.width", "scan.width"]));
+    assert_eq!(groups[0]["parameters"], json!(["cluster.width", "scan.width"]));
     // The step takes as long as the slower of the two: a scan of 2 is as fast as it need be beside a cluster of 4.
     let chain = &found["chain"];
-    assert_eq!(chain["configs"][0], serde_json::json!([4]));
-    assert_eq!(chain["configs"][2], serde_json::json!([3]));
+    assert_eq!(chain["configs"][0], json!([4]));
+    assert_eq!(chain["configs"][2], json!([3]));
     let judgement = &chain["comparison"]["judgement"];
     assert_eq!((judgement["verdict"].as_str(), judgement["detail"].as_str()), (Some("better"), Some("b")));
     // 4 + 3.5 against 1.5 + 2.5.
@@ -119,7 +119,7 @@ fn parameters_of_one_device_are_grouped_and_the_defaults_stay_without_evidence()
     // No group names `layout`, so it is tuned by itself.
     assert_eq!(names, ["block + per_thread", "rest", "layout"]);
     assert_eq!(found["groups"][0]["configurations"], 48);
-    assert_eq!(found["parameters"], serde_json::json!(["block", "per_thread", "unroll", "stage", "layout"]));
+    assert_eq!(found["parameters"], json!(["block", "per_thread", "unroll", "stage", "layout"]));
     assert_eq!(found["chain"]["comparison"]["judgement"]["detail"], "b");
     assert!(found["kept"]["verdict"].as_str().unwrap().starts_with("better than the default"));
 
@@ -180,7 +180,7 @@ fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others
     let arguments = [&["tune", "workloads", "pp-low", "events.mdf"][..], &quick, &detector].concat();
     let value = place.json(&arguments);
     let matrix = &value["matrix"];
-    assert_eq!(matrix["workloads"], serde_json::json!(["pp-low", "events"]));
+    assert_eq!(matrix["workloads"], json!(["pp-low", "events"]));
     let sets = matrix["sets"].as_array().unwrap().len();
     assert!((2..=5).contains(&sets), "the default, and what each search found: {matrix}");
     let times = matrix["times"].as_array().unwrap();
@@ -222,6 +222,20 @@ fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others
         let all = [&["decode", "events.mdf"][..], &detector, arguments].concat();
         place.tool(&all).assert().code(code).stderr(predicate::str::contains(part));
     };
+    // On-line, each workload has its own tuner, which starts from its set.
+    place.tool(&["generate", "--profile", "pp-low", "--events", "5", "--output", "low"]).assert().code(0);
+    let online = |sets: &'static str| {
+        let files =
+            ["throughput", "low/events.mdf", "events.mdf", "--tune", "online", "--duration", "0", "--sets", sets];
+        [&files[..], &detector].concat()
+    };
+    let found = place.json(&online("sets.json"));
+    let of = found["workloads"].as_array().unwrap();
+    let names: Vec<_> = of.iter().map(|one| one["workload"].as_str().unwrap()).collect();
+    assert_eq!(names, ["pp-low", "events"], "{found}");
+    assert_eq!((&of[0]["online"]["pieces"], &of[1]["online"]["pieces"]), (&json!([1, 0]), &json!([0, 0])), "{found}");
+    assert!(found["changes"] == 0 && found["strange"] == 0);
+    place.tool(&online("hits.csv")).assert().code(1).stderr(predicate::str::contains("hits.csv"));
     refused(&["--sets", "hits.csv"], 1, "hits.csv");
     refused(&["--sets", "summary.json"], 1, "sets: ");
     refused(&["--sets", "sets.json", "--untuned"], 2, "--untuned");

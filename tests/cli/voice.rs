@@ -155,7 +155,7 @@ fn settings_stand_in_for_options_and_options_win() {
     assert_eq!(provenance(&["decode", "measured.mdf"])["boards"], "settings/../boards.bin");
     let found = provenance(&["decode", "measured.mdf", "--flip", "512", "--grouping", "y-rows"]);
     assert_eq!((&found["grouping"], &found["flip"]), (&"y-rows".into(), &"512".into()));
-    // In the current folder it is found by its name; a key that there is not is named.
+    // In the current folder it is found by its name; an unknown key is named.
     write(directory, "ut-decode.toml", b"fliq = 511");
     let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
     let output =

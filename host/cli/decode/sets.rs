@@ -6,42 +6,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tuner::workloads::{Features, Picker, Tuned};
+use tuner::workloads::{Features, Picker};
 
 use crate::bench::{Configuration, tunable};
 use crate::cli::Failure;
+use crate::cli::sets_file::{SetOf, SetsFile};
 use crate::decoder::Backend;
-use crate::memory::read_text;
-
-/// Larger files are refused: a few sets take some kilobytes.
-const LARGEST: u64 = 16 << 20;
 
 /// Batches in a row that must look like no workload before it is said.
 const STRANGE: usize = 3;
-
-/// The sets, as `tune workloads --json` writes them under `sets`.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct SetsFile {
-    /// The backend that they were tuned for.
-    pub backend: String,
-    /// The machine on which they were measured.
-    pub device: String,
-    /// A set for each workload.
-    pub of: Vec<SetOf>,
-}
-
-/// The set of a workload.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct SetOf {
-    /// Its name.
-    pub workload: String,
-    /// What its batches look like in the mean.
-    pub looks: Features,
-    /// The parameters, as `name=value,…`.
-    pub parameters: String,
-}
 
 /// The sets, which of them is in use, and what became of it.
 pub struct Sets {
@@ -66,28 +40,13 @@ impl Sets {
     /// # Errors
     /// A file that holds no sets, or those of another backend or machine; parameters that are none.
     pub fn read(path: &Path, backend: Backend) -> Result<Self, Failure> {
-        let wrong = |what: String| -> Failure { format!("{}: {what}", path.display()).into() };
-        let text = std::fs::File::open(path).and_then(|text| read_text(text, LARGEST));
-        let text = text.map_err(|error| wrong(error.to_string()))?;
-        let value: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        let sets =
-            value.get("sets").ok_or_else(|| wrong("no sets in it; `tune workloads --json` writes them".into()))?;
-        let file: SetsFile = serde_json::from_value(sets.clone()).map_err(|error| wrong(format!("sets: {error}")))?;
         let here = tunable::device(backend)?.name;
-        Self::new(file, backend, &here).map_err(|failure| wrong(failure.to_string()))
+        SetsFile::read(path, |file| Self::new(file, backend, &here))
     }
 
     fn new(file: SetsFile, backend: Backend, here: &str) -> Result<Self, Failure> {
-        if file.backend != backend.name() {
-            return Err(format!("its sets are for the backend {}, this is {}", file.backend, backend.name()).into());
-        }
-        let tuned = |of: &SetOf| Tuned {
-            config: tuner::Config(Vec::new()),
-            device: file.device.clone(),
-            workload: of.workload.clone(),
-            features: of.looks.clone(),
-        };
-        let picker = Picker::new(file.of.iter().map(tuned).collect(), here)?;
+        file.check_backend(backend)?;
+        let picker = Picker::new(file.of.iter().map(|of| file.tuned(of, tuner::Config(Vec::new()))).collect(), here)?;
         let base = tunable::base(backend);
         let mut sets = Vec::with_capacity(file.of.len());
         for of in file.of {
@@ -119,8 +78,7 @@ impl Sets {
         let State { picker, batches, changes, strange, streak, news } = &mut *state;
         batches[set] += 1;
         let pick = picker.pick(looks);
-        let of = |workload: &str| self.all.iter().position(|(of, _)| of.workload == workload).unwrap_or_default();
-        let next = of(&pick.set.workload);
+        let next = pick.number;
         if pick.changed {
             *changes += 1;
             let SetOf { workload, parameters, .. } = &self.all[next].0;

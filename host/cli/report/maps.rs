@@ -143,7 +143,7 @@ pub fn sections(page: &mut Page, detector: &Detector, runs: &[&Run<'_>]) {
         };
         page.large_charts(&drawing.charts(&MapOf {
             name: format!("hits to expectation{}", of(run)),
-            unit: "hits by what is expected",
+            unit: "hits / expected",
             shading: Shading::Ratio,
             range: Some((0.25, 4.0)),
             values,

@@ -76,7 +76,7 @@ pub fn sections(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
     boards(page, detector, run, (what, of), &spans, width);
 }
 
-/// Hits of every board against the event number, by what it usually has.
+/// Hits of every board against the event number, over its usual number.
 fn boards(
     page: &mut Page,
     detector: &Detector,
@@ -133,7 +133,7 @@ fn boards(
     };
     let chart = Chart::new(&format!("boards against event number{of}"), what, "board")
         .title("Hits of every board")
-        .describe(&format!("Hits of every board{of} in bins of the event number, by what the board usually has"))
+        .describe(&format!("Hits of every board{of} in bins of the event number, over its usual number"))
         .height(640)
         .heat_map(&heat);
     page.chart(&chart);

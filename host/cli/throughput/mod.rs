@@ -3,12 +3,12 @@
 mod text;
 
 use std::path::PathBuf;
+use std::slice;
 use std::time::Duration;
 
-use crate::bench::decoding::{self, DecodeDevice};
 use crate::bench::environment::Environment;
 use crate::bench::throughput::{Measurement, run as measure};
-use crate::bench::tunable::{self, Subject};
+use crate::bench::tunable::Subject;
 use crate::bench::work::{self, metric};
 use crate::bench::{Configuration, Expected, Machine, Sample};
 use crate::decoder::cpu::{CpuConfig, CpuDecoder, Stage};
@@ -23,7 +23,7 @@ use crate::cli::detector::Detector;
 use crate::cli::online::{self, OnlineArgs, Work};
 use crate::cli::output::{print_beside, write_json};
 use crate::cli::progress::Progress;
-use crate::cli::sample::{Loaded, SampleArgs};
+use crate::cli::sample::{Loaded, MAX_EVENTS, SampleArgs, read};
 use crate::cli::tuned::TunedArgs;
 use crate::cli::{Failure, usage};
 use text::{head, on_gpu, one, several, stages_text};
@@ -82,20 +82,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             default.push(format!("pipeline={pipeline}"));
         }
         default.extend(args.backend.set.iter().cloned());
-        let default = decoding::parse(backend, &default.join(",")).unwrap_or_else(|error| usage(&error.to_string()));
-        let options = args.clustering.options();
-        let subject = Subject { backend, pipeline: args.backend.pipeline.unwrap_or_default() };
-        let names: Vec<&str> = decoding::parameters(backend).iter().map(|parameter| parameter.name).collect();
-        let device = DecodeDevice::new(backend, &detector.tables, options, events);
+        let pieces = match &args.sample.files[..] {
+            files @ [_, _, ..] if args.online.sets.is_some() => {
+                files.iter().map(|file| read(slice::from_ref(file), &detector, MAX_EVENTS)).collect::<Result<_, _>>()?
+            }
+            _ => vec![events],
+        };
         let work = Work {
-            subject,
-            device: device.with_parameters(&names, tunable::base(subject))?,
-            workload: args.tuned.tuned_for(&detector.tables, &options)?,
-            default,
-            source: &source,
+            subject: Subject { backend, pipeline: args.backend.pipeline.unwrap_or_default() },
+            tables: &detector.tables,
+            options: args.clustering.options(),
+            pieces,
+            default: default.join(","),
+            source,
             duration,
         };
-        return online::run(&args.tuned, work, args.json.as_deref());
+        return online::run(&args.online, &args.tuned, &work, args.json.as_deref());
     }
     if args.stages && args.backend.backend != Backend::Cpu {
         usage("--stages are those of --backend cpu");

@@ -84,7 +84,7 @@ pub enum ChainFileError {
         /// What is wrong.
         what: String,
     },
-    /// A group names something that there is not.
+    /// A group names something that does not exist.
     #[error("group {group}: there is no {member:?}; there are {}", known.join(", "))]
     Member {
         /// The group.
@@ -206,7 +206,7 @@ impl<'d> DeviceChain<'d> {
     /// The chain of `kernels`. With `parameters`, there is one of them, and its parameters are grouped.
     ///
     /// # Errors
-    /// Groups that name what there is not, or something twice.
+    /// Groups that name what does not exist, or something twice.
     pub fn new(kernels: Vec<Kernel<'d>>, parameters: bool, entries: &[GroupEntry]) -> Result<Self, ChainFileError> {
         let mut chain = Self { kernels, parameters, groups: Vec::new(), concurrent: Vec::new() };
         let known = chain.units();

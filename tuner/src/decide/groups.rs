@@ -59,7 +59,7 @@ pub struct ChainDecision {
 /// What can go wrong with a chain.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ChainError {
-    /// A group names a kernel that there is not, or a kernel is in two groups.
+    /// A group names a kernel that does not exist, or a kernel is in two groups.
     #[error("group {group}: kernel {kernel} does not exist or is in another group already")]
     Kernel {
         /// The group.

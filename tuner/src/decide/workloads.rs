@@ -306,6 +306,8 @@ pub enum PickerError {
 pub struct Pick<'a> {
     /// The set to use.
     pub set: &'a Tuned,
+    /// Its number.
+    pub number: usize,
     /// Whether it is another one than for the batch before.
     pub changed: bool,
     /// The batch looks like none of the workloads: the set is a guess, to be reported.
@@ -346,7 +348,7 @@ impl Picker {
         }
         // What is not a number is strange, too.
         let strange = distances[nearest].is_nan() || distances[nearest] > self.strange;
-        Pick { set: &self.sets[self.current], changed, strange }
+        Pick { set: &self.sets[self.current], number: self.current, changed, strange }
     }
 }
 

@@ -20,16 +20,19 @@
 //! The hot path takes no lock that another worker holds and waits for no event: a worker that comes at a bad moment
 //! launches with the best that is known, untimed.
 
+mod by_workload;
 mod drive;
 mod memory;
 mod scan;
 mod worker;
 
-pub use drive::{Driven, drive};
+pub use by_workload::{ByWorkload, Fit};
+pub use drive::{Drive, Driven, Piece, drive};
 pub use memory::{Memory, Recalled};
 pub use worker::{Elapsed, Event, Progress, Worker};
 
 use super::drift::DriftOptions;
+use super::workloads::PickerError;
 use super::{Config, Failure, Value};
 use scan::Scan;
 use serde::{Deserialize, Serialize};
@@ -176,6 +179,9 @@ pub enum OnlineError {
     /// The memory could not be read or written.
     #[error("the tuner's memory: {0}")]
     Memory(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The sets of several workloads cannot be used.
+    #[error(transparent)]
+    Sets(#[from] PickerError),
 }
 
 /// Most configurations of one tuner: with five sweeps and 10 µs a launch, two seconds of real work.

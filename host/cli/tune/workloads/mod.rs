@@ -5,9 +5,8 @@ mod describe;
 use std::path::{Path, PathBuf};
 
 use crate::bench::decoding::{DecodeDevice, base};
-use crate::bench::{Machine, Sample, features, tunable};
-use crate::decoder::cpu::{CpuConfig, CpuDecoder};
-use crate::decoder::{Backend, BatchReport, Decoder as _, UtHits};
+use crate::bench::{Machine, looks, tunable};
+use crate::decoder::Backend;
 use crate::detector::BankVersion;
 use crate::input::EventBatch;
 use crate::synth::Profile;
@@ -26,11 +25,11 @@ use tuner::workloads::{Features, Matrix, Picker, Tuned};
 use tuner::{Config, Device, Space, Value};
 
 use crate::cli::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
-use crate::cli::decode::sets::{SetOf, SetsFile};
 use crate::cli::detector::Detector;
 use crate::cli::output::{print_beside, say, write_file, write_json};
 use crate::cli::progress::Progress;
 use crate::cli::sample::{MAX_EVENTS, embedded, read};
+use crate::cli::sets_file::{SetOf, SetsFile};
 use crate::cli::trial::evidence;
 use crate::cli::tune::store::StoreArgs;
 use crate::cli::{Failure, usage};
@@ -142,26 +141,10 @@ fn load(args: &Args) -> Result<(Detector, Vec<Load>), Failure> {
         if events.iter().all(|batch| batch.n_events == 0) {
             return Err(format!("{name}: there is no event").into());
         }
-        let looks = looks(args, &detector, &events)?;
+        let looks = looks(&events, &detector.tables, args.clustering.options(), RULE_BATCH, STRETCH)?;
         loads.push(Load { name, events, looks });
     }
     Ok((detector, loads))
-}
-
-/// What the batches of some events look like.
-fn looks(args: &Args, detector: &Detector, events: &[EventBatch]) -> Result<Vec<Features>, Failure> {
-    let n_events: usize = events.iter().map(|batch| batch.n_events).sum();
-    let sample = Sample::of(events, RULE_BATCH, n_events.min(STRETCH * RULE_BATCH));
-    let mut decoder = CpuDecoder::new(&detector.tables, args.clustering.options(), CpuConfig::default())?;
-    let most = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
-    let mut hits = UtHits::with_capacity(RULE_BATCH, detector.tables.n_groups(), most);
-    let mut report = BatchReport::new();
-    let mut looks = Vec::new();
-    for batch in &sample.batches {
-        decoder.decode(batch.view(), &mut hits, &mut report)?;
-        looks.push(features(&hits, &report));
-    }
-    Ok(looks)
 }
 
 /// The decoder's space, without batches that would fill the memory.
