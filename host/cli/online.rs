@@ -43,7 +43,8 @@ pub struct OnlineArgs {
     #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batches")]
     pub tune: Option<String>,
     /// Tune for each workload of this file (of `tune workloads --json`) by itself, starting from its set, while the events
-    /// of several FILEs take turns: the tuner of the workload that they look like is used, and its change is noticed.
+    /// of several FILEs take turns: the tuner of the workload that they look like is used. Threads and layout are those of
+    /// the sets.
     #[arg(long, value_name = "FILE", requires = "tune", conflicts_with = "workload")]
     pub sets: Option<PathBuf>,
 }
@@ -196,7 +197,7 @@ fn of_sets(file: &SetsFile, here: &str, work: &Work<'_>) -> Result<(Vec<Target>,
     file.check_backend(backend)?;
     let (mut targets, mut tuners) = (Vec::new(), Vec::new());
     for of in &file.of {
-        let set = decoding::parse(backend, &format!("{},{}", work.default, of.parameters))?;
+        let set = decoding::parse(backend, &of.parameters)?;
         let workload = tunable::workload_of(work.tables, &work.options, &of.workload)?;
         let target = Target::new(of.workload.clone(), workload, set.clone(), work)?;
         tuners.push((file.tuned(of, set), target.tuner()?));
