@@ -5,14 +5,14 @@
 
 use std::num::NonZeroU32;
 
-use super::decoder::PtxDecoder;
+use super::decoder::{Launched, PtxDecoder};
 use crate::suite::backends::decode;
 use crate::suite::data::{Real, rows};
 use crate::suite::events::{Bank, Event, allen_batch, fits_mep, generated_as, mep_batch, v5_payload};
 use crate::suite::nasty;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use ptx_machine::{Counts, Launch, Memory, Program, bytes_of};
+use ptx_machine::{Launch, Memory, Program, bytes_of};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::DeviceConfig;
 use ut_decoding::decoder::launch::LaunchParams;
@@ -303,9 +303,9 @@ fn the_fused_kernels_issue_fewer_instructions_than_the_seven() {
         compare(&tables, options, allen_batch(&events).view(), &mut decoder).unwrap();
         let issued = issued.lock().expect("no thread panicked");
         let an_event = |issued: u64| issued / events.len() as u64;
-        let all_blocks = |blocks: &Vec<Counts>| blocks.iter().map(|block| block.issued).sum::<u64>();
-        for (kernel, blocks) in issued.iter() {
-            println!("{kernel}: {} instructions of warps an event", an_event(all_blocks(blocks)));
+        let all_blocks = |of: &Launched| of.blocks.iter().map(|block| block.issued).sum::<u64>();
+        for (kernel, of) in issued.iter() {
+            println!("{kernel}: {} instructions of warps an event", an_event(all_blocks(of)));
         }
         an_event(issued.values().map(all_blocks).sum())
     };

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::decoder::PtxDecoder;
+use super::decoder::{Launched, PtxDecoder};
 use crate::suite::backends::decode;
 use crate::suite::data::Real;
 use crate::suite::events::{Event, allen_batch, generated_as, mep_batch};
@@ -11,16 +11,25 @@ use ptx_machine::{Counts, Launch, Memory, Program};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::DeviceConfig;
 use ut_decoding::synth::{self, Profile};
-use ut_decoding::{DecodeOptions, DetectorTables, Grouping, Layout};
+use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping, Layout};
 use ut_kernels::detector::BankVersion;
 
-/// Counts of one block of 64 threads that runs these instructions.
+/// Counts of one block of 64 threads that runs these instructions; `%rd1` is the address of 256 words, all zero.
 fn counts(instructions: &str) -> Counts {
-    let text = format!(".visible .entry test(\n)\n{{\n{instructions}\nret;\n}}\n");
     let launch = Launch { grid: 1, block: (64, 1), shared_bytes: 8192, turn: 0, counts: true };
-    let blocks = Program::new(&text).launch(&mut Memory::default(), "test", launch, &[]);
+    let blocks = counts_of(launch, instructions);
     assert_eq!(blocks.len(), 1);
     blocks[0]
+}
+
+fn counts_of(launch: Launch, instructions: &str) -> Vec<Counts> {
+    let text = format!(
+        ".visible .entry test(\n.param .u64 words\n)\n{{\nld.param.u64 %rd1, [words];\n{instructions}\nret;\n}}\n"
+    );
+    let mut memory = Memory::default();
+    let words = memory.allocate(1024);
+    memory.store(words, &[0; 1024]).expect("room for them");
+    Program::new(&text).launch(&mut memory, "test", launch, &[words.to_le_bytes().to_vec()])
 }
 
 #[test]
@@ -31,9 +40,9 @@ fn the_critical_path_is_the_longest_warp_of_each_interval() {
          add.s32 %r2, %r2, 1;\nadd.s32 %r2, %r2, 1;\nBEHIND:\nbar.sync 0;\n@%p1 bra END;\nadd.s32 %r2, %r1, 1;\n\
          add.s32 %r2, %r1, 1;\nEND:",
     );
-    // Before: three, then three of warp 0 alone, and the barrier. Behind: the branch, two of warp 1 alone, the end.
-    assert_eq!((counts.barriers, counts.issued), (1, 7 + 4 + 2 + 4));
-    assert_eq!(counts.path, 7 + 4);
+    // Before: four, then three of warp 0 alone, and the barrier. Behind: the branch, two of warp 1 alone, the end.
+    assert_eq!((counts.barriers, counts.issued), (1, 8 + 5 + 2 + 4));
+    assert_eq!(counts.path, 8 + 4);
 }
 
 #[test]
@@ -50,8 +59,84 @@ fn lanes_that_meet_in_a_bank_take_turns_and_those_that_want_the_same_word_do_not
     let same = counts("mov.u32 %r1, 0;\nst.shared.u32 [%r1], %r1;\nld.shared.u32 %r2, [%r1];");
     assert_eq!((same.shared, same.conflicts), (4, 0));
     // Eight bytes a lane are two halves of the warp.
-    let wide = counts("mov.u32 %r1, %laneid;\nshl.b32 %r2, %r1, 3;\nmov.u64 %rd1, 0;\nst.shared.u64 [%r2], %rd1;");
+    let wide = counts("mov.u32 %r1, %laneid;\nshl.b32 %r2, %r1, 3;\nmov.u64 %rd2, 0;\nst.shared.u64 [%r2], %rd2;");
     assert_eq!((wide.shared, wide.conflicts), (2, 0));
+}
+
+/// `chain` and `waits`.
+fn loads(instructions: &str) -> (u64, u64) {
+    let counts = counts(instructions);
+    (counts.chain, counts.waits)
+}
+
+/// A load whose address is made from `$from`, a word that was loaded.
+const FOLLOW: &str =
+    "cvt.u64.u32 %rd2, %r1;\nadd.s64 %rd3, %rd1, %rd2;\nld.global.u32 %r2, [%rd3];\nadd.s32 %r3, %r2, 1;\n";
+
+#[test]
+fn a_load_whose_address_was_loaded_makes_the_chain_longer() {
+    assert_eq!(loads("mov.u32 %r1, 0;"), (0, 0));
+    assert_eq!(loads("ld.global.u32 %r1, [%rd1];\nadd.s32 %r2, %r1, 1;"), (1, 1));
+    assert_eq!(loads(&format!("ld.global.u32 %r1, [%rd1];\n{FOLLOW}")), (2, 2));
+    // What nothing uses is not waited for.
+    assert_eq!(loads("ld.global.u32 %r1, [%rd1];"), (1, 0));
+    // Also an atomic brings a word, and a pair is one load.
+    assert_eq!(loads(&format!("atom.global.add.u32 %r1, [%rd1], 0;\n{FOLLOW}")), (2, 2));
+    assert_eq!(loads("ld.global.v2.u32 {%r1, %r2}, [%rd1];\nadd.s32 %r3, %r1, %r2;"), (1, 1));
+}
+
+#[test]
+fn loads_that_are_issued_before_one_is_used_are_waited_for_once() {
+    let load = |to: u32, at: u32| format!("ld.global.u32 %r{to}, [%rd1+{at}];\n");
+    let both = "add.s32 %r9, %r1, %r2;\n";
+    assert_eq!(loads(&(load(1, 0) + &load(2, 4) + both)), (1, 1));
+    let used_between = load(1, 0) + "add.s32 %r8, %r1, 1;\n" + &load(2, 4) + both;
+    assert_eq!(loads(&used_between), (1, 2));
+    // A turn of a loop loads, and uses it.
+    let turn = "ld.global.u32 %r1, [%rd1];\nadd.s32 %r2, %r2, %r1;\nadd.s32 %r3, %r3, 1;\n";
+    let looped = format!("mov.u32 %r2, 0;\nmov.u32 %r3, 0;\nAGAIN:\n{turn}setp.lt.u32 %p1, %r3, 5;\n@%p1 bra AGAIN;");
+    assert_eq!(loads(&looped), (1, 5));
+    // Whether a branch is taken must be known before what it leads to is loaded, though no address depends on it.
+    let branch = load(1, 0) + "setp.eq.s32 %p1, %r1, 7;\n@%p1 bra END;\n" + &load(2, 4) + "add.s32 %r9, %r2, 1;\nEND:";
+    assert_eq!(loads(&branch), (1, 2));
+}
+
+#[test]
+fn chains_go_on_through_shared_memory_shuffles_and_barriers() {
+    let load = "ld.global.u32 %r1, [%rd1];\n";
+    let shared = "mov.u32 %r5, 16;\nst.shared.u32 [%r5], %r1;\nbar.sync 0;\nld.shared.u32 %r1, [%r5];\n";
+    assert_eq!(loads(&format!("{load}{shared}{FOLLOW}")), (2, 2));
+    // Another word of shared memory has nothing to do with it.
+    let other = "mov.u32 %r5, 16;\nst.shared.u32 [%r5], %r1;\nmov.u32 %r1, 0;\n";
+    assert_eq!(loads(&format!("{load}{other}{FOLLOW}")), (1, 2));
+    // One lane loads; the others have it by a shuffle.
+    let shuffle = "shfl.sync.idx.b32 %r1, %r1, 0, 31, 4294967295;\n";
+    let one = "mov.u32 %r1, 0;\nmov.u32 %r4, %laneid;\nsetp.ne.s32 %p1, %r4, 0;\n@%p1 bra TOLD;\n";
+    assert_eq!(loads(&format!("{one}{load}TOLD:\n{shuffle}{FOLLOW}")), (2, 2));
+    // Behind a barrier nobody goes on before the last has come.
+    let warp_0 = "mov.u32 %r4, %tid.x;\nsetp.ge.u32 %p1, %r4, 32;\n@%p1 bra AT;\n";
+    let use_it = "add.s32 %r3, %r1, 1;\nAT:\nbar.sync 0;\nmov.u32 %r1, 0;\n";
+    assert_eq!(loads(&format!("{warp_0}{load}{use_it}{FOLLOW}")), (1, 2));
+}
+
+#[test]
+fn what_a_block_has_waited_for_when_it_tells_others_is_noted() {
+    let first = "ld.global.u32 %r1, [%rd1];\nadd.s32 %r2, %r1, 1;\n";
+    let told = counts(&format!("{first}bar.sync 0;\nst.relaxed.gpu.global.u32 [%rd1+512], %r2;\n{first}"));
+    assert_eq!((told.told, told.chain_told, told.waits_told), (1, 1, 1));
+    assert_eq!((told.chain, told.waits), (1, 2));
+    assert_eq!(counts(first).told, 0);
+}
+
+#[test]
+fn a_sector_is_fresh_once_in_a_launch_and_once_more_where_it_is_written() {
+    let launch = Launch { grid: 3, block: (64, 1), shared_bytes: 0, turn: 0, counts: true };
+    let fresh = |blocks: Vec<Counts>| blocks.iter().map(|block| block.fresh).collect::<Vec<_>>();
+    // Each warp reads the same four sectors.
+    let lane = "mov.u32 %r1, %laneid;\nshl.b32 %r2, %r1, 2;\ncvt.u64.u32 %rd2, %r2;\nadd.s64 %rd3, %rd1, %rd2;\n";
+    let read = format!("{lane}ld.global.u32 %r3, [%rd3];");
+    assert_eq!(fresh(counts_of(launch, &read)), [4, 0, 0]);
+    assert_eq!(fresh(counts_of(launch, &format!("{read}\nst.global.u32 [%rd3], %r3;"))), [8, 0, 0]);
 }
 
 /// Events of a kind, and the detector that they are of.
@@ -67,20 +152,68 @@ fn samples() -> Vec<Sample> {
         let (tables, events) = real.needed(Grouping::YRows);
         samples.push(Sample { name, tables, events });
     }
-    for (name, profile) in
-        [("pp-nominal", Profile::PpNominal), ("pp-high", Profile::PpHigh), ("pbpb-low", Profile::PbpbLow)]
-    {
-        let version = BankVersion::V5;
-        let (boards, geometry) = synth::detector(version, 1);
-        let events = generated_as(profile, version, 1, 10);
-        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("they go together");
-        samples.push(Sample { name, tables, events });
-    }
+    samples.push(generated("pp-low", Profile::PpLow));
+    samples.push(generated("pp-nominal", Profile::PpNominal));
+    samples.push(generated("pp-high", Profile::PpHigh));
+    samples.push(generated("pbpb-low", Profile::PbpbLow));
     samples
 }
 
-/// A row of the table: a mean event in one of the pipelines.
-fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> String {
+fn generated(name: &'static str, profile: Profile) -> Sample {
+    let version = BankVersion::V5;
+    let (boards, geometry) = synth::detector(version, 1);
+    let events = generated_as(profile, version, 1, 10);
+    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("they go together");
+    Sample { name, tables, events }
+}
+
+/// A mean event in one of the pipelines, as `kernels/ptx/counts.json` has it.
+#[derive(serde::Serialize)]
+struct Row {
+    events: &'static str,
+    layout: String,
+    pipeline: String,
+    /// Events of the sample; all that follows is of a mean one.
+    sample: usize,
+    strips: f64,
+    hits: f64,
+    /// Bytes of the banks, with what says where they are.
+    bytes_in: f64,
+    /// Events that `fused` leaves for the second kernel, of all of the sample.
+    left: usize,
+    kernels: Vec<Launches>,
+}
+
+/// All launches of a kernel, for a mean event, in what is not of its own kind.
+#[derive(serde::Serialize)]
+struct Launches {
+    kernel: String,
+    /// Threads of a block, and bytes of its shared memory.
+    threads: u32,
+    shared_bytes: u32,
+    /// Blocks of the sample.
+    blocks: usize,
+    issued: f64,
+    path: f64,
+    path_worst: u64,
+    barriers: f64,
+    shared: f64,
+    conflicts: f64,
+    sectors: f64,
+    fresh: f64,
+    chain: f64,
+    waits: f64,
+    chain_told: f64,
+    waits_told: f64,
+}
+
+/// Bytes of a batch, with what says where its banks are.
+fn bytes(batch: &EventBatch) -> usize {
+    let versions = batch.versions.as_ref().map_or(0, Vec::len);
+    batch.raw.len() + 4 * (batch.offsets.len() + batch.sizes.len() + batch.types.len() + versions)
+}
+
+fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> Row {
     let Sample { name, tables, events } = sample;
     let options = DecodeOptions::default();
     let batch = if layout == Layout::Allen { allen_batch(events) } else { mep_batch(events) };
@@ -88,45 +221,128 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> String {
     let (mut decoder, all) = PtxDecoder::counting(tables, options, config);
     let (hits, report) = decode(&mut decoder, tables, batch.view());
     let strips: u32 = report.events.iter().map(|event| event.counts[1]).sum();
+    let n = events.len() as f64;
+    // (A hundredth is more than is known.)
+    let mean = |sum: u64| (sum as f64 / n * 100.0).round() / 100.0;
     let all = all.lock().expect("no thread panicked");
-    let mut sum = Counts::default();
-    all.values().flatten().for_each(|block| sum.add(block));
-    // Of the kernel with a block an event.
-    let one = |kernel: &str| all.iter().find(|(entry, _)| entry.starts_with(kernel)).map(|(_, blocks)| blocks);
-    let worst = one("fused__").map(|blocks| blocks.iter().map(|block| block.path).max().unwrap_or(0));
-    let path = one("fused__").map(|blocks| blocks.iter().map(|block| block.path).sum::<u64>());
-    let n = events.len() as u64;
-    let or_dash = |number: Option<u64>| number.map_or("–".to_owned(), |number| number.to_string());
-    let mut row =
-        format!("| {name} | {layout:?} | {pipeline} | {} | {} ", u64::from(strips) / n, hits.len() as u64 / n);
-    for number in [
-        Some(sum.issued / n),
-        path.map(|path| path / n),
-        worst,
-        one("fused__").map(|blocks| blocks.iter().map(|block| block.barriers).sum::<u64>() / n),
-        Some(sum.shared / n),
-        Some(sum.conflicts / n),
-        Some(sum.sectors / n),
-        // Of the second kernel a block an event that is left: the others pass no barrier.
-        one("fused_others__").map(|blocks| blocks.iter().filter(|block| block.barriers > 0).count() as u64),
-    ] {
-        _ = write!(row, "| {} ", or_dash(number));
+    let kernels = all.iter().map(|(entry, Launched { threads, shared_bytes, blocks, .. })| {
+        let mut sum = Counts::default();
+        for block in blocks {
+            sum.add(block);
+        }
+        Launches {
+            kernel: entry.clone(),
+            threads: *threads,
+            shared_bytes: *shared_bytes,
+            blocks: blocks.len(),
+            issued: mean(sum.issued),
+            path: mean(sum.path),
+            path_worst: blocks.iter().map(|block| block.path).max().unwrap_or(0),
+            barriers: mean(sum.barriers),
+            shared: mean(sum.shared),
+            conflicts: mean(sum.conflicts),
+            sectors: mean(sum.sectors),
+            fresh: mean(sum.fresh),
+            chain: mean(sum.chain),
+            waits: mean(sum.waits),
+            chain_told: mean(sum.chain_told),
+            waits_told: mean(sum.waits_told),
+        }
+    });
+    // Of the second kernel a block an event that is left: the others pass no barrier.
+    let others = all.iter().filter(|(entry, _)| entry.starts_with("fused_others__"));
+    let left = others.flat_map(|(_, of)| &of.blocks).filter(|block| block.barriers > 0).count();
+    Row {
+        events: name,
+        layout: format!("{layout:?}"),
+        pipeline: pipeline.to_string(),
+        sample: events.len(),
+        strips: mean(strips.into()),
+        hits: mean(hits.len() as u64),
+        bytes_in: mean(bytes(&batch) as u64),
+        left,
+        kernels: kernels.collect(),
     }
-    row + "|"
+}
+
+impl Row {
+    /// As a row of the table of `docs/kernel-counts.md`.
+    fn markdown(&self) -> String {
+        let sum = |of: fn(&Launches) -> f64| Some(self.kernels.iter().map(of).sum::<f64>());
+        // Of the kernel with a block an event.
+        let fused = self.kernels.iter().find(|of| of.kernel.starts_with("fused__"));
+        let one = |of: fn(&Launches) -> f64| fused.map(of);
+        let Self { events, layout, pipeline, .. } = self;
+        let mut row = format!("| {events} | {layout} | {pipeline} ");
+        for number in [
+            Some(self.strips),
+            Some(self.hits),
+            sum(|of| of.issued),
+            one(|of| of.path),
+            one(|of| of.path_worst as f64),
+            one(|of| of.barriers),
+            one(|of| of.chain_told),
+            one(|of| of.waits_told),
+            one(|of| of.waits),
+            sum(|of| of.shared),
+            sum(|of| of.conflicts),
+            sum(|of| of.sectors),
+            sum(|of| of.fresh),
+            fused.map(|_| self.left as f64),
+        ] {
+            _ = write!(row, "| {} ", number.map_or("–".to_owned(), |number| format!("{number:.0}")));
+        }
+        row + "|"
+    }
+}
+
+/// Where the counts are committed.
+const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/ptx/counts.json");
+
+#[test]
+fn the_committed_counts_are_those_of_the_committed_kernels() {
+    let sample = generated("pp-low", Profile::PpLow);
+    let text = std::fs::read_to_string(COMMITTED).expect("it is committed");
+    let committed: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    for (layout, pipeline) in [(Layout::Allen, Pipeline::Fused), (Layout::Mep, Pipeline::Allen)] {
+        let row = serde_json::to_value(row(&sample, layout, pipeline)).expect("numbers");
+        let same = |of: &&serde_json::Value| ["events", "layout", "pipeline"].iter().all(|key| of[key] == row[key]);
+        let found = committed["rows"].as_array().and_then(|rows| rows.iter().find(same));
+        assert_eq!(found, Some(&row), "the kernels have changed: docs/kernel-counts.md says how they are counted");
+    }
 }
 
 #[test]
-#[ignore = "needs the real events (UT_DECODE_DATA) and minutes of counting; prints the table of docs/kernel-counts.md"]
+#[ignore = "needs the real events (UT_DECODE_DATA) and minutes of counting; prints the table of docs/kernel-counts.md and writes kernels/ptx/counts.json"]
 fn table() {
     println!(
-        "| events | layout | pipeline | strips | hits | issued | path | worst | barriers | shared | conflicts | sectors | left |"
+        "| events | layout | pipeline | strips | hits | issued | path | worst | barriers | chain | waits | all waits | shared | conflicts | sectors | fresh | left |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    println!("|{}", "---|".repeat(17));
+    let mut rows = Vec::new();
     for sample in samples() {
         for layout in [Layout::Allen, Layout::Mep] {
             for pipeline in Pipeline::ALL {
-                println!("{}", row(&sample, layout, pipeline));
+                let row = row(&sample, layout, pipeline);
+                println!("{}", row.markdown());
+                rows.push(row);
             }
         }
+    }
+    let text = serde_json::to_string_pretty(&serde_json::json!({ "rows": rows })).expect("numbers");
+    std::fs::write(COMMITTED, text + "\n").expect("a place in the source");
+}
+
+#[test]
+#[ignore = "needs the real events (UT_DECODE_DATA); prints where the instructions of the fused kernel go"]
+fn instructions_of_the_fused_kernel() {
+    let (tables, events) = Real::V5.needed(Grouping::YRows);
+    let config = DeviceConfig { pipeline: Pipeline::Fused, ..DeviceConfig::default() };
+    let (mut decoder, all) = PtxDecoder::counting(&tables, DecodeOptions::default(), config);
+    decode(&mut decoder, &tables, allen_batch(&events).view());
+    let all = all.lock().expect("no thread panicked");
+    let (_, fused) = all.iter().find(|(entry, _)| entry.starts_with("fused__")).expect("it was launched");
+    for (line, issued) in &fused.instructions {
+        println!("{:8.1} {line}", *issued as f64 / events.len() as f64);
     }
 }

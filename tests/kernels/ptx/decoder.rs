@@ -24,8 +24,21 @@ pub struct Machine {
     issued: Option<Issued>,
 }
 
-/// What the blocks of each kernel cost, launch after launch; shared with the test that reads them.
-pub type Issued = Arc<Mutex<BTreeMap<String, Vec<Counts>>>>;
+/// What each kernel cost; shared with the test that reads it.
+pub type Issued = Arc<Mutex<BTreeMap<String, Launched>>>;
+
+/// What the blocks of a kernel cost, launch after launch.
+#[derive(Default)]
+pub struct Launched {
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of shared memory of a block.
+    pub shared_bytes: u32,
+    /// Block by block.
+    pub blocks: Vec<Counts>,
+    /// Each instruction of the kernel, and how often warps issued it.
+    pub instructions: Vec<(String, u64)>,
+}
 
 /// Memory of the host.
 pub struct Host(*mut u8, Layout);
@@ -124,7 +137,12 @@ unsafe impl Device for Machine {
         let entry = kernel.entry(variant);
         let issued = program.launch(&mut self.memory, &entry, launch, &arguments);
         if let Some(all) = &self.issued {
-            all.lock().expect("no thread panicked").entry(entry).or_default().extend(issued);
+            let mut all = all.lock().expect("no thread panicked");
+            let of = all.entry(entry.clone()).or_default();
+            (of.threads, of.shared_bytes) = (block.0 * block.1, shared_bytes);
+            of.blocks.extend(issued);
+            let instructions = program.issued(&entry).into_iter();
+            of.instructions = instructions.map(|(line, issued)| (line.to_owned(), issued)).collect();
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What a block costs, counted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes of a sector of global memory.
 const SECTOR: u64 = 32;
@@ -23,6 +23,18 @@ pub struct Counts {
     pub conflicts: u64,
     /// Sectors of global memory, each warp's access for itself.
     pub sectors: u64,
+    /// Sectors that no block of the launch had read before, and that none had written: what memory must bring and take.
+    pub fresh: u64,
+    /// Loads of global memory one behind the other that the address of one was made from, itself included.
+    pub chain: u64,
+    /// Latencies of global memory that it waits for, one behind the other, in the order of the text.
+    pub waits: u64,
+    /// 1 if it told other blocks something; and `chain` and `waits` up to then.
+    pub told: u64,
+    /// See `told`.
+    pub chain_told: u64,
+    /// See `told`.
+    pub waits_told: u64,
 }
 
 impl Counts {
@@ -34,14 +46,23 @@ impl Counts {
         self.shared += other.shared;
         self.conflicts += other.conflicts;
         self.sectors += other.sectors;
+        self.fresh += other.fresh;
+        self.chain += other.chain;
+        self.waits += other.waits;
+        self.told += other.told;
+        self.chain_told += other.chain_told;
+        self.waits_told += other.waits_told;
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Where {
-    Global,
+    Global { writes: bool },
     Shared,
 }
+
+/// Sectors that the blocks of a launch have read, and those that they have written.
+pub type Seen = HashSet<(u64, bool)>;
 
 /// The accesses of a warp, put together that are one instruction: the same line, for the same time.
 #[derive(Default)]
@@ -60,14 +81,16 @@ impl Accesses {
     }
 
     /// Counts and forgets them.
-    pub fn count(&mut self, counts: &mut Counts) {
+    pub fn count(&mut self, counts: &mut Counts, seen: &mut Seen) {
         for (_, access) in self.0.drain() {
             match access.at {
-                Where::Global => {
+                Where::Global { writes } => {
                     let mut sectors: Vec<_> = access.addresses.iter().map(|&(_, address)| address / SECTOR).collect();
                     sectors.sort_unstable();
                     sectors.dedup();
                     counts.sectors += sectors.len() as u64;
+                    let fresh = sectors.into_iter().filter(|&sector| seen.insert((sector, writes)));
+                    counts.fresh += fresh.count() as u64;
                 }
                 Where::Shared => {
                     counts.shared += 1;

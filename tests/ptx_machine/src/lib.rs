@@ -9,18 +9,22 @@
 //! On demand the instructions are counted that warps issue: between two collectives each instruction as often as the
 //! lane that does it most often. Lanes that diverge are taken to meet again at once, so the true number is not smaller.
 //! With them are counted the critical path (between two barriers of a block, the most that one of its warps issues), the
-//! bank conflicts of shared memory and the sectors of global memory.
+//! bank conflicts of shared memory, the sectors of global memory, and how many of its loads wait for one another
+//! (`chains.rs`).
 
 mod bytes;
+mod chains;
 mod counts;
 mod memory;
 mod parse;
 
 use std::collections::HashMap;
+use std::sync::Mutex;
 
 pub use bytes::{bytes_of, copied};
+use chains::Chains;
 pub use counts::Counts;
-use counts::{Accesses, Where};
+use counts::{Accesses, Seen, Where};
 use memory::Touch;
 pub use memory::{Address, Memory};
 use parse::{Cmp, Float, Instruction, Kind, Op, Operand, Shuffle, Space, Special, Type};
@@ -40,6 +44,8 @@ struct Entry {
     parameters: Vec<usize>,
     n_registers: usize,
     code: Vec<Instruction>,
+    /// How often each was issued by a warp, in all launches in which that was counted.
+    issued: Mutex<Vec<u64>>,
 }
 
 /// Shape of a launch.
@@ -68,6 +74,13 @@ impl Program {
         self.entries.get(name).map(|entry| entry.parameters.as_slice())
     }
 
+    /// The instructions of an entry, and how often warps issued each in all launches in which that was counted.
+    pub fn issued(&self, name: &str) -> Vec<(&str, u64)> {
+        let Some(entry) = self.entries.get(name) else { return Vec::new() };
+        let issued = entry.issued.lock().expect("no thread panicked");
+        entry.code.iter().map(|of| of.line.as_str()).zip(issued.iter().copied()).collect()
+    }
+
     /// Runs an entry to its end. `arguments` are the bytes of each parameter. Gives what the warps issue, block by block in
     /// the order in which they ran, if that is to be counted.
     pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[Vec<u8>]) -> Vec<Counts> {
@@ -78,6 +91,7 @@ impl Program {
         let threads = launch.block.0 * launch.block.1;
         assert!(threads.is_multiple_of(32) && (32..=1024).contains(&threads), "{launch:?}");
         let mut all = Vec::new();
+        let mut seen = Seen::new();
         for i in 0..launch.grid {
             let index = (i + launch.turn) % launch.grid;
             let mut block = Block {
@@ -93,6 +107,8 @@ impl Program {
                 counts: Counts::default(),
                 paths: vec![0; threads as usize / 32],
                 accesses: (0..threads / 32).map(|_| Accesses::default()).collect(),
+                seen: &mut seen,
+                chains: launch.counts.then(|| Chains::new(entry, threads, launch.shared_bytes)),
             };
             block.run();
             all.push(block.counts);
@@ -115,6 +131,9 @@ struct Block<'a> {
     paths: Vec<u64>,
     /// What the lanes of each warp touched since its last collective.
     accesses: Vec<Accesses>,
+    seen: &'a mut Seen,
+    /// Which loads wait for which, if that is counted.
+    chains: Option<Chains>,
 }
 
 struct Lane {
@@ -175,10 +194,18 @@ impl Block<'_> {
                 *done += 1;
             }
             let instruction = &entry.code[pc];
+            if let Some(chains) = &mut self.chains {
+                chains.guard(lane, instruction);
+            }
             let registers = &self.lanes[lane].registers;
             if instruction.guard.is_some_and(|(predicate, wanted)| (registers[predicate] != 0) != wanted) {
                 self.lanes[lane].pc += 1;
                 continue;
+            }
+            if self.chains.is_some() {
+                let address = self.address(lane, &instruction.kind);
+                let Self { chains: Some(chains), counts, .. } = self else { unreachable!("it is some") };
+                chains.follow(lane, instruction, address, counts);
             }
             match &instruction.kind {
                 Kind::Branch(target) => self.lanes[lane].pc = *target,
@@ -227,6 +254,16 @@ impl Block<'_> {
         }
     }
 
+    /// What an access touches; else 0.
+    fn address(&self, lane: usize, kind: &Kind) -> u64 {
+        match kind {
+            Kind::Load { base, offset, .. } | Kind::Store { base, offset, .. } | Kind::Atomic { base, offset, .. } => {
+                self.value(lane, base).wrapping_add_signed(*offset)
+            }
+            _ => 0,
+        }
+    }
+
     fn execute(&mut self, lane: usize, instruction: &Instruction) {
         let line = &instruction.line;
         match &instruction.kind {
@@ -247,11 +284,11 @@ impl Block<'_> {
                 let bytes = &self.arguments[*parameter][*offset..*offset + ty.bytes()];
                 self.lanes[lane].registers[*to] = little_endian(bytes);
             }
-            Kind::Load { space, read_only, ty, to, base, offset } => {
-                let address = self.value(lane, base).wrapping_add_signed(*offset);
+            Kind::Load { space, read_only, ty, to, .. } => {
+                let address = self.address(lane, &instruction.kind);
                 let touch = if *read_only { Touch::ReadOnly } else { Touch::Read };
                 let size = ty.bytes() * to.iter().flatten().count();
-                self.touch(lane, *space, address, size);
+                self.touch(lane, *space, false, address, size);
                 let bytes = self.bytes(*space, address, size, touch, line);
                 let (low, high) = bytes.split_at(ty.bytes());
                 let values = [little_endian(low), little_endian(high)];
@@ -259,17 +296,17 @@ impl Block<'_> {
                     self.lanes[lane].registers[*to] = value;
                 }
             }
-            Kind::Store { space, ty, base, offset, from } => {
-                let address = self.value(lane, base).wrapping_add_signed(*offset);
+            Kind::Store { space, ty, from, .. } => {
+                let address = self.address(lane, &instruction.kind);
                 let value = self.value(lane, from);
-                self.touch(lane, *space, address, ty.bytes());
+                self.touch(lane, *space, true, address, ty.bytes());
                 let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
                 bytes.copy_from_slice(&value.to_le_bytes()[..bytes.len()]);
             }
-            Kind::Atomic { space, op, ty, to, base, offset, from } => {
-                let address = self.value(lane, base).wrapping_add_signed(*offset);
+            Kind::Atomic { space, op, ty, to, from, .. } => {
+                let address = self.address(lane, &instruction.kind);
                 let value = self.value(lane, from);
-                self.touch(lane, *space, address, ty.bytes());
+                self.touch(lane, *space, true, address, ty.bytes());
                 let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
                 let old = little_endian(bytes);
                 let new = compute(*op, *ty, [old, value, 0, 0]);
@@ -299,28 +336,33 @@ impl Block<'_> {
     /// Adds what a warp's lanes did since the last time.
     fn count(&mut self, warp: usize) {
         let lanes = &mut self.lanes[32 * warp..32 * warp + 32];
+        let mut issued = self.entry.issued.lock().expect("no thread panicked");
         for pc in 0..lanes[0].done.len() {
             let most = lanes.iter_mut().map(|lane| std::mem::take(&mut lane.done[pc])).max();
             let most = u64::from(most.expect("32 lanes"));
             self.counts.issued += most;
+            issued[pc] += most;
             self.paths[warp] += most;
         }
-        self.accesses[warp].count(&mut self.counts);
+        self.accesses[warp].count(&mut self.counts, self.seen);
     }
 
     /// The block is at a barrier, or at its end.
     fn end_path(&mut self) {
         self.counts.path += self.paths.iter().max().copied().unwrap_or(0);
         self.paths.fill(0);
+        if let Some(chains) = &mut self.chains {
+            chains.barrier(&mut self.counts);
+        }
     }
 
     /// Notes an access of a lane, if that is wanted.
-    fn touch(&mut self, lane: usize, space: Space, address: u64, bytes: usize) {
+    fn touch(&mut self, lane: usize, space: Space, writes: bool, address: u64, bytes: usize) {
         if !self.launch.counts {
             return;
         }
         let at = match space {
-            Space::Global => Where::Global,
+            Space::Global => Where::Global { writes },
             Space::Shared => Where::Shared,
         };
         // It was counted before it is done.
@@ -369,6 +411,9 @@ impl Block<'_> {
             let entry = self.entry;
             self.count(warp);
             self.collective(&entry.code[pc], &members, mask);
+            if let Some(chains) = &mut self.chains {
+                chains.join(&members, &entry.code[pc]);
+            }
             for &lane in &members {
                 self.lanes[lane].state = State::Running;
                 self.lanes[lane].pc += 1;

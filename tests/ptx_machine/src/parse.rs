@@ -141,8 +141,10 @@ pub enum Kind {
         base: Operand,
         offset: i64,
     },
+    /// `relaxed`: for other blocks to see.
     Store {
         space: Space,
+        relaxed: bool,
         ty: Type,
         base: Operand,
         offset: i64,
@@ -228,8 +230,9 @@ fn entry(text: &str) -> (String, Entry) {
     let mut parser =
         Parser { parameters: names, registers: HashMap::new(), labels: HashMap::new(), tables: HashMap::new() };
     let statements = parser.statements(body);
-    let code = statements.iter().map(|statement| parser.instruction(statement)).collect();
-    (name.to_owned(), Entry { parameters: sizes, n_registers: parser.registers.len(), code })
+    let code: Vec<_> = statements.iter().map(|statement| parser.instruction(statement)).collect();
+    let issued = vec![0; code.len()].into();
+    (name.to_owned(), Entry { parameters: sizes, n_registers: parser.registers.len(), code, issued })
 }
 
 struct Parser {
@@ -389,7 +392,7 @@ impl Parser {
             ("st", "global" | "shared" | "relaxed") => {
                 let (base, offset) = Self::address(operands[0]);
                 let (base, from) = (self.operand(base), self.operand(operands[1]));
-                Kind::Store { space: space(), ty: ty(), base, offset, from }
+                Kind::Store { space: space(), relaxed: parts[1] == "relaxed", ty: ty(), base, offset, from }
             }
             ("atom", "global" | "shared") => {
                 let (base, offset) = Self::address(operands[1]);
