@@ -46,9 +46,7 @@ impl Chip {
     /// driver does not tell is that of the newest known architecture that is not newer than the GPU.
     pub fn at_hand(facts: &Facts, units: &[Unit]) -> Self {
         let (major, minor) = facts.gpu.capability;
-        let number = |arch: &Architecture| arch.name.strip_prefix("sm_").and_then(|n| n.parse::<i32>().ok());
-        let not_newer = |arch: &Architecture| number(arch).is_some_and(|n| n <= 10 * major + minor);
-        let known = Architecture::ALL.into_iter().rfind(not_newer);
+        let known = Architecture::newest_up_to(u32::try_from(10 * major + minor).unwrap_or(0));
         let mut chip = Self::of(known.unwrap_or(Architecture::ALL[0]));
         chip.name.clone_from(&facts.gpu.name);
         let Architecture { name, warps, blocks, shared } = chip.architecture;

@@ -11,6 +11,7 @@ mod features;
 mod gpu_watch;
 mod machine;
 pub mod modes;
+pub mod prediction;
 mod sample;
 mod statistics;
 pub mod sweep;

@@ -21,6 +21,7 @@ mod kernels;
 mod online;
 mod output;
 mod paths;
+mod predict;
 mod progress;
 pub mod report;
 mod sample;

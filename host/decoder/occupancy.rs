@@ -46,6 +46,12 @@ impl Architecture {
         Self::ALL.into_iter().find(|arch| arch.name == name)
     }
 
+    /// The newest one that is not newer than `capability`: 10 · major + minor.
+    pub fn newest_up_to(capability: u32) -> Option<Self> {
+        let number = |arch: &Self| arch.name.strip_prefix("sm_").and_then(|n| n.parse::<u32>().ok());
+        Self::ALL.into_iter().rfind(|arch| number(arch).is_some_and(|n| n <= capability))
+    }
+
     /// How many blocks and warps of `launch` a multiprocessor holds.
     pub fn occupancy(&self, launch: Launch) -> Occupancy {
         let Launch { threads, registers, shared } = launch;

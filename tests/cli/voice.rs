@@ -72,7 +72,7 @@ fn every_json_has_a_schema_that_it_fits() {
     let directory = directory.path();
     write(directory, "samples.json", b"[[1.0, 1.1], [1.0, 1.2], [1.1, 1.0], [1.0, 1.1]]");
     write(directory, "groups.toml", b"[[group]]\ntogether = [\"block\", \"layout\"]\n");
-    let cases: [(&str, &str); 20] = [
+    let cases: [(&str, &str); 21] = [
         ("decode", "decode events.mdf"),
         ("decode", "decode events.mdf --output hits.csv"),
         ("diff", "diff hits.csv hits.csv"),
@@ -82,6 +82,7 @@ fn every_json_has_a_schema_that_it_fits() {
         ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20 --columns detector"),
         ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20 --batch 1,10 --stages"),
         ("kernels", "kernels --arch sm_86"),
+        ("kernels-predict", "kernels --predict a5000 --predict h100"),
         ("compare", "compare samples.json samples.json --looks 4"),
         ("sweep", "sweep events.mdf --events 20 --axis batch=10,20 --rounds 1 --output sweep"),
         ("ablation", "ablation --events 1 --profile pp-low"),

@@ -17,6 +17,7 @@
 //! | `FAKE_CUDA_CAPABILITY` | 80 | compute capability, without the dot |
 //! | `FAKE_CUDA_MEMORY` | 4294967296 | bytes of each device |
 //! | `FAKE_CUDA_PAGEABLE` | | `refuse`: asynchronous copies must be from and to pinned memory |
+//! | `FAKE_CUDA_CLOCK` | 0 | kHz that the clocks of multiprocessors and memory are said to have; 0: unknown |
 //! | `FAKE_CUDA_REFUSE` | | the name of a function that this driver does not support |
 
 #[allow(clippy::missing_safety_doc, reason = "the driver's own documentation says it")]

@@ -11,6 +11,8 @@ pub struct Settings {
     /// Most threads of a block of any kernel.
     pub max_threads: u32,
     pub refuse: Option<String>,
+    /// kHz, that multiprocessors and memory say they run at; 0: they say nothing.
+    pub clock: i32,
 }
 
 impl Settings {
@@ -30,6 +32,7 @@ impl Settings {
             refuse_pageable: std::env::var("FAKE_CUDA_PAGEABLE").is_ok_and(|value| value == "refuse"),
             max_threads: number("FAKE_CUDA_MAX_THREADS", 1024) as u32,
             refuse: std::env::var("FAKE_CUDA_REFUSE").ok(),
+            clock: number("FAKE_CUDA_CLOCK", 0) as i32,
         }
     }
 }

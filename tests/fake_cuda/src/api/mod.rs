@@ -206,7 +206,9 @@ unsafe extern "C" fn cuDeviceGetAttribute(
             A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK => 1024,
             A::CU_DEVICE_ATTRIBUTE_WARP_SIZE => 32,
             A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => MAX_SHARED,
-            // Of clocks, buses and caches a fake has none.
+            A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE | A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE => driver.settings.clock,
+            A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH if driver.settings.clock > 0 => 384,
+            // Of caches, and of what it was not told, a fake has none.
             _ => 0,
         };
         // SAFETY: the caller gives a place.
