@@ -270,7 +270,7 @@ if part sweep; then
         sweep sweep-fused --pipeline fused --axis fused.block_x=128,256
         sweep sweep-cluster --axis cluster.block_x=16,32 --axis cluster.block_y=1,2
     else
-        sweep sweep-fused --pipeline fused --axis fused.block_x=64,128,192,256,384,512 --axis fused.strips=2048,2560,3264
+        sweep sweep-fused --pipeline fused --axis fused.block_x=64,128,192,256,384,512 --axis fused.strips=2048,2400,3264
         sweep sweep-streams --pipeline fused --mode end-to-end --axis 'batch[pow2]=8:12:2' --axis streams=1,2,4,8
         sweep sweep-cluster --axis cluster.block_x=32,64,128 --axis cluster.block_y=1,2,4,8
         sweep sweep-sort --axis sort.block_x=64,128,256 --axis sort.run=64,128,256

@@ -101,7 +101,7 @@ pub const PARAMETERS: [Parameter; N_KNOBS] = [
         max: MAX_STRIPS,
         step: WARP_SIZE,
         default: 3264,
-        candidates: &[1536, 2048, 2560, 3264, 4096],
+        candidates: &[1536, 2048, 2400, 3264, 4096],
     },
     Parameter {
         name: "fused.count_first",

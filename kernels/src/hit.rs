@@ -200,7 +200,7 @@ impl Strip {
 #[inline(always)]
 pub const fn ordered(x: f32) -> u32 {
     let bits = x.to_bits();
-    if bits & 0x8000_0000 == 0 { bits | 0x8000_0000 } else { !bits }
+    bits ^ ((bits.cast_signed() >> 31).cast_unsigned() | 0x8000_0000)
 }
 
 #[cfg(test)]

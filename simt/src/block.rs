@@ -13,7 +13,7 @@
 //! - Everything is inlined. A kernel may take switches by value; an entry point passes a constant, and the switches fold
 //!   away.
 
-use crate::memory::{Global, GlobalMut, Plain, Scalar, Shared};
+use crate::memory::{Global, GlobalMut, NonEmpty, Plain, Scalar, Shared};
 
 /// Threads of a warp.
 pub const WARP_SIZE: u32 = 32;
@@ -116,6 +116,9 @@ pub trait Block {
     /// Element `i` of read-only global memory.
     #[track_caller]
     fn load<T: Plain>(&self, view: Global<'_, T>, i: u32) -> T;
+    /// Element `i` of read-only global memory that has one at least.
+    #[track_caller]
+    fn load_within<T: Plain>(&self, view: NonEmpty<'_, T>, i: u32) -> T;
     /// The value that begins at byte `at` of read-only global memory, little-endian, aligned or not.
     #[track_caller]
     fn load_bytes<T: Scalar>(&self, view: Global<'_, u8>, at: u32) -> T;

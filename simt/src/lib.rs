@@ -32,7 +32,7 @@ pub mod ptx;
 
 pub use block::{Block, FULL_MASK, WARP_SIZE, blocks_of_warps};
 pub use kernel::{Argument, ArgumentVisitor, Arguments, Kernel, Launcher, Shape};
-pub use memory::{Global, GlobalMut, Plain, Scalar, Shared, SharedLayout};
+pub use memory::{Global, GlobalMut, NonEmpty, Plain, Scalar, Shared, SharedLayout};
 
 /// The README's programs run.
 #[cfg(all(doctest, feature = "executor", feature = "ptx-build"))]

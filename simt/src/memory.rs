@@ -5,7 +5,8 @@
 //!
 //! # Out of bounds
 //! An access beyond its view is a bug of the kernel. The executor reports it. On hardware it does no harm: a load gives
-//! zero, a store does nothing, an atomic does nothing and gives 0.
+//! zero, or the last element of an array in shared memory and of a [`NonEmpty`] view; a store does nothing, an atomic does
+//! nothing and gives 0.
 
 use core::marker::PhantomData;
 
@@ -135,10 +136,39 @@ impl<'a, T: Plain> Global<'a, T> {
         self.len == 0
     }
 
+    /// The same where there is an element; `None` where there is none.
+    #[must_use]
+    #[inline(always)]
+    pub const fn non_empty(self) -> Option<NonEmpty<'a, T>> {
+        if self.len > 0 { Some(NonEmpty(self)) } else { None }
+    }
+
     /// The first element. For implementations of [`Block`](crate::Block).
     #[inline(always)]
     pub const fn as_ptr(self) -> *const T {
         self.pointer
+    }
+}
+
+/// Read-only global memory with an element at least, so that hardware can read the last one where a kernel reads beyond:
+/// no branch stands before a load, and several are issued together.
+#[derive(Debug)]
+pub struct NonEmpty<'a, T>(Global<'a, T>);
+
+impl<T> Clone for NonEmpty<'_, T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for NonEmpty<'_, T> {}
+
+impl<'a, T> NonEmpty<'a, T> {
+    /// The view.
+    #[inline(always)]
+    pub const fn view(self) -> Global<'a, T> {
+        self.0
     }
 }
 

@@ -122,7 +122,8 @@ fn events_that_are_not_selected_have_no_hits_and_nothing_in_their_report() {
 fn a_removed_warp_barrier_of_gathering_is_caught() {
     let mut setup = FusedSetup::mep(2);
     for seed in SEEDS {
-        let violation = setup.run_with(seed, Bug::NoWarpBarrier(0), In::Gathering, ROOMY, 2 * EXPECTED.len());
+        let violation =
+            setup.run_with(seed, Bug::NoWarpBarrier("gather.rs", 0), In::Gathering, ROOMY, 2 * EXPECTED.len());
         let violation = violation.expect_err("lanes read what others write");
         let is_caught = matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. });
         assert!(is_caught, "{violation}");
@@ -211,16 +212,31 @@ fn a_removed_warp_barrier_of_a_sort_is_caught() {
     for seed in SEEDS {
         for n in 0..3 {
             let violation =
-                FusedSetup::unusual(1).run_with(seed, Bug::NoWarpBarrier(n), In::Others, ROOMY, UNUSUAL.len());
+                FusedSetup::unusual(1).run_with(seed, Bug::NoWarpBarrier("", n), In::Others, ROOMY, UNUSUAL.len());
             let violation = violation.expect_err("lanes overwrite what others look at");
             assert!(matches!(violation.fault, Fault::Race { memory: "global element", .. }), "{violation}");
         }
         // The keys of the group before, the keys, their ranges, the places, a column on its way, the next one.
         for n in 1..8 {
-            let violation = FusedSetup::new(1).run(seed, Bug::NoWarpBarrier(n), ROOMY, EXPECTED.len());
+            let violation = FusedSetup::new(1).run(seed, Bug::NoWarpBarrier("repair.rs", n), ROOMY, EXPECTED.len());
             let violation = violation.expect_err("lanes overwrite what others look at");
             let is_caught =
                 matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. } | Fault::Panicked(_));
+            assert!(is_caught, "{n}: {violation}");
+        }
+    }
+}
+
+#[test]
+fn a_removed_warp_barrier_before_the_sums_of_clusters_go_on_is_caught() {
+    for seed in SEEDS {
+        FusedSetup::clustered(1).run(seed, Bug::None, ROOMY, EXPECTED.len()).expect("nothing is wrong");
+        // Each chunk of 32 strips has clusters of four.
+        for n in 0..3 {
+            let bug = Bug::NoWarpBarrier("strips.rs", n);
+            let violation = FusedSetup::clustered(1).run(seed, bug, ROOMY, EXPECTED.len());
+            let violation = violation.expect_err("the third strip of a cluster adds to what the second writes");
+            let is_caught = matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. });
             assert!(is_caught, "{n}: {violation}");
         }
     }

@@ -117,7 +117,7 @@ fn a_removed_warp_barrier_of_the_sort_is_caught() {
             let segment = Segment { keys: Global::from_slice(&keys), start: 0, len: 200 };
             let violation = executor
                 .launch("sort", 1, (32, 1), 0, |block| {
-                    let faulty = Faulty::new(block, Bug::NoWarpBarrier(n));
+                    let faulty = Faulty::new(block, Bug::NoWarpBarrier("", n));
                     warp_sort(&faulty, &segment, 32, a, b, |i| i);
                 })
                 .expect_err("a warp barrier is missing");

@@ -99,7 +99,13 @@ pub const fn lane_offset(lane: u32) -> u32 {
 /// Byte offset of hit `i` of a lane from the lane's first.
 #[inline(always)]
 pub const fn hit_offset(i: u32) -> u32 {
-    32 * (i / 2) + 2 * (i % 2)
+    2 * hit_half_words(i)
+}
+
+/// The same in half-words: two hits in each row of sixteen.
+#[inline(always)]
+pub const fn hit_half_words(i: u32) -> u32 {
+    8 * i - 7 * (i % 2)
 }
 
 /// Charge of a hit word, 0…31.

@@ -1,6 +1,6 @@
 //! What the kernel looks up, in records that one or two loads of sixteen bytes bring.
 
-use simt::{Block, Global, Plain};
+use simt::{Global, NonEmpty, Plain};
 
 /// Most ranks that shared memory has room for; the UT has 1192. (A lane's descriptor has eleven bits for its own.)
 pub const MAX_RANKS: u32 = 1200;
@@ -120,7 +120,7 @@ pub struct HitTables<'a> {
 // SAFETY: `repr(C)`, of views and numbers only.
 unsafe impl simt::Argument for HitTables<'_> {}
 
-impl HitTables<'_> {
+impl<'a> HitTables<'a> {
     /// Boards of the table.
     #[inline(always)]
     pub const fn n_boards(&self) -> u32 {
@@ -133,10 +133,24 @@ impl HitTables<'_> {
         self.lanes.len()
     }
 
-    /// The group of a rank.
+    /// What the hits of an event are made with; `None` where some table is empty, so that there are none.
     #[inline(always)]
-    #[track_caller]
-    pub fn group<B: Block>(&self, block: &B, rank: u32) -> u32 {
-        u32::from(block.load(self.groups, rank))
+    pub(super) fn of_hits(&self) -> Option<OfHits<'a>> {
+        Some(OfHits {
+            lanes: self.lanes.non_empty()?,
+            groups: self.groups.non_empty()?,
+            classes: self.classes.non_empty()?,
+        })
     }
+}
+
+/// The tables by which hits are made.
+#[derive(Clone, Copy)]
+pub(super) struct OfHits<'a> {
+    /// As [`HitTables::lanes`].
+    pub lanes: NonEmpty<'a, LaneRecord>,
+    /// As [`HitTables::groups`].
+    pub groups: NonEmpty<'a, u16>,
+    /// As [`HitTables::classes`].
+    pub classes: NonEmpty<'a, ClassRecord>,
 }

@@ -1,7 +1,7 @@
 //! Steps 4 and 5: where the clusters of a window belong, and the hits.
 
-use super::hit_tables::{CLASS_SHIFT, HitTables};
-use super::lane::Word;
+use super::hit_tables::{CLASS_SHIFT, HitTables, OfHits};
+use super::lane::{Sums, Word};
 use super::places::{before_and_all, strips_below, warp_sum};
 use super::shared::FusedShared;
 use super::strips::{Window, part, per_warp};
@@ -69,7 +69,7 @@ pub(super) struct Maker<'a> {
     pub version: BankVersion,
     pub options: ClusterOptions,
     pub flip_origin: f32,
-    pub tables: &'a HitTables<'a>,
+    pub tables: OfHits<'a>,
     pub shared: FusedShared,
     pub hits: &'a HitArrays<'a>,
 }
@@ -83,7 +83,7 @@ impl Maker<'_> {
         let Window { n: n_strips, hits_before: before, .. } = Window::of(block, shared);
         let lane = block.lane_id();
         let base = block.shared_load(shared.base, 0);
-        let (first_chunk, _) = part(block, n_strips);
+        let (first_chunk, end_chunk) = part(block, n_strips);
         let n_clusters = block.shared_load(shared.warp_hits, block.warp_id());
         let (in_warps, _) = before_and_all(block, shared.warp_hits);
         if n_clusters == 0 {
@@ -93,7 +93,8 @@ impl Maker<'_> {
         // The last hit of the warps before is made once more, to be compared with; it has number -1 here.
         let mut last_x = 0;
         let earlier = u32::from(in_warps > 0);
-        let last_before = if in_warps > 0 { self.last_before(block, n_strips) } else { 0 };
+        let (last_before, end_before) = if in_warps > 0 { self.last_before(block, n_strips) } else { (0, 0) };
+        let end = (end_chunk * WARP_SIZE).min(n_strips);
         // Warps begin at multiples of their size, so that they write whole sectors. Less than 0 at first.
         let aligned = (base + first) % WARP_SIZE;
         let mut i = lane.wrapping_sub(if aligned < earlier { WARP_SIZE } else { aligned });
@@ -107,7 +108,9 @@ impl Maker<'_> {
                 let word = Word(block.shared_load(shared.strips, strip));
                 rank = word.rank();
                 let at = base.wrapping_add(first).wrapping_add(i);
-                x = ordered(self.make(block, word, strip, (i != u32::MAX).then_some(at)));
+                let rest = if i == u32::MAX { end_before } else { end };
+                let rest = (i.wrapping_add(1) == n_clusters || i == u32::MAX).then_some(rest);
+                x = ordered(self.make(block, word, strip, rest, (i != u32::MAX).then_some(at)));
             }
             let below = block.shuffle_up_sync(FULL_MASK, x, 1);
             let below = if lane == 0 { last_x } else { below };
@@ -119,7 +122,7 @@ impl Maker<'_> {
                 below
             };
             if is_made && i != u32::MAX && first + i > 0 && x <= below {
-                let group = tables.group(block, rank);
+                let group = u32::from(block.load_within(tables.groups, rank));
                 // (Two equal x are looked at as if they fell.)
                 if block.shared_load(shared.group_hits, group) < first + i {
                     block.shared_atomic_or(shared.bad_groups, group / 32, 1 << (group % 32));
@@ -129,26 +132,27 @@ impl Maker<'_> {
         }
     }
 
-    /// Place of the last cluster of the warps before the caller's, which have one.
+    /// Place of the last cluster of the warps before the caller's, which have one, and where its warp's part ends.
     #[inline(always)]
-    fn last_before<B: Block>(&self, block: &B, n_strips: u32) -> u32 {
+    fn last_before<B: Block>(&self, block: &B, n_strips: u32) -> (u32, u32) {
         let per_warp = per_warp(block, n_strips);
         let mut warp = block.warp_id();
         loop {
             warp = warp.wrapping_sub(1) % WARP_SIZE;
             let n = block.shared_load(self.shared.warp_hits, warp);
             if n > 0 {
-                return warp * per_warp * WARP_SIZE + n - 1;
+                // (There is a part behind it.)
+                return (warp * per_warp * WARP_SIZE + n - 1, (warp + 1) * per_warp * WARP_SIZE);
             }
         }
     }
 
     /// The hit of the cluster that begins with `word` at a strip of the window; written to place `at`. Gives its x.
     #[inline(always)]
-    fn make<B: Block>(&self, block: &B, word: Word, strip: u32, at: Option<u32>) -> f32 {
+    fn make<B: Block>(&self, block: &B, word: Word, strip: u32, rest: Option<u32>, at: Option<u32>) -> f32 {
         let Self { tables, hits, .. } = self;
-        let lane = block.load(tables.lanes, word.rank());
-        let class = block.load(tables.classes, lane.id >> CLASS_SHIFT & 0x1F);
+        let lane = block.load_within(tables.lanes, word.rank());
+        let class = block.load_within(tables.classes, lane.id >> CLASS_SHIFT & 0x1F);
         let first = lane.id & !(0x1F << CLASS_SHIFT);
         let (n, id) = match self.version {
             BankVersion::V4 => {
@@ -159,7 +163,7 @@ impl Maker<'_> {
                 (n, first + strip_id - 1)
             }
             BankVersion::V5 => {
-                let (sum, weight) = self.sums(block, word, strip);
+                let (sum, weight) = self.sums(block, word, strip, rest);
                 let mean = sum as f32 / weight as f32;
                 // The nearest strip: what the quotient says, rounded to a whole number by the room that is left beside
                 // 2²³, and put right.
@@ -192,35 +196,39 @@ impl Maker<'_> {
         x
     }
 
-    /// Σpos and W of a v5 cluster.
+    /// Σpos and W of a v5 cluster. `rest`: where the strips of the part behind begin, if the cluster is the last of its part.
     #[inline(always)]
-    fn sums<B: Block>(&self, block: &B, word: Word, strip: u32) -> (u32, u32) {
+    fn sums<B: Block>(&self, block: &B, word: Word, strip: u32, rest: Option<u32>) -> (u32, u32) {
         let is_geometric = self.options.flags & ClusterOptions::GEOMETRIC != 0;
-        let mut strips = word.turned_strip();
-        let (mut sum, mut weight) = (strips, 1);
+        let first = word.turned_strip();
+        let (mut moment, mut weight) = (0, 1);
         if self.options.flags & ClusterOptions::CLUSTERING != 0 {
             weight = if is_geometric { 1 } else { word.adc() };
-            sum = weight * strips;
-            let mut next = strip + 1;
-            let mut expected = (word.key() + 1) * Word::KEY;
-            loop {
-                // (After the window's last strip comes one that continues no cluster.)
-                let following = block.shared_load(self.shared.strips, next);
-                // Of the next strip, the charge is what its word has more than one without charge.
-                let charge = following.wrapping_sub(expected);
-                if charge >= Word::KEY {
-                    break;
+            // (After the window's last strip comes one that continues no cluster.)
+            let following = Sums(block.shared_load(self.shared.strips, strip + 1));
+            if following.is_there() {
+                weight += following.charge();
+                moment = following.moment();
+            }
+            if let Some(mut next) = rest {
+                loop {
+                    let number = next - strip;
+                    // Of a strip that goes on, the charge is what its word has more than one without charge.
+                    let expected = (word.key() + number) * Word::KEY;
+                    let charge = block.shared_load(self.shared.strips, next).wrapping_sub(expected);
+                    if charge >= Word::KEY {
+                        break;
+                    }
+                    let charge = if is_geometric { 1 } else { charge };
+                    moment += charge * number;
+                    weight += charge;
+                    next += 1;
                 }
-                let charge = if is_geometric { 1 } else { charge };
-                strips += 1;
-                sum += charge * strips;
-                weight += charge;
-                next += 1;
-                expected += Word::KEY;
             }
         }
         // Not 0: each strip has a charge. The guard keeps the division defined on the device all the same.
         let weight = weight.max(1);
+        let sum = weight * first + moment;
         (if word.is_reversed() { 511 * weight - sum } else { sum }, weight)
     }
 }

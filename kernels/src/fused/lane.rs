@@ -78,7 +78,7 @@ impl Hits<'_> {
         match self.version {
             BankVersion::V4 => Word(u32::from(block.load(self.raw, begin + i)) | lane.rank() << 16),
             BankVersion::V5 => {
-                let hit = u32::from(block.load(self.raw, begin + v5::hit_offset(i) / 2)) & 0x3FFF;
+                let hit = u32::from(block.load(self.raw, begin + v5::hit_half_words(i))) & 0x3FFF;
                 let turned = if lane.is_reversed() { 1 << 15 | 0x1FF << 5 } else { 0 };
                 Word((hit | lane.rank() << 16) ^ turned)
             }
@@ -90,8 +90,8 @@ impl Word {
     /// What the key of a word counts in: the charge is below.
     pub const KEY: u32 = 1 << 5;
 
-    /// Follows no strip.
-    pub const END: Self = Self(u32::MAX);
+    /// Follows no strip, and is no sum.
+    pub const END: Self = Self(0);
 
     #[inline(always)]
     pub const fn rank(self) -> u32 {
@@ -123,6 +123,48 @@ impl Word {
     }
 }
 
+/// What the strips of a v5 cluster behind its first add up to, in the place of the second: charge 12 bits, charge times
+/// number of the strip in the cluster 18. The highest bit is one that no [`Word`] has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sums(pub u32);
+
+impl Sums {
+    const MARK: u32 = 1 << 31;
+    const CHARGE: u32 = 1 << 18;
+
+    /// Strips of the largest cluster whose sums fit: all of them with the largest charge.
+    pub const MAX_SIZE: u32 = 128;
+
+    /// What strip `number` of a cluster adds, 1 … 127.
+    #[inline(always)]
+    pub const fn of(number: u32, charge: u32) -> u32 {
+        charge * (Self::CHARGE | number)
+    }
+
+    /// The sums that begin with this.
+    #[inline(always)]
+    pub const fn begin(of: u32) -> u32 {
+        Self::MARK | of
+    }
+
+    /// Whether this is one, and no strip.
+    #[inline(always)]
+    pub const fn is_there(self) -> bool {
+        self.0 & Self::MARK != 0
+    }
+
+    #[inline(always)]
+    pub const fn charge(self) -> u32 {
+        (self.0 & !Self::MARK) / Self::CHARGE
+    }
+
+    /// Σ charge · number.
+    #[inline(always)]
+    pub const fn moment(self) -> u32 {
+        self.0 % Self::CHARGE
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,6 +178,16 @@ mod tests {
             assert_eq!((word.count(), word.lane(), word.bank(), word.rank()), (count, lane, bank, rank));
             assert_eq!(word.is_reversed(), reversed);
         }
+    }
+
+    #[test]
+    fn the_sums_of_the_largest_cluster_fit_and_no_strip_looks_like_one() {
+        let added = (1..Sums::MAX_SIZE).map(|number| Sums::of(number, 31)).sum();
+        let sums = Sums(Sums::begin(added));
+        assert!(sums.is_there());
+        assert_eq!((sums.charge(), sums.moment()), (31 * 127, 31 * 127 * 128 / 2));
+        let largest = u32::from(u16::MAX) | (crate::fused::hit_tables::MAX_RANKS - 1) << 16;
+        assert!(!Sums(largest).is_there() && !Sums(Word::END.0).is_there());
     }
 
     #[test]

@@ -10,10 +10,11 @@
 //!     1 look           a thread a bank: every test of the policy; descriptor[rank] of each lane with hits    banks.rs
 //!     2 list           a scan over the ranks: the lanes with hits in order; a bit a strip that begins one    places.rs
 //!     3 read           a thread a strip, in the order of the ranks: its lane by the bits, its word from
-//!                      the bank; a cluster begins where the word does not follow the one before              strips.rs
+//!                      the bank; a cluster begins where the word does not follow the one before, and the
+//!                      strips behind its first add up in the place of the second                             strips.rs
 //!     4 place          a scan over the warps' clusters: hits of the event, first hit of each group           hits.rs
 //!       base           the hits of all events before: look-back over the blocks, or known                    look_back.rs
-//!     5 make           a thread a cluster: sums, one division, the constants of its rank, seven stores;
+//!     5 make           a thread a cluster: one division, the constants of its rank, seven stores;
 //!                      x is compared with the x before while it is in a register                             hits.rs
 //!     6 repair         the few groups in which x does not rise: sorted in place                              repair.rs
 //!
@@ -231,21 +232,21 @@ pub fn fused<B: Block>(
         }
         return;
     };
-    let maker = Maker {
+    let maker = tables.of_hits().map(|tables| Maker {
         version: switches.version,
         options: options.cluster,
         flip_origin: options.flip_origin,
         tables,
         shared,
         hits: &hit_arrays,
-    };
+    });
     // The lanes are listed and those of the first window marked.
     block.sync_threads();
     // (What the loop needs rarely is read again each time: so it has the registers.)
     let event = || block.shared_load(shared.event, 0);
     let n_strips = || places::Run::of_event(block, &shared).strips();
     // Everything that the loop depends on is the same for all threads.
-    loop {
+    let is_unusual = loop {
         let unusual = strips::read(block, &hits, options.cluster, &shared, n_strips());
         note(block, &shared, unusual);
         // The strips are there, the clusters of each warp's part, and the window.
@@ -254,15 +255,12 @@ pub fn fused<B: Block>(
         let mut writes = block.shared_load(shared.is_counted, 0) != 0;
         let mut is_counted_now = false;
         if !writes {
-            let is_unusual = block.shared_load(shared.unusual, 0) != 0;
-            let n_hits = if is_unusual {
-                let slow = Slow { switches, options: options.cluster, batch: &input.batch, tables: all_tables };
-                slow.count(block, &shared, event())
-            } else {
-                place_groups(block, tables, &shared, all_tables.first_ranks, n_strips())
-            };
-            if is_unusual || Window::of(block, &shared).is_last(n_strips()) {
-                if !publish(block, &shared, output, tables.n_groups, event(), n_hits, is_unusual) {
+            if block.shared_load(shared.unusual, 0) != 0 {
+                break true;
+            }
+            let n_hits = place_groups(block, tables, &shared, all_tables.first_ranks, n_strips());
+            if Window::of(block, &shared).is_last(n_strips()) {
+                if !publish(block, &shared, output, tables.n_groups, event(), n_hits, false) {
                     return;
                 }
                 is_counted_now = true;
@@ -270,9 +268,12 @@ pub fn fused<B: Block>(
             }
         }
         if writes {
-            maker.write(block);
+            // (Without tables there are no hits.)
+            if let Some(maker) = &maker {
+                maker.write(block);
+            }
             if Window::of(block, &shared).is_last(n_strips()) {
-                break;
+                break false;
             }
         }
         let next = if is_counted_now { Window::BEGIN } else { Window::of(block, &shared).next(block, &shared) };
@@ -290,6 +291,12 @@ pub fn fused<B: Block>(
         places::mark(block, &shared, next.start);
         // The window's lanes are marked.
         block.sync_threads();
+    };
+    if is_unusual {
+        let slow = Slow { switches, options: options.cluster, batch: &input.batch, tables: all_tables };
+        let n_hits = slow.count(block, &shared, event());
+        publish(block, &shared, output, tables.n_groups, event(), n_hits, true);
+        return;
     }
     // All hits are there before some are moved.
     block.sync_threads();

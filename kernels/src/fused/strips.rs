@@ -3,7 +3,7 @@
 //! A warp takes neighbouring strips, 32 at a time. Which lane a strip belongs to, and which of its hits it is, follows from
 //! the bits of the strips that begin a lane. The strip before is in the neighbour's register.
 
-use super::lane::{Hits, Lane, Word};
+use super::lane::{Hits, Lane, Sums, Word};
 use super::places::before_and_all;
 use super::shared::FusedShared;
 use crate::clustering::ClusterOptions;
@@ -95,6 +95,9 @@ impl Window {
     }
 }
 
+/// No strip.
+const NOWHERE: u32 = u32::MAX;
+
 /// Chunks of 32 strips of each warp, of a window of `n` strips; at least 1.
 #[inline(always)]
 pub(super) fn per_warp<B: Block>(block: &B, n: u32) -> u32 {
@@ -138,8 +141,8 @@ pub(super) fn read<B: Block>(
     }
     let mut lanes = block.redux_add_sync(FULL_MASK, lanes) + block.shared_load(shared.window, 2);
     let mut last_begin = 0;
-    // The strip before the warp's first.
-    let mut before = Word(0);
+    // The key of the strip before the warp's first; before the window's first one that every other goes far beyond.
+    let mut key_before = 2u32.wrapping_neg();
     if first > 0 && first < end {
         let mut chunk = first - 1;
         let mut begins = block.shared_load(shared.lane_begins, chunk);
@@ -152,11 +155,15 @@ pub(super) fn read<B: Block>(
         if is_v5 {
             let lane = Lane(block.shared_load(shared.lanes, lanes - 1));
             let i = first * WARP_SIZE - last_begin;
-            before = hits.word(block, lane, hits.begin(block, lane), i - 1);
+            key_before = hits.word(block, lane, hits.begin(block, lane), i - 1).key();
         }
     }
     let mut unusual = false;
     let mut n_clusters = 0;
+    let is_geometric = options.flags & ClusterOptions::GEOMETRIC != 0;
+    let max_size = options.max_size.min(Sums::MAX_SIZE);
+    // Where the last cluster of the warp's part begins.
+    let mut head = NOWHERE;
     let up_to_thread = block.lanemask_lt() | 1 << thread;
     let mut chunk = first;
     while chunk < end {
@@ -164,46 +171,59 @@ pub(super) fn read<B: Block>(
         let strip = chunk * WARP_SIZE + thread;
         let is_there = strip < n;
         let up_to = begins & up_to_thread;
+        // The lanes up to that of the strip, and where that one begins.
+        let lanes_up_to = lanes + up_to.count_ones();
         let begin = if up_to == 0 { last_begin } else { chunk * WARP_SIZE + up_to.ilog2() };
         let mut word = Word(0);
-        let mut is_begin = false;
-        let (mut lane, mut first_hit) = (Lane(0), 0);
-        let i = strip.wrapping_sub(begin);
+        let mut is_unusual = false;
         if is_there {
-            lane = Lane(block.shared_load(shared.lanes, lanes + up_to.count_ones() - 1));
-            first_hit = hits.begin(block, lane);
+            let lane = Lane(block.shared_load(shared.lanes, lanes_up_to - 1));
+            let first_hit = hits.begin(block, lane);
+            let i = strip - begin;
             word = hits.word(block, lane, first_hit, i);
-            block.shared_store(shared.strips, strip, word.0);
+            if clusters && i >= max_size {
+                // Strips rise: as many steps of one, or more.
+                let earlier = hits.word(block, lane, first_hit, i - max_size);
+                is_unusual = word.key().wrapping_sub(earlier.key()) == max_size;
+            }
         }
+        let mut is_begin = is_there;
         if is_v5 {
-            let mut previous = Word(block.shuffle_up_sync(FULL_MASK, word.0, 1));
-            if thread == 0 {
-                previous = before;
-            }
-            before = Word(block.shuffle_idx_sync(FULL_MASK, word.0, WARP_SIZE - 1));
-            is_begin = is_there && (!clusters || i == 0 || word.key() != previous.key() + 1);
-            unusual |= is_there && i > 0 && word.key() <= previous.key();
-            if clusters && is_there {
-                unusual |= word.adc() == 0;
-                if i >= options.max_size {
-                    // Strips rise: as many steps of one, or more.
-                    let earlier = hits.word(block, lane, first_hit, i - options.max_size);
-                    unusual |= word.key().wrapping_sub(earlier.key()) == options.max_size;
-                }
-            }
-        } else {
-            is_begin |= is_there;
+            // From lane to lane the key rises by more than 1, since the rank does.
+            let below = block.shuffle_up_sync(FULL_MASK, word.key(), 1);
+            let step = word.key().wrapping_sub(if thread == 0 { key_before } else { below });
+            key_before = block.shuffle_idx_sync(FULL_MASK, word.key(), WARP_SIZE - 1);
+            is_unusual |= step.cast_signed() <= 0;
+            is_unusual |= clusters && word.adc() == 0;
+            unusual |= is_there && is_unusual;
+            is_begin = is_there && (step != 1 || !clusters);
         }
         let found = block.ballot_sync(FULL_MASK, is_begin);
         if is_begin {
             let place = first * WARP_SIZE + n_clusters + (found & block.lanemask_lt()).count_ones();
             block.shared_store(shared.clusters, place, strip as u16);
         }
-        n_clusters += found.count_ones();
-        lanes += begins.count_ones();
-        if begins != 0 {
-            last_begin = chunk * WARP_SIZE + begins.ilog2();
+        if is_v5 {
+            let found_up_to = found & up_to_thread;
+            let own_head = if found_up_to == 0 { head } else { chunk * WARP_SIZE + found_up_to.ilog2() };
+            // Behind a cluster of the part before the words stay: whoever makes its hit goes through them.
+            let number = if own_head == NOWHERE { 0 } else { strip - own_head };
+            let sums = Sums::of(number, if is_geometric { 1 } else { word.adc() });
+            if is_there && number <= 1 {
+                block.shared_store(shared.strips, strip, if number == 1 { Sums::begin(sums) } else { word.0 });
+            }
+            // The sums have begun.
+            block.sync_warp(FULL_MASK);
+            if is_there && number > 1 {
+                block.shared_atomic_add(shared.strips, own_head + 1, sums);
+            }
+            head = block.shuffle_idx_sync(FULL_MASK, own_head, WARP_SIZE - 1);
+        } else if is_there {
+            block.shared_store(shared.strips, strip, word.0);
         }
+        n_clusters += found.count_ones();
+        lanes = block.shuffle_idx_sync(FULL_MASK, lanes_up_to, WARP_SIZE - 1);
+        last_begin = block.shuffle_idx_sync(FULL_MASK, begin, WARP_SIZE - 1);
         chunk += 1;
     }
     if thread == 0 {

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::panic::Location;
 
-use crate::{Block, Global, GlobalMut, Plain, Scalar, Shared};
+use crate::{Block, Global, GlobalMut, NonEmpty, Plain, Scalar, Shared};
 use corosensei::Yielder;
 
 use super::shadow::{Shadow, Touch, Toucher};
@@ -506,6 +506,10 @@ impl Block for EmulatedBlock<'_> {
         // SAFETY: aligned and readable: `i` is below the view's length, and `Global::new`, or the slice in `from_slice`,
         // gives `len` such elements, which nothing writes while the view exists.
         unsafe { view.as_ptr().add(i as usize).read() }
+    }
+    #[track_caller]
+    fn load_within<T: Plain>(&self, view: NonEmpty<'_, T>, i: u32) -> T {
+        self.load(view.view(), i)
     }
     #[track_caller]
     fn load_bytes<T: Scalar>(&self, view: Global<'_, u8>, at: u32) -> T {

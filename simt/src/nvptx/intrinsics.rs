@@ -56,17 +56,8 @@ fn shared_base() -> u32 {
     address
 }
 
-/// The address that instructions on global memory take.
-#[inline(always)]
-fn global<T>(pointer: *const T) -> u64 {
-    let address: u64;
-    // SAFETY: arithmetic on an address; no memory is touched.
-    unsafe {
-        asm!("cvta.to.global.u64 {}, {};", out(reg64) address, in(reg64) pointer, options(pure, nomem, nostack));
-    }
-    address
-}
-
+// Pointers are generic addresses. Global memory has the same addresses there as by itself: shared, local and constant
+// memory lie in windows of their own. So no address is converted.
 macro_rules! global_accesses {
     ($($load_nc:ident $load:ident $store:ident $type:ty, $class:ident, $bits:literal;)*) => {$(
         /// Loads through the read-only cache.
@@ -79,7 +70,7 @@ macro_rules! global_accesses {
             let value: $type;
             // SAFETY: reads one aligned, readable element that nothing writes, required of `pointer`.
             unsafe {
-                asm!(concat!("ld.global.nc.", $bits, " {}, [{}];"), out($class) value, in(reg64) global(pointer),
+                asm!(concat!("ld.global.nc.", $bits, " {}, [{}];"), out($class) value, in(reg64) pointer,
                      options(pure, readonly, nostack));
             }
             value
@@ -95,7 +86,7 @@ macro_rules! global_accesses {
             let value: $type;
             // SAFETY: reads one aligned, readable element that no other thread writes now, required of `pointer`.
             unsafe {
-                asm!(concat!("ld.global.", $bits, " {}, [{}];"), out($class) value, in(reg64) global(pointer),
+                asm!(concat!("ld.global.", $bits, " {}, [{}];"), out($class) value, in(reg64) pointer,
                      options(pure, readonly, nostack));
             }
             value
@@ -110,7 +101,7 @@ macro_rules! global_accesses {
         pub(super) unsafe fn $store(pointer: *mut u8, value: $type) {
             // SAFETY: writes one aligned, writable element that no other thread touches now, required of `pointer`.
             unsafe {
-                asm!(concat!("st.global.", $bits, " [{}], {};"), in(reg64) global(pointer), in($class) value,
+                asm!(concat!("st.global.", $bits, " [{}], {};"), in(reg64) pointer, in($class) value,
                      options(nostack));
             }
         }
@@ -134,7 +125,7 @@ pub(super) unsafe fn load_nc_u64_pair(pointer: *const u8) -> [u64; 2] {
     let (low, high): (u64, u64);
     // SAFETY: reads sixteen aligned, readable bytes that nothing writes, required of `pointer`.
     unsafe {
-        asm!("ld.global.nc.v2.u64 {{{}, {}}}, [{}];", out(reg64) low, out(reg64) high, in(reg64) global(pointer),
+        asm!("ld.global.nc.v2.u64 {{{}, {}}}, [{}];", out(reg64) low, out(reg64) high, in(reg64) pointer,
              options(pure, readonly, nostack));
     }
     [low, high]
@@ -152,7 +143,7 @@ macro_rules! global_atomics {
             let old: u32;
             // SAFETY: changes one aligned word, good for reads and writes, required of `pointer`.
             unsafe {
-                asm!(concat!($instruction, " {}, [{}], {};"), out(reg32) old, in(reg64) global(pointer),
+                asm!(concat!($instruction, " {}, [{}], {};"), out(reg32) old, in(reg64) pointer,
                      in(reg32) value, options(nostack));
             }
             old
@@ -174,7 +165,7 @@ pub(super) unsafe fn atomic_load(pointer: *const u32) -> u32 {
     let value: u32;
     // SAFETY: reads one aligned, readable word, required of `pointer`. Not `pure`: the value may differ each time.
     unsafe {
-        asm!("ld.relaxed.gpu.global.u32 {}, [{}];", out(reg32) value, in(reg64) global(pointer), options(nostack));
+        asm!("ld.relaxed.gpu.global.u32 {}, [{}];", out(reg32) value, in(reg64) pointer, options(nostack));
     }
     value
 }
@@ -188,7 +179,7 @@ pub(super) unsafe fn atomic_load(pointer: *const u32) -> u32 {
 pub(super) unsafe fn atomic_store(pointer: *mut u32, value: u32) {
     // SAFETY: writes one aligned, writable word, required of `pointer`.
     unsafe {
-        asm!("st.relaxed.gpu.global.u32 [{}], {};", in(reg64) global(pointer), in(reg32) value, options(nostack));
+        asm!("st.relaxed.gpu.global.u32 [{}], {};", in(reg64) pointer, in(reg32) value, options(nostack));
     }
 }
 

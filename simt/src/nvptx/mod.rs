@@ -30,7 +30,7 @@ macro_rules! declare_shared_memory {
 use core::mem::MaybeUninit;
 
 use crate::block::Block;
-use crate::memory::{Global, GlobalMut, Plain, Scalar, Shared};
+use crate::memory::{Global, GlobalMut, NonEmpty, Plain, Scalar, Shared};
 
 /// With `panic=immediate-abort` a panic is a trap, which ends the launch; this is never called.
 #[panic_handler]
@@ -149,6 +149,17 @@ impl Block for Hardware {
     }
 
     #[inline(always)]
+    fn load_within<T: Plain>(&self, view: NonEmpty<'_, T>, i: u32) -> T {
+        let view = view.view();
+        let i = i.min(view.len() - 1);
+        // SAFETY:
+        // - Aligned and readable: `i` is below the view's length, which is not 0, and `Global::new` requires `len` such
+        //   elements.
+        // - Not written during the launch: `Global::new` requires it.
+        unsafe { load::<T, true>(view.as_ptr().add(i as usize)) }
+    }
+
+    #[inline(always)]
     fn load_bytes<T: Scalar>(&self, view: Global<'_, u8>, at: u32) -> T {
         let size = size_of::<T>() as u32;
         if size > view.len() || at > view.len() - size {
@@ -246,11 +257,12 @@ impl Block for Hardware {
 
     #[inline(always)]
     fn shared_load<T: Scalar>(&self, array: Shared<T>, i: u32) -> T {
-        if i >= array.len() {
+        if array.is_empty() {
             return T::default();
         }
-        let offset = element(array, i);
-        // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
+        // (Not a branch, which would keep loads from being issued together.)
+        let offset = element(array, i.min(array.len() - 1));
+        // SAFETY: the element is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
         // which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
         unsafe {
             T::from_bits(match size_of::<T>() {

@@ -3,17 +3,20 @@
 //! Blocks run one after the other, in turned orders: the block that another looks back at has ended. What happens while
 //! blocks wait for each other is the executor's to test.
 
+use std::num::NonZeroU32;
+
 use super::decoder::PtxDecoder;
 use crate::suite::backends::decode;
 use crate::suite::data::{Real, rows};
-use crate::suite::events::{Event, allen_batch, fits_mep, generated_as, mep_batch};
+use crate::suite::events::{Bank, Event, allen_batch, fits_mep, generated_as, mep_batch, v5_payload};
 use crate::suite::nasty;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use ut_decoding::decoder::launch::LaunchParams;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::synth::{self, Profile};
-use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping};
+use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping, Position};
+use ut_kernels::detector::LANES_PER_BOARD;
 
 fn params(assignments: &[&str]) -> LaunchParams {
     let mut params = LaunchParams::default();
@@ -70,6 +73,35 @@ fn with_all_assignments(tables: &DetectorTables, events: &[Event]) {
 fn events_come_out_as_from_the_reference_in_one_window_and_in_several() {
     for (tables, events) in detectors() {
         with_all_assignments(&tables, &events);
+    }
+}
+
+#[test]
+fn clusters_of_all_sizes_across_the_parts_of_warps_come_out_as_from_the_reference() {
+    let (tables, _) = detectors().nth(1).expect("v5");
+    // On every connected lane of the first boards two clusters, with the largest charge, of sizes up to `most`.
+    let sizes = [1, 2, 3, 30, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 250];
+    let bank = |board: usize, most: u16| {
+        let lane = |lane: usize| {
+            let is_connected = tables.slots()[LANES_PER_BOARD * board + lane].is_connected();
+            let [first, second] =
+                if is_connected { [sizes[(6 * board + lane) % sizes.len()].min(most), 2] } else { [0, 0] };
+            (3..3 + first).chain(500..500 + second).map(|strip| (strip, 31)).collect()
+        };
+        Bank { kind: 66, version: 4, source_id: board as u16, payload: v5_payload(&std::array::from_fn(lane)) }
+    };
+    // An ordinary event, and one with clusters that are too large for the first kernel.
+    let events = [128, 250].map(|most| (0..12).map(|board| bank(board, most)).collect::<Event>());
+    let default = DecodeOptions::default();
+    let geometric = DecodeOptions { position: Position::Geometric, ..default };
+    let large = DecodeOptions { max_cluster_size: NonZeroU32::new(1000).expect("not 0"), ..default };
+    let small = DecodeOptions { max_cluster_size: NonZeroU32::new(2).expect("not 0"), ..default };
+    for options in [default, geometric, large, small] {
+        for assignments in
+            [&[][..], &["fused.block_x=1024", "fused.strips=256"], &["fused.block_x=32", "fused.strips=512"]]
+        {
+            compare(&tables, options, params(assignments), allen_batch(&events).view(), 1).unwrap();
+        }
     }
 }
 

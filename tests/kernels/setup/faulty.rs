@@ -1,8 +1,9 @@
 //! A faulty block with a fault: everything goes on to the executor's block, but for one thing.
 
 use std::cell::Cell;
+use std::panic::Location;
 
-use simt::{Block, FULL_MASK, Global, GlobalMut, Plain, Scalar, Shared};
+use simt::{Block, FULL_MASK, Global, GlobalMut, NonEmpty, Plain, Scalar, Shared};
 
 /// What is wrong with a faulty block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,8 +12,8 @@ pub enum Bug {
     None,
     /// The n-th block barrier that a thread comes to, from 0, is not there.
     NoBarrier(u32),
-    /// The n-th warp barrier is not there.
-    NoWarpBarrier(u32),
+    /// The n-th warp barrier of a source file, by the end of its name, is not there.
+    NoWarpBarrier(&'static str, u32),
     /// Shared atomics load, add and store.
     PlainAdd,
     /// Shuffles name all warp lanes, present or not.
@@ -79,10 +80,13 @@ impl<B: Block> Block for Faulty<'_, B> {
     }
     #[track_caller]
     fn sync_warp(&self, mask: u32) {
-        let n = self.warp_barriers.replace(self.warp_barriers.get() + 1);
-        if self.bug != Bug::NoWarpBarrier(n) {
-            self.inner.sync_warp(mask);
+        if let Bug::NoWarpBarrier(file, bad) = self.bug
+            && Location::caller().file().ends_with(file)
+            && self.warp_barriers.replace(self.warp_barriers.get() + 1) == bad
+        {
+            return;
         }
+        self.inner.sync_warp(mask);
     }
     #[track_caller]
     fn ballot_sync(&self, mask: u32, predicate: bool) -> u32 {
@@ -119,6 +123,10 @@ impl<B: Block> Block for Faulty<'_, B> {
     #[track_caller]
     fn load<T: Plain>(&self, view: Global<'_, T>, i: u32) -> T {
         self.inner.load(view, i)
+    }
+    #[track_caller]
+    fn load_within<T: Plain>(&self, view: NonEmpty<'_, T>, i: u32) -> T {
+        self.inner.load_within(view, i)
     }
     #[track_caller]
     fn load_bytes<T: Scalar>(&self, view: Global<'_, u8>, at: u32) -> T {

@@ -73,7 +73,16 @@ impl FusedSetup {
         Self::of(n_events, Layout::Mep, false, 1)
     }
 
+    /// Ordinary events with clusters of up to four strips.
+    pub fn clustered(n_events: usize) -> Self {
+        Self::with(n_events, Layout::Allen, false, 1, |i| i + i / 4)
+    }
+
     fn of(n_events: usize, layout: Layout, repeats: bool, factor: usize) -> Self {
+        Self::with(n_events, layout, repeats, factor, |i| 3 * i)
+    }
+
+    fn with(n_events: usize, layout: Layout, repeats: bool, factor: usize, strip: fn(u16) -> u16) -> Self {
         let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
         let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a sound detector");
         let n_boards = tables.boards().n_boards();
@@ -86,7 +95,7 @@ impl FusedSetup {
                     let is_connected = tables.slots()[LANES_PER_BOARD * board + lane].is_connected();
                     let factor = if is_connected || repeats { factor } else { 0 };
                     let n = factor * ((board * 5 + lane * 3 + event) % 9);
-                    (0..n as u16).map(|i| (3 * i + lane as u16, 5)).collect()
+                    (0..n as u16).map(|i| (strip(i) + lane as u16, 5)).collect()
                 };
                 let payload = v5_payload(&std::array::from_fn(lane));
                 Bank { kind: 66, version: 4, source_id: board as u16, payload }
