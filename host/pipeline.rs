@@ -1,12 +1,13 @@
 //! Work that threads share, with results in the order of the work.
 //!
 //! Each thread fetches its next item itself, one thread at a time, and works on it while its bytes are still in that core's
-//! caches; the caller's own thread consumes. What is between them is bounded: no item is fetched until there is room.
+//! caches. Where others have nothing to do it leaves the item to them and fetches on: a slow source never waits for a
+//! thread. The caller's own thread consumes. What is between them is bounded: no item is fetched until there is room.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, channel, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -101,8 +102,9 @@ pub fn paced<T>(per_second: f64, items: impl IntoIterator<Item = T>) -> impl FnM
 
 /// Lets each of `workers`, on a thread of its own, fetch items from `produce` until there are none and work on them, and
 /// hands the results to `consume` in the order of the items, until it says `false`. `produce` is called by one thread at a
-/// time, that which works on the item, so what it reads need not go from core to core. At most `in_flight` items (at least
-/// 1) are between the source and the end of `consume`: a source that is too fast waits. Returns where the time went.
+/// time, which also works on the item unless another has nothing to do, so what it reads need not go from core to core. At
+/// most `in_flight` items (at least 1) are between the source and the end of `consume`: a source that is too fast waits.
+/// Returns where the time went.
 ///
 /// # Panics
 /// When one of the functions does.
@@ -123,7 +125,7 @@ pub fn paced<T>(per_second: f64, items: impl IntoIterator<Item = T>) -> impl FnM
 /// assert_eq!(hits, [10, 20, 30]);
 /// println!("decoding was busy {:.0} % of the time", 100.0 * flow.work.share(flow.elapsed));
 /// ```
-pub fn ordered<T, R: Send>(
+pub fn ordered<T: Send, R: Send>(
     in_flight: usize,
     produce: impl FnMut() -> Option<T> + Send,
     workers: Vec<impl FnMut(T) -> R + Send>,
@@ -139,19 +141,17 @@ pub fn ordered<T, R: Send>(
         let _ = free.send(());
     }
     let source = Mutex::new(Source { produce, room, next: 0, ended: false, stage: flow.source });
+    let turns = Turns { turn: Mutex::default(), news: Condvar::new() };
     let worked = Mutex::new(flow.work);
     thread::scope(|scope| {
         // When this ends, those who wait for room hear that there will be none.
         let free = free;
         let (results, done) = channel::<(u64, Option<R>)>();
-        let (source, worked) = (&source, &worked);
+        let (source, turns, worked) = (&source, &turns, &worked);
         for mut work in workers {
             let results = results.clone();
             scope.spawn(move || {
-                loop {
-                    // The lock is held while waiting for an item, but not while working.
-                    let item = lock(source).next();
-                    let Some((number, item)) = item else { return };
+                while let Some((number, item)) = turns.fetch(source) {
                     let begin = Instant::now();
                     match catch_unwind(AssertUnwindSafe(|| work(item))) {
                         Ok(result) => {
@@ -222,6 +222,63 @@ impl<T, P: FnMut() -> Option<T>> Source<P> {
     }
 }
 
+/// Whose turn it is to fetch.
+struct Turns<T> {
+    turn: Mutex<Turn<T>>,
+    news: Condvar,
+}
+
+struct Turn<T> {
+    fetching: bool,
+    /// Threads that have nothing to do, also those that were woken and do not run yet.
+    idle: usize,
+    /// Items for them.
+    items: VecDeque<(u64, T)>,
+}
+
+impl<T> Default for Turn<T> {
+    fn default() -> Self {
+        Self { fetching: false, idle: 0, items: VecDeque::new() }
+    }
+}
+
+impl<T> Turns<T> {
+    /// An item that was left, or the next of the source; `None` after the last.
+    fn fetch<P: FnMut() -> Option<T>>(&self, source: &Mutex<Source<P>>) -> Option<(u64, T)> {
+        let mut turn = lock(&self.turn);
+        while turn.fetching || !turn.items.is_empty() {
+            if let Some(item) = turn.items.pop_front() {
+                return Some(item);
+            }
+            turn.idle += 1;
+            turn = self.news.wait(turn).unwrap_or_else(PoisonError::into_inner);
+            turn.idle -= 1;
+        }
+        turn.fetching = true;
+        drop(turn);
+        let _fetching = Fetching(self);
+        loop {
+            let item = lock(source).next()?;
+            let mut turn = lock(&self.turn);
+            if turn.idle <= turn.items.len() {
+                return Some(item);
+            }
+            turn.items.push_back(item);
+            self.news.notify_one();
+        }
+    }
+}
+
+/// Gives the turn to another thread, whatever the source did.
+struct Fetching<'a, T>(&'a Turns<T>);
+
+impl<T> Drop for Fetching<'_, T> {
+    fn drop(&mut self) {
+        lock(&self.0.turn).fetching = false;
+        self.0.news.notify_one();
+    }
+}
+
 /// What is counted is whole whenever the lock is free.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
@@ -275,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_worked_on_by_the_thread_that_fetched_it_one_at_a_time() {
+    fn one_thread_fetches_at_a_time_and_a_thread_alone_works_on_what_it_fetched() {
         let (mut items, fetching) = (0..200, AtomicUsize::new(0));
         let produce = || {
             assert_eq!(fetching.fetch_add(1, Ordering::SeqCst), 0, "two fetch at once");
@@ -283,13 +340,12 @@ mod tests {
             fetching.fetch_sub(1, Ordering::SeqCst);
             items.next().map(|_| std::thread::current().id())
         };
+        let flow = ordered(8, produce, vec![|_| (); 4], |()| true);
+        assert_eq!(flow.consumer.items, 200);
+        let mut items = 0..9;
+        let produce = || items.next().map(|_| std::thread::current().id());
         let work = |fetched_by| assert_eq!(fetched_by, std::thread::current().id());
-        let mut n = 0;
-        ordered(8, produce, vec![work; 4], |()| {
-            n += 1;
-            true
-        });
-        assert_eq!(n, 200);
+        assert_eq!(ordered(8, produce, vec![work], |()| true).consumer.items, 9);
     }
 
     #[test]
