@@ -28,7 +28,7 @@ use crate::cli::tuned::TunedArgs;
 use crate::cli::{Failure, usage};
 
 /// Passes over the events of a file before those of the next one come.
-const STRETCH: u32 = 50;
+const STRETCH: u32 = 10;
 
 /// Events and batches that say what the events of a file look like.
 const LOOK: (usize, usize) = (50, 12);
