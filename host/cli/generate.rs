@@ -6,10 +6,10 @@ use std::iter::repeat;
 use std::path::{Path, PathBuf};
 
 use crate::detector::BankVersion;
-use crate::input::{Bank, EventHeader, GENERATED_MASK, MdfReader, MdfWriter, MepWriter, WriteError, kind};
+use crate::input::{Bank, EventHeader, GENERATED_MASK, MdfReader, MdfWriter, MepWriter, WriteError, checksum, kind};
 use crate::output::NewFile;
 use crate::pipeline::paced;
-use crate::synth::corrupt::{Corruptor, Entry, Fault, Ledger, Payload};
+use crate::synth::corrupt::{Corruptor, Entry, Fault, Ledger, Packing, Payload};
 use crate::synth::{self, Generator, Profile};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
@@ -53,10 +53,15 @@ pub struct Args {
     /// Write events.mep, MEP packets, instead of events.mdf. They have no mark: decode them with --boards and --geometry.
     #[arg(long)]
     mep: bool,
+    /// Compress each event in blocks, as ROOT does (blocks: zlib, zstd and lz4 in turn), or the whole file (zstd, to
+    /// events.mdf.zst or events.mep.zst).
+    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["blocks", "zstd"]).map(|how| packing(&how)))]
+    pack: Option<Packing>,
     /// Make faults of a kind, each with this chance, from 0 to 1; may be given for several kinds. Faults of banks, by
     /// their counters (docs/policy.md): wrong_version, unknown_board, repeated_board, truncated, unconnected_hits, in v5
     /// also short, bad_header, unsorted_lanes. Of events: surplus_banks, in MDF also checksum, bank_magic, bank_size,
-    /// bank_beyond. Of sources of MEP packets: fragments. Of the file: cut, in its last event.
+    /// bank_beyond, with --pack blocks also block. Of sources of MEP packets: fragments. Of the file: cut, in its last event,
+    /// with --pack zstd also stream.
     #[arg(long, value_name = "KIND=RATE", value_parser = rate)]
     corrupt: Vec<(Fault, f64)>,
     /// Events a second, to feed what decodes as a detector would: `ut-decode generate --rate 1000 -o - | ut-decode decode -`
@@ -66,6 +71,48 @@ pub struct Args {
     /// Directory to write to, made if it is not there; `-` writes the events alone to standard output, as MDF.
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
+}
+
+fn packing(how: &str) -> Packing {
+    if how == "zstd" { Packing::Zstd } else { Packing::Blocks }
+}
+
+/// Bytes of an event that become a block: several an event, so that banks lie across them.
+const BLOCK: usize = 4096;
+
+/// An MDF event with its body compressed.
+fn in_blocks(event: &[u8], number: u64) -> Vec<u8> {
+    let body = 20 + 4 * usize::from(event[17] & 0xf);
+    let mut packed = event[..body].to_vec();
+    packed[16] = 1;
+    for (i, content) in event[body..].chunks(BLOCK).enumerate() {
+        let (name, data) = match (number + i as u64) % 3 {
+            0 => (b"ZL\x08", zlib(content)),
+            1 => (b"ZS\x01", zstd::bulk::compress(content, 3).unwrap_or_default()),
+            _ => {
+                let data = lz4_flex::block::compress(content);
+                (b"L4\x01", [&twox_hash::XxHash64::oneshot(0, &data).to_be_bytes()[..], &data].concat())
+            }
+        };
+        packed.extend(name);
+        for size in [data.len(), content.len()] {
+            packed.extend(&(size as u32).to_le_bytes()[..3]);
+        }
+        packed.extend(data);
+    }
+    for at in [0, 4, 8] {
+        let size = packed.len() as u32;
+        packed[at..at + 4].copy_from_slice(&size.to_le_bytes());
+    }
+    let sum = checksum(&packed[16..]);
+    packed[12..16].copy_from_slice(&sum.to_le_bytes());
+    packed
+}
+
+fn zlib(content: &[u8]) -> Vec<u8> {
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    // Memory takes everything.
+    packed.write_all(content).and_then(|()| packed.finish()).unwrap_or_default()
 }
 
 fn per_second(text: &str) -> Result<f64, String> {
@@ -116,24 +163,32 @@ impl Maker<'_> {
     }
 
     /// The bytes of the MDF event that comes next, with the faults that are due.
-    fn mdf(&mut self, index: u64, cut: bool) -> Result<Vec<u8>, WriteError> {
-        let frame = self.corruptor.frame(index).filter(|_| !cut);
-        let (mut bytes, sources) = self.event(index, !cut && frame.is_none())?;
-        if let Some(fault) = frame {
+    fn mdf(&mut self, index: u64, end: Option<Fault>) -> Result<Vec<u8>, WriteError> {
+        let frame = self.corruptor.frame(index).filter(|_| end.is_none());
+        let (mut bytes, sources) = self.event(index, end.is_none() && frame.is_none())?;
+        let (before, after) = (frame.filter(|f| !f.is_of_packed_event()), frame.filter(|f| f.is_of_packed_event()));
+        if let Some(fault) = before {
             self.corruptor.damage_frame(index, fault, &mut bytes, &sources);
         }
-        self.end(index, 1, cut, &mut bytes);
+        let whole = bytes;
+        bytes = if self.args.pack == Some(Packing::Blocks) { in_blocks(&whole, index) } else { whole.clone() };
+        match after {
+            Some(Fault::Block) => self.corruptor.damage_block(index, &mut bytes, &whole, &sources),
+            Some(fault) => self.corruptor.damage_frame(index, fault, &mut bytes, &sources),
+            None => {}
+        }
+        self.end(index, 1, end, &mut bytes);
         Ok(bytes)
     }
 
     /// The bytes of a packet, or of several where faults change the sources.
-    fn packet(&mut self, first: u64, n: u64, cut: bool) -> Result<Vec<u8>, WriteError> {
+    fn packet(&mut self, first: u64, n: u64, end: Option<Fault>) -> Result<Vec<u8>, WriteError> {
         let mut writer = MepWriter::new(Vec::new(), n as usize);
         let n_sources = self.generator.event(first).banks.len();
-        let chosen = if cut { Vec::new() } else { self.corruptor.sources(first, n_sources) };
+        let chosen = if end.is_some() { Vec::new() } else { self.corruptor.sources(first, n_sources) };
         let mut all = Vec::new();
         for index in first..first + n {
-            let (bytes, sources) = self.event(index, !cut && chosen.is_empty())?;
+            let (bytes, sources) = self.event(index, end.is_none() && chosen.is_empty())?;
             all = sources;
             let mut reader = MdfReader::new(&bytes[..], "a generated event", None);
             if let Ok(Some(event)) = reader.next_event() {
@@ -147,33 +202,41 @@ impl Maker<'_> {
             let mfps: Vec<usize> = chosen.into_iter().map(|source| source + 1).collect();
             self.corruptor.damage_packet(first, n, &mut bytes, &all, &mfps);
         }
-        self.end(first, n, cut, &mut bytes);
+        self.end(first, n, end, &mut bytes);
         Ok(bytes)
     }
 
-    /// Counts events, unless they are cut.
-    fn end(&mut self, event: u64, n: u64, cut: bool, bytes: &mut Vec<u8>) {
-        if cut {
+    /// Compresses the bytes where the whole file is; and counts events, unless the file ends in them.
+    fn end(&mut self, event: u64, n: u64, end: Option<Fault>, bytes: &mut Vec<u8>) {
+        if end == Some(Fault::Cut) {
             bytes.truncate(bytes.len() / 3);
-            self.corruptor.note(Entry { event, fault: Fault::Cut, banks: Vec::new() }, 0);
-        } else {
-            self.corruptor.readable(n);
+        }
+        if self.args.pack == Some(Packing::Zstd) {
+            // A frame each: streams may have any number of them.
+            *bytes = zstd::bulk::compress(bytes, 3).unwrap_or_default();
+        }
+        if end == Some(Fault::Stream) {
+            bytes.truncate(bytes.len() / 2);
+        }
+        match end {
+            Some(fault) => self.corruptor.note(Entry { event, fault, banks: Vec::new() }, 0),
+            None => self.corruptor.readable(n),
         }
     }
 
     /// Writes all events.
     fn write(&mut self, path: &Path, progress: &mut Progress) -> Result<(), Failure> {
         let mut file = NewFile::create(path)?;
-        let cuts = self.corruptor.cuts() && self.args.events > 0;
+        let end = self.corruptor.end().filter(|_| self.args.events > 0);
         let (mut index, mut written) = (0, 0);
         let mut due = self.args.rate.map(|rate| paced(rate, repeat(())));
         while index < self.args.events {
             progress.set(index);
-            let last = cuts && index == self.args.events - 1;
-            let n = if last || !self.args.mep {
+            let last = end.filter(|_| index == self.args.events - 1);
+            let n = if last.is_some() || !self.args.mep {
                 1
             } else {
-                (self.args.events - u64::from(cuts) - index).min(PACKET_EVENTS)
+                (self.args.events - u64::from(end.is_some()) - index).min(PACKET_EVENTS)
             };
             let bytes = if self.args.mep { self.packet(index, n, last) } else { self.mdf(index, last) };
             let bytes = bytes.map_err(|error| write_failure(path, error))?;
@@ -183,7 +246,8 @@ impl Maker<'_> {
                     due();
                 }
             }
-            if self.args.mep {
+            // (Compressed, a packet's place in the file says nothing.)
+            if self.args.mep && self.args.pack.is_none() {
                 let pad = written % PAGE;
                 let zeros = if pad == 0 { 0 } else { PAGE - pad };
                 file.write_all(&vec![0; zeros]).map_err(|error| file.cannot(error))?;
@@ -213,10 +277,19 @@ fn faults(ledger: &Ledger) -> Value {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     for &(fault, _) in &args.corrupt {
-        if !fault.is_possible(args.format, args.mep) {
-            let container = if args.mep { "MEP packets" } else { "MDF events" };
+        if !fault.is_possible(args.format, args.mep, args.pack.unwrap_or_default()) {
+            let container = match (args.mep, args.pack.unwrap_or_default()) {
+                (true, Packing::Zstd) => "MEP packets in a zstd stream",
+                (true, _) => "MEP packets",
+                (false, Packing::None) => "MDF events",
+                (false, Packing::Blocks) => "MDF events in blocks",
+                (false, Packing::Zstd) => "MDF events in a zstd stream",
+            };
             usage(&format!("{container} with {} banks cannot have the fault {}", args.format.name(), fault.name()));
         }
+    }
+    if args.mep && args.pack == Some(Packing::Blocks) {
+        usage("--pack blocks compresses MDF events, and --mep writes none");
     }
     let piped = args.output.as_os_str() == "-";
     if piped && (args.mep || !args.corrupt.is_empty()) {
@@ -238,7 +311,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         };
     }
     std::fs::create_dir_all(&args.output).map_err(|error| cannot_write(&args.output, &error))?;
-    let name = if args.mep { "events.mep" } else { "events.mdf" };
+    let name = match (args.mep, args.pack) {
+        (false, Some(Packing::Zstd)) => "events.mdf.zst",
+        (false, _) => "events.mdf",
+        (true, Some(Packing::Zstd)) => "events.mep.zst",
+        (true, _) => "events.mep",
+    };
     let [events, boards, geometry, json] =
         [name, "boards.bin", "geometry.bin", "faults.json"].map(|name| args.output.join(name));
     write_file(&boards, detector.0.to_bytes())?;

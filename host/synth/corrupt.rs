@@ -57,19 +57,40 @@ faults! {
     BankMagic "bank_magic" "Event of MDF: a bank without the magic number.",
     BankSize "bank_size" "Event of MDF: a bank that is smaller than its header.",
     BankBeyond "bank_beyond" "Event of MDF: a bank that reaches beyond the event.",
+    Block "block" "Event of MDF, compressed in blocks: a block that cannot be unpacked.",
     Fragments "fragments" "Source of a MEP packet: a header that contradicts the packet.",
     Cut "cut" "File: it ends in its last event or packet.",
+    Stream "stream" "File, compressed as a whole: the compressed bytes end in its last event or packet.",
+}
+
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// Not at all.
+    #[default]
+    None,
+    /// Each MDF event in blocks, as ROOT makes them.
+    Blocks,
+    /// The whole file, by zstd.
+    Zstd,
 }
 
 impl Fault {
     /// Whether files of MEP packets (else MDF files) with banks of a version can have it.
-    pub fn is_possible(self, version: BankVersion, packets: bool) -> bool {
+    pub fn is_possible(self, version: BankVersion, packets: bool, packing: Packing) -> bool {
         match self {
             Self::Short | Self::BadHeader | Self::UnsortedLanes => version == BankVersion::V5,
             Self::Checksum | Self::BankMagic | Self::BankSize | Self::BankBeyond => !packets,
+            Self::Block => !packets && packing == Packing::Blocks,
             Self::Fragments => packets,
+            Self::Stream => packing == Packing::Zstd,
             _ => true,
         }
+    }
+
+    /// Whether it is made in the bytes of an event after they were compressed.
+    pub const fn is_of_packed_event(self) -> bool {
+        matches!(self, Self::Checksum | Self::Block)
     }
 
     const fn is_of_bank(self) -> bool {
@@ -77,7 +98,7 @@ impl Fault {
     }
 
     const fn is_of_frame(self) -> bool {
-        matches!(self, Self::Checksum | Self::BankMagic | Self::BankSize | Self::BankBeyond)
+        matches!(self, Self::Checksum | Self::BankMagic | Self::BankSize | Self::BankBeyond | Self::Block)
     }
 }
 
@@ -137,9 +158,9 @@ impl Corruptor {
         self.ledger
     }
 
-    /// Whether the file is to be cut in its last event or packet.
-    pub fn cuts(&self) -> bool {
-        self.draw(&mut Dice::new(self.seed, u64::MAX), |fault| fault == Fault::Cut).is_some()
+    /// Whether the file is to end in its last event or packet, and how.
+    pub fn end(&self) -> Option<Fault> {
+        self.draw(&mut Dice::new(self.seed, u64::MAX), |fault| matches!(fault, Fault::Cut | Fault::Stream))
     }
 
     /// The fault of the event's frame, if it gets one.
@@ -330,6 +351,37 @@ impl Corruptor {
         self.note(Entry { event, fault, banks: sources[bank - first..].to_vec() }, 1);
     }
 
+    /// Makes a fault in a block of the MDF event `packed`, which was `whole` before its body was compressed.
+    pub fn damage_block(&mut self, event: u64, packed: &mut [u8], whole: &[u8], sources: &[u16]) {
+        let mut dice = Dice::new(self.seed.rotate_left(3), event);
+        let size_at =
+            |bytes: &[u8], at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], 0]) as usize;
+        // Where each block begins, and where its content does in the event that is not compressed.
+        let (mut at, mut unpacked) = (body_of(packed), body_of(whole));
+        let mut blocks = Vec::new();
+        while at < packed.len() {
+            blocks.push((at, unpacked));
+            unpacked += size_at(packed, at + 6);
+            at += 9 + size_at(packed, at + 3);
+        }
+        let Some(&(at, unpacked)) = blocks.get(dice.below(blocks.len() as u32) as usize) else { return };
+        match dice.below(4) {
+            // No algorithm; more bytes than are there; another size than it has; content that is none.
+            0 => packed[at] = b'Q',
+            1 => packed[at + 5] = 0xff,
+            2 => packed[at + 6] ^= 1,
+            _ => packed[at + 9..at + 13].fill(0),
+        }
+        let sum = checksum(&packed[16..]);
+        packed[12..16].copy_from_slice(&sum.to_le_bytes());
+        let starts = banks_of(whole);
+        let of_sources = &starts[starts.len() - sources.len()..];
+        let is_whole =
+            |start: usize| start + usize::from(u16::from_le_bytes([whole[start + 2], whole[start + 3]])) <= unpacked;
+        let lost = of_sources.iter().zip(sources).filter(|(start, _)| !is_whole(**start)).map(|(_, source)| *source);
+        self.note(Entry { event, fault: Fault::Block, banks: lost.collect() }, 1);
+    }
+
     /// Makes a fault in some MFPs of a packet of `n_events` events; `sources` are those of all its MFPs.
     pub fn damage_packet(
         &mut self,
@@ -376,9 +428,14 @@ fn lanes_of(bytes: &[u8]) -> [Vec<Strip>; LANES_PER_BOARD] {
     })
 }
 
+/// Where the headers of an MDF event end.
+fn body_of(bytes: &[u8]) -> usize {
+    20 + 4 * usize::from(bytes[17] & 0xf)
+}
+
 /// Where the banks of an MDF event that is whole begin.
 fn banks_of(bytes: &[u8]) -> Vec<usize> {
-    let mut at = 20 + 4 * usize::from(bytes[17] & 0xf);
+    let mut at = body_of(bytes);
     let mut starts = Vec::new();
     while at < bytes.len() {
         starts.push(at);

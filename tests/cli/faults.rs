@@ -22,7 +22,8 @@ const OF_BANKS: [&str; 9] = [
 /// Generates the same events with faults and without, into `directory`; the ledger of the faults.
 fn generate(directory: &Path, options: &[&str], faults: &[&str]) -> Value {
     let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--corrupt", fault]).collect();
-    let format: Vec<&str> = options.iter().copied().filter(|option| *option != "--mep").collect();
+    let of_container = |option: &&str| !["--mep", "--pack=blocks", "--pack=zstd"].contains(option);
+    let format: Vec<&str> = options.iter().copied().filter(of_container).collect();
     run_to(0, directory, &[&["generate", "--output", "clean"][..], &format].concat());
     run_to(0, directory, &[&["generate", "--output", "."][..], options, &faults].concat());
     serde_json::from_slice(&read(directory, "faults.json")).unwrap()
@@ -41,7 +42,7 @@ fn rows(directory: &Path, file: &str, code: i32, options: &[&str]) -> (BTreeMap<
 
 /// Checks report and hits of `file` against its ledger.
 fn check(directory: &Path, file: &str, ledger: &Value, options: &[&str]) {
-    let cut = ledger["faults"]["cut"].as_u64().unwrap_or(0);
+    let cut = ["cut", "stream"].iter().filter_map(|fault| ledger["faults"][fault].as_u64()).sum::<u64>();
     let (found, json) = rows(directory, file, i32::from(cut > 0), options);
     for (counter, n) in ledger["report"].as_object().unwrap() {
         assert_eq!(&json["report"][counter], n, "{counter}, {options:?}");
@@ -94,6 +95,51 @@ fn the_report_accounts_for_every_fault_of_banks_events_and_the_file() {
     }
     for options in [&[][..], &["--backend", "reference"], &["--layout", "mep"], &["--threads", "1", "--batch", "7"]] {
         check(directory, "events.mdf", &ledger, options);
+    }
+}
+
+#[test]
+fn the_report_accounts_for_faults_of_compressed_events() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let of_frames = ["block=0.3", "checksum=0.05", "bank_magic=0.05", "bank_size=0.05", "bank_beyond=0.05", "cut=1"];
+    let all = [&OF_BANKS[..], &of_frames].concat();
+    let ledger = generate(directory, &["--events", "120", "--seed", "3", "--pack=blocks"], &all);
+    for fault in &all {
+        let (kind, _) = fault.split_once('=').unwrap();
+        assert!(ledger["faults"][kind].as_u64() > Some(0), "no fault {kind}: {}", ledger["faults"]);
+    }
+    for options in [&[][..], &["--backend", "reference"], &["--threads", "1", "--batch", "7"]] {
+        check(directory, "events.mdf", &ledger, options);
+    }
+}
+
+#[test]
+fn the_report_accounts_for_faults_of_files_that_are_compressed_as_a_whole() {
+    for (container, file) in [(&["--pack=zstd"][..], "events.mdf.zst"), (&["--pack=zstd", "--mep"], "events.mep.zst")] {
+        for end in ["stream=1", "cut=1"] {
+            let directory = tempfile::tempdir().unwrap();
+            let directory = directory.path();
+            let of_container = if container.len() == 1 { "bank_magic=0.1" } else { "fragments=0.003" };
+            let faults = [&OF_BANKS[..], &[of_container, end]].concat();
+            let ledger = generate(directory, &[&["--events", "150", "--seed", "4"], container].concat(), &faults);
+            assert_eq!(ledger["faults"][end.trim_end_matches("=1")], 1);
+            check(directory, file, &ledger, &[]);
+        }
+    }
+}
+
+#[test]
+fn compressed_files_without_a_fault_hold_the_same_events() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    for (container, file) in
+        [("--pack=blocks", "events.mdf"), ("--pack=zstd", "events.mdf.zst"), ("--pack=zstd --mep", "events.mep.zst")]
+    {
+        let options: Vec<&str> = ["--events", "7"].into_iter().chain(container.split(' ')).collect();
+        let ledger = generate(directory, &options, &["cut=0"]);
+        assert_eq!((&ledger["events"], ledger["entries"].as_array().map(Vec::len)), (&7.into(), Some(0)));
+        check(directory, file, &ledger, &[]);
     }
 }
 
@@ -156,6 +202,9 @@ fn faults_that_cannot_be_are_refused() {
         (&["--corrupt", "short=1", "--format", "v4"], "cannot have the fault short"),
         (&["--corrupt", "checksum=1", "--mep"], "cannot have the fault checksum"),
         (&["--corrupt", "fragments=1"], "cannot have the fault fragments"),
+        (&["--corrupt", "block=1"], "MDF events with v5 banks cannot have the fault block"),
+        (&["--corrupt", "stream=1", "--pack", "blocks"], "cannot have the fault stream"),
+        (&["--pack", "blocks", "--mep"], "--mep writes none"),
     ] {
         let (_, err) = run_to(2, directory, &[&["generate", "--output", "new"], args].concat());
         assert!(err.contains(message), "{args:?}: {err}");
