@@ -124,6 +124,17 @@ struct CountedBatch {
 /// What is said of a list on the device.
 const NOT_THERE: &str = "the list of events names one that the batch does not have";
 
+/// What the device counted, where it can be written. Its sums stay at 2³² - 1 and never wrap, so a number below the limit is
+/// the number of hits.
+fn countable(hits: u32) -> Result<usize, DecodeError> {
+    if hits < LIMIT {
+        return Ok(hits as usize);
+    }
+    let message =
+        format!("the batch has {LIMIT} hits or more, as many as no batch may have: count fewer events at a time");
+    Err(DecodeError::Device { backend: "cuda", message })
+}
+
 impl<D: Device> BatchStream<D> {
     pub(super) const fn new(queue: D::Stream, fused: bool) -> Self {
         Self {
@@ -378,7 +389,7 @@ impl<D: Device> BatchStream<D> {
         let hits = unsafe { self.read_word(device, total) }?;
         // SAFETY: a word of the output.
         match unsafe { self.read_word(device, status) }? {
-            0 => Ok(hits as usize),
+            0 => countable(hits),
             _ => Err(DecodeError::Device { backend: "cuda", message: NOT_THERE.to_owned() }),
         }
     }
@@ -579,6 +590,15 @@ impl<D: Device> BatchStream<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sum_that_stayed_at_its_end_is_no_number_of_hits() {
+        assert_eq!((countable(0).unwrap(), countable(LIMIT - 1).unwrap()), (0, LIMIT as usize - 1));
+        for hits in [LIMIT, u32::MAX] {
+            let error = countable(hits).unwrap_err().to_string();
+            assert!(error.contains("count fewer events at a time"), "{error}");
+        }
+    }
 
     #[test]
     fn buffers_have_room_for_a_full_bank_and_not_much_more() {
