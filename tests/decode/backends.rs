@@ -154,8 +154,9 @@ fn clusters_of_any_length_and_charge_are_decoded_as_the_reference_does() {
         let payload = v5_payload(&std::array::from_fn(|i| lane(strips - i as u16, adc)));
         (0..20).map(|board| Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() }).collect()
     };
-    for adc in [31, 16, 1] {
-        let events = [20, 70, 131, 254].map(|strips| event(strips, adc));
+    // (254 strips of 20 are 5080, which 12 bits take for 984.)
+    for adc in [31, 20, 16, 1] {
+        let events = [20, 70, 120, 131, 254].map(|strips| event(strips, adc));
         for max_size in [64, 128, 300] {
             for position in [Position::Adc, Position::Geometric] {
                 let options = DecodeOptions { position, ..up_to(max_size) };

@@ -110,6 +110,8 @@ fn an_event_without_banks_and_a_bank_without_hits_give_nothing() {
     assert_eq!(outcome(vec![]), (0, vec![]));
     assert_eq!(outcome(vec![v5(0, &[0; 8])]), (0, vec![]));
     assert_eq!(outcome(vec![v5(0, &[])]), (0, vec![]));
+    // Bytes 2 and 3 of the header count nothing.
+    assert_eq!(outcome(vec![v5(0, &[0, 0, 9, 9, 0, 0, 0, 0])]), (0, vec![]));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod suite;
 
 mod backends;
 mod columns;
+mod contradictions;
 mod cpu_memory;
 mod detector;
 mod first;

@@ -150,7 +150,7 @@ impl Fast {
         let meta = batch.meta_of(event);
         let other_version = batch.versions.is_none() && batch.version.is_some_and(|v| v != setup.lanes.version.byte());
         let unexpected = meta.broken || other_version;
-        if setup.lanes.n_connected == 0 || !setup.lanes.exact || unexpected || !scratch.has_room() {
+        if setup.lanes.n_connected == 0 || unexpected || !scratch.has_room() {
             return Err(NeedsFallback);
         }
         *report = level.find_lanes(setup, scratch, batch, (event, end))?;

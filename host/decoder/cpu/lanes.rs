@@ -82,9 +82,6 @@ pub struct LaneOrder {
     pub sources: Vec<LaneSource>,
     /// By group, and one after the last: its first rank.
     pub first_ranks: Vec<u16>,
-    /// Whether whole and quarter strips, less the number of a sector's first strip, are exact in f32 in any order of
-    /// operations.
-    pub exact: bool,
     /// Whether the sectors are of so few kinds that they have numbers, see [`HALF`]. Otherwise every rank is its own
     /// kind.
     pub few_kinds: bool,
@@ -204,6 +201,7 @@ impl LaneOrder {
                 p0(|sector| sector.p0_x).collect(),
                 p0(|sector| sector.p0_y).collect(),
                 p0(|sector| sector.p0_z).collect(),
+                // A sector's first strip is at most 512: with whole and quarter strips exact, in any order of operations.
                 p0(|sector| 1.0 - sector.first_strip as f32).collect(),
             ],
         );
@@ -221,8 +219,7 @@ impl LaneOrder {
                 of_kind(|sector| sector.weight),
             ],
         );
-        let exact = sectors.iter().all(|sector| sector.first_strip < 1 << 20);
-        Self { version, boards, n_connected, sources, first_ranks, exact, few_kinds, by_rank, by_kind }
+        Self { version, boards, n_connected, sources, first_ranks, few_kinds, by_rank, by_kind }
     }
 
     /// Sector groups.
