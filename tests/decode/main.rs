@@ -20,6 +20,7 @@ mod parts;
 #[cfg(feature = "cli")]
 mod reports;
 mod sections;
+mod soak;
 mod synth;
 mod views;
 mod worked_examples;
