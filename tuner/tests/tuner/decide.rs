@@ -429,6 +429,16 @@ fn verdicts_say_why_they_cannot_tell() {
 }
 
 #[test]
+fn the_share_of_discarded_samples_that_is_too_much_is_the_one_in_the_rules() {
+    // Of 14 samples and those that were discarded: 26 %, 30 %, 33 %.
+    for (discarded, reason) in [(5, None), (6, None), (7, Some(Reason::Throttled))] {
+        let blocks = vec![Block { a: vec![1.0; 7], b: vec![2.0; 7], discarded, ..Block::default() }; 12];
+        let expected = reason.map_or(Verdict::Better(Side::A), Verdict::CannotTell);
+        assert_eq!(judge(&blocks, &Rules::default()).verdict, expected, "{discarded} in each block");
+    }
+}
+
+#[test]
 fn degenerate_blocks_give_no_verdict_and_no_panic() {
     let rules = Rules::default().fixed(10);
     let none = judge(&[], &rules);
