@@ -143,7 +143,9 @@ impl Request {
             select = select.places(&Places::shard(i, n, count_events(&parts)?));
         }
         let n_workers = match (backend, self.threads) {
-            (Backend::Emulated | Backend::Cuda, _) => 1,
+            (Backend::Emulated, _) => 1,
+            // One reads while the device works for the other.
+            (Backend::Cuda, _) => 2,
             (_, 0) => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             (_, n) => n,
         };

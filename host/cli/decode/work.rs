@@ -26,8 +26,9 @@ pub fn n_workers(args: &Args, config: &mut DecoderConfig) -> Result<usize, Failu
     let n = match args.backend.backend {
         Backend::Cpu => std::mem::replace(&mut config.cpu.threads, 1),
         Backend::Reference => usize::from(args.backend.threads()),
-        // The device is one, and its decoder keeps it busy.
-        Backend::Emulated | Backend::Cuda => 1,
+        Backend::Emulated => 1,
+        // One reads while the device works for the other.
+        Backend::Cuda => 2,
     };
     let n = if n == 0 { std::thread::available_parallelism().map_or(1, std::num::NonZero::get) } else { n };
     let needed = memory_of_threads(n) + 2 * n as u64 * CHUNK_MEMORY;
