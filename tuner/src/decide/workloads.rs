@@ -308,6 +308,8 @@ pub struct Pick<'a> {
     pub set: &'a Tuned,
     /// Its number.
     pub number: usize,
+    /// The number of the set whose workload the batch looks most like.
+    pub nearest: usize,
     /// Whether it is another one than for the batch before.
     pub changed: bool,
     /// The batch looks like none of the workloads: the set is a guess, to be reported.
@@ -348,7 +350,7 @@ impl Picker {
         }
         // What is not a number is strange, too.
         let strange = distances[nearest].is_nan() || distances[nearest] > self.strange;
-        Pick { set: &self.sets[self.current], number: self.current, changed, strange }
+        Pick { set: &self.sets[self.current], number: self.current, nearest, changed, strange }
     }
 }
 

@@ -1,5 +1,6 @@
-//! An on-line tuner for each workload: the batches say which of them is at work, and the time of one workload is never
-//! compared with that of another, which would mistake an easier batch for a better configuration.
+//! An on-line tuner for each workload: the batches say which of them is at work. The time of one workload must not be compared
+//! with that of another, which would mistake an easier batch for a better configuration: a launch whose batch turns out to
+//! look more like another workload is not counted.
 
 use super::{OnlineError, Tuner};
 use crate::workloads::{Features, Picker, Tuned};
@@ -21,11 +22,13 @@ use crate::workloads::{Features, Picker, Tuned};
 /// let mut tuners = ByWorkload::new(vec![of("quiet", 100.0, 0)?, of("busy", 5000.0, 1)?], "here")?;
 /// let mut workers: Vec<_> = tuners.tuners().iter().map(Tuner::worker::<Elapsed>).collect();
 /// for hits in [100.0, 110.0, 4900.0, 5100.0, 5000.0, 5050.0] {
-///     let fit = tuners.fit(&Features::from([("hits", hits)])); // of the batch before
-///     let worker = &mut workers[fit.number];
-///     let config = worker.begin();
+///     let (_, number) = tuners.current();
+///     let config = workers[number].begin();
 ///     // … launch with `config` …
-///     worker.end(Elapsed(1.0));
+///     let fit = tuners.fit(&Features::from([("hits", hits)]));
+///     if fit.nearest == number {
+///         workers[number].end(Elapsed(1.0)); // else the time is of another workload
+///     }
 /// }
 /// assert_eq!(tuners.current(), ("busy", 1));
 /// # Ok::<(), tuner::online::OnlineError>(())
@@ -43,6 +46,8 @@ pub struct ByWorkload {
 pub struct Fit {
     /// Its number.
     pub number: usize,
+    /// The number of the workload that the batch looked most like.
+    pub nearest: usize,
     /// Whether it is another one than for the batch before.
     pub changed: bool,
     /// The batch looks like none of the workloads: no set was tuned for it.
@@ -70,10 +75,12 @@ impl ByWorkload {
     /// The tuner for the next batch, after one that looked like `features`. It changes only when several batches in a row
     /// look clearly more like another workload.
     pub fn fit(&mut self, features: &Features) -> Fit {
-        let Some(picker) = &mut self.picker else { return Fit { number: 0, changed: false, strange: false } };
+        let Some(picker) = &mut self.picker else {
+            return Fit { number: 0, nearest: 0, changed: false, strange: false };
+        };
         let pick = picker.pick(features);
         self.current = pick.number;
-        Fit { number: pick.number, changed: pick.changed, strange: pick.strange }
+        Fit { number: pick.number, nearest: pick.nearest, changed: pick.changed, strange: pick.strange }
     }
 
     /// The workload in use, and its number.

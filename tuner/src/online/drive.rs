@@ -62,23 +62,25 @@ pub fn drive(
         let piece = (launches / u64::from(stretch.max(1))) as usize % pieces.len();
         let Piece { device, looks } = &mut pieces[piece];
         let (_, number) = tuners.current();
-        let (tuner, worker) = (&tuners.tuners()[number], &mut workers[number]);
         sums[number].2[piece] += 1;
-        let config = worker.begin().clone();
-        match device.measure(&config, 1) {
-            Outcome::Times(times) => {
+        let config = workers[number].begin().clone();
+        let outcome = device.measure(&config, 1);
+        let fit = tuners.fit(looks);
+        match outcome {
+            Outcome::Times(times) if fit.nearest == number => {
                 let time = times.first().copied().unwrap_or(f64::NAN);
                 sums[number].0 += time;
                 sums[number].1 += 1;
-                worker.end(Elapsed(time));
+                workers[number].end(Elapsed(time));
             }
-            Outcome::Failed(failure) if config == *tuner.default_config() => {
+            // A time of another workload: as if the launch had not been.
+            Outcome::Times(_) => (),
+            Outcome::Failed(failure) if config == *tuners.tuners()[number].default_config() => {
                 return Err(OnlineError::Banned { config, failure });
             }
-            Outcome::Failed(failure) => worker.fail(failure),
+            Outcome::Failed(failure) => workers[number].fail(failure),
         }
         launches += 1;
-        let fit = tuners.fit(looks);
         changes += u64::from(fit.changed);
         strange += u64::from(fit.strange);
         tick(start.elapsed());
@@ -146,6 +148,12 @@ mod tests {
         assert_eq!(chosen, [Value::Int(1), Value::Int(2)], "{drive:?}");
         assert!(drive.of.iter().all(|driven| driven.complete) && drive.changes > 1 && drive.strange == 0);
         assert_eq!(drive.of.iter().flat_map(|driven| &driven.pieces).sum::<u64>(), launches);
+        // Launches between the change of the work and that of the tuner count for neither.
+        assert!(drive.of.iter().all(|driven| driven.pieces.iter().all(|launches| *launches > 0)), "{drive:?}");
+        for (tuner, range) in tuners.tuners().iter().zip([1.0..=3.0, 10.0..=40.0]) {
+            let samples = (0..4).flat_map(|i| tuner.samples(&Config(vec![Value::Int(i)])).unwrap());
+            assert!(samples.into_iter().all(|time| range.contains(&time)));
+        }
     }
 
     #[test]
