@@ -266,13 +266,13 @@ impl Packet {
         &self.raw
     }
 
-    /// Run and number of event `e`.
+    /// Run and number of event `e`; no number where it would be beyond what the packet's first one leaves.
     pub(super) fn numbers(&self, e: usize) -> (Option<u32>, Option<u64>) {
         let odin = self.odin.as_ref().and_then(|odin| {
             let start = odin.starts[e] as usize;
             run_and_event(Some(odin.version), &self.raw[start..start + usize::from(odin.sizes[e])])
         });
-        (odin.map(|(run, _)| run), Some(odin.map_or(self.first + e as u64, |(_, number)| number)))
+        (odin.map(|(run, _)| run), odin.map_or(self.first.checked_add(e as u64), |(_, number)| Some(number)))
     }
 
     /// Banks of an event that were skipped.

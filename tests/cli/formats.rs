@@ -256,6 +256,16 @@ fn fragments_are_found_at_every_alignment_and_other_detectors_are_left_out() {
 }
 
 #[test]
+fn events_that_no_number_is_left_for_have_none() {
+    let mfp = Mfp { source_id: 5 << 11 | 1, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
+    let bytes = packet(u64::MAX - 1, 2, &[mfp]);
+    let mut reader = MdfReader::of_packets(Cursor::new(&bytes), "a.mep", None);
+    for number in [Some(u64::MAX - 1), Some(u64::MAX), None] {
+        assert_eq!(reader.next_event().unwrap().unwrap().number, number);
+    }
+}
+
+#[test]
 fn a_damaged_source_costs_its_own_fragments_and_is_told() {
     let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
     let good = packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
