@@ -7,9 +7,9 @@
 mod ablation;
 mod args;
 mod compare;
-pub mod config;
+mod config;
 mod convert;
-pub mod decode;
+mod decode;
 mod describe;
 mod detector;
 mod diff;
