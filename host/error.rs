@@ -1,5 +1,4 @@
-//! What can go wrong with a piece of the inputs on the threads that take it apart, decode it and encode its hits; and how an
-//! error is told together with its causes.
+//! Errors of the threads that parse, decode and encode a piece of the inputs, and the text of an error with its causes.
 
 use std::error::Error;
 

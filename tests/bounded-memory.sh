@@ -1,7 +1,7 @@
 #!/bin/bash
-# Streams of any length take no more memory than docs/trust.md says: feeds the tool so many GB of MDF, of MDF whose events
-# are compressed, of MEP packets and of zstd, through a pipe, and looks at the most memory that it ever had.
-#   tests/bounded-memory.sh [GB]     20 of each unless told otherwise; a few minutes each
+# Checks that streams of any length take no more memory than docs/trust.md says. Pipes MDF, MDF with compressed events, MEP
+# packets and zstd into the tool, one after the other, and compares its peak memory with the limit.
+#   tests/bounded-memory.sh [GB]     GB of each format, 20 by default; about a minute each
 # UT_DECODE is the program, THREADS its threads.
 set -euo pipefail
 cd "$(dirname "$0")/.."

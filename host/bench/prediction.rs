@@ -144,7 +144,7 @@ pub struct CountedKernel {
     pub path: f64,
     /// Sectors that memory must bring and take.
     pub fresh: f64,
-    /// Latencies of global memory that its blocks wait for, one behind the other, in sum.
+    /// Latencies of global memory that its blocks wait for, one after another: the sum.
     pub waits: f64,
 }
 
@@ -185,7 +185,7 @@ pub struct Prediction {
     pub instructions: f64,
     /// If there were nothing but the bytes to move.
     pub bandwidth: f64,
-    /// If there were nothing to wait for but each block's own loads and instructions, one behind the other.
+    /// If each block waited only for its own loads and instructions, one after another.
     pub latency: f64,
     /// If the three did not overlap at all.
     pub low: f64,

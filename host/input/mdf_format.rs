@@ -43,12 +43,12 @@ impl Checksum {
         {
             if is_x86_feature_detected!("avx512f") {
                 // SAFETY:
-                // - the CPU has the instructions, as was just asked.
+                // - the CPU has the instructions: the line above checks it.
                 return unsafe { add_words_avx512(sums, words) };
             }
             if is_x86_feature_detected!("avx2") {
                 // SAFETY:
-                // - the CPU has the instructions, as was just asked.
+                // - the CPU has the instructions: the line above checks it.
                 return unsafe { add_words_avx2(sums, words) };
             }
         }
@@ -164,7 +164,7 @@ mod tests {
             #[cfg(target_arch = "x86_64")]
             if is_x86_feature_detected!("avx2") {
                 // SAFETY:
-                // - the CPU has the instructions, as was just asked.
+                // - the CPU has the instructions: the line above checks it.
                 assert_eq!(found(|sums, words| unsafe { super::add_words_avx2(sums, words) }), expected, "{n} words");
             }
         }

@@ -152,7 +152,7 @@ def run_tests(area, programs, tests, number):
             done = subprocess.run(command, cwd=package, env=env, capture_output=True, text=True, errors="replace",
                                   timeout=LIMIT_S if number else 4 * LIMIT_S)
         except subprocess.TimeoutExpired:
-            return f"{program}: comes to no end", time.monotonic() - began
+            return f"{program}: does not end", time.monotonic() - began
         if done.returncode != 0:
             failed = re.findall(r"^test (\S+).*\.\.\. FAILED$", done.stdout, re.M)
             failed += re.findall(r"^    (\S+)$", done.stdout.partition("\nfailures:\n")[2], re.M)
@@ -166,8 +166,8 @@ def run_tests(area, programs, tests, number):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--area", action="append", help="only the bugs of this list; may be given again")
-    parser.add_argument("--sample", type=int, help="only so many of them, drawn by lot")
-    parser.add_argument("--seed", type=int, default=int(time.time() // 86400), help="of the lot; else each day has another")
+    parser.add_argument("--sample", type=int, help="only this many of them, chosen at random")
+    parser.add_argument("--seed", type=int, default=int(time.time() // 86400), help="seed of the random choice; by default it changes every day")
     parser.add_argument("--only", help="only bugs whose file, text or reason contains this")
     parser.add_argument("--table", type=Path, help="write the result there, as a Markdown table")
     parser.add_argument("--check", action="store_true", help="only see whether the lists fit the sources")

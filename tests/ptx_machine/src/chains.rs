@@ -1,20 +1,20 @@
-//! How many global loads of a block wait for one another.
+//! How many loads of global memory a block has to wait for.
 //!
-//! Two numbers, between which the truth lies, as the assembler may move loads, but not before what their addresses come
-//! from:
-//! - **chain**: how many loads one behind the other an address was made from, over registers, shuffles and shared
-//!   memory. No order of the instructions makes it shorter. What a branch was taken for is left out.
-//! - **waits**: the memory latencies that pass where every warp issues in the order of the text, goes on behind a load,
-//!   and stops at the first instruction that uses what is not there yet. Loads one behind the other that nothing uses
-//!   in between are one wait; a loop that loads and uses is one a turn. What is done between is taken to cost nothing.
+//! The truth lies between two numbers, because the assembler may move a load, but never ahead of the loads that its address
+//! depends on:
+//! - **chain**: the longest chain of loads in which each address depends on the load before, through registers, shuffles and
+//!   shared memory. Reordering instructions cannot shorten it. Dependence through branches is not counted.
+//! - **waits**: the memory latencies that pass if every warp issues its instructions in program order, continues past a load,
+//!   and stalls at the first instruction that needs a value which has not arrived. Consecutive loads that no instruction in
+//!   between needs are one wait; a loop that loads and uses is one for each turn. Other instructions cost nothing.
 //!
-//! An atomic of global memory whose old value is used is a load. What comes from global memory that the block wrote
-//! begins anew.
+//! An atomic on global memory counts as a load if its old value is used. A load of what the block itself wrote to global
+//! memory begins a new chain.
 
 use super::parse::{Instruction, Kind, Operand, Space};
 use super::{Counts, Entry};
 
-/// What is known of a value: loads behind one another that made it, and when it is there, in latencies from the start.
+/// What is known of a value: the length of the chain of loads it depends on, and when it arrives, in latencies from the start.
 #[derive(Clone, Copy, Default)]
 struct Value {
     chain: u32,

@@ -25,9 +25,9 @@ pub struct Counts {
     pub sectors: u64,
     /// Sectors that no block of the launch had read before, and that none had written: what memory must bring and take.
     pub fresh: u64,
-    /// Loads of global memory one behind the other that the address of one was made from, itself included.
+    /// Loads in the longest chain in which each address depends on the load before.
     pub chain: u64,
-    /// Latencies of global memory that it waits for, one behind the other, in the order of the text.
+    /// Latencies of global memory that it waits for if it issues in program order.
     pub waits: u64,
     /// 1 if it told other blocks something; and `chain` and `waits` up to then.
     pub told: u64,
