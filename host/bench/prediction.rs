@@ -109,7 +109,7 @@ impl Card {
         ];
         match numbers.into_iter().find(|(_, number, range)| !range.contains(number)) {
             Some((name, number, range)) => {
-                Err(format!("{name} lies between {} and {}, which {number} does not", range.start(), range.end()))
+                Err(format!("{name} must be between {} and {}, not {number}", range.start(), range.end()))
             }
             None => Ok(()),
         }
@@ -408,10 +408,10 @@ mod tests {
         assert_eq!(Card::parse(&(good.to_owned() + "latency_cycles = 500")).unwrap().latency_cycles, 500.0);
         for (from, to, part) in [
             ("sm_89", "sm_70", "arch is one of sm_80, sm_86, sm_89, sm_90"),
-            ("= 58", "= 0", "multiprocessors lies between 1 and 4096"),
+            ("= 58", "= 0", "multiprocessors must be between 1 and 4096, not 0"),
             ("= 58", "= -1", "invalid value"),
-            ("2475", "nan", "clock_mhz lies between"),
-            ("504", "inf", "bandwidth_gb_s lies between"),
+            ("2475", "nan", "clock_mhz must be between"),
+            ("504", "inf", "bandwidth_gb_s must be between"),
             ("name", "title", "unknown field"),
         ] {
             let error = Card::parse(&good.replace(from, to)).unwrap_err();

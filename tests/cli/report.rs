@@ -312,6 +312,10 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
     }
     let good = read(directory, "good");
     write(directory, "cut", &good[..good.len() / 2]);
+    assert!(good[4] & 4 != 0, "the frame of zstd has a checksum of its content");
+    let mut flipped = good.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    write(directory, "flipped", &flipped);
     write(directory, "text", b"events 3");
     let text = zstd::decode_all(&good[..]).unwrap();
     let text = String::from_utf8(text).unwrap();
@@ -319,7 +323,7 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
     pack("format", &text.replace("ut-decode sums 1", "ut-decode sums 7"));
     pack("strips_missing", &text.replace("\"strips\":[", "\"strips\":[],\"other\":["));
     pack("too_many", &text.replace("\"events\":20,", "\"events\":18446744073709551615,"));
-    for name in ["cut", "text", "format", "strips_missing", "too_many", "run.mdf"] {
+    for name in ["cut", "flipped", "text", "format", "strips_missing", "too_many", "run.mdf"] {
         let (_, err) = run_to(1, directory, &["report", "--merge", "good", name, "--output", "run.html"]);
         assert!(err.contains("not sums of ut-decode report") && err.contains(name), "{name}: {err}");
     }

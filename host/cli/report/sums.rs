@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -199,7 +199,11 @@ impl Sums {
             failures: self.failures.clone(),
             versions: self.versions.iter().map(|(file, of)| (file.clone(), of.clone().into_iter().collect())).collect(),
         };
-        zstd::encode_all(&serde_json::to_vec(&kept)?[..], 1)
+        let mut packed = zstd::Encoder::new(Vec::new(), 1)?;
+        // A flipped bit would otherwise be another number on the page.
+        packed.include_checksum(true)?;
+        packed.write_all(&serde_json::to_vec(&kept)?)?;
+        packed.finish()
     }
 
     /// Sums from the bytes of a file of them, which messages call `name`.
