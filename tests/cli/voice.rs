@@ -67,52 +67,6 @@ fn the_first_page_is_about_decoding_and_the_long_help_lists_codes_variables_and_
 }
 
 #[test]
-fn every_json_has_a_schema_that_it_fits() {
-    let directory = sample();
-    let directory = directory.path();
-    write(directory, "samples.json", b"[[1.0, 1.1], [1.0, 1.2], [1.1, 1.0], [1.0, 1.1]]");
-    write(directory, "groups.toml", b"[[group]]\ntogether = [\"block\", \"layout\"]\n");
-    let cases: [(&str, &str); 21] = [
-        ("decode", "decode events.mdf"),
-        ("decode", "decode events.mdf --output hits.csv"),
-        ("diff", "diff hits.csv hits.csv"),
-        ("inspect", "inspect events.mdf"),
-        ("report", "report events.mdf --output report.html"),
-        ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20"),
-        ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20 --columns detector"),
-        ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20 --batch 1,10 --stages"),
-        ("kernels", "kernels --arch sm_86"),
-        ("kernels-predict", "kernels --predict a5000 --predict h100"),
-        ("compare", "compare samples.json samples.json --looks 4"),
-        ("sweep", "sweep events.mdf --events 20 --axis batch=10,20 --rounds 1 --output sweep"),
-        ("ablation", "ablation --events 1 --profile pp-low"),
-        ("tune-run", "tune run --backend synthetic:seed=3 --budget 12 --finalists 1 --tune-db db"),
-        ("tune-explain", "tune explain --tune-db db"),
-        ("tune-store-list", "tune store list --tune-db db"),
-        ("tune-store-show", "tune store show 1 --tune-db db"),
-        ("tune-replay", "tune replay --score db --evaluations 20 --seeds 1"),
-        ("tune-groups", "tune groups groups.toml --backend synthetic:seed=3 --budget 4 --looks 4 --tune-db other"),
-        ("tune-workloads", "tune workloads pp-low events.mdf --budget 3 --launches 1 --rounds 3 --tune-db third"),
-        ("tune-aa-test", "tune aa-test --duration 0 --rounds 2 --others 100 --profile pp-low"),
-    ];
-    for (name, line) in cases {
-        let args: Vec<&str> = line.split(' ').collect();
-        let output = run_with(directory, &[], &[&args[..], &["--json", "-", "--quiet"]].concat());
-        let err = String::from_utf8_lossy(&output.stderr);
-        // A comparison of samples so few may end without a verdict.
-        assert!(output.status.success() || output.status.code() == Some(4), "{line}: {err}");
-        let json: Value =
-            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{line}: {error}: {err}"));
-        let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas").join(name).with_extension("json");
-        let schema: Value = serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
-        let schema = jsonschema::validator_for(&schema).unwrap();
-        let errors: Vec<String> =
-            schema.iter_errors(&json).map(|error| format!("{}: {error}", error.instance_path())).collect();
-        assert!(errors.is_empty(), "{line}: {errors:?}");
-    }
-}
-
-#[test]
 fn a_usage_error_names_the_subcommand_and_what_to_type() {
     let directory = tempfile::tempdir().unwrap();
     for (args, parts) in [
