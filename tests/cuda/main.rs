@@ -33,10 +33,8 @@ const KERNELS: &str = "UT_DECODE_TEST_KERNELS";
 
 /// Orders in which the fake does its work (as late as possible, and some that run ahead), with either pipeline,
 /// launch by launch and as graphs.
-const RUNS: [[(&str, &str); 2]; 6] = [
-    [("FAKE_CUDA_SEED", "0"), (KERNELS, "allen")],
+const RUNS: [[(&str, &str); 2]; 4] = [
     [("FAKE_CUDA_SEED", "1"), (KERNELS, "allen")],
-    [("FAKE_CUDA_SEED", "0"), (KERNELS, "fused")],
     [("FAKE_CUDA_SEED", "2"), (KERNELS, "fused")],
     [("FAKE_CUDA_SEED", "0"), (KERNELS, "allen graph")],
     [("FAKE_CUDA_SEED", "3"), (KERNELS, "fused graph")],
@@ -80,7 +78,7 @@ fn cuda(tables: &DetectorTables, options: DecodeOptions) -> CudaDecoder {
 
 /// A batch with more strips than its bytes have room for: all its events are the first one.
 fn overlapping() -> EventBatch {
-    let lane: Vec<(u16, u8)> = (0..100).map(|i| (2 * i, 31)).collect();
+    let lane: Vec<(u16, u8)> = (0..60).map(|i| (2 * i, 31)).collect();
     let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
     let event = vec![Bank { kind: 66, version: 4, source_id: 0, payload }];
     let mut batch = allen_batch(&[event.clone(), event.clone(), event]);

@@ -104,7 +104,7 @@ fn kernels_alone_are_repeated_and_leave_the_decoder_as_it_was() {
 
 #[test]
 fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_in_flight() {
-    for run in RUNS.into_iter().skip(2) {
+    for run in RUNS.into_iter().skip(1) {
         well_on_the_fake(
             "streams::batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_in_flight",
             &run,
@@ -148,7 +148,7 @@ fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_in_flight() {
 
 #[test]
 fn decoders_of_several_threads_do_not_disturb_each_other() {
-    for run in RUNS.into_iter().skip(2) {
+    for run in RUNS.into_iter().skip(1) {
         well_on_the_fake("streams::decoders_of_several_threads_do_not_disturb_each_other", &run, || {
             let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
             std::thread::scope(|scope| {
