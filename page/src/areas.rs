@@ -7,7 +7,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::chart::label;
+use crate::label::label;
 
 /// A map of areas.
 #[derive(Clone, Debug, Default)]

@@ -9,6 +9,7 @@ use plotly::{Bar, HeatMap, Plot, Scatter, Trace};
 use serde_json::{Value, json};
 
 use crate::areas::{Areas, Raw, Shading};
+use crate::label::label;
 
 /// A chart. Values that are not finite are gaps.
 #[derive(Clone)]
@@ -96,11 +97,6 @@ fn shown(values: &[f64], low: &[f64], high: &[f64]) -> (f64, f64) {
     let lowest = low.iter().copied().fold(first, f64::min);
     let highest = high.iter().copied().fold(last, f64::max);
     (lowest.max(first - room), highest.min(last + room))
-}
-
-/// Text for a label of a chart, where a few tags would otherwise be markup.
-pub fn label(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 fn labels(texts: &[String]) -> Vec<String> {

@@ -16,11 +16,13 @@
 
 mod areas;
 mod chart;
+mod label;
 
 use std::fmt::Write as _;
 
 pub use areas::{Areas, Shading, Sign};
-pub use chart::{Chart, Choices, Heat, label};
+pub use chart::{Chart, Choices, Heat};
+pub use label::label;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from ._gpu import iterate_on_gpu as iterate_on_gpu
     from ._hits import BrokenEvent as BrokenEvent
     from ._hits import Hits as Hits
+    from ._hits import Summary as Summary
     from ._native import generate as generate
-    from ._plan import Split as Split
-    from ._plan import Summary as Summary
     from ._plan import decode_to_parquet as decode_to_parquet
     from ._plan import plan as plan
     from ._report import RunSums as RunSums
     from ._report import SumsOptions as SumsOptions
     from ._report import report as report
     from ._report import run_sums as run_sums
+    from ._split import Split as Split
     from ._tables import Tables as Tables
     from ._tune import Tunable as Tunable
     from ._tune import Tuned as Tuned
@@ -54,9 +54,9 @@ _WHERE = {
     "Options": "_decode",
     "OutputError": "_errors",
     "RunSums": "_report",
-    "Split": "_plan",
+    "Split": "_split",
     "SplitOptions": "_decode",
-    "Summary": "_plan",
+    "Summary": "_hits",
     "SumsOptions": "_report",
     "Tables": "_tables",
     "TablesError": "_errors",

@@ -8,6 +8,7 @@ from typing import Any, TypedDict, Unpack
 from . import _native
 from ._errors import InputError
 from ._hits import Hits
+from ._split import Split
 from ._tables import Tables
 
 Name = str | os.PathLike[str]
@@ -150,8 +151,6 @@ def iterate(
 
 def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[str, Any], list[str]]:
     """What the compiled part takes, and the names of the inputs."""
-    from ._plan import Split
-
     several = inputs if isinstance(inputs, list | tuple) else [inputs]
     splits = [part for part in several if isinstance(part, Split)]
     if splits:
@@ -209,8 +208,6 @@ def _check(name: str, value: Any) -> None:
 
 def _parts(one: Any) -> list[Any]:
     """An input as the compiled part takes it: files, or bytes with a name, or a section of a file."""
-    from ._plan import Split
-
     if isinstance(one, Split):
         return [(one.file, one.start, one.stop, one.first_event)]
     if isinstance(one, bytes | bytearray | memoryview):

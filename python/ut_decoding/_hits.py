@@ -1,7 +1,7 @@
 """Hits as columns."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -14,8 +14,6 @@ from ._errors import Error
 if TYPE_CHECKING:
     import awkward
     import pyarrow
-
-    from ._plan import Summary
 
 Floats = npt.NDArray[np.float32]
 
@@ -287,8 +285,6 @@ class Hits:
     @property
     def summary(self) -> "Summary":
         """Events, hits and report in a few numbers, which can be added."""
-        from ._plan import Summary
-
         return Summary(self.n_events, len(self), self.report, self.broken_events, self.failures)
 
     def of_events(self, first: int, end: int) -> "Hits":
@@ -418,3 +414,33 @@ def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _unpickled(columns: Any, offsets: Any, n_groups: int, events: Any, *rest: Any) -> Hits:
     return Hits(columns, offsets, n_groups, Events(*events), *rest)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What became of a job or a part of it. Summaries are added: `sum(summaries, Summary())`."""
+
+    events: int = 0
+    """Events."""
+    hits: int = 0
+    """Hits."""
+    report: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Hits.COUNTS, 0))
+    """What was counted, by name."""
+    broken_events: list[BrokenEvent] = field(default_factory=list)
+    """Of the first events of each part that were given up before their end, why."""
+    failures: list[Error] = field(default_factory=list)
+    """With `keep_going`: why files could not be read to their end."""
+
+    @property
+    def has_trouble(self) -> bool:
+        """Whether anything is wrong with the data."""
+        return any(self.report[name] > 0 for name in Hits.TROUBLES)
+
+    def __add__(self, later: "Summary") -> "Summary":
+        return Summary(
+            self.events + later.events,
+            self.hits + later.hits,
+            {name: count + later.report[name] for name, count in self.report.items()},
+            self.broken_events + later.broken_events,
+            self.failures + later.failures,
+        )

@@ -7,13 +7,13 @@ all splits, one behind the other, are the hits of the files: how they were cut c
 import atexit
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Unpack
 
 from . import _native
 from ._decode import Name, Options, SplitOptions, files_of, request_of
-from ._errors import Error
-from ._hits import BrokenEvent, Hits
+from ._hits import BrokenEvent, Hits, Summary
+from ._split import Split
 from ._tables import Tables
 
 _OWNER = os.getpid()
@@ -24,58 +24,6 @@ def _remove_unfinished() -> None:
     """After Ctrl-C the thread that writes may still wait for its input; a process forked from this one owns no file."""
     if os.getpid() == _OWNER:
         _native.remove_unfinished()
-
-
-@dataclass(frozen=True)
-class Split:
-    """A part of a job: `decode(split)` or `decode_to_parquet(split, path)` does it, anywhere that the file can be read."""
-
-    file: str
-    """The file."""
-    start: int
-    """First byte."""
-    stop: int
-    """Byte behind the last one."""
-    first_event: int
-    """Events of the file before it."""
-    n_events: int | None
-    """Its events; None where they are not counted: files that are compressed, dumps, and behind damage."""
-    tables: Tables | None = field(default=None, repr=False)
-    """The detector."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """Options of `decode`."""
-    first_place: int | None = None
-    """Events of all files before it; None where there are files among them whose events are not counted."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What became of a job or a part of it. Summaries are added: `sum(summaries, Summary())`."""
-
-    events: int = 0
-    """Events."""
-    hits: int = 0
-    """Hits."""
-    report: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Hits.COUNTS, 0))
-    """What was counted, by name."""
-    broken_events: list[BrokenEvent] = field(default_factory=list)
-    """Of the first events of each part that were given up before their end, why."""
-    failures: list[Error] = field(default_factory=list)
-    """With `keep_going`: why files could not be read to their end."""
-
-    @property
-    def has_trouble(self) -> bool:
-        """Whether anything is wrong with the data."""
-        return any(self.report[name] > 0 for name in Hits.TROUBLES)
-
-    def __add__(self, later: "Summary") -> "Summary":
-        return Summary(
-            self.events + later.events,
-            self.hits + later.hits,
-            {name: count + later.report[name] for name, count in self.report.items()},
-            self.broken_events + later.broken_events,
-            self.failures + later.failures,
-        )
 
 
 def plan(

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from . import _native
 from ._decode import EventOptions, Name, PlaceOptions, request_of
 from ._errors import InputError
-from ._plan import Split
+from ._split import Split
 from ._tables import Tables
 
 

@@ -12,9 +12,11 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ._decode import Name, SplitOptions, decode
+from ._hits import Summary
 from ._native import against_of
-from ._plan import Split, Summary, count_events, decode_to_parquet, placed, plan
+from ._plan import count_events, decode_to_parquet, placed, plan
 from ._report import RunSums, run_sums
+from ._split import Split
 from ._tables import Tables
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ use chart_page::{Page, Shading, Sign};
 
 use super::maps::{Drawing, MapOf};
 use super::names::{lanes_of_sectors, sector as sector_name, short};
-use super::page::Run;
+use super::run::Run;
 use crate::cli::detector::Detector;
 use crate::views::{Difference, distributions};
 

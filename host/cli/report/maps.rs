@@ -3,7 +3,7 @@
 use chart_page::{Areas, Chart, Page, Shading, Sign};
 
 use super::names::{LAYERS, lane, lanes_of_sectors, mounted, short};
-use super::page::Run;
+use super::run::Run;
 use crate::cli::detector::Detector;
 use crate::detector::{LANES_PER_BOARD, N_LAYERS, N_SECTORS, sectors_of_layer};
 use crate::views::{OutlierKind, SectorShape, mean_charge, shapes};

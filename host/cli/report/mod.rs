@@ -5,6 +5,7 @@ mod gather;
 mod maps;
 mod names;
 mod page;
+mod run;
 mod spectra;
 mod sums;
 mod time;
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 
 pub use self::gather::{GatherError, Gathered, Gatherer};
 use self::names::{place_json, place_text};
-use self::page::Run;
+use self::run::Run;
 pub use self::sums::{Sums, SumsError};
 use crate::cli::args::{ClusterArgs, DetectorArgs, one_of};
 use crate::cli::decode::SelectArgs;

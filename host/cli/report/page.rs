@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use chart_page::Page;
 
 use super::names::{lanes_of_sectors, place_text, short};
-use super::sums::Sums;
+use super::run::Run;
 use super::{compare, maps, spectra, time};
 use crate::cli::args::{flip_name, position_name};
 use crate::cli::detector::{Detector, SYNTHETIC};
@@ -21,14 +21,6 @@ const NAMED_FILES: usize = 20;
 
 /// Rows of the table of what stands out.
 const LISTED: usize = 500;
-
-/// A run, with what was found in it.
-pub struct Run<'a> {
-    pub name: String,
-    pub gathered: &'a Sums,
-    pub verdicts: &'a Verdicts,
-    pub rules: &'a Rules,
-}
 
 /// What to say where nothing stands out: it may be that there was nothing to look at.
 pub const fn nothing(view: &RunView) -> &'static str {

@@ -3,7 +3,7 @@
 use chart_page::{Chart, Choices, Page};
 
 use super::names::{LAYERS, lanes_of_sectors, mounted};
-use super::page::Run;
+use super::run::Run;
 use crate::cli::detector::Detector;
 use crate::detector::{N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
 use crate::views::{Bins, CHARGES, LANE_HITS, RunView, SIZES};

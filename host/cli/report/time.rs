@@ -3,7 +3,7 @@
 use chart_page::{Chart, Heat, Page};
 
 use super::names::{LAYERS, short};
-use super::page::Run;
+use super::run::Run;
 use crate::cli::detector::Detector;
 use crate::decoder::{Count, Kind};
 use crate::detector::{LANES_PER_BOARD, N_LAYERS, layer_of};

@@ -7,8 +7,8 @@ use ut_kernels::hit::{self as pipeline, HitBuffers};
 use ut_kernels::report::N_COUNTS;
 
 use super::buffer::Buffer;
-use super::dense::HitMemory;
 use super::device::{Argument, Device, MAX_ARGUMENTS};
+use super::hit_memory::HitMemory;
 use super::output::{Output, WORD};
 use crate::decoder::DecodeError;
 use crate::decoder::plan::Plan;

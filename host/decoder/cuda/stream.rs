@@ -15,9 +15,9 @@ use ut_kernels::status::NO_SUCH_EVENT;
 
 use super::batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 use super::buffer::{HostBuffer, LINE};
-use super::dense::HitMemory;
 use super::device::{Device, Rows, TransferBytes};
 use super::fused::{self, Task};
+use super::hit_memory::HitMemory;
 use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
 use super::ranks::RanksOnDevice;
 use super::setup::Setup;
