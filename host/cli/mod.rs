@@ -7,9 +7,9 @@
 mod ablation;
 mod args;
 mod compare;
-mod config;
+pub mod config;
 mod convert;
-mod decode;
+pub mod decode;
 mod describe;
 mod detector;
 mod diff;

@@ -1,0 +1,139 @@
+"""Runs the fuzzing targets in turn, and says what each has reached. fuzz/run.sh calls it.
+
+rotate.py run PROGRAM SECONDS    one slice after the other, first of the targets that lack most; SIGTERM ends it with a slice
+rotate.py table                  the table of docs/fuzzing.md
+
+`slices.jsonl` in the folder FUZZ_STATE has a line for each slice, so that the next run goes on where this one ended.
+"""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+STATE = Path(os.environ.get("FUZZ_STATE", HERE))
+SLICES = STATE / "slices.jsonl"
+SLICE_S = 120
+# What a target must have: executions, and seconds without a new edge. All together: executions.
+ENOUGH, ENOUGH_EMULATED, QUIET_S, ENOUGH_IN_ALL = 10**6, 10**5, 30 * 60, 10**8
+TARGETS = re.findall(r'^    \("([a-z-]+)", ', (HERE / "src/lib.rs").read_text(), re.M)
+
+
+class Reached:
+    """What a target has reached in all its slices."""
+
+    def __init__(self):
+        self.seconds = self.executions = self.edges = self.quiet = self.inputs = 0
+        self.program = self.crash = None
+
+    def add(self, piece):
+        self.seconds += piece["seconds"]
+        self.executions += piece["executions"]
+        self.edges, self.inputs = piece["edges"], piece["inputs"]
+        new = piece["quiet"] is not None
+        self.quiet = piece["quiet"] if new else self.quiet + piece["seconds"]
+        self.program, self.crash = piece["program"], piece["crash"]
+
+
+def reached():
+    all_of = {target: Reached() for target in TARGETS}
+    for line in SLICES.read_text().splitlines() if SLICES.exists() else []:
+        piece = json.loads(line)
+        if piece["target"] in all_of:
+            all_of[piece["target"]].add(piece)
+    return all_of
+
+
+def enough(target):
+    return ENOUGH_EMULATED if target.endswith("emulated") else ENOUGH
+
+
+def next_target(all_of, program):
+    """The target that lacks most: executions first, then time without a new edge, then executions in all."""
+    sound = {name: of for name, of in all_of.items() if not (of.crash and of.program == program)}
+    if not sound:
+        return None
+    few = [name for name, of in sound.items() if of.executions < enough(name)]
+    if few:
+        return min(few, key=lambda name: sound[name].seconds)
+    lively = [name for name, of in sound.items() if of.quiet < QUIET_S]
+    if lively:
+        return min(lively, key=lambda name: sound[name].seconds)
+    if sum(of.executions for of in all_of.values()) < ENOUGH_IN_ALL:
+        return max(sound, key=lambda name: sound[name].executions / max(sound[name].seconds, 1))
+    return min(sound, key=lambda name: sound[name].seconds)
+
+
+def run_slice(program, target, seconds, best):
+    """Runs `target`; `best` are the most edges that this program has met. Gives the slice's line."""
+    began, last_new, edges, inputs, executions, inited = time.monotonic(), None, 0, 0, 0, False
+    command = [str(HERE / "run.sh"), target, str(seconds)]
+    fuzzer = subprocess.Popen(command, env={**os.environ, "FUZZ_PROGRAM": program}, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True, errors="replace")
+    tail = []
+    for line in fuzzer.stderr:
+        tail = [*tail[-40:], line]
+        if found := re.match(r"#(\d+)\s+(\w+)\s+cov: (\d+) .*?corp: (\d+)/", line):
+            executions, event, edges, inputs = int(found[1]), found[2], int(found[3]), int(found[4])
+            inited = inited or event == "INITED"
+            if inited:
+                if event != "INITED" and edges > best:
+                    last_new = time.monotonic()
+                best = max(best, edges)
+        elif found := re.match(r"stat::number_of_executed_units:\s+(\d+)", line):
+            executions = int(found[1])
+    status = fuzzer.wait()
+    ended = time.monotonic()
+    crash = None
+    # Not the exit code of a fuzzer that was interrupted.
+    if status not in (0, 72):
+        crash = next((line.strip() for line in tail if "Test unit written to" in line), f"exit code {status}")
+        (STATE / f"{target}.failed").write_text("".join(tail))
+    return {"target": target, "at": int(time.time()), "seconds": round(ended - began, 1), "executions": executions,
+            "edges": max(best, edges), "inputs": inputs, "quiet": last_new and round(ended - last_new, 1),
+            "crash": crash}
+
+
+def run(program, seconds):
+    end = time.monotonic() + seconds
+    # A slice that is cut short is not lost.
+    stopped = []
+    signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
+    name = hashlib.sha256(Path(program).read_bytes()).hexdigest()[:12]
+    while (left := end - time.monotonic()) > 0 and not stopped:
+        all_of = reached()
+        target = next_target(all_of, name)
+        if target is None:
+            sys.exit("every target fails")
+        of = all_of[target]
+        best = of.edges if of.program == name else 0
+        piece = run_slice(program, target, max(1, int(min(SLICE_S, left))), best)
+        with SLICES.open("a") as slices:
+            slices.write(json.dumps({**piece, "program": name}) + "\n")
+        print(json.dumps(piece), flush=True)
+
+
+def table():
+    print("| target | minutes | executions | edges | inputs kept | minutes since the last new edge |")
+    print("|---|---|---|---|---|---|")
+    all_of = reached()
+    for name, of in all_of.items():
+        print(f"| {name} | {of.seconds / 60:.0f} | {of.executions} | {of.edges} | {of.inputs} | {of.quiet / 60:.0f} |")
+    hours = sum(of.seconds for of in all_of.values()) / 3600
+    print(f"\n{hours:.1f} hours, {sum(of.executions for of in all_of.values())} executions in all.")
+    for name, of in all_of.items():
+        if of.crash:
+            print(f"{name} failed: {of.crash}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "table":
+        table()
+    else:
+        run(sys.argv[2], float(sys.argv[3]))

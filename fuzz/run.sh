@@ -1,0 +1,44 @@
+#!/bin/bash
+# Runs fuzzing targets under libFuzzer, on stable Rust: no nightly, no cargo-fuzz.
+#   fuzz/run.sh TARGET [SECONDS [OPTION…]]     60 seconds unless told otherwise; options as libFuzzer takes them
+#   fuzz/run.sh all SECONDS                    one target after the other, those first that lack most; may be run again
+#   fuzz/run.sh table                          what `all` has reached, as in docs/fuzzing.md
+#   fuzz/run.sh build                          the program alone
+#   fuzz/run.sh minimise TARGET                the kept inputs, as few as give the same edges, but at most 100, into
+#                                              fixtures/fuzz
+# Needs a C++ compiler. What it finds is in FOLDER/corpus/TARGET; what panics is written to FOLDER/crashes: FOLDER is
+# fuzz, or what FUZZ_STATE says. FUZZ_PROGRAM is a program that `build` has made, which then is not built again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+minimise=
+if [[ ${1-} == minimise ]]; then minimise=yes; shift; fi
+target=${1:?which target: see fuzz/src/lib.rs}
+seconds=${2:-60}
+state=${FUZZ_STATE:-fuzz}
+[[ $target != table ]] || exec python3 fuzz/rotate.py table
+program=${FUZZ_PROGRAM-}
+if [[ -z $program ]]; then
+    # The profile of tests has overflow checks and debug assertions, and its dependencies are built already. Our own packages
+    # are optimised besides, and instrumented by instrument.sh.
+    CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1 RUSTC_WORKSPACE_WRAPPER=$PWD/fuzz/instrument.sh \
+        cargo build --quiet -p ut-fuzz --features libfuzzer
+    program=${CARGO_TARGET_DIR:-target}/debug/fuzz
+fi
+[[ $target != build ]] || exit 0
+[[ $target != all ]] || exec python3 fuzz/rotate.py run "$program" "$seconds"
+# libFuzzer takes an end of the program for a failure.
+[[ -d $state/corpus/$target ]] || FUZZ_SEEDS=$state/corpus "$program" -exact_artifact_path=/dev/null >/dev/null 2>&1 || true
+mkdir -p "$state/corpus/$target" "$state/crashes" "fixtures/fuzz/$target"
+export FUZZ_TARGET=$target
+common=(-max_len=4096 -timeout=20 -rss_limit_mb=2048 "-artifact_prefix=$state/crashes/$target-")
+if [[ -n $minimise ]]; then
+    new=$(mktemp -d)
+    # One input for each edge, however often that is run.
+    "$program" -set_cover_merge=1 -use_counters=0 "${common[@]}" "$new" "$state/corpus/$target" "fixtures/fuzz/$target"
+    # Their names are hashes: these are any.
+    (cd "$new" && ls | tail -n +101 | xargs -r rm)
+    rm -rf "fixtures/fuzz/$target" && mv "$new" "fixtures/fuzz/$target" && chmod 755 "fixtures/fuzz/$target"
+else
+    exec "$program" "$state/corpus/$target" "fixtures/fuzz/$target" "${common[@]}" -max_total_time="$seconds" \
+        -print_final_stats=1 "${@:3}"
+fi

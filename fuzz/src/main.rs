@@ -1,0 +1,26 @@
+//! libFuzzer on the target that `FUZZ_TARGET` names. `FUZZ_SEEDS=FOLDER` writes what each target begins with, instead.
+
+#![no_main]
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use ut_fuzz::{TARGETS, Target, seeds};
+
+static TARGET: LazyLock<Target> = LazyLock::new(|| {
+    if let Some(folder) = std::env::var_os("FUZZ_SEEDS").map(PathBuf::from) {
+        for (target, inputs) in seeds::all() {
+            std::fs::create_dir_all(folder.join(target)).expect("a folder");
+            for (i, input) in inputs.iter().enumerate() {
+                std::fs::write(folder.join(target).join(format!("seed-{i}")), input).expect("a file");
+            }
+        }
+        std::process::exit(0);
+    }
+    let name = std::env::var("FUZZ_TARGET").unwrap_or_default();
+    let found = TARGETS.iter().find(|(other, _)| *other == name);
+    found.unwrap_or_else(|| panic!("FUZZ_TARGET is one of {:?}", TARGETS.map(|(name, _)| name))).1
+});
+
+fuzz_target!(|data: &[u8]| TARGET(data));

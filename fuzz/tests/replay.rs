@@ -1,0 +1,32 @@
+//! Every input that the fuzzer kept, on stable Rust: none may panic, and what must agree agrees.
+
+use std::fs;
+use std::path::Path;
+
+use ut_fuzz::TARGETS;
+
+#[test]
+fn inputs_that_the_fuzzer_kept_do_no_harm() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/fuzz");
+    for (name, target) in TARGETS {
+        let mut inputs: Vec<_> = fs::read_dir(folder.join(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        inputs.sort();
+        assert!(!inputs.is_empty(), "{name} has no inputs");
+        for input in inputs {
+            // The name of the input is what one needs when it panics.
+            println!("{}", input.display());
+            target(&fs::read(&input).unwrap());
+        }
+    }
+}
+
+#[test]
+fn inputs_that_are_empty_or_all_alike_do_no_harm() {
+    for (_, target) in TARGETS {
+        for n in [0, 1, 2, 3, 64, 1000] {
+            for byte in [0, 1, 0x20, 0x7f, 0xff] {
+                target(&vec![byte; n]);
+            }
+        }
+    }
+}
