@@ -60,7 +60,7 @@ impl RankTables {
             let rank = order.boards[slot / LANES_PER_BOARD].ranks[slot % LANES_PER_BOARD];
             if usize::from(rank) < n {
                 slots[usize::from(rank)] = slot;
-                let reversed = order.sources[usize::from(rank)].backwards != 0;
+                let reversed = order.sources[usize::from(rank)].direction != 0;
                 *of_slot = rank | if reversed { REVERSED } else { 0 };
             }
         }

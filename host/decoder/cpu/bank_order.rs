@@ -10,6 +10,8 @@ use crate::detector::{LANES_PER_BOARD, MAX_BOARDS};
 /// The board of a bank.
 #[derive(Clone, Copy, Debug)]
 pub struct BankBoard {
+    /// The bank's sourceID.
+    pub source_id: u32,
     /// Its number.
     pub board: u8,
     /// Rank of each lane.
@@ -19,19 +21,18 @@ pub struct BankBoard {
 /// The boards of the banks of the last event: all there, and none twice.
 #[derive(Debug)]
 pub struct BankOrder {
-    source_ids: Vec<u32>,
     banks: Vec<BankBoard>,
 }
 
 impl BankOrder {
     /// That of an event without banks.
     pub fn new() -> Self {
-        Self { source_ids: Vec::with_capacity(MAX_BOARDS), banks: Vec::with_capacity(MAX_BOARDS) }
+        Self { banks: Vec::with_capacity(MAX_BOARDS) }
     }
 
-    /// By bank: its sourceID, and its board.
-    pub fn banks(&self) -> (&[u32], &[BankBoard]) {
-        (&self.source_ids, &self.banks)
+    /// The board of each bank.
+    pub fn banks(&self) -> &[BankBoard] {
+        &self.banks
     }
 
     /// Looks the boards up, of as many banks as there are boards at most. Afterwards [`banks`](Self::banks) has those of
@@ -42,11 +43,9 @@ impl BankOrder {
         boards: &[BoardRanks],
         source_ids: impl Iterator<Item = u32>,
     ) -> Result<(), NeedsFallback> {
-        self.source_ids.clear();
         self.banks.clear();
         let found = self.find(boards, source_ids);
         if found.is_err() {
-            self.source_ids.clear();
             self.banks.clear();
         }
         found
@@ -61,8 +60,7 @@ impl BankOrder {
             if !in_use || std::mem::replace(&mut seen[board], true) {
                 return Err(NeedsFallback);
             }
-            self.source_ids.push(source_id);
-            self.banks.push(BankBoard { board: board as u8, ranks });
+            self.banks.push(BankBoard { source_id, board: board as u8, ranks });
         }
         Ok(())
     }

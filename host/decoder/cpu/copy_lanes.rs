@@ -5,7 +5,7 @@ use super::policy::NeedsFallback;
 use super::prefetch::{LINE, Prefetch};
 use super::scratch::{END, FRONT, MAX_STRIPS, Scratch};
 use super::setup::Setup;
-use super::simd::{Simd, list_bits_one_by_one};
+use super::simd::{REVERSE, Simd};
 use crate::detector::BankVersion;
 
 /// Lanes between two prefetches.
@@ -58,9 +58,24 @@ pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
         // SAFETY: these are the last of the list: connected lanes with hits, each once, and none was started above.
         unsafe { copy.start(rank) };
     }
-    for &rank in &scratch.long[..n_long] {
+    // Which of these are longer than a block cannot be foreseen: the rest of them is left to another loop.
+    let mut n_longer = 0;
+    for i in 0..n_long {
+        let rank = scratch.long[i];
+        let n = usize::from(copy.counts[usize::from(rank)]);
         // SAFETY: `list_lanes` lists lanes with more than four hits; all lanes were started.
-        unsafe { copy.whole(rank) };
+        unsafe { copy.block(rank, 0, n.min(S::BLOCK)) };
+        scratch.long[n_longer] = rank;
+        n_longer += usize::from(n > S::BLOCK);
+    }
+    for &rank in &scratch.long[..n_longer] {
+        let n = usize::from(copy.counts[usize::from(rank)]);
+        for first in (S::BLOCK..n).step_by(S::BLOCK) {
+            // The last block ends with the last hit, and begins with a pair, as all do.
+            let first = first.min(n - S::BLOCK + n % 2);
+            // SAFETY: these lanes have more hits than a block, so that the last one has all its hits, or all but one.
+            unsafe { copy.block(rank, first, S::BLOCK.min(n - first)) };
+        }
     }
     let n_strips = copy.n_strips;
     scratch.stream[FRONT + n_strips..][..END.len()].copy_from_slice(&END);
@@ -89,7 +104,7 @@ fn list_lanes<S: Simd>(s: S, n_connected: usize, scratch: &mut Scratch) -> (usiz
         // one.
         unsafe {
             n_listed += s.list_bits(some, first, scratch.listed.as_mut_ptr().add(n_listed));
-            n_long += list_bits_one_by_one(long, first, scratch.long.as_mut_ptr().add(n_long));
+            n_long += s.list_few_bits(long, first, scratch.long.as_mut_ptr().add(n_long));
         }
     }
     scratch.longest = most.into_iter().max().unwrap_or(0);
@@ -134,13 +149,13 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
         let board = usize::from(source.board);
         let place = match self.version {
             BankVersion::V5 => usize::from(source.place),
-            BankVersion::V4 => 4 + 2 * usize::from((self.begins[board] >> (8 * source.lane)) as u8),
+            BankVersion::V4 => 4 + 2 * usize::from((self.begins[board] >> (8 * source.place)) as u8),
         };
         (source, self.counts[usize::from(rank)], self.payloads[board].wrapping_add(place))
     }
 
     /// Appends a lane: its first four hits, or if there are fewer, those and anything, which the next lane overwrites.
-    /// Of longer lanes [`whole`](Self::whole) copies all.
+    /// Of longer lanes [`block`](Self::block) copies all.
     ///
     /// # Safety
     /// - as [`copy_lanes`];
@@ -149,40 +164,46 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
     unsafe fn start(&mut self, rank: u16) {
         // SAFETY: the rank is a connected one, by this function's second precondition; the first is the same.
         let (source, n, from) = unsafe { self.source(rank) };
-        debug_assert!(n > 0 && source.backwards <= 1);
+        debug_assert!(n > 0);
         // SAFETY:
         // - the first pair of hits is within the payload: stage 1 has compared the count with its size; the second
         //   begins STRIDE bytes later, and READ_AHEAD bytes behind the payload can be read;
-        // - the direction of a source is 0 or 1;
+        // - the direction of a source is 0 or `REVERSE`;
         // - four words can be written: each connected lane has at most 255 hits and comes once, and the stream has room
         //   for those of all and four more.
         unsafe {
             let to = self.stream.add(self.n_strips);
-            self.s.copy_start::<STRIDE>(from, n, source.backwards, self.mask, source.xor, to);
+            self.s.copy_start::<STRIDE>(from, n, source.direction, self.mask, source.xor, to);
         }
         self.starts[usize::from(rank)] = self.n_strips as u32;
         self.n_strips += usize::from(n);
     }
 
-    /// Copies all hits of a lane to where [`start`](Self::start) has put it.
+    /// Copies a block of hits of a lane to where [`start`](Self::start) has put the lane.
     ///
     /// # Safety
     /// - as [`copy_lanes`];
-    /// - the rank is one of the connected ones, and was started.
+    /// - the rank is one of the connected ones, and was started;
+    /// - the lane has `size` hits from hit `first` on, which is even; they are 5 to `S::BLOCK`.
     #[inline(always)]
-    unsafe fn whole(&self, rank: u16) {
+    unsafe fn block(&self, rank: u16, first: usize, size: usize) {
         // SAFETY: the rank is a connected one, by this function's second precondition; the first is the same.
         let (source, n, from) = unsafe { self.source(rank) };
-        let start = self.starts[usize::from(rank)] as usize;
-        debug_assert!(start + usize::from(n) <= self.n_strips);
+        let (n, start) = (usize::from(n), self.starts[usize::from(rank)] as usize);
+        debug_assert!(first + size <= n && first.is_multiple_of(2) && start + n <= self.n_strips);
+        // 1 or 0, and not a branch.
+        let backwards = usize::from(source.direction / REVERSE);
+        let place = first.wrapping_add(backwards.wrapping_mul(n.wrapping_sub(2 * first + size)));
         // SAFETY:
-        // - all pairs of hits are within the payload: stage 1 has compared the count with its size; and READ_AHEAD
+        // - `size` is as the method wants it, by this function's third precondition;
+        // - the pair of hit `first` is within the payload: stage 1 has compared the count with its size; and READ_AHEAD
         //   bytes behind it, eight times the largest STRIDE, can be read;
+        // - the direction of a source is 0 or `REVERSE`;
         // - `start` has put the lane at its start, by this function's second precondition, and counted its `n` words as
-        //   strips; behind those of all lanes the stream has room for END, which is longer than a vector.
+        //   strips; `size` of them begin at `first`, or from the other end, at `n - first - size`.
         unsafe {
-            let to = self.stream.add(start);
-            self.s.copy_lane::<STRIDE>(from, usize::from(n), -(source.backwards as i8), self.mask, source.xor, to);
+            let (from, to) = (from.add(STRIDE / 2 * first), self.stream.add(start + place));
+            self.s.copy_block::<STRIDE>(from, size, source.direction, self.mask, source.xor, to);
         }
     }
 }

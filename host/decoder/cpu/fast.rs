@@ -11,7 +11,7 @@
 //!                       anything not as expected: once more, bank by bank, as the policy says
 //!     2 copy lanes      for each rank with hits, in order: append its first four to the stream, backwards where x
 //!                       falls with the strip number
-//!                       for each with more than four hits: all of them, instead
+//!                       for each with more than four hits: a block, instead; for those with more than a block, the rest
 //!     3 find clusters   16 strips at a time: a cluster ends where the next word does not follow;
 //!                       prefix sums of ADC and of ADC * strip, kept where a cluster ends
 //!     4 make hits       16 clusters at a time: differences of the kept sums, one division,
@@ -51,8 +51,8 @@
 //! To fill the stream, four hits are copied of every lane that has any, whether it has four or not: the next lane
 //! overwrites those that were too many. They are two pairs in the bank; one shuffle, chosen by direction and number of
 //! hits from a table, widens them to words and brings them into the direction in which x rises. The one lane in six with
-//! more hits is copied again in a second loop, whole. Nothing in these loops branches on what a lane holds: it could not
-//! be foreseen.
+//! more hits is copied again in a second loop, a block of 8 or 16 hits, and the few that have still more get the rest of
+//! them in a third. Nothing in the first two loops branches on what a lane holds: it could not be foreseen.
 //!
 //! # Sums without loops
 //!

@@ -51,7 +51,7 @@ pub fn find_clusters<S: Simd>(
         let sorted = keep_strips(s, scratch, n_strips);
         // v4 clusters may come in any order.
         if !sorted && setup.source == HitSource::Strips {
-            report.add(Count::UnsortedLanes, unsorted_lanes(scratch, n_strips));
+            report.add(Count::UnsortedLanes, unsorted_lanes(s, scratch, n_strips));
         }
         if scratch.describe {
             describe_strips(s, scratch, at, n_strips);
@@ -85,7 +85,14 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
         } else {
             cluster::<S, GEOMETRIC, false, false>(s, setup, scratch, n_strips)
         };
-        if found.sorted && !found.special {
+        // Of an unsorted lane, two strips whose numbers are a cluster's size apart need not be of one cluster.
+        if sizes && !found.sorted {
+            return Err(NeedsFallback);
+        }
+        if !found.special {
+            if !found.sorted {
+                report.add(Count::UnsortedLanes, unsorted_lanes(s, scratch, n_strips));
+            }
             group_ends::<S>(groups, scratch, ends);
             if scratch.describe {
                 describe_clusters(s, setup, scratch, n_strips, found.n);
@@ -98,11 +105,10 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
     // Options and data decide about this: the next event will be like this one.
     scratch.needs_cluster_filter = found.special;
     if !found.sorted {
-        // Of an unsorted lane, two strips whose numbers are a cluster's size apart need not be of one cluster.
         if sizes {
             return Err(NeedsFallback);
         }
-        report.add(Count::UnsortedLanes, unsorted_lanes(scratch, n_strips));
+        report.add(Count::UnsortedLanes, unsorted_lanes(s, scratch, n_strips));
     }
     group_ends::<S>(groups, scratch, ends);
     if scratch.describe {
@@ -349,15 +355,21 @@ fn keep_strips<S: Simd>(s: S, scratch: &mut Scratch, n_strips: usize) -> bool {
 }
 
 /// Lanes in which a strip is not above the one before.
-#[cold]
-#[inline(never)]
-fn unsorted_lanes(scratch: &Scratch, n_strips: usize) -> u32 {
-    let rank = |word: u32| word >> RANK_SHIFT;
+#[inline(always)]
+fn unsorted_lanes<S: Simd>(s: S, scratch: &Scratch, n_strips: usize) -> u32 {
+    let stream = &scratch.stream;
+    assert!(FRONT + n_strips + 1 + S::ELEMENTS <= stream.len());
     let (mut n, mut counted) = (0, None);
-    for pair in scratch.stream[FRONT..][..n_strips].windows(2) {
-        if rank(pair[0]) == rank(pair[1]) && pair[1] >> 5 <= pair[0] >> 5 && counted != Some(rank(pair[0])) {
-            counted = Some(rank(pair[0]));
-            n += 1;
+    for i in (0..n_strips).step_by(S::ELEMENTS) {
+        // SAFETY: the stream has a vector of words from the last strip on, and one word more, as asserted above.
+        let (v, next) = unsafe { (load_at(s, stream, FRONT + i), load_at(s, stream, FRONT + i + 1)) };
+        // Ranks ascend, and so does what is behind the last strip: this is inside a lane.
+        let mut falls = s.le(s.shr::<5>(next), s.shr::<5>(v));
+        while falls != 0 {
+            let rank = stream[FRONT + i + falls.trailing_zeros() as usize] >> RANK_SHIFT;
+            n += u32::from(counted != Some(rank));
+            counted = Some(rank);
+            falls &= falls - 1;
         }
     }
     n

@@ -124,29 +124,29 @@ fn find_allen<S: Simd>(
         (u32::from_le_bytes(unsafe { fragment.cast::<[u8; 4]>().read() }), fragment.wrapping_add(4))
     };
     loop {
-        let (source_ids, banks) = order.banks();
+        let banks = order.banks();
         if banks.len() == n_banks {
             let mut ahead = Prefetch::next_event(batch, event);
             let (mut different, mut bad) = (0, false);
             let (mut notes, headers) = Notes::of(lanes);
-            let direct = table[..n_direct].iter().zip(&source_ids[..n_direct]).zip(&banks[..n_direct]);
+            let direct = table[..n_direct].iter().zip(&banks[..n_direct]);
             match setup.lanes.version {
                 BankVersion::V5 => {
-                    for (((begin, expected), bank), header) in direct.zip(&mut headers[..n_direct]) {
+                    for ((begin, bank), header) in direct.zip(&mut headers[..n_direct]) {
                         s.prefetch_far(ahead);
                         ahead = ahead.wrapping_add(LINE);
                         let (source_id, payload) = fragment(begin);
-                        different |= source_id ^ expected;
+                        different |= source_id ^ bank.source_id;
                         // SAFETY: the smallest v5 payload, of 8 bytes, is there: the loop over the table checked it.
                         *header = unsafe { notes.take_v5(bank, payload) };
                     }
                 }
                 BankVersion::V4 => {
-                    for (((begin, expected), bank), &size) in direct.zip(sizes) {
+                    for ((begin, bank), &size) in direct.zip(sizes) {
                         s.prefetch_far(ahead);
                         ahead = ahead.wrapping_add(LINE);
                         let (source_id, payload) = fragment(begin);
-                        different |= source_id ^ expected;
+                        different |= source_id ^ bank.source_id;
                         // SAFETY: at `payload`, in `raw`:
                         // - are `size` bytes, not less than the smallest: the loop over the table checked both;
                         // - READ_AHEAD more: the fragment ends at or before `reach`, being one of the first `n_direct`.
@@ -157,7 +157,7 @@ fn find_allen<S: Simd>(
             }
             for i in n_direct..n_banks {
                 let (source_id, payload) = fragment(&table[i]);
-                different |= source_id ^ source_ids[i];
+                different |= source_id ^ banks[i].source_id;
                 let at = payload.addr() - raw.as_ptr().addr();
                 let payload = lanes.readable(raw, at, usize::from(sizes[i]))?;
                 let (mut notes, headers) = Notes::of(lanes);
@@ -202,7 +202,7 @@ fn find_mep<S: Simd>(
     if block.unexpected[of_block] {
         return None;
     }
-    let (_, banks) = order.banks();
+    let banks = order.banks();
     let n_banks = banks.len();
     let row = |event: usize| {
         let begin = n_banks.checked_mul(event)?.checked_add(2 + n_banks)?;
@@ -211,7 +211,7 @@ fn find_mep<S: Simd>(
     let begins = row(event)?;
     let ahead = row(event + 1).unwrap_or(begins);
     let (raw, smallest) = (batch.raw, smallest(setup.lanes.version));
-    let sizes = &block.sizes[of_block * MAX_BOARDS..][..n_banks];
+    let sizes = &block.sizes[of_block][..n_banks];
     let mut bad = false;
     for &size in sizes {
         bad |= size < smallest;
@@ -219,25 +219,39 @@ fn find_mep<S: Simd>(
     if bad {
         return None;
     }
-    for (i, (((&begin, &size), bank), &ahead)) in begins.iter().zip(sizes).zip(banks).zip(ahead).enumerate() {
-        // The fragment of the next event, and what is read beyond it.
-        let ahead = raw.as_ptr().wrapping_add(ahead as usize);
-        for line in 0..=READ_AHEAD / LINE {
-            s.prefetch_far(ahead.wrapping_add(LINE * line));
-        }
-        let payload = lanes.readable(raw, begin as usize, usize::from(size))?;
-        let (mut notes, headers) = Notes::of(lanes);
-        // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; no size is less than the
-        // smallest, as checked above.
-        unsafe {
-            match setup.lanes.version {
-                BankVersion::V5 => headers[i] = notes.take_v5(bank, payload),
-                BankVersion::V4 => bad |= notes.take_v4(s, bank, payload, size) != (true, 0),
+    let fragments = begins.iter().zip(sizes).zip(banks).zip(ahead);
+    let bad = match setup.lanes.version {
+        BankVersion::V4 => {
+            for (((&begin, &size), bank), &ahead) in fragments {
+                prefetch_fragment(s, raw, ahead);
+                let payload = lanes.readable(raw, begin as usize, usize::from(size))?;
+                // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; no size is less than
+                // the smallest, as checked above.
+                bad |= unsafe { Notes::of(lanes).0.take_v4(s, bank, payload, size) } != (true, 0);
             }
+            bad
         }
-    }
-    bad |= setup.lanes.version == BankVersion::V5 && !v5_hits_are_there(&lanes.headers[..n_banks], sizes);
+        BankVersion::V5 => {
+            for (i, (((&begin, &size), bank), &ahead)) in fragments.enumerate() {
+                prefetch_fragment(s, raw, ahead);
+                let payload = lanes.readable(raw, begin as usize, usize::from(size))?;
+                let (mut notes, headers) = Notes::of(lanes);
+                // SAFETY: as for v4.
+                headers[i] = unsafe { notes.take_v5(bank, payload) };
+            }
+            !v5_hits_are_there(&lanes.headers[..n_banks], sizes)
+        }
+    };
     (!bad).then_some(n_banks)
+}
+
+/// MEP: asks for a board's fragment of the next event. Of its lines the first was asked for with those of earlier events,
+/// which lie before it, and so will those behind it be with this one's: each in several events, and far ahead.
+#[inline(always)]
+fn prefetch_fragment<S: Simd>(s: S, raw: &[u8], begin: u32) {
+    for line in 1..=READ_AHEAD / LINE {
+        s.prefetch_far(raw.as_ptr().wrapping_add(begin as usize + LINE * line));
+    }
 }
 
 /// Goes through the tables of a MEP batch for the events of a block, which lie side by side there, board by board.
@@ -249,13 +263,13 @@ fn look_at_tables(setup: &Setup, order: &mut BankOrder, block: &mut Block, batch
         return None;
     }
     let source_ids = batch.offsets.get(2..2 + n_banks)?;
-    if order.banks().0 != source_ids {
+    if !order.banks().iter().map(|bank| bank.source_id).eq(source_ids.iter().copied()) {
         order.look_up(&setup.lanes.boards, source_ids.iter().copied()).ok()?;
     }
     let version = setup.lanes.version.byte();
     for bank in 0..n_banks {
-        for (i, &size) in part::<u16>(batch.sizes, bank, first, n_events)?.iter().enumerate() {
-            block.sizes[i * MAX_BOARDS + bank] = size;
+        for (of_event, &size) in block.sizes.iter_mut().zip(part::<u16>(batch.sizes, bank, first, n_events)?) {
+            of_event[bank] = size;
         }
         let kinds = part::<u8>(batch.types, bank, first, n_events)?;
         if kinds.first_chunk() != Some(&[HIT_BANKS[0]; BLOCK]) {
@@ -312,7 +326,7 @@ fn bank_by_bank<S: Simd>(
                     continue;
                 }
                 let payload = lanes.readable(raw, at, size).ok_or(NeedsFallback)?;
-                let bank = BankBoard { board: board as u8, ranks };
+                let bank = BankBoard { source_id: bank.source_id, board: board as u8, ranks };
                 // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; they hold the header
                 // and all words, as `v4_words` checked.
                 let (good, beyond) = unsafe { Notes::of(lanes).0.take_v4(s, &bank, payload, size as u16) };

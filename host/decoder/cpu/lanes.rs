@@ -4,6 +4,7 @@
 //! alone. Slots that nothing is connected to have the last ranks.
 
 use super::policy::UT_ID;
+use super::simd::REVERSE;
 use crate::decoder::DecodeOptions;
 use crate::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, STRIPS_PER_SECTOR, SectorConstants, Slot};
 use ut_kernels::detector::MAX_SLOTS;
@@ -51,13 +52,11 @@ pub struct LaneSource {
     pub xor: u32,
     /// The board.
     pub board: u8,
-    /// The lane, among those of the board.
-    pub lane: u8,
-    /// v5: byte of the payload with the lane's first hit.
+    /// v5: byte of the payload with the lane's first hit. v4: the lane, among those of the board.
     pub place: u8,
-    /// 1 where the lane is read backwards, else 0. A number: of a `bool` the compiler makes a branch, which the CPU
-    /// cannot foresee.
-    pub backwards: u8,
+    /// [`REVERSE`] where the lane is read backwards, else 0. A number: of a `bool` the compiler makes a branch, which the
+    /// CPU cannot foresee.
+    pub direction: u16,
 }
 
 /// The lanes of a board.
@@ -154,9 +153,11 @@ impl LaneOrder {
             sources.push(LaneSource {
                 xor: (rank as u32) << RANK_SHIFT | if reversed { strip_bits } else { 0 },
                 board: board as u8,
-                lane: lane as u8,
-                place: (8 + 4 * (LANES_PER_BOARD - 1 - lane)) as u8,
-                backwards: u8::from(reversed),
+                place: match version {
+                    BankVersion::V4 => lane as u8,
+                    BankVersion::V5 => (8 + 4 * (LANES_PER_BOARD - 1 - lane)) as u8,
+                },
+                direction: if reversed { REVERSE } else { 0 },
             });
             let first = match version {
                 BankVersion::V4 => this.chan_id,

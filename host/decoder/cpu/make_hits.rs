@@ -224,17 +224,29 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
     /// - the live ones of a vector of hits from `hit` on, which counts modulo 2⁶⁴, are the event's.
     #[inline(always)]
     unsafe fn some(&mut self, cluster: usize, hit: usize, live: u32) -> u32 {
+        debug_assert!(live != 0 && live >> 1 >> (S::ELEMENTS - 1) == 0);
+        let (first, end) = (live.trailing_zeros() as usize, (u32::BITS - live.leading_zeros()) as usize);
+        let last = &self.clusters.last;
         // SAFETY:
-        // - the words are there, by this function's first precondition;
-        // - `ANYWHERE` asks for the first rank 0, and nothing of the ranks in the words;
-        // - the live ones are hits of the event, by this function's third precondition.
-        unsafe { self.vector::<ANYWHERE, true>(0, cluster, hit, live) }
+        // - the words are there, by this function's first precondition, and so are the first and the last live one;
+        // - the ranks of the live ones ascend and are below `n_connected`, by its second: they lie within one window, or
+        //   `ANYWHERE` gets 0;
+        // - the live ones are hits of the event, by its third.
+        unsafe {
+            let (low, high) = (word_at(last, cluster + first), word_at(last, cluster + end - 1));
+            let first_rank = low >> RANK_SHIFT;
+            if (high >> RANK_SHIFT) - first_rank < S::WINDOW {
+                self.vector::<WINDOW, true>(first_rank, cluster, hit, live)
+            } else {
+                self.vector::<ANYWHERE, true>(0, cluster, hit, live)
+            }
+        }
     }
 
     /// # Safety
     /// - clusters and sums have a vector of words from `cluster` on, and the sums one more;
-    /// - `first_rank` is 0 if `REACH` is `ANYWHERE`; else that of the first cluster, and the ranks of all are below
-    ///   `n_connected`, not below the first, and fit into so many windows;
+    /// - `first_rank` is 0 if `REACH` is `ANYWHERE`; else that of the first live cluster, and the ranks of the live ones,
+    ///   without `MASKED` all, are below `n_connected`, not below the first, and fit into so many windows;
     /// - the live ones of a vector of hits from `hit` on, without `MASKED` all, are the event's.
     #[inline(always)]
     unsafe fn vector<const REACH: u8, const MASKED: bool>(
@@ -255,15 +267,20 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
             by_rank: &lanes.by_rank,
             by_kind: &lanes.by_kind,
             first: first_rank as usize,
-            // Beside the event's hits there may be anything.
-            index: if REACH == ANYWHERE { s.min(ranks, s.splat(last_rank)) } else { s.sub(ranks, s.splat(first_rank)) },
+            index: if MASKED || REACH == ANYWHERE {
+                // Beside the event's hits there may be anything.
+                s.min(s.sub(ranks, s.splat(first_rank)), s.splat(last_rank - first_rank))
+            } else {
+                s.sub(ranks, s.splat(first_rank))
+            },
             kind: last,
         };
         // SAFETY:
         // - `ANYWHERE`: `first` is 0, by this function's second precondition, and the index is cut to the connected
         //   ranks;
-        // - in windows: `first` is the rank of the first cluster, and all ranks are below `n_connected`, not below the
-        //   first, and within so many windows, by the same.
+        // - in windows: `first` is the rank of the first live cluster, and the ranks of the live ones are below
+        //   `n_connected`, not below the first, and within so many windows, by the same; with `MASKED` the index of the
+        //   others is cut to the connected ranks, too.
         // `first` and `index` stay as they are, so this holds for all lookups below.
         let id = unsafe { here.of_rank(RankColumn::Id) };
         here.kind = id;
@@ -355,7 +372,7 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
     ///
     /// # Safety
     /// - `table` has such a column;
-    /// - `first` and `index` make ranks; in windows, less than one or two apart.
+    /// - `first` and `index` make ranks.
     #[inline(always)]
     unsafe fn in_column(&self, table: &[u32], column: usize) -> S::U {
         debug_assert!(column + RANK_STRIDE <= table.len() && self.first < self.n_ranks);
@@ -377,11 +394,11 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
     }
 
     /// # Safety
-    /// `first` and `index` make ranks; in windows, less than one or two apart.
+    /// `first` and `index` make ranks.
     #[inline(always)]
     unsafe fn of_rank(&self, column: RankColumn) -> S::U {
         // SAFETY: `by_rank` has a column of `RANK_STRIDE` words for each `RankColumn`; `first` and `index` make ranks,
-        // not further apart than `REACH` says, by this function's precondition.
+        // by this function's precondition.
         unsafe { self.in_column(self.by_rank, column as usize * RANK_STRIDE) }
     }
 
@@ -402,7 +419,7 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
             }
         } else {
             // SAFETY: where kinds are not few, `by_kind` has a column of `RANK_STRIDE` words for each `KindColumn`;
-            // `first` and `index` make ranks, not further apart than `REACH` says, by this function's precondition.
+            // `first` and `index` make ranks, by this function's precondition.
             unsafe { self.in_column(self.by_kind, column as usize * RANK_STRIDE) }
         };
         self.s.float_of(words)
@@ -414,8 +431,7 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
     /// As [`of_rank`](Self::of_rank).
     #[inline(always)]
     unsafe fn line(&self, p0: RankColumn, n: S::F, step: KindColumn) -> S::F {
-        // SAFETY: `of_rank` and `of_kind` ask that `first` and `index` make ranks, not further apart than `REACH` says:
-        // this function's precondition.
+        // SAFETY: `of_rank` and `of_kind` ask that `first` and `index` make ranks: this function's precondition.
         let (p0, step) = unsafe { (self.s.float_of(self.of_rank(p0)), self.of_kind(step)) };
         self.s.add_f(p0, self.s.mul_f(n, step))
     }

@@ -32,7 +32,7 @@ const SLACK: usize = 64;
 pub const READ_AHEAD: usize = 256;
 
 /// Events whose banks are looked up together in the tables of MEP layout, where they lie side by side.
-pub const BLOCK: usize = 8;
+pub const BLOCK: usize = 16;
 
 /// Room for the payloads that end so close to the end of the batch that reading ahead would run past it: enough for
 /// two of the largest that hold hits, or for more of smaller ones.
@@ -49,9 +49,9 @@ const MAX_ELEMENTS: usize = 16;
 #[derive(Debug)]
 pub struct Scratch {
     /// What stage 1 found of the event.
-    pub found: Lanes,
+    pub found: Box<Lanes>,
     /// MEP: what the batch's tables say of the events around it.
-    pub block: Block,
+    pub block: Box<Block>,
     /// The boards of the last event's banks.
     pub bank_order: BankOrder,
     /// Of events that are not as expected.
@@ -92,23 +92,23 @@ pub struct Scratch {
 pub struct Block {
     /// Which ones.
     pub events: Range<usize>,
-    /// By event, [`MAX_BOARDS`] each: sizes of its banks.
-    pub sizes: Box<[u16]>,
+    /// By event: sizes of its banks.
+    pub sizes: [[u16; MAX_BOARDS]; BLOCK],
     /// By event: a bank of another type or format, or a table that is too short.
     pub unexpected: [bool; BLOCK],
 }
 
-/// The lanes of one event.
+/// The lanes of one event. In one piece, so that one register is enough to reach all of it.
 #[derive(Debug)]
 pub struct Lanes {
     /// By rank: hits of the lane. All 0 beyond the ranks that are connected. (An index of 16 bits needs no check.)
-    pub counts: Box<[u8; 1 << 16]>,
+    pub counts: [u8; 1 << 16],
     /// By board: its payload. Of boards that the event has a bank of.
-    pub payloads: Box<[*const u8; 1 << 8]>,
+    pub payloads: [*const u8; 1 << 8],
     /// By board, v4: byte i is the place of the first word of lane i.
-    pub begins: Box<[u64; 1 << 8]>,
+    pub begins: [u64; 1 << 8],
     /// By bank, v5: its header.
-    pub headers: Box<[u64; MAX_BOARDS]>,
+    pub headers: [u64; MAX_BOARDS],
     /// Copies of payloads. Cells: payloads that were copied before are still pointed to.
     tail: Box<[Cell<u8>]>,
     copied: usize,
@@ -148,8 +148,8 @@ impl Scratch {
         // No strip is a cluster's length behind these.
         stream[..FRONT].fill(u32::MAX);
         Self {
-            found: Lanes::new(),
-            block: Block { events: 0..0, sizes: zeros(BLOCK * MAX_BOARDS), unexpected: [false; BLOCK] },
+            found: Box::new(Lanes::new()),
+            block: Box::new(Block { events: 0..0, sizes: [[0; MAX_BOARDS]; BLOCK], unexpected: [false; BLOCK] }),
             bank_order: BankOrder::new(),
             policy,
             listed: zeros(MAX_RANKS + SLACK),
@@ -217,12 +217,13 @@ impl Scratch {
 }
 
 impl Lanes {
+    #[expect(clippy::large_stack_arrays, reason = "64 kB for a moment, when a decoder is made")]
     fn new() -> Self {
         Self {
-            counts: zeroed_array(),
-            payloads: Box::new([std::ptr::null(); 1 << 8]),
-            begins: Box::new([0; 1 << 8]),
-            headers: Box::new([0; MAX_BOARDS]),
+            counts: [0; 1 << 16],
+            payloads: [std::ptr::null(); 1 << 8],
+            begins: [0; 1 << 8],
+            headers: [0; MAX_BOARDS],
             tail: zeros(TAIL + READ_AHEAD),
             copied: 0,
         }
@@ -240,8 +241,8 @@ impl Lanes {
     /// all there, or there is no room for the copy.
     #[inline(always)]
     pub fn readable(&mut self, raw: &[u8], at: usize, size: usize) -> Option<*const u8> {
-        let there = raw.len().checked_sub(at)?;
-        if there >= size + READ_AHEAD { Some(raw.as_ptr().wrapping_add(at)) } else { self.copy_tail(raw, at, size) }
+        let there = at.saturating_add(size).saturating_add(READ_AHEAD) <= raw.len();
+        if there { Some(raw.as_ptr().wrapping_add(at)) } else { self.copy_tail(raw, at, size) }
     }
 
     #[cold]

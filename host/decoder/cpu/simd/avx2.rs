@@ -3,7 +3,7 @@
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::x86_64::*;
 
-use super::{EACH_BYTE, LANE_BITS, Simd, x86};
+use super::{Simd, x86};
 
 /// The AVX2 level.
 #[derive(Clone, Copy, Debug)]
@@ -38,39 +38,11 @@ static COMPRESS: [[u8; 8]; 256] = {
     table
 };
 
-/// From place 16 - n on: nothing for n v4 words, and all bits that name the lane for the others.
-static BEHIND: [u16; 33] = {
-    let mut words = [0; 33];
-    let mut i = 16;
-    while i < 33 {
-        words[i] = LANE_BITS;
-        i += 1;
-    }
-    words
-};
-
-/// By direction and number of hits: which hit comes to each place; with bit 31 set, none.
-static UP_TO_8: [[[u32; 8]; 9]; 2] = {
-    let mut places = [[[1 << 31; 8]; 9]; 2];
-    let mut n = 0;
-    while n <= 8 {
-        let mut place = 0;
-        while place < n {
-            places[0][n][place] = place as u32;
-            places[1][n][place] = (n - 1 - place) as u32;
-            place += 1;
-        }
-        n += 1;
-    }
-    places
-};
-
 #[expect(clippy::inline_always, reason = "see the trait")]
 // SAFETY of every block below:
 // - the CPU has the instructions: there is an `Avx2` only where `new`'s precondition says so;
 // - what is read and written through a pointer that a method is given, its precondition in the trait allows;
-// - other loads are from a `counts` of 64 bytes and from the tables above: `COMPRESS` has an entry for each 8 bits,
-//   `UP_TO_8` a place for each of 8 words, and of `BEHIND` places 0 to 16 begin 16 words, and one more is there.
+// - other loads are from a `counts` of 64 bytes and from `COMPRESS`, which has an entry for each 8 bits.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
 impl Simd for Avx2 {
     const ELEMENTS: usize = 8;
@@ -262,38 +234,7 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn lane_ends(self, words: *const u8, n: usize) -> (u64, bool) {
-        unsafe {
-            let bits = _mm256_set1_epi16(LANE_BITS as i16);
-            let one = _mm256_set1_epi64x(1);
-            let mut counts = _mm256_setzero_si256();
-            let mut falls = _mm256_setzero_si256();
-            let mut done = 0;
-            // 16 words at a time. Those behind the last one count as such of lane 7, which does not exist.
-            loop {
-                let left = n - done;
-                let behind = BEHIND.as_ptr().add(16 - left.min(16));
-                let lanes =
-                    _mm256_or_si256(_mm256_loadu_si256(words.add(2 * done).cast()), _mm256_loadu_si256(behind.cast()));
-                let lanes = _mm256_and_si256(lanes, bits);
-                let next = _mm256_loadu_si256(words.add(2 * done + 2).cast());
-                let next = _mm256_or_si256(next, _mm256_loadu_si256(behind.add(1).cast()));
-                falls = _mm256_or_si256(falls, _mm256_cmpgt_epi16(lanes, _mm256_and_si256(next, bits)));
-                // Eight times the lane: a bit is set in its byte.
-                let shifts = _mm256_srli_epi16::<8>(lanes);
-                for half in [_mm256_castsi256_si128(shifts), _mm256_extracti128_si256::<1>(shifts)] {
-                    let low = _mm256_sllv_epi64(one, _mm256_cvtepu16_epi64(half));
-                    let high = _mm256_sllv_epi64(one, _mm256_cvtepu16_epi64(_mm_srli_si128::<8>(half)));
-                    counts = _mm256_add_epi64(counts, _mm256_add_epi64(low, high));
-                }
-                if left <= 16 {
-                    break;
-                }
-                done += 16;
-            }
-            let counts = _mm_add_epi64(_mm256_castsi256_si128(counts), _mm256_extracti128_si256::<1>(counts));
-            let counts = _mm_add_epi64(counts, _mm_unpackhi_epi64(counts, counts));
-            ((_mm_cvtsi128_si64(counts) as u64).wrapping_mul(EACH_BYTE), _mm256_testz_si256(falls, falls) != 0)
-        }
+        unsafe { x86::lane_ends(words, n) }
     }
     #[inline(always)]
     unsafe fn list_bits(self, bits: u64, first: u16, to: *mut u16) -> usize {
@@ -315,60 +256,24 @@ impl Simd for Avx2 {
         self,
         from: *const u8,
         n: u8,
-        backwards: u8,
+        direction: u16,
         mask: u32,
         xor: u32,
         to: *mut u32,
     ) {
-        unsafe { x86::copy_start::<STRIDE>(from, n, backwards, mask, xor, to) }
+        unsafe { x86::copy_start::<STRIDE>(from, n, direction, mask, xor, to) }
     }
     #[inline(always)]
-    unsafe fn copy_lane<const STRIDE: usize>(
+    unsafe fn copy_block<const STRIDE: usize>(
         self,
-        mut from: *const u8,
+        from: *const u8,
         n: usize,
-        backwards: i8,
+        direction: u16,
         mask: u32,
         xor: u32,
         to: *mut u32,
     ) {
-        if n <= 8 {
-            let place = &UP_TO_8[usize::from(backwards != 0)][n];
-            unsafe {
-                let v = _mm256_cvtepu16_epi32(x86::four_pairs::<STRIDE>(from));
-                let v = _mm256_and_si256(v, _mm256_set1_epi32(mask as i32));
-                let v = _mm256_xor_si256(v, _mm256_set1_epi32(xor as i32));
-                let place = self.load(place.as_ptr());
-                // What lies behind is written as it was: some CPUs take very long for masked stores.
-                let behind = _mm256_castsi256_ps(place);
-                let v = _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(v, place));
-                let v = _mm256_blendv_ps(v, _mm256_loadu_ps(to.cast()), behind);
-                _mm256_storeu_ps(to.cast(), v);
-            }
-            return;
-        }
-        unsafe {
-            let iota = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
-            let (mask, xor) = (_mm256_set1_epi32(mask as i32), _mm256_set1_epi32(xor as i32));
-            // Word i comes from place i, or from ~i + now.
-            let flip = _mm256_set1_epi32(i32::from(backwards));
-            let backwards = backwards as usize;
-            let mut done = 0;
-            while done < n {
-                let now = (n - done).min(8);
-                let of_now = _mm256_set1_epi32(now as i32);
-                let v = _mm256_cvtepu16_epi32(x86::four_pairs::<STRIDE>(from));
-                let v = _mm256_xor_si256(_mm256_and_si256(v, mask), xor);
-                let from_place = _mm256_add_epi32(_mm256_xor_si256(iota, flip), _mm256_and_si256(flip, of_now));
-                let v = _mm256_permutevar8x32_epi32(v, from_place);
-                let to = to.add(done.wrapping_add(backwards & n.wrapping_sub(2 * done + now))).cast();
-                // What lies behind is written as it was: some CPUs take very long for masked stores.
-                let live = _mm256_cmpgt_epi32(of_now, iota);
-                _mm256_storeu_si256(to, _mm256_blendv_epi8(_mm256_loadu_si256(to), v, live));
-                done += 8;
-                from = from.add(4 * STRIDE);
-            }
-        }
+        unsafe { x86::copy_block::<STRIDE>(from, n, direction, mask, xor, to) }
     }
 }
 

@@ -3,7 +3,7 @@
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::x86_64::*;
 
-use super::{LANE_BITS, Simd, x86};
+use super::{REVERSE, Simd, x86};
 
 /// The AVX-512 level.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,7 @@ impl Avx512 {
 impl Simd for Avx512 {
     const ELEMENTS: usize = 16;
     const WINDOW: u32 = 32;
+    const BLOCK: usize = 16;
     type U = __m512i;
     type F = __m512;
 
@@ -216,78 +217,45 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     unsafe fn lane_ends(self, words: *const u8, n: usize) -> (u64, bool) {
-        unsafe {
-            let bits = _mm512_set1_epi16(LANE_BITS as i16);
-            let mut ends = (n as u64) << 48 | (n as u64) << 56;
-            let mut falls = 0;
-            let mut done = 0;
-            // 32 words at a time.
-            loop {
-                let left = n - done;
-                let lanes = _mm512_and_si512(_mm512_loadu_si512(words.add(2 * done).cast()), bits);
-                let next = _mm512_and_si512(_mm512_loadu_si512(words.add(2 * done + 2).cast()), bits);
-                let live = ((1u64 << left.min(32)) - 1) as u32;
-                let pairs = ((1u64 << left.saturating_sub(1).min(32)) - 1) as u32;
-                falls |= _mm512_mask_cmpgt_epu16_mask(pairs, lanes, next);
-                for lane in 0..6 {
-                    let up_to = _mm512_mask_cmple_epu16_mask(live, lanes, _mm512_set1_epi16(lane << 11));
-                    ends += u64::from(up_to.count_ones()) << (8 * lane);
-                }
-                if left <= 32 {
-                    return (ends, falls == 0);
-                }
-                done += 32;
-            }
-        }
+        unsafe { x86::lane_ends(words, n) }
     }
     #[inline(always)]
     unsafe fn copy_start<const STRIDE: usize>(
         self,
         from: *const u8,
         n: u8,
-        backwards: u8,
+        direction: u16,
         mask: u32,
         xor: u32,
         to: *mut u32,
     ) {
-        unsafe { x86::copy_start::<STRIDE>(from, n, backwards, mask, xor, to) }
+        unsafe { x86::copy_start::<STRIDE>(from, n, direction, mask, xor, to) }
     }
     #[inline(always)]
-    unsafe fn copy_lane<const STRIDE: usize>(
+    unsafe fn copy_block<const STRIDE: usize>(
         self,
-        mut from: *const u8,
+        from: *const u8,
         n: usize,
-        backwards: i8,
+        direction: u16,
         mask: u32,
         xor: u32,
         to: *mut u32,
     ) {
         unsafe {
             let iota = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+            let pairs =
+                _mm256_set_m128i(x86::four_pairs::<STRIDE>(from.add(4 * STRIDE)), x86::four_pairs::<STRIDE>(from));
             let (mask, xor) = (_mm512_set1_epi32(mask as i32), _mm512_set1_epi32(xor as i32));
-            // Word i comes from place i, or from ~i + now.
-            let flip = _mm512_set1_epi32(i32::from(backwards));
-            let backwards = backwards as usize;
-            let mut done = 0;
-            while done < n {
-                let now = (n - done).min(16);
-                let pairs =
-                    _mm256_set_m128i(x86::four_pairs::<STRIDE>(from.add(4 * STRIDE)), x86::four_pairs::<STRIDE>(from));
-                let v = _mm512_cvtepu16_epi32(pairs);
-                let v = _mm512_ternarylogic_epi32::<0x78>(xor, v, mask);
-                let last = _mm512_and_si512(flip, _mm512_set1_epi32(now as i32));
-                let v = _mm512_permutexvar_epi32(_mm512_add_epi32(_mm512_xor_si512(iota, flip), last), v);
-                let place = done.wrapping_add(backwards & n.wrapping_sub(2 * done + now));
-                _mm512_mask_storeu_epi32(to.add(place).cast(), first(now), v);
-                done += 16;
-                from = from.add(8 * STRIDE);
-            }
+            let v = _mm512_ternarylogic_epi32::<0x78>(xor, _mm512_cvtepu16_epi32(pairs), mask);
+            // Word i comes from place i, or from ~i + n.
+            let flip = _mm512_set1_epi32(-i32::from(direction / REVERSE));
+            let last = _mm512_and_si512(flip, _mm512_set1_epi32(n as i32));
+            let v = _mm512_permutexvar_epi32(_mm512_add_epi32(_mm512_xor_si512(iota, flip), last), v);
+            self.store_some(to, v, (1 << n) - 1);
         }
     }
-}
-
-/// The first `n <= 16` bits.
-#[inline(always)]
-const fn first(n: usize) -> u16 {
-    ((1u32 << n) - 1) as u16
+    #[inline(always)]
+    unsafe fn list_few_bits(self, bits: u64, first: u16, to: *mut u16) -> usize {
+        unsafe { self.list_bits(bits, first, to) }
+    }
 }

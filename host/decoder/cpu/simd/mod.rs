@@ -37,6 +37,8 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     const ELEMENTS: usize;
     /// Entries that [`lookup_window`](Self::lookup_window) can choose from; a power of 2. Up to 32, or all there can be.
     const WINDOW: u32;
+    /// Most hits that [`copy_block`](Self::copy_block) copies: 8 or 16.
+    const BLOCK: usize = 8;
     /// `ELEMENTS` unsigned words. Additions wrap.
     type U: Copy;
     /// `ELEMENTS` floats.
@@ -147,14 +149,37 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     /// Those words can be read.
     unsafe fn lookup(self, table: *const u32, index: Self::U) -> Self::U;
 
-    /// Writes `first + i` for each bit i that is set to `to`; how many.
+    /// Writes `first + i` for each bit i that is set to `to`, and anything behind; how many.
     ///
     /// # Safety
     /// 64 places can be written.
     #[inline(always)]
     unsafe fn list_bits(self, bits: u64, first: u16, to: *mut u16) -> usize {
-        // SAFETY: 64 places can be written, by this method's precondition: one for each bit that may be set.
-        unsafe { list_bits_one_by_one(bits, first, to) }
+        // SAFETY: 64 places can be written, by this method's precondition.
+        unsafe { self.list_few_bits(bits, first, to) }
+    }
+
+    /// The same, where mostly no more than eight bits are set.
+    ///
+    /// # Safety
+    /// 64 places can be written.
+    #[inline(always)]
+    unsafe fn list_few_bits(self, bits: u64, first: u16, to: *mut u16) -> usize {
+        let (mut left, mut to) = (bits, to);
+        loop {
+            // Always eight: how many are left cannot be foreseen.
+            for i in 0..8 {
+                // SAFETY: there are 64 bits, and `to` rises by eight for eight of them that are set: by this method's
+                // precondition the place can be written.
+                unsafe { to.add(i).write(first.wrapping_add(left.trailing_zeros() as u16)) };
+                left &= left.wrapping_sub(1);
+            }
+            if left == 0 {
+                return bits.count_ones() as usize;
+            }
+            // SAFETY: as above.
+            to = unsafe { to.add(8) };
+        }
     }
 
     /// Of `n <= 254` v4 words, which lane they name: byte i, up to 5, is how many name one of the lanes 0 to i; the other
@@ -179,19 +204,19 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     }
 
     /// Writes the first four hit words of a lane with `n > 0` hits as stream words to `to`, from the last one on if
-    /// `backwards` is 1 and not 0. Of fewer hits, those are the first words; of more, all of them may be anything if
-    /// `backwards` is 1. Hits come in pairs, `STRIDE` bytes apart.
+    /// `direction` is [`REVERSE`] and not 0. Of fewer hits, those are the first words; of more, all of them may be anything
+    /// if it is `REVERSE`. Hits come in pairs, `STRIDE` bytes apart.
     ///
     /// # Safety
     /// - two pairs can be read;
-    /// - `backwards` is 0 or 1;
+    /// - `direction` is 0 or `REVERSE`;
     /// - four words can be written.
     #[inline(always)]
     unsafe fn copy_start<const STRIDE: usize>(
         self,
         from: *const u8,
         n: u8,
-        backwards: u8,
+        direction: u16,
         mask: u32,
         xor: u32,
         to: *mut u32,
@@ -202,73 +227,48 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         let hits = u64::from(u32::from_le_bytes(pairs[0])) | u64::from(u32::from_le_bytes(pairs[1])) << 32;
         let swapped = hits.swap_bytes();
         let swapped = swapped >> 8 & 0x00FF_00FF_00FF_00FF | (swapped & 0x00FF_00FF_00FF_00FF) << 8;
-        let hits = if backwards == 0 { hits } else { swapped >> (16 * (4 - u32::from(n.min(4)))) };
+        let hits = if direction == 0 { hits } else { swapped >> (16 * (4 - u32::from(n.min(4)))) };
         for i in 0..4 {
             // SAFETY: `i < 4`, and four words can be written, by this method's third precondition.
             unsafe { to.add(i).write((u32::from((hits >> (16 * i)) as u16) & mask) ^ xor) };
         }
     }
 
-    /// Writes all `n` hit words of a lane as stream words to `to`, from the last one on if `backwards` is -1 and not 0,
-    /// and changes nothing beyond them. Hits come in pairs, `STRIDE` bytes apart.
+    /// Writes `n` hit words, 5 to [`BLOCK`](Self::BLOCK), as stream words to `to`, from the last one on if
+    /// `direction` is [`REVERSE`] and not 0, and changes nothing beyond them. Hits come in pairs, `STRIDE` bytes apart.
     ///
     /// # Safety
-    /// - from any pair with a hit on, eight pairs can be read;
-    /// - `n` words can be written, and a vector more behind them can be read and written back.
-    unsafe fn copy_lane<const STRIDE: usize>(
+    /// - `n` is 5 to `BLOCK`;
+    /// - `BLOCK / 2` pairs can be read;
+    /// - `direction` is 0 or `REVERSE`;
+    /// - `n` words can be written.
+    #[inline(always)]
+    unsafe fn copy_block<const STRIDE: usize>(
         self,
         from: *const u8,
         n: usize,
-        backwards: i8,
+        direction: u16,
         mask: u32,
         xor: u32,
         to: *mut u32,
-    );
+    ) {
+        for i in 0..n {
+            let place = if direction == 0 { i } else { n - 1 - i };
+            // SAFETY: `i < n <= BLOCK`, so that its pair can be read, and `place < n`, so that its word can be written, by
+            // this method's preconditions.
+            unsafe {
+                let word = from.add(STRIDE * (i / 2) + 2 * (i % 2)).cast::<[u8; 2]>().read();
+                to.add(place).write((u32::from(u16::from_le_bytes(word)) & mask) ^ xor);
+            }
+        }
+    }
 }
 
-/// [`Simd::list_bits`], for few bits.
-///
-/// # Safety
-/// A place for each bit that is set can be written.
-#[inline(always)]
-pub unsafe fn list_bits_one_by_one(mut bits: u64, first: u16, to: *mut u16) -> usize {
-    let mut n = 0;
-    while bits != 0 {
-        // SAFETY: as many bits were set before this one as places were written.
-        unsafe { to.add(n).write(first + bits.trailing_zeros() as u16) };
-        bits &= bits - 1;
-        n += 1;
-    }
-    n
-}
+/// The direction of a lane that is read backwards: a number by which the tables of both directions are apart.
+pub const REVERSE: u16 = 1 << 8;
 
 /// The bits of a v4 word that name the lane.
 const LANE_BITS: u16 = 0x3800;
 
 /// A factor that makes of counts in bytes how many there are up to each.
 const EACH_BYTE: u64 = 0x0101_0101_0101_0101;
-
-/// [`Simd::copy_lane`], hit by hit.
-///
-/// # Safety
-/// - all pairs with hits can be read;
-/// - `n` words can be written.
-#[inline(always)]
-pub unsafe fn copy_lane_by_hits<const STRIDE: usize>(
-    from: *const u8,
-    n: usize,
-    backwards: i8,
-    mask: u32,
-    xor: u32,
-    to: *mut u32,
-) {
-    for i in 0..n {
-        let place = if backwards == 0 { i } else { n - 1 - i };
-        // SAFETY: `i < n`, and all pairs with hits can be read, by this function's first precondition; `place < n`, and
-        // `n` words can be written, by its second.
-        unsafe {
-            let word = from.add(STRIDE * (i / 2) + 2 * (i % 2)).cast::<[u8; 2]>().read();
-            to.add(place).write((u32::from(u16::from_le_bytes(word)) & mask) ^ xor);
-        }
-    }
-}

@@ -5,7 +5,7 @@
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::aarch64::*;
 
-use super::{Simd, copy_lane_by_hits};
+use super::Simd;
 
 /// The NEON level.
 #[derive(Clone, Copy, Debug)]
@@ -260,18 +260,6 @@ impl Simd for Neon {
             let more = counts.map(|counts| vcgtq_u8(counts, vdupq_n_u8(4)));
             (byte_bits(some), byte_bits(more))
         }
-    }
-    #[inline(always)]
-    unsafe fn copy_lane<const STRIDE: usize>(
-        self,
-        from: *const u8,
-        n: usize,
-        backwards: i8,
-        mask: u32,
-        xor: u32,
-        to: *mut u32,
-    ) {
-        unsafe { copy_lane_by_hits::<STRIDE>(from, n, backwards, mask, xor, to) }
     }
 }
 

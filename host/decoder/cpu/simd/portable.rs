@@ -2,7 +2,7 @@
 
 use std::array::from_fn;
 
-use super::{Simd, copy_lane_by_hits};
+use super::Simd;
 
 /// The portable level.
 #[derive(Clone, Copy, Debug)]
@@ -213,19 +213,5 @@ impl Simd for Portable {
             more |= u64::from(count > 4) << i;
         }
         (some, more)
-    }
-    #[inline(always)]
-    unsafe fn copy_lane<const STRIDE: usize>(
-        self,
-        from: *const u8,
-        n: usize,
-        backwards: i8,
-        mask: u32,
-        xor: u32,
-        to: *mut u32,
-    ) {
-        // SAFETY: all pairs with hits can be read, by the method's first precondition, and `n` words can be written, by
-        // its second.
-        unsafe { copy_lane_by_hits::<STRIDE>(from, n, backwards, mask, xor, to) }
     }
 }

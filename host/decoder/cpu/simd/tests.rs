@@ -3,7 +3,7 @@
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{LANE_BITS, Portable, Simd, list_bits_one_by_one};
+use super::{LANE_BITS, Portable, REVERSE, Simd};
 #[cfg(target_arch = "x86_64")]
 use crate::decoder::cpu::level::Simd as Level;
 
@@ -165,7 +165,7 @@ fn lanes_of_banks<S: Simd>(s: S, random: &mut ChaCha8Rng) {
     let n = unsafe { s.list_bits(bits, 100, places.as_mut_ptr()) };
     assert_eq!(places[..n], expected);
     // SAFETY: 64 places.
-    let n = unsafe { list_bits_one_by_one(bits, 100, places.as_mut_ptr()) };
+    let n = unsafe { s.list_few_bits(bits, 100, places.as_mut_ptr()) };
     assert_eq!(places[..n], expected);
 
     let mut words: [u16; 254 + 33] = std::array::from_fn(|_| random.random());
@@ -196,20 +196,22 @@ fn lanes_of_hits<S: Simd, const STRIDE: usize>(s: S, random: &mut ChaCha8Rng) {
         let hit = |hit| u32::from(u16::from_le_bytes([bytes[place(hit)], bytes[place(hit) + 1]])) & mask ^ xor;
         let forwards: Vec<u32> = (0..n).map(hit).collect();
         let backwards: Vec<u32> = forwards.iter().rev().copied().collect();
-        for (expected, direction) in [(&forwards, 0u8), (&backwards, 1)] {
+        for (expected, direction) in [(&forwards, 0), (&backwards, REVERSE)] {
             let mut made = [7; 64];
-            // SAFETY: the longest lane reaches 32 * 16 + 4 bytes, and seven pairs more are there; 64 words.
-            unsafe { s.copy_lane::<STRIDE>(bytes.as_ptr(), n, -(direction as i8), mask, xor, made.as_mut_ptr()) };
-            assert_eq!(made[..n], expected[..], "{n} hits, backwards: {direction}");
-            assert_eq!(made[n..], [7; 64][n..], "{n} hits, backwards: {direction}");
-            if n == 0 || n > 4 && direction == 1 {
+            if n > 4 && n <= S::BLOCK {
+                // SAFETY: eight pairs; 64 words.
+                unsafe { s.copy_block::<STRIDE>(bytes.as_ptr(), n, direction, mask, xor, made.as_mut_ptr()) };
+                assert_eq!(made[..n], expected[..], "{n} hits, direction {direction}");
+                assert_eq!(made[n..], [7; 64][n..], "{n} hits, direction {direction}");
+            }
+            if n == 0 || n > 4 && direction == REVERSE {
                 continue;
             }
             let mut made = [7; 5];
             // SAFETY: two pairs; four words.
             unsafe { s.copy_start::<STRIDE>(bytes.as_ptr(), n as u8, direction, mask, xor, made.as_mut_ptr()) };
             let n = n.min(4);
-            assert_eq!(made[..n], expected[..n], "{n} hits, backwards: {direction}");
+            assert_eq!(made[..n], expected[..n], "{n} hits, direction {direction}");
             assert_eq!(made[4], 7);
         }
     }

@@ -1,10 +1,10 @@
 //! What the levels of x86-64 do alike.
 #![allow(clippy::inline_always, reason = "as the trait's methods")]
 
-use std::arch::x86_64::{
-    __m128i, _MM_HINT_T0, _MM_HINT_T1, _mm_and_si128, _mm_cvtsi32_si128, _mm_load_si128, _mm_prefetch, _mm_set_epi32,
-    _mm_set1_epi32, _mm_shuffle_epi8, _mm_storeu_si128, _mm_unpacklo_epi32, _mm_xor_si128,
-};
+#[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
+use std::arch::x86_64::*;
+
+use super::{EACH_BYTE, LANE_BITS, REVERSE};
 
 /// [`Simd::prefetch`](super::Simd::prefetch).
 #[inline(always)]
@@ -20,23 +20,23 @@ pub fn prefetch_far(at: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
 }
 
-/// Shuffles of the first four hits of a lane, 16 bits each, to words of 32 bits: by direction and number of hits.
+/// Shuffles of the first four hits of a lane, 16 bits each, to words of 32 bits: by direction plus number of hits.
 #[repr(align(16))]
-struct Shuffles([[[u8; 16]; 1 << u8::BITS]; 2]);
+struct Shuffles([[u8; 16]; 2 * REVERSE as usize]);
 
 static SHUFFLES: Shuffles = Shuffles({
     // Bytes with bit 7 set become 0.
-    let mut shuffles = [[[0x80; 16]; 1 << u8::BITS]; 2];
+    let mut shuffles = [[0x80; 16]; 2 * REVERSE as usize];
     let mut n = 0;
-    while n < 1 << u8::BITS {
+    while n < REVERSE as usize {
         let mut i = 0;
         while i < 4 {
-            shuffles[0][n][4 * i] = 2 * i as u8;
-            shuffles[0][n][4 * i + 1] = 2 * i as u8 + 1;
+            shuffles[n][4 * i] = 2 * i as u8;
+            shuffles[n][4 * i + 1] = 2 * i as u8 + 1;
             if i < n && n <= 4 {
                 let hit = n - 1 - i;
-                shuffles[1][n][4 * i] = 2 * hit as u8;
-                shuffles[1][n][4 * i + 1] = 2 * hit as u8 + 1;
+                shuffles[REVERSE as usize + n][4 * i] = 2 * hit as u8;
+                shuffles[REVERSE as usize + n][4 * i + 1] = 2 * hit as u8 + 1;
             }
             i += 1;
         }
@@ -54,15 +54,15 @@ static SHUFFLES: Shuffles = Shuffles({
 pub unsafe fn copy_start<const STRIDE: usize>(
     from: *const u8,
     n: u8,
-    backwards: u8,
+    direction: u16,
     mask: u32,
     xor: u32,
     to: *mut u32,
 ) {
-    debug_assert!(backwards <= 1);
-    // SAFETY: `SHUFFLES` has a table for each direction, and `backwards` is 0 or 1, by the method's second
-    // precondition.
-    let shuffle = unsafe { &SHUFFLES.0.get_unchecked(usize::from(backwards))[usize::from(n)] };
+    debug_assert!(direction == 0 || direction == REVERSE);
+    // SAFETY: `SHUFFLES` is of twice `REVERSE`, the direction is at most one, by the method's second precondition, and `n`
+    // is less.
+    let shuffle = unsafe { SHUFFLES.0.get_unchecked(usize::from(direction) + usize::from(n)) };
     // SAFETY:
     // - two pairs can be read and four words can be written, by the method's first and third precondition;
     // - the shuffle is 16 bytes, aligned to 16: all before it in `SHUFFLES`, which is so aligned, are as large;
@@ -74,6 +74,111 @@ pub unsafe fn copy_start<const STRIDE: usize>(
         let hits = _mm_shuffle_epi8(hits, _mm_load_si128(shuffle.as_ptr().cast()));
         let hits = _mm_and_si128(hits, _mm_set1_epi32(mask as i32));
         _mm_storeu_si128(to.cast(), _mm_xor_si128(hits, _mm_set1_epi32(xor as i32)));
+    }
+}
+
+/// From place 16 - n on: nothing for n v4 words, and all bits that name the lane for the others.
+static BEHIND: [u16; 33] = {
+    let mut words = [0; 33];
+    let mut i = 16;
+    while i < 33 {
+        words[i] = LANE_BITS;
+        i += 1;
+    }
+    words
+};
+
+/// [`Simd::lane_ends`](super::Simd::lane_ends).
+///
+/// # Safety
+/// - as the method;
+/// - the CPU has AVX2.
+#[inline(always)]
+pub unsafe fn lane_ends(words: *const u8, n: usize) -> (u64, bool) {
+    // SAFETY:
+    // - the words can be read, and 66 bytes more, by the method's precondition: 16 words from one of them on, and 16
+    //   from the next one on;
+    // - at places 0 to 16 of `BEHIND` begin 16 words, and one more is there;
+    // - the CPU has AVX2, by this function's second precondition.
+    unsafe {
+        let bits = _mm256_set1_epi16(LANE_BITS as i16);
+        let one = _mm256_set1_epi64x(1);
+        let mut counts = _mm256_setzero_si256();
+        let mut falls = _mm256_setzero_si256();
+        let mut done = 0;
+        // 16 words at a time. Those behind the last one count as such of lane 7, which does not exist.
+        loop {
+            let left = n - done;
+            let behind = BEHIND.as_ptr().add(16 - left.min(16));
+            let lanes =
+                _mm256_or_si256(_mm256_loadu_si256(words.add(2 * done).cast()), _mm256_loadu_si256(behind.cast()));
+            let lanes = _mm256_and_si256(lanes, bits);
+            let next = _mm256_loadu_si256(words.add(2 * done + 2).cast());
+            let next = _mm256_or_si256(next, _mm256_loadu_si256(behind.add(1).cast()));
+            falls = _mm256_or_si256(falls, _mm256_cmpgt_epi16(lanes, _mm256_and_si256(next, bits)));
+            // Eight times the lane: a bit is set in its byte.
+            let shifts = _mm256_srli_epi16::<8>(lanes);
+            for half in [_mm256_castsi256_si128(shifts), _mm256_extracti128_si256::<1>(shifts)] {
+                let low = _mm256_sllv_epi64(one, _mm256_cvtepu16_epi64(half));
+                let high = _mm256_sllv_epi64(one, _mm256_cvtepu16_epi64(_mm_srli_si128::<8>(half)));
+                counts = _mm256_add_epi64(counts, _mm256_add_epi64(low, high));
+            }
+            if left <= 16 {
+                break;
+            }
+            done += 16;
+        }
+        let counts = _mm_add_epi64(_mm256_castsi256_si128(counts), _mm256_extracti128_si256::<1>(counts));
+        let counts = _mm_add_epi64(counts, _mm_unpackhi_epi64(counts, counts));
+        ((_mm_cvtsi128_si64(counts) as u64).wrapping_mul(EACH_BYTE), _mm256_testz_si256(falls, falls) != 0)
+    }
+}
+
+/// By direction and number of hits, which hit comes to each of the first four places, and which to each of the last four.
+static BLOCKS: [[[u32; 8]; 9]; 2] = {
+    let mut blocks = [[[0; 8]; 9]; 2];
+    let mut n = 4;
+    while n <= 8 {
+        let mut i = 0;
+        while i < 8 {
+            let place = if i < 4 { i } else { n + i - 8 };
+            blocks[0][n][i] = place as u32;
+            blocks[1][n][i] = (n - 1 - place) as u32;
+            i += 1;
+        }
+        n += 1;
+    }
+    blocks
+};
+
+/// [`Simd::copy_block`](super::Simd::copy_block), of up to eight hits.
+///
+/// # Safety
+/// - as the method, and `n` is 8 at most;
+/// - the CPU has AVX2.
+#[inline(always)]
+pub unsafe fn copy_block<const STRIDE: usize>(
+    from: *const u8,
+    n: usize,
+    direction: u16,
+    mask: u32,
+    xor: u32,
+    to: *mut u32,
+) {
+    debug_assert!((5..=8).contains(&n) && direction / REVERSE <= 1);
+    // SAFETY:
+    // - `BLOCKS` has a table for each direction and number, by this function's first precondition;
+    // - four pairs can be read and `n` words written, by the same: both halves are within these, as `n` is above 4;
+    // - the CPU has AVX2, by its second.
+    unsafe {
+        let places = BLOCKS.get_unchecked(usize::from(direction / REVERSE)).get_unchecked(n);
+        let hits = _mm_and_si128(four_pairs::<STRIDE>(from), _mm_set1_epi16(mask as i16));
+        let places = _mm256_loadu_si256(places.as_ptr().cast());
+        let words = _mm256_permutevar8x32_epi32(_mm256_cvtepu16_epi32(hits), places);
+        let words = _mm256_xor_si256(words, _mm256_set1_epi32(xor as i32));
+        // Two halves, which overlap: some CPUs take very long for masked stores.
+        _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(words));
+        _mm_storeu_si128(to.add(n - 4).cast(), _mm256_extracti128_si256::<1>(words));
     }
 }
 
