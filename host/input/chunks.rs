@@ -4,13 +4,14 @@
 //! checksums, unpacking, finding banks and collecting them, is done a chunk at a time by [`Parser`](super::Parser), on
 //! any thread.
 
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::event::Format;
+use super::file_at::{Bytes, FileAt};
 use super::frames::{Frame, Frames};
 use super::packet::Packet;
 use super::part::InputPart;
@@ -63,15 +64,82 @@ pub enum Apart {
 
 #[derive(Debug)]
 pub(super) enum Content {
-    Mdf { data: Buffer, spans: Vec<Span> },
+    Mdf {
+        data: Buffer,
+        spans: Vec<Span>,
+    },
     Dumps(Vec<(Origin, AllenDumpReader)>),
-    Packet { packet: Arc<Packet>, events: Vec<Range<usize>>, first: Origin, offset: u64 },
+    /// Events of a packet at byte `offset`, each range for a batch; `file`, if the packet's payloads were left in it.
+    Packet {
+        packet: Arc<Packet>,
+        events: Vec<Range<usize>>,
+        first: Origin,
+        offset: u64,
+        file: Option<FileAt>,
+    },
 }
 
 #[derive(Debug)]
 enum Reader {
-    Frames(Box<Frames<BufReader<Input>>>),
+    Frames(AnyFrames),
     Dump(Option<AllenDumpReader>),
+}
+
+/// A file of events or packets.
+#[derive(Debug)]
+enum AnyFrames {
+    Stream(Box<Frames<BufReader<Input>>>),
+    /// Packets of a regular file, in which their payloads can be left.
+    Packets(Box<Frames<Bytes>>),
+}
+
+impl AnyFrames {
+    /// Reads what comes next; the bytes of an event are appended to `data`.
+    fn next(&mut self, data: &mut Vec<u8>) -> Result<Next, InputError> {
+        match self {
+            Self::Stream(frames) => Next::of(frames, data, |_| None),
+            Self::Packets(frames) => Next::of(frames, data, |bytes| Some(bytes.file.clone())),
+        }
+    }
+}
+
+/// What comes next in a file of events or packets.
+struct Next {
+    frame: Frame,
+    /// Its first byte.
+    offset: u64,
+    /// Events of the file up to and with it.
+    events: u64,
+    /// The packet, if it is one, and the file if the packet's payloads were left there.
+    packet: Packet,
+    file: Option<FileAt>,
+}
+
+impl Next {
+    fn of<R: Read>(
+        frames: &mut Frames<R>,
+        data: &mut Vec<u8>,
+        file: fn(&R) -> Option<FileAt>,
+    ) -> Result<Self, InputError> {
+        let frame = frames.next(data)?;
+        let packet = if frame == Frame::Packet { frames.take_packet() } else { Packet::default() };
+        let file = if packet.left { file(frames.input()) } else { None };
+        Ok(Self { frame, offset: frames.last(), events: frames.events(), packet, file })
+    }
+}
+
+/// A packet of which there are events left.
+#[derive(Clone, Debug)]
+struct Current {
+    packet: Arc<Packet>,
+    /// The next of its events.
+    next: usize,
+    /// Its first byte in the file.
+    offset: u64,
+    /// Events of the file before it.
+    before: u64,
+    /// The file, if the packet's payloads were left in it.
+    file: Option<FileAt>,
 }
 
 /// The inputs, cut into chunks.
@@ -81,8 +149,7 @@ pub struct Chunks {
     files: Arc<[PathBuf]>,
     next_file: usize,
     reader: Option<Reader>,
-    /// The current packet, and those of its events that come next.
-    packet: Option<(Arc<Packet>, usize, u64)>,
+    packet: Option<Current>,
     max_events: usize,
     check: bool,
     select: Select,
@@ -191,29 +258,30 @@ impl Chunks {
     /// The next events of the current packet.
     fn of_packet(&mut self) -> Option<Chunk> {
         loop {
-            let (packet, next, offset) = self.packet.take()?;
+            let current = self.packet.take()?;
+            let Current { ref packet, next, offset, before, ref file } = current;
             let n = packet.n_events();
-            let end = n.min(next + self.max_events);
+            let end = n.min(next.saturating_add(packet.slice(self.max_events)));
             // `events` counts those of the packet already.
-            let before = self.events - n as u64;
-            let in_file = match &self.reader {
-                Some(Reader::Frames(frames)) => frames.events() - n as u64,
-                _ => 0,
-            };
-            if end < n {
-                self.packet = Some((Arc::clone(&packet), end, offset));
-            }
+            let place = self.events - n as u64;
             let mut events: Vec<Range<usize>> = Vec::new();
-            for e in (next..end).filter(|&e| self.select.takes(before + e as u64)) {
+            for e in (next..end).filter(|&e| self.select.takes(place + e as u64)) {
                 match events.last_mut() {
-                    Some(last) if last.end == e => last.end += 1,
+                    Some(last) if last.end == e && (e - next) % self.max_events != 0 => last.end += 1,
                     _ => events.push(e..e + 1),
                 }
             }
-            if !events.is_empty() {
-                let first = Origin { file: self.next_file as u32 - 1, event: in_file, place: before };
-                let content = Content::Packet { packet, events, first, offset };
-                return Some(Chunk { files: Arc::clone(&self.files), content });
+            let chunk = (!events.is_empty()).then(|| {
+                let first = Origin { file: self.next_file as u32 - 1, event: before, place };
+                let (packet, file) = (Arc::clone(packet), file.clone());
+                let content = Content::Packet { packet, events, first, offset, file };
+                Chunk { files: Arc::clone(&self.files), content }
+            });
+            if end < n {
+                self.packet = Some(Current { next: end, ..current });
+            }
+            if chunk.is_some() {
+                return chunk;
             }
         }
     }
@@ -259,22 +327,22 @@ impl Chunks {
                     }
                     let begin = data.len();
                     match frames.next(&mut data) {
-                        Ok(Frame::End) => self.reader = None,
-                        Ok(Frame::Event) => {
+                        Ok(Next { frame: Frame::End, .. }) => self.reader = None,
+                        Ok(Next { frame: Frame::Event, offset, events, .. }) => {
                             if self.select.takes(self.events) {
-                                let origin = Origin { file, event: frames.events() - 1, place: self.events };
-                                spans.push(Span { origin, offset: frames.last(), bytes: begin..data.len() });
+                                let origin = Origin { file, event: events - 1, place: self.events };
+                                spans.push(Span { origin, offset, bytes: begin..data.len() });
                             } else {
                                 data.truncate(begin);
                             }
                             self.events += 1;
                         }
-                        Ok(Frame::Packet) => {
-                            let offset = frames.last();
-                            let packet = frames.take_packet();
-                            self.events += packet.n_events() as u64;
-                            if packet.n_events() > 0 {
-                                self.packet = Some((Arc::new(packet), 0, offset));
+                        Ok(Next { frame: Frame::Packet, offset, events, packet, file }) => {
+                            let n = packet.n_events() as u64;
+                            self.events += n;
+                            if n > 0 {
+                                let packet = Arc::new(packet);
+                                self.packet = Some(Current { packet, next: 0, offset, before: events - n, file });
                             }
                             break;
                         }
@@ -293,17 +361,27 @@ impl Chunks {
     }
 
     fn open(part: &InputPart, read: &Arc<AtomicU64>, check: bool, pool: &Pool) -> Result<Reader, InputError> {
-        let (Opened { input, length, format }, byte, events) = part.open(read)?;
-        Ok(match format {
-            Format::AllenDump => Reader::Dump(Some(AllenDumpReader::new(input, part.name())?)),
-            format => {
+        let (Opened { input, length, format, file }, byte, events) = part.open(read)?;
+        if format == Format::AllenDump {
+            return Ok(Reader::Dump(Some(AllenDumpReader::new(input, part.name())?)));
+        }
+        Ok(Reader::Frames(match (file, length) {
+            (Some(file), Some(length)) if format == Format::Mep => {
+                let mut frames = Frames::new(file.bytes(byte, length), part.name(), Some(length), format);
+                frames.begin_at(byte, events);
+                frames.check(check);
+                frames.buffers_of(pool);
+                frames.pass_bodies(Bytes::pass);
+                AnyFrames::Packets(Box::new(frames))
+            }
+            _ => {
                 let mut frames = Frames::new(input, part.name(), length, format);
                 frames.begin_at(byte, events);
                 frames.check(check);
                 frames.buffers_of(pool);
-                Reader::Frames(Box::new(frames))
+                AnyFrames::Stream(Box::new(frames))
             }
-        })
+        }))
     }
 }
 
@@ -322,12 +400,12 @@ pub fn count_readable(part: &InputPart) -> (u64, Option<InputError>) {
         Ok(Reader::Frames(frames)) => frames,
         Err(error) => return (0, Some(error)),
     };
-    let (mut data, mut n, first) = (Vec::new(), 0, frames.events());
+    let (mut data, mut n) = (Vec::new(), 0);
     loop {
         data.clear();
         match frames.next(&mut data) {
-            Ok(Frame::End) => return (frames.events() - first, None),
-            Ok(_) => n = frames.events() - first,
+            Ok(Next { frame: Frame::End, .. }) => return (n, None),
+            Ok(Next { events, .. }) => n = events - part.first_event(),
             Err(error) => return (n, Some(error)),
         }
     }

@@ -2,12 +2,12 @@
 //!
 //! On a regular file a size is compared with the file's length first; on a pipe the buffer grows with what arrives.
 
-use std::io::{self, Read, Seek};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::event::Format;
 use super::mdf_format::{CHECKED_FROM, Checksum, HEADER, RAW_BANKS, checksum, sub_header_bytes, u32_at};
-use super::packet::{PAGE, Packet, PacketError};
+use super::packet::{PAGE, Packet, PacketError, Pass};
 use super::pool::Pool;
 use super::{Damage, InputError, Place, unpack};
 
@@ -44,8 +44,8 @@ pub struct Frames<R> {
     events: u64,
     ended: bool,
     check: bool,
-    /// How to go past the body of an event that is not wanted.
-    pass: Option<fn(&mut R, i64) -> io::Result<()>>,
+    /// How to go past what is not wanted: the bodies of events and the payloads of packets.
+    pass: Option<Pass<R>>,
     packet: Packet,
     pool: Pool,
     scratch: Vec<u8>,
@@ -76,12 +76,15 @@ impl<R: Read> Frames<R> {
         (self.position, self.last, self.events) = (byte, byte, events);
     }
 
-    /// Goes past the bodies of events: only their headers are appended.
-    pub fn pass_bodies(&mut self)
-    where
-        R: Seek,
-    {
-        self.pass = Some(R::seek_relative);
+    /// Goes past the bodies of events, of which only the headers are appended, and leaves the payloads of large packets in
+    /// the file, by `pass`.
+    pub fn pass_bodies(&mut self, pass: Pass<R>) {
+        self.pass = Some(pass);
+    }
+
+    /// What it reads.
+    pub const fn input(&self) -> &R {
+        &self.input
     }
 
     /// Whether the checksums of packets are compared. Those of events are the caller's business.
@@ -206,7 +209,7 @@ impl<R: Read> Frames<R> {
             return self.packet_of_event(size, headers, stored, sum);
         }
         if let Some(pass) = self.pass {
-            let passed = pass(&mut self.input, i64::from(size) - HEADER as i64);
+            let passed = pass(&mut self.input, u64::from(size) - HEADER as u64);
             return passed.map(|()| Frame::Event).map_err(|source| InputError::Read { place: self.place(), source });
         }
         self.append(u64::from(size) - HEADER as u64, data)?;
@@ -227,7 +230,7 @@ impl<R: Read> Frames<R> {
         let sum = (self.check && stored != 0).then_some(sum);
         let mut input = Summed { input: self.input.by_ref().take(body), sum };
         self.packet.use_buffer_of(&self.pool);
-        self.packet.read(&mut input, body).map_err(|error| of_packet(&place, error))?;
+        self.packet.read(&[], &mut input, body, None).map_err(|error| of_packet(&place, error))?;
         let rest = io::copy(&mut input, &mut io::sink());
         let rest = rest.map_err(|source| InputError::Read { place: place.clone(), source })?;
         if self.packet.bytes() + rest < body {
@@ -260,7 +263,7 @@ impl<R: Read> Frames<R> {
             return Err(InputError::Unpack { place, source });
         }
         self.packet.use_buffer_of(&self.pool);
-        let read = self.packet.read(&mut &unpacked[..], unpacked.len() as u64);
+        let read = self.packet.read(&[], &mut &unpacked[..], unpacked.len() as u64, None);
         read.map_err(|error| of_packet(&place, error))?;
         let computed = (self.check && stored != 0).then(|| checksum(&event[CHECKED_FROM..]));
         if let Some(computed) = computed.filter(|&computed| computed != stored) {
@@ -293,16 +296,16 @@ impl<R: Read> Frames<R> {
             return Ok(Frame::End);
         }
         let limit = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.position));
-        let mut input = io::Cursor::new(&scratch).chain(&mut self.input);
         self.packet.use_buffer_of(&self.pool);
-        self.packet.read(&mut input, limit).map_err(|error| of_packet(&place, error))?;
+        let read = self.packet.read(&scratch, &mut self.input, limit, self.pass);
+        read.map_err(|error| of_packet(&place, error))?;
         self.position += self.packet.bytes();
         self.scratch = scratch;
         Ok(Frame::Packet)
     }
 }
 
-fn of_packet(place: &Place, error: PacketError) -> InputError {
+pub(super) fn of_packet(place: &Place, error: PacketError) -> InputError {
     match error {
         PacketError::Read(source) => InputError::Read { place: place.clone(), source },
         PacketError::Bad { byte, what } => InputError::Packet { place: place.clone(), byte, what },

@@ -88,7 +88,7 @@ impl<R: Read> MdfReader<R> {
         let (format, index, data, skipped) = match self.of_packet {
             Some(next) => {
                 let first = frames.events() - packet.n_events() as u64;
-                (Format::Mep, first + next as u64 - 1, packet.raw(), packet.skipped())
+                (Format::Mep, first + next as u64 - 1, packet.fragments().raw(), packet.skipped())
             }
             None => (self.format, frames.events() - 1, if unpacked { &self.unpacked[..] } else { &self.data }, 0),
         };
@@ -112,8 +112,8 @@ impl<R: Read> MdfReader<R> {
         loop {
             let packet = self.frames.packet();
             if let Some(next) = self.of_packet.filter(|&next| next < packet.n_events()) {
-                packet.entries(next, &mut self.entries);
-                let (run, number) = packet.numbers(next);
+                packet.fragments().entries(next, &mut self.entries);
+                let (run, number) = packet.fragments().numbers(next);
                 self.facts = Facts { run, number, damage: packet.damage().cloned(), ..Facts::default() };
                 self.of_packet = Some(next + 1);
                 return Ok(true);

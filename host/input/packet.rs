@@ -1,15 +1,16 @@
 //! MEP packets, as the event builder writes them: bank-major, a fragment without a header for each event.
 //!
 //! Of a packet's multi-fragment packets (MFPs, one a source) those of the UT and of ODIN are kept as they are read, and
-//! the others are skipped. A batch in MEP layout points into those bytes: no payload is copied.
+//! the others are skipped. A batch in MEP layout points into those bytes: no payload is copied. Of a large packet in a
+//! file only the headers are read at first; the threads that decode it read a slice of its events each.
 
 use std::io::{self, Read};
-use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 
+use super::Damage;
 use super::event::kind;
-use super::mdf_format::{run_and_event, u16_at, u32_at};
+use super::mdf_format::{u16_at, u32_at};
 use super::pool::{Buffer, Pool};
-use super::{BankEntry, BatchView, Damage, EventBatch, EventMeta, Layout};
 
 /// First half-word of a packet.
 pub(super) const MAGIC: u16 = 0xCEFA;
@@ -23,6 +24,12 @@ pub(super) const MFP_HEADER: usize = 20;
 pub(super) const PAGE: u64 = 4096;
 /// Fragments are padded to at most 2 to this power.
 const MAX_ALIGN: u8 = 12;
+
+/// A packet of a file with more bytes is read in slices.
+const SLICED: u64 = 4 << 20;
+
+/// Goes so many bytes further in a file without reading them.
+pub(super) type Pass<R> = fn(&mut R, u64) -> io::Result<()>;
 
 /// Why a packet cannot be followed.
 #[derive(Debug)]
@@ -41,26 +48,34 @@ impl From<io::Error> for PacketError {
 
 /// The fragments of one source.
 #[derive(Clone, Debug, Default)]
-struct Sender {
-    source_id: u32,
-    version: u8,
-    types: Vec<u8>,
-    sizes: Vec<u16>,
-    /// Where the fragments begin in the packet's bytes.
-    starts: Vec<u32>,
+pub struct Sender {
+    pub source_id: u32,
+    pub version: u8,
+    pub types: Vec<u8>,
+    pub sizes: Vec<u16>,
+    /// Byte at which the fragments begin: of `raw`, or of the packet where they were left in the file.
+    pub begin: u64,
+    /// Where each fragment begins, from there.
+    pub starts: Vec<u32>,
 }
 
 /// A packet: consecutive events of all sources.
 #[derive(Debug, Default)]
 pub struct Packet {
-    raw: Buffer,
-    n_events: usize,
-    first: u64,
-    ut: Vec<Sender>,
-    odin: Option<Sender>,
+    /// The payloads, or the whole packet; nothing if they were left in the file.
+    pub raw: Buffer,
+    pub left: bool,
+    /// Bytes of the payloads.
+    pub kept: u64,
+    /// A slice could not be read any more.
+    pub lost: AtomicBool,
+    pub n_events: usize,
+    pub first: u64,
+    pub ut: Vec<Sender>,
+    pub odin: Option<Sender>,
     /// Banks of each event that are not the UT's.
-    others: u32,
-    damage: Option<Damage>,
+    pub others: u32,
+    pub damage: Option<Damage>,
     bytes: u64,
 }
 
@@ -77,6 +92,8 @@ struct Cursor<'r, R> {
     at: u64,
     /// Bytes that the packet may have.
     limit: u64,
+    /// How to go past what is not read now.
+    pass: Option<Pass<R>>,
 }
 
 impl<R: Read> Cursor<'_, R> {
@@ -87,18 +104,22 @@ impl<R: Read> Cursor<'_, R> {
     }
 
     fn skip(&mut self, n: u64) -> Result<(), PacketError> {
-        let read = io::copy(&mut self.input.by_ref().take(n), &mut io::sink())?;
-        self.passed(read, n)
+        let passed = match self.pass {
+            Some(pass) => pass(self.input, n).map(|()| n),
+            None => io::copy(&mut self.input.by_ref().take(n), &mut io::sink()),
+        };
+        self.passed(passed?, n)
     }
 
     fn passed(&mut self, read: u64, wanted: u64) -> Result<(), PacketError> {
         self.at += read;
-        if read < wanted {
-            let what = format!("the packet ends here, {} bytes early: truncated?", wanted - read);
-            return Err(PacketError::Bad { byte: self.at, what });
-        }
-        Ok(())
+        if read < wanted { Err(cut(self.at, wanted - read)) } else { Ok(()) }
     }
+}
+
+/// The packet ends at its byte `byte`, and `left` more should be there.
+pub(super) fn cut(byte: u64, left: u64) -> PacketError {
+    PacketError::Bad { byte, what: format!("the packet ends here, {left} bytes early: truncated?") }
 }
 
 impl Packet {
@@ -109,14 +130,21 @@ impl Packet {
         }
     }
 
-    /// Reads the next packet, of at most `limit` bytes. The buffers of `self` are used again.
-    pub(super) fn read<R: Read>(&mut self, input: &mut R, limit: u64) -> Result<(), PacketError> {
+    /// Reads the next packet, of at most `limit` bytes, of which `begin` are read already. The buffers of `self` are used
+    /// again. Where there is a way to `pass` them, the payloads of a large packet are left: see [`Self::load`].
+    pub(super) fn read<R: Read>(
+        &mut self,
+        begin: &[u8],
+        input: &mut R,
+        limit: u64,
+        pass: Option<Pass<R>>,
+    ) -> Result<(), PacketError> {
         let mut raw = std::mem::take(&mut self.raw);
         raw.clear();
         *self = Self { raw, ..Self::default() };
-        let mut cursor = Cursor { input, at: 0, limit };
-        let mut head = Vec::new();
-        cursor.append(HEADER as u64, &mut head)?;
+        let mut cursor = Cursor { input, at: begin.len() as u64, limit, pass: None };
+        let mut head = begin.to_vec();
+        cursor.append(HEADER as u64 - cursor.at, &mut head)?;
         let bad = |byte: usize, what: String| Err(PacketError::Bad { byte: byte as u64, what });
         if u16_at(&head, 0) != MAGIC {
             return bad(0, format!("a packet begins with 0x{:04x} instead of 0x{MAGIC:04x}", u16_at(&head, 0)));
@@ -129,9 +157,38 @@ impl Packet {
             let room = if limit == u64::MAX { String::new() } else { format!(", and {limit} bytes are there") };
             return bad(4, format!("a packet size of {total} bytes, where {n} MFPs take {tables} of tables{room}"));
         }
-        cursor.append((tables - HEADER) as u64, &mut head)?;
-        let source = |i: usize| u16_at(&head, HEADER + 2 * i);
-        let offset = |i: usize| 4 * u64::from(u32_at(&head, HEADER + 2 * n.next_multiple_of(2) + 4 * i));
+        let tables = (tables - HEADER) as u64;
+        if pass.is_some() && total <= SLICED {
+            // At once, as it is: to ask for each part of it would take longer than to read it.
+            let mut raw = std::mem::take(&mut self.raw);
+            raw.extend(&head);
+            cursor.append(total - HEADER as u64, &mut raw)?;
+            let pass: Pass<&[u8]> = |bytes, n| {
+                *bytes = bytes.get(n as usize..).unwrap_or_default();
+                Ok(())
+            };
+            let mut bytes = &raw[HEADER..];
+            let mut cursor = Cursor { input: &mut bytes, at: HEADER as u64, limit, pass: Some(pass) };
+            cursor.append(tables, &mut head)?;
+            self.read_sources(&mut cursor, &head, (n, total))?;
+            self.raw = raw;
+            return Ok(());
+        }
+        (self.left, cursor.pass) = (pass.is_some(), pass);
+        cursor.append(tables, &mut head)?;
+        self.read_sources(&mut cursor, &head, (n, total))
+    }
+
+    /// Reads the `n` MFPs of a packet of `total` bytes.
+    fn read_sources<R: Read>(
+        &mut self,
+        cursor: &mut Cursor<'_, R>,
+        head: &[u8],
+        (n, total): (usize, u64),
+    ) -> Result<(), PacketError> {
+        let bad = |byte: usize, what: String| Err(PacketError::Bad { byte: byte as u64, what });
+        let source = |i: usize| u16_at(head, HEADER + 2 * i);
+        let offset = |i: usize| 4 * u64::from(u32_at(head, HEADER + 2 * n.next_multiple_of(2) + 4 * i));
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by_key(|&i| offset(i));
         let mut found: Vec<Option<(Fate, Sender)>> = (0..n).map(|_| None).collect();
@@ -143,7 +200,7 @@ impl Packet {
                 return bad(HEADER, format!("MFP {i} from byte {begin} to {end} of a packet of {total} bytes"));
             };
             cursor.skip(gap)?;
-            match self.read_source(&mut cursor, end - begin, source(i), &mut events)? {
+            match self.read_source(cursor, end - begin, source(i), &mut events)? {
                 Ok(source) => found[i] = Some(source),
                 Err(what) => {
                     self.damage.get_or_insert(Damage::Fragments { mfp: i, source_id: source(i), what });
@@ -215,8 +272,15 @@ impl Packet {
             return Ok(Ok((Fate::Skipped, source)));
         }
         let unit = 1u64 << align;
-        let padded: u64 = sizes.iter().map(|&size| u64::from(size).next_multiple_of(unit)).sum();
-        let last = sizes.last().map_or(0, |&size| u64::from(size).next_multiple_of(unit) - u64::from(size));
+        let pad = |size: u16| (u64::from(size) + unit - 1) & !(unit - 1);
+        let mut padded = 0;
+        let starts = sizes.iter().map(|&size| {
+            let this = padded as u32;
+            padded += pad(size);
+            this
+        });
+        let starts = starts.collect();
+        let last = sizes.last().map_or(0, |&size| pad(size) - u64::from(size));
         let data = size - tables as u64;
         // The tables may be padded as fragments are, and the last fragment need not be.
         let front = (tables as u64).next_multiple_of(unit) - tables as u64;
@@ -224,19 +288,17 @@ impl Packet {
         let Some(front) = [0, front].into_iter().find(fits) else {
             return Ok(Err(format!("fragments of {padded} bytes in {data}")));
         };
-        if self.raw.len() as u64 + data > u64::from(u32::MAX) {
+        if self.kept + data > u64::from(u32::MAX) {
             return Ok(Err("more than 4 GiB of fragments, offsets have 32 bits".to_owned()));
         }
-        let mut start = self.raw.len() as u64 + front;
-        cursor.append(data, &mut self.raw)?;
-        let starts = sizes.iter().map(|&size| {
-            let this = start as u32;
-            start += u64::from(size).next_multiple_of(unit);
-            this
-        });
-        let starts = starts.collect();
+        let begin = front + if cursor.pass.is_some() { cursor.at } else { self.kept };
+        self.kept += data;
+        match cursor.pass {
+            Some(_) => cursor.skip(data)?,
+            None => cursor.append(data, &mut self.raw)?,
+        }
         let fate = if is_ut { Fate::Ut } else { Fate::Odin };
-        Ok(Ok((fate, Sender { types, sizes, starts, ..source })))
+        Ok(Ok((fate, Sender { types, sizes, begin, starts, ..source })))
     }
 
     /// Events.
@@ -261,71 +323,8 @@ impl Packet {
         self.damage = Some(damage);
     }
 
-    /// The bytes that were kept.
-    pub(super) fn raw(&self) -> &[u8] {
-        &self.raw
-    }
-
-    /// Run and number of event `e`; no number where it would be beyond what the packet's first one leaves.
-    pub(super) fn numbers(&self, e: usize) -> (Option<u32>, Option<u64>) {
-        let odin = self.odin.as_ref().and_then(|odin| {
-            let start = odin.starts[e] as usize;
-            run_and_event(Some(odin.version), &self.raw[start..start + usize::from(odin.sizes[e])])
-        });
-        (odin.map(|(run, _)| run), odin.map_or(self.first.checked_add(e as u64), |(_, number)| Some(number)))
-    }
-
     /// Banks of an event that were skipped.
     pub(super) fn skipped(&self) -> u32 {
         self.others - u32::from(self.odin.is_some())
-    }
-
-    /// The banks of event `e` that were kept: ODIN's, then the UT's.
-    pub(super) fn entries(&self, e: usize, entries: &mut Vec<BankEntry>) {
-        entries.clear();
-        entries.extend(self.odin.iter().chain(&self.ut).map(|source| BankEntry {
-            kind: source.types[e],
-            version: Some(source.version),
-            source_id: source.source_id,
-            start: source.starts[e] as usize,
-            length: usize::from(source.sizes[e]),
-        }));
-    }
-
-    /// The tables of some of the events as a batch in MEP layout, whose `raw` stays empty: see [`Self::view`].
-    pub fn tables(&self, events: Range<usize>, tables: &mut EventBatch) {
-        let (n, n_banks) = (events.len(), self.ut.len());
-        tables.layout = Layout::Mep;
-        tables.n_events = n;
-        tables.raw.clear();
-        tables.offsets.clear();
-        tables.offsets.extend([n_banks as u32, 0]);
-        tables.offsets.extend(self.ut.iter().map(|source| source.source_id));
-        for e in events.clone() {
-            tables.offsets.extend(self.ut.iter().map(|source| source.starts[e]));
-        }
-        tables.meta.clear();
-        tables.meta.extend(events.clone().map(|e| {
-            let (run, event) = self.numbers(e);
-            EventMeta { run, event, other_banks: self.others, broken: self.damage.is_some() }
-        }));
-        let sizes: Vec<u16> = self.ut.iter().flat_map(|source| source.sizes[events.clone()].iter().copied()).collect();
-        let types: Vec<u8> = self.ut.iter().flat_map(|source| source.types[events.clone()].iter().copied()).collect();
-        let versions: Vec<u8> = self.ut.iter().flat_map(|source| std::iter::repeat_n(source.version, n)).collect();
-        let first = |per_word: usize| (0..n_banks).map(move |b| (per_word * n_banks + b * n) as u32);
-        super::builder::table(&mut tables.sizes, first(2), &sizes);
-        super::builder::table(&mut tables.types, first(4), &types);
-        super::builder::table(tables.versions.get_or_insert_default(), first(4), &versions);
-    }
-
-    /// The batch that [`Self::tables`] made, on the bytes of the packet.
-    pub fn view<'a>(&'a self, tables: &'a EventBatch) -> BatchView<'a> {
-        BatchView { raw: &self.raw, ..tables.view() }
-    }
-
-    /// A number of hits that no decoder exceeds on these events; see [`BatchView::max_hits`].
-    pub fn max_hits(&self, events: Range<usize>) -> usize {
-        let bytes = self.ut.iter().flat_map(|source| &source.sizes[events.clone()]).map(|&size| usize::from(size));
-        bytes.sum::<usize>() / 2
     }
 }

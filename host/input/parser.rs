@@ -5,12 +5,16 @@ use std::ops::Range;
 use super::checksums::checksums;
 use super::chunks::{Apart, Chunk, Content, Origin};
 use super::event::{Format, kind};
+use super::fragments::{Fragments, Slice};
+use super::frames::of_packet;
 use super::mdf::Facts;
 use super::mdf_format::{CHECKED_FROM, u32_at};
-use super::packet::Packet;
 use super::select::Select;
 use super::source::Seen;
-use super::{BankEntry, BatchBuilder, BatchView, BuildError, EventBatch, InputError, RawEvent};
+use super::{BankEntry, BatchBuilder, BatchView, BuildError, EventBatch, InputError, Place, RawEvent};
+
+/// Looks at an event.
+type Look<'a> = dyn FnMut(&RawEvent<'_>, Origin) + 'a;
 
 /// Takes chunks apart; one a thread.
 #[derive(Debug)]
@@ -23,6 +27,7 @@ pub struct Parser {
     entries: Vec<BankEntry>,
     builder: BatchBuilder,
     batch: EventBatch,
+    slice: Slice,
     /// Bytes of payload that were copied into batches.
     copied: u64,
 }
@@ -42,6 +47,7 @@ impl Parser {
             entries: Vec::new(),
             builder: BatchBuilder::new(),
             batch: EventBatch::default(),
+            slice: Slice::default(),
             copied: 0,
         }
     }
@@ -69,7 +75,7 @@ impl Parser {
         seen: &mut Seen,
         take: impl FnMut(Part<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.parse_looking(chunk, seen, &mut |_, _| (), take)
+        self.parse_all(chunk, seen, None, take)
     }
 
     /// As [`Self::parse`], and shows every selected event to `look` before it is part of a batch, with all its banks.
@@ -80,7 +86,17 @@ impl Parser {
         &mut self,
         chunk: &Chunk,
         seen: &mut Seen,
-        look: &mut dyn FnMut(&RawEvent<'_>, Origin),
+        look: &mut Look<'_>,
+        take: impl FnMut(Part<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.parse_all(chunk, seen, Some(look), take)
+    }
+
+    fn parse_all<E: From<InputError>>(
+        &mut self,
+        chunk: &Chunk,
+        seen: &mut Seen,
+        look: Option<&mut Look<'_>>,
         take: impl FnMut(Part<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut collect = Collector {
@@ -132,32 +148,49 @@ impl Parser {
                 }
                 collect.flush()
             }
-            Content::Packet { packet, events, first, offset } => {
-                for range in numbered(&self.select, self.apart, packet, events) {
+            Content::Packet { packet, events, first, offset, file: left_in } => {
+                let file = &chunk.files[first.file as usize];
+                let fragments = match (left_in, &events[..]) {
+                    (Some(left_in), [begin, ..]) => {
+                        let end = events.last().map_or(begin.end, |last| last.end);
+                        let loaded = packet.load(left_in, *offset, &(begin.start..end), &mut self.slice);
+                        let place = || Place { file: file.clone(), event: first.event, byte: *offset };
+                        let Some(loaded) = loaded.map_err(|error| of_packet(&place(), error))? else { return Ok(()) };
+                        loaded
+                    }
+                    _ => packet.fragments(),
+                };
+                let counted = collect.look.is_none() && packet.damage().is_none();
+                for range in events.iter().flat_map(|range| numbered(&self.select, self.apart, fragments, range)) {
                     let origin =
                         |e: usize| Origin { event: first.event + e as u64, place: first.place + e as u64, ..*first };
                     let origins: Vec<Origin> = range.clone().map(origin).collect();
-                    for (e, origin) in range.clone().zip(&origins) {
-                        packet.entries(e, &mut self.entries);
-                        let (run, number) = packet.numbers(e);
+                    if counted {
+                        fragments.count(file, &range, collect.seen);
+                    }
+                    for (e, origin) in range.clone().zip(&origins).filter(|_| !counted) {
+                        fragments.entries(e, &mut self.entries);
+                        let (run, number) = fragments.numbers(e);
                         let event = RawEvent {
-                            file: &chunk.files[origin.file as usize],
+                            file,
                             format: Format::Mep,
                             index: origin.event,
                             offset: *offset,
                             run,
                             number,
                             trigger_mask: None,
-                            data: packet.raw(),
+                            data: fragments.raw(),
                             entries: &self.entries,
                             skipped: packet.skipped(),
                             damage: packet.damage(),
                         };
                         collect.seen.add(&event);
-                        (collect.look)(&event, *origin);
+                        if let Some(look) = &mut collect.look {
+                            look(&event, *origin);
+                        }
                     }
-                    packet.tables(range.clone(), collect.batch);
-                    (collect.take)((packet.view(collect.batch), &origins, packet.max_hits(range)))?;
+                    fragments.tables(range.clone(), collect.batch);
+                    (collect.take)((fragments.view(collect.batch), &origins, fragments.max_hits(&range)))?;
                 }
                 Ok(())
             }
@@ -165,15 +198,15 @@ impl Parser {
     }
 }
 
-/// The events of a packet that have the run and the number that are wanted, those of different runs apart where they must
+/// The events of a range that have the run and the number that are wanted, those of different runs apart where they must
 /// be.
-fn numbered(select: &Select, apart: Apart, packet: &Packet, events: &[Range<usize>]) -> Vec<Range<usize>> {
+fn numbered(select: &Select, apart: Apart, packet: Fragments<'_>, events: &Range<usize>) -> Vec<Range<usize>> {
     if select.takes_all_numbers() && apart != Apart::Runs {
-        return events.to_vec();
+        return vec![events.clone()];
     }
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut last_run = None;
-    for e in events.iter().cloned().flatten() {
+    for e in events.clone() {
         let (run, number) = packet.numbers(e);
         if !select.takes_numbers(run, number) {
             continue;
@@ -188,7 +221,7 @@ fn numbered(select: &Select, apart: Apart, packet: &Packet, events: &[Range<usiz
 }
 
 /// Puts events into batches and hands those over.
-struct Collector<'a, T> {
+struct Collector<'a, 'l, T> {
     builder: &'a mut BatchBuilder,
     batch: &'a mut EventBatch,
     copied: &'a mut u64,
@@ -199,11 +232,11 @@ struct Collector<'a, T> {
     /// Run of the event before.
     run: Option<u32>,
     seen: &'a mut Seen,
-    look: &'a mut dyn FnMut(&RawEvent<'_>, Origin),
+    look: Option<&'a mut Look<'l>>,
     take: T,
 }
 
-impl<E: From<InputError>, T: FnMut(Part<'_>) -> Result<(), E>> Collector<'_, T> {
+impl<E: From<InputError>, T: FnMut(Part<'_>) -> Result<(), E>> Collector<'_, '_, T> {
     /// Adds an event, if it is selected; what waits goes first where the two cannot be in one batch.
     fn add(&mut self, event: &RawEvent<'_>, origin: Origin) -> Result<(), E> {
         if !self.select.takes_numbers(event.run, event.number) {
@@ -225,7 +258,9 @@ impl<E: From<InputError>, T: FnMut(Part<'_>) -> Result<(), E>> Collector<'_, T> 
             result => result.map_err(refuse),
         }?;
         // Not before: what was handed over above did not have this event.
-        (self.look)(event, origin);
+        if let Some(look) = &mut self.look {
+            look(event, origin);
+        }
         self.origins.push(origin);
         Ok(())
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU64;
 use super::InputError;
 use super::event::Format;
 use super::frames::{Frame, Frames};
-use super::recognise::{Opened, open, open_bytes};
+use super::recognise::{Opened, open, open_bytes, open_file};
 
 /// Bytes in memory that can be read from any thread.
 type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
@@ -65,6 +65,14 @@ impl InputPart {
         &self.name
     }
 
+    /// Events of the file before it.
+    pub(super) const fn first_event(&self) -> u64 {
+        match &self.content {
+            Content::Section(section) => section.first_event,
+            Content::File | Content::Memory(_) => 0,
+        }
+    }
+
     /// Opens it. Beside what it holds: the byte of the file at which it begins, and the events before.
     pub(super) fn open(&self, read: &Arc<AtomicU64>) -> Result<(Opened, u64, u64), InputError> {
         let name = &self.name;
@@ -80,8 +88,9 @@ impl InputPart {
                 if bytes.start > 0 {
                     file.seek(SeekFrom::Start(bytes.start)).map_err(cannot)?;
                 }
-                let input = file.take(bytes.end.saturating_sub(bytes.start));
-                let opened = open_bytes(input, Some(bytes.end), name, read)?;
+                let file = Arc::new(file);
+                let input = Arc::clone(&file).take(bytes.end.saturating_sub(bytes.start));
+                let opened = open_file(&file, input, Some(bytes.end), name, read)?;
                 Ok((opened, bytes.start, *first_event))
             }
         }
@@ -133,7 +142,7 @@ pub fn sections(path: &Path, events: u64) -> Result<Vec<Section>, InputError> {
     let file = BufReader::with_capacity(HEADERS, File::open(path).map_err(cannot)?);
     let mut frames = Frames::new(file, path, Some(length), format);
     frames.check(false);
-    frames.pass_bodies();
+    frames.pass_bodies(|file, n| file.seek_relative(n as i64));
     let (mut found, mut data) = (Vec::new(), Vec::new());
     let (mut start, mut first, mut n_events) = (0, 0, Some(0));
     loop {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::InputError;
 use super::allen_dump::looks_like_dump;
 use super::event::Format;
+use super::file_at::FileAt;
 use super::mdf_format::{u16_at, u32_at};
 use super::packet;
 
@@ -80,6 +81,8 @@ pub(super) struct Opened {
     /// Bytes of the file; `None` where it is compressed or no regular file.
     pub length: Option<u64>,
     pub format: Format,
+    /// The file, for those who read it here and there; `None` where it is compressed or no regular file.
+    pub file: Option<FileAt>,
 }
 
 /// Opens a file, `-` for standard input. The bytes that are read of it, as they lie on the disk, are added to `read`.
@@ -93,7 +96,21 @@ pub(super) fn open(path: &Path, read: &Arc<AtomicU64>) -> Result<Opened, InputEr
     if meta.is_dir() {
         return Err(cannot(io::ErrorKind::IsADirectory.into()));
     }
-    open_bytes(file, meta.is_file().then_some(meta.len()), path, read)
+    let (file, length) = (Arc::new(file), meta.is_file().then_some(meta.len()));
+    open_file(&file, Arc::clone(&file), length, path, read)
+}
+
+/// Opens `bytes`, which are those of `file` from where it stands to its byte `length`, if that is known.
+pub(super) fn open_file(
+    file: &Arc<File>,
+    bytes: impl Read + Send + 'static,
+    length: Option<u64>,
+    path: &Path,
+    read: &Arc<AtomicU64>,
+) -> Result<Opened, InputError> {
+    let opened = open_bytes(bytes, length, path, read)?;
+    let file = opened.length.and_then(|_| FileAt::new(Arc::clone(file), Arc::clone(read)));
+    Ok(Opened { file, ..opened })
 }
 
 /// Opens bytes that messages say are of `path`, and that end at its byte `length`, if that is known.
@@ -118,7 +135,7 @@ pub(super) fn open_bytes(
                 return Err(InputError::NotTaken { file: path.to_path_buf(), what });
             }
             let input = BufReader::with_capacity(BUFFER, Input(Box::new(whole)));
-            return Ok(Opened { input, length, format });
+            return Ok(Opened { input, length, format, file: None });
         };
         layers += 1;
         input = unpacked(whole, compression, layers, path)?;

@@ -20,7 +20,7 @@ enum Source {
 
 impl Source {
     fn open(path: &Path, read: &Arc<AtomicU64>) -> Result<Self, InputError> {
-        let Opened { input, length, format } = open(path, read)?;
+        let Opened { input, length, format, .. } = open(path, read)?;
         Ok(match format {
             Format::Mdf => Self::Mdf(Box::new(MdfReader::new(input, path, length))),
             Format::Mep => Self::Mdf(Box::new(MdfReader::of_packets(input, path, length))),
@@ -165,14 +165,32 @@ impl Seen {
         self.damages.extend(later.damages.into_iter().take(room));
     }
 
+    /// Adds undamaged events of `file`, of which `measured` have banks to decode that `ut-decode generate` did not make:
+    /// so many of each version.
+    pub(super) fn add_measured(&mut self, file: &Path, events: u64, measured: u64, banks: &[(Option<u8>, u64)]) {
+        self.events += events;
+        self.measured += measured;
+        if measured > 0 {
+            let mut file = self.versions_of(file);
+            for &(version, n) in banks {
+                count(&mut file, version, n);
+            }
+            self.files.push(file);
+        }
+    }
+
+    /// The versions of the banks of a file so far, taken out of the list if it is the last one there.
+    fn versions_of(&mut self, file: &Path) -> FileVersions {
+        let known = self.files.pop_if(|last| last.file == file);
+        known.unwrap_or_else(|| FileVersions { file: file.to_path_buf(), versions: BTreeMap::new() })
+    }
+
     pub(super) fn add(&mut self, event: &RawEvent<'_>) {
         self.events += 1;
         let mut banks = event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)).peekable();
         if banks.peek().is_some() {
             *(if event.is_generated() { &mut self.generated } else { &mut self.measured }) += 1;
-            let known = self.files.pop_if(|last| last.file == event.file);
-            let new = || FileVersions { file: event.file.to_path_buf(), versions: BTreeMap::new() };
-            let mut file = known.unwrap_or_else(new);
+            let mut file = self.versions_of(event.file);
             // Neighbours have the same version: count them together.
             let (mut last, mut n) = (None, 0);
             for bank in banks {

@@ -16,6 +16,7 @@ mod first;
 mod fixtures;
 mod input;
 mod into;
+mod packets;
 mod parts;
 #[cfg(feature = "cli")]
 mod reports;

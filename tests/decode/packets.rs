@@ -1,0 +1,127 @@
+//! Large packets of files, which are read a slice of their events at a time: the same as packets that are read whole.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use ut_decoding::EventMeta;
+use ut_decoding::input::{
+    Apart, Bank, Chunks, InputError, InputPart, MepWriter, Origin, Parser, Seen, Select, banks_of,
+};
+
+const N: usize = 700;
+
+/// A packet of [`N`] events, 6 MB: ODIN, three sources of the UT with payloads of 0 to 4000 bytes, and one of another
+/// detector. Every third event is of another run.
+fn packet() -> Vec<u8> {
+    let mut writer = MepWriter::new(Vec::new(), N);
+    for e in 0..N {
+        let mut odin = [0; 40];
+        odin[0] = (e % 3 == 2).into();
+        odin[32..36].copy_from_slice(&(1000 + e as u32).to_le_bytes());
+        let payload = |i: usize| vec![(e + i) as u8; (e * 7919 + i * 613) % 4001];
+        let payloads = [payload(1), payload(2), payload(3), payload(4)];
+        let ut = |i: usize, kind| Bank { kind, version: Some(4), source_id: 0x2800 + i as u32, payload: &payloads[i] };
+        let banks = [
+            Bank { kind: 9, version: Some(2), source_id: 0x1000, payload: &payloads[3] },
+            Bank { kind: 16, version: Some(7), source_id: 0, payload: &odin },
+            ut(0, 66),
+            ut(1, if e % 5 == 0 { 68 } else { 66 }),
+            ut(2, if e % 2 == 0 { 67 } else { 66 }),
+        ];
+        writer.write(e as u64, banks).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+/// What is known of an event, and its banks.
+type Found = (Origin, EventMeta, Vec<(u32, u8, Option<u8>, Vec<u8>)>);
+
+/// The events of each batch, and what was seen.
+fn read(part: InputPart, batch: usize, select: &Select, apart: Apart, look: bool) -> (Vec<Vec<Found>>, String) {
+    let mut chunks = Chunks::new([part], batch, true, select.clone()).apart(apart);
+    let mut parser = Parser::new(true, select.clone()).apart(apart);
+    let (mut all, mut found) = (Seen::default(), Vec::new());
+    while let Some(chunk) = chunks.next_chunk().unwrap() {
+        let mut seen = Seen::default();
+        let take = |(view, origins, max_hits): ut_decoding::input::Part<'_>| {
+            let (mut events, mut bytes) = (Vec::new(), 0);
+            for (e, &origin) in origins.iter().enumerate() {
+                let mut banks = Vec::new();
+                assert!(banks_of(view, e, &mut banks), "event {e}");
+                bytes += banks.iter().map(|bank| bank.payload.len()).sum::<usize>();
+                let banks = banks.iter().map(|b| (b.source_id, b.kind, b.version, b.payload.to_vec()));
+                events.push((origin, view.meta_of(e), banks.collect()));
+            }
+            assert_eq!((view.n_events, max_hits), (events.len(), bytes / 2));
+            found.push(events);
+            Ok::<(), InputError>(())
+        };
+        if look {
+            parser.parse_looking(&chunk, &mut seen, &mut |_, _| (), take).unwrap();
+        } else {
+            parser.parse(&chunk, &mut seen, take).unwrap();
+        }
+        all.merge(seen);
+    }
+    assert_eq!(parser.copied(), 0);
+    (found, format!("{all:?}"))
+}
+
+#[test]
+fn slices_of_a_packet_hold_what_the_whole_packet_holds() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("large.mep");
+    let bytes = packet();
+    std::fs::write(&path, &bytes).unwrap();
+    let some = "0,3,250-330,699".parse().unwrap();
+    for (batch, select, apart, expected) in [
+        (64, Select::default(), Apart::Nothing, N),
+        (7, Select::default(), Apart::Files, N),
+        (1000, Select::default(), Apart::Nothing, N),
+        (64, Select::default(), Apart::Runs, N),
+        (64, Select::default().places(&some), Apart::Nothing, 84),
+        (64, Select::default().number(Some(1400)), Apart::Nothing, 1),
+        (64, Select::default().run(Some(1)), Apart::Nothing, N / 3),
+    ] {
+        let whole = InputPart::memory(&path, bytes.clone());
+        let whole = read(whole, batch, &select, apart, false);
+        assert_eq!(whole.0.iter().map(Vec::len).sum::<usize>(), expected);
+        for look in [false, true] {
+            let sliced = read(InputPart::file(&path), batch, &select, apart, look);
+            assert!(sliced == whole, "batch {batch}, {select:?}, {apart:?}, look {look}");
+        }
+    }
+}
+
+/// The results of each chunk of a file that becomes `length` bytes long when it has been cut into chunks.
+fn read_shrunk(path: &Path, length: u64) -> Vec<Result<usize, String>> {
+    let mut chunks = Chunks::new([path], 64, true, Select::default());
+    let cut: Vec<_> = std::iter::from_fn(|| chunks.next_chunk().unwrap()).collect();
+    OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
+    let mut parser = Parser::new(true, Select::default());
+    let results = cut.iter().map(|chunk| {
+        let mut n = 0;
+        let result = parser.parse(chunk, &mut Seen::default(), |(view, _, _)| {
+            n += view.n_events;
+            Ok::<(), InputError>(())
+        });
+        result.map(|()| n).map_err(|error| error.to_string())
+    });
+    results.collect()
+}
+
+#[test]
+fn a_file_that_shrinks_below_a_packet_is_an_error_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("shrinks.mep");
+    let bytes = packet();
+    std::fs::write(&path, &bytes).unwrap();
+    let found = read_shrunk(&path, bytes.len() as u64 - 100);
+    let (last, before) = found.split_last().unwrap();
+    assert!(before.iter().all(Result::is_ok), "{found:?}");
+    let error = last.as_ref().unwrap_err();
+    assert!(error.contains("shrinks.mep") && error.contains("the packet ends here, "), "{error}");
+    std::fs::write(&path, &bytes).unwrap();
+    let found = read_shrunk(&path, 5000);
+    assert!(found.len() > 1 && found[0].is_err() && found[1..].iter().all(|result| *result == Ok(0)), "{found:?}");
+}
