@@ -172,6 +172,14 @@ impl<'a, T> NonEmpty<'a, T> {
     }
 }
 
+impl<'a> NonEmpty<'a, u32> {
+    /// As [`Global::as_u16`].
+    #[inline(always)]
+    pub const fn as_u16(self) -> NonEmpty<'a, u16> {
+        NonEmpty(self.0.as_u16())
+    }
+}
+
 impl<'a> Global<'a, u32> {
     /// The same memory as little-endian u16, twice as many; of at most the first 2³¹ words.
     #[inline(always)]

@@ -105,7 +105,8 @@ pub const fn hit_offset(i: u32) -> u32 {
 /// The same in half-words: two hits in each row of sixteen.
 #[inline(always)]
 pub const fn hit_half_words(i: u32) -> u32 {
-    8 * i - 7 * (i % 2)
+    // (As device code this is an `and` and a `mad`.)
+    i + 7 * (i & !1)
 }
 
 /// Charge of a hit word, 0…31.

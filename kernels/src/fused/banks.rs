@@ -8,7 +8,7 @@ use crate::bank::layout::Batch;
 use crate::bank::{board_of, is_ut, v4, v5};
 use crate::detector::BankVersion;
 use crate::switches::{Layout, Switches};
-use simt::{Block, Global};
+use simt::{Block, Global, NonEmpty};
 
 /// What the banks of an event are found by.
 #[derive(Clone, Copy)]
@@ -18,13 +18,13 @@ pub(super) struct Banks<'a> {
     /// MEP layout: as [`FusedInput::bank_words`](super::FusedInput::bank_words).
     pub bank_words: Global<'a, u32>,
     /// The batch's bytes, a word at a time.
-    pub raw: Global<'a, u32>,
+    pub raw: NonEmpty<'a, u32>,
 }
 
-/// Where an event is, checked as far as all banks have it in common.
+/// Where an event is, checked as far as all banks have it in common. The block has one, in shared memory.
 #[derive(Clone, Copy)]
-struct Place {
-    n_banks: u32,
+pub(super) struct Place {
+    pub n_banks: u32,
     /// Allen: word of the event's table; word behind it; places of the event's sizes, types and versions.
     table: u32,
     base: u32,
@@ -33,6 +33,42 @@ struct Place {
     versions: u32,
     /// MEP: number of the event's first bank among those of the events that are decoded. (`base`: among all.)
     first: u32,
+}
+
+impl Place {
+    /// The words that it takes.
+    pub const WORDS: u32 = 7;
+
+    /// Of an event without banks.
+    pub const NONE: Self = Self { n_banks: 0, table: 0, base: 0, sizes: 0, types: 0, versions: 0, first: 0 };
+
+    /// Makes it the block's. One thread of the block calls; a barrier must follow.
+    #[inline(always)]
+    pub fn put<B: Block>(&self, block: &B, shared: &FusedShared) {
+        let Self { n_banks, table, base, sizes, types, versions, first } = *self;
+        block.shared_store(shared.place, 0, n_banks);
+        block.shared_store(shared.place, 1, table);
+        block.shared_store(shared.place, 2, base);
+        block.shared_store(shared.place, 3, sizes);
+        block.shared_store(shared.place, 4, types);
+        block.shared_store(shared.place, 5, versions);
+        block.shared_store(shared.place, 6, first);
+    }
+
+    /// The block's.
+    #[inline(always)]
+    pub fn of<B: Block>(block: &B, shared: &FusedShared) -> Self {
+        let word = |i| block.shared_load(shared.place, i);
+        Self {
+            n_banks: word(0),
+            table: word(1),
+            base: word(2),
+            sizes: word(3),
+            types: word(4),
+            versions: word(5),
+            first: word(6),
+        }
+    }
 }
 
 /// A bank that is as it should be, as far as the batch says.
@@ -46,11 +82,16 @@ struct Found {
 }
 
 impl Banks<'_> {
-    /// The event, if all that its banks have in common is there.
+    /// The event, if all that its banks have in common is there, and there are no more of them than boards.
     #[inline(always)]
-    fn place<B: Block>(&self, block: &B, event: u32) -> Option<Place> {
+    pub fn place<B: Block>(&self, block: &B, tables: &HitTables<'_>, event: u32) -> Option<Place> {
+        let place = self.place_of(block, event)?;
+        (place.n_banks <= tables.n_boards()).then_some(place)
+    }
+
+    #[inline(always)]
+    fn place_of<B: Block>(&self, block: &B, event: u32) -> Option<Place> {
         let batch = self.batch;
-        let none = Place { n_banks: 0, table: 0, base: 0, sizes: 0, types: 0, versions: 0, first: 0 };
         match self.switches.layout {
             Layout::Allen => {
                 let has_versions = batch.has_version_of_each();
@@ -66,18 +107,26 @@ impl Banks<'_> {
                 let sizes = block.load(batch.sizes, event);
                 let types = block.load(batch.types, event);
                 let versions = if has_versions { block.load(batch.versions, event) } else { 0 };
-                if !start.is_multiple_of(4) || start / 4 >= self.raw.len() {
+                if !start.is_multiple_of(4) || start / 4 >= self.raw.view().len() {
                     return None;
                 }
-                let n_banks = block.load(self.raw, start / 4);
+                let n_banks = block.load_within(self.raw, start / 4);
                 let table = start / 4 + 1;
                 let fits = |view_len: u32, first: u32| first <= view_len && n_banks <= view_len - first;
                 let is_there = n_banks <= MAX_BOARDS
                     && fits(batch.sizes.as_u16().len(), sizes)
                     && fits(batch.types.as_u8().len(), types)
                     && (!has_versions || fits(batch.versions.as_u8().len(), versions))
-                    && n_banks < self.raw.len() - table;
-                is_there.then(|| Place { n_banks, table, base: table + n_banks + 1, sizes, types, versions, ..none })
+                    && n_banks < self.raw.view().len() - table;
+                is_there.then(|| Place {
+                    n_banks,
+                    table,
+                    base: table + n_banks + 1,
+                    sizes,
+                    types,
+                    versions,
+                    ..Place::NONE
+                })
             }
             Layout::Mep => {
                 if batch.offsets.is_empty() {
@@ -92,7 +141,7 @@ impl Banks<'_> {
                 // (Not above `base`: it cannot wrap.)
                 let first = event * n_banks;
                 let is_there = end <= batch.offsets.len() && first + n_banks <= self.bank_words.len();
-                is_there.then_some(Place { n_banks, base, first, ..none })
+                is_there.then_some(Place { n_banks, base, first, ..Place::NONE })
             }
         }
     }
@@ -111,20 +160,20 @@ impl Banks<'_> {
                 } else {
                     batch.version as u8
                 };
-                let rel = block.load(self.raw, place.table + i);
-                let end = block.load(self.raw, place.table + i + 1);
+                let rel = block.load_within(self.raw, place.table + i);
+                let end = block.load_within(self.raw, place.table + i + 1);
                 // (Words: nothing here can wrap.)
                 let fragment = place.base + rel / 4;
                 let is_there = rel.is_multiple_of(4)
                     && end >= rel
                     && end - rel >= 4 + size
-                    && place.base + end.div_ceil(4) <= self.raw.len()
+                    && place.base + end.div_ceil(4) <= self.raw.view().len()
                     && is_ut(kind)
                     && version == right;
                 if !is_there {
                     return None;
                 }
-                let board = board_of(block.load(self.raw, fragment)).unwrap_or(u32::MAX);
+                let board = board_of(block.load_within(self.raw, fragment)).unwrap_or(u32::MAX);
                 Some(Found { payload: fragment + 1, size, board })
             }
             Layout::Mep => {
@@ -132,27 +181,24 @@ impl Banks<'_> {
                 let payload = block.load(batch.offsets, 2 + place.base + place.n_banks + i);
                 let is_there = word.state() == State::Good
                     && payload.is_multiple_of(4)
-                    && payload / 4 + word.size().div_ceil(4) <= self.raw.len();
+                    && payload / 4 + word.size().div_ceil(4) <= self.raw.view().len();
                 is_there.then_some(Found { payload: payload / 4, size: word.size(), board: word.board() })
             }
         }
     }
 
-    /// Notes the lanes with hits of each bank, by rank. All threads of the block call; a barrier must follow. Gives the
-    /// number of banks, and whether the caller has found anything unusual.
+    /// Notes the lanes with hits of each bank, by rank. All threads of the block call, after a barrier since the event's
+    /// place was put; a barrier must follow. Gives whether the caller has found anything unusual.
     #[inline(always)]
-    pub fn look<B: Block>(&self, block: &B, tables: &HitTables<'_>, shared: &FusedShared, event: u32) -> (u32, bool) {
-        let Some(place) = self.place(block, event) else { return (0, true) };
-        if place.n_banks > tables.n_boards() {
-            return (0, true);
-        }
+    pub fn look<B: Block>(&self, block: &B, tables: &HitTables<'_>, shared: &FusedShared) -> bool {
+        let place = Place::of(block, shared);
         let mut unusual = false;
         let mut i = block.thread();
         while i < place.n_banks {
             unusual |= self.note(block, tables, shared, &place, i).is_none();
             i += block.threads();
         }
-        (place.n_banks, unusual)
+        unusual
     }
 
     #[inline(always)]
@@ -173,7 +219,7 @@ impl Banks<'_> {
         if record.strips_per_hybrid == 0 || block.shared_atomic_or(shared.boards_seen, board / 32, bit) & bit != 0 {
             return None;
         }
-        block.shared_store(shared.payloads, i, payload);
+        block.shared_store(shared.payloads, i, 2 * payload);
         match self.switches.version {
             BankVersion::V5 => self.note_counts(block, shared, &record, i, payload, size),
             BankVersion::V4 => self.note_words(block, shared, &record, i, payload, size),
@@ -194,7 +240,8 @@ impl Banks<'_> {
         if size < v5::HEADER {
             return None;
         }
-        let counts = v5::Counts::of_words(block.load(self.raw, payload), block.load(self.raw, payload + 1));
+        let counts =
+            v5::Counts::of_words(block.load_within(self.raw, payload), block.load_within(self.raw, payload + 1));
         // A row has two hits of each lane; 255 is no count.
         let most = (2 * (size / 32)).min(v5::BAD_COUNT - 1);
         let mut is_good = true;
@@ -202,10 +249,11 @@ impl Banks<'_> {
         while lane < v5::LANES {
             let (n, rank) = (counts.of(lane), record.ranks[lane as usize]);
             if n > 0 {
-                if n > most || rank == UNCONNECTED {
-                    is_good = false;
-                } else {
+                // (No rank is as large as that of a lane to which nothing is connected.)
+                if n <= most && rank & !REVERSED < shared.ranks.len() as u16 {
                     put(block, shared, n, lane, bank, rank);
+                } else {
+                    is_good = false;
                 }
             }
             lane += 1;
@@ -227,7 +275,7 @@ impl Banks<'_> {
         if size < v4::HEADER {
             return None;
         }
-        let n = block.load(self.raw, payload) & 0xFFFF;
+        let n = block.load_within(self.raw, payload) & 0xFFFF;
         // 512 strips a lane; the first word of a lane is noted in a byte.
         if size < v4::HEADER + 2 * n || n > 0xFF || record.strips_per_hybrid != 512 {
             return None;
@@ -238,7 +286,7 @@ impl Banks<'_> {
         // A step a word, and one for the end.
         while i <= n {
             let lane = if i < n {
-                v4::channel(block.load(self.raw.as_u16(), 2 * payload + v4::HEADER / 2 + i)) / 512
+                v4::channel(block.load_within(self.raw.as_u16(), 2 * payload + v4::HEADER / 2 + i)) / 512
             } else {
                 v5::LANES
             };

@@ -5,7 +5,7 @@ use simt::{Global, NonEmpty, Plain};
 /// Most ranks that shared memory has room for; the UT has 1192. (A lane's descriptor has eleven bits for its own.)
 pub const MAX_RANKS: u32 = 1200;
 
-/// Most boards; the UT has 216, in v4 240. (A descriptor has nine bits for the bank.)
+/// Most boards; the UT has 216, in v4 240. (A descriptor has eight bits for the bank.)
 pub const MAX_BOARDS: u32 = 240;
 
 /// Most groups; the groupings in use have 72 and 84.

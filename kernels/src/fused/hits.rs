@@ -2,9 +2,9 @@
 
 use super::hit_tables::{CLASS_SHIFT, HitTables, OfHits};
 use super::lane::{Sums, Word};
-use super::places::{before_and_all, strips_below, warp_sum};
+use super::places::{strips_below, warp_sum};
 use super::shared::FusedShared;
-use super::strips::{Window, part, per_warp};
+use super::strips::{Window, per_warp};
 use crate::bank::v4;
 use crate::clustering::ClusterOptions;
 use crate::detector::BankVersion;
@@ -63,6 +63,18 @@ pub(super) fn place_groups<B: Block>(
     before + all
 }
 
+/// The whole number nearest to Σpos/W of a cluster, the larger of two; `mean` is the quotient.
+///
+/// A quotient that is not halfway between two whole numbers is 1/(2W) or more away from there, which is more than 2⁻¹³. So
+/// a small step up decides for the larger without doing harm elsewhere; the room beside 2²³ then rounds to whole numbers.
+#[inline(always)]
+const fn nearest_strip(mean: f32) -> u32 {
+    (mean + HALFWAY_STEP + 8_388_608.0).to_bits() & 0x3FF
+}
+
+/// 2⁻¹⁵, as much as floats between 256 and 512 are apart.
+const HALFWAY_STEP: f32 = 1.0 / 32768.0;
+
 /// What the hits are made with.
 #[derive(Clone, Copy)]
 pub(super) struct Maker<'a> {
@@ -74,6 +86,43 @@ pub(super) struct Maker<'a> {
     pub hits: &'a HitArrays<'a>,
 }
 
+/// Hits that begin a sector of 32 bytes: a warp writes whole sectors.
+const OF_SECTOR: u32 = 8;
+
+/// Where the clusters of the warps' parts are among those of the window; a warp lane has the part of its number.
+struct Parts {
+    /// Clusters of the parts up to and with this one.
+    up_to: u32,
+    /// What is to be added to the number of one of its clusters in the window for its place in `clusters`.
+    shift: u32,
+    /// Strips of each part, of the last one it may be fewer.
+    strips: u32,
+}
+
+impl Parts {
+    /// Those of a window of `n` strips. All lanes of the warp call, after a barrier since the strips were read.
+    #[inline(always)]
+    fn of<B: Block>(block: &B, shared: &FusedShared, n: u32) -> Self {
+        let lane = block.lane_id();
+        let total = if lane < block.warps() { block.shared_load(shared.warp_hits, lane) } else { 0 };
+        let up_to = warp_sum(block, total);
+        let strips = per_warp(block, n) * WARP_SIZE;
+        Self { up_to, shift: (lane * strips).wrapping_sub(up_to - total), strips }
+    }
+
+    /// Clusters of the window. All lanes of the warp call.
+    #[inline(always)]
+    fn all<B: Block>(&self, block: &B) -> u32 {
+        block.shuffle_idx_sync(FULL_MASK, self.up_to, WARP_SIZE - 1)
+    }
+
+    /// The part of cluster `i` of the window, the same for all lanes. All lanes of the warp call.
+    #[inline(always)]
+    fn find<B: Block>(&self, block: &B, i: u32) -> u32 {
+        block.ballot_sync(FULL_MASK, self.up_to <= i).count_ones()
+    }
+}
+
 impl Maker<'_> {
     /// Makes the hits of the window, and notes the groups in which x does not
     /// rise. All threads of the block call, after a barrier since the groups were placed; a barrier must follow.
@@ -81,69 +130,60 @@ impl Maker<'_> {
     pub fn write<B: Block>(&self, block: &B) {
         let Self { shared, tables, hits, .. } = self;
         let Window { n: n_strips, hits_before: before, .. } = Window::of(block, shared);
-        let lane = block.lane_id();
-        let base = block.shared_load(shared.base, 0);
-        let (first_chunk, end_chunk) = part(block, n_strips);
-        let n_clusters = block.shared_load(shared.warp_hits, block.warp_id());
-        let (in_warps, _) = before_and_all(block, shared.warp_hits);
-        if n_clusters == 0 {
+        let parts = Parts::of(block, shared, n_strips);
+        let n = parts.all(block);
+        let base = block.shared_load(shared.base, 0) + before;
+        // Each warp makes neighbouring hits, from the beginning of a sector on, and before them once more the last of the
+        // warp before, to be compared with.
+        let into_sector = base % OF_SECTOR;
+        let per_warp = (n + into_sector + block.warps() * OF_SECTOR).div_ceil(block.threads()) * WARP_SIZE - OF_SECTOR;
+        let (first, end) = (block.warp_id() * per_warp, ((block.warp_id() + 1) * per_warp).min(n + into_sector));
+        if first.max(into_sector) >= end {
             return;
         }
-        let first = before + in_warps;
-        // The last hit of the warps before is made once more, to be compared with; it has number -1 here.
+        let mut step = first.wrapping_sub(into_sector + OF_SECTOR);
+        // Numbers of hits in the window.
+        let (first, end) = (first.saturating_sub(into_sector), end - into_sector);
+        let mut part = parts.find(block, first.saturating_sub(1));
         let mut last_x = 0;
-        let earlier = u32::from(in_warps > 0);
-        let (last_before, end_before) = if in_warps > 0 { self.last_before(block, n_strips) } else { (0, 0) };
-        let end = (end_chunk * WARP_SIZE).min(n_strips);
-        // Warps begin at multiples of their size, so that they write whole sectors. Less than 0 at first.
-        let aligned = (base + first) % WARP_SIZE;
-        let mut i = lane.wrapping_sub(if aligned < earlier { WARP_SIZE } else { aligned });
-        // The same for all lanes but for their number.
-        while i.wrapping_sub(lane).cast_signed() < n_clusters.cast_signed() {
-            let is_made = i.wrapping_add(earlier) < n_clusters + earlier;
+        // The same for all lanes.
+        while step.cast_signed() < end.cast_signed() {
+            let i = step.wrapping_add(block.lane_id());
+            // (Before the first hit a number is larger than any.)
+            let is_made = i < end && i + 1 >= first;
+            // (Comes to an end: the last part ends with the last hit.)
+            let mut part_end = block.shuffle_idx_sync(FULL_MASK, parts.up_to, part);
+            loop {
+                let is_beyond = is_made && i >= part_end;
+                if block.ballot_sync(FULL_MASK, is_beyond) == 0 {
+                    break;
+                }
+                part += u32::from(is_beyond);
+                part_end = block.shuffle_idx_sync(FULL_MASK, parts.up_to, part);
+            }
+            let shift = block.shuffle_idx_sync(FULL_MASK, parts.shift, part);
+            let is_new = i != first.wrapping_sub(1);
             let (mut x, mut rank) = (0, 0);
             if is_made {
-                let place = if i == u32::MAX { last_before } else { first_chunk * WARP_SIZE + i };
-                let strip = u32::from(block.shared_load(shared.clusters, place));
+                let strip = u32::from(block.shared_load(shared.clusters, i.wrapping_add(shift)));
                 let word = Word(block.shared_load(shared.strips, strip));
                 rank = word.rank();
-                let at = base.wrapping_add(first).wrapping_add(i);
-                let rest = if i == u32::MAX { end_before } else { end };
-                let rest = (i.wrapping_add(1) == n_clusters || i == u32::MAX).then_some(rest);
-                x = ordered(self.make(block, word, strip, rest, (i != u32::MAX).then_some(at)));
+                let rest = (i + 1 == part_end).then_some(((part + 1) * parts.strips).min(n_strips));
+                x = ordered(self.make(block, word, strip, rest, is_new.then_some(base.wrapping_add(i))));
             }
             let below = block.shuffle_up_sync(FULL_MASK, x, 1);
-            let below = if lane == 0 { last_x } else { below };
+            let below = if block.lane_id() == 0 { last_x } else { below };
             last_x = block.shuffle_idx_sync(FULL_MASK, x, WARP_SIZE - 1);
             // The window before has written its last.
-            let below = if i == 0 && earlier == 0 && before > 0 {
-                ordered(block.load_mut(hits.x_at_y_eq0, base + before - 1))
-            } else {
-                below
-            };
-            if is_made && i != u32::MAX && first + i > 0 && x <= below {
+            let below = if i == 0 && before > 0 { ordered(block.load_mut(hits.x_at_y_eq0, base - 1)) } else { below };
+            if is_made && is_new && x <= below {
                 let group = u32::from(block.load_within(tables.groups, rank));
                 // (Two equal x are looked at as if they fell.)
-                if block.shared_load(shared.group_hits, group) < first + i {
+                if block.shared_load(shared.group_hits, group) < before + i {
                     block.shared_atomic_or(shared.bad_groups, group / 32, 1 << (group % 32));
                 }
             }
-            i = i.wrapping_add(WARP_SIZE);
-        }
-    }
-
-    /// Place of the last cluster of the warps before the caller's, which have one, and where its warp's part ends.
-    #[inline(always)]
-    fn last_before<B: Block>(&self, block: &B, n_strips: u32) -> (u32, u32) {
-        let per_warp = per_warp(block, n_strips);
-        let mut warp = block.warp_id();
-        loop {
-            warp = warp.wrapping_sub(1) % WARP_SIZE;
-            let n = block.shared_load(self.shared.warp_hits, warp);
-            if n > 0 {
-                // (There is a part behind it.)
-                return (warp * per_warp * WARP_SIZE + n - 1, (warp + 1) * per_warp * WARP_SIZE);
-            }
+            step = step.wrapping_add(WARP_SIZE);
         }
     }
 
@@ -165,20 +205,8 @@ impl Maker<'_> {
             BankVersion::V5 => {
                 let (sum, weight) = self.sums(block, word, strip, rest);
                 let mean = sum as f32 / weight as f32;
-                // The nearest strip: what the quotient says, rounded to a whole number by the room that is left beside
-                // 2²³, and put right.
-                let twice = 2 * sum + weight;
-                let about = (mean + 8_388_608.0).to_bits() & 0x3FF;
-                let product = 2 * about * weight;
-                let nearest = if product > twice {
-                    about - 1
-                } else if twice - product >= 2 * weight {
-                    about + 1
-                } else {
-                    about
-                };
                 let n = if class.flipped == 0 { mean } else { self.flip_origin - mean };
-                (n, first + nearest)
+                (n, first + nearest_strip(mean))
             }
         };
         let x = lane.p0_x + n * class.dp0di_x;
@@ -205,11 +233,9 @@ impl Maker<'_> {
         if self.options.flags & ClusterOptions::CLUSTERING != 0 {
             weight = if is_geometric { 1 } else { word.adc() };
             // (After the window's last strip comes one that continues no cluster.)
-            let following = Sums(block.shared_load(self.shared.strips, strip + 1));
-            if following.is_there() {
-                weight += following.charge();
-                moment = following.moment();
-            }
+            let following = Sums(block.shared_load(self.shared.strips, strip + 1)).or_none();
+            weight += following.charge();
+            moment = following.moment();
             if let Some(mut next) = rest {
                 loop {
                     let number = next - strip;
@@ -230,5 +256,26 @@ impl Maker<'_> {
         let weight = weight.max(1);
         let sum = weight * first + moment;
         (if word.is_reversed() { 511 * weight - sum } else { sum }, weight)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest_strip;
+    use crate::fused::lane::Sums;
+
+    #[test]
+    fn the_nearest_strip_is_that_of_whole_numbers_where_it_is_close_to_being_another() {
+        for weight in 1..=31 * Sums::MAX_SIZE {
+            for strip in 0..512u32 {
+                // Around halfway between two strips, and around each.
+                for near in [strip * weight + weight / 2, strip * weight] {
+                    for sum in near.saturating_sub(1)..=(near + 1).min(511 * weight) {
+                        let nearest = (2 * sum + weight) / (2 * weight);
+                        assert_eq!(nearest_strip(sum as f32 / weight as f32), nearest, "{sum}/{weight}");
+                    }
+                }
+            }
+        }
     }
 }

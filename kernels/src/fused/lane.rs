@@ -2,14 +2,14 @@
 
 use crate::bank::{v4, v5};
 use crate::detector::BankVersion;
-use simt::{Block, Global, Shared};
+use simt::{Block, NonEmpty, Shared};
 
-/// A lane with hits: count 8 bits, lane of the bank 3, bank 9, rank 11, reversed 1. Never 0.
+/// A lane with hits: count 8 bits, lane of the bank 3, bank 8, 1 spare, rank 11, reversed 1. Never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lane(pub u32);
 
-/// A strip: rank 16 bits, reversed 1, then what its hit word says (v5: strip and charge, 14 bits; the strip bits inverted
-/// where the lane is reversed). v4: rank 16 bits, the cluster word 16.
+/// A strip: rank from bit 20 on, as in [`Lane`]; v5: reversed in bit 15, then what its hit word says (strip and charge, 14
+/// bits; the strip bits inverted where the lane is reversed). v4: the cluster word, 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word(pub u32);
 
@@ -31,12 +31,18 @@ impl Lane {
 
     #[inline(always)]
     pub const fn bank(self) -> u32 {
-        self.0 >> 11 & 0x1FF
+        self.0 >> 11 & 0xFF
     }
 
     #[inline(always)]
     pub const fn rank(self) -> u32 {
         self.0 >> 20 & 0x7FF
+    }
+
+    /// The bits of the rank, where a [`Word`] has them.
+    #[inline(always)]
+    const fn rank_bits(self) -> u32 {
+        self.0 & 0x7FF << 20
     }
 
     #[inline(always)]
@@ -50,7 +56,7 @@ impl Lane {
 pub(super) struct Hits<'a> {
     pub version: BankVersion,
     /// The batch's bytes, two at a time.
-    pub raw: Global<'a, u16>,
+    pub raw: NonEmpty<'a, u16>,
     pub payloads: Shared<u32>,
     pub first_words: Shared<u8>,
 }
@@ -60,7 +66,7 @@ impl Hits<'_> {
     #[inline(always)]
     #[track_caller]
     pub fn begin<B: Block>(&self, block: &B, lane: Lane) -> u32 {
-        let payload = 2 * block.shared_load(self.payloads, lane.bank());
+        let payload = block.shared_load(self.payloads, lane.bank());
         match self.version {
             BankVersion::V4 => {
                 let first = block.shared_load(self.first_words, 8 * lane.bank() + lane.lane());
@@ -76,11 +82,11 @@ impl Hits<'_> {
     pub fn word<B: Block>(&self, block: &B, lane: Lane, begin: u32, i: u32) -> Word {
         let i = if lane.is_reversed() { lane.count() - 1 - i } else { i };
         match self.version {
-            BankVersion::V4 => Word(u32::from(block.load(self.raw, begin + i)) | lane.rank() << 16),
+            BankVersion::V4 => Word(u32::from(block.load_within(self.raw, begin + i)) | lane.rank_bits()),
             BankVersion::V5 => {
-                let hit = u32::from(block.load(self.raw, begin + v5::hit_half_words(i))) & 0x3FFF;
+                let hit = u32::from(block.load_within(self.raw, begin + v5::hit_half_words(i))) & 0x3FFF;
                 let turned = if lane.is_reversed() { 1 << 15 | 0x1FF << 5 } else { 0 };
-                Word((hit | lane.rank() << 16) ^ turned)
+                Word((hit | lane.rank_bits()) ^ turned)
             }
         }
     }
@@ -95,7 +101,7 @@ impl Word {
 
     #[inline(always)]
     pub const fn rank(self) -> u32 {
-        self.0 >> 16
+        self.0 >> 20
     }
 
     /// What rises by one from a strip to the next of its cluster.
@@ -135,10 +141,10 @@ impl Sums {
     /// Strips of the largest cluster whose sums fit: all of them with the largest charge.
     pub const MAX_SIZE: u32 = 128;
 
-    /// What strip `number` of a cluster adds, 1 … 127.
+    /// What strip `number` of a cluster adds, 1 … 127; of others it means nothing.
     #[inline(always)]
     pub const fn of(number: u32, charge: u32) -> u32 {
-        charge * (Self::CHARGE | number)
+        charge.wrapping_mul(Self::CHARGE | number)
     }
 
     /// The sums that begin with this.
@@ -147,10 +153,11 @@ impl Sums {
         Self::MARK | of
     }
 
-    /// Whether this is one, and no strip.
+    /// The same, or where this is a strip, sums that are 0.
     #[inline(always)]
-    pub const fn is_there(self) -> bool {
-        self.0 & Self::MARK != 0
+    pub const fn or_none(self) -> Self {
+        // (Its highest bit everywhere.)
+        Self(self.0 & (self.0.cast_signed() >> 31).cast_unsigned())
     }
 
     #[inline(always)]
@@ -172,7 +179,7 @@ mod tests {
     #[test]
     fn a_lane_survives_its_word() {
         for (count, lane, bank, rank, reversed) in
-            [(1, 0, 0, 0, false), (254, 5, 511, 2047, true), (17, 3, 8, 99, true)]
+            [(1, 0, 0, 0, false), (254, 5, 255, 2047, true), (17, 3, 8, 99, true)]
         {
             let word = Lane::new(count, lane, bank, rank, reversed);
             assert_eq!((word.count(), word.lane(), word.bank(), word.rank()), (count, lane, bank, rank));
@@ -184,16 +191,18 @@ mod tests {
     fn the_sums_of_the_largest_cluster_fit_and_no_strip_looks_like_one() {
         let added = (1..Sums::MAX_SIZE).map(|number| Sums::of(number, 31)).sum();
         let sums = Sums(Sums::begin(added));
-        assert!(sums.is_there());
         assert_eq!((sums.charge(), sums.moment()), (31 * 127, 31 * 127 * 128 / 2));
-        let largest = u32::from(u16::MAX) | (crate::fused::hit_tables::MAX_RANKS - 1) << 16;
-        assert!(!Sums(largest).is_there() && !Sums(Word::END.0).is_there());
+        assert_eq!(sums.or_none(), sums);
+        let largest = u32::from(u16::MAX) | (crate::fused::hit_tables::MAX_RANKS - 1) << 20;
+        for strip in [largest, Word::END.0] {
+            assert_eq!(Sums(strip).or_none(), Sums(0));
+        }
     }
 
     #[test]
     fn a_strip_of_a_reversed_lane_is_turned() {
         for strip in [0, 1, 255, 511] {
-            let word = Word((strip << 5 | 7 | 12 << 16) ^ (1 << 15 | 0x1FF << 5));
+            let word = Word((strip << 5 | 7 | 12 << 20) ^ (1 << 15 | 0x1FF << 5));
             assert_eq!((511 - word.turned_strip(), word.rank()), (strip, 12));
             assert!(word.is_reversed() && word.adc() == 7);
         }

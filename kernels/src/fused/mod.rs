@@ -74,7 +74,7 @@ pub mod tables;
 
 pub use shared::{MAX_STRIPS, MIN_STRIPS, Room, fused_shared_bytes};
 
-use banks::Banks;
+use banks::{Banks, Place};
 use count::Slow;
 use hit_tables::HitTables;
 use hits::{Maker, place_groups};
@@ -183,11 +183,19 @@ pub fn fused<B: Block>(
 ) {
     let room = Room { threads: block.threads(), strips: options.strips };
     let (shared, _) = FusedShared::layout(switches.version, room);
+    let raw = input.batch.raw.as_words().and_then(Global::non_empty);
+    // (Without bytes, or with tables that are not like that, every event is unusual.)
+    let banks = raw.filter(|_| tables.fits != 0);
+    let banks = banks.map(|raw| Banks { switches, batch: &input.batch, bank_words: input.bank_words, raw });
     if block.thread() == 0 {
         let waits = output.bases.is_empty() && output.counts.is_empty();
         let event = if waits { LookBack(output.look_back).ticket(block) } else { block.block_idx_x() };
         block.shared_store(shared.event, 0, event);
-        block.shared_store(shared.unusual, 0, 0);
+        let is_selected = is_selected(block, input.selected, event);
+        let banks = banks.filter(|_| is_selected);
+        let place = banks.and_then(|banks| banks.place(block, tables, event));
+        place.unwrap_or(Place::NONE).put(block, &shared);
+        block.shared_store(shared.unusual, 0, u32::from(is_selected && place.is_none()));
         block.shared_store(shared.first_broken, 0, u32::MAX);
         block.shared_store(shared.n_slow, 0, 0);
         block.shared_store(shared.is_counted, 0, 0);
@@ -201,30 +209,21 @@ pub fn fused<B: Block>(
     block.sync_threads();
     let event = block.shared_load(shared.event, 0);
 
-    let raw = input.batch.raw.as_words();
-    let raw_words = raw.unwrap_or(Global::from_slice(&[]));
-    let (mut n_banks, mut unusual) = (0, false);
-    if is_selected(block, input.selected, event) {
-        unusual = true;
-        if tables.fits != 0 && raw.is_some() {
-            let banks = Banks { switches, batch: &input.batch, bank_words: input.bank_words, raw: raw_words };
-            (n_banks, unusual) = banks.look(block, tables, &shared, event);
-        }
-    }
+    let unusual = banks.is_some_and(|banks| banks.look(block, tables, &shared));
     note(block, &shared, unusual);
     // The lanes are noted.
     block.sync_threads();
     let n_strips = places::list(block, tables, &shared).strips();
     if output.counts.is_empty() {
         // (Of an unusual event the other kernel says more.)
-        write_report(block, &output.to, event, n_banks, n_strips);
+        write_report(block, &output.to, event, Place::of(block, &shared).n_banks, n_strips);
     }
-    let hits = Hits {
+    let hits = raw.map(|raw| Hits {
         version: switches.version,
-        raw: raw_words.as_u16(),
+        raw: raw.as_u16(),
         payloads: shared.payloads,
         first_words: shared.first_words,
-    };
+    });
     let Some(hit_arrays) = output.to.hits.of_one_length() else {
         // No host passes such arrays. (The same for all blocks: none waits for this one.)
         if block.thread() == 0 {
@@ -247,11 +246,14 @@ pub fn fused<B: Block>(
     let n_strips = || places::Run::of_event(block, &shared).strips();
     // Everything that the loop depends on is the same for all threads.
     let is_unusual = loop {
-        let unusual = strips::read(block, &hits, options.cluster, &shared, n_strips());
+        let unusual = match &hits {
+            Some(hits) => strips::read(block, hits, options.cluster, &shared, n_strips()),
+            None => strips::read_nothing(block, &shared),
+        };
         note(block, &shared, unusual);
         // The strips are there, the clusters of each warp's part, and the window.
         block.sync_threads();
-        let is_first = Window::of(block, &shared).start == 0;
+        let is_first = Window::start(block, &shared) == 0;
         let mut writes = block.shared_load(shared.is_counted, 0) != 0;
         let mut is_counted_now = false;
         if !writes {
@@ -294,7 +296,8 @@ pub fn fused<B: Block>(
     };
     if is_unusual {
         let slow = Slow { switches, options: options.cluster, batch: &input.batch, tables: all_tables };
-        let n_hits = slow.count(block, &shared, event());
+        // (Where it is known where they begin, nobody asks how many they are.)
+        let n_hits = if output.bases.is_empty() { slow.count(block, &shared, event()) } else { 0 };
         publish(block, &shared, output, tables.n_groups, event(), n_hits, true);
         return;
     }

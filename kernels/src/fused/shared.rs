@@ -1,5 +1,6 @@
 //! The kernel's shared memory.
 
+use super::banks::Place;
 use super::hit_tables::{MAX_BOARDS, MAX_GROUPS, MAX_RANKS};
 use super::strips::Window;
 use crate::detector::BankVersion;
@@ -15,6 +16,8 @@ pub const MAX_STRIPS: u32 = 4096;
 pub(super) struct FusedShared {
     /// The block's event.
     pub event: Shared<u32>,
+    /// Where its banks are, see [`Place`].
+    pub place: Shared<u32>,
     /// Its lanes with hits and its strips.
     pub event_run: Shared<u32>,
     /// The window, see [`Window`].
@@ -34,7 +37,7 @@ pub(super) struct FusedShared {
     pub warp_hits: Shared<u32>,
     /// Boards named so far, a bit each.
     pub boards_seen: Shared<u32>,
-    /// By bank: the word of the batch at which the payload begins.
+    /// By bank: the half-word of the batch at which the payload begins.
     pub payloads: Shared<u32>,
     /// v4, by lane slot of a bank (eight a bank): its first cluster word.
     pub first_words: Shared<u8>,
@@ -80,6 +83,7 @@ impl FusedShared {
         let Room { threads, strips } = room;
         let mut layout = SharedLayout::new();
         let event = layout.array(1);
+        let place = layout.array(Place::WORDS);
         let event_run = layout.array(1);
         let window = layout.array(Window::WORDS);
         let is_counted = layout.array(1);
@@ -90,7 +94,8 @@ impl FusedShared {
         let warp_totals = layout.array(WARP_SIZE);
         let warp_hits = layout.array(WARP_SIZE);
         let boards_seen = layout.array(MAX_BOARDS.div_ceil(32));
-        let payloads = layout.array(MAX_BOARDS);
+        // (As many as the eight bits of a bank can say.)
+        let payloads = layout.array(256);
         let first_words = match version {
             BankVersion::V4 => layout.array(8 * MAX_BOARDS),
             BankVersion::V5 => layout.array(0),
@@ -107,6 +112,7 @@ impl FusedShared {
         let runs = layout.array(threads + 1);
         let shared = Self {
             event,
+            place,
             event_run,
             window,
             is_counted,

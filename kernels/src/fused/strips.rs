@@ -43,11 +43,18 @@ impl Window {
     #[track_caller]
     pub fn of<B: Block>(block: &B, shared: &FusedShared) -> Self {
         Self {
-            start: block.shared_load(shared.window, 0),
+            start: Self::start(block, shared),
             n: block.shared_load(shared.window, 1),
             lanes_before: block.shared_load(shared.window, 2),
             hits_before: block.shared_load(shared.window, 3),
         }
+    }
+
+    /// Where the block's begins, after a barrier since it was put.
+    #[inline(always)]
+    #[track_caller]
+    pub fn start<B: Block>(block: &B, shared: &FusedShared) -> u32 {
+        block.shared_load(shared.window, 0)
     }
 
     /// Whether it ends with the event's `n_strips`.
@@ -95,8 +102,8 @@ impl Window {
     }
 }
 
-/// No strip.
-const NOWHERE: u32 = u32::MAX;
+/// No strip: those of a window are less than 0 from here.
+const NOWHERE: u32 = 1 << 31;
 
 /// Chunks of 32 strips of each warp, of a window of `n` strips; at least 1.
 #[inline(always)]
@@ -112,6 +119,18 @@ pub(super) fn part<B: Block>(block: &B, n: u32) -> (u32, u32) {
     (first, (first + per_warp).min(chunks))
 }
 
+/// As [`read`], where the batch has no bytes.
+#[inline(always)]
+pub(super) fn read_nothing<B: Block>(block: &B, shared: &FusedShared) -> bool {
+    if block.thread() == 0 {
+        block.shared_store(shared.window, 1, 0);
+    }
+    if block.lane_id() == 0 {
+        block.shared_store(shared.warp_hits, block.warp_id(), 0);
+    }
+    false
+}
+
 /// Reads the window's strips and finds where clusters begin. All threads of the block call, after a barrier since the
 /// window's lanes were marked; a barrier must follow. Gives whether the caller has found anything unusual.
 #[inline(always)]
@@ -125,8 +144,9 @@ pub(super) fn read<B: Block>(
     let clusters = matches!(hits.version, BankVersion::V5) && options.flags & ClusterOptions::CLUSTERING != 0;
     let is_v5 = matches!(hits.version, BankVersion::V5);
     let thread = block.lane_id();
-    let start = block.shared_load(shared.window, 0);
-    let n = Window::length(block, shared, start, n_strips);
+    let start = Window::start(block, shared);
+    // (What has room, so that no strip is tested again.)
+    let n = Window::length(block, shared, start, n_strips).min(shared.strips.len() - 1);
     if block.thread() == 0 {
         block.shared_store(shared.window, 1, n);
         block.shared_store(shared.strips, n, Word::END.0);
@@ -158,13 +178,19 @@ pub(super) fn read<B: Block>(
             key_before = hits.word(block, lane, hits.begin(block, lane), i - 1).key();
         }
     }
-    let mut unusual = false;
-    let mut n_clusters = 0;
+    // The least of what must be above 0 at each strip of the warp lane.
+    let mut least = 1;
+    // Where the warp's next cluster is noted.
+    let mut place = first * WARP_SIZE;
     let is_geometric = options.flags & ClusterOptions::GEOMETRIC != 0;
-    let max_size = options.max_size.min(Sums::MAX_SIZE);
+    let max_size = if clusters { options.max_size.min(Sums::MAX_SIZE) } else { u32::MAX };
     // Where the last cluster of the warp's part begins.
     let mut head = NOWHERE;
     let up_to_thread = block.lanemask_lt() | 1 << thread;
+    // The event's last strip, counted from the window's first.
+    let last = n_strips.wrapping_sub(start + 1);
+    // (There are no more.)
+    let end = end.min(shared.lane_begins.len());
     let mut chunk = first;
     while chunk < end {
         let begins = block.shared_load(shared.lane_begins, chunk);
@@ -174,41 +200,39 @@ pub(super) fn read<B: Block>(
         // The lanes up to that of the strip, and where that one begins.
         let lanes_up_to = lanes + up_to.count_ones();
         let begin = if up_to == 0 { last_begin } else { chunk * WARP_SIZE + up_to.ilog2() };
-        let mut word = Word(0);
-        let mut is_unusual = false;
-        if is_there {
-            let lane = Lane(block.shared_load(shared.lanes, lanes_up_to - 1));
-            let first_hit = hits.begin(block, lane);
-            let i = strip - begin;
-            word = hits.word(block, lane, first_hit, i);
-            if clusters && i >= max_size {
-                // Strips rise: as many steps of one, or more.
-                let earlier = hits.word(block, lane, first_hit, i - max_size);
-                is_unusual = word.key().wrapping_sub(earlier.key()) == max_size;
-            }
-        }
+        let lane = Lane(block.shared_load(shared.lanes, lanes_up_to - 1));
+        let first_hit = hits.begin(block, lane);
+        // (Behind the event's last strip that one is read again, so that no branch is in the way.)
+        let i = strip.min(last) - begin;
+        let word = hits.word(block, lane, first_hit, i);
         let mut is_begin = is_there;
         if is_v5 {
             // From lane to lane the key rises by more than 1, since the rank does.
             let below = block.shuffle_up_sync(FULL_MASK, word.key(), 1);
             let step = word.key().wrapping_sub(if thread == 0 { key_before } else { below });
             key_before = block.shuffle_idx_sync(FULL_MASK, word.key(), WARP_SIZE - 1);
-            is_unusual |= step.cast_signed() <= 0;
-            is_unusual |= clusters && word.adc() == 0;
-            unusual |= is_there && is_unusual;
+            let charge = if clusters { word.adc() } else { 1 };
+            let mut positive = step.cast_signed().min(charge.cast_signed());
+            if i >= max_size {
+                // Strips rise: as many steps of one, or more.
+                let earlier = hits.word(block, lane, first_hit, i - max_size);
+                if word.key().wrapping_sub(earlier.key()) == max_size {
+                    positive = 0;
+                }
+            }
+            least = least.min(if is_there { positive } else { 1 });
             is_begin = is_there && (step != 1 || !clusters);
         }
         let found = block.ballot_sync(FULL_MASK, is_begin);
         if is_begin {
-            let place = first * WARP_SIZE + n_clusters + (found & block.lanemask_lt()).count_ones();
-            block.shared_store(shared.clusters, place, strip as u16);
+            block.shared_store(shared.clusters, place + (found & block.lanemask_lt()).count_ones(), strip as u16);
         }
         if is_v5 {
             let found_up_to = found & up_to_thread;
             let own_head = if found_up_to == 0 { head } else { chunk * WARP_SIZE + found_up_to.ilog2() };
-            // Behind a cluster of the part before the words stay: whoever makes its hit goes through them.
-            let number = if own_head == NOWHERE { 0 } else { strip - own_head };
-            let sums = Sums::of(number, if is_geometric { 1 } else { word.adc() });
+            // Behind a cluster of the part before (less than 0) the words stay: whoever makes its hit goes through them.
+            let number = strip.wrapping_sub(own_head).cast_signed();
+            let sums = Sums::of(number.cast_unsigned(), if is_geometric { 1 } else { word.adc() });
             if is_there && number <= 1 {
                 block.shared_store(shared.strips, strip, if number == 1 { Sums::begin(sums) } else { word.0 });
             }
@@ -221,13 +245,13 @@ pub(super) fn read<B: Block>(
         } else if is_there {
             block.shared_store(shared.strips, strip, word.0);
         }
-        n_clusters += found.count_ones();
+        place += found.count_ones();
         lanes = block.shuffle_idx_sync(FULL_MASK, lanes_up_to, WARP_SIZE - 1);
         last_begin = block.shuffle_idx_sync(FULL_MASK, begin, WARP_SIZE - 1);
         chunk += 1;
     }
     if thread == 0 {
-        block.shared_store(shared.warp_hits, block.warp_id(), n_clusters);
+        block.shared_store(shared.warp_hits, block.warp_id(), place - first * WARP_SIZE);
     }
-    unusual
+    least <= 0
 }

@@ -121,14 +121,14 @@ global_accesses! {
 /// - `pointer` is a multiple of 16 and readable.
 /// - Nothing writes there during the launch.
 #[inline(always)]
-pub(super) unsafe fn load_nc_u64_pair(pointer: *const u8) -> [u64; 2] {
-    let (low, high): (u64, u64);
+pub(super) unsafe fn load_nc_u32_four(pointer: *const u8) -> [u32; 4] {
+    let (a, b, c, d): (u32, u32, u32, u32);
     // SAFETY: reads sixteen aligned, readable bytes that nothing writes, required of `pointer`.
     unsafe {
-        asm!("ld.global.nc.v2.u64 {{{}, {}}}, [{}];", out(reg64) low, out(reg64) high, in(reg64) pointer,
-             options(pure, readonly, nostack));
+        asm!("ld.global.nc.v4.u32 {{{}, {}, {}, {}}}, [{}];", out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d,
+             in(reg64) pointer, options(pure, readonly, nostack));
     }
-    [low, high]
+    [a, b, c, d]
 }
 
 macro_rules! global_atomics {

@@ -356,7 +356,7 @@ unsafe fn load<T: Plain, const READ_ONLY: bool>(pointer: *const T) -> T {
                 (4, false) => to.cast::<u32>().write(intrinsics::load_u32(from)),
                 (8, true) => to.cast::<u64>().write(intrinsics::load_nc_u64(from)),
                 (8, false) => to.cast::<u64>().write(intrinsics::load_u64(from)),
-                (_, true) => to.cast::<[u64; 2]>().write(intrinsics::load_nc_u64_pair(from)),
+                (_, true) => to.cast::<[u32; 4]>().write(intrinsics::load_nc_u32_four(from)),
                 (_, false) => to
                     .cast::<[u64; 2]>()
                     .write([intrinsics::load_u64(from), intrinsics::load_u64(from.add(size_of::<u64>()))]),

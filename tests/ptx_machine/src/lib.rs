@@ -292,8 +292,10 @@ impl Block<'_> {
                 let size = ty.bytes() * to.iter().flatten().count();
                 self.touch(lane, *space, false, address, size);
                 let bytes = self.bytes(*space, address, size, touch, line);
-                let (low, high) = bytes.split_at(ty.bytes());
-                let values = [little_endian(low), little_endian(high)];
+                let mut values = [0; 4];
+                for (value, bytes) in values.iter_mut().zip(bytes.chunks_exact(ty.bytes())) {
+                    *value = little_endian(bytes);
+                }
                 for (to, value) in to.iter().flatten().zip(values) {
                     self.lanes[lane].registers[*to] = value;
                 }

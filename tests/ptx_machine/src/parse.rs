@@ -132,12 +132,12 @@ pub enum Kind {
         offset: usize,
     },
     /// `read_only`: through the read-only cache.
-    /// With two registers: two values side by side.
+    /// With several registers: as many values side by side.
     Load {
         space: Space,
         read_only: bool,
         ty: Type,
-        to: [Option<usize>; 2],
+        to: [Option<usize>; 4],
         base: Operand,
         offset: i64,
     },
@@ -381,8 +381,9 @@ impl Parser {
             ("ld", "global" | "shared" | "relaxed") => {
                 let mut register = |text: &str| Some(self.register(text.trim_matches(['{', '}', ' '])));
                 let to = match operands {
-                    [to, _] => [register(to), None],
-                    [low, high, _] if parts.contains(&"v2") => [register(low), register(high)],
+                    [to, _] => [register(to), None, None, None],
+                    [a, b, _] if parts.contains(&"v2") => [register(a), register(b), None, None],
+                    [a, b, c, d, _] if parts.contains(&"v4") => [a, b, c, d].map(|text| register(text)),
                     _ => panic!("this machine does not know {line:?}"),
                 };
                 let (base, offset) = Self::address(operands.last().expect("an address"));
