@@ -1,7 +1,7 @@
 //! The ladder of Allen merge request !1663: what each optimisation is worth, each on top of the one before.
 //!
-//! Beyond its last step come two of the fused pipeline. On a GPU all rungs are timed
-//! in interleaved rounds. Without one the executor counts their work; the figures of the merge request stand beside it.
+//! Beyond its last step come those that lead to the fused pipeline. On a GPU all rungs are timed in interleaved rounds.
+//! Without one the executor counts their work; the figures of the merge request stand beside it.
 
 use std::time::Duration;
 
@@ -18,12 +18,13 @@ use crate::decoder::cuda::CudaConfig;
 use crate::decoder::emulated::EmulatedConfig;
 use crate::decoder::launch::LaunchParams;
 use crate::decoder::ptx::{Kernel, Unit};
+use crate::decoder::rank_tables::FusedStep;
 use crate::decoder::{DecodeError, DecodeOptions, Pipeline};
 use crate::detector::{BankVersion, DetectorTables};
 use crate::input::Layout;
 
 /// How many rungs there are.
-pub const RUNGS: usize = 9;
+pub const RUNGS: usize = 11;
 
 /// Passes over which the kernels are timed one by one.
 const KERNEL_PASSES: usize = 10;
@@ -159,6 +160,13 @@ pub struct Ladder<'a> {
     pub chip: &'a Chip,
 }
 
+/// A rung of the fused pipeline.
+struct FusedRung {
+    name: &'static str,
+    step: FusedStep,
+    launch: LaunchParams,
+}
+
 /// Why the ladder was not climbed.
 #[derive(Debug, thiserror::Error)]
 pub enum AblationError {
@@ -202,26 +210,27 @@ impl Ladder<'_> {
         Switches::ladder(self.tables.boards().version, self.layout())
     }
 
-    /// The fused pipeline, with the hits of each event counted by a launch before, and without.
-    fn fused_rungs(&self) -> [(&'static str, LaunchParams); 2] {
-        let with = |values: &[(&str, u32)]| {
+    /// The steps of the fused pipeline, each on top of the one before: at first with the hits of each event counted by a
+    /// launch before.
+    fn fused_rungs(&self) -> [FusedRung; 4] {
+        let rung = |name, step, count_first| {
             let mut launch = self.launch;
-            for (name, value) in values {
-                // Valid: a parameter's own smallest or largest value.
-                let _ = launch.set(name, *value);
-            }
-            launch
+            // Valid: a parameter's own smallest or largest value.
+            let _ = launch.set("fused.count_first", count_first);
+            FusedRung { name, step, launch }
         };
         [
-            ("fused-count-first", with(&[("fused.count_first", 1)])),
-            ("fused-look-back", with(&[("fused.count_first", 0)])),
+            rung("fused-lanes", FusedStep::Lanes, 1),
+            rung("fused-hits", FusedStep::Hits, 1),
+            rung("fused-ranks", FusedStep::Ranks, 1),
+            rung("fused-look-back", FusedStep::Ranks, 0),
         ]
     }
 
     /// All rungs by name: those of the seven kernels, then those that lead to the one.
     fn names(&self) -> [&'static str; RUNGS] {
         let (allen, fused) = (self.rungs(), self.fused_rungs());
-        std::array::from_fn(|i| if i < allen.len() { allen[i].0 } else { fused[i - allen.len()].0 })
+        std::array::from_fn(|i| if i < allen.len() { allen[i].0 } else { fused[i - allen.len()].name })
     }
 
     fn expected(&self) -> Result<Expected, AblationError> {
@@ -250,8 +259,8 @@ impl Ladder<'_> {
             rungs.push(rung(name, self.resources(i), Some(counted), None));
             tick(rungs.len());
         }
-        for (name, launch) in self.fused_rungs() {
-            let config = EmulatedConfig { pipeline: Pipeline::Fused, launch, ..EmulatedConfig::default() };
+        for FusedRung { name, step, launch } in self.fused_rungs() {
+            let config = EmulatedConfig { pipeline: Pipeline::Fused, launch, step, ..EmulatedConfig::default() };
             let work = self.work_of(name, config, &expected)?;
             let before = rungs.last().and_then(|rung| rung.work.as_ref());
             let counted = counted(&work, None, before);
@@ -296,7 +305,7 @@ impl Ladder<'_> {
             };
             let resources = match i.checked_sub(self.rungs().len()) {
                 None => self.resources(i),
-                Some(fused) => self.fused_resources(self.fused_rungs()[fused].1),
+                Some(fused) => self.fused_resources(self.fused_rungs()[fused].launch),
             };
             rung(name, resources, None, Some(measured))
         };
@@ -323,9 +332,10 @@ impl Ladder<'_> {
             rung: Some(rung_variant(i)),
             ..CudaConfig::default()
         });
-        let fused = self.fused_rungs().map(|(_, launch)| CudaConfig {
+        let fused = self.fused_rungs().map(|FusedRung { step, launch, .. }| CudaConfig {
             launch,
             pipeline: Pipeline::Fused,
+            step,
             ..CudaConfig::default()
         });
         let configs: Vec<CudaConfig> = allen.chain(fused).collect();

@@ -30,7 +30,9 @@ distinct: the same, each sector counted once a launch, as if caches kept it unti
 
 /// Climb the ladder of optimisations of Allen merge request !1663, each on top of the one before.
 ///
-/// Beyond its last step come two of the fused pipeline: with a launch that counts hits first, and without.
+/// Beyond its last step come those that lead to the fused pipeline: a block an event in place of nine launches; a thread a
+/// strip and then a thread a hit; the order of x known beforehand, so that few hits are sorted; and no launch that counts
+/// hits first.
 ///
 /// With --backend cuda the kernels of the rungs are measured in interleaved rounds, batches and hits lying on the
 /// device. With --backend emulated the executor counts what each rung asks of a GPU, exactly and alike on every

@@ -15,6 +15,19 @@ use super::hit_records::HitRecords;
 use super::{DecodeError, DecodeOptions};
 use crate::detector::{BankVersion, DetectorTables};
 
+/// How much of the design of the fused pipeline is used, each step on top of the one before. Results are the same: less than
+/// all is for measuring what an idea gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FusedStep {
+    /// A block an event. Every event is one for the second kernel, which clusters it lane by lane, and sorts.
+    Lanes,
+    /// A thread a strip, and a thread a hit. The ranks say nothing of x, so that nearly every group is sorted.
+    Hits,
+    /// The lanes of a group are ranked by x, so that few groups are sorted.
+    #[default]
+    Ranks,
+}
+
 /// The tables of a detector in the order of the ranks.
 #[derive(Clone, Debug)]
 pub struct RankTables {
@@ -48,22 +61,43 @@ impl RankTables {
     /// # Errors
     /// When more lane slots are connected than the kernel can number.
     pub fn new(backend: &'static str, tables: &DetectorTables, options: DecodeOptions) -> Result<Self, DecodeError> {
+        Self::of_step(backend, tables, options, FusedStep::default())
+    }
+
+    /// The tables for less of the design.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_step(
+        backend: &'static str,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        step: FusedStep,
+    ) -> Result<Self, DecodeError> {
         let order = LaneOrder::new(tables, options);
         let n = order.n_connected;
         if n > MAX_RANKS as usize || tables.slots().len() > usize::from(u16::MAX) {
             let message = format!("{n} connected lanes are too many for the fused kernels");
             return Err(DecodeError::Device { backend, message });
         }
-        let mut ranks = vec![UNCONNECTED; tables.slots().len()];
-        let mut slots = vec![0; n];
-        for (slot, of_slot) in ranks.iter_mut().enumerate() {
-            let rank = order.boards[slot / LANES_PER_BOARD].ranks[slot % LANES_PER_BOARD];
-            if usize::from(rank) < n {
-                slots[usize::from(rank)] = slot;
-                let reversed = order.sources[usize::from(rank)].direction != 0;
-                *of_slot = rank | if reversed { REVERSED } else { 0 };
+        // By rank: slot, and whether it is reversed.
+        let mut lanes = vec![(0, false); n];
+        for slot in 0..tables.slots().len() {
+            let rank = usize::from(order.boards[slot / LANES_PER_BOARD].ranks[slot % LANES_PER_BOARD]);
+            if rank < n {
+                lanes[rank] = (slot, order.sources[rank].direction != 0);
             }
         }
+        if step != FusedStep::Ranks {
+            for group in order.first_ranks.windows(2) {
+                lanes[usize::from(group[0])..usize::from(group[1])].sort_unstable();
+            }
+        }
+        let mut ranks = vec![UNCONNECTED; tables.slots().len()];
+        for (rank, &(slot, is_reversed)) in lanes.iter().enumerate() {
+            ranks[slot] = rank as u16 | if is_reversed { REVERSED } else { 0 };
+        }
+        let slots: Vec<usize> = lanes.iter().map(|&(slot, _)| slot).collect();
         let sector = |slot: usize| &tables.sectors()[usize::from(tables.slots()[slot].sector)];
         let column = |value: fn(&SectorConstants) -> f32| slots.iter().map(|&slot| value(sector(slot))).collect();
 
@@ -100,6 +134,9 @@ impl RankTables {
             records: HitRecords::default(),
         };
         tables.records = HitRecords::new(&tables, version);
+        if step == FusedStep::Lanes {
+            tables.records.fits = false;
+        }
         Ok(tables)
     }
 

@@ -10,6 +10,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::decoder::launch::{LaunchParams, PARAMETERS};
+use ut_decoding::decoder::rank_tables::FusedStep;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, EventBatch, Grouping, UtHits};
@@ -78,12 +79,53 @@ fn launch() -> impl Strategy<Value = LaunchParams> {
 
 fn config() -> impl Strategy<Value = EmulatedConfig> {
     let pipeline = prop::sample::select(Pipeline::ALL.to_vec());
-    (any::<u64>(), pipeline, launch(), switches()).prop_map(|(schedule_seed, pipeline, launch, switches)| {
-        EmulatedConfig { schedule_seed, pipeline, launch, switches }
+    let step = prop::sample::select(vec![FusedStep::Lanes, FusedStep::Hits, FusedStep::Ranks, FusedStep::Ranks]);
+    (any::<u64>(), pipeline, launch(), switches(), step).prop_map(
+        |(schedule_seed, pipeline, launch, switches, step)| EmulatedConfig {
+            schedule_seed,
+            pipeline,
+            launch,
+            switches,
+            step,
+        },
+    )
+}
+
+/// Some of a batch: an interval of its events, those of a list, one version for all banks.
+#[derive(Clone, Debug)]
+struct Part {
+    first_event: usize,
+    n_events: usize,
+    selected: Option<Vec<u32>>,
+    /// Whether it has one version for all banks.
+    has_one_version: bool,
+    version: Option<u8>,
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let selected = prop::option::of(prop::collection::vec(any::<prop::sample::Index>(), 0..4));
+    let version = (any::<bool>(), prop::option::of(3..5u8));
+    (0..3usize, 1..4usize, selected, version).prop_map(|(first_event, n_events, selected, version)| {
+        let number = |index: prop::sample::Index| index.index(n_events) as u32;
+        let selected = selected.map(|list| list.into_iter().map(number).collect());
+        let (has_one_version, version) = version;
+        Part { first_event, n_events, selected, has_one_version, version }
     })
 }
 
+impl Part {
+    fn of<'a>(&'a self, batch: BatchView<'a>, pipeline: Pipeline) -> BatchView<'a> {
+        let (first_event, n_events) = (self.first_event, self.n_events);
+        // Allen's kernels take no list.
+        let selected = if pipeline == Pipeline::Fused { self.selected.as_deref() } else { None };
+        let part = BatchView { first_event, n_events, selected, ..batch };
+        if self.has_one_version { BatchView { versions: None, version: self.version, ..part } } else { part }
+    }
+}
+
+/// `PROPTEST_CASES` takes the place of `cases`.
 fn check<S: Strategy>(strategy: &S, cases: u32, test: impl Fn(S::Value) -> Result<(), String>) {
+    let cases = std::env::var("PROPTEST_CASES").map_or(cases, |cases| cases.parse().expect("a number"));
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
     let result = TestRunner::new(config).run(strategy, |case| test(case).map_err(TestCaseError::fail));
     if let Err(error) = result {
@@ -105,12 +147,14 @@ fn detectors() -> [DetectorTables; 2] {
 #[test]
 fn any_variant_decodes_nasty_events_as_the_reference_does() {
     for tables in detectors() {
-        let strategy = (nasty::aligned_events(tables.boards(), 0..4), nasty::options(), nasty::corruptions(), config());
-        check(&strategy, 60, |(events, options, corruptions, config)| {
+        let events = nasty::aligned_events(tables.boards(), 0..4);
+        let strategy = (events, nasty::options(), nasty::corruptions(), config(), part());
+        check(&strategy, 60, |(events, options, corruptions, config, part)| {
             for mut batch in [allen_batch(&events), mep_batch(&events)] {
                 compare(&tables, options, config, batch.view())?;
                 nasty::corrupt(&mut batch, &corruptions);
                 compare(&tables, options, config, batch.view())?;
+                compare(&tables, options, config, part.of(batch.view(), config.pipeline))?;
             }
             Ok(())
         });
@@ -210,7 +254,13 @@ fn a_group_with_thousands_of_hits_is_sorted() {
         launch.set("sort.run", run).expect("valid");
         let mut switches = EmulatedConfig::default().switches;
         switches.layer_loop = false;
-        let config = EmulatedConfig { pipeline: Pipeline::Allen, launch, switches, schedule_seed: 3 };
+        let config = EmulatedConfig {
+            pipeline: Pipeline::Allen,
+            launch,
+            switches,
+            schedule_seed: 3,
+            ..EmulatedConfig::default()
+        };
         compare(&tables, DecodeOptions::default(), config, batch.view()).unwrap();
     }
 }

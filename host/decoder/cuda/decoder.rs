@@ -12,7 +12,7 @@ use super::stream::{BatchStream, Readback, Request};
 use super::tables::{TablesOnDevice, write_all};
 use crate::decoder::launch::LaunchParams;
 use crate::decoder::plan::{DeviceTables, Plan, check_selected, cluster_options, no_list};
-use crate::decoder::rank_tables::RankTables;
+use crate::decoder::rank_tables::{FusedStep, RankTables};
 use crate::decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, Pipeline, UtHits};
 use crate::detector::DetectorTables;
 use crate::input::BatchView;
@@ -42,6 +42,8 @@ pub struct DeviceConfig {
     /// A variant of [`Unit::LADDER`](crate::decoder::ptx::Unit::LADDER) in place of Allen's pipeline: for v5 in Allen
     /// layout.
     pub rung: Option<String>,
+    /// How much of the fused pipeline's design is used.
+    pub step: FusedStep,
 }
 
 /// Three: while one batch is copied in, one is decoded, and one is copied out.
@@ -55,6 +57,7 @@ impl Default for DeviceConfig {
             capacity: Capacity::default(),
             pipeline: Pipeline::default(),
             rung: None,
+            step: FusedStep::default(),
         }
     }
 }
@@ -141,11 +144,11 @@ impl<D: Device> DeviceDecoder<D> {
         options: DecodeOptions,
         config: DeviceConfig,
     ) -> Result<Self, DecodeError> {
-        let DeviceConfig { launch, capacity, pipeline, rung, .. } = config;
+        let DeviceConfig { launch, capacity, pipeline, rung, step, .. } = config;
         let failure = |message| DecodeError::Device { backend: name, message };
         launch.validate().map_err(|error| failure(error.to_string()))?;
         let ranks = match (pipeline, &rung) {
-            (Pipeline::Fused, None) => Some(RankTables::new(name, tables, options)?),
+            (Pipeline::Fused, None) => Some(RankTables::of_step(name, tables, options, step)?),
             _ => None,
         };
         let tables = DeviceTables::new(name, tables)?;

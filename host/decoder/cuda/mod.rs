@@ -55,6 +55,7 @@ pub use stream::Readback;
 use super::launch::LaunchParams;
 use super::parameters::DecoderConfig;
 use super::ptx::Kernel;
+use super::rank_tables::FusedStep;
 use super::{DecodeError, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
 
@@ -79,12 +80,14 @@ pub struct CudaConfig {
     pub pipeline: Pipeline,
     /// A variant of [`Unit::LADDER`](super::ptx::Unit::LADDER) in place of Allen's pipeline: for v5 in Allen layout.
     pub rung: Option<String>,
+    /// How much of the fused pipeline's design is used.
+    pub step: FusedStep,
 }
 
 impl Default for CudaConfig {
     fn default() -> Self {
-        let DeviceConfig { launch, streams, capacity, pipeline, rung } = DeviceConfig::default();
-        Self { ordinal: 0, launch, streams, registers: 0, graph: false, capacity, pipeline, rung }
+        let DeviceConfig { launch, streams, capacity, pipeline, rung, step } = DeviceConfig::default();
+        Self { ordinal: 0, launch, streams, registers: 0, graph: false, capacity, pipeline, rung, step }
     }
 }
 
@@ -109,9 +112,9 @@ impl CudaDecoder {
     /// When there is no GPU that can run the kernels (the message says why and what to do), the launch parameters
     /// contradict each other, or the buffers do not fit.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
-        let CudaConfig { ordinal, launch, streams, registers, graph, capacity, pipeline, rung } = config;
+        let CudaConfig { ordinal, launch, streams, registers, graph, capacity, pipeline, rung, step } = config;
         let device = CudaDevice::new(ordinal, registers)?.with_graphs(graph);
-        Self::on("cuda", device, tables, options, DeviceConfig { launch, streams, capacity, pipeline, rung })
+        Self::on("cuda", device, tables, options, DeviceConfig { launch, streams, capacity, pipeline, rung, step })
     }
 
     /// Begins or ends timing each kernel: see [`CudaDevice::time_kernels`].

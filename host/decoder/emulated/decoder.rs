@@ -19,7 +19,7 @@ use crate::decoder::launch::LaunchParams;
 use crate::decoder::plan::{
     DeviceTables, Plan, add_meta, check_selected, cluster_options, first_event_word, too_many_hits, version_word,
 };
-use crate::decoder::rank_tables::RankTables;
+use crate::decoder::rank_tables::{FusedStep, RankTables};
 use crate::decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, Pipeline, UtHits, UtHitsMut};
 use crate::detector::DetectorTables;
 use crate::input::{BatchView, Layout};
@@ -36,6 +36,8 @@ pub struct EmulatedConfig {
     /// Optimisations of Allen's pipeline. Version and layout follow tables and batch; `bins`, unless it is 1, follows
     /// `count.bins`.
     pub switches: Switches,
+    /// How much of the fused pipeline's design is used.
+    pub step: FusedStep,
 }
 
 impl Default for EmulatedConfig {
@@ -45,6 +47,7 @@ impl Default for EmulatedConfig {
             pipeline: Pipeline::default(),
             launch: LaunchParams::default(),
             switches: Switches::production(BankVersion::V5, Layout::Allen),
+            step: FusedStep::default(),
         }
     }
 }
@@ -72,7 +75,7 @@ impl EmulatedDecoder {
         config.launch.validate().map_err(|error| failure(&error.to_string()))?;
         let detector = DeviceTables::new("emulated", tables)?;
         let ranks = match config.pipeline {
-            Pipeline::Fused => Some(RankTables::new("emulated", tables, options)?),
+            Pipeline::Fused => Some(RankTables::of_step("emulated", tables, options, config.step)?),
             Pipeline::Allen => None,
         };
         let bins = if config.switches.bins == 1 { 1 } else { config.launch.count_bins() };
