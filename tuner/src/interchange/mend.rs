@@ -123,6 +123,13 @@ mod tests {
     }
 
     #[test]
+    fn a_file_whose_brackets_do_not_match_is_left_alone() {
+        for text in [r#"{"cache": {"1": {"x": [1}, "2": {"y": "#, r#"{"cache": {"1": {"x": 1], "2": {"#] {
+            assert_eq!(mend(text), text);
+        }
+    }
+
+    #[test]
     fn nonsense_stays_nonsense() {
         for text in ["", "{", "}", "{]", "[{]", "{\"a", "{\"cache\": {\"1\": {\"time\""] {
             assert!(serde_json::from_str::<serde_json::Value>(&mend(text)).is_err(), "{text:?}");

@@ -158,6 +158,11 @@ fn what_is_wrong_with_a_file_is_said_with_the_place() {
     for (text, said) in [
         (r#"{"results": [{"configuration": {"a": 1}, "times": {}, "invalidity": "odd", "correctness": 1}]}"#, "odd"),
         (r#"{"metadata": {"timeunit": "fortnights"}, "results": []}"#, "fortnights"),
+        (
+            r#"{"results": [{"configuration": {"a": 1}, "times": {}, "invalidity": "timeout", "correctness": 0},
+                {"configuration": {"a": 2, "b": 3}, "times": {}, "invalidity": "timeout", "correctness": 0}]}"#,
+            "result 1: 2 parameters, the first has 1",
+        ),
     ] {
         let error = parsed(text).unwrap_err();
         assert!(error.contains(said), "{error}");

@@ -49,6 +49,25 @@ fn another_programs_database_is_left_alone_with_its_journals() {
 }
 
 #[test]
+fn what_another_program_has_not_finished_is_not_rolled_back() {
+    let (theirs, folder) = (Folder::new(), Folder::new());
+    let connection = Connection::open(theirs.file()).unwrap();
+    connection.pragma_update(None, "application_id", 0x1234).unwrap();
+    // With so little memory, the change is in the file before it is finished, and what was there is in the journal.
+    connection
+        .execute_batch(
+            "CREATE TABLE notes (text); INSERT INTO notes VALUES (zeroblob(100000)); PRAGMA cache_size = 1;
+             BEGIN; UPDATE notes SET text = randomblob(100000)",
+        )
+        .unwrap();
+    let journal = |of: &Folder| of.folder.path().join("tune.sqlite-journal");
+    std::fs::copy(theirs.file(), folder.file()).unwrap();
+    assert!(std::fs::copy(journal(&theirs), journal(&folder)).unwrap() > 4096);
+    assert!(refused(&folder.file()).iter().all(|error| matches!(error, StoreError::Foreign { .. })));
+    assert_eq!(std::fs::read(journal(&folder)).unwrap(), std::fs::read(journal(&theirs)).unwrap());
+}
+
+#[test]
 fn a_newer_schema_is_left_alone() {
     let folder = Folder::new();
     drop(folder.store());
@@ -69,7 +88,7 @@ fn a_damaged_file_is_refused_and_left_alone() {
     let whole = std::fs::read(folder.file()).unwrap();
     assert!(!folder.folder.path().join("tune.sqlite-wal").exists());
     let file = folder.file();
-    let mut errors = 0;
+    let (mut errors, mut found_on_opening) = (0, 0);
     for cut in [whole.len() - 4096, whole.len() / 2, 4096, 1000, 200] {
         std::fs::write(&file, &whole[..cut]).unwrap();
         let error = Store::open(&file).unwrap_err();
@@ -81,13 +100,17 @@ fn a_damaged_file_is_refused_and_left_alone() {
         let mut damaged = whole.clone();
         damaged[page * 4096 + 100..(page + 1) * 4096].fill(0xa5);
         std::fs::write(&file, &damaged).unwrap();
-        if let Err(error) = Store::open(&file).and_then(|store| store.runs()) {
+        let opened = Store::open(&file);
+        found_on_opening += usize::from(opened.is_err());
+        if let Err(error) = opened.and_then(|store| store.runs()) {
             assert!(matches!(error, StoreError::Corrupt { .. } | StoreError::Foreign { .. }), "page {page}: {error}");
             assert_eq!(std::fs::read(&file).unwrap(), damaged);
             errors += 1;
         }
     }
     assert!(errors > whole.len() / 4096 / 2, "{errors}");
+    // Before anything is written.
+    assert!(found_on_opening > whole.len() / 4096 / 2, "{found_on_opening} of {errors}");
 }
 
 #[test]

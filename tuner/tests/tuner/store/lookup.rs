@@ -191,6 +191,8 @@ fn a_configuration_is_found_by_the_names_of_its_parameters_and_only_if_the_space
     assert!(store.find(&without.task(), Matching::Exact).unwrap().is_empty());
     let renamed = recorded(["mode", "blocks"], &[[a, Value::Int(64)]]);
     assert!(store.find(&renamed.task(), Matching::Exact).unwrap().is_empty());
+    let fewer = Space::recorded(&["block".to_owned()], &[vec![Value::Int(64)]]).unwrap().0;
+    assert!(store.find(&Key { space: fewer, ..Key::new() }.task(), Matching::Exact).unwrap().is_empty());
 }
 
 #[test]
@@ -291,6 +293,19 @@ fn the_shipped_store_answers_where_the_users_has_nothing_as_near_and_is_never_wr
         Store::open_read_only(&shipped.file()).unwrap().begin(&key.task(), &plan()),
         Err(StoreError::CannotOpen { .. })
     ));
+}
+
+#[test]
+fn a_pin_in_the_shipped_store_comes_before_what_the_user_has_measured() {
+    let (users, shipped) = (Folder::new(), Folder::new());
+    let key = Key::new();
+    let run = key.decided(&mut shipped.store(), 128);
+    shipped.store().pin(run, &config(32, "b"), "asked by the site").unwrap();
+    key.decided(&mut users.store(), 64);
+    let shipped = Some(shipped.file());
+    let layers = Layers::open(Locations { user: users.file(), shipped, matching: Matching::Nearest }).unwrap();
+    let configs: Vec<_> = layers.find(&key.task()).unwrap().into_iter().map(|found| found.config).collect();
+    assert_eq!(configs, [config(32, "b"), config(64, "a"), config(128, "a")]);
 }
 
 #[cfg(unix)]
