@@ -1,4 +1,4 @@
-//! The tables of the fused kernel as they lie on a device: the [rank tables](super::rank_tables), in the records that it
+//! The tables of the fused kernel as they lie on a device: the [lanes](super::lane_columns), in the records that it
 //! reads.
 
 use simt::Global;
@@ -8,7 +8,7 @@ use ut_kernels::fused::hit_tables::{
 };
 use ut_kernels::fused::tables as fused;
 
-use super::rank_tables::RankTables;
+use super::lane_columns::LaneColumns;
 use crate::detector::{BankVersion, LANES_PER_BOARD};
 
 const _: () = assert!(REVERSED == fused::REVERSED && UNCONNECTED == fused::UNCONNECTED, "ranks are taken as they are");
@@ -36,36 +36,36 @@ pub struct HitRecords {
 impl HitRecords {
     /// The records of these tables. Where they have no room for them, there are none, and every event is left to the
     /// kernel that needs none.
-    pub fn new(tables: &RankTables, version: BankVersion) -> Self {
-        let n_groups = tables.first_ranks.len() - 1;
-        let (class_of, classes) = classes(tables, version);
+    pub fn new(lanes: &LaneColumns, version: BankVersion) -> Self {
+        let n_groups = lanes.first_ranks.len() - 1;
+        let (class_of, classes) = classes(lanes, version);
         let fits = n_groups <= MAX_GROUPS as usize
-            && tables.chan_ids.len() <= MAX_RANKS as usize
-            && tables.strips_per_hybrid.len() <= MAX_BOARDS as usize
+            && lanes.chan_ids.len() <= MAX_RANKS as usize
+            && lanes.strips_per_hybrid.len() <= MAX_BOARDS as usize
             && classes.len() <= MAX_CLASSES as usize
-            && tables.chan_ids.iter().all(|&id| id < 1 << CLASS_SHIFT)
-            && tables.strips_per_hybrid.iter().all(|&strips| u16::try_from(strips).is_ok());
+            && lanes.chan_ids.iter().all(|&id| id < 1 << CLASS_SHIFT)
+            && lanes.strips_per_hybrid.iter().all(|&strips| u16::try_from(strips).is_ok());
         if !fits {
             let n_groups = n_groups as u32;
             return Self { boards: vec![], lanes: vec![], groups: vec![], classes: vec![], n_groups, fits };
         }
-        let boards = tables.strips_per_hybrid.iter().zip(tables.ranks.chunks_exact(LANES_PER_BOARD));
+        let boards = lanes.strips_per_hybrid.iter().zip(lanes.ranks.chunks_exact(LANES_PER_BOARD));
         let boards = boards.map(|(&strips, ranks)| BoardRecord {
             ranks: std::array::from_fn(|lane| ranks[lane]),
             strips_per_hybrid: strips as u16,
             spare: 0,
         });
-        let lanes = (0..tables.chan_ids.len()).map(|rank| LaneRecord {
-            id: UT_CHANNEL | tables.chan_ids[rank] | class_of[usize::from(tables.classes[rank])] << CLASS_SHIFT,
-            p0_x: tables.p0_x[rank],
-            p0_y: tables.p0_y[rank],
-            p0_z: tables.p0_z[rank],
+        let records = (0..lanes.chan_ids.len()).map(|rank| LaneRecord {
+            id: UT_CHANNEL | lanes.chan_ids[rank] | class_of[usize::from(lanes.classes[rank])] << CLASS_SHIFT,
+            p0_x: lanes.p0_x[rank],
+            p0_y: lanes.p0_y[rank],
+            p0_z: lanes.p0_z[rank],
         });
-        let groups = tables.first_ranks.windows(2).enumerate();
+        let groups = lanes.first_ranks.windows(2).enumerate();
         let groups = groups.flat_map(|(group, ranks)| (ranks[0]..ranks[1]).map(move |_| group as u16));
         Self {
             boards: boards.collect(),
-            lanes: lanes.collect(),
+            lanes: records.collect(),
             groups: groups.collect(),
             classes,
             n_groups: n_groups as u32,
@@ -87,10 +87,10 @@ impl HitRecords {
 }
 
 /// The classes that differ in what this kernel looks at, and which of them each class of the rank tables is.
-fn classes(tables: &RankTables, version: BankVersion) -> (Vec<u32>, Vec<ClassRecord>) {
+fn classes(lanes: &LaneColumns, version: BankVersion) -> (Vec<u32>, Vec<ClassRecord>) {
     let mut of_class = Vec::new();
     let mut classes: Vec<[u32; 8]> = Vec::new();
-    for class in tables.constants.chunks_exact(fused::CLASS_WORDS as usize) {
+    for class in lanes.constants.chunks_exact(fused::CLASS_WORDS as usize) {
         let &[x, y, z, dy, dx_dy, weight, first_strip, flags] = class else { unreachable!("eight words") };
         // That a lane is reversed is said by its rank.
         let class = match version {

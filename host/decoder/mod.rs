@@ -12,6 +12,7 @@ pub mod hit_records;
 mod hits;
 #[cfg(feature = "device")]
 mod kind;
+pub mod lane_columns;
 #[cfg(feature = "device")]
 pub mod launch;
 #[cfg(feature = "device")]

@@ -3,15 +3,13 @@
 
 use std::collections::HashMap;
 
-use simt::Global;
 use ut_kernels::detector::{LANES_PER_BOARD, SectorConstants};
 use ut_kernels::fused::pipeline::FusedTables;
-use ut_kernels::fused::tables::{
-    CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, LaneTables, MAX_RANKS, REVERSED, UNCONNECTED,
-};
+use ut_kernels::fused::tables::{CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, MAX_RANKS, REVERSED, UNCONNECTED};
 
 use super::cpu::lanes::LaneOrder;
 use super::hit_records::HitRecords;
+use super::lane_columns::LaneColumns;
 use super::{DecodeError, DecodeOptions};
 use crate::detector::{BankVersion, DetectorTables};
 
@@ -31,26 +29,8 @@ pub enum FusedStep {
 /// The tables of a detector in the order of the ranks.
 #[derive(Clone, Debug)]
 pub struct RankTables {
-    /// As [`LaneTables::ranks`].
-    pub ranks: Vec<u16>,
-    /// As [`LaneTables::first_ranks`].
-    pub first_ranks: Vec<u32>,
-    /// As [`LaneTables::strips_per_hybrid`].
-    pub strips_per_hybrid: Vec<u32>,
-    /// As [`LaneTables::chan_ids`].
-    pub chan_ids: Vec<u32>,
-    /// As [`LaneTables::first_channels`].
-    pub first_channels: Vec<u32>,
-    /// As [`LaneTables::p0_x`].
-    pub p0_x: Vec<f32>,
-    /// As [`LaneTables::p0_y`].
-    pub p0_y: Vec<f32>,
-    /// As [`LaneTables::p0_z`].
-    pub p0_z: Vec<f32>,
-    /// As [`LaneTables::classes`].
-    pub classes: Vec<u16>,
-    /// As [`LaneTables::constants`].
-    pub constants: Vec<u32>,
+    /// A column a number.
+    pub lanes: LaneColumns,
     /// The same in records, for ordinary events.
     pub records: HitRecords,
 }
@@ -120,7 +100,7 @@ impl RankTables {
         };
         let strips_per_hybrid = tables.boards().strips_per_hybrid.clone();
         let first_channel = |slot: usize| (slot % LANES_PER_BOARD) as u32 * strips_per_hybrid[slot / LANES_PER_BOARD];
-        let mut tables = Self {
+        let lanes = LaneColumns {
             first_ranks: order.first_ranks.iter().map(|&rank| u32::from(rank)).collect(),
             chan_ids: slots.iter().map(|&slot| chan_id(slot)).collect(),
             first_channels: slots.iter().map(|&slot| first_channel(slot)).collect(),
@@ -131,30 +111,17 @@ impl RankTables {
             strips_per_hybrid,
             classes,
             constants,
-            records: HitRecords::default(),
         };
-        tables.records = HitRecords::new(&tables, version);
+        let mut records = HitRecords::new(&lanes, version);
         if step == FusedStep::Lanes {
-            tables.records.fits = false;
+            records.fits = false;
         }
-        Ok(tables)
+        Ok(Self { lanes, records })
     }
 
     /// The tables where they are, in the host's memory.
     pub fn view(&self) -> FusedTables<'_> {
-        let lanes = LaneTables {
-            ranks: Global::from_slice(&self.ranks),
-            first_ranks: Global::from_slice(&self.first_ranks),
-            strips_per_hybrid: Global::from_slice(&self.strips_per_hybrid),
-            chan_ids: Global::from_slice(&self.chan_ids),
-            first_channels: Global::from_slice(&self.first_channels),
-            p0_x: Global::from_slice(&self.p0_x),
-            p0_y: Global::from_slice(&self.p0_y),
-            p0_z: Global::from_slice(&self.p0_z),
-            classes: Global::from_slice(&self.classes),
-            constants: Global::from_slice(&self.constants),
-        };
-        FusedTables { records: self.records.view(), lanes }
+        FusedTables { records: self.records.view(), lanes: self.lanes.view() }
     }
 }
 

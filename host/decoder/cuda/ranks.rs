@@ -24,18 +24,19 @@ impl<D: Device> RanksOnDevice<D> {
         tables: RankTables,
         moved: &mut TransferBytes,
     ) -> Result<Self, DecodeError> {
+        let lanes = &tables.lanes;
         let mut put = |bytes: &[u8]| write_all(device, stream, &[(0, bytes)], moved);
         let buffers = [
-            put(bytemuck::cast_slice(&tables.ranks))?,
-            put(bytemuck::cast_slice(&tables.first_ranks))?,
-            put(bytemuck::cast_slice(&tables.strips_per_hybrid))?,
-            put(bytemuck::cast_slice(&tables.chan_ids))?,
-            put(bytemuck::cast_slice(&tables.first_channels))?,
-            put(bytemuck::cast_slice(&tables.p0_x))?,
-            put(bytemuck::cast_slice(&tables.p0_y))?,
-            put(bytemuck::cast_slice(&tables.p0_z))?,
-            put(bytemuck::cast_slice(&tables.classes))?,
-            put(bytemuck::cast_slice(&tables.constants))?,
+            put(bytemuck::cast_slice(&lanes.ranks))?,
+            put(bytemuck::cast_slice(&lanes.first_ranks))?,
+            put(bytemuck::cast_slice(&lanes.strips_per_hybrid))?,
+            put(bytemuck::cast_slice(&lanes.chan_ids))?,
+            put(bytemuck::cast_slice(&lanes.first_channels))?,
+            put(bytemuck::cast_slice(&lanes.p0_x))?,
+            put(bytemuck::cast_slice(&lanes.p0_y))?,
+            put(bytemuck::cast_slice(&lanes.p0_z))?,
+            put(bytemuck::cast_slice(&lanes.classes))?,
+            put(bytemuck::cast_slice(&lanes.constants))?,
             put(bytemuck::cast_slice(&tables.records.boards))?,
             put(bytemuck::cast_slice(&tables.records.lanes))?,
             put(bytemuck::cast_slice(&tables.records.groups))?,
@@ -52,21 +53,21 @@ impl<D: Device> RanksOnDevice<D> {
     pub(super) fn view(&self) -> FusedTables<'static> {
         let [ranks, first_ranks, strips, chan_ids, first_channels, p0_x, p0_y, p0_z, classes, constants, records @ ..] =
             &self.buffers;
-        let tables = &self.host;
+        let lanes = &self.host.lanes;
         let lanes = LaneTables {
-            ranks: ranks.global(tables.ranks.len()),
-            first_ranks: first_ranks.global(tables.first_ranks.len()),
-            strips_per_hybrid: strips.global(tables.strips_per_hybrid.len()),
-            chan_ids: chan_ids.global(tables.chan_ids.len()),
-            first_channels: first_channels.global(tables.first_channels.len()),
-            p0_x: p0_x.global(tables.p0_x.len()),
-            p0_y: p0_y.global(tables.p0_y.len()),
-            p0_z: p0_z.global(tables.p0_z.len()),
-            classes: classes.global(tables.classes.len()),
-            constants: constants.global(tables.constants.len()),
+            ranks: ranks.global(lanes.ranks.len()),
+            first_ranks: first_ranks.global(lanes.first_ranks.len()),
+            strips_per_hybrid: strips.global(lanes.strips_per_hybrid.len()),
+            chan_ids: chan_ids.global(lanes.chan_ids.len()),
+            first_channels: first_channels.global(lanes.first_channels.len()),
+            p0_x: p0_x.global(lanes.p0_x.len()),
+            p0_y: p0_y.global(lanes.p0_y.len()),
+            p0_z: p0_z.global(lanes.p0_z.len()),
+            classes: classes.global(lanes.classes.len()),
+            constants: constants.global(lanes.constants.len()),
         };
         let [boards, lane_records, groups, classes] = records;
-        let of = &tables.records;
+        let of = &self.host.records;
         let records = HitTables {
             boards: boards.global(of.boards.len()),
             lanes: lane_records.global(of.lanes.len()),

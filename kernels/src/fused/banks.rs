@@ -36,9 +36,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The words that it takes.
-    pub const WORDS: u32 = 7;
-
     /// Of an event without banks.
     pub const NONE: Self = Self { n_banks: 0, table: 0, base: 0, sizes: 0, types: 0, versions: 0, first: 0 };
 

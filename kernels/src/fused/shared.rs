@@ -1,8 +1,6 @@
 //! The kernel's shared memory.
 
-use super::banks::Place;
 use super::hit_tables::{MAX_BOARDS, MAX_GROUPS, MAX_RANKS};
-use super::strips::Window;
 use crate::detector::BankVersion;
 use simt::{Shared, SharedLayout, WARP_SIZE};
 
@@ -12,15 +10,21 @@ pub const MIN_STRIPS: u32 = 256;
 /// Most strips of a window: their places are 16 bits.
 pub const MAX_STRIPS: u32 = 4096;
 
+/// Words of a `banks::Place`.
+pub(super) const PLACE_WORDS: u32 = 7;
+
+/// Words of a `strips::Window`.
+pub(super) const WINDOW_WORDS: u32 = 4;
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FusedShared {
     /// The block's event.
     pub event: Shared<u32>,
-    /// Where its banks are, see [`Place`].
+    /// Where its banks are: the words of a `banks::Place`.
     pub place: Shared<u32>,
     /// Its lanes with hits and its strips.
     pub event_run: Shared<u32>,
-    /// The window, see [`Window`].
+    /// The words of a `strips::Window`.
     pub window: Shared<u32>,
     /// Not 0: the event's hits are counted, and where they begin is known.
     pub is_counted: Shared<u32>,
@@ -83,9 +87,9 @@ impl FusedShared {
         let Room { threads, strips } = room;
         let mut layout = SharedLayout::new();
         let event = layout.array(1);
-        let place = layout.array(Place::WORDS);
+        let place = layout.array(PLACE_WORDS);
         let event_run = layout.array(1);
-        let window = layout.array(Window::WORDS);
+        let window = layout.array(WINDOW_WORDS);
         let is_counted = layout.array(1);
         let base = layout.array(1);
         let unusual = layout.array(1);

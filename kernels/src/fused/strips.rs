@@ -24,9 +24,6 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The words that it takes.
-    pub const WORDS: u32 = 4;
-
     /// Where the first begins; it has no strips yet.
     pub const BEGIN: Self = Self { start: 0, n: 0, lanes_before: 0, hits_before: 0 };
 
