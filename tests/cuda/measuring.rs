@@ -102,7 +102,7 @@ fn several_batch_sizes_take_turns_and_each_has_its_modes() {
 fn the_ladder_is_measured_rung_by_rung_and_kernel_by_kernel() {
     let (result, text) = json(&["ablation", "--batch", "2", "--threads", "1", "--duration", "0"]);
     let rungs = result["rungs"].as_array().unwrap();
-    assert_eq!(rungs.len(), 9);
+    assert_eq!(rungs.len(), 11);
     for (i, rung) in rungs.iter().enumerate() {
         let measured = &rung["measured"];
         assert!(median(&measured["events_per_second"]) > 0.0 && rung["work"].is_null(), "{rung}");
