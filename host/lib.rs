@@ -13,7 +13,7 @@
 //! | decoding | [`CpuDecoder`], fast; [`ReferenceDecoder`], plain; with features `cuda` and `emulated`, the device kernels |
 //! | results | [`UtHits`], [`Hit`] by [`Hit`], [`BatchReport`]; [`CsvWriter`]; with `parquet`, [files](output) of hits |
 //!
-//! Damaged banks are no errors: each costs only itself and is counted ([`Count`]). Errors ([`DecodeError`]) mean that
+//! Damaged banks are not errors: each costs only itself and is counted ([`Count`]). Errors ([`DecodeError`]) mean that
 //! the output is too small or that a device failed.
 //!
 //! # Example

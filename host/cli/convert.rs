@@ -129,7 +129,7 @@ impl Lost {
         for (n, what) in [
             (self.other_banks, "banks that are not decoded (of other types than UT and UTError)"),
             (self.error_banks, "banks of type UTError, which are UT banks in the dump"),
-            (self.padded, "payload lengths that are no multiples of 4: padded with zeros"),
+            (self.padded, "payload lengths that are not multiples of 4: padded with zeros"),
             (self.unnumbered, "events without run or event number, named by their place in the input instead"),
             (self.generated, "marks of generated events: decode with --boards and --geometry"),
             (self.damaged, "events that were damaged, from the damage on"),

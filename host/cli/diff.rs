@@ -34,7 +34,7 @@ pub struct Args {
     /// id=LHCbID,event=evt; id is short for `lhcb_id`.
     #[arg(long, value_name = "LIST")]
     names: Option<Names>,
-    /// Hits in another order are no difference.
+    /// Hits in another order do not count as a difference.
     #[arg(long)]
     any_order: bool,
     /// Print so many differences.

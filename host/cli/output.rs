@@ -126,7 +126,7 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
     write_file(path, text)
 }
 
-/// The text with its verdicts and troubles in colour; what is no terminal gets it without.
+/// The text with its verdicts and troubles in colour, on a terminal.
 fn painted(text: &str) -> String {
     let style = |line: &str| match line.split_once("  ") {
         Some(("verdict", what)) if what.contains("B is better") => Some(AnsiColor::Green.on_default()),

@@ -87,7 +87,7 @@ pub struct Diff {
 /// What to compare, and what to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiffOptions {
-    /// Hits in another order are no difference.
+    /// Hits in another order do not count as a difference.
     pub any_order: bool,
     /// Differences that are kept one by one.
     pub first: usize,

@@ -175,7 +175,7 @@ fn what_diff_finds_is_what_was_changed() {
     assert_eq!((&json["events"]["other_order"], &json["columns"]["charge"]["hits"]), (&1.into(), &0.into()));
     run_to(0, directory, &["diff", "a.csv", "turned.csv", "--any-order"]);
 
-    // Columns that only one has are told, and are no difference.
+    // Columns that only one has are told, and do not count as a difference.
     decode(directory, "plain.parquet", &[]);
     let (text, _) = run_to(0, directory, &["diff", "a.csv", "plain.parquet"]);
     assert!(

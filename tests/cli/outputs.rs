@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, write};
 use ut_decoding::input::{Bank, EventHeader, MdfWriter, MepWriter};
 
-/// The files below `directory` that are no folders, by their names from there, sorted.
+/// The files below `directory` that are not folders, by their names from there, sorted.
 fn tree(directory: &Path) -> Vec<String> {
     let mut names = Vec::new();
     let mut folders = vec![directory.to_path_buf()];

@@ -44,7 +44,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// Puts `n` files of one event each, a truncated one and one that is no MDF into `in`; names of the good ones.
+/// Puts `n` files of one event each, a truncated one and one that is not MDF into `in`; names of the good ones.
 fn feed(directory: &Path, n: usize) -> Vec<String> {
     let events = fs::read(directory.join("events.mdf")).unwrap();
     let size = u32::from_le_bytes(events[..4].try_into().unwrap()) as usize;

@@ -63,7 +63,7 @@
 //! 20 bits hold them for all clusters that particles make. The search for those that do not fit (`find_clusters.rs`) never
 //! takes one for another.
 //!
-//! Clusters without charge and clusters above the maximum size, which are no hits, are taken out in a second pass, over
+//! Clusters without charge and clusters above the maximum size, which are not hits, are taken out in a second pass, over
 //! clusters, that only events with such clusters need, and those with a cluster of more than 128 strips.
 //!
 //! Without clustering, and for v4 banks, stage 3 has nothing to do: the words of the stream are the hits.

@@ -37,7 +37,7 @@ impl CsvSource {
     }
 }
 
-/// Bytes that a line may have: the reader keeps a whole row, and what is no text may have no end of line.
+/// Bytes that a line may have: the reader keeps a whole row, and a file that is not text may have no end of line.
 const LONGEST_LINE: usize = 1 << 20;
 
 /// Lines of no more than [`LONGEST_LINE`] bytes, or an error.

@@ -65,7 +65,7 @@ impl Detector {
         }
     }
 
-    /// Takes one time; `true` is an alarm. What is no positive number is ignored.
+    /// Takes one time; `true` is an alarm. Anything but a positive number is ignored.
     pub fn push(&mut self, time: f64) -> bool {
         if !(time.is_finite() && time > 0.0) {
             return false;

@@ -59,7 +59,7 @@ pub enum SamplesError {
 /// a line. Times that are not in blocks are cut into blocks of `size` in their order.
 ///
 /// # Errors
-/// What is no list of times.
+/// If it is not a list of times.
 pub fn read(path: &Path, size: usize) -> Result<Vec<Vec<f64>>, SamplesError> {
     let file = path.display().to_string();
     let text = read_limited(path)
@@ -79,7 +79,7 @@ enum Json {
 /// The same for the content of a file called `file`.
 ///
 /// # Errors
-/// What is no list of times.
+/// If it is not a list of times.
 pub fn parse(text: &str, file: &str, size: usize) -> Result<Vec<Vec<f64>>, SamplesError> {
     let name = || file.to_owned();
     let mut blocks = if text.trim_start().starts_with(['[', '{']) {

@@ -39,7 +39,7 @@ struct Cache {
 /// Reads a cache from its text.
 ///
 /// # Errors
-/// What is no JSON of this form, with line and column; the entry and the member that cannot be understood.
+/// If it is not JSON of this form, with line and column; the entry and the member that cannot be understood.
 pub fn parse(text: &str) -> Result<Recording, String> {
     let cache: Cache = serde_json::from_str(text).map_err(|error| format!("Kernel Tuner cache: {error}"))?;
     let objective = cache.objective.unwrap_or_else(|| "time".to_owned());

@@ -196,7 +196,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
     }
 }
 
-/// A parameter's value as JSON has it. What is no plain value (a list, null) becomes its text.
+/// A parameter's value as JSON has it. A list or null becomes its text.
 pub(super) fn value_of(json: &serde_json::Value) -> Value {
     serde_json::from_value(json.clone()).unwrap_or_else(|_| Value::Text(json.to_string()))
 }

@@ -73,7 +73,7 @@ pub fn write(export: &Export, to: &mut impl Write) -> io::Result<()> {
 /// Reads an export from its text.
 ///
 /// # Errors
-/// What is no JSON of this form, with line and column; another format or version.
+/// If it is not JSON of this form, with line and column; another format or version.
 pub fn parse(text: &str) -> Result<Export, String> {
     #[derive(serde::Deserialize)]
     struct Head {

@@ -58,7 +58,7 @@ struct Measurement {
 /// Reads a T4 file from its text.
 ///
 /// # Errors
-/// What is no JSON of this form, with line and column; the result (counted from 0) and the member that cannot be
+/// If it is not JSON of this form, with line and column; the result (counted from 0) and the member that cannot be
 /// understood; an unknown unit of time.
 pub fn parse(text: &str) -> Result<Recording, String> {
     let file: File = serde_json::from_str(text).map_err(|error| format!("T4: {error}"))?;

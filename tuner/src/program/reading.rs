@@ -50,7 +50,7 @@ impl Reading {
     /// A text that is no pointer.
     pub fn json(pointer: &str) -> Result<Self, String> {
         if !pointer.is_empty() && !pointer.starts_with('/') {
-            return Err(format!("{pointer:?} is no JSON pointer: it does not begin with /"));
+            return Err(format!("{pointer:?} is not a JSON pointer: it does not begin with /"));
         }
         Ok(Self::Json(pointer.to_owned(), Unit::default()))
     }

@@ -109,7 +109,7 @@ pub fn read_toml(path: &Path) -> Result<SpaceBuilder, SpaceError> {
 /// Reads the space of a TOML file, and its default configuration if it has a `[default]`.
 ///
 /// # Errors
-/// The file, with what is wrong in it; a default that leaves out a parameter, names another, or is no valid configuration.
+/// The file, with what is wrong in it; a default that leaves out a parameter, names another, or does not make a valid configuration.
 pub fn read_space(path: &Path) -> Result<(Space, Option<Config>), SpaceError> {
     let wrong = |message: String| SpaceError::File { file: path.display().to_string(), message };
     let text = read_limited(path).map_err(wrong)?;

@@ -282,7 +282,7 @@ impl Space {
     /// The configuration with these values by name.
     ///
     /// # Errors
-    /// A parameter without a value, a name that is no parameter, values that are no valid configuration; in words.
+    /// A parameter without a value, a name that is not a parameter, values that do not make a valid configuration; in words.
     pub fn config_of(&self, values: &std::collections::BTreeMap<String, Value>) -> Result<Config, String> {
         let names = self.names();
         if let Some(name) = values.keys().find(|name| !names.contains(name)) {
@@ -292,7 +292,7 @@ impl Space {
         let config = Config(names.iter().map(value).collect::<Result<_, String>>()?);
         match self.index_of(&config) {
             Some(_) => Ok(config),
-            None => Err("these values are no valid configuration of the space".to_owned()),
+            None => Err("these values do not make a valid configuration of the space".to_owned()),
         }
     }
 

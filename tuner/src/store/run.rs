@@ -430,7 +430,7 @@ impl Store {
                 let config = serde_json::from_str(&config).map_err(|error| wrong(format!("configuration: {error}")))?;
                 let outcome = match (times, failure) {
                     (Some(blob), None) => Outcome::Times(
-                        times_of(&blob).ok_or_else(|| wrong(format!("{} bytes are no times", blob.len())))?,
+                        times_of(&blob).ok_or_else(|| wrong(format!("{} bytes are not times", blob.len())))?,
                     ),
                     (None, Some(word)) => {
                         let kind = kind_of(&word).ok_or_else(|| wrong(format!("unknown failure {word:?}")))?;

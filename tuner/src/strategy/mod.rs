@@ -98,7 +98,7 @@ impl std::str::FromStr for StrategyKind {
 }
 
 /// The time by which a search ranks an outcome, in ms: the median of its samples, which neither a slow first launch nor
-/// an outlier moves. `None` for failures and for samples that are no times.
+/// an outlier moves. `None` for failures and for samples that are not times.
 pub fn search_time(outcome: &Outcome) -> Option<f64> {
     let Outcome::Times(times) = outcome else { return None };
     let mut times = times.clone();
