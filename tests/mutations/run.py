@@ -78,6 +78,9 @@ def plant(bugs):
             if at + len(old) > end:
                 wrong.append(f"{here[0]['area']}.toml, {file}: lies across another bug: {old!r}")
                 continue
+            functions = re.findall(r"^ *(?:pub\S* )?(const )?(?:unsafe )?fn ", source[:at], re.M)
+            if functions and functions[-1]:
+                wrong.append(f"{here[0]['area']}.toml, {file}: is in a function that is `const`: {old!r}")
             choice = f"{{ {old} }}"
             for bug in here:
                 choice = f"if crate::planted({bug['number']}) {{ {bug['new']} }} else {choice}"
@@ -85,6 +88,10 @@ def plant(bugs):
                 choice = f"({choice})"
             source = source[:at] + choice + source[at + len(old):]
             end = at
+        parsed = subprocess.run(["rustfmt", "--edition", "2024", "--quiet"], input=source, capture_output=True, text=True)
+        if parsed.returncode != 0:
+            wrong.append(f"{file}: with its bugs it is no Rust: is an `old` there neither an expression nor whole statements?"
+                         f"\n{parsed.stderr}")
         texts[file] = source
     return texts, wrong
 
@@ -136,7 +143,9 @@ def build(area):
             message = json.loads(line) if line.startswith("{") else {}
             if message.get("reason") == "compiler-artifact" and message.get("executable") and message["profile"]["test"]:
                 package = Path(message["manifest_path"]).parent
-                programs[name] = (message["executable"], package)
+                # Without a name, cargo also builds the programs of other packages.
+                if "-p" in target.split() or package == TREE:
+                    programs[name] = (message["executable"], package)
     return programs
 
 
@@ -158,7 +167,7 @@ def run_tests(area, programs, tests, number):
             failed += re.findall(r"^    (\S+)$", done.stdout.partition("\nfailures:\n")[2], re.M)
             name = failed[0] if failed else f"ends with {done.returncode}"
             return f"{program}: {name}", time.monotonic() - began
-        if "0 passed" in done.stdout:
+        if " 0 passed" in done.stdout:
             fail(f"{area['name']}: no test is called {test!r}")
     return None, time.monotonic() - began
 

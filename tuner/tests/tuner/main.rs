@@ -14,3 +14,4 @@ mod session;
 mod spaces;
 mod store;
 mod strategies;
+mod verdicts;

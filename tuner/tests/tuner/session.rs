@@ -308,6 +308,10 @@ fn a_default_that_is_best_stays_and_one_that_fails_does_not() {
     let tuning = place.run(&session, &store_in(&folder)).unwrap();
     assert_eq!(tuning.evidence.chosen.config, best);
     assert!(tuning.evidence.verdict.starts_with("the default stays"), "{}", tuning.evidence.verdict);
+    // It was the fastest of the search too, and takes no rival's place in the final rounds.
+    let decisions = &tuning.evidence.details.as_deref().unwrap().decisions;
+    assert_eq!((decisions.len(), decisions[0].candidates.len()), (1, 3));
+    assert!(decisions[0].candidates.iter().all(|candidate| candidate.config != best), "{:?}", decisions[0].candidates);
 
     let place = Place::new("seed=9,fail=0.5");
     let failing = (0..1152).find(|&index| place.synthetic.true_ms(index).is_none()).unwrap();

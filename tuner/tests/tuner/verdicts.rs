@@ -1,0 +1,163 @@
+//! Decisions on fixed samples, with numbers that are worked out by hand.
+
+use tuner::compare::{Candidate, Decision, Fate, Plan, Ruling, decide};
+use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge};
+use tuner::watch::NoWatch;
+use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
+
+const TOO_NOISY: Verdict = Verdict::CannotTell(Reason::TooNoisy);
+
+/// Blocks of one round: A takes 1 ms, B by so much more.
+fn one_round_each(differences: impl IntoIterator<Item = f64>) -> Vec<Block> {
+    let block = |by: f64| Block { a: vec![1.0], b: vec![1.0 + by], ..Block::default() };
+    differences.into_iter().map(block).collect()
+}
+
+/// `count` differences, in turn `centre - spread` and `centre + spread`.
+fn alternating(count: usize, centre: f64, spread: f64) -> impl Iterator<Item = f64> {
+    (0..count).map(move |i| if i % 2 == 0 { centre - spread } else { centre + spread })
+}
+
+/// Judged with one look, at all blocks.
+fn judged(blocks: &[Block], rules: &Rules) -> Judgement {
+    judge(blocks, &rules.fixed(blocks.len()))
+}
+
+#[test]
+fn a_difference_that_is_certain_but_within_the_zone_is_not_better() {
+    // Mean 0.15 %, standard error 0.0443 %; Student's t of 9 degrees has 5 % beyond 2.262: from 0.05 % to 0.25 %.
+    let blocks = one_round_each(alternating(10, 0.0015, 0.00133));
+    let judgement = judged(&blocks, &Rules::default());
+    assert!((judgement.low - 0.0005).abs() < 1e-5 && (judgement.high - 0.0025).abs() < 1e-5, "{judgement:?}");
+    assert_eq!(judgement.verdict, TOO_NOISY);
+    let smaller_zone = Rules { indifference: 0.001, ..Rules::default() };
+    assert_eq!(judged(&blocks, &smaller_zone).verdict, Verdict::Better(Side::A));
+}
+
+#[test]
+fn an_interval_without_0_is_not_enough_where_random_signs_give_as_much() {
+    // Of the 32 patterns of signs, 4 give as large a sum as these: the small one's sign is of no importance.
+    let judgement = judged(&one_round_each([0.05, 0.05, 0.05, 0.05, -0.001]), &Rules::default());
+    assert!(judgement.low > Rules::default().indifference, "{judgement:?}");
+    assert_eq!(judgement.verdict, TOO_NOISY);
+    // Of these, the 2 with equal signs, as few as there can be.
+    let judgement = judged(&one_round_each([0.05, 0.05, 0.05, 0.05, 0.001]), &Rules::default());
+    assert_eq!(judgement.verdict, Verdict::Better(Side::A));
+}
+
+#[test]
+fn a_drift_within_mirrored_pairs_is_no_noise() {
+    // A B B A on a machine that slows down by 0.1 ms a launch, with B slower by 0.05 ms: of each pair of rounds B is
+    // slower by 0.1 ms. Of the rounds alone, by 0.15 ms and then faster by 0.05 ms, which random signs often give.
+    let block = Block { a: vec![1.0, 1.3], b: vec![1.15, 1.25], ..Block::default() };
+    assert_eq!(judged(&vec![block; 4], &Rules::default()).verdict, Verdict::Better(Side::A));
+    // More launches of one side: there are no pairs of rounds, and the block is drawn whole.
+    let block = Block { a: vec![1.0, 1.3], b: vec![1.15, 1.25, 1.35], ..Block::default() };
+    assert_eq!(judged(&vec![block; 4], &Rules::default()).verdict, Verdict::Better(Side::A));
+}
+
+#[test]
+fn a_difference_that_grows_is_one_and_a_difference_that_appears_is_drift() {
+    let growing = |from: f64| alternating(10, from, 0.005).chain(alternating(10, from + 0.01, 0.005));
+    // 1.5 % slower, and then 2.5 %.
+    let grows = judged(&one_round_each(growing(0.015)), &Rules::default());
+    assert_eq!(grows.verdict, Verdict::Better(Side::A), "{grows:?}");
+    // As fast, and then 1 % slower: the interval leaves out 0 just the same.
+    let appears = judged(&one_round_each(growing(0.0)), &Rules::default());
+    assert!(appears.low > 0.0, "{appears:?}");
+    assert_eq!(appears.verdict, Verdict::CannotTell(Reason::Drifting));
+}
+
+#[test]
+fn comparisons_and_looks_share_the_error() {
+    let level = |family: usize, looks: &[usize]| Rules { family, looks: looks.to_vec(), ..Rules::default() }.level();
+    for (family, looks, expected) in
+        [(1, &[10][..], 0.05), (1, &[10, 20, 40], 0.05 / 3.0), (100, &[10], 0.0005), (0, &[], 0.05)]
+    {
+        assert!((level(family, looks) - expected).abs() < 1e-15, "{family} {looks:?}: {}", level(family, looks));
+    }
+    // Mean 2 %, standard error 0.5 %: 4 of them. Student's t of 9 degrees has 5 % beyond 2.26, and 0.05 % beyond 4.78.
+    let blocks = one_round_each(alternating(10, 0.02, 0.015));
+    assert_eq!(judged(&blocks, &Rules::default()).verdict, Verdict::Better(Side::A));
+    assert_eq!(judged(&blocks, &Rules::default().of_family(100)).verdict, TOO_NOISY);
+}
+
+/// A device that follows a script: the time of the launch of that number of a configuration, in ms, or a failure.
+struct Script {
+    time: fn(&str, usize) -> Option<f64>,
+    launched: Vec<String>,
+}
+
+impl Device for Script {
+    fn name(&self) -> String {
+        "script".into()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let Value::Text(name) = &config.0[0] else { panic!("{config:?}") };
+        let mut times = Vec::new();
+        for _ in 0..launches {
+            let number = self.launched.iter().filter(|other| *other == name).count();
+            self.launched.push(name.clone());
+            let Some(time) = (self.time)(name, number) else {
+                let message = format!("{name} failed");
+                return Outcome::Failed(Failure { kind: FailureKind::Launch, message });
+            };
+            times.push(time);
+        }
+        Outcome::Times(times)
+    }
+}
+
+/// The decision between the configuration "default" and others, in blocks of two rounds, looked at after 10, 20 and 40.
+fn contest(candidates: &[&str], time: fn(&str, usize) -> Option<f64>) -> Decision {
+    let config = |name: &str| Config(vec![Value::Text(name.to_owned())]);
+    let candidates: Vec<Config> = candidates.iter().map(|name| config(name)).collect();
+    let plan = Plan { rounds: 2, warm_up: 1, ..Plan::default() };
+    decide(&mut Script { time, launched: Vec::new() }, &config("default"), &candidates, &plan, &mut NoWatch)
+}
+
+fn judgement(candidate: &Candidate) -> &Judgement {
+    match &candidate.fate {
+        Fate::Judged(judgement) => judgement,
+        Fate::Failed(failure) => panic!("{failure:?}"),
+    }
+}
+
+#[test]
+fn a_candidate_that_cannot_catch_up_with_the_leader_is_not_measured_on() {
+    let decision = contest(&["leader", "uncertain"], |name, launch| match name {
+        "leader" => Some(0.8),
+        // 10 % faster or 12 % slower, from block to block: nobody knows whether it beats the default, but the leader it
+        // does not.
+        "uncertain" => Some(if launch.div_ceil(2) % 2 == 0 { 0.9 } else { 1.12 }),
+        _ => Some(1.0),
+    });
+    let [leader, uncertain] = [0, 1].map(|at| judgement(&decision.candidates[at]));
+    assert_eq!((leader.verdict, leader.blocks), (Verdict::Better(Side::B), 10));
+    assert_eq!((uncertain.verdict, uncertain.blocks), (TOO_NOISY, 10), "{uncertain:?}");
+    assert_eq!((decision.ruling, decision.winner), (Ruling::Promoted, Some(0)));
+    // Where the leader is only a little faster, it may still be caught up with.
+    let decision = contest(&["leader", "uncertain"], |name, launch| match name {
+        "leader" => Some(0.95),
+        "uncertain" => Some(if launch.div_ceil(2) % 2 == 0 { 0.9 } else { 1.12 }),
+        _ => Some(1.0),
+    });
+    assert_eq!(judgement(&decision.candidates[1]).blocks, 40);
+}
+
+#[test]
+fn of_several_candidates_the_one_that_failed_is_out() {
+    // The first fails before it is measured, the second in its third block.
+    let decision = contest(&["broken", "fragile", "steady"], |name, launch| match (name, launch) {
+        ("broken", _) | ("fragile", 5) => None,
+        ("default", _) => Some(1.0),
+        _ => Some(0.9),
+    });
+    for (candidate, name) in decision.candidates.iter().zip(["broken", "fragile"]) {
+        let Fate::Failed(failure) = &candidate.fate else { panic!("{candidate:?}") };
+        assert_eq!(failure.message, format!("{name} failed"));
+    }
+    assert_eq!(judgement(&decision.candidates[2]).verdict, Verdict::Better(Side::B));
+    assert_eq!((decision.ruling, decision.winner), (Ruling::Promoted, Some(2)));
+}
