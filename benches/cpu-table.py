@@ -33,7 +33,7 @@ TROUBLE = {
 
 
 def microseconds(tool, level, sample, seconds):
-    command = [tool, "throughput", "--untuned", "--quiet", "--threads", "1", "--simd", level, "--json", "-"]
+    command = [tool, "throughput", "--untuned", "--threads", "1", "--simd", level, "--json", "-"]
     run = subprocess.run([*command, "--duration", str(seconds), *sample], capture_output=True, text=True, check=True)
     return 1e6 / json.loads(run.stdout)["events_per_second"]["max"]
 
