@@ -26,7 +26,7 @@ struct Made(*mut UtDecoder, Mutex<(CpuDecoder, ut_decoding::UtHits, ut_decoding:
 
 // SAFETY: the interface takes any pointer to it from any thread, one at a time, and says so itself where that is not kept.
 unsafe impl Sync for Made {}
-// SAFETY: as above.
+// SAFETY: the interface binds a decoder to no thread: the one that made it may be another than those that use it.
 unsafe impl Send for Made {}
 
 fn made(version: BankVersion) -> &'static Made {

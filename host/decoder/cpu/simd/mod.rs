@@ -177,7 +177,7 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
             if left == 0 {
                 return bits.count_ones() as usize;
             }
-            // SAFETY: as above.
+            // SAFETY: eight of the 64 bits were set, and others are left: `to` stays within the 64 places, or at their end.
             to = unsafe { to.add(8) };
         }
     }
