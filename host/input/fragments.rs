@@ -62,9 +62,10 @@ impl Packet {
         let mut needed = 0u32;
         for sender in self.senders() {
             let bytes = sender.bytes(events);
-            // Sums of what a packet keeps, which is less than 4 GiB.
+            // Sums of what a packet keeps, which is less than 4 GiB. Each source's begin at a multiple of 4: kernels read
+            // words.
             bases.push(needed.wrapping_sub(bytes.start));
-            needed += bytes.end - bytes.start;
+            needed += (bytes.end - bytes.start).next_multiple_of(4);
         }
         let needed = needed as usize;
         if raw.len() > KEPT.max(needed) {
@@ -77,7 +78,9 @@ impl Packet {
         let mut rest = &mut raw[..needed];
         for sender in self.senders() {
             let bytes = sender.bytes(events);
-            let (place, after) = rest.split_at_mut((bytes.end - bytes.start) as usize);
+            let length = (bytes.end - bytes.start) as usize;
+            let (place, after) = rest.split_at_mut(length.next_multiple_of(4));
+            let place = &mut place[..length];
             rest = after;
             let begin = sender.begin + u64::from(bytes.start);
             let error = match file.read_at(place, at + begin) {

@@ -65,7 +65,7 @@ pub struct Packet {
     /// The payloads, or the whole packet; nothing if they were left in the file.
     pub raw: Buffer,
     pub left: bool,
-    /// Bytes of the payloads.
+    /// Bytes of the payloads, those of each source up to a multiple of 4.
     pub kept: u64,
     /// A slice could not be read any more.
     pub lost: AtomicBool,
@@ -288,14 +288,19 @@ impl Packet {
         let Some(front) = [0, front].into_iter().find(fits) else {
             return Ok(Err(format!("fragments of {padded} bytes in {data}")));
         };
-        if self.kept + data > u64::from(u32::MAX) {
+        // The next source's begin at a multiple of 4 again: kernels read words.
+        let kept = self.kept + data.next_multiple_of(4);
+        if kept > u64::from(u32::MAX) {
             return Ok(Err("more than 4 GiB of fragments, offsets have 32 bits".to_owned()));
         }
         let begin = front + if cursor.pass.is_some() { cursor.at } else { self.kept };
-        self.kept += data;
+        self.kept = kept;
         match cursor.pass {
             Some(_) => cursor.skip(data)?,
-            None => cursor.append(data, &mut self.raw)?,
+            None => {
+                cursor.append(data, &mut self.raw)?;
+                self.raw.resize(kept as usize, 0);
+            }
         }
         let fate = if is_ut { Fate::Ut } else { Fate::Odin };
         Ok(Ok((fate, Sender { types, sizes, begin, starts, ..source })))

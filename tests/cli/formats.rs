@@ -384,6 +384,40 @@ fn a_compressed_packet_that_cannot_be_followed_ends_the_file_after_the_events_be
 }
 
 #[test]
+fn behind_a_packet_its_event_may_go_on_if_all_of_it_is_there() {
+    let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
+    let mep = packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
+    let whole = frame(&[&mep[..], &[0; 8]].concat(), 0, 2);
+    let first = |bytes: &[u8]| {
+        // As from a pipe: nobody knows how long it is.
+        let mut reader = MdfReader::new(Cursor::new(bytes.to_vec()), "a.mdf", None);
+        reader.next_event().map(|event| event.map(|event| (event.entries.len(), event.damage.cloned())))
+    };
+    assert_eq!(first(&whole).unwrap(), Some((2, None)));
+    for cut in 1..=8 {
+        let there = whole.len() - cut;
+        let error = first(&whole[..there]).unwrap_err();
+        let InputError::BeyondFile { size, left, .. } = error else { panic!("{error}") };
+        assert_eq!((size as usize, left as usize), (whole.len(), there));
+    }
+}
+
+#[test]
+fn between_packets_there_are_zeros_to_the_end_of_a_page_and_nothing_else() {
+    let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
+    let mep = packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
+    let mut page = mep.clone();
+    page.resize(4096, 0);
+    assert_eq!(all(&[&page[..], &mep].concat()).unwrap().len(), 6);
+    for at in [mep.len() + 1, 4095] {
+        let mut changed = page.clone();
+        changed[at] = 1;
+        let error = all(&[&changed[..], &mep].concat()).unwrap_err().to_string();
+        assert!(error.contains("bytes that are neither zeros nor a packet"), "{at}: {error}");
+    }
+}
+
+#[test]
 fn an_event_that_would_grow_without_end_is_given_up() {
     let zeros = zlib(&vec![0; 0xff_ffff]);
     let packed = block(b"ZL\x08", 0xff_ffff, &zeros).repeat(17);

@@ -192,6 +192,7 @@ fn a_container_that_cannot_be_followed_is_an_error_and_what_came_before_is_kept(
     let size_word = |size: u32| with(0, &[size.to_le_bytes(); 3].concat());
     let cases: Vec<(&str, Vec<u8>, Check)> = vec![
         ("unequal", with(4, &[1]), |e| matches!(e, InputError::UnequalSizes { .. })),
+        ("unequal, the third", with(8, &[1]), |e| matches!(e, InputError::UnequalSizes { .. })),
         ("zero", size_word(0), |e| matches!(e, InputError::TooSmall { size: 0, .. })),
         ("below the header", size_word(19), |e| matches!(e, InputError::TooSmall { size: 19, .. })),
         ("below the sub-header", size_word(47), |e| matches!(e, InputError::TooSmall { size: 47, headers: 48, .. })),

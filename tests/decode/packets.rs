@@ -44,6 +44,8 @@ fn read(part: InputPart, batch: usize, select: &Select, apart: Apart, look: bool
     while let Some(chunk) = chunks.next_chunk().unwrap() {
         let mut seen = Seen::default();
         let take = |(view, origins, max_hits): ut_decoding::input::Part<'_>| {
+            let places = &view.offsets[2 + view.offsets[0] as usize..];
+            assert!(places.iter().all(|place| place % 4 == 0), "the fused kernels read words");
             let (mut events, mut bytes) = (Vec::new(), 0);
             for (e, &origin) in origins.iter().enumerate() {
                 let mut banks = Vec::new();
