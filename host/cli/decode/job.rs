@@ -149,15 +149,16 @@ pub fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// How the hits were made, for the output's metadata.
-pub fn story(args: &Args, detector: &Detector, files: Arc<[PathBuf]>) -> Story {
+/// How the hits were made, for the output's metadata; of which commit the tool is only if it `is_told` to someone, as git takes
+/// longer to answer than a thousand events to decode.
+pub fn story(args: &Args, detector: &Detector, files: Arc<[PathBuf]>, is_told: bool) -> Story {
     let options = args.clustering.options();
     let table = |path: &Option<PathBuf>| {
         path.as_deref().map_or_else(|| "embedded synthetic detector".to_owned(), |path| path.display().to_string())
     };
     let mut entries = vec![
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("commit", Machine::this().commit.unwrap_or_default()),
+        ("commit", is_told.then(Machine::this).and_then(|machine| machine.commit).unwrap_or_default()),
         ("backend", args.backend.backend.name().to_owned()),
         ("layout", args.backend.layout.map_or("as read", layout_name).to_owned()),
         ("clustering", options.clustering.to_string()),

@@ -193,7 +193,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let batch_size = args.batch.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch));
     let select = args.select.select(&files)?;
     let n_workers = n_workers(args, &mut config)?;
-    let story = Arc::new(story(args, &detector, files.clone().into()));
+    let is_told = args.json.is_some() || format.is_some_and(|format| format != HitFormat::Csv);
+    let story = Arc::new(story(args, &detector, files.clone().into(), is_told));
     let outputs = match &mut wanted {
         Some(wanted) => {
             let others = [&detector.boards, &detector.geometry, &args.mask, &args.json];
