@@ -25,6 +25,9 @@ pub(super) const PAGE: u64 = 4096;
 /// Fragments are padded to at most 2 to this power.
 const MAX_ALIGN: u8 = 12;
 
+/// Bytes that are asked for at once: a few more than the longest tables of an MFP.
+const AT_ONCE: u64 = 1 << 18;
+
 /// A packet of a file with more bytes is read in slices.
 const SLICED: u64 = 4 << 20;
 
@@ -97,10 +100,24 @@ struct Cursor<'r, R> {
 }
 
 impl<R: Read> Cursor<'_, R> {
-    /// Appends `n` bytes to `to`, which grows no faster than they arrive.
+    /// Appends `n` bytes to `to`, which grows no faster than they arrive unless they are few.
     fn append(&mut self, n: u64, to: &mut Vec<u8>) -> Result<(), PacketError> {
-        let read = self.input.by_ref().take(n).read_to_end(to)? as u64;
-        self.passed(read, n)
+        if n > AT_ONCE {
+            let read = self.input.by_ref().take(n).read_to_end(to)? as u64;
+            return self.passed(read, n);
+        }
+        let (mut end, all) = (to.len(), to.len() + n as usize);
+        to.resize(all, 0);
+        while end < all {
+            match self.input.read(&mut to[end..]) {
+                Ok(0) => break,
+                Ok(more) => end += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        to.truncate(end);
+        self.passed(n - (all - end) as u64, n)
     }
 
     fn skip(&mut self, n: u64) -> Result<(), PacketError> {
@@ -115,6 +132,11 @@ impl<R: Read> Cursor<'_, R> {
         self.at += read;
         if read < wanted { Err(cut(self.at, wanted - read)) } else { Ok(()) }
     }
+}
+
+/// Bytes of the header and the tables of an MFP of `n` events.
+const fn tables_of(n: usize) -> usize {
+    MFP_HEADER + n.next_multiple_of(4) + (2 * n).next_multiple_of(4)
 }
 
 /// The packet ends at its byte `byte`, and `left` more should be there.
@@ -236,8 +258,10 @@ impl Packet {
         if room < MFP_HEADER as u64 {
             return Ok(Err(format!("{room} bytes, less than its header of {MFP_HEADER}")));
         }
+        // With its tables, where it can be foreseen how long those are: to ask twice costs more than to read.
+        let foreseen = events.map_or(MFP_HEADER, |(_, n)| tables_of(n)) as u64;
         let mut head = Vec::new();
-        cursor.append(MFP_HEADER as u64, &mut head)?;
+        cursor.append(foreseen.min(room), &mut head)?;
         let magic = u16_at(&head, 0);
         if magic != MFP_MAGIC {
             return Ok(Err(format!("it begins with 0x{magic:04x} instead of 0x{MFP_MAGIC:04x}")));
@@ -246,7 +270,7 @@ impl Packet {
         let size = u64::from(u32_at(&head, 4));
         let first = u64::from(u32_at(&head, 12)) << 32 | u64::from(u32_at(&head, 8));
         let (own_id, align, version) = (u16_at(&head, 16), head[18], head[19]);
-        let tables = MFP_HEADER + n.next_multiple_of(4) + (2 * n).next_multiple_of(4);
+        let tables = tables_of(n);
         if size < tables as u64 || size > room {
             return Ok(Err(format!("a size of {size} bytes, where {tables} are tables and {room} are there")));
         }
@@ -261,10 +285,11 @@ impl Packet {
             let (other_first, other) = expected;
             return Ok(Err(format!("{n} events from {first}, where another MFP has {other} from {other_first}")));
         }
-        cursor.append((tables - MFP_HEADER) as u64, &mut head)?;
+        cursor.append((tables - head.len()) as u64, &mut head)?;
         let types = head[MFP_HEADER..MFP_HEADER + n].to_vec();
         let sizes_at = MFP_HEADER + n.next_multiple_of(4);
-        let sizes: Vec<u16> = (0..n).map(|e| u16_at(&head, sizes_at + 2 * e)).collect();
+        let sizes = head[sizes_at..].as_chunks().0.iter().take(n);
+        let sizes: Vec<u16> = sizes.map(|size| u16::from_le_bytes(*size)).collect();
         let is_ut = matches!(source_id >> 11, 5 | 6) || types.iter().any(|&kind| kind::is_ut(kind));
         let is_odin = self.odin.is_none() && types.contains(&kind::ODIN);
         let source = Sender { source_id: u32::from(source_id), version, ..Sender::default() };
@@ -295,12 +320,11 @@ impl Packet {
         }
         let begin = front + if cursor.pass.is_some() { cursor.at } else { self.kept };
         self.kept = kept;
-        match cursor.pass {
-            Some(_) => cursor.skip(data)?,
-            None => {
-                cursor.append(data, &mut self.raw)?;
-                self.raw.resize(kept as usize, 0);
-            }
+        if cursor.pass.is_some() {
+            cursor.skip(data)?;
+        } else {
+            cursor.append(data, &mut self.raw)?;
+            self.raw.resize(kept as usize, 0);
         }
         let fate = if is_ut { Fate::Ut } else { Fate::Odin };
         Ok(Ok((fate, Sender { types, sizes, begin, starts, ..source })))
