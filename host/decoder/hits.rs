@@ -195,10 +195,13 @@ impl UtHits {
         Ok(Self { block, stride, offsets, n_groups, max_events, clusters: None, has_clusters: false })
     }
 
-    /// Grows the capacity, if it is smaller, so that `max_events` events and `max_hits` hits fit. Forgets the hits.
+    /// Grows the capacity, if it is smaller, so that `max_events` events and `max_hits` hits fit, and a batch that is a little
+    /// larger. Forgets the hits.
     pub fn reserve(&mut self, max_events: usize, max_hits: usize) {
         if max_events > self.max_events || max_hits > self.stride {
-            let larger = Self::with_capacity(max_events.max(self.max_events), self.n_groups, max_hits.max(self.stride));
+            // Batch by batch the largest so far is a little larger, and memory that is new to the process costs time.
+            let max_hits = if max_hits > self.stride { max_hits + max_hits / 4 } else { self.stride };
+            let larger = Self::with_capacity(max_events.max(self.max_events), self.n_groups, max_hits);
             *self = if self.clusters.is_some() { larger.with_clusters() } else { larger };
         }
     }
