@@ -45,7 +45,7 @@ fn pieces(path: &Path) -> (u64, Option<String>) {
             Ok(None) => return (seen.events, None),
             Err(error) => return (seen.events, Some(error.to_string())),
         };
-        let parsed = parser.parse(&chunk, &mut seen, |(batch, origins, _)| -> Result<(), InputError> {
+        let parsed = parser.parse(chunk, &mut seen, |(batch, origins, _)| -> Result<(), InputError> {
             assert_eq!(batch.n_events, origins.len());
             // The other layout takes the same batch or says why not.
             let _ = to_mep(batch);

@@ -2,7 +2,7 @@
 
 use super::event::kind;
 use super::room::make_room;
-use super::{Bank, EventBatch, EventMeta, Layout};
+use super::{Bank, BankEntry, EventBatch, EventMeta, Layout};
 
 /// Why an event does not go into a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +19,9 @@ pub enum BuildError {
         bytes: usize,
     },
 }
+
+/// The sourceID of a fragment, in front of its payload.
+const BEFORE_PAYLOAD: usize = 4;
 
 /// Collects events into a batch in Allen layout.
 ///
@@ -38,6 +41,8 @@ pub struct BatchBuilder {
     versioned: Option<bool>,
     /// Whether banks of other types than the UT's are kept.
     keep_all: bool,
+    /// Where the events stay where they were read: the byte behind their tables. 0: they are in `raw`.
+    tables: usize,
 }
 
 impl BatchBuilder {
@@ -113,6 +118,59 @@ impl BatchBuilder {
         Ok(())
     }
 
+    /// Whether events stay where they were read: see [`Self::push_in_place`].
+    pub(super) const fn is_in_place(&self) -> bool {
+        self.tables > 0
+    }
+
+    /// The byte behind the table of an event with so many of the UT's banks, if it is added next and stays where it was read.
+    pub(super) const fn end_of_table(&self, n_banks: usize) -> usize {
+        self.tables + 4 * (n_banks + 2)
+    }
+
+    /// Adds an event of MDF whose bytes stay in `raw` from byte `begin` on: `entries` are its banks, of which `n_banks` are the
+    /// UT's. In front of it, up to [`Self::end_of_table`], is room for its table.
+    ///
+    /// In Allen layout an event is a table of its fragments and, anywhere behind it, those: a word with the sourceID, then the
+    /// payload. In MDF the word in front of a payload is half of the bank's header. There the sourceID is written over it.
+    pub(super) fn push_in_place(
+        &mut self,
+        meta: EventMeta,
+        raw: &mut [u8],
+        begin: usize,
+        (entries, n_banks): (&[BankEntry], usize),
+    ) {
+        let banks = entries.iter().filter(|bank| kind::is_ut(bank.kind));
+        let base = self.end_of_table(n_banks);
+        let (tables, event) = raw.split_at_mut(begin);
+        let [count, table @ ..] = tables[self.tables..base].as_chunks_mut().0 else { return };
+        *count = (n_banks as u32).to_le_bytes();
+        let first = self.sizes.len();
+        self.sizes.resize(first + n_banks, 0);
+        self.types.resize(first + n_banks, 0);
+        self.versions.resize(first + n_banks, 0);
+        let rows = self.sizes[first..].iter_mut().zip(&mut self.types[first..]).zip(&mut self.versions[first..]);
+        let mut end = 0;
+        for ((((size, kind), version), word), bank) in rows.zip(&mut *table).zip(banks) {
+            let fragment = bank.start - BEFORE_PAYLOAD;
+            *word = ((begin + fragment - base) as u32).to_le_bytes();
+            event[fragment..bank.start].copy_from_slice(&bank.source_id.to_le_bytes());
+            (*size, *kind, *version) = (bank.length as u16, bank.kind, bank.version.unwrap_or_default());
+            end = begin + bank.start + bank.length - base;
+        }
+        table[n_banks] = (end as u32).to_le_bytes();
+        self.offsets.push(self.tables as u32);
+        self.first.push(first as u32);
+        self.meta.push(meta);
+        self.versioned = Some(true);
+        self.tables = base;
+    }
+
+    /// A number of hits that no decoder exceeds on the events; see [`BatchView::max_hits`](super::BatchView::max_hits).
+    pub(super) fn max_hits(&self) -> usize {
+        self.sizes.iter().map(|&size| usize::from(size)).sum::<usize>() / 2
+    }
+
     /// Moves what was collected into `batch`, whose buffers are used for the next one.
     pub fn finish(&mut self, batch: &mut EventBatch) {
         let n_events = self.n_events() as u32;
@@ -151,6 +209,7 @@ impl BatchBuilder {
         self.versions.clear();
         self.meta.clear();
         self.versioned = None;
+        self.tables = 0;
     }
 }
 

@@ -10,18 +10,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use super::ahead::Ahead;
 use super::event::Format;
 use super::file_at::{Bytes, FileAt};
 use super::frames::{Frame, Frames};
 use super::packet::Packet;
 use super::part::InputPart;
 use super::pool::{Buffer, Pool};
-use super::recognise::{Input, Opened};
+use super::recognise::{BUFFER, Input, Opened};
 use super::select::Select;
 use super::{AllenDumpReader, InputError};
 
 /// Bytes of a chunk after which the next one begins.
 const MAX_BYTES: usize = 8 << 20;
+
+/// Room for the table of an event's banks, as many as the UT has and some more.
+const TABLE: usize = 1 << 10;
+/// Events for whose tables a chunk has room.
+const TABLES: usize = 1 << 10;
 
 /// Where an event comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +70,10 @@ pub enum Apart {
 
 #[derive(Debug)]
 pub(super) enum Content {
+    /// Events in `data`, of which the first `tables` bytes are nothing yet: room for [`Parser`](super::Parser).
     Mdf {
         data: Buffer,
+        tables: usize,
         spans: Vec<Span>,
     },
     Dumps(Vec<(Origin, AllenDumpReader)>),
@@ -89,6 +97,8 @@ enum Reader {
 #[derive(Debug)]
 enum AnyFrames {
     Stream(Box<Frames<BufReader<Input>>>),
+    /// Events of a regular file, which can be read many at once.
+    Events(Box<Frames<BufReader<Bytes>>>),
     /// Packets of a regular file, in which their payloads can be left.
     Packets(Box<Frames<Bytes>>),
 }
@@ -98,6 +108,7 @@ impl AnyFrames {
     fn next(&mut self, data: &mut Vec<u8>) -> Result<Next, InputError> {
         match self {
             Self::Stream(frames) => Next::of(frames, data, |_| None),
+            Self::Events(frames) => Next::of(frames, data, |_| None),
             Self::Packets(frames) => Next::of(frames, data, |bytes| Some(bytes.file.clone())),
         }
     }
@@ -156,7 +167,12 @@ pub struct Chunks {
     apart: Apart,
     /// Events of all files before the next one.
     events: u64,
+    /// Bytes of an event, in the last chunk or as a guess.
+    event_bytes: usize,
+    /// Whether the next ones can probably be read as a block.
+    blocks: bool,
     error: Option<InputError>,
+    ahead: Ahead,
     read: Arc<AtomicU64>,
     pool: Pool,
     /// Apart, as they are larger.
@@ -184,7 +200,10 @@ impl Chunks {
             select,
             apart: Apart::Nothing,
             events: 0,
+            event_bytes: 1 << 14,
+            blocks: true,
             error: None,
+            ahead: Ahead::new(1),
             read: Arc::default(),
             pool: Pool::default(),
             packets: Pool::default(),
@@ -195,6 +214,14 @@ impl Chunks {
     #[must_use]
     pub const fn begin_at(mut self, place: u64) -> Self {
         self.events = place;
+        self
+    }
+
+    /// Unpacks up to `files` compressed files at once, the one whose turn it is and those that come next, on threads of their own.
+    /// 64 MiB of them, and what their decoders keep, are in memory at most.
+    #[must_use]
+    pub fn unpack_at_once(mut self, files: usize) -> Self {
+        self.ahead = Ahead::new(files);
         self
     }
 
@@ -289,7 +316,15 @@ impl Chunks {
     /// Collects events until a chunk is full, the format changes, a packet comes or something is wrong.
     fn collect(&mut self) -> Option<Content> {
         let (mut data, mut spans, mut dumps) = (self.pool.take(), Vec::new(), Vec::new());
-        while spans.len() + dumps.len() < self.max_events && data.len() < MAX_BYTES && !self.select.is_past(self.events)
+        let tables = TABLE * self.max_events.min(TABLES);
+        if data.len() < tables {
+            data.resize(tables, 0);
+        }
+        // What is behind it in `data` is of an earlier chunk: bytes that are new to the process cost time.
+        let mut end = tables;
+        while spans.len() + dumps.len() < self.max_events
+            && end - tables < MAX_BYTES
+            && !self.select.is_past(self.events)
         {
             let Some(reader) = &mut self.reader else {
                 if self.apart == Apart::Files && !(spans.is_empty() && dumps.is_empty()) {
@@ -297,9 +332,10 @@ impl Chunks {
                 }
                 // Events with and without version bytes do not go into one batch.
                 let Some(part) = self.parts.get(self.next_file) else { break };
+                let opened = self.ahead.reach(&self.parts, self.next_file, &self.read);
                 self.next_file += 1;
-                match Self::open(part, &self.read, self.check, &self.packets) {
-                    Ok(reader) => self.reader = Some(reader),
+                match Self::open(part, opened, &self.read, self.check, &self.packets) {
+                    Ok(reader) => (self.reader, self.blocks) = (Some(reader), true),
                     Err(error) => {
                         self.error = Some(error);
                         break;
@@ -325,17 +361,36 @@ impl Chunks {
                     if !dumps.is_empty() {
                         break;
                     }
-                    let begin = data.len();
+                    let (begin, wanted) = (end, self.max_events - spans.len());
+                    let (place, select) = (&mut self.events, &self.select);
+                    let mut add = |event, offset, bytes: Range<usize>| {
+                        if select.takes(*place) {
+                            let origin = Origin { file, event, place: *place };
+                            end = bytes.end;
+                            spans.push(Span { origin, offset, bytes });
+                        }
+                        *place += 1;
+                        spans.len() < self.max_events && !select.is_past(*place)
+                    };
+                    if let AnyFrames::Events(frames) = frames
+                        && std::mem::take(&mut self.blocks)
+                    {
+                        // A little more than is wanted: what is too much is read once more.
+                        let bytes = self.event_bytes.saturating_mul(wanted + 2).min(MAX_BYTES);
+                        let before = frames.events();
+                        let end = frames.next_block((begin, bytes), &mut data, &mut add);
+                        let n = (frames.events() - before) as usize;
+                        if let Some(bytes) = (end - begin).checked_div(n) {
+                            (self.blocks, self.event_bytes) = (true, bytes);
+                            continue;
+                        }
+                    }
+                    data.truncate(begin);
                     match frames.next(&mut data) {
                         Ok(Next { frame: Frame::End, .. }) => self.reader = None,
                         Ok(Next { frame: Frame::Event, offset, events, .. }) => {
-                            if self.select.takes(self.events) {
-                                let origin = Origin { file, event: events - 1, place: self.events };
-                                spans.push(Span { origin, offset, bytes: begin..data.len() });
-                            } else {
-                                data.truncate(begin);
-                            }
-                            self.events += 1;
+                            add(events - 1, offset, begin..data.len());
+                            (self.blocks, self.event_bytes) = (true, data.len() - begin);
                         }
                         Ok(Next { frame: Frame::Packet, offset, events, packet, file }) => {
                             let n = packet.n_events() as u64;
@@ -357,11 +412,19 @@ impl Chunks {
         if !dumps.is_empty() {
             return Some(Content::Dumps(dumps));
         }
-        (!spans.is_empty()).then_some(Content::Mdf { data, spans })
+        (!spans.is_empty()).then_some(Content::Mdf { data, tables, spans })
     }
 
-    fn open(part: &InputPart, read: &Arc<AtomicU64>, check: bool, pool: &Pool) -> Result<Reader, InputError> {
-        let (Opened { input, length, format, file }, byte, events) = part.open(read)?;
+    /// Opens a part, unless it was `opened`.
+    fn open(
+        part: &InputPart,
+        opened: Option<Opened>,
+        read: &Arc<AtomicU64>,
+        check: bool,
+        pool: &Pool,
+    ) -> Result<Reader, InputError> {
+        let opened = opened.map_or_else(|| part.open(read), |opened| Ok((opened, 0, 0)));
+        let (Opened { input, length, format, file }, byte, events) = opened?;
         if format == Format::AllenDump {
             return Ok(Reader::Dump(Some(AllenDumpReader::new(input, part.name())?)));
         }
@@ -373,6 +436,14 @@ impl Chunks {
                 frames.buffers_of(pool);
                 frames.pass_bodies(Bytes::pass);
                 AnyFrames::Packets(Box::new(frames))
+            }
+            (Some(file), Some(length)) => {
+                let input = BufReader::with_capacity(BUFFER, file.bytes(byte, length));
+                let mut frames = Frames::new(input, part.name(), Some(length), format);
+                frames.begin_at(byte, events);
+                frames.check(check);
+                frames.buffers_of(pool);
+                AnyFrames::Events(Box::new(frames))
             }
             _ => {
                 let mut frames = Frames::new(input, part.name(), length, format);
@@ -395,7 +466,7 @@ pub fn count_events(parts: &[InputPart]) -> Result<u64, InputError> {
 
 /// The number of events in a file or a piece of it up to where it cannot be followed, and why it cannot.
 pub fn count_readable(part: &InputPart) -> (u64, Option<InputError>) {
-    let mut frames = match Chunks::open(part, &Arc::default(), false, &Pool::default()) {
+    let mut frames = match Chunks::open(part, None, &Arc::default(), false, &Pool::default()) {
         Ok(Reader::Dump(_)) => return (1, None),
         Ok(Reader::Frames(frames)) => frames,
         Err(error) => return (0, Some(error)),

@@ -62,6 +62,12 @@ pub struct Bytes {
 }
 
 impl Bytes {
+    /// Goes on `n` bytes earlier, which were read and will be read again.
+    pub fn step_back(&mut self, n: usize) {
+        self.at -= n as u64;
+        self.file.read.fetch_sub(n as u64, Ordering::Relaxed);
+    }
+
     /// Goes on `n` bytes later.
     #[allow(clippy::unnecessary_wraps, reason = "going further in other inputs can fail")]
     pub const fn pass(&mut self, n: u64) -> io::Result<()> {

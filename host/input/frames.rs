@@ -2,13 +2,16 @@
 //!
 //! On a regular file a size is compared with the file's length first; on a pipe the buffer grows with what arrives.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::event::Format;
+use super::file_at::Bytes;
 use super::mdf_format::{CHECKED_FROM, Checksum, HEADER, RAW_BANKS, checksum, sub_header_bytes, u32_at};
 use super::packet::{PAGE, Packet, PacketError, Pass};
 use super::pool::Pool;
+use super::room::make_room;
 use super::{Damage, InputError, Place, unpack};
 
 /// The data type of MDF events that hold a MEP packet.
@@ -303,6 +306,57 @@ impl<R: Read> Frames<R> {
         self.scratch = scratch;
         Ok(Frame::Packet)
     }
+}
+
+impl Frames<BufReader<Bytes>> {
+    /// Reads some `n` bytes of the file at once, to byte `at` of `data` and following, which grows where it must, and cuts
+    /// them into events until `take` says `false`: it hears of the event of the file, its first byte there, and its bytes in
+    /// `data`, whose other bytes stay. Whatever is no whole event that [`Self::next`] would give is left for that: an error, a
+    /// packet, an event that the block's end cuts. Gives the end of the last event in `data`.
+    pub fn next_block(
+        &mut self,
+        (at, n): (usize, usize),
+        data: &mut Vec<u8>,
+        mut take: impl FnMut(u64, u64, Range<usize>) -> bool,
+    ) -> usize {
+        if self.ended {
+            return at;
+        }
+        if data.len() < at + n {
+            make_room(data, at + n - data.len());
+            data.resize(at + n, 0);
+        }
+        let buffered = self.input.buffer().len();
+        self.input.consume(buffered);
+        let bytes = self.input.get_mut();
+        bytes.step_back(buffered);
+        let Ok(n) = bytes.read(&mut data[at..at + n]) else { return at };
+        let (mut next, end) = (at, at + n);
+        while let Some(size) = whole_event(&data[next..end]) {
+            let (event, bytes) = (self.events, next..next + size);
+            next = bytes.end;
+            self.last = self.position;
+            self.position += size as u64;
+            self.events += 1;
+            if !take(event, self.last, bytes) {
+                break;
+            }
+        }
+        self.input.get_mut().step_back(end - next);
+        next
+    }
+}
+
+/// The size of the event at the beginning of `bytes`, if it is all there, and has banks in it.
+fn whole_event(bytes: &[u8]) -> Option<usize> {
+    let header = bytes.first_chunk::<HEADER>()?;
+    let size = u32_at(header, 0);
+    let [compression, header_type, data_type] = [header[16], header[17], header[18]];
+    let headers = HEADER + sub_header_bytes(header_type) as usize;
+    let event = bytes.get(..size as usize).filter(|event| event.len() >= headers)?;
+    let is_plain = header[..4] == header[4..8] && header[..4] == header[8..12] && data_type == RAW_BANKS;
+    let is_taken = compression == 0 || !unpack::is_xz(&event[headers..]);
+    (is_plain && is_taken).then_some(event.len())
 }
 
 pub(super) fn of_packet(place: &Place, error: PacketError) -> InputError {

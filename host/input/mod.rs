@@ -4,6 +4,7 @@
 //! into batches that a decoder takes; [`to_mep`] and [`to_allen`] change the layout of a batch. [`Chunks`] and
 //! [`Parser`] do both on several threads.
 
+mod ahead;
 mod allen_dump;
 mod batch;
 mod builder;

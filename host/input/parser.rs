@@ -22,6 +22,7 @@ pub struct Parser {
     check: bool,
     select: Select,
     apart: Apart,
+    together: bool,
     sums: Vec<u32>,
     unpacked: Vec<u8>,
     entries: Vec<BankEntry>,
@@ -42,6 +43,7 @@ impl Parser {
             check,
             select,
             apart: Apart::Nothing,
+            together: false,
             sums: Vec::new(),
             unpacked: Vec::new(),
             entries: Vec::new(),
@@ -59,7 +61,16 @@ impl Parser {
         self
     }
 
-    /// Bytes of payload that were copied from what was read into batches so far: none of packets.
+    /// If `together`, copies what goes into a batch out of the bytes that were read, where those hold more than that: for
+    /// devices, to which all bytes of a batch are sent.
+    #[must_use]
+    pub const fn together(mut self, together: bool) -> Self {
+        self.together = together;
+        self
+    }
+
+    /// Bytes of payload that were copied from what was read into batches so far: only of dumps, of compressed events, and of
+    /// MDF where batches are to be [`Self::together`].
     pub const fn copied(&self) -> u64 {
         self.copied
     }
@@ -71,7 +82,7 @@ impl Parser {
     /// What `take` fails with, or an event that fits into no batch.
     pub fn parse<E: From<InputError>>(
         &mut self,
-        chunk: &Chunk,
+        chunk: Chunk,
         seen: &mut Seen,
         take: impl FnMut(Part<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -84,7 +95,7 @@ impl Parser {
     /// As [`Self::parse`].
     pub fn parse_looking<E: From<InputError>>(
         &mut self,
-        chunk: &Chunk,
+        chunk: Chunk,
         seen: &mut Seen,
         look: &mut Look<'_>,
         take: impl FnMut(Part<'_>) -> Result<(), E>,
@@ -94,7 +105,7 @@ impl Parser {
 
     fn parse_all<E: From<InputError>>(
         &mut self,
-        chunk: &Chunk,
+        chunk: Chunk,
         seen: &mut Seen,
         look: Option<&mut Look<'_>>,
         take: impl FnMut(Part<'_>) -> Result<(), E>,
@@ -111,8 +122,8 @@ impl Parser {
             look,
             take,
         };
-        match &chunk.content {
-            Content::Mdf { data, spans } => {
+        match chunk.content {
+            Content::Mdf { mut data, tables, spans } => {
                 self.sums.clear();
                 if self.check {
                     // Those without a checksum cost no time.
@@ -125,6 +136,8 @@ impl Parser {
                 for (i, span) in spans.iter().enumerate() {
                     let bytes = &data[span.bytes.clone()];
                     let facts = Facts::of(bytes, self.sums.get(i).copied(), &mut self.unpacked, &mut self.entries);
+                    let n_banks = self.entries.iter().filter(|bank| kind::is_ut(bank.kind)).count();
+                    let stays = !self.together && !facts.unpacked && u32::try_from(span.bytes.end).is_ok();
                     let event = RawEvent {
                         file: &chunk.files[span.origin.file as usize],
                         format: Format::Mdf,
@@ -138,23 +151,28 @@ impl Parser {
                         skipped: 0,
                         damage: facts.damage.as_ref(),
                     };
-                    collect.add(&event, span.origin)?;
+                    let room = stays.then_some((n_banks, tables));
+                    let meta = event.meta();
+                    if collect.add(&event, span.origin, &data, room)? {
+                        let banks = (&self.entries[..], n_banks);
+                        collect.builder.push_in_place(meta, &mut data, span.bytes.start, banks);
+                    }
                 }
-                collect.flush()
+                collect.flush(&data)
             }
             Content::Dumps(dumps) => {
                 for (origin, dump) in dumps {
-                    collect.add(&dump.event(), *origin)?;
+                    collect.add(&dump.event(), origin, &[], None)?;
                 }
-                collect.flush()
+                collect.flush(&[])
             }
             Content::Packet { packet, events, first, offset, file: left_in } => {
                 let file = &chunk.files[first.file as usize];
-                let fragments = match (left_in, &events[..]) {
+                let fragments = match (&left_in, &events[..]) {
                     (Some(left_in), [begin, ..]) => {
                         let end = events.last().map_or(begin.end, |last| last.end);
-                        let loaded = packet.load(left_in, *offset, &(begin.start..end), &mut self.slice);
-                        let place = || Place { file: file.clone(), event: first.event, byte: *offset };
+                        let loaded = packet.load(left_in, offset, &(begin.start..end), &mut self.slice);
+                        let place = || Place { file: file.clone(), event: first.event, byte: offset };
                         let Some(loaded) = loaded.map_err(|error| of_packet(&place(), error))? else { return Ok(()) };
                         loaded
                     }
@@ -163,7 +181,7 @@ impl Parser {
                 let counted = collect.look.is_none() && packet.damage().is_none();
                 for range in events.iter().flat_map(|range| numbered(&self.select, self.apart, fragments, range)) {
                     let origin =
-                        |e: usize| Origin { event: first.event + e as u64, place: first.place + e as u64, ..*first };
+                        |e: usize| Origin { event: first.event + e as u64, place: first.place + e as u64, ..first };
                     let origins: Vec<Origin> = range.clone().map(origin).collect();
                     if counted {
                         fragments.count(file, &range, collect.seen);
@@ -175,7 +193,7 @@ impl Parser {
                             file,
                             format: Format::Mep,
                             index: origin.event,
-                            offset: *offset,
+                            offset,
                             run,
                             number,
                             trigger_mask: None,
@@ -237,41 +255,64 @@ struct Collector<'a, 'l, T> {
 }
 
 impl<E: From<InputError>, T: FnMut(Part<'_>) -> Result<(), E>> Collector<'_, '_, T> {
-    /// Adds an event, if it is selected; what waits goes first where the two cannot be in one batch.
-    fn add(&mut self, event: &RawEvent<'_>, origin: Origin) -> Result<(), E> {
+    /// Adds an event, if it is selected; what waits, perhaps in `raw`, goes first where the two cannot be in one batch.
+    ///
+    /// An event with `n_banks` of the UT's banks that can stay in `raw`, which has `tables` bytes for the tables of such events,
+    /// is left for the caller to add if the result is true.
+    fn add(
+        &mut self,
+        event: &RawEvent<'_>,
+        origin: Origin,
+        raw: &[u8],
+        stays: Option<(usize, usize)>,
+    ) -> Result<bool, E> {
         if !self.select.takes_numbers(event.run, event.number) {
-            return Ok(());
+            return Ok(false);
         }
         self.seen.add(event);
-        let banks = event.entries.iter().filter(|bank| kind::is_ut(bank.kind));
-        *self.copied += banks.map(|bank| bank.length as u64).sum::<u64>();
         let other_run = std::mem::replace(&mut self.run, event.run) != event.run;
-        if self.apart == Apart::Runs && other_run || !self.builder.agrees(event.banks()) {
-            self.flush()?;
+        if self.apart == Apart::Runs && other_run {
+            self.flush(raw)?;
         }
-        let refuse = |source: BuildError| E::from(InputError::Batch { place: event.place(), source });
-        match self.builder.push(event.meta(), event.banks()) {
-            Err(BuildError::Full) if self.builder.n_events() > 0 => {
-                self.flush()?;
-                self.builder.push(event.meta(), event.banks()).map_err(refuse)
+        let full =
+            |builder: &BatchBuilder| stays.is_some_and(|(n_banks, tables)| builder.end_of_table(n_banks) > tables);
+        if self.builder.n_events() > 0 && (self.builder.is_in_place() != stays.is_some() || full(self.builder)) {
+            self.flush(raw)?;
+        }
+        let stays = stays.is_some() && !full(self.builder);
+        if !stays {
+            let banks = event.entries.iter().filter(|bank| kind::is_ut(bank.kind));
+            *self.copied += banks.map(|bank| bank.length as u64).sum::<u64>();
+            if !self.builder.agrees(event.banks()) {
+                self.flush(raw)?;
             }
-            result => result.map_err(refuse),
-        }?;
+            let refuse = |source: BuildError| E::from(InputError::Batch { place: event.place(), source });
+            match self.builder.push(event.meta(), event.banks()) {
+                Err(BuildError::Full) if self.builder.n_events() > 0 => {
+                    self.flush(raw)?;
+                    self.builder.push(event.meta(), event.banks()).map_err(refuse)
+                }
+                result => result.map_err(refuse),
+            }?;
+        }
         // Not before: what was handed over above did not have this event.
         if let Some(look) = &mut self.look {
             look(event, origin);
         }
         self.origins.push(origin);
-        Ok(())
+        Ok(stays)
     }
 
-    /// Hands over what waits, if anything does.
-    fn flush(&mut self) -> Result<(), E> {
+    /// Hands over what waits, perhaps in `raw`, if anything does.
+    fn flush(&mut self, raw: &[u8]) -> Result<(), E> {
         if self.builder.n_events() == 0 {
             return Ok(());
         }
+        let (in_place, max_hits) = (self.builder.is_in_place(), self.builder.max_hits());
         self.builder.finish(self.batch);
-        let result = (self.take)((self.batch.view(), &self.origins, self.batch.view().max_hits()));
+        let batch = self.batch.view();
+        let batch = if in_place { BatchView { raw, ..batch } } else { batch };
+        let result = (self.take)((batch, &self.origins, max_hits));
         self.origins.clear();
         result
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU64;
 use super::InputError;
 use super::event::Format;
 use super::frames::{Frame, Frames};
-use super::recognise::{Opened, open, open_bytes, open_file};
+use super::recognise::{Opened, can_be_unpacked_ahead, open, open_bytes, open_file};
 
 /// Bytes in memory that can be read from any thread.
 type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
@@ -71,6 +71,11 @@ impl InputPart {
             Content::Section(section) => section.first_event,
             Content::File | Content::Memory(_) => 0,
         }
+    }
+
+    /// Whether it is a file that another thread can open and unpack before its turn.
+    pub(super) fn can_be_unpacked_ahead(&self) -> bool {
+        matches!(self.content, Content::File) && can_be_unpacked_ahead(&self.name)
     }
 
     /// Opens it. Beside what it holds: the byte of the file at which it begins, and the events before.

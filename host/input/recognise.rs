@@ -21,8 +21,16 @@ const BEGIN: usize = 16;
 #[cfg(feature = "containers")]
 const MAX_LAYERS: usize = 2;
 
+/// Bytes of the longest header of a frame of zstd.
+#[cfg(feature = "containers")]
+const FRAME_HEADER: u64 = 18;
+
+/// A frame of zstd that needs a larger window, as those made with `--long` and `--ultra` do, is not unpacked before its turn.
+#[cfg(feature = "containers")]
+const MAX_WINDOW: u64 = 8 << 20;
+
 /// Bytes that are read at a time.
-const BUFFER: usize = 1 << 18;
+pub(super) const BUFFER: usize = 1 << 18;
 
 /// How the first bytes of other formats look, and what they are.
 const NOT_TAKEN: [(&[u8], &str); 7] = [
@@ -66,6 +74,13 @@ pub struct Input(Box<dyn Read + Send>);
 impl fmt::Debug for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Input")
+    }
+}
+
+impl Input {
+    /// Bytes from anywhere.
+    pub(super) fn new(input: impl Read + Send + 'static) -> Self {
+        Self(Box::new(input))
     }
 }
 
@@ -141,6 +156,40 @@ pub(super) fn open_bytes(
         input = unpacked(whole, compression, layers, path)?;
         length = None;
     }
+}
+
+/// Whether a file is a regular one that is compressed, and takes no more memory to unpack than is fair.
+#[cfg(feature = "containers")]
+pub(super) fn can_be_unpacked_ahead(path: &Path) -> bool {
+    let begin = || -> io::Result<Vec<u8>> {
+        let mut begin = Vec::new();
+        if path.as_os_str() != "-" && path.metadata()?.is_file() {
+            File::open(path)?.take(FRAME_HEADER).read_to_end(&mut begin)?;
+        }
+        Ok(begin)
+    };
+    begin().is_ok_and(|begin| match Compression::of(&begin) {
+        Some(Compression::Zstd) => window(&begin).is_some_and(|bytes| bytes <= MAX_WINDOW),
+        Some(Compression::Gzip) => true,
+        None => false,
+    })
+}
+
+#[cfg(not(feature = "containers"))]
+pub(super) const fn can_be_unpacked_ahead(_: &Path) -> bool {
+    false
+}
+
+/// Bytes that a decoder keeps of the frame of zstd that begins so (RFC 8878, 3.1.1.1).
+#[cfg(feature = "containers")]
+fn window(begin: &[u8]) -> Option<u64> {
+    let is_one_segment = begin.get(4)? & 0x20 != 0;
+    if is_one_segment {
+        return zstd::zstd_safe::get_frame_content_size(begin).ok()?;
+    }
+    let descriptor = begin.get(5)?;
+    let base = 1u64 << (10 + (descriptor >> 3));
+    Some(base + base / 8 * u64::from(descriptor & 7))
 }
 
 #[cfg(feature = "containers")]

@@ -73,7 +73,7 @@ impl Work {
             }
         };
         let chunks = Chunks::new(task.parts.iter().cloned(), task.batch, task.check, task.select.clone());
-        let parser = Parser::new(task.check, task.select.clone());
+        let parser = Parser::new(task.check, task.select.clone()).together(true);
         Ok(Self { task, chunks, parser, decoder, device, seen: Seen::default(), ready: VecDeque::new() })
     }
 
@@ -90,7 +90,7 @@ impl Work {
             };
             let Self { parser, decoder, device, seen, ready, task, .. } = self;
             let n_groups = task.tables.n_groups();
-            parser.parse(&chunk, seen, |(batch, origins, _)| -> Result<(), Failure> {
+            parser.parse(chunk, seen, |(batch, origins, _)| -> Result<(), Failure> {
                 ready.push_back(decode(decoder, device, n_groups, batch, origins)?);
                 Ok(())
             })?;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use ut_decoding::decoder::Backend;
 use ut_decoding::input::{Chunk, Chunks, InputError, Parser, Seen};
 use ut_decoding::output::{Encoded, Encoder, Rows};
 use ut_decoding::pipeline::ordered;
@@ -49,7 +50,7 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn work(&mut self, chunk: &Chunk) -> Result<Done, Failure> {
+    fn work(&mut self, chunk: Chunk) -> Result<Done, Failure> {
         let Self { task, parser, decoder, encoder, spare } = self;
         let mut done = Done::default();
         let Done { seen, batches, encoded } = &mut done;
@@ -96,17 +97,19 @@ pub fn run(
     encoder: impl Fn() -> Option<Encoder>,
     mut take: impl FnMut(Result<Done, Failure>, &Spare) -> bool,
 ) {
-    let mut chunks = Chunks::new(task.parts.iter().cloned(), task.batch, task.check, task.select.clone());
+    let chunks = Chunks::new(task.parts.iter().cloned(), task.batch, task.check, task.select.clone());
+    let mut chunks = chunks.unpack_at_once(task.n_workers);
     let spare = Spare::default();
+    let is_device = matches!(task.backend, Backend::Emulated | Backend::Cuda);
     let workers = (0..task.n_workers).map(|_| {
         let mut worker = Worker {
             task,
-            parser: Parser::new(task.check, task.select.clone()),
+            parser: Parser::new(task.check, task.select.clone()).together(is_device),
             decoder: None,
             encoder: encoder(),
             spare: Arc::clone(&spare),
         };
-        move |chunk: Result<Chunk, InputError>| worker.work(&chunk?)
+        move |chunk: Result<Chunk, InputError>| worker.work(chunk?)
     });
     let workers = workers.collect();
     let produce = || if stop.load(Ordering::Relaxed) { None } else { chunks.next_chunk().transpose() };

@@ -125,13 +125,47 @@ fn a_job_that_keeps_going_loses_no_other_file_and_says_which_were_cut() {
 }
 
 #[test]
-fn no_payload_of_a_packet_is_copied() {
+fn no_payload_is_copied_but_that_of_events_that_are_compressed() {
     let directory = several();
     let directory = directory.path();
-    let (json, _) = json_of(0, directory, &[&["decode", "d.mep"][..], &TABLES].concat());
-    assert_eq!(json["payload_bytes_copied"], 0);
-    let (json, _) = json_of(0, directory, &[&["decode", "a.mdf"][..], &TABLES].concat());
-    assert!(json["payload_bytes_copied"].as_u64().unwrap() > 0);
+    let copied = |file: &str| {
+        let (json, _) = json_of(0, directory, &[&["decode", file][..], &TABLES].concat());
+        json["payload_bytes_copied"].as_u64().unwrap()
+    };
+    assert_eq!(FILES.map(copied), [0; 4]);
+    run_to(0, directory, &["generate", "--events", "3", "--pack", "blocks", "--output", "packed"]);
+    assert!(copied("packed/events.mdf") > 0);
+}
+
+#[test]
+fn compressed_files_that_are_unpacked_at_once_come_in_their_order() {
+    let directory = several();
+    let directory = directory.path();
+    for (seed, name) in [("5", "e.mdf.zst"), ("6", "f.mdf.zst"), ("7", "g.mep.zst")] {
+        run_to(0, directory, &["generate", "--events", "9", "--seed", seed, "--output", "made"]);
+        run_to(0, directory, &["convert", "made/events.mdf", "--output", name.trim_end_matches(".zst")]);
+        let plain = read(directory, name.trim_end_matches(".zst"));
+        write(directory, name, &zstd::encode_all(&plain[..], 1).unwrap());
+    }
+    let (packed, cut) = (["c.mdf.zst", "e.mdf.zst", "b.mdf", "f.mdf.zst", "g.mep.zst"], "cut.mdf.zst");
+    let expected = rows(directory, &[&packed[..], &["--threads", "1"]].concat());
+    for threads in ["2", "3", "8"] {
+        assert!(rows(directory, &[&packed[..], &["--threads", threads]].concat()) == expected, "{threads} threads");
+        assert!(
+            rows(directory, &[&packed[..], &["--threads", threads, "--limit", "17"]].concat()).len() < expected.len()
+        );
+    }
+    // One that breaks off, and one that is not there.
+    let bytes = read(directory, "e.mdf.zst");
+    write(directory, cut, &bytes[..bytes.len() - 20]);
+    let files = ["c.mdf.zst", cut, "absent.mdf.zst", "f.mdf.zst"];
+    let of = |threads: &str| {
+        let args = [&["decode", "--keep-going", "--output", "hits.csv", "--threads", threads], &files[..], &TABLES];
+        let (json, err) = json_of(1, directory, &args.concat());
+        assert!(err.contains(cut) && err.contains("truncated?") && err.contains("absent.mdf.zst"), "{err}");
+        (json["events"].clone(), read(directory, "hits.csv"))
+    };
+    assert!(of("1") == of("4"));
 }
 
 #[test]

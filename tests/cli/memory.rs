@@ -21,6 +21,16 @@ fn anonymous(process: &Child) -> Option<u64> {
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
+/// The most anonymous memory that is seen of a process until it ends.
+fn most_of(tool: &mut Child) -> u64 {
+    let mut most = 0;
+    while tool.try_wait().unwrap().is_none() {
+        most = most.max(anonymous(tool).unwrap_or(0));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    most
+}
+
 /// Decodes `bytes`, over and over, up to a stream of `length` bytes; the most memory that was seen, and the events.
 fn decode(directory: &Path, bytes: &[u8], length: usize, options: &[&str]) -> (u64, u64) {
     let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"))
@@ -38,12 +48,7 @@ fn decode(directory: &Path, bytes: &[u8], length: usize, options: &[&str]) -> (u
                 input.write_all(bytes).unwrap();
             }
         });
-        let mut most = 0;
-        while tool.try_wait().unwrap().is_none() {
-            most = most.max(anonymous(&tool).unwrap_or(0));
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        most
+        most_of(&mut tool)
     });
     assert!(tool.wait().unwrap().success(), "{options:?}");
     let json: serde_json::Value = serde_json::from_slice(&read(directory, "summary.json")).unwrap();
@@ -79,6 +84,27 @@ fn stays_below_the_bound(length: usize) {
 #[test]
 fn memory_does_not_grow_with_the_stream() {
     stays_below_the_bound(500 << 20);
+}
+
+#[test]
+fn memory_does_not_grow_with_files_that_are_unpacked_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let (n, files) = (4000, 8);
+    run_to(0, directory, &["generate", "--events", &n.to_string(), "--pack", "zstd", "--output", "."]);
+    write(directory, "list", "events.mdf.zst\n".repeat(files).as_bytes());
+    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"))
+        .args(["decode", "--files-from", "list", "--threads", "4", "--json", "summary.json", "--quiet"])
+        .args(TABLES)
+        .current_dir(directory)
+        .spawn()
+        .unwrap();
+    let most = most_of(&mut tool);
+    assert!(tool.wait().unwrap().success());
+    let json: serde_json::Value = serde_json::from_slice(&read(directory, "summary.json")).unwrap();
+    assert_eq!(json["events"], n * files);
+    println!("{files} files of zstd: at most {} MB", most >> 20);
+    assert!(most > 1 << 20 && most < MOST, "{} MB", most >> 20);
 }
 
 /// `cargo test --release --test cli -- --ignored --nocapture twenty_gigabytes`

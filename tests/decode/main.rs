@@ -14,6 +14,7 @@ mod cpu_memory;
 mod detector;
 mod first;
 mod fixtures;
+mod in_place;
 mod input;
 mod into;
 mod packets;

@@ -59,9 +59,9 @@ fn read(part: InputPart, batch: usize, select: &Select, apart: Apart, look: bool
             Ok::<(), InputError>(())
         };
         if look {
-            parser.parse_looking(&chunk, &mut seen, &mut |_, _| (), take).unwrap();
+            parser.parse_looking(chunk, &mut seen, &mut |_, _| (), take).unwrap();
         } else {
-            parser.parse(&chunk, &mut seen, take).unwrap();
+            parser.parse(chunk, &mut seen, take).unwrap();
         }
         all.merge(seen);
     }
@@ -101,7 +101,7 @@ fn read_shrunk(path: &Path, length: u64) -> Vec<Result<usize, String>> {
     let cut: Vec<_> = std::iter::from_fn(|| chunks.next_chunk().unwrap()).collect();
     OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
     let mut parser = Parser::new(true, Select::default());
-    let results = cut.iter().map(|chunk| {
+    let results = cut.into_iter().map(|chunk| {
         let mut n = 0;
         let result = parser.parse(chunk, &mut Seen::default(), |(view, _, _)| {
             n += view.n_events;

@@ -66,7 +66,7 @@ fn read(parts: Vec<InputPart>) -> (Vec<(u64, Vec<u8>)>, Option<InputError>) {
             let of_bank = event.banks().next().map(|bank| bank.payload.to_vec());
             payloads.push((origin.event, of_bank.unwrap_or_default()));
         };
-        parser.parse_looking(&chunk, &mut seen, &mut look, |_| Ok::<(), InputError>(())).unwrap();
+        parser.parse_looking(chunk, &mut seen, &mut look, |_| Ok::<(), InputError>(())).unwrap();
         found.append(&mut payloads);
     }
 }

@@ -205,10 +205,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let apart = outputs.as_ref().map(Outputs::apart).unwrap_or_default();
     let check = !args.no_checksum;
-    let is_large =
-        matches!(args.backend.backend, Backend::Emulated | Backend::Cuda) || format == Some(HitFormat::Parquet);
+    let is_device = matches!(args.backend.backend, Backend::Emulated | Backend::Cuda);
+    let is_large = is_device || format == Some(HitFormat::Parquet);
     let batch_size = batch_size.unwrap_or(if is_large { LARGE_BATCH_SIZE } else { BATCH_SIZE });
-    let mut chunks = Chunks::new(&files, batch_size, check, select.clone()).apart(apart);
+    let mut chunks = Chunks::new(&files, batch_size, check, select.clone()).apart(apart).unpack_at_once(n_workers);
     let totals = Totals::new(&detector.tables, mask.is_some());
     let again = |set: &Configuration| {
         // Threads, kernels and layout stay; what belongs to a decoder changes.
@@ -222,7 +222,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for _ in 0..n_workers {
         let hits = UtHits::with_capacity(0, detector.tables.n_groups(), 0);
         let mut worker = Worker {
-            parser: Parser::new(check, select.clone()).apart(apart),
+            parser: Parser::new(check, select.clone()).apart(apart).together(is_device),
             decoder: decoder(args, &detector.tables, &config)?,
             layout: args.backend.layout,
             layers: totals.layers(),
@@ -235,7 +235,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             again: &again,
         };
         workers.push(move |(file, chunk): (usize, Result<Chunk, InputError>)| {
-            (file, chunk.map_err(WorkError::Input).and_then(|chunk| worker.work(&chunk)))
+            (file, chunk.map_err(WorkError::Input).and_then(|chunk| worker.work(chunk)))
         });
     }
     let total = files.iter().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();

@@ -90,7 +90,7 @@ pub struct Done {
 
 impl Worker<'_> {
     /// Decodes a piece of the inputs.
-    pub fn work(&mut self, chunk: &Chunk) -> Result<Done, WorkError> {
+    pub fn work(&mut self, chunk: Chunk) -> Result<Done, WorkError> {
         if let Some((sets, set)) = &mut self.sets
             && sets.current() != *set
         {

@@ -74,7 +74,7 @@ struct Done {
 }
 
 impl Worker<'_> {
-    fn work(&mut self, chunk: &Chunk) -> Result<Done, WorkError> {
+    fn work(&mut self, chunk: Chunk) -> Result<Done, WorkError> {
         let Self { parser, decoder, tables, against, hits, report, filler } = self;
         let mut done = Done::default();
         let Done { seen, numbers } = &mut done;
@@ -142,8 +142,9 @@ impl Gatherer<'_> {
         let (tables, n) = (self.tables, self.threads.max(1));
         let needed = memory_of_threads(n) + n as u64 * (2 * CHUNK_MEMORY + VIEW_MEMORY);
         memory::check(format!("a report with {n} threads"), needed)?;
-        let mut chunks =
-            Chunks::new(parts.iter().cloned(), BATCH_SIZE, self.check, select.clone()).begin_at(self.first_place);
+        let mut chunks = Chunks::new(parts.iter().cloned(), BATCH_SIZE, self.check, select.clone())
+            .begin_at(self.first_place)
+            .unpack_at_once(n);
         let config = CpuConfig { threads: 1, ..CpuConfig::default() };
         let (mut workers, mut fillers) = (Vec::new(), Vec::new());
         for _ in 0..n {
@@ -158,7 +159,7 @@ impl Gatherer<'_> {
                 report: BatchReport::new(),
                 filler,
             };
-            workers.push(move |chunk: Result<Chunk, InputError>| worker.work(&chunk?));
+            workers.push(move |chunk: Result<Chunk, InputError>| worker.work(chunk?));
         }
         let read = chunks.read();
         let mut gathered = Gathered {

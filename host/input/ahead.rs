@@ -1,0 +1,193 @@
+//! Compressed files that are unpacked before their turn comes, each by a thread of its own.
+//!
+//! Of a stream no two threads can unpack parts, and only one thread fetches at a time (see [`crate::pipeline`]). Of several
+//! compressed files those that come next are therefore unpacked meanwhile, into memory: as much of them as there is room for.
+
+use std::collections::VecDeque;
+use std::io::{self, BufReader, Read};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::Builder;
+
+use super::part::InputPart;
+use super::pool::{Buffer, Pool};
+use super::recognise::{Input, Opened};
+
+/// Bytes that wait, of all files together.
+const WAITING: usize = 64 << 20;
+
+/// Bytes of a block: at least as many as a decoder gives at once.
+const BLOCK: usize = 1 << 17;
+
+/// What is copied out of a block in pieces smaller than this passes through one more buffer.
+const SMALL: usize = 1 << 12;
+
+/// The files that are being unpacked.
+#[derive(Debug)]
+pub struct Ahead {
+    /// How many at once, with the one that is being read.
+    files: usize,
+    /// Of the file at its place in the list of inputs; nothing comes if that cannot be read.
+    started: VecDeque<(usize, Receiver<Opened>)>,
+    /// The first file that was not looked at.
+    next: usize,
+    blocks: Pool,
+}
+
+impl Ahead {
+    /// Unpacks `files` files at once, with the one that is being read.
+    pub fn new(files: usize) -> Self {
+        Self { files: files.max(1), started: VecDeque::new(), next: 0, blocks: Pool::default() }
+    }
+
+    /// Begins with the files behind file `i` of `parts`, and gives that file if it was begun before. If it cannot be read, or
+    /// not ahead, it is opened by the caller, who then knows why.
+    pub fn reach(&mut self, parts: &[InputPart], i: usize, read: &Arc<AtomicU64>) -> Option<Opened> {
+        for (j, part) in parts.iter().enumerate().take(i + self.files).skip(self.next.max(i + 1)) {
+            self.next = j + 1;
+            if part.can_be_unpacked_ahead() {
+                let (part, read, pool) = (part.clone(), Arc::clone(read), self.blocks.clone());
+                let n = (WAITING / BLOCK / self.files).max(2);
+                let (to, opened) = sync_channel(1);
+                let thread = Builder::new().name("unpacking".to_owned());
+                if thread.spawn(move || unpack(&part, &read, &to, &pool, n)).is_ok() {
+                    self.started.push_back((j, opened));
+                }
+            }
+        }
+        let (_, opened) = self.started.pop_front_if(|(file, _)| *file == i)?;
+        opened.recv().ok()
+    }
+}
+
+/// Opens a file for whoever receives it, and unpacks it as far as `n` blocks can wait, until nobody wants more.
+fn unpack(part: &InputPart, read: &Arc<AtomicU64>, to: &SyncSender<Opened>, pool: &Pool, n: usize) {
+    let Ok((opened @ Opened { length: None, .. }, ..)) = part.open(read) else { return };
+    let (send, blocks) = sync_channel(n);
+    let unpacked = Unpacked { blocks, block: Block::default(), at: 0, ended: false };
+    let input = BufReader::with_capacity(SMALL, Input::new(unpacked));
+    // Nothing was read into the buffer that it has.
+    let mut from = opened.input.into_inner();
+    if to.send(Opened { input, length: None, format: opened.format, file: None }).is_err() {
+        return;
+    }
+    loop {
+        let mut bytes = pool.take();
+        bytes.resize(BLOCK, 0);
+        let block = match from.read(&mut bytes) {
+            Ok(length) => Ok(Block { bytes, length }),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => Err(error),
+        };
+        let is_last = !block.as_ref().is_ok_and(|block| block.length > 0);
+        if send.send(block).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Bytes of an unpacked file; none: its end.
+#[derive(Debug, Default)]
+struct Block {
+    bytes: Buffer,
+    length: usize,
+}
+
+/// The bytes of a file that another thread unpacks.
+struct Unpacked {
+    blocks: Receiver<io::Result<Block>>,
+    block: Block,
+    /// The next byte of the block.
+    at: usize,
+    ended: bool,
+}
+
+impl Read for Unpacked {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.block.length && !self.ended && !bytes.is_empty() {
+            // The last one goes back first.
+            (self.block, self.at, self.ended) = (Block::default(), 0, true);
+            self.block = self.blocks.recv().map_err(|_| io::Error::other("the thread that unpacks it ended"))??;
+            self.ended = self.block.length == 0;
+        }
+        let n = bytes.len().min(self.block.length - self.at);
+        bytes[..n].copy_from_slice(&self.block.bytes[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}
+
+#[cfg(all(test, feature = "containers"))]
+mod tests {
+    use std::io::Read;
+    use std::sync::Arc;
+
+    use super::{Ahead, BLOCK, InputPart, WAITING};
+
+    fn packed(bytes: &[u8]) -> Vec<u8> {
+        zstd::encode_all(bytes, 1).unwrap()
+    }
+
+    #[test]
+    fn files_come_in_order_with_their_bytes_and_those_that_are_not_compressed_are_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let of = |i: usize| (0..i * BLOCK / 2 + i).map(|byte| (byte * 7 / 5 + i) as u8).collect::<Vec<u8>>();
+        let parts: Vec<InputPart> = (0..7)
+            .map(|i| {
+                let path = directory.path().join(format!("{i}.mdf"));
+                match i {
+                    4 => {}
+                    3 => std::fs::write(&path, of(i)).unwrap(),
+                    _ => std::fs::write(&path, packed(&of(i))).unwrap(),
+                }
+                InputPart::file(path)
+            })
+            .collect();
+        let (mut ahead, read) = (Ahead::new(3), Arc::default());
+        for i in 0..parts.len() {
+            let found = ahead.reach(&parts, i, &read);
+            assert_eq!(found.is_some(), ![0, 3, 4].contains(&i), "file {i}");
+            if let Some(mut opened) = found {
+                let mut bytes = Vec::new();
+                opened.input.read_to_end(&mut bytes).unwrap();
+                assert_eq!(bytes, of(i), "file {i}");
+                assert_eq!(opened.input.read(&mut [0; 9]).unwrap(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_what_is_not_wanted_is_given_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("zeros.zst");
+        let zeros = vec![0; 2 * WAITING];
+        std::fs::write(&path, packed(&zeros)).unwrap();
+        let (mut ahead, parts) = (Ahead::new(2), vec![InputPart::file(path); 2]);
+        let pool = ahead.blocks.clone();
+        assert!(ahead.reach(&parts, 0, &Arc::default()).is_none());
+        let mut opened = ahead.reach(&parts, 1, &Arc::default()).unwrap();
+        let mut bytes = Vec::new();
+        opened.input.read_to_end(&mut bytes).unwrap();
+        assert!(bytes == zeros);
+        drop(opened);
+        // Half of them for each file, one in each hand, and one that a thread of the pool held when another asked.
+        assert!(pool.len() <= WAITING / BLOCK / 2 + 3, "{} blocks", pool.len());
+    }
+
+    #[test]
+    fn a_stream_that_ends_early_is_an_error_where_it_ends() {
+        let directory = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..3 * BLOCK as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 20) as u8).collect();
+        let packed = packed(&bytes);
+        let path = directory.path().join("cut.zst");
+        std::fs::write(&path, &packed[..packed.len() - 9]).unwrap();
+        let parts = vec![InputPart::file(path); 2];
+        let mut ahead = Ahead::new(2);
+        assert!(ahead.reach(&parts, 0, &Arc::default()).is_none());
+        let mut found = Vec::new();
+        let error = ahead.reach(&parts, 1, &Arc::default()).unwrap().input.read_to_end(&mut found).unwrap_err();
+        assert!(error.to_string().contains("truncated?"), "{error}");
+        assert!(!found.is_empty() && bytes.starts_with(&found));
+    }
+}
