@@ -353,7 +353,11 @@ impl Store {
         self.write(|transaction| {
             let configuration = configuration_row(transaction, run.space, &evidence.chosen.config)?;
             transaction.execute(
-                &format!("INSERT INTO decisions (run_id, configuration_id, evidence, at) VALUES (?1, ?2, ?3, {NOW})"),
+                // Not before the others, also where the clock was ahead when those were made: the latest one counts.
+                &format!(
+                    "INSERT INTO decisions (run_id, configuration_id, evidence, at)
+                     VALUES (?1, ?2, ?3, max({NOW}, (SELECT coalesce(max(at), '') FROM decisions)))"
+                ),
                 params![run.id, configuration, json_of(evidence)?],
             )?;
             transaction.execute(&format!("UPDATE runs SET finished = {NOW} WHERE id = ?1"), [run.id])

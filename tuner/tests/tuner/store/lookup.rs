@@ -72,6 +72,18 @@ fn exact_wants_everything_the_same_and_ignores_the_uuid() {
 }
 
 #[test]
+fn the_decision_that_was_made_last_counts_even_if_the_clock_was_ahead_before() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let key = Key::new();
+    key.decided(&mut store, 64);
+    let connection = Connection::open(folder.file()).unwrap();
+    connection.execute("UPDATE decisions SET at = '2099-01-01T00:00:00.000Z'", []).unwrap();
+    key.decided(&mut store, 32);
+    assert_eq!(key.found(&store, Matching::Exact), Some((Value::Int(32), vec![])));
+}
+
+#[test]
 fn nearest_relaxes_driver_then_runtime_and_platform_then_device_then_capability_and_says_so() {
     let steps: [(u8, Change); 4] = [
         (4, |device| {
