@@ -27,8 +27,12 @@ enum Identity {
     Path(PathBuf),
 }
 
-/// The identity of a regular file, or of one that is not there yet; `None` for folders, FIFOs and devices.
+/// The identity of a regular file, or of one that is not there yet; `None` for folders, FIFOs and devices, and for `-`, which
+/// is standard input here and standard output there.
 fn identity(path: &Path) -> Option<Identity> {
+    if is_stdout(path) {
+        return None;
+    }
     match path.metadata() {
         Ok(there) if !there.is_file() => None,
         #[cfg(unix)]

@@ -230,12 +230,17 @@ fn hits_go_to_standard_output_and_into_pipes() {
     let tool = assert_cmd::cargo::cargo_bin!("ut-decode").display().to_string();
     for line in [
         format!("{tool} decode a.mdf {tables} --output - --format csv"),
+        format!("{tool} decode - {tables} --output - --format csv <a.mdf"),
         format!("{tool} decode a.mdf {tables} --output /dev/stdout --format csv | cat"),
         format!("mkfifo pipe.csv; {tool} decode a.mdf {tables} --output pipe.csv >/dev/null & cat pipe.csv; wait"),
     ] {
         let output = Command::new("bash").args(["-c", &line]).current_dir(directory).output().unwrap();
         assert!(output.stdout == expected, "{line}: {}", String::from_utf8_lossy(&output.stderr));
     }
+    let line = format!(
+        "{tool} report - {tables} --output page.html --json - <a.mdf && {tool} decode - {tables} --json - <a.mdf"
+    );
+    assert!(Command::new("bash").args(["-c", &line]).current_dir(directory).status().unwrap().success());
     run_to(2, directory, &["decode", "a.mdf", "--output", "-"]);
     run_to(2, directory, &["decode", "a.mdf", "--output", "-", "--format", "csv", "--json", "-"]);
 }
