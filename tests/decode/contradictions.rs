@@ -120,6 +120,12 @@ fn bytes_that_end_early_cost_what_the_reference_says() {
                 same(&batch);
             }
         }
+        // Within the table of the event's banks.
+        for kept in (0..4 * (N_BANKS + 4)).step_by(2) {
+            let mut batch = batch(version, Layout::Allen, 1, 2);
+            batch.raw.truncate(kept);
+            same(&batch);
+        }
         let counts = [0, 3, 5, 300, u32::MAX, u32::MAX / 4, u32::MAX - 1];
         check(version, Layout::Allen, &counts, |batch, event, n_banks: u32| {
             let at = batch.offsets[event] as usize;

@@ -148,6 +148,9 @@ fn strips_that_do_not_ascend_begin_a_cluster_and_are_counted() {
     let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
     lanes[0] = vec![(101, 30), (100, 10), (100, 10)];
     assert_eq!(outcome(vec![v5(0, &v5_payload(&lanes))]), (3, vec![("unsorted_lanes", 1)]));
+    // A strip that comes twice, too.
+    lanes[0] = vec![(100, 10), (100, 10)];
+    assert_eq!(outcome(vec![v5(0, &v5_payload(&lanes))]), (2, vec![("unsorted_lanes", 1)]));
 }
 
 #[test]
