@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use crate::decoder::DecodeError;
+use crate::decoder::{CapacityError, DecodeError};
 use crate::input::{BuildError, InputError};
 
 /// Why a piece of the inputs gave no hits.
@@ -14,6 +14,9 @@ pub enum WorkError {
     /// The decoder failed.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// There is no memory for its hits.
+    #[error(transparent)]
+    Capacity(#[from] CapacityError),
     /// The batch cannot be brought into the layout that was asked for.
     #[error(transparent)]
     Layout(#[from] BuildError),

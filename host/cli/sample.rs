@@ -74,8 +74,8 @@ impl SampleArgs {
         // A pass is kept once for each batch size and once more, in buffers that are up to twice as large.
         let pass = 2.0 * (self.sizes().len() + 1) as f64 * bytes * wanted as f64;
         let threads = if backend.backend == Backend::Cpu { backend.n_threads() } else { 1 };
-        // 28 bytes a hit, and a hit takes at least two bytes of a bank.
-        let hits = 14.0 * bytes * self.largest() as f64 * threads as f64;
+        // 28 bytes a hit, and a hit takes at least two bytes of a bank; once more for the digest.
+        let hits = 14.0 * bytes * self.largest() as f64 * (threads + 1) as f64;
         let what = format!("a sample of {wanted} events, with {threads} threads");
         Ok(memory::check(what, (pass + hits) as u64 + memory_of_threads(threads))?)
     }

@@ -206,6 +206,22 @@ impl UtHits {
         }
     }
 
+    /// As [`Self::reserve`], for a capacity that comes from outside.
+    ///
+    /// # Errors
+    /// As [`Self::try_with_capacity`]; then there is no room for anything.
+    pub fn try_reserve(&mut self, max_events: usize, max_hits: usize) -> Result<(), CapacityError> {
+        if max_events > self.max_events || max_hits > self.stride {
+            let (events, hits) = (max_events.max(self.max_events), max_hits.max(self.stride));
+            let clusters = self.clusters.is_some();
+            // What is there is given back first.
+            *self = Self::try_with_capacity(0, self.n_groups, 0)?;
+            let larger = Self::try_with_capacity(events, self.n_groups, hits)?;
+            *self = if clusters { larger.try_with_clusters()? } else { larger };
+        }
+        Ok(())
+    }
+
     /// Begins a batch, for a decoder that does not give clusters: checks that it fits, sets all offsets to 0, and hands
     /// out the arrays.
     ///

@@ -14,6 +14,7 @@ use super::ahead::Ahead;
 use super::event::Format;
 use super::file_at::{Bytes, FileAt};
 use super::frames::{Frame, Frames};
+use super::mdf::unpacked_bytes;
 use super::packet::Packet;
 use super::part::InputPart;
 use super::pool::{Buffer, Pool};
@@ -21,8 +22,9 @@ use super::recognise::{BUFFER, Input, Opened};
 use super::select::Select;
 use super::{AllenDumpReader, InputError};
 
-/// Bytes of a chunk after which the next one begins.
-const MAX_BYTES: usize = 8 << 20;
+/// Bytes of a chunk, out of their compression, after which the next one begins. What comes out of a chunk, as hits and as
+/// text, takes up to eighty times as much.
+pub(super) const MAX_BYTES: usize = 5 << 20;
 
 /// Room for the table of an event's banks, as many as the UT has and some more.
 const TABLE: usize = 1 << 10;
@@ -288,7 +290,7 @@ impl Chunks {
             let current = self.packet.take()?;
             let Current { ref packet, next, offset, before, ref file } = current;
             let n = packet.n_events();
-            let end = n.min(next.saturating_add(packet.slice(self.max_events)));
+            let end = packet.slice(next, self.max_events);
             // `events` counts those of the packet already.
             let place = self.events - n as u64;
             let mut events: Vec<Range<usize>> = Vec::new();
@@ -322,8 +324,10 @@ impl Chunks {
         }
         // What is behind it in `data` is of an earlier chunk: bytes that are new to the process cost time.
         let mut end = tables;
+        // Bytes of dumps, and those that come when events are unpacked.
+        let mut more = 0;
         while spans.len() + dumps.len() < self.max_events
-            && end - tables < MAX_BYTES
+            && end - tables + more < MAX_BYTES
             && !self.select.is_past(self.events)
         {
             let Some(reader) = &mut self.reader else {
@@ -351,6 +355,7 @@ impl Chunks {
                     }
                     if let Some(dump) = dump.take() {
                         if self.select.takes(self.events) {
+                            more += dump.length() as usize;
                             dumps.push((Origin { file, event: 0, place: self.events }, dump));
                         }
                         self.events += 1;
@@ -389,8 +394,10 @@ impl Chunks {
                     match frames.next(&mut data) {
                         Ok(Next { frame: Frame::End, .. }) => self.reader = None,
                         Ok(Next { frame: Frame::Event, offset, events, .. }) => {
+                            let unpacked = unpacked_bytes(&data[begin..]);
+                            more += unpacked;
                             add(events - 1, offset, begin..data.len());
-                            (self.blocks, self.event_bytes) = (true, data.len() - begin);
+                            (self.blocks, self.event_bytes) = (unpacked == 0, data.len() - begin);
                         }
                         Ok(Next { frame: Frame::Packet, offset, events, packet, file }) => {
                             let n = packet.n_events() as u64;

@@ -1,9 +1,11 @@
 //! The fragments of a packet in memory, or of a slice of its events, as a batch in MEP layout.
 
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use super::chunks::MAX_BYTES;
 use super::event::kind;
 use super::file_at::FileAt;
 use super::mdf_format::run_and_event;
@@ -29,11 +31,18 @@ impl Sender {
 }
 
 impl Packet {
-    /// How many events should be read at a time: `step`, or several times as many.
-    pub fn slice(&self, step: usize) -> usize {
+    /// The end of the events from `from` on that should be taken at a time: `step` of them, or several times as many where
+    /// those are small, or fewer where they have more bytes than a slice should have.
+    pub fn slice(&self, from: usize, step: usize) -> usize {
         let bytes = self.kept * step as u64 / self.n_events.max(1) as u64;
         let times = if self.left { (SLICE / bytes.max(1)).max(1) } else { 1 };
-        step.saturating_mul(times as usize)
+        let mut end = from.saturating_add(step.saturating_mul(times as usize)).min(self.n_events);
+        let bytes = |end| self.senders().map(|sender| sender.bytes(&(from..end)).len() as u64).sum::<u64>();
+        // What comes out of a slice takes many times its bytes, so that the mean of all events will not do.
+        while end > from + 1 && bytes(end) > MAX_BYTES as u64 {
+            end = from + (end - from) / 2;
+        }
+        end
     }
 
     /// ODIN's fragments, where there are some, then the UT's.
@@ -72,6 +81,10 @@ impl Packet {
             *raw = Vec::new();
         }
         if raw.len() < needed {
+            if needed > KEPT {
+                raw.try_reserve_exact(needed - raw.len())
+                    .map_err(|_| PacketError::Read(ErrorKind::OutOfMemory.into()))?;
+            }
             make_room(raw, needed - raw.len());
             raw.resize(needed, 0);
         }

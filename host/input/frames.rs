@@ -347,7 +347,7 @@ impl Frames<BufReader<Bytes>> {
     }
 }
 
-/// The size of the event at the beginning of `bytes`, if it is all there, and has banks in it.
+/// The size of the event at the beginning of `bytes`, if it is all there, and has banks in it that are not compressed.
 fn whole_event(bytes: &[u8]) -> Option<usize> {
     let header = bytes.first_chunk::<HEADER>()?;
     let size = u32_at(header, 0);
@@ -355,8 +355,7 @@ fn whole_event(bytes: &[u8]) -> Option<usize> {
     let headers = HEADER + sub_header_bytes(header_type) as usize;
     let event = bytes.get(..size as usize).filter(|event| event.len() >= headers)?;
     let is_plain = header[..4] == header[4..8] && header[..4] == header[8..12] && data_type == RAW_BANKS;
-    let is_taken = compression == 0 || !unpack::is_xz(&event[headers..]);
-    (is_plain && is_taken).then_some(event.len())
+    (is_plain && compression == 0).then_some(event.len())
 }
 
 pub(super) fn of_packet(place: &Place, error: PacketError) -> InputError {

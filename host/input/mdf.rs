@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::event::{Format, kind};
 use super::frames::{Frame, Frames};
 use super::mdf_format::{BANK_HEADER, CHECKED_FROM, HEADER, MAGIC, checksum, run_and_event, u16_at, u32_at};
-use super::unpack::{MAX_EVENT, unpack};
+use super::unpack::{MAX_EVENT, claimed, unpack};
 use super::{BankEntry, Damage, InputError, RawEvent};
 
 /// Reads the events of one file, MDF or MEP packets.
@@ -185,6 +185,11 @@ impl Facts {
         }
         facts
     }
+}
+
+/// Bytes that the blocks of an event say they hold; 0 if it is not compressed.
+pub fn unpacked_bytes(data: &[u8]) -> usize {
+    if data[16] == 0 { 0 } else { claimed(&data[HEADER + 4 * usize::from(data[17] & 0xF)..]) }
 }
 
 /// Lists the banks of an event from byte `at` to its end, up to the first that is damaged.

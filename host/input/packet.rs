@@ -139,6 +139,14 @@ const fn tables_of(n: usize) -> usize {
     MFP_HEADER + n.next_multiple_of(4) + (2 * n).next_multiple_of(4)
 }
 
+/// A vector of these, where there is memory for it: the tables of a packet can take gigabytes.
+fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> io::Result<Vec<T>> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(items.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    all.extend(items);
+    Ok(all)
+}
+
 /// The packet ends at its byte `byte`, and `left` more should be there.
 pub(super) fn cut(byte: u64, left: u64) -> PacketError {
     PacketError::Bad { byte, what: format!("the packet ends here, {left} bytes early: truncated?") }
@@ -286,10 +294,10 @@ impl Packet {
             return Ok(Err(format!("{n} events from {first}, where another MFP has {other} from {other_first}")));
         }
         cursor.append((tables - head.len()) as u64, &mut head)?;
-        let types = head[MFP_HEADER..MFP_HEADER + n].to_vec();
+        let types = collected(head[MFP_HEADER..MFP_HEADER + n].iter().copied())?;
         let sizes_at = MFP_HEADER + n.next_multiple_of(4);
         let sizes = head[sizes_at..].as_chunks().0.iter().take(n);
-        let sizes: Vec<u16> = sizes.map(|size| u16::from_le_bytes(*size)).collect();
+        let sizes = collected(sizes.map(|size| u16::from_le_bytes(*size)))?;
         let is_ut = matches!(source_id >> 11, 5 | 6) || types.iter().any(|&kind| kind::is_ut(kind));
         let is_odin = self.odin.is_none() && types.contains(&kind::ODIN);
         let source = Sender { source_id: u32::from(source_id), version, ..Sender::default() };
@@ -304,7 +312,7 @@ impl Packet {
             padded += pad(size);
             this
         });
-        let starts = starts.collect();
+        let starts = collected(starts)?;
         let last = sizes.last().map_or(0, |&size| pad(size) - u64::from(size));
         let data = size - tables as u64;
         // The tables may be padded as fragments are, and the last fragment need not be.

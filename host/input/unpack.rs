@@ -7,8 +7,8 @@
 /// Bytes of a block's header.
 const HEADER: usize = 9;
 
-/// What an event may grow to: a few thousand times the size of a mean one.
-pub const MAX_EVENT: usize = 1 << 28;
+/// What an event may grow to: some hundred times the size of a mean one.
+pub const MAX_EVENT: usize = 1 << 26;
 
 /// Why a compressed event cannot be unpacked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +27,23 @@ pub fn is_xz(packed: &[u8]) -> bool {
     packed.starts_with(b"XZ")
 }
 
+/// Compressed and uncompressed bytes of a block, as its header says them.
+fn sizes(header: &[u8; HEADER]) -> (usize, usize) {
+    let u24 = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], 0]) as usize;
+    (u24(3), u24(6))
+}
+
+/// Bytes that the blocks of `packed` say they hold.
+pub fn claimed(mut packed: &[u8]) -> usize {
+    let mut bytes = 0;
+    while let Some(header) = packed.first_chunk() {
+        let (compressed, size) = sizes(header);
+        bytes += size;
+        packed = packed.get(HEADER + compressed..).unwrap_or_default();
+    }
+    bytes
+}
+
 /// Appends what the blocks of `packed`, which begin at byte `at` of the event, hold; `body` grows to at most `limit` bytes.
 ///
 /// # Errors
@@ -40,8 +57,7 @@ pub fn unpack(packed: &[u8], at: usize, limit: usize, body: &mut Vec<u8>) -> Res
         let Some(header) = left.first_chunk::<HEADER>() else {
             return Err(error(format!("{} bytes, a block's header takes {HEADER}", left.len())));
         };
-        let u24 = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], 0]) as usize;
-        let (compressed, size) = (u24(3), u24(6));
+        let (compressed, size) = sizes(header);
         let Some(data) = left.get(HEADER..HEADER + compressed) else {
             let there = left.len() - HEADER;
             return Err(error(format!("{compressed} bytes compressed, but {there} are left of the event")));

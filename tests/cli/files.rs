@@ -1,7 +1,7 @@
 //! What the tool does to files when things go wrong: whole or not at all, never over an input, and said with a name.
 
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -153,6 +153,33 @@ fn what_does_not_fit_into_memory_is_refused_with_the_figure() {
         assert_eq!(code, Some(1), "{line}: {err}");
         assert!(err.contains("would take about") && err.contains(" GB"), "{line}: {err}");
     }
+}
+
+#[test]
+fn tables_of_a_packet_that_do_not_fit_into_memory_are_an_error() {
+    let directory = sample();
+    let directory = directory.path();
+    // Each source has as many fragments as it can, without a byte.
+    let (n, tables) = (1500u32, 20 + 65536 + 2 * 65536u32);
+    let first = 8 + 6 * n;
+    let head = [0xCEFA | n << 16, (first + n * tables) / 4];
+    let sources = (0..n / 2).map(|i| (0x2801 << 16 | 0x2800) + (2 * i) * 0x1_0001);
+    let offsets = (0..n).map(|i| (first + i * tables) / 4);
+    let words: Vec<u32> = head.into_iter().chain(sources).chain(offsets).collect();
+    let bytes = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let file = File::create(directory.join("wide.mep")).unwrap();
+    file.set_len(u64::from(first + n * tables)).unwrap();
+    file.write_all_at(&bytes(&words), 0).unwrap();
+    for i in 0..n {
+        let header = [0x40CE | 65535 << 16, tables, 0, 0, 0x0400_2800 + i];
+        file.write_all_at(&bytes(&header), u64::from(first + i * tables)).unwrap();
+    }
+    let line = format!("\"$TOOL\" decode wide.mep --quiet --threads 1 {}", TABLES.join(" "));
+    let (code, _, err) = shell(directory, &format!("ulimit -v 400000; {line}"));
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("wide.mep") && err.contains("out of memory"), "{err}");
+    let (code, _, err) = shell(directory, &line);
+    assert_eq!(code, Some(0), "{err}");
 }
 
 #[test]

@@ -9,10 +9,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{TABLES, read, run_to, write};
+use crate::formats::{block, packed, zlib};
+use crate::support::{TABLES, bank, event, read, run_to, write};
 
 /// Anonymous memory that a job with 4 threads may take.
 const MOST: u64 = 512 << 20;
+
+/// What one thread may take, if every event has as many hits as an event can have.
+const MOST_OF_THREAD: u64 = 384 << 20;
 
 /// Anonymous memory of a process, in bytes; `None` once it has ended.
 fn anonymous(process: &Child) -> Option<u64> {
@@ -105,6 +109,51 @@ fn memory_does_not_grow_with_files_that_are_unpacked_at_once() {
     assert_eq!(json["events"], n * files);
     println!("{files} files of zstd: at most {} MB", most >> 20);
     assert!(most > 1 << 20 && most < MOST, "{} MB", most >> 20);
+}
+
+/// An event with as many hits as one can have: 254 on each lane of each board, every second strip.
+fn fullest_event(boards: u32) -> Vec<u8> {
+    let mut payload = vec![254, 254, 0, 0, 254, 254, 254, 254];
+    for row in 0..127u16 {
+        let words = [4 * row, 4 * row + 2].map(|strip| (strip << 5 | 31).to_le_bytes());
+        payload.extend(words.concat().repeat(8));
+    }
+    event(&(0..boards).map(|board| bank(board, &payload)).collect::<Vec<_>>())
+}
+
+#[test]
+fn memory_is_bounded_however_many_hits_the_events_have_and_however_small_they_are_packed() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    run_to(0, directory, &["generate", "--events", "1", "--output", "."]);
+    let one = fullest_event(216);
+    let n = 40;
+    write(directory, "full.mdf", &one.repeat(n));
+    let blocks = packed(&one, 1 << 20, |body| block(b"ZL\x08", body.len(), &zlib(body)));
+    write(directory, "blocks.mdf", &blocks.repeat(n));
+    let as_packet = ["convert", "full.mdf", "--output", "full.mep"];
+    run_to(0, directory, &as_packet);
+    for file in ["full.mdf", "full.mep", "blocks.mdf"] {
+        let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"))
+            .args(["decode", file, "--threads", "2", "--format", "csv", "--output", "-", "--quiet"])
+            .args(TABLES)
+            .current_dir(directory)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut rows = tool.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            // Meanwhile the others go on until something holds them up.
+            std::thread::sleep(Duration::from_secs(2));
+            std::io::copy(&mut rows, &mut std::io::sink()).unwrap()
+        });
+        let most = most_of(&mut tool);
+        assert!(tool.wait().unwrap().success(), "{file}");
+        let bytes = reader.join().unwrap();
+        println!("{file}: {} MB of rows, at most {} MB", bytes >> 20, most >> 20);
+        assert!(bytes > (n as u64) << 24, "{file}: {bytes} bytes of rows");
+        assert!(most > 1 << 20 && most < 2 * MOST_OF_THREAD, "{file}: {} MB", most >> 20);
+    }
 }
 
 /// `cargo test --release --test cli -- --ignored --nocapture twenty_gigabytes`

@@ -4,6 +4,7 @@ mod job;
 mod outputs;
 mod select;
 pub mod sets;
+mod waiting;
 mod work;
 
 use std::collections::BTreeSet;
@@ -16,6 +17,7 @@ pub use self::job::{LISTED_FAILURES, is_broken_pipe};
 use self::outputs::{Outputs, Wanted};
 pub use self::select::SelectArgs;
 use self::sets::Sets;
+use self::waiting::{Waiting, bytes_of};
 pub use self::work::CHUNK_MEMORY;
 use self::work::{Worker, decoder, n_workers};
 use crate::bench::Configuration;
@@ -218,6 +220,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         config.cpu.chunk = set.decoder.cpu.chunk;
         decoder(args, &detector.tables, &config)
     };
+    let waiting = &Waiting::new(n_workers);
     let mut workers = Vec::new();
     for _ in 0..n_workers {
         let hits = UtHits::with_capacity(0, detector.tables.n_groups(), 0);
@@ -235,7 +238,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             again: &again,
         };
         workers.push(move |(file, chunk): (usize, Result<Chunk, InputError>)| {
-            (file, chunk.map_err(WorkError::Input).and_then(|chunk| worker.work(chunk)))
+            let done = chunk.map_err(WorkError::Input).and_then(|chunk| worker.work(chunk));
+            (file, done.inspect(|done| waiting.add(done)))
         });
     }
     let total = files.iter().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
@@ -259,13 +263,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     signals::end_gently();
     let produce = || {
+        waiting.wait();
         if let Some(sets) = &sets {
             chunks.limit(sets.configuration(sets.current()).batch);
         }
         let chunk = chunks.next_chunk().transpose()?;
         Some((chunks.file(), chunk))
     };
-    let flow = ordered(2 * n_workers + 1, produce, workers, |done| job.take(done));
+    let flow = ordered(2 * n_workers + 1, produce, workers, |(file, done)| {
+        waiting.write(done.as_ref().map_or(0, bytes_of), || job.take((file, done)))
+    });
     let Job { outputs, totals, mut failures, failed, seen, progress, copied, runs, stop, .. } = job;
     drop(progress);
     if signals::interrupted() {

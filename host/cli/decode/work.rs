@@ -104,7 +104,7 @@ impl Worker<'_> {
         parser.parse(chunk, seen, |(batch, origins, max_hits)| -> Result<(), WorkError> {
             let mut first = 0;
             let mut decode = |batch: crate::BatchView<'_>, max_hits: usize| -> Result<(), WorkError> {
-                hits.reserve(batch.n_events, tables.hits_at_most(batch.n_events, max_hits));
+                hits.try_reserve(batch.n_events, tables.hits_at_most(batch.n_events, max_hits))?;
                 runs.extend(batch.meta.iter().filter_map(|meta| meta.run));
                 let start = Instant::now();
                 decoder.decode(batch, hits, report)?;

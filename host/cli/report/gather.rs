@@ -95,7 +95,7 @@ impl Worker<'_> {
             }
         };
         parser.parse_looking(chunk, seen, &mut look, |(batch, origins, max_hits)| -> Result<(), WorkError> {
-            hits.reserve(batch.n_events, tables.hits_at_most(batch.n_events, max_hits));
+            hits.try_reserve(batch.n_events, tables.hits_at_most(batch.n_events, max_hits))?;
             decoder.decode(batch, hits, report)?;
             let mut filler = filler.borrow_mut();
             filler.add(hits, report, |e| key(batch.meta_of(e).event, origins[e]));
