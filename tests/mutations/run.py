@@ -78,6 +78,8 @@ def plant(bugs):
             if at + len(old) > end:
                 wrong.append(f"{here[0]['area']}.toml, {file}: lies across another bug: {old!r}")
                 continue
+            if re.search(r"^\s*let\b", old, re.M):
+                wrong.append(f"{here[0]['area']}.toml, {file}: declares what the code behind it uses: take the value alone: {old!r}")
             functions = re.findall(r"^ *(?:pub\S* )?(const )?(?:unsafe )?fn ", source[:at], re.M)
             if functions and functions[-1]:
                 wrong.append(f"{here[0]['area']}.toml, {file}: is in a function that is `const`: {old!r}")
