@@ -3,13 +3,15 @@
 use super::lanes::{LaneSource, MAX_RANKS};
 use super::policy::NeedsFallback;
 use super::prefetch::{LINE, Prefetch};
-use super::scratch::{END, FRONT, MAX_STRIPS, Scratch};
+use super::scratch::{Bits, END, FRONT, MAX_STRIPS, Scratch};
 use super::setup::Setup;
 use super::simd::{REVERSE, Simd};
 use crate::detector::BankVersion;
 
-/// Lanes between two prefetches.
+/// Lanes between two prefetches, and lines of one: 150 in a mean event, which has hits in 610 lanes. The next one has 64
+/// lines more than banks; what is too much belongs to the event after that.
 const LANES_AT_ONCE: usize = 8;
+const LINES_AT_ONCE: usize = 2;
 
 /// The stage: lays the strips of all lanes out in the stream, in the order of the ranks, each lane in the direction in
 /// which x rises. Gives their number.
@@ -26,9 +28,9 @@ pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
     ahead: Prefetch,
 ) -> Result<usize, NeedsFallback> {
     let n_connected = setup.lanes.n_connected;
-    let (n_listed, n_long) = list_lanes(s, n_connected, scratch);
+    let (n_listed, n_long) = list_lanes(s, n_connected, S::start::<STRIDE>(), scratch);
     let lanes = &scratch.found;
-    debug_assert!(scratch.stream.len() >= FRONT + 255 * n_connected + END.len() + 4);
+    debug_assert!(scratch.stream.len() >= FRONT + 255 * n_connected + END.len() + usize::from(S::start::<STRIDE>()));
     let mut copy = LaneCopy::<S, STRIDE> {
         s,
         version: setup.lanes.version,
@@ -42,12 +44,13 @@ pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
         n_strips: 0,
     };
     let (by_eight, others) = scratch.listed[..n_listed].as_chunks::<LANES_AT_ONCE>();
-    let n_lines = ahead.n_lines.div_ceil(by_eight.len().max(1));
-    let mut line = ahead.from;
+    let mut line = ahead.line;
     for ranks in by_eight {
-        for _ in 0..n_lines {
-            s.prefetch_far(line);
-            line = line.wrapping_add(LINE);
+        if let Some(from) = &mut line {
+            for _ in 0..LINES_AT_ONCE {
+                s.prefetch_far(*from);
+                *from = from.wrapping_add(LINE);
+            }
         }
         for &rank in ranks {
             // SAFETY: `list_lanes` lists lanes with hits, each once, and in order.
@@ -63,7 +66,7 @@ pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
     for i in 0..n_long {
         let rank = scratch.long[i];
         let n = usize::from(copy.counts[usize::from(rank)]);
-        // SAFETY: `list_lanes` lists lanes with more than four hits; all lanes were started.
+        // SAFETY: `list_lanes` lists lanes with more than `S::start` hits, 4 or 8; all were started.
         unsafe { copy.block(rank, 0, n.min(S::BLOCK)) };
         scratch.long[n_longer] = rank;
         n_longer += usize::from(n > S::BLOCK);
@@ -85,9 +88,9 @@ pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
     if n_strips > MAX_STRIPS { Err(NeedsFallback) } else { Ok(n_strips) }
 }
 
-/// Lists the lanes with hits, and those with more than four. Gives how many there are of each.
+/// Lists the lanes with hits, and those with more than `few`. Gives how many there are of each.
 #[inline(always)]
-fn list_lanes<S: Simd>(s: S, n_connected: usize, scratch: &mut Scratch) -> (usize, usize) {
+fn list_lanes<S: Simd>(s: S, n_connected: usize, few: u8, scratch: &mut Scratch) -> (usize, usize) {
     let (blocks, _) = scratch.found.counts[..n_connected.next_multiple_of(64)].as_chunks::<64>();
     let (mut n_listed, mut n_long) = (0, 0);
     let mut most = [0; 64];
@@ -95,9 +98,8 @@ fn list_lanes<S: Simd>(s: S, n_connected: usize, scratch: &mut Scratch) -> (usiz
         for (most, &count) in most.iter_mut().zip(counts) {
             *most = count.max(*most);
         }
-        let (some, long) = s.count_bits(counts);
-        scratch.some[i] = some;
-        scratch.listed_before[i] = n_listed as u32;
+        let (some, long) = s.count_bits(counts, few);
+        scratch.some[i] = Bits { bits: some, before: n_listed as u32 };
         let first = (64 * i) as u16;
         debug_assert!(n_listed <= 64 * i && n_long <= 64 * i && 64 * (i + 1) <= MAX_RANKS);
         // SAFETY: both lists have room for MAX_RANKS and 64 more, and there are at most 64 in each block before this
@@ -108,8 +110,7 @@ fn list_lanes<S: Simd>(s: S, n_connected: usize, scratch: &mut Scratch) -> (usiz
         }
     }
     scratch.longest = most.into_iter().max().unwrap_or(0);
-    scratch.some[blocks.len()] = 0;
-    scratch.listed_before[blocks.len()] = n_listed as u32;
+    scratch.some[blocks.len()] = Bits { bits: 0, before: n_listed as u32 };
     (n_listed, n_long)
 }
 
@@ -126,7 +127,7 @@ struct LaneCopy<'a, S, const STRIDE: usize> {
     begins: &'a [u64; 1 << 8],
     /// The bits of a hit word that go into the stream.
     mask: u32,
-    /// Room for 255 words a connected lane, for [`END`], and four more.
+    /// Room for 255 words a connected lane, for [`END`], and `S::start` more.
     stream: *mut u32,
     /// By rank: where the lane begins in the stream.
     starts: &'a mut [u32; 1 << 16],
@@ -154,7 +155,7 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
         (source, self.counts[usize::from(rank)], self.payloads[board].wrapping_add(place))
     }
 
-    /// Appends a lane: its first four hits, or if there are fewer, those and anything, which the next lane overwrites.
+    /// Appends a lane: its first `S::start` hits, or if there are fewer, those and anything, which the next lane overwrites.
     /// Of longer lanes [`block`](Self::block) copies all.
     ///
     /// # Safety
@@ -166,11 +167,12 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
         let (source, n, from) = unsafe { self.source(rank) };
         debug_assert!(n > 0);
         // SAFETY:
-        // - the first pair of hits is within the payload: stage 1 has compared the count with its size; the second
-        //   begins STRIDE bytes later, and READ_AHEAD bytes behind the payload can be read;
+        // - the first pair of hits is within the payload: stage 1 has compared the count with its size; the others
+        //   begin up to three STRIDEs later, and READ_AHEAD bytes behind the payload, eight times the largest STRIDE, can
+        //   be read;
         // - the direction of a source is 0 or `REVERSE`;
-        // - four words can be written: each connected lane has at most 255 hits and comes once, and the stream has room
-        //   for those of all and four more.
+        // - the words can be written: each connected lane has at most 255 hits and comes once, and the stream has room
+        //   for those of all and `S::start` more.
         unsafe {
             let to = self.stream.add(self.n_strips);
             self.s.copy_start::<STRIDE>(from, n, source.direction, self.mask, source.xor, to);

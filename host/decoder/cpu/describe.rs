@@ -6,7 +6,7 @@
 //! in the stream is the first.
 
 use super::lanes::BACKWARDS;
-use super::scratch::{FRONT, Scratch};
+use super::scratch::{Bits, FRONT, Scratch};
 use super::setup::Setup;
 use super::simd::{Simd, compress_at, load_at, store_at};
 use crate::decoder::Cluster;
@@ -28,7 +28,7 @@ pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_
     assert!(FRONT + n_strips + S::ELEMENTS <= stream.len() && at + n_strips + S::ELEMENTS <= clusters.strips.len());
     let mut sum = s.splat(0);
     let mut to = at;
-    for (&ends, i) in ends.iter().zip((0..n_strips).step_by(S::ELEMENTS)) {
+    for (&Bits { bits: ends, .. }, i) in ends.iter().zip((0..n_strips).step_by(S::ELEMENTS)) {
         // SAFETY: the stream has a vector of words from the last strip on, as asserted above.
         let v = unsafe { load_at(s, stream, FRONT + i) };
         let one = s.add(s.shl::<CHARGE_SHIFT>(s.and(v, s.splat(31))), s.splat(1));
@@ -71,7 +71,7 @@ fn cut_charges<S: Simd>(setup: &Setup, scratch: &mut Scratch, n_strips: usize) {
     let max_size = setup.options.max_cluster_size.get() as usize;
     let (mut begin, mut cluster) = (FRONT, clusters.len);
     for i in 0..n_strips {
-        if ends[i / S::ELEMENTS] >> (i % S::ELEMENTS) & 1 == 0 {
+        if ends[i / S::ELEMENTS].bits >> (i % S::ELEMENTS) & 1 == 0 {
             continue;
         }
         let strips = &stream[begin..=FRONT + i];

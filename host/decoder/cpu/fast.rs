@@ -9,9 +9,9 @@
 //! for each event:
 //!     1 find lanes      for each bank: count[rank of its lanes] = hits
 //!                       anything not as expected: once more, bank by bank, as the policy says
-//!     2 copy lanes      for each rank with hits, in order: append its first four to the stream, backwards where x
-//!                       falls with the strip number
-//!                       for each with more than four hits: a block, instead; for those with more than a block, the rest
+//!     2 copy lanes      for each rank with hits, in order: append its first eight to the stream, backwards where
+//!                       x falls with the strip number
+//!                       for each with more than eight hits: a block, instead; for those with more than a block, the rest
 //!     3 find clusters   16 strips at a time: a cluster ends where the next word does not follow;
 //!                       prefix sums of ADC and of ADC * strip, kept where a cluster ends
 //!     4 make hits       16 clusters at a time: differences of the kept sums, one division,
@@ -48,11 +48,13 @@
 //! (511 - strip), so that there, too, the words rise; stage 4 takes that back with Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A
 //! word that is not above the one before belongs to an unsorted lane, which is counted as trouble.
 //!
-//! To fill the stream, four hits are copied of every lane that has any, whether it has four or not: the next lane
-//! overwrites those that were too many. They are two pairs in the bank; one shuffle, chosen by direction and number of
-//! hits from a table, widens them to words and brings them into the direction in which x rises. The one lane in six with
-//! more hits is copied again in a second loop, a block of 8 or 16 hits, and the few that have still more get the rest of
-//! them in a third. Nothing in the first two loops branches on what a lane holds: it could not be foreseen.
+//! To fill the stream, eight hits are copied of every lane that has any, whether it has eight or not: the next lane
+//! overwrites those that were too many. They are four pairs in the bank; one shuffle, chosen by direction and number of
+//! hits from a table, brings them into the direction in which x rises, and they are widened to words. The one lane in
+//! thirty with more hits is copied again in a second loop, a block of 8 or 16 hits, and those that have still more get
+//! the rest of them in a third. Nothing in the first two loops branches on what a lane holds: it could not be foreseen.
+//! (With AVX-512 it is four hits of a v5 lane, as a block of 16 costs little; and four where the machine has no such
+//! shuffles.)
 //!
 //! # Sums without loops
 //!

@@ -8,9 +8,9 @@
 use super::describe::{CHARGE_SHIFT, describe_clusters, describe_strips};
 use super::lanes::{BACKWARDS, RANK_SHIFT};
 use super::policy::NeedsFallback;
-use super::scratch::{END, FRONT, MAX_STRIPS, Scratch};
+use super::scratch::{Bits, END, FRONT, MAX_STRIPS, Scratch};
 use super::setup::{HitSource, Setup};
-use super::simd::{Simd, compress_at, load_at, set_word_at, store_at};
+use super::simd::{Simd, compress_at, load_at, set_at, store_at};
 use crate::decoder::{Count, EventReport, Position};
 
 /// The bit that marks, in `Clusters::last`, a cluster above the maximum size, until [`filter`] has seen it.
@@ -148,14 +148,13 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
     if cut {
         scratch.stream[FRONT + n_strips + END.len()..][..FRONT].fill(END[0]);
     }
-    let Scratch { stream, clusters, weight: weights, position: positions, ends: ends_of, clusters_before, .. } =
-        scratch;
+    let Scratch { stream, clusters, weight: weights, position: positions, ends: ends_of, .. } = scratch;
     let at = clusters.len;
     // What the loop below reads and writes without checks, with `i` below `n_strips` and `n` at most `i`.
     assert!(max_size as usize <= FRONT && FRONT + n_strips + FRONT + 2 * S::ELEMENTS <= stream.len());
     assert!(at + n_strips + S::ELEMENTS < clusters.last.len().min(clusters.sum.len()));
     assert!(n_strips + S::ELEMENTS < weights.len().min(positions.len()));
-    assert!(n_strips.div_ceil(S::ELEMENTS) < ends_of.len().min(clusters_before.len()));
+    assert!(n_strips.div_ceil(S::ELEMENTS) < ends_of.len());
     let (zero, one, size) = (s.splat(0), s.splat(1), s.splat(max_size));
     let follows = s.splat(u32::MAX);
     // Sums up to the vector before, packed, or of weights and positions.
@@ -222,8 +221,10 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
             } else {
                 s.add(s.mul_small(adc, place), s.shl::<WEIGHT_SHIFT>(adc))
             };
-            let packed = s.add(s.prefix_sum(packed), sum);
-            sum = s.spread_last(packed);
+            // (The next vector waits for one addition, not for the sums of this one.)
+            let sums = s.prefix_sum(packed);
+            let packed = s.add(sums, sum);
+            sum = s.add(sum, s.spread_last(sums));
             // SAFETY: there are at most as many clusters as strips, and both have room for `n_strips`, a vector and one
             // more, as asserted above.
             unsafe {
@@ -231,11 +232,8 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
                 compress_at(s, &mut clusters.sum, at + 1 + n, packed, ends);
             }
         }
-        // SAFETY: there is a word for each vector of `n_strips` strips, as asserted above.
-        unsafe {
-            set_word_at(ends_of, vector, ends);
-            set_word_at(clusters_before, vector, n as u32);
-        }
+        // SAFETY: there is a place for each vector of `n_strips` strips, as asserted above.
+        unsafe { set_at(ends_of, vector, Bits { bits: ends, before: n as u32 }) };
         n += ends.count_ones() as usize;
     }
     // Behind the last strip every word seems to be a cluster.
@@ -243,10 +241,9 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
     if !n_strips.is_multiple_of(S::ELEMENTS) {
         let live = ends & ((1 << (n_strips % S::ELEMENTS)) - 1);
         n -= (ends ^ live).count_ones() as usize;
-        ends_of[n_vectors - 1] = live;
+        ends_of[n_vectors - 1].bits = live;
     }
-    ends_of[n_vectors] = 0;
-    clusters_before[n_vectors] = n as u32;
+    ends_of[n_vectors] = Bits { bits: 0, before: n as u32 };
     Found {
         n,
         special: s.eq(least_adc, zero) | s.eq(least_size, size) != 0,
@@ -264,7 +261,7 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
     n_found: usize,
     report: &mut EventReport,
 ) -> Result<(), NeedsFallback> {
-    let Scratch { clusters, weight: weights, position: positions, ends, clusters_before, describe, .. } = scratch;
+    let Scratch { clusters, weight: weights, position: positions, ends, describe, .. } = scratch;
     let save = if setup.options.save_above_max { u32::MAX } else { 0 };
     let (mut n_zero_charge, mut n_oversized) = (0, 0);
     let at = clusters.len;
@@ -309,13 +306,11 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
                 compress_at(s, &mut clusters.strips, at + n, strips, kept);
             }
         }
-        ends[vector] = kept;
-        clusters_before[vector] = n as u32;
+        ends[vector] = Bits { bits: kept, before: n as u32 };
         n += kept.count_ones() as usize;
     }
     let n_vectors = n_found.div_ceil(S::ELEMENTS);
-    ends[n_vectors] = 0;
-    clusters_before[n_vectors] = n as u32;
+    ends[n_vectors] = Bits { bits: 0, before: n as u32 };
     if heavy != 0 {
         return Err(NeedsFallback);
     }

@@ -105,7 +105,7 @@ fn find_allen<S: Simd>(
         return None;
     }
     let base = raw.len() - fragments.len();
-    let fragments_begin = raw.as_ptr().wrapping_add(base);
+    let payloads_begin = raw.as_ptr().wrapping_add(base + 4);
     // The last banks of the last event are copied, so that reading ahead stays inside the batch.
     let reach = fragments.len().saturating_sub(READ_AHEAD);
     let mut n_direct = n_banks;
@@ -115,13 +115,13 @@ fn find_allen<S: Simd>(
     let fragment = move |begin: &[u8; 4]| {
         let begin = u32::from_le_bytes(*begin) as usize;
         debug_assert!(begin + 4 <= end && base + end <= raw.len());
-        let fragment = fragments_begin.wrapping_add(begin);
+        let payload = payloads_begin.wrapping_add(begin);
         // SAFETY: four bytes are there:
         // - `begin` is that of one of the `n_banks` fragments, which ascend, have four bytes and more each, and end
         // with
         //   `end`: the loop over the table checked it;
         // - `end` is within `fragments`, which are the end of `raw` from `base` on: checked before this closure.
-        (u32::from_le_bytes(unsafe { fragment.cast::<[u8; 4]>().read() }), fragment.wrapping_add(4))
+        (u32::from_le_bytes(unsafe { payload.wrapping_sub(4).cast::<[u8; 4]>().read() }), payload)
     };
     loop {
         let banks = order.banks();

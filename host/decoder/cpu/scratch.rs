@@ -58,22 +58,18 @@ pub struct Scratch {
     pub policy: Policy,
     /// Ranks of the lanes with hits, and one word behind the last.
     pub listed: Box<[u16]>,
-    /// Ranks of the lanes with more than four hits.
+    /// Ranks of the lanes with more hits than are copied at first.
     pub long: Box<[u16]>,
     /// Hits of the lane that has the most.
     pub longest: u8,
     /// By rank: where the lane begins in the stream. Only listed lanes.
     pub starts: Box<[u32; 1 << 16]>,
-    /// A bit a rank: the lane has hits.
-    pub some: Box<[u64]>,
-    /// By word of `some`: lanes with hits before it.
-    pub listed_before: Box<[u32]>,
+    /// 64 ranks each: which lanes have hits. (An index of 16 bits, divided by 64, needs no check.)
+    pub some: Box<[Bits<u64>; 1 << 10]>,
     /// The strips of an event, behind `FRONT` words.
     pub stream: Box<[u32]>,
-    /// A word a vector of the stream: the words that end a cluster, as bits. Or one a vector of clusters: those kept.
-    pub ends: Box<[u32]>,
-    /// A word of `ends`: bits set before it.
-    pub clusters_before: Box<[u32]>,
+    /// A vector of the stream each: which words end a cluster. Or a vector of clusters: which were kept.
+    pub ends: Box<[Bits<u32>]>,
     /// A word a vector of hits: hits whose x is not above that of the one before, as bits.
     pub inversions: Box<[u32]>,
     /// The last event had clusters without charge or above the maximum size: expect some in the next.
@@ -85,6 +81,15 @@ pub struct Scratch {
     pub clusters: Clusters,
     /// Whether the batch wants to know what the strips of each hit were.
     pub describe: bool,
+}
+
+/// Some of the bits that say of each thing whether it is so.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bits<T> {
+    /// The bits.
+    pub bits: T,
+    /// How many are set before these.
+    pub before: u32,
 }
 
 /// What the tables of a MEP batch say of some events.
@@ -156,11 +161,9 @@ impl Scratch {
             long: zeros(MAX_RANKS + SLACK),
             longest: 0,
             starts: zeroed_array(),
-            some: zeros(MAX_RANKS / 64 + 1),
-            listed_before: zeros(MAX_RANKS / 64 + 1),
+            some: zeroed_array(),
             stream,
             ends: zeros(MAX_STRIPS / MIN_ELEMENTS + 1),
-            clusters_before: zeros(MAX_STRIPS / MIN_ELEMENTS + 1),
             inversions: zeros(MAX_STRIPS / MIN_ELEMENTS + 2),
             needs_cluster_filter: false,
             weight: zeros(1 + MAX_STRIPS + SLACK),
@@ -201,7 +204,8 @@ impl Scratch {
     #[inline(always)]
     pub fn ends_before(&self, i: u32, elements: usize) -> u32 {
         let (vector, element) = (i as usize / elements, i as usize % elements);
-        self.clusters_before[vector] + (self.ends[vector] & ((1 << element) - 1)).count_ones()
+        let Bits { bits, before } = self.ends[vector];
+        before + (bits & ((1 << element) - 1)).count_ones()
     }
 
     /// Strips of the lanes before `rank`.
@@ -210,9 +214,9 @@ impl Scratch {
     /// When there cannot be such a rank.
     #[inline(always)]
     pub fn strips_before(&self, rank: u16) -> u32 {
-        let (word, bit) = (usize::from(rank) / 64, rank % 64);
-        let before = (self.some[word] & ((1 << bit) - 1)).count_ones();
-        self.starts[usize::from(self.listed[(self.listed_before[word] + before) as usize])]
+        let Bits { bits, before } = self.some[usize::from(rank) / 64];
+        let before = before + (bits & ((1 << (rank % 64)) - 1)).count_ones();
+        self.starts[usize::from(self.listed[before as usize])]
     }
 }
 

@@ -220,15 +220,15 @@ impl Simd for Avx2 {
         x86::prefetch_far(at);
     }
     #[inline(always)]
-    fn count_bits(self, counts: &[u8; 64]) -> (u64, u64) {
+    fn count_bits(self, counts: &[u8; 64], few: u8) -> (u64, u64) {
         let counts = counts.as_ptr();
         unsafe {
-            let (zero, four) = (_mm256_setzero_si256(), _mm256_set1_epi8(4));
+            let (zero, few) = (_mm256_setzero_si256(), _mm256_set1_epi8(few as i8));
             let (a, b) = (_mm256_loadu_si256(counts.cast()), _mm256_loadu_si256(counts.add(32).cast()));
             let none_a = _mm256_movemask_epi8(_mm256_cmpeq_epi8(a, zero)) as u32;
             let none_b = _mm256_movemask_epi8(_mm256_cmpeq_epi8(b, zero)) as u32;
-            let few_a = _mm256_movemask_epi8(_mm256_cmpeq_epi8(a, _mm256_min_epu8(a, four))) as u32;
-            let few_b = _mm256_movemask_epi8(_mm256_cmpeq_epi8(b, _mm256_min_epu8(b, four))) as u32;
+            let few_a = _mm256_movemask_epi8(_mm256_cmpeq_epi8(a, _mm256_min_epu8(a, few))) as u32;
+            let few_b = _mm256_movemask_epi8(_mm256_cmpeq_epi8(b, _mm256_min_epu8(b, few))) as u32;
             (!(u64::from(none_a) | u64::from(none_b) << 32), !(u64::from(few_a) | u64::from(few_b) << 32))
         }
     }
@@ -252,6 +252,10 @@ impl Simd for Avx2 {
         n
     }
     #[inline(always)]
+    fn start<const STRIDE: usize>() -> u8 {
+        8
+    }
+    #[inline(always)]
     unsafe fn copy_start<const STRIDE: usize>(
         self,
         from: *const u8,
@@ -261,7 +265,7 @@ impl Simd for Avx2 {
         xor: u32,
         to: *mut u32,
     ) {
-        unsafe { x86::copy_start::<STRIDE>(from, n, direction, mask, xor, to) }
+        unsafe { x86::copy_start::<STRIDE, 8>(from, n, direction, mask, xor, to) }
     }
     #[inline(always)]
     unsafe fn copy_block<const STRIDE: usize>(

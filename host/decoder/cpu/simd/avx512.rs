@@ -194,10 +194,10 @@ impl Simd for Avx512 {
         x86::prefetch_far(at);
     }
     #[inline(always)]
-    fn count_bits(self, counts: &[u8; 64]) -> (u64, u64) {
+    fn count_bits(self, counts: &[u8; 64], few: u8) -> (u64, u64) {
         unsafe {
             let v = _mm512_loadu_si512(counts.as_ptr().cast());
-            (_mm512_test_epi8_mask(v, v), _mm512_cmpgt_epu8_mask(v, _mm512_set1_epi8(4)))
+            (_mm512_test_epi8_mask(v, v), _mm512_cmpgt_epu8_mask(v, _mm512_set1_epi8(few as i8)))
         }
     }
     #[inline(always)]
@@ -220,6 +220,11 @@ impl Simd for Avx512 {
         unsafe { x86::lane_ends(words, n) }
     }
     #[inline(always)]
+    fn start<const STRIDE: usize>() -> u8 {
+        // Blocks of 16 are so good that it is not worth while to load twice as many single pairs.
+        if STRIDE == 4 { 8 } else { 4 }
+    }
+    #[inline(always)]
     unsafe fn copy_start<const STRIDE: usize>(
         self,
         from: *const u8,
@@ -229,7 +234,13 @@ impl Simd for Avx512 {
         xor: u32,
         to: *mut u32,
     ) {
-        unsafe { x86::copy_start::<STRIDE>(from, n, direction, mask, xor, to) }
+        unsafe {
+            if STRIDE == 4 {
+                x86::copy_start::<STRIDE, 8>(from, n, direction, mask, xor, to);
+            } else {
+                x86::copy_start::<STRIDE, 4>(from, n, direction, mask, xor, to);
+            }
+        }
     }
     #[inline(always)]
     unsafe fn copy_block<const STRIDE: usize>(

@@ -22,7 +22,7 @@ pub use avx512::Avx512;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 pub use neon::Neon;
 pub use portable::Portable;
-pub use slices::{compress_at, load_at, set_word_at, store_at, word_at};
+pub use slices::{compress_at, load_at, set_at, store_at, word_at};
 
 /// Vectors of `ELEMENTS` 32-bit words.
 ///
@@ -100,8 +100,8 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     fn keep(self, v: Self::U, bits: u32) -> Self::U;
     /// A bit an element: not a < b.
     fn not_less(self, a: Self::F, b: Self::F) -> u32;
-    /// Bits for those of 64 counts that are not 0, and for those above 4.
-    fn count_bits(self, counts: &[u8; 64]) -> (u64, u64);
+    /// Bits for those of 64 counts that are not 0, and for those above `few`.
+    fn count_bits(self, counts: &[u8; 64], few: u8) -> (u64, u64);
 
     /// Asks for the cache line at `at`, which may be anywhere.
     fn prefetch(self, at: *const u8);
@@ -159,7 +159,7 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         unsafe { self.list_few_bits(bits, first, to) }
     }
 
-    /// The same, where mostly no more than eight bits are set.
+    /// The same, where mostly no more than four bits are set.
     ///
     /// # Safety
     /// 64 places can be written.
@@ -167,9 +167,9 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     unsafe fn list_few_bits(self, bits: u64, first: u16, to: *mut u16) -> usize {
         let (mut left, mut to) = (bits, to);
         loop {
-            // Always eight: how many are left cannot be foreseen.
-            for i in 0..8 {
-                // SAFETY: there are 64 bits, and `to` rises by eight for eight of them that are set: by this method's
+            // Always four: how many are left cannot be foreseen.
+            for i in 0..4 {
+                // SAFETY: there are 64 bits, and `to` rises by four for four of them that are set: by this method's
                 // precondition the place can be written.
                 unsafe { to.add(i).write(first.wrapping_add(left.trailing_zeros() as u16)) };
                 left &= left.wrapping_sub(1);
@@ -177,8 +177,8 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
             if left == 0 {
                 return bits.count_ones() as usize;
             }
-            // SAFETY: eight of the 64 bits were set, and others are left: `to` stays within the 64 places, or at their end.
-            to = unsafe { to.add(8) };
+            // SAFETY: four of the 64 bits were set, and others are left: `to` stays within the 64 places, or at their end.
+            to = unsafe { to.add(4) };
         }
     }
 
@@ -203,14 +203,20 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         (counts.wrapping_mul(EACH_BYTE), sorted)
     }
 
-    /// Writes the first four hit words of a lane with `n > 0` hits as stream words to `to`, from the last one on if
-    /// `direction` is [`REVERSE`] and not 0. Of fewer hits, those are the first words; of more, all of them may be anything
-    /// if it is `REVERSE`. Hits come in pairs, `STRIDE` bytes apart.
+    /// Most hits that [`copy_start`](Self::copy_start) copies of pairs `STRIDE` bytes apart: 4 or 8.
+    #[inline(always)]
+    fn start<const STRIDE: usize>() -> u8 {
+        4
+    }
+
+    /// Writes the first [`start`](Self::start) hit words of a lane with `n > 0` hits as stream words to `to`, from the last
+    /// one on if `direction` is [`REVERSE`] and not 0. Of fewer hits, those are the first words; of more, all of them may
+    /// be anything if it is `REVERSE`. Hits come in pairs, `STRIDE` bytes apart.
     ///
     /// # Safety
-    /// - two pairs can be read;
+    /// - half as many pairs can be read;
     /// - `direction` is 0 or `REVERSE`;
-    /// - four words can be written.
+    /// - as many words can be written.
     #[inline(always)]
     unsafe fn copy_start<const STRIDE: usize>(
         self,
@@ -264,8 +270,9 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     }
 }
 
-/// The direction of a lane that is read backwards: a number by which the tables of both directions are apart.
-pub const REVERSE: u16 = 1 << 8;
+/// The direction of a lane that is read backwards: a number by which the tables of both directions are apart, which have
+/// two entries for each number of hits.
+pub const REVERSE: u16 = 2 << 8;
 
 /// The bits of a v4 word that name the lane.
 const LANE_BITS: u16 = 0x3800;

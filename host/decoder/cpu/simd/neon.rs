@@ -253,11 +253,11 @@ impl Simd for Neon {
     #[inline(always)]
     fn prefetch_far(self, _: *const u8) {}
     #[inline(always)]
-    fn count_bits(self, counts: &[u8; 64]) -> (u64, u64) {
+    fn count_bits(self, counts: &[u8; 64], few: u8) -> (u64, u64) {
         unsafe {
             let counts = [0, 16, 32, 48].map(|place| vld1q_u8(counts.as_ptr().add(place)));
             let some = counts.map(|counts| vtstq_u8(counts, counts));
-            let more = counts.map(|counts| vcgtq_u8(counts, vdupq_n_u8(4)));
+            let more = counts.map(|counts| vcgtq_u8(counts, vdupq_n_u8(few)));
             (byte_bits(some), byte_bits(more))
         }
     }

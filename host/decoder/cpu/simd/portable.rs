@@ -206,11 +206,11 @@ impl Simd for Portable {
     #[inline(always)]
     fn prefetch_far(self, _: *const u8) {}
     #[inline(always)]
-    fn count_bits(self, counts: &[u8; 64]) -> (u64, u64) {
+    fn count_bits(self, counts: &[u8; 64], few: u8) -> (u64, u64) {
         let (mut some, mut more) = (0, 0);
         for (i, &count) in counts.iter().enumerate() {
             some |= u64::from(count != 0) << i;
-            more |= u64::from(count > 4) << i;
+            more |= u64::from(count > few) << i;
         }
         (some, more)
     }

@@ -47,13 +47,13 @@ pub unsafe fn word_at(words: &[u32], at: usize) -> u32 {
     unsafe { *words.get_unchecked(at) }
 }
 
-/// Writes word `at`.
+/// Writes place `at`.
 ///
 /// # Safety
-/// There is such a word.
+/// There is such a place.
 #[inline(always)]
-pub unsafe fn set_word_at(words: &mut [u32], at: usize, word: u32) {
-    debug_assert!(at < words.len(), "{at} of {}", words.len());
+pub unsafe fn set_at<T>(places: &mut [T], at: usize, value: T) {
+    debug_assert!(at < places.len(), "{at} of {}", places.len());
     // SAFETY: `at` is below the length of the slice, by this function's precondition.
-    unsafe { *words.get_unchecked_mut(at) = word }
+    unsafe { *places.get_unchecked_mut(at) = value }
 }

@@ -154,9 +154,10 @@ fn floats_of<S: Simd>(s: S, random: &mut ChaCha8Rng) {
 }
 
 fn lanes_of_banks<S: Simd>(s: S, random: &mut ChaCha8Rng) {
-    let counts: [u8; 64] = std::array::from_fn(|_| random.random_range(0..8) * u8::from(random.random_bool(0.7)));
+    let counts: [u8; 64] = std::array::from_fn(|_| random.random_range(0..12) * u8::from(random.random_bool(0.7)));
     let bits = |is_set: fn(u8) -> bool| counts.iter().enumerate().map(|(i, &n)| u64::from(is_set(n)) << i).sum::<u64>();
-    assert_eq!(s.count_bits(&counts), (bits(|n| n != 0), bits(|n| n > 4)));
+    assert_eq!(s.count_bits(&counts, 4), (bits(|n| n != 0), bits(|n| n > 4)));
+    assert_eq!(s.count_bits(&counts, 8), (bits(|n| n != 0), bits(|n| n > 8)));
 
     let bits: u64 = random.random();
     let expected: Vec<u16> = (0..64).filter(|i| bits >> i & 1 != 0).map(|i| 100 + i).collect();
@@ -191,6 +192,7 @@ fn lanes_of_banks<S: Simd>(s: S, random: &mut ChaCha8Rng) {
 fn lanes_of_hits<S: Simd, const STRIDE: usize>(s: S, random: &mut ChaCha8Rng) {
     let bytes: [u8; 2048] = std::array::from_fn(|_| random.random());
     let (mask, xor) = (random.next_u32(), random.next_u32());
+    let start = usize::from(S::start::<STRIDE>());
     for n in 0..=32 {
         let place = |hit: usize| STRIDE * (hit / 2) + 2 * (hit % 2);
         let hit = |hit| u32::from(u16::from_le_bytes([bytes[place(hit)], bytes[place(hit) + 1]])) & mask ^ xor;
@@ -204,15 +206,15 @@ fn lanes_of_hits<S: Simd, const STRIDE: usize>(s: S, random: &mut ChaCha8Rng) {
                 assert_eq!(made[..n], expected[..], "{n} hits, direction {direction}");
                 assert_eq!(made[n..], [7; 64][n..], "{n} hits, direction {direction}");
             }
-            if n == 0 || n > 4 && direction == REVERSE {
+            if n == 0 || n > start && direction == REVERSE {
                 continue;
             }
-            let mut made = [7; 5];
-            // SAFETY: two pairs; four words.
+            let mut made = [7; 9];
+            // SAFETY: four pairs; eight words.
             unsafe { s.copy_start::<STRIDE>(bytes.as_ptr(), n as u8, direction, mask, xor, made.as_mut_ptr()) };
-            let n = n.min(4);
+            let n = n.min(start);
             assert_eq!(made[..n], expected[..n], "{n} hits, direction {direction}");
-            assert_eq!(made[4], 7);
+            assert_eq!(made[start], 7);
         }
     }
 }

@@ -20,38 +20,35 @@ pub fn prefetch_far(at: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
 }
 
-/// Shuffles of the first four hits of a lane, 16 bits each, to words of 32 bits: by direction plus number of hits.
-#[repr(align(16))]
-struct Shuffles([[u8; 16]; 2 * REVERSE as usize]);
-
-static SHUFFLES: Shuffles = Shuffles({
+/// Shuffles of the first eight hits of a lane, 16 bits each: by direction, then by number of hits.
+static SHUFFLES: [[[u8; 16]; 1 << 8]; 2] = {
     // Bytes with bit 7 set become 0.
-    let mut shuffles = [[0x80; 16]; 2 * REVERSE as usize];
+    let mut shuffles = [[[0x80; 16]; 1 << 8]; 2];
     let mut n = 0;
-    while n < REVERSE as usize {
+    while n < 1 << 8 {
         let mut i = 0;
-        while i < 4 {
-            shuffles[n][4 * i] = 2 * i as u8;
-            shuffles[n][4 * i + 1] = 2 * i as u8 + 1;
-            if i < n && n <= 4 {
+        while i < 8 {
+            shuffles[0][n][2 * i] = 2 * i as u8;
+            shuffles[0][n][2 * i + 1] = 2 * i as u8 + 1;
+            if i < n && n <= 8 {
                 let hit = n - 1 - i;
-                shuffles[REVERSE as usize + n][4 * i] = 2 * hit as u8;
-                shuffles[REVERSE as usize + n][4 * i + 1] = 2 * hit as u8 + 1;
+                shuffles[1][n][2 * i] = 2 * hit as u8;
+                shuffles[1][n][2 * i + 1] = 2 * hit as u8 + 1;
             }
             i += 1;
         }
         n += 1;
     }
     shuffles
-});
+};
 
-/// [`Simd::copy_start`](super::Simd::copy_start).
+/// [`Simd::copy_start`](super::Simd::copy_start) of `START` hits, 4 or 8.
 ///
 /// # Safety
 /// - as the method;
-/// - the CPU has SSE4.1.
+/// - the CPU has AVX2.
 #[inline(always)]
-pub unsafe fn copy_start<const STRIDE: usize>(
+pub unsafe fn copy_start<const STRIDE: usize, const START: usize>(
     from: *const u8,
     n: u8,
     direction: u16,
@@ -60,20 +57,25 @@ pub unsafe fn copy_start<const STRIDE: usize>(
     to: *mut u32,
 ) {
     debug_assert!(direction == 0 || direction == REVERSE);
-    // SAFETY: `SHUFFLES` is of twice `REVERSE`, the direction is at most one, by the method's second precondition, and `n`
-    // is less.
-    let shuffle = unsafe { SHUFFLES.0.get_unchecked(usize::from(direction) + usize::from(n)) };
+    // In halves of shuffles: one instruction makes the place.
+    let half = u32::from(direction) + 2 * u32::from(n);
     // SAFETY:
-    // - two pairs can be read and four words can be written, by the method's first and third precondition;
-    // - the shuffle is 16 bytes, aligned to 16: all before it in `SHUFFLES`, which is so aligned, are as large;
-    // - the CPU has SSE4.1, by this function's second precondition, and with it SSSE3 and SSE2.
+    // - half as many pairs as `START` can be read and as many words can be written, by the method's first and third
+    //   precondition;
+    // - the direction is 0 or `REVERSE`, twice the 256 shuffles of a direction, by its second, and `n` is below 256: a
+    //   whole shuffle begins at that half;
+    // - the CPU has AVX2, by this function's second precondition.
     unsafe {
-        let first = _mm_cvtsi32_si128(from.cast::<i32>().read_unaligned());
-        let second = _mm_cvtsi32_si128(from.add(STRIDE).cast::<i32>().read_unaligned());
-        let hits = _mm_unpacklo_epi32(first, second);
-        let hits = _mm_shuffle_epi8(hits, _mm_load_si128(shuffle.as_ptr().cast()));
-        let hits = _mm_and_si128(hits, _mm_set1_epi32(mask as i32));
-        _mm_storeu_si128(to.cast(), _mm_xor_si128(hits, _mm_set1_epi32(xor as i32)));
+        let shuffle = _mm_loadu_si128(SHUFFLES.as_ptr().cast::<[u8; 8]>().add(half as usize).cast());
+        let hits = if START == 8 { four_pairs::<STRIDE>(from) } else { two_pairs::<STRIDE>(from) };
+        let hits = _mm_shuffle_epi8(hits, shuffle);
+        if START == 8 {
+            let hits = _mm256_and_si256(_mm256_cvtepu16_epi32(hits), _mm256_set1_epi32(mask as i32));
+            _mm256_storeu_si256(to.cast(), _mm256_xor_si256(hits, _mm256_set1_epi32(xor as i32)));
+        } else {
+            let hits = _mm_and_si128(_mm_cvtepu16_epi32(hits), _mm_set1_epi32(mask as i32));
+            _mm_storeu_si128(to.cast(), _mm_xor_si128(hits, _mm_set1_epi32(xor as i32)));
+        }
     }
 }
 
@@ -135,8 +137,8 @@ pub unsafe fn lane_ends(words: *const u8, n: usize) -> (u64, bool) {
 }
 
 /// By direction and number of hits, which hit comes to each of the first four places, and which to each of the last four.
-static BLOCKS: [[[u32; 8]; 9]; 2] = {
-    let mut blocks = [[[0; 8]; 9]; 2];
+static BLOCKS: [[[u32; 8]; 16]; 2] = {
+    let mut blocks = [[[0; 8]; 16]; 2];
     let mut n = 4;
     while n <= 8 {
         let mut i = 0;
@@ -167,18 +169,32 @@ pub unsafe fn copy_block<const STRIDE: usize>(
 ) {
     debug_assert!((5..=8).contains(&n) && direction / REVERSE <= 1);
     // SAFETY:
-    // - `BLOCKS` has a table for each direction and number, by this function's first precondition;
+    // - `BLOCKS` has 16 entries a direction, and one for each number, by this function's first precondition;
     // - four pairs can be read and `n` words written, by the same: both halves are within these, as `n` is above 4;
     // - the CPU has AVX2, by its second.
     unsafe {
-        let places = BLOCKS.get_unchecked(usize::from(direction / REVERSE)).get_unchecked(n);
+        let places = BLOCKS.as_ptr().cast::<[u32; 8]>().add(usize::from(direction / (REVERSE / 16)) + n);
         let hits = _mm_and_si128(four_pairs::<STRIDE>(from), _mm_set1_epi16(mask as i16));
-        let places = _mm256_loadu_si256(places.as_ptr().cast());
+        let places = _mm256_loadu_si256(places.cast());
         let words = _mm256_permutevar8x32_epi32(_mm256_cvtepu16_epi32(hits), places);
         let words = _mm256_xor_si256(words, _mm256_set1_epi32(xor as i32));
         // Two halves, which overlap: some CPUs take very long for masked stores.
         _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(words));
         _mm_storeu_si128(to.add(n - 4).cast(), _mm256_extracti128_si256::<1>(words));
+    }
+}
+
+/// The pairs of hits of two rows.
+///
+/// # Safety
+/// `from` and the place after it, `STRIDE` bytes further, have four bytes each.
+#[inline(always)]
+unsafe fn two_pairs<const STRIDE: usize>(from: *const u8) -> __m128i {
+    // SAFETY: four bytes can be read at both places, by this function's precondition, and the reads need no alignment;
+    // every x86-64 CPU has SSE2.
+    unsafe {
+        let first = _mm_cvtsi32_si128(from.cast::<i32>().read_unaligned());
+        _mm_unpacklo_epi32(first, _mm_cvtsi32_si128(from.add(STRIDE).cast::<i32>().read_unaligned()))
     }
 }
 
@@ -188,9 +204,12 @@ pub unsafe fn copy_block<const STRIDE: usize>(
 /// `from` and three places after it, `STRIDE` bytes apart, have four bytes each.
 #[inline(always)]
 pub unsafe fn four_pairs<const STRIDE: usize>(from: *const u8) -> __m128i {
-    // SAFETY: four bytes can be read at each of the four places, by this function's precondition, and the reads need no
-    // alignment; every x86-64 CPU has SSE2.
+    // SAFETY: four bytes can be read at each of the four places, by this function's precondition, and if they are 4 apart,
+    // 16 in a row; the reads need no alignment; every x86-64 CPU has SSE2.
     unsafe {
+        if STRIDE == 4 {
+            return _mm_loadu_si128(from.cast());
+        }
         _mm_set_epi32(
             from.add(3 * STRIDE).cast::<i32>().read_unaligned(),
             from.add(2 * STRIDE).cast::<i32>().read_unaligned(),
