@@ -19,14 +19,15 @@ fn detector(version: BankVersion) -> DetectorTables {
     DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector")
 }
 
-/// A bank with three hits on each lane, two of them a cluster, so that the last row is half full (v5), or one (v4).
+/// A bank with three hits on each of four lanes, two of them a cluster, so that the last row is half full (v5), or one (v4).
+/// Those lanes are connected on all boards: an event without trouble takes the fused kernels' short way.
 fn bank(version: BankVersion, board: u16) -> Bank {
     let payload = match version {
         BankVersion::V5 => v5_payload(&std::array::from_fn(|lane| {
             let first = 40 * lane as u16 + board;
-            vec![(first, 9), (first + 1, 4), (first + 7, 30)]
+            if lane < 4 { vec![(first, 9), (first + 1, 4), (first + 7, 30)] } else { vec![] }
         })),
-        BankVersion::V4 => v4_payload(&[0u16, 1, 2, 3, 4, 5].map(|lane| (512 * lane + 17 + board) << 2 | 2)),
+        BankVersion::V4 => v4_payload(&[0u16, 1, 2, 3].map(|lane| (512 * lane + 17 + board) << 2 | 2)),
     };
     Bank { kind: 66, version: version.byte(), source_id: board, payload }
 }
@@ -178,10 +179,8 @@ fn a_decoder_forgets_the_boards_of_the_batch_before() {
                 for batch in &batches {
                     let mut reference = ReferenceDecoder::new(&tables, DecodeOptions::default());
                     let expected = decode(&mut reference, &tables, batch.view());
-                    assert!(
-                        expected.0.len() >= 2 * N_BANKS && decode(&mut *decoder, &tables, batch.view()) == expected,
-                        "{name}"
-                    );
+                    assert!(expected.0.len() >= 2 * N_BANKS && !expected.1.has_trouble());
+                    assert!(decode(&mut *decoder, &tables, batch.view()) == expected, "{name}");
                 }
             }
         }

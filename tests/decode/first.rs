@@ -4,9 +4,9 @@
 
 use ut_decoding::decoder::{Count, Kind};
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{BatchReport, DecodeOptions, DetectorTables, Grouping, UtHits};
+use ut_decoding::{BatchReport, DecodeOptions, DetectorTables, Grouping, Position, UtHits};
 
-use crate::suite::backends::{backends, decode};
+use crate::suite::backends::{backends, compare, decode};
 use crate::suite::events::{Bank, Event, allen_batch, v4_payload, v5_payload};
 
 /// A v5 bank with three hits on lane 0: strips 100 and 101, which are one cluster, and strip 300.
@@ -41,9 +41,13 @@ fn detector(version: BankVersion) -> (DetectorTables, u32) {
 
 /// Hits and report of an event, which every backend must make alike.
 fn decoded(tables: &DetectorTables, event: Event) -> (UtHits, BatchReport) {
+    decoded_with(DecodeOptions::default(), tables, event)
+}
+
+fn decoded_with(options: DecodeOptions, tables: &DetectorTables, event: Event) -> (UtHits, BatchReport) {
     let batch = allen_batch(&[event]);
     let mut all = backends().into_iter().map(|(name, make)| {
-        let mut decoder = make(tables, DecodeOptions::default());
+        let mut decoder = make(tables, options);
         (name, decode(&mut *decoder, tables, batch.view()))
     });
     let (_, first) = all.next().expect("there is the reference");
@@ -78,6 +82,14 @@ fn a_bank_gives_the_hits_worked_out_by_hand() {
 }
 
 #[test]
+fn a_geometric_position_is_the_mean_of_the_strips_whatever_their_charge() {
+    let (tables, _) = detector(BankVersion::V5);
+    let options = DecodeOptions { position: Position::Geometric, ..DecodeOptions::default() };
+    let (hits, _) = decoded_with(options, &tables, vec![v5(0, &BANK)]);
+    assert_eq!(hits.x_at_y_eq0(), [10.0 + 100.5 * 0.125, 10.0 + 300.0 * 0.125]);
+}
+
+#[test]
 fn a_v4_bank_gives_a_hit_a_cluster_word() {
     let (tables, channel) = detector(BankVersion::V4);
     // Channel 77 and two quarters of a strip; strips count from 1.
@@ -86,6 +98,14 @@ fn a_v4_bank_gives_a_hit_a_cluster_word() {
     assert_eq!(hits.id(), [3 << 28 | (channel + 77)]);
     assert_eq!(hits.x_at_y_eq0(), [10.0 + 78.5 * 0.125]);
     assert!(!report.has_trouble());
+}
+
+#[test]
+fn v4_words_of_a_lane_that_comes_twice_are_all_hits() {
+    let payload = v4_payload(&[77 << 2, 600 << 2, 78 << 2]);
+    let bank = Bank { kind: 66, version: 3, source_id: 0, payload };
+    let (hits, report) = decoded(&detector(BankVersion::V4).0, vec![bank]);
+    assert_eq!((hits.len(), report.has_trouble()), (3, false));
 }
 
 #[test]
@@ -127,11 +147,24 @@ fn a_count_of_255_drops_the_bank() {
     let mut bank = BANK;
     bank[1] = 255;
     assert_eq!(outcome(vec![v5(0, &bank), v5(1, &BANK)]), (2, vec![("bad_header", 1)]));
+    // Also where so many hits are there.
+    let mut long = vec![0; 8 + 32 * 128];
+    long[4] = 255;
+    assert_eq!(outcome(vec![v5(0, &long), v5(1, &BANK)]), (2, vec![("bad_header", 1)]));
 }
 
 #[test]
 fn a_board_that_comes_twice_is_decoded_twice_and_counted() {
     assert_eq!(outcome(vec![v5(0, &BANK), v5(0, &BANK)]), (4, vec![("repeated_board", 1)]));
+}
+
+#[test]
+fn more_banks_than_the_detector_has_boards_cost_no_other_event() {
+    let (tables, _) = detector(BankVersion::V5);
+    let n = tables.boards().n_boards();
+    let surplus = (0..n + 5).map(|i| v5((i % n) as u16, &BANK)).collect();
+    let batch = allen_batch(&[surplus, vec![v5(0, &BANK)]]);
+    compare(&tables, DecodeOptions::default(), batch.view()).unwrap();
 }
 
 #[test]
@@ -144,10 +177,21 @@ fn banks_of_no_board_and_of_another_version_are_left_out() {
 }
 
 #[test]
+fn a_board_that_is_not_in_use_is_of_no_board() {
+    let (mut boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
+    boards.strips_per_hybrid[1] = 0;
+    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    let (hits, report) = decoded(&tables, vec![v5(1, &BANK), v5(0, &BANK)]);
+    assert_eq!((hits.len(), report.total(Count::UnknownBoard)), (2, 1));
+}
+
+#[test]
 fn strips_that_do_not_ascend_begin_a_cluster_and_are_counted() {
     let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
     lanes[0] = vec![(101, 30), (100, 10), (100, 10)];
     assert_eq!(outcome(vec![v5(0, &v5_payload(&lanes))]), (3, vec![("unsorted_lanes", 1)]));
+    lanes[0] = vec![(101, 30), (100, 10)];
+    assert_eq!(outcome(vec![v5(0, &v5_payload(&lanes))]), (2, vec![("unsorted_lanes", 1)]));
     // A strip that comes twice, too.
     lanes[0] = vec![(100, 10), (100, 10)];
     assert_eq!(outcome(vec![v5(0, &v5_payload(&lanes))]), (2, vec![("unsorted_lanes", 1)]));
@@ -164,4 +208,30 @@ fn the_longest_lane_there_can_be_is_one_cluster_too_many_strips_long() {
         *strip += 1;
     }
     assert_eq!(outcome(vec![v5(0, &v5_payload(&lanes))]), (2, vec![]));
+}
+
+#[test]
+fn a_cluster_of_one_strip_too_many_is_no_hit() {
+    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
+    for (n, n_hits) in [(128, 1), (129, 0)] {
+        lanes[0] = (0..n).map(|strip| (strip, 1)).collect();
+        let (hits, report) = decoded(&detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
+        assert_eq!((hits.len(), report.total(Count::OversizedClusters)), (n_hits, 1 - n_hits as u64), "{n} strips");
+    }
+}
+
+#[test]
+fn a_cluster_without_charge_is_no_hit() {
+    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
+    lanes[0] = vec![(100, 0), (101, 0), (200, 5)];
+    let (hits, report) = decoded(&detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
+    assert_eq!((hits.len(), report.total(Count::ZeroChargeClusters)), (1, 1));
+}
+
+#[test]
+fn what_follows_an_oversized_cluster_is_a_cluster_again() {
+    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
+    lanes[0] = (0..140).chain(150..152).map(|strip| (strip, 1)).collect();
+    let (hits, report) = decoded(&detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
+    assert_eq!((hits.len(), report.total(Count::OversizedClusters)), (1, 1));
 }

@@ -202,6 +202,16 @@ fn every_rung_of_the_ladder_gives_the_same_bits() {
 }
 
 #[test]
+fn warps_behind_the_last_group_do_nothing() {
+    let tables = synthetic(BankVersion::V5, Grouping::YRows);
+    let mut launch = LaunchParams::default();
+    // Five warps a block, and 72 groups: three are left over.
+    launch.set("compress.block_x", 160).expect("a multiple of 32");
+    let config = EmulatedConfig { pipeline: Pipeline::Allen, launch, ..EmulatedConfig::default() };
+    compare(&tables, DecodeOptions::default(), config, allen_batch(&generated(BankVersion::V5, 1)).view()).unwrap();
+}
+
+#[test]
 fn every_block_size_gives_the_same_bits() {
     let tables = synthetic(BankVersion::V5, Grouping::YRows);
     let batch = allen_batch(&generated(BankVersion::V5, 1));
