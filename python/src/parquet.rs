@@ -13,7 +13,7 @@ use ut_decoding::output::{Columns, HitFormat, HitStyle, Packing, Provenance};
 use crate::failure::Failure;
 use crate::job::{Done, give_back, run, wait_for};
 use crate::piece::damages;
-use crate::request::{Request, Task};
+use crate::request::{LARGE_BATCH, Request, Task};
 
 /// What was written.
 #[derive(Default)]
@@ -89,7 +89,7 @@ fn write(
 #[pyo3(signature = (request, path, compression, entries))]
 pub fn to_parquet<'py>(
     py: Python<'py>,
-    request: Request,
+    mut request: Request,
     path: PathBuf,
     compression: &str,
     entries: Vec<(String, String)>,
@@ -99,6 +99,7 @@ pub fn to_parquet<'py>(
         "lz4" => Packing::Lz4,
         other => return Err(Failure::Value(format!("compression: {other:?} is neither zstd nor lz4")).into()),
     };
+    request.batch.get_or_insert(LARGE_BATCH);
     let task = py.detach(|| request.check())?;
     let stop: Arc<AtomicBool> = Arc::default();
     let seen = Arc::clone(&stop);

@@ -60,7 +60,8 @@ pub struct Request {
     flip: u32,
     backend: String,
     threads: usize,
-    batch: usize,
+    /// Without it, what is best for what is asked.
+    pub batch: Option<usize>,
     checksum: bool,
     keep_going: bool,
     events: Option<String>,
@@ -73,6 +74,12 @@ pub struct Request {
 
 /// Memory that a piece of the inputs takes, with its hits, in the mean.
 const CHUNK_MEMORY: u64 = 48 << 20;
+
+/// Events of a batch: their bytes, a megabyte or so, are read, checked and decoded while they are in a core's caches.
+const BATCH: usize = 64;
+
+/// Those of a device's batch, and of a row group of Parquet.
+pub const LARGE_BATCH: usize = 256;
 
 /// Bytes of raw data that come with a hit, in files of UT banks.
 const BYTES_OF_HIT: u64 = 13;
@@ -142,6 +149,7 @@ impl Request {
             }
             select = select.places(&Places::shard(i, n, count_events(&parts)?));
         }
+        let is_device = matches!(backend, Backend::Emulated | Backend::Cuda);
         let n_workers = match (backend, self.threads) {
             (Backend::Emulated, _) => 1,
             // One reads while the device works for the other.
@@ -161,7 +169,7 @@ impl Request {
             backend,
             n_workers,
             hits: (bytes / BYTES_OF_HIT).min(MOST_HITS) as usize,
-            batch: self.batch.clamp(1, 1 << 20),
+            batch: self.batch.unwrap_or(if is_device { LARGE_BATCH } else { BATCH }).clamp(1, 1 << 20),
             check: self.checksum,
             keep_going: self.keep_going,
             select: select.window(self.skip, self.limit),
