@@ -37,8 +37,8 @@ impl Part {
     /// Counts what was decoded in `decoding` and what a mask took out; `layers` are [`Totals::layers`].
     pub fn of(layers: &[usize], hits: &UtHits, report: &BatchReport, masked: usize, decoding: Duration) -> Self {
         let mut hits_of_layer = [0; N_LAYERS];
-        for (i, ends) in hits.offsets().windows(2).enumerate() {
-            hits_of_layer[layers[i % hits.n_groups()]] += u64::from(ends[1] - ends[0]);
+        for (ends, &layer) in hits.offsets().windows(2).zip(layers.iter().cycle()) {
+            hits_of_layer[layer] += u64::from(ends[1] - ends[0]);
         }
         let (hits, masked) = (hits.len() as u64, masked as u64);
         Self { hits, masked, hits_of_layer, events: report.events.clone(), decoding }
