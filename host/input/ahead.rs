@@ -12,7 +12,7 @@ use std::thread::Builder;
 
 use super::part::InputPart;
 use super::pool::{Buffer, Pool};
-use super::recognise::{Input, Opened};
+use super::recognise::{Input, Opened, open_sparingly};
 
 /// Bytes that wait, of all files together.
 const WAITING: usize = 64 << 20;
@@ -46,7 +46,7 @@ impl Ahead {
     pub fn reach(&mut self, parts: &[InputPart], i: usize, read: &Arc<AtomicU64>) -> Option<Opened> {
         for (j, part) in parts.iter().enumerate().take(i + self.files).skip(self.next.max(i + 1)) {
             self.next = j + 1;
-            if part.can_be_unpacked_ahead() {
+            if part.is_compressed_file() {
                 let (part, read, pool) = (part.clone(), Arc::clone(read), self.blocks.clone());
                 let n = (WAITING / BLOCK / self.files).max(2);
                 let (to, opened) = sync_channel(1);
@@ -63,9 +63,17 @@ impl Ahead {
 
 /// Opens a file for whoever receives it, and unpacks it as far as `n` blocks can wait, until nobody wants more.
 fn unpack(part: &InputPart, read: &Arc<AtomicU64>, to: &SyncSender<Opened>, pool: &Pool, n: usize) {
-    let Ok((opened @ Opened { length: None, .. }, ..)) = part.open(read) else { return };
+    let Ok(opened) = open_sparingly(part.name(), read) else { return };
     let (send, blocks) = sync_channel(n);
-    let unpacked = Unpacked { blocks, block: Block::default(), at: 0, ended: false };
+    let unpacked = Unpacked {
+        blocks,
+        block: Block::default(),
+        at: 0,
+        given: 0,
+        ended: false,
+        file: (part.clone(), Arc::clone(read)),
+        again: None,
+    };
     let input = BufReader::with_capacity(SMALL, Input::new(unpacked));
     // Nothing was read into the buffer that it has.
     let mut from = opened.input.into_inner();
@@ -100,20 +108,41 @@ struct Unpacked {
     block: Block,
     /// The next byte of the block.
     at: usize,
+    /// Bytes of the file before the next one.
+    given: u64,
     ended: bool,
+    file: (InputPart, Arc<AtomicU64>),
+    /// The file, if it could not be unpacked ahead to its end.
+    again: Option<BufReader<Input>>,
+}
+
+impl Unpacked {
+    /// Reads the file from its beginning to where the other thread stopped: with too little memory, or at what is wrong with
+    /// the file, which shows again.
+    fn begin_again(&mut self) -> io::Result<&mut BufReader<Input>> {
+        let (part, read) = &self.file;
+        let (Opened { mut input, .. }, ..) = part.open(read).map_err(io::Error::other)?;
+        io::copy(&mut input.by_ref().take(self.given), &mut io::sink())?;
+        Ok(self.again.insert(input))
+    }
 }
 
 impl Read for Unpacked {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if let Some(again) = &mut self.again {
+            return again.read(bytes);
+        }
         if self.at == self.block.length && !self.ended && !bytes.is_empty() {
             // The last one goes back first.
-            (self.block, self.at, self.ended) = (Block::default(), 0, true);
-            self.block = self.blocks.recv().map_err(|_| io::Error::other("the thread that unpacks it ended"))??;
-            self.ended = self.block.length == 0;
+            (self.block, self.at) = (Block::default(), 0);
+            let Ok(Ok(block)) = self.blocks.recv() else { return self.begin_again()?.read(bytes) };
+            self.ended = block.length == 0;
+            self.block = block;
         }
         let n = bytes.len().min(self.block.length - self.at);
         bytes[..n].copy_from_slice(&self.block.bytes[self.at..self.at + n]);
         self.at += n;
+        self.given += n as u64;
         Ok(n)
     }
 }
@@ -173,6 +202,23 @@ mod tests {
         drop(opened);
         // Half of them for each file, one in each hand, and one that a thread of the pool held when another asked.
         assert!(pool.len() <= WAITING / BLOCK / 2 + 3, "{} blocks", pool.len());
+    }
+
+    #[test]
+    fn a_frame_that_takes_more_memory_is_unpacked_in_its_turn() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("long.zst");
+        let bytes: Vec<u8> = (0..3 * BLOCK as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 20) as u8).collect();
+        let mut encoder = zstd::Encoder::new(packed(&bytes), 1).unwrap();
+        encoder.window_log(24).unwrap();
+        std::io::Write::write_all(&mut encoder, &bytes).unwrap();
+        std::fs::write(&path, encoder.finish().unwrap()).unwrap();
+        let parts = vec![InputPart::file(path); 2];
+        let mut ahead = Ahead::new(2);
+        assert!(ahead.reach(&parts, 0, &Arc::default()).is_none());
+        let (mut found, mut opened) = (Vec::new(), ahead.reach(&parts, 1, &Arc::default()).unwrap());
+        opened.input.read_to_end(&mut found).unwrap();
+        assert!(found == bytes.repeat(2));
     }
 
     #[test]

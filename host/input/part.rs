@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU64;
 use super::InputError;
 use super::event::Format;
 use super::frames::{Frame, Frames};
-use super::recognise::{Opened, can_be_unpacked_ahead, open, open_bytes, open_file};
+use super::recognise::{Opened, is_compressed_file, open, open_bytes, open_file};
 
 /// Bytes in memory that can be read from any thread.
 type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
@@ -73,9 +73,9 @@ impl InputPart {
         }
     }
 
-    /// Whether it is a file that another thread can open and unpack before its turn.
-    pub(super) fn can_be_unpacked_ahead(&self) -> bool {
-        matches!(self.content, Content::File) && can_be_unpacked_ahead(&self.name)
+    /// Whether it is a whole file that is compressed, and can be opened again.
+    pub(super) fn is_compressed_file(&self) -> bool {
+        matches!(self.content, Content::File) && is_compressed_file(&self.name)
     }
 
     /// Opens it. Beside what it holds: the byte of the file at which it begins, and the events before.
@@ -85,7 +85,7 @@ impl InputPart {
             Content::File => Ok((open(name, read)?, 0, 0)),
             Content::Memory(bytes) => {
                 let length = (**bytes).as_ref().len() as u64;
-                Ok((open_bytes(Cursor::new(Held(Arc::clone(bytes))), Some(length), name, read)?, 0, 0))
+                Ok((open_bytes(Cursor::new(Held(Arc::clone(bytes))), Some(length), name, read, None)?, 0, 0))
             }
             Content::Section(Section { bytes, first_event, .. }) => {
                 let cannot = |source| InputError::Open { file: name.clone(), source };

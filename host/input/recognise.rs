@@ -21,13 +21,9 @@ const BEGIN: usize = 16;
 #[cfg(feature = "containers")]
 const MAX_LAYERS: usize = 2;
 
-/// Bytes of the longest header of a frame of zstd.
-#[cfg(feature = "containers")]
-const FRAME_HEADER: u64 = 18;
-
-/// A frame of zstd that needs a larger window, as those made with `--long` and `--ultra` do, is not unpacked before its turn.
-#[cfg(feature = "containers")]
-const MAX_WINDOW: u64 = 8 << 20;
+/// Logarithm of the bytes that a decoder of zstd keeps at most where little memory is to be taken: frames that are made with
+/// `--long` or `--ultra` need more.
+const SMALL_WINDOW: u32 = 23;
 
 /// Bytes that are read at a time.
 pub(super) const BUFFER: usize = 1 << 18;
@@ -104,7 +100,7 @@ pub(super) struct Opened {
 pub(super) fn open(path: &Path, read: &Arc<AtomicU64>) -> Result<Opened, InputError> {
     let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
     if path.as_os_str() == "-" {
-        return open_bytes(io::stdin(), None, path, read);
+        return open_bytes(io::stdin(), None, path, read, None);
     }
     let file = File::open(path).map_err(cannot)?;
     let meta = file.metadata().map_err(cannot)?;
@@ -123,17 +119,19 @@ pub(super) fn open_file(
     path: &Path,
     read: &Arc<AtomicU64>,
 ) -> Result<Opened, InputError> {
-    let opened = open_bytes(bytes, length, path, read)?;
+    let opened = open_bytes(bytes, length, path, read, None)?;
     let file = opened.length.and_then(|_| FileAt::new(Arc::clone(file), Arc::clone(read)));
     Ok(Opened { file, ..opened })
 }
 
-/// Opens bytes that messages say are of `path`, and that end at its byte `length`, if that is known.
+/// Opens bytes that messages say are of `path`, and that end at its byte `length`, if that is known. With a `window`, frames of
+/// zstd that need a window whose logarithm is larger are errors.
 pub(super) fn open_bytes(
     bytes: impl Read + Send + 'static,
     mut length: Option<u64>,
     path: &Path,
     read: &Arc<AtomicU64>,
+    window: Option<u32>,
 ) -> Result<Opened, InputError> {
     let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
     let mut input = Input(Box::new(Counted { input: bytes, read: Arc::clone(read) }));
@@ -153,43 +151,27 @@ pub(super) fn open_bytes(
             return Ok(Opened { input, length, format, file: None });
         };
         layers += 1;
-        input = unpacked(whole, compression, layers, path)?;
+        input = unpacked(whole, compression, layers, (path, window))?;
         length = None;
     }
 }
 
-/// Whether a file is a regular one that is compressed, and takes no more memory to unpack than is fair.
-#[cfg(feature = "containers")]
-pub(super) fn can_be_unpacked_ahead(path: &Path) -> bool {
+/// Whether a file is a regular one that is compressed.
+pub(super) fn is_compressed_file(path: &Path) -> bool {
     let begin = || -> io::Result<Vec<u8>> {
         let mut begin = Vec::new();
         if path.as_os_str() != "-" && path.metadata()?.is_file() {
-            File::open(path)?.take(FRAME_HEADER).read_to_end(&mut begin)?;
+            File::open(path)?.take(BEGIN as u64).read_to_end(&mut begin)?;
         }
         Ok(begin)
     };
-    begin().is_ok_and(|begin| match Compression::of(&begin) {
-        Some(Compression::Zstd) => window(&begin).is_some_and(|bytes| bytes <= MAX_WINDOW),
-        Some(Compression::Gzip) => true,
-        None => false,
-    })
+    begin().is_ok_and(|begin| Compression::of(&begin).is_some())
 }
 
-#[cfg(not(feature = "containers"))]
-pub(super) const fn can_be_unpacked_ahead(_: &Path) -> bool {
-    false
-}
-
-/// Bytes that a decoder keeps of the frame of zstd that begins so (RFC 8878, 3.1.1.1).
-#[cfg(feature = "containers")]
-fn window(begin: &[u8]) -> Option<u64> {
-    let is_one_segment = begin.get(4)? & 0x20 != 0;
-    if is_one_segment {
-        return zstd::zstd_safe::get_frame_content_size(begin).ok()?;
-    }
-    let descriptor = begin.get(5)?;
-    let base = 1u64 << (10 + (descriptor >> 3));
-    Some(base + base / 8 * u64::from(descriptor & 7))
+/// The bytes of a compressed file and what they are, if they can be had with little memory; else errors, now or later.
+pub(super) fn open_sparingly(path: &Path, read: &Arc<AtomicU64>) -> Result<Opened, InputError> {
+    let file = File::open(path).map_err(|source| InputError::Open { file: path.to_path_buf(), source })?;
+    open_bytes(file, None, path, read, Some(SMALL_WINDOW))
 }
 
 #[cfg(feature = "containers")]
@@ -197,7 +179,7 @@ fn unpacked(
     input: impl Read + Send + 'static,
     compression: Compression,
     layers: usize,
-    path: &Path,
+    (path, window): (&Path, Option<u32>),
 ) -> Result<Input, InputError> {
     if layers > MAX_LAYERS {
         let what = "compressed again and again; unpack it first";
@@ -206,7 +188,10 @@ fn unpacked(
     let input = BufReader::with_capacity(BUFFER, input);
     let input: Box<dyn Read + Send> = match compression {
         Compression::Zstd => {
-            let decoder = zstd::stream::read::Decoder::with_buffer(input);
+            let decoder = zstd::stream::read::Decoder::with_buffer(input).and_then(|mut decoder| {
+                window.map_or(Ok(()), |window| decoder.window_log_max(window))?;
+                Ok(decoder)
+            });
             Box::new(decoder.map_err(|source| InputError::Open { file: path.to_path_buf(), source })?)
         }
         Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
@@ -215,7 +200,12 @@ fn unpacked(
 }
 
 #[cfg(not(feature = "containers"))]
-fn unpacked(_: impl Read, compression: Compression, _: usize, path: &Path) -> Result<Input, InputError> {
+fn unpacked(
+    _: impl Read,
+    compression: Compression,
+    _: usize,
+    (path, _): (&Path, Option<u32>),
+) -> Result<Input, InputError> {
     let what = match compression {
         Compression::Zstd => "a zstd stream; this build lacks the feature `containers`",
         Compression::Gzip => "a gzip stream; this build lacks the feature `containers`",
