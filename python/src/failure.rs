@@ -21,8 +21,6 @@ pub enum Failure {
     #[error(transparent)]
     Sums(#[from] SumsError),
     #[error(transparent)]
-    Capacity(#[from] CapacityError),
-    #[error(transparent)]
     Memory(#[from] TooMuchMemory),
     /// The system did not give memory for the hits.
     #[error(transparent)]
@@ -44,7 +42,7 @@ macro_rules! of_work {
     };
 }
 
-of_work!(InputError, DecodeError, BuildError, OutputError);
+of_work!(InputError, DecodeError, CapacityError, BuildError, OutputError);
 
 impl From<GatherError> for Failure {
     fn from(error: GatherError) -> Self {
@@ -68,7 +66,9 @@ impl Failure {
         let mut place = (None, None, None, None);
         let class = match self {
             Self::Value(_) | Self::Sums(SumsError::Different(_)) => return Ok(PyValueError::new_err(message)),
-            Self::Capacity(_) | Self::Memory(_) | Self::Pages(_) => return Ok(PyMemoryError::new_err(message)),
+            Self::Work(WorkError::Capacity(_)) | Self::Memory(_) | Self::Pages(_) => {
+                return Ok(PyMemoryError::new_err(message));
+            }
             Self::Work(WorkError::Input(error)) => {
                 place.0 = Some(error.file().display().to_string());
                 if let Some(at) = error.place() {
