@@ -8,10 +8,8 @@ use super::setup::Setup;
 use super::simd::{REVERSE, Simd};
 use crate::detector::BankVersion;
 
-/// Lanes between two prefetches, and lines of one: 150 in a mean event, which has hits in 610 lanes. The next one has 64
-/// lines more than banks; what is too much belongs to the event after that.
+/// Lanes between two prefetches.
 const LANES_AT_ONCE: usize = 8;
-const LINES_AT_ONCE: usize = 2;
 
 /// The stage: lays the strips of all lanes out in the stream, in the order of the ranks, each lane in the direction in
 /// which x rises. Gives their number.
@@ -44,13 +42,12 @@ pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
         n_strips: 0,
     };
     let (by_eight, others) = scratch.listed[..n_listed].as_chunks::<LANES_AT_ONCE>();
-    let mut line = ahead.line;
+    let n_lines = ahead.n_lines.div_ceil(by_eight.len().max(1));
+    let mut line = ahead.from;
     for ranks in by_eight {
-        if let Some(from) = &mut line {
-            for _ in 0..LINES_AT_ONCE {
-                s.prefetch_far(*from);
-                *from = from.wrapping_add(LINE);
-            }
+        for _ in 0..n_lines {
+            s.prefetch_far(line);
+            line = line.wrapping_add(LINE);
         }
         for &rank in ranks {
             // SAFETY: `list_lanes` lists lanes with hits, each once, and in order.
