@@ -148,7 +148,12 @@ fn a_count_of_255_drops_the_bank() {
     bank[1] = 255;
     assert_eq!(outcome(vec![v5(0, &bank), v5(1, &BANK)]), (2, vec![("bad_header", 1)]));
     // Also where so many hits are there.
-    let mut long = vec![0; 8 + 32 * 128];
+    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
+    lanes[0] = (0..254).map(|i| (2 * i, 9)).collect();
+    let mut long = v5_payload(&lanes);
+    long.extend([0; 32]);
+    // 508 << 5 | 9: one hit more.
+    long[8 + 32 * 127 + 20..][..2].copy_from_slice(&[0x89, 0x3F]);
     long[4] = 255;
     assert_eq!(outcome(vec![v5(0, &long), v5(1, &BANK)]), (2, vec![("bad_header", 1)]));
 }
@@ -234,4 +239,33 @@ fn what_follows_an_oversized_cluster_is_a_cluster_again() {
     lanes[0] = (0..140).chain(150..152).map(|strip| (strip, 1)).collect();
     let (hits, report) = decoded(&detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
     assert_eq!((hits.len(), report.total(Count::OversizedClusters)), (1, 1));
+}
+
+#[test]
+fn of_two_hits_with_the_same_x_that_with_the_smaller_id_comes_first() {
+    let (boards, mut geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
+    let tables = DetectorTables::new(boards.clone(), geometry.clone(), Grouping::YRows).expect("a good detector");
+    let of_group =
+        |slot: &usize| tables.slots()[*slot].group == tables.slots()[0].group && boards.lanes[*slot].chan_id != 0;
+    let mut slots: Vec<usize> = (0..boards.lanes.len()).filter(of_group).collect();
+    slots.sort_by_key(|&slot| boards.lanes[slot].channel());
+    slots.dedup_by_key(|slot| boards.lanes[*slot].channel());
+    // The one with the larger ids begins at a smaller x, so that its hits are made first.
+    for (&slot, p0_x) in slots[..2].iter().zip([10.5, 10.0]) {
+        let id = ut_decoding::detector::sector_id(&boards.lanes[slot]).expect("the lane is connected");
+        let sector = &mut geometry.sectors[usize::from(id)];
+        (sector.p0_x, sector.dp0di_x, sector.p0_z, sector.first_strip) = (p0_x, 0.125, 2000.0, 0);
+    }
+    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    let mut payloads: [[Vec<(u16, u8)>; 6]; 2] = Default::default();
+    let [a, b] = [slots[0], slots[1]];
+    payloads[0][a % 6] = vec![(100, 9)];
+    payloads[usize::from(a / 6 != b / 6)][b % 6] = vec![(104, 9)];
+    let mut event = vec![v5((a / 6) as u16, &v5_payload(&payloads[0]))];
+    if a / 6 != b / 6 {
+        event.push(v5((b / 6) as u16, &v5_payload(&payloads[1])));
+    }
+    let (hits, _) = decoded(&tables, event);
+    assert_eq!(hits.x_at_y_eq0(), [10.0 + 104.0 * 0.125; 2]);
+    assert!(hits.id()[0] < hits.id()[1]);
 }
