@@ -1,5 +1,6 @@
 #!/bin/bash
-# Checks the memory safety of the CPU decoder, at every vector level that the CPU has:
+# Checks the memory safety of what has unsafe code or calls C: the CPU decoder at every vector level that the CPU has, and
+# under the address sanitizer also what reads files (zstd, zlib), and the tuner with its store (SQLite):
 #   1. with debug assertions, which check each access that the fast path makes without bounds checks, and on guard pages:
 #      behind the last byte of a batch nothing can be read;
 #   2. under the address sanitizer, which sees accesses outside of each allocation. The emulated backend is left out: the
@@ -20,9 +21,12 @@ for check in "$@"; do
             ;;
         asan)
             # Rustup's stable compiler has the sanitizer's runtime, and RUSTC_BOOTSTRAP lets it be used.
-            RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address UT_DECODE_TEST_WITHOUT=emulated \
-                cargo test --no-default-features --features cuda,emulated,synth \
-                --target "$(rustc --print host-tuple)" --target-dir target/asan --test decode -- backends::
+            export RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address UT_DECODE_TEST_WITHOUT=emulated
+            in_asan=(cargo test --target "$(rustc --print host-tuple)" --target-dir target/asan)
+            "${in_asan[@]}" --no-default-features --features containers,cuda,emulated,synth --test decode -- \
+                backends:: first:: parts:: into:: input:: in_place:: packets:: sections::
+            "${in_asan[@]}" -p tuner --test tuner -- store:: interchange:: spaces:: replay:: --skip processes::
+            unset RUSTC_BOOTSTRAP RUSTFLAGS UT_DECODE_TEST_WITHOUT
             ;;
         miri)
             if ! cargo +nightly miri --version >/dev/null 2>&1; then
