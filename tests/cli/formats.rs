@@ -256,6 +256,22 @@ fn fragments_are_found_at_every_alignment_and_other_detectors_are_left_out() {
 }
 
 #[test]
+fn the_last_fragment_of_a_source_may_do_without_its_padding() {
+    let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &[1; 4]), (66, &[5; 5])] };
+    let mut bytes = packet(1, 3, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
+    let whole = all(&bytes).unwrap();
+    // The first MFP begins behind the packet's header, two sourceIDs and two offsets; its size is its second word.
+    let size = 8 + 4 + 8 + 4;
+    for (left_out, is_well) in [(3, true), (2, false), (4, false)] {
+        bytes[size] -= left_out;
+        let events = all(&bytes).unwrap();
+        assert_eq!(events == whole, is_well, "{left_out} bytes");
+        assert_eq!(events.iter().all(|(_, damage)| damage.is_none()), is_well, "{left_out} bytes");
+        bytes[size] += left_out;
+    }
+}
+
+#[test]
 fn events_that_no_number_is_left_for_have_none() {
     let mfp = Mfp { source_id: 5 << 11 | 1, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
     let bytes = packet(u64::MAX - 1, 2, &[mfp]);
