@@ -142,7 +142,20 @@ pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Checksum, add_words};
+    use super::{Checksum, add_words, run_and_event};
+
+    #[test]
+    fn an_odin_bank_that_ends_before_its_numbers_has_none() {
+        let bank: Vec<u8> = (0..40).collect();
+        let (run, six, seven) = (0x0302_0100, 0x0F0E_0D0C_1312_1110, 0x2726_2524_2322_2120);
+        for (version, needed, number) in [(6, 20, six), (7, 40, seven)] {
+            for n in 0..=bank.len() {
+                let expected = (n >= needed).then_some((run, number));
+                assert_eq!(run_and_event(Some(version), &bank[..n]), expected, "version {version}, {n} bytes");
+            }
+        }
+        assert_eq!([None, Some(5), Some(8)].map(|version| run_and_event(version, &bank)), [None; 3]);
+    }
 
     #[test]
     fn sums_side_by_side_are_those_of_one_after_the_other_at_every_level_of_this_cpu() {

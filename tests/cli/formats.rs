@@ -352,6 +352,16 @@ fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_f
 }
 
 #[test]
+fn a_block_of_nothing_is_passed_over() {
+    let whole = event(&[bank(0, &ONE_HIT)]);
+    let empty = block(b"ZS\x01", 0, &[]);
+    let bytes = packed(&whole, whole.len(), |body| [&empty[..], &block(b"ZL\x08", body.len(), &zlib(body))].concat());
+    let mut reader = MdfReader::new(Cursor::new(bytes), "a.mdf", None);
+    let event = reader.next_event().unwrap().unwrap();
+    assert_eq!((event.entries.len(), event.damage), (1, None));
+}
+
+#[test]
 fn a_compressed_packet_that_cannot_be_followed_ends_the_file_after_the_events_before() {
     let good = event(&[bank(0, &ONE_HIT)]);
     let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
