@@ -12,7 +12,7 @@ use std::thread::Builder;
 
 use super::part::InputPart;
 use super::pool::{Buffer, Pool};
-use super::recognise::{Input, Opened, open_sparingly};
+use super::recognise::{Input, Opened, open_sparingly, takes_more_memory};
 
 /// Bytes that wait, of all files together.
 const WAITING: usize = 64 << 20;
@@ -112,13 +112,12 @@ struct Unpacked {
     given: u64,
     ended: bool,
     file: (InputPart, Arc<AtomicU64>),
-    /// The file, if it could not be unpacked ahead to its end.
+    /// The file, if more memory is needed than is taken ahead.
     again: Option<BufReader<Input>>,
 }
 
 impl Unpacked {
-    /// Reads the file from its beginning to where the other thread stopped: with too little memory, or at what is wrong with
-    /// the file, which shows again.
+    /// Reads the file, with as much memory as it takes, from its beginning to where the other thread stopped.
     fn begin_again(&mut self) -> io::Result<&mut BufReader<Input>> {
         let (part, read) = &self.file;
         let (Opened { mut input, .. }, ..) = part.open(read).map_err(io::Error::other)?;
@@ -135,9 +134,16 @@ impl Read for Unpacked {
         if self.at == self.block.length && !self.ended && !bytes.is_empty() {
             // The last one goes back first.
             (self.block, self.at) = (Block::default(), 0);
-            let Ok(Ok(block)) = self.blocks.recv() else { return self.begin_again()?.read(bytes) };
-            self.ended = block.length == 0;
-            self.block = block;
+            self.block = match self.blocks.recv() {
+                Ok(Ok(block)) => block,
+                // What is wrong with the file is wrong in any memory.
+                Ok(Err(error)) if !takes_more_memory(&error) => {
+                    self.ended = true;
+                    return Err(error);
+                }
+                _ => return self.begin_again()?.read(bytes),
+            };
+            self.ended = self.block.length == 0;
         }
         let n = bytes.len().min(self.block.length - self.at);
         bytes[..n].copy_from_slice(&self.block.bytes[self.at..self.at + n]);
@@ -151,6 +157,7 @@ impl Read for Unpacked {
 mod tests {
     use std::io::Read;
     use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
     use super::{Ahead, BLOCK, InputPart, WAITING};
 
@@ -229,11 +236,13 @@ mod tests {
         let path = directory.path().join("cut.zst");
         std::fs::write(&path, &packed[..packed.len() - 9]).unwrap();
         let parts = vec![InputPart::file(path); 2];
-        let mut ahead = Ahead::new(2);
-        assert!(ahead.reach(&parts, 0, &Arc::default()).is_none());
+        let (mut ahead, read) = (Ahead::new(2), Arc::default());
+        assert!(ahead.reach(&parts, 0, &read).is_none());
         let mut found = Vec::new();
-        let error = ahead.reach(&parts, 1, &Arc::default()).unwrap().input.read_to_end(&mut found).unwrap_err();
+        let error = ahead.reach(&parts, 1, &read).unwrap().input.read_to_end(&mut found).unwrap_err();
         assert!(error.to_string().contains("truncated?"), "{error}");
         assert!(!found.is_empty() && bytes.starts_with(&found));
+        // It was not read twice to find that out.
+        assert_eq!(read.load(Ordering::Relaxed), packed.len() as u64 - 9);
     }
 }

@@ -174,6 +174,11 @@ pub(super) fn open_sparingly(path: &Path, read: &Arc<AtomicU64>) -> Result<Opene
     open_bytes(file, None, path, read, Some(SMALL_WINDOW))
 }
 
+/// Whether an error of [`open_sparingly`]'s bytes is that they take more memory. (The library has no other sign of it.)
+pub(super) fn takes_more_memory(error: &io::Error) -> bool {
+    error.to_string().contains("requires too much memory")
+}
+
 #[cfg(feature = "containers")]
 fn unpacked(
     input: impl Read + Send + 'static,
