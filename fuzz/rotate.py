@@ -1,6 +1,7 @@
 """Runs the fuzzing targets in turn, and says what each has reached. fuzz/run.sh calls it.
 
-rotate.py run PROGRAM SECONDS    one slice after the other, first of the targets that lack most; SIGTERM ends it with a slice
+rotate.py run PROGRAM SECONDS    a target on each core, slice after slice, first those that lack most; SIGTERM ends it with
+                                 the slices that run
 rotate.py table                  the table of docs/fuzzing.md
 
 `slices.jsonl` in the folder FUZZ_STATE has a line for each slice, so that the next run goes on where this one ended.
@@ -13,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -103,20 +105,32 @@ def run_slice(program, target, seconds, best):
 def run(program, seconds):
     end = time.monotonic() + seconds
     # A slice that is cut short is not lost.
-    stopped = []
-    signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     name = hashlib.sha256(Path(program).read_bytes()).hexdigest()[:12]
-    while (left := end - time.monotonic()) > 0 and not stopped:
-        all_of = reached()
-        target = next_target(all_of, name)
-        if target is None:
-            sys.exit("every target fails")
-        of = all_of[target]
-        best = of.edges if of.program == name else 0
-        piece = run_slice(program, target, max(1, int(min(SLICE_S, left))), best)
-        with SLICES.open("a") as slices:
-            slices.write(json.dumps({**piece, "program": name}) + "\n")
-        print(json.dumps(piece), flush=True)
+    running, lock = set(), threading.Lock()
+
+    def slices_of_a_core():
+        while (left := end - time.monotonic()) > 0 and not stopped.is_set():
+            with lock:
+                all_of = reached()
+                target = next_target({other: of for other, of in all_of.items() if other not in running}, name)
+                if target is None:
+                    return
+                running.add(target)
+            of = all_of[target]
+            piece = run_slice(program, target, max(1, int(min(SLICE_S, left))), of.edges if of.program == name else 0)
+            with lock:
+                running.remove(target)
+                with SLICES.open("a") as slices:
+                    slices.write(json.dumps({**piece, "program": name}) + "\n")
+                print(json.dumps(piece), flush=True)
+
+    cores = [threading.Thread(target=slices_of_a_core) for _ in os.sched_getaffinity(0)]
+    for core in cores:
+        core.start()
+    for core in cores:
+        core.join()
 
 
 def table():

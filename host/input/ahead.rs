@@ -1,7 +1,7 @@
-//! Compressed files that are unpacked before their turn comes, each by a thread of its own.
+//! Compressed files that are unpacked before their turn, each by a thread of its own.
 //!
-//! Of a stream no two threads can unpack parts, and only one thread fetches at a time (see [`crate::pipeline`]). Of several
-//! compressed files those that come next are therefore unpacked meanwhile, into memory: as much of them as there is room for.
+//! A compressed stream can be unpacked by one thread only, and only one thread fetches at a time (see [`crate::pipeline`]).
+//! So while one file is read, the compressed files after it are unpacked into memory, up to a limit.
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read};
@@ -14,23 +14,23 @@ use super::part::InputPart;
 use super::pool::{Buffer, Pool};
 use super::recognise::{Input, Opened, open_sparingly, takes_more_memory};
 
-/// Bytes that wait, of all files together.
+/// The most unpacked bytes that may wait, over all files.
 const WAITING: usize = 64 << 20;
 
 /// Bytes of a block: at least as many as a decoder gives at once.
 const BLOCK: usize = 1 << 17;
 
-/// What is copied out of a block in pieces smaller than this passes through one more buffer.
+/// Reads smaller than this go through one more buffer.
 const SMALL: usize = 1 << 12;
 
 /// The files that are being unpacked.
 #[derive(Debug)]
 pub struct Ahead {
-    /// How many at once, with the one that is being read.
+    /// How many at once, including the one that is being read.
     files: usize,
-    /// Of the file at its place in the list of inputs; nothing comes if that cannot be read.
+    /// Files by their place in the list of inputs. Nothing is sent for one that cannot be opened.
     started: VecDeque<(usize, Receiver<Opened>)>,
-    /// The first file that was not looked at.
+    /// The first file not looked at yet.
     next: usize,
     blocks: Pool,
 }
@@ -41,8 +41,8 @@ impl Ahead {
         Self { files: files.max(1), started: VecDeque::new(), next: 0, blocks: Pool::default() }
     }
 
-    /// Begins with the files behind file `i` of `parts`, and gives that file if it was begun before. If it cannot be read, or
-    /// not ahead, it is opened by the caller, who then knows why.
+    /// Starts unpacking the files after file `i` of `parts`, and returns file `i` if it was started before. `None` if it was
+    /// not, or could not be opened: the caller then opens it and gets the error.
     pub fn reach(&mut self, parts: &[InputPart], i: usize, read: &Arc<AtomicU64>) -> Option<Opened> {
         for (j, part) in parts.iter().enumerate().take(i + self.files).skip(self.next.max(i + 1)) {
             self.next = j + 1;
@@ -61,7 +61,7 @@ impl Ahead {
     }
 }
 
-/// Opens a file for whoever receives it, and unpacks it as far as `n` blocks can wait, until nobody wants more.
+/// Opens a file, sends it, and unpacks it, at most `n` blocks ahead, until the receiver is gone.
 fn unpack(part: &InputPart, read: &Arc<AtomicU64>, to: &SyncSender<Opened>, pool: &Pool, n: usize) {
     let Ok(opened) = open_sparingly(part.name(), read) else { return };
     let (send, blocks) = sync_channel(n);

@@ -41,7 +41,7 @@ pub struct BatchBuilder {
     versioned: Option<bool>,
     /// Whether banks of other types than the UT's are kept.
     keep_all: bool,
-    /// Where the events stay where they were read: the byte behind their tables. 0: they are in `raw`.
+    /// If the events stay where they were read, the byte after their tables; 0 if they are copied into `raw`.
     tables: usize,
 }
 
@@ -123,16 +123,16 @@ impl BatchBuilder {
         self.tables > 0
     }
 
-    /// The byte behind the table of an event with so many of the UT's banks, if it is added next and stays where it was read.
+    /// Where the table of the next event ends, if that has `n_banks` banks of the UT and stays where it was read.
     pub(super) const fn end_of_table(&self, n_banks: usize) -> usize {
         self.tables + 4 * (n_banks + 2)
     }
 
-    /// Adds an event of MDF whose bytes stay in `raw` from byte `begin` on: `entries` are its banks, of which `n_banks` are the
-    /// UT's. In front of it, up to [`Self::end_of_table`], is room for its table.
+    /// Adds an MDF event that stays in `raw`, where it begins at byte `begin`. `entries` are its banks, of which `n_banks` are
+    /// the UT's. The bytes before it must have room for its table, up to [`Self::end_of_table`].
     ///
-    /// In Allen layout an event is a table of its fragments and, anywhere behind it, those: a word with the sourceID, then the
-    /// payload. In MDF the word in front of a payload is half of the bank's header. There the sourceID is written over it.
+    /// In Allen layout an event is a table of offsets, with the fragments anywhere after it: a word with the sourceID, then
+    /// the payload. In MDF the word before a payload is half of the bank's header, so the sourceID overwrites that.
     pub(super) fn push_in_place(
         &mut self,
         meta: EventMeta,

@@ -22,8 +22,8 @@ use super::recognise::{BUFFER, Input, Opened};
 use super::select::Select;
 use super::{AllenDumpReader, InputError};
 
-/// Bytes of a chunk, out of their compression, after which the next one begins. What comes out of a chunk, as hits and as
-/// text, takes up to eighty times as much.
+/// Bytes of a chunk, out of their compression, after which the next one begins. Its hits can take eighty times as much when
+/// they are written as text.
 pub(super) const MAX_BYTES: usize = 5 << 20;
 
 /// Room for the table of an event's banks, as many as the UT has and some more.
@@ -380,7 +380,7 @@ impl Chunks {
                     if let AnyFrames::Events(frames) = frames
                         && std::mem::take(&mut self.blocks)
                     {
-                        // A little more than is wanted: what is too much is read once more.
+                        // Slightly more than needed; the surplus is read again.
                         let bytes = self.event_bytes.saturating_mul(wanted + 2).min(MAX_BYTES);
                         let before = frames.events();
                         let end = frames.next_block((begin, bytes), &mut data, &mut add);

@@ -309,10 +309,10 @@ impl<R: Read> Frames<R> {
 }
 
 impl Frames<BufReader<Bytes>> {
-    /// Reads some `n` bytes of the file at once, to byte `at` of `data` and following, which grows where it must, and cuts
-    /// them into events until `take` says `false`: it hears of the event of the file, its first byte there, and its bytes in
-    /// `data`, whose other bytes stay. Whatever is no whole event that [`Self::next`] would give is left for that: an error, a
-    /// packet, an event that the block's end cuts. Gives the end of the last event in `data`.
+    /// Reads about `n` bytes of the file at once into `data`, from byte `at` on, and cuts them into events until `take` returns
+    /// `false`. `take` gets the event's number in the file, its first byte there, and its bytes in `data`. Anything that is not
+    /// a whole, plain event (an error, a packet, an event cut by the end of the block) is left for [`Self::next`]. Returns the
+    /// end of the last event in `data`.
     pub fn next_block(
         &mut self,
         (at, n): (usize, usize),

@@ -61,8 +61,8 @@ impl Parser {
         self
     }
 
-    /// If `together`, copies what goes into a batch out of the bytes that were read, where those hold more than that: for
-    /// devices, to which all bytes of a batch are sent.
+    /// With `together`, the banks of a batch are copied next to each other, out of all that was read: for devices, to which
+    /// every byte of a batch is sent.
     #[must_use]
     pub const fn together(mut self, together: bool) -> Self {
         self.together = together;
@@ -255,10 +255,10 @@ struct Collector<'a, 'l, T> {
 }
 
 impl<E: From<InputError>, T: FnMut(Part<'_>) -> Result<(), E>> Collector<'_, '_, T> {
-    /// Adds an event, if it is selected; what waits, perhaps in `raw`, goes first where the two cannot be in one batch.
+    /// Adds an event, if it is selected. Where it cannot share a batch with the events before it, those are handed over first.
     ///
-    /// An event with `n_banks` of the UT's banks that can stay in `raw`, which has `tables` bytes for the tables of such events,
-    /// is left for the caller to add if the result is true.
+    /// For an event that can stay in `raw`, `stays` has the number of its UT banks, and how many bytes of `raw` are for tables.
+    /// The result is whether it does stay; the caller then adds it with [`BatchBuilder::push_in_place`].
     fn add(
         &mut self,
         event: &RawEvent<'_>,

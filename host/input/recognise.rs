@@ -168,13 +168,13 @@ pub(super) fn is_compressed_file(path: &Path) -> bool {
     begin().is_ok_and(|begin| Compression::of(&begin).is_some())
 }
 
-/// The bytes of a compressed file and what they are, if they can be had with little memory; else errors, now or later.
+/// Opens a compressed file with little memory: a frame that needs more is an error when its turn comes.
 pub(super) fn open_sparingly(path: &Path, read: &Arc<AtomicU64>) -> Result<Opened, InputError> {
     let file = File::open(path).map_err(|source| InputError::Open { file: path.to_path_buf(), source })?;
     open_bytes(file, None, path, read, Some(SMALL_WINDOW))
 }
 
-/// Whether an error of [`open_sparingly`]'s bytes is that they take more memory. (The library has no other sign of it.)
+/// Whether reading after [`open_sparingly`] failed for lack of memory. (The library tells by the message only.)
 pub(super) fn takes_more_memory(error: &io::Error) -> bool {
     error.to_string().contains("requires too much memory")
 }

@@ -177,7 +177,7 @@ def run_tests(area, programs, tests, number):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--area", action="append", help="only the bugs of this list; may be given again")
-    parser.add_argument("--sample", type=int, help="only this many of them, chosen at random")
+    parser.add_argument("--sample", type=int, help="only this many, drawn at random, all of one list where none is named")
     parser.add_argument("--seed", type=int, default=int(time.time() // 86400), help="seed of the random choice; by default it changes every day")
     parser.add_argument("--only", help="only bugs whose file, text or reason contains this")
     parser.add_argument("--table", type=Path, help="write the result there, as a Markdown table")
@@ -195,7 +195,12 @@ def main():
     if args.only:
         chosen = [bug for bug in chosen if any(args.only in bug[key] for key in ("file", "old", "new", "why"))]
     if args.sample is not None:
-        chosen = sorted(random.Random(args.seed).sample(chosen, min(args.sample, len(chosen))), key=lambda b: b["number"])
+        draw = random.Random(args.seed)
+        if not args.area and chosen:
+            # Of one list: each has programs of its own to build.
+            area = draw.choice(chosen)["area"]
+            chosen = [bug for bug in chosen if bug["area"] == area]
+        chosen = sorted(draw.sample(chosen, min(args.sample, len(chosen))), key=lambda b: b["number"])
         print(f"{len(chosen)} of {len(bugs)} bugs, drawn with --seed {args.seed}")
     if args.check:
         print(f"{len(bugs)} bugs, each where its list says")

@@ -1,5 +1,6 @@
-//! What waits to be written: where an output is slower than the decoding, or a piece takes longer than those after it, nothing
-//! more is fetched once that takes too much memory. (The number of pieces is bounded, too, but not what becomes of one.)
+//! Limits the memory of results that wait to be written. Where the output is slower than the decoding, or one piece takes
+//! longer than those after it, fetching stops until enough is written. (The pipeline bounds the number of pieces, but a
+//! piece can become very many hits.)
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::sleep;
@@ -8,41 +9,41 @@ use std::time::Duration;
 use super::work::{Batch, Done};
 use crate::output::Encoded;
 
-/// Bytes for each thread: ordinary events never have as many.
+/// Bytes allowed per thread; ordinary events stay far below.
 const BYTES_OF_THREAD: u64 = 64 << 20;
 
-/// How often those who wait look.
+/// How often a waiting thread looks.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Bytes that were encoded and wait to be written.
 pub struct Waiting {
     bytes: AtomicU64,
     most: u64,
-    /// Nobody takes them any more.
+    /// Nothing is written any more.
     ended: AtomicBool,
 }
 
 impl Waiting {
-    /// None so far, of what `n_workers` threads decode.
+    /// The limit for `n_workers` threads; nothing waits yet.
     pub const fn new(n_workers: usize) -> Self {
         Self { bytes: AtomicU64::new(0), most: BYTES_OF_THREAD * n_workers as u64, ended: AtomicBool::new(false) }
     }
 
-    /// Adds those of a piece.
+    /// Adds the bytes of a piece.
     pub fn add(&self, done: &Done) {
         self.bytes.fetch_add(bytes_of(done), SeqCst);
     }
 
-    /// Waits while there are too many. Who has to wait has fetched nothing, so what the others write does not need it.
+    /// Waits while there are too many. A thread that waits here holds no piece, so the others can finish theirs.
     pub fn wait(&self) {
         while self.bytes.load(SeqCst) > self.most && !self.ended.load(SeqCst) {
             sleep(LOOK);
         }
     }
 
-    /// Takes those of a piece off when `write` has written them; it says whether there is to be more.
+    /// Writes a piece and takes its bytes off. `write` returns whether to go on, and so does this.
     pub fn write(&self, bytes: u64, write: impl FnOnce() -> bool) -> bool {
-        /// Also when writing panics: nobody is to wait then.
+        /// Ends the waiting even if writing panics.
         struct End<'a>(&'a Waiting, bool);
         impl Drop for End<'_> {
             fn drop(&mut self) {
