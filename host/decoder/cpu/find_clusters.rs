@@ -85,7 +85,8 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
         } else {
             cluster::<S, GEOMETRIC, false, false>(s, setup, scratch, n_strips)
         };
-        // Of an unsorted lane, two strips whose numbers are a cluster's size apart need not be of one cluster.
+        // In an unsorted lane, strips a cluster's size apart need not be one cluster, and a step back can hide a cluster that
+        // is too long from the minimum.
         if sizes && !found.sorted {
             return Err(NeedsFallback);
         }

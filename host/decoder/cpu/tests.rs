@@ -3,6 +3,8 @@
 //! Small and always the same, so that a wrong comparison shows here first, and so that an interpreter such as Miri can
 //! run them.
 
+use std::num::NonZeroU32;
+
 use super::{CpuConfig, CpuDecoder, Simd};
 use crate::decoder::reference::ReferenceDecoder;
 use crate::detector::{BankVersion, DetectorTables, Grouping, LANES_PER_BOARD};
@@ -133,9 +135,12 @@ fn decode(decoder: &mut dyn Decoder, tables: &DetectorTables, batch: BatchView<'
     (hits, report.events[0])
 }
 
-/// Decodes an event at every level and in both layouts as the reference does. Gives the reference's report.
 fn check(tables: &DetectorTables, event: &[Bank], what: &str) -> EventReport {
-    let options = DecodeOptions::default();
+    check_with(DecodeOptions::default(), tables, event, what)
+}
+
+/// Decodes an event at every level and in both layouts as the reference does. Gives the reference's report.
+fn check_with(options: DecodeOptions, tables: &DetectorTables, event: &[Bank], what: &str) -> EventReport {
     let mut report = EventReport::default();
     for layout in [Layout::Allen, Layout::Mep] {
         let batch = batch(event, layout);
@@ -323,6 +328,19 @@ fn lanes_that_are_not_sorted_are_counted_once_each() {
         let report = check(&tables, &event, &format!("{hits:?}"));
         assert_eq!(trouble(&report), [(Count::UnsortedLanes, n_lanes as u32)], "{hits:?}");
     }
+}
+
+#[test]
+fn an_unsorted_lane_hides_no_cluster_above_the_maximum_size() {
+    let tables = tables(BankVersion::V5);
+    let options = DecodeOptions { max_cluster_size: NonZeroU32::new(4).unwrap(), ..DecodeOptions::default() };
+    // Vectors have 4, 8 or 16 elements. In the element of the strip that makes the cluster too long, as many further on,
+    // a strip follows one that is less than four below it: the least distance in that element is not four.
+    let strips =
+        [100, 101, 102, 103, 104, 110, 120, 130, 140, 150, 160, 170, 180, 190, 192, 194, 200, 300, 310, 320, 202];
+    let hits: Vec<_> = strips.map(|strip| (strip, 1)).into();
+    let report = check_with(options, &tables, &event_of_lanes(&tables, &hits), "a cluster of five");
+    assert!(report.get(Count::OversizedClusters) > 0 && report.get(Count::UnsortedLanes) > 0);
 }
 
 #[test]
