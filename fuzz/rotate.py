@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 STATE = Path(os.environ.get("FUZZ_STATE", HERE))
 SLICES = STATE / "slices.jsonl"
 SLICE_S = 120
-# What a target must have: executions, and seconds without a new edge. All together: executions.
+# What a target must have: executions, and seconds of a core's time without a new edge. All together: executions.
 ENOUGH, ENOUGH_EMULATED, QUIET_S, ENOUGH_IN_ALL = 10**6, 10**5, 30 * 60, 10**8
 TARGETS = re.findall(r'^    \("([a-z-]+)", ', (HERE / "src/lib.rs").read_text(), re.M)
 
@@ -90,15 +90,19 @@ def run_slice(program, target, seconds, best):
                 best = max(best, edges)
         elif found := re.match(r"stat::number_of_executed_units:\s+(\d+)", line):
             executions = int(found[1])
-    status = fuzzer.wait()
+    _, status, used = os.wait4(fuzzer.pid, 0)
+    status = fuzzer.returncode = os.waitstatus_to_exitcode(status)
     ended = time.monotonic()
+    # What other programs took of the core is not counted.
+    core_s = used.ru_utime + used.ru_stime
+    share = core_s / (ended - began)
     crash = None
     # Not the exit code of a fuzzer that was interrupted.
     if status not in (0, 72):
         crash = next((line.strip() for line in tail if "Test unit written to" in line), f"exit code {status}")
         (STATE / f"{target}.failed").write_text("".join(tail))
-    return {"target": target, "at": int(time.time()), "seconds": round(ended - began, 1), "executions": executions,
-            "edges": max(best, edges), "inputs": inputs, "quiet": last_new and round(ended - last_new, 1),
+    return {"target": target, "at": int(time.time()), "seconds": round(core_s, 1), "executions": executions,
+            "edges": max(best, edges), "inputs": inputs, "quiet": last_new and round(share * (ended - last_new), 1),
             "crash": crash}
 
 

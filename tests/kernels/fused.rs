@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use crate::setup::Bug;
 use crate::setup::fused::{FusedSetup, In, ROOMY, WINDOWS};
 use crate::suite::backends::decode;
+use crate::suite::events::{Bank, mep_batch, v5_payload};
 use simt::executor::{Executor, Fault, Violation};
 use simt::{Block, FULL_MASK, Global};
 use ut_decoding::decoder::reference::ReferenceDecoder;
@@ -127,6 +128,33 @@ fn a_removed_warp_barrier_of_gathering_is_caught() {
         let violation = violation.expect_err("lanes read what others write");
         let is_caught = matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. });
         assert!(is_caught, "{violation}");
+    }
+}
+
+/// Two events of more banks than a launch gathers at a time, with hits in the last one only.
+fn many_banks() -> FusedSetup {
+    let mut setup = FusedSetup::mep(2);
+    let bank = |kind, n| {
+        let lane = (0..n).map(|i| (20 * i, 5)).collect::<Vec<_>>();
+        Bank { kind, version: 4, source_id: 5, payload: v5_payload(&std::array::from_fn(|_| lane.clone())) }
+    };
+    let event: Vec<_> = (0..300).map(|_| bank(67, 0)).chain([bank(66, 3)]).collect();
+    setup.batch = mep_batch(&[event.clone(), event]);
+    setup
+}
+
+#[test]
+fn banks_behind_those_that_are_gathered_at_a_time_are_gathered() {
+    let mut setup = many_banks();
+    let expected = hits_of(&setup);
+    assert!(!expected.is_empty());
+    for seed in SEEDS {
+        setup.run(seed, Bug::None, ROOMY, expected.len()).unwrap();
+        assert!(is_right(&setup, &expected));
+        let bug = Bug::NoWarpBarrier("gather.rs", 1);
+        let violation = setup.run_with(seed, bug, In::Gathering, ROOMY, expected.len());
+        let violation = violation.expect_err("lanes overwrite what others still read");
+        assert!(matches!(violation.fault, Fault::Race { .. }), "{violation}");
     }
 }
 
@@ -309,6 +337,8 @@ fn look_back_stays_at_its_limit_and_never_wraps() {
     for seed in SEEDS {
         let own = [half, half, 1, 0, 7, LIMIT, u32::MAX, 0];
         assert_eq!(sums(&own, seed, 5), [0, half, LIMIT - 1, LIMIT, LIMIT, LIMIT, LIMIT, LIMIT]);
+        // One more would be a flag.
+        assert_eq!(sums(&[LIMIT + 1, 0], seed, 2), [0, LIMIT]);
         let many = [LIMIT; 70];
         assert!(sums(&many, seed, 64)[1..].iter().all(|&sum| sum == LIMIT));
     }

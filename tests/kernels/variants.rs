@@ -238,19 +238,22 @@ fn a_group_with_thousands_of_hits_is_sorted() {
     geometry.sectors.iter_mut().for_each(|sector| sector.p0_x = 0.0);
     let tables = DetectorTables::new(regular.boards().clone(), geometry, Grouping::UniqueX).expect("valid tables");
     assert_eq!(tables.n_groups(), 4);
-    let lane: Vec<(u16, u8)> = (0..40).map(|i| (509 - 12 * i, 1 + (i % 31) as u8)).collect();
-    let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
+    let falling: Vec<(u16, u8)> = (0..40).map(|i| (509 - 12 * i, 1 + (i % 31) as u8)).collect();
+    let rising: Vec<_> = falling.iter().copied().rev().collect();
     let in_group_0 = |board: &u16| {
         let slots = &tables.slots()[6 * usize::from(*board)..][..6];
         slots.iter().filter(|slot| slot.is_connected() && slot.group == 0).count()
     };
     let boards: Vec<u16> = (0..tables.boards().n_boards() as u16).filter(|board| in_group_0(board) >= 4).collect();
-    assert!(boards.iter().map(in_group_0).sum::<usize>() * lane.len() > 2 * 4096);
-    let event: Vec<_> = boards
-        .iter()
-        .map(|&board| crate::suite::events::Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() })
-        .collect();
-    let batch = allen_batch(&[event.clone(), event]);
+    assert!(boards.iter().map(in_group_0).sum::<usize>() * rising.len() > 2 * 4096);
+    let event = |lane: &Vec<(u16, u8)>| {
+        let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
+        let bank =
+            |&board| crate::suite::events::Bank { kind: 66, version: 4, source_id: board, payload: payload.clone() };
+        boards.iter().map(bank).collect::<Vec<_>>()
+    };
+    // The fused kernel begins with the second event only.
+    let batch = allen_batch(&[event(&falling), event(&rising)]);
     // Too large to be sorted where it is: left for the second kernel.
     for strips in [4096, 512] {
         let mut launch = LaunchParams::default();
