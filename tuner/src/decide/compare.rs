@@ -174,7 +174,8 @@ pub fn compare(
             break;
         }
         let good = blocks.iter().filter(|block| !block.a.is_empty()).count();
-        if !blocks.last().is_some_and(|block| block.a.is_empty()) && plan.rules.looks.contains(&good) {
+        // A look again after a spoilt block sees nothing new.
+        if plan.rules.looks.contains(&good) {
             judgement = judge(&blocks, &plan.rules);
             if good >= plan.rules.horizon() || !matches!(judgement.verdict, Verdict::CannotTell(_)) {
                 return Ok(Comparison { judgement, blocks });
@@ -241,10 +242,9 @@ pub struct Decision {
     pub confirmation: Option<Judgement>,
 }
 
-/// In how many parameters `config` departs from `default`: the fewer, the simpler.
+/// In how many parameters `config` departs from `default`, of the same space: the fewer, the simpler.
 pub fn departures(default: &Config, config: &Config) -> usize {
-    let common = default.0.iter().zip(&config.0).filter(|(a, b)| a != b).count();
-    common + default.0.len().abs_diff(config.0.len())
+    default.0.iter().zip(&config.0).filter(|(a, b)| a != b).count()
 }
 
 /// Measures all `candidates` against `default`, and promotes the best one if fresh samples confirm it.

@@ -155,6 +155,13 @@ mod tests {
     }
 
     #[test]
+    fn windows_out_of_line_on_both_sides_are_no_drift() {
+        let mut detector = Detector::new(DriftOptions::default());
+        let swing = |i: usize| if i < 100 { 1.0 } else { [2.0, 0.5][i / 8 % 2] };
+        assert_eq!(feed(&mut detector, (0..200).map(swing)), None);
+    }
+
+    #[test]
     fn a_change_that_proved_harmless_alarms_once() {
         let mut detector = Detector::new(DriftOptions::default());
         let jump = |i: usize| if i < 200 { 1.0 } else { 1.2 };

@@ -238,6 +238,8 @@ mod tests {
         assert_eq!(sign_flip(&[1.0, 1.0, 1.0]), 0.25);
         assert_eq!(sign_flip(&[1.0, 2.0, 4.0, 8.0]), 2.0 / 16.0);
         assert_eq!(sign_flip(&[0.0; 5]), 1.0);
+        // 0.1 + 0.2 - 0.1 is not the same float as 0.1 - 0.1 + 0.2, and counts as the same sum.
+        assert_eq!(sign_flip(&[0.1, 0.2, -0.1]), 0.75);
         assert_eq!(sign_flip(&[0.3; 10]), smallest_sign_flip(10));
         assert_eq!(sign_flip(&[0.3; 40]), smallest_sign_flip(40));
     }
@@ -248,6 +250,10 @@ mod tests {
         assert!(effective_count(&rising) < 5.0);
         let alternating: Vec<f64> = (0..40).map(|i| f64::from(i % 2)).collect();
         assert_eq!(effective_count(&alternating), 40.0);
+        // Four 0, four 1, and so on: of 39 neighbours 30 are alike, so the correlation is 21 of 40; with what is added
+        // back, 22 of 37.
+        let steps: Vec<f64> = (0..40).map(|i| f64::from(i / 4 % 2)).collect();
+        assert!((effective_count(&steps) - 40.0 * 15.0 / 59.0).abs() < 1e-9, "{}", effective_count(&steps));
         assert_eq!(effective_count(&[1.0; 10]), 10.0);
         assert_eq!(effective_count(&[]), 0.0);
     }

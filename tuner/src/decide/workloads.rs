@@ -173,13 +173,10 @@ impl Matrix {
                 a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.total_cmp(&b.2))
             });
             let Some(next) = next else { break };
-            let before = worst(&chosen);
             let after = with(next);
-            if !chosen.is_empty() && (after.0, after.1, after.2) == before {
-                break;
-            }
             chosen.push(next);
-            if after.0 == 0 && after.1 <= enough {
+            // Until nothing is left to gain, the best set of the worst workload gains something.
+            if after.0 == 0 && after.1 <= enough.max(0.0) {
                 break;
             }
         }
@@ -348,8 +345,7 @@ impl Picker {
             self.current = nearest;
             self.streak = 0;
         }
-        // What is not a number is strange, too.
-        let strange = distances[nearest].is_nan() || distances[nearest] > self.strange;
+        let strange = distances[nearest] > self.strange;
         Pick { set: &self.sets[self.current], number: self.current, nearest, changed, strange }
     }
 }
@@ -382,6 +378,13 @@ mod tests {
         let (sets, of_workload) = m.portfolio(3, 0.01).unwrap();
         assert_eq!(of_workload[1], 1);
         assert!(sets.contains(&1) && sets.len() <= 3);
+        // However much is enough, each workload has a set that runs.
+        assert_eq!(
+            matrix(&[&[Some(1.0), None], &[None, Some(1.0)]]).portfolio(2, 9.0).unwrap(),
+            (vec![0, 1], vec![0, 1])
+        );
+        // No set beyond those that gain something.
+        assert_eq!(matrix(&[&[Some(1.0)], &[Some(2.0)]]).portfolio(2, -1.0).unwrap(), (vec![0], vec![0]));
         assert_eq!(m.csv().lines().nth(4), Some("3,0.000,failed"));
     }
 

@@ -110,6 +110,15 @@ mod tests {
     }
 
     #[test]
+    fn quotes_and_backslashes_in_names_end_no_string_too_early_or_too_late() {
+        for name in [r#"a\"{"#, r"a\\"] {
+            let mended = format!(r#"{{"cache": {{"{name}": {{"time": 1}}}}}}"#);
+            let text = format!("{}, \"b\": {{\"ti", mended.strip_suffix("}}").unwrap());
+            assert_eq!(mend(&text), mended);
+        }
+    }
+
+    #[test]
     fn a_list_of_entries_is_closed_as_a_list() {
         assert_eq!(mend(r#"{"results": [{"a": 1}, {"a": "#), r#"{"results": [{"a": 1}]}"#);
     }

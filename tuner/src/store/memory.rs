@@ -75,7 +75,7 @@ impl Memory for StoreMemory<'_> {
             },
             default: self.default.clone(),
             proposed: report.config.clone(),
-            samples: known.filter(|(_, samples)| !samples.is_empty()).collect(),
+            samples: known.collect(),
             failed: report.failed.clone(),
             comparison: self.comparison.clone(),
             launches: report.counters.launches as usize,

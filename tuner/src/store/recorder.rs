@@ -113,8 +113,8 @@ impl<'a> Recorder<'a> {
             self.parts = observation.parts;
             return Some(observation.outcome);
         }
-        // Another version of this program proposed otherwise, or the data is another. The record stays, and what
-        // follows is measured; mixing the two would not be a run of either.
+        // Another version of this program proposed otherwise, or the data is another. Mixing the two would not be a run
+        // of either.
         self.error = Some(StoreError::BadRow {
             file: self.store.file().to_owned(),
             row: format!("run {}", self.run.id()),
@@ -123,7 +123,6 @@ impl<'a> Recorder<'a> {
                 next.config
             ),
         });
-        self.recorded.clear();
         Some(failed("the run cannot be continued"))
     }
 }

@@ -458,6 +458,11 @@ fn an_export_that_contradicts_itself_or_is_of_another_version_is_refused_whole()
     let mut wrong = export.clone();
     wrong.runs[2].measurements[0].config.0[0] = Value::Int(33);
     assert!(matches!(other.import(&wrong.runs, &[]), Err(StoreError::BadKey { .. })));
+    for values in [1, 3] {
+        let mut wrong = export.clone();
+        wrong.runs[2].measurements[0].config.0.resize(values, Value::from("x"));
+        assert!(matches!(other.import(&wrong.runs, &[]), Err(StoreError::BadKey { .. })), "{values} values");
+    }
     let mut wrong = export.clone();
     wrong.runs[1].measurements[0].outcome = Outcome::Times(vec![f64::NAN]);
     assert!(matches!(other.import(&wrong.runs, &[]), Err(StoreError::BadKey { .. })));
@@ -465,9 +470,11 @@ fn an_export_that_contradicts_itself_or_is_of_another_version_is_refused_whole()
     twice.runs[1].uid = twice.runs[2].uid.clone();
     assert!(other.import(&twice.runs, &[]).is_err());
     assert!(other.runs().unwrap().is_empty());
-    for (from, to, said) in
-        [("\"version\": 1", "\"version\": 2", "version 2"), ("tuning store", "shopping list", "shopping")]
-    {
+    for (from, to, said) in [
+        ("\"version\": 1", "\"version\": 2", "version 2"),
+        ("\"version\": 1", "\"version\": 0", "version 0"),
+        ("tuning store", "shopping list", "shopping"),
+    ] {
         let mut bytes = Vec::new();
         store_json::write(&export, &mut bytes).unwrap();
         let text = String::from_utf8(bytes).unwrap().replacen(from, to, 1);

@@ -1,6 +1,7 @@
 //! The tuner from outside: spaces, strategies, races, decisions, whole sessions, the store, the forms of other programs.
 
 mod binary;
+mod chain;
 mod decide;
 mod interchange;
 mod memory;
@@ -8,8 +9,10 @@ mod online;
 mod programs;
 mod racing;
 mod recordings;
+mod repeats;
 mod replay;
 mod report;
+mod search;
 mod session;
 mod spaces;
 mod store;

@@ -83,6 +83,22 @@ fn failures_end_nothing_but_themselves() {
         if at == 0 && launches > 3 { failed() } else { Outcome::Times(vec![1.0 + at as f64]) }
     });
     assert_eq!(late.best, Some(1));
+    // On a noisy device those that were slow at first come back, and those that failed do not.
+    let mut chance = Chance(1);
+    let noisy = race(40, &RaceRules::default(), |at, _| match at % 4 {
+        0 => failed(),
+        _ => Outcome::Times(vec![1.0 + chance.next()]),
+    });
+    assert_eq!((noisy.quiet, noisy.failures.len()), (false, 10));
+}
+
+#[test]
+fn a_tie_that_does_not_matter_is_not_raced_on() {
+    let mut chance = Chance(1);
+    let rules = RaceRules::default();
+    let tied = race(128, &rules, |_, _| Outcome::Times(vec![1.0 + 0.0002 * chance.next()]));
+    // All once, 24 twice, 13 three times, and 6 six times.
+    assert_eq!((tied.quiet, tied.launches), (true, 128 + 24 + 13 + 6 * 3));
 }
 
 #[test]

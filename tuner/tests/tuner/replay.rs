@@ -37,6 +37,13 @@ fn rows_become_the_space_and_its_records() {
 }
 
 #[test]
+fn the_settled_mean_leaves_out_the_first_of_several_samples() {
+    let settled =
+        |samples: &[f64]| Record { measured: Measured::Samples(samples.to_vec()), compile_ms: None }.settled_mean_ms();
+    assert_eq!([&[][..], &[9.0], &[9.0, 1.0, 2.0]].map(settled), [None, Some(9.0), Some(1.5)]);
+}
+
+#[test]
 fn a_replay_measures_what_was_recorded() {
     let mut device = Replay::new(small(), Noise::Mean);
     assert_eq!(device.name(), "Some GPU");

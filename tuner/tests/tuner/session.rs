@@ -546,5 +546,6 @@ fn a_time_out_is_remembered_and_tried_again_only_with_more_time() {
     };
     assert_eq!(run(10, 1), (4, false));
     assert_eq!(run(10, 2), (0, false), "known to take longer");
-    assert_eq!(run(50, 3), (4, true), "it may take longer now");
+    assert_eq!(run(10, 3), (0, false), "known still, though the last run did not wait");
+    assert_eq!(run(50, 4), (4, true), "it may take longer now");
 }

@@ -233,6 +233,18 @@ fn spaces_that_are_declared_wrongly_are_refused() {
 }
 
 #[test]
+fn a_file_of_more_than_16_mib_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("space.toml");
+    std::fs::write(&path, "[[parameter]]\nname = \"a\"\nvalues = [1, 2]\n").unwrap();
+    assert_eq!(tuner::read_space(&path).unwrap().0.len(), 2);
+    // What is behind the limit is not read, and what is before it is not taken for all.
+    let text = format!("[[parameter]]\nname = \"a\"\nvalues = [1, 2]\n{}b = 1\n", "\n".repeat(16 << 20));
+    std::fs::write(&path, text).unwrap();
+    assert!(tuner::read_space(&path).unwrap_err().to_string().ends_with("larger than 16 MiB"));
+}
+
+#[test]
 fn empty_and_single_spaces_are_spaces() {
     let one = SpaceBuilder::new().build().expect("nothing is wrong");
     assert_eq!((one.len(), one.config(0)), (1, Config(vec![])));
@@ -243,6 +255,24 @@ fn empty_and_single_spaces_are_spaces() {
     let rejected = SpaceBuilder::new().ints("a", [1, 2]).constraint("1 > 2").build().expect("nothing is wrong");
     assert!(rejected.is_empty());
     assert_eq!(rejected.report().constraints[0].first, 2);
+    // Nothing times more than can be numbered is nothing.
+    let vast = (0..20).fold(SpaceBuilder::new().ints("none", []), |space, at| space.range(&format!("p{at}"), 0, 99, 1));
+    assert!(vast.build().unwrap().is_empty());
+}
+
+#[test]
+fn values_are_what_was_declared_and_recorded_texts_keep_their_order() {
+    let values = |builder: SpaceBuilder| builder.build().unwrap().parameters()[0].values().to_vec();
+    let largest = 1_i64 << 62;
+    assert_eq!(values(SpaceBuilder::new().powers_of_two("a", largest - 1, i64::MAX)), [Value::Int(largest)]);
+    let steps = parse_toml("[[parameter]]\nname = 'a'\nrange = { from = 1, to = 3 }\n").unwrap();
+    assert_eq!(values(steps), [1, 2, 3].map(Value::Int));
+    let recorded = |rows: [Value; 2]| {
+        let rows: Vec<Vec<Value>> = rows.into_iter().map(|value| vec![value]).collect();
+        tuner::Space::recorded(&["a".to_owned()], &rows).unwrap().0.config(0).0
+    };
+    assert_eq!(recorded(["b", "a"].map(Value::from)), [Value::from("b")]);
+    assert_eq!(recorded([2, 1].map(Value::Int)), [Value::Int(1)]);
 }
 
 #[test]
@@ -251,6 +281,11 @@ fn a_constraint_that_cannot_be_evaluated_rejects_and_says_so() {
     assert_eq!(space.len(), 2);
     let report = &space.report().constraints[0];
     assert_eq!((report.first, report.not_evaluated.as_deref()), (1, Some("a division by zero")));
+    // The first cause is said.
+    let mixed = SpaceBuilder::new().parameter("a", [Value::Int(0), Value::from("x"), Value::Int(1)]);
+    let space = mixed.constraint("4 // a >= 2").build().expect("nothing is wrong");
+    let report = &space.report().constraints[0];
+    assert_eq!((report.first, report.not_evaluated.as_deref()), (2, Some("a division by zero")));
 }
 
 /// Conditions over a, b, c that cover the operators, with what they mean in Rust.

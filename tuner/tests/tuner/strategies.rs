@@ -251,3 +251,19 @@ fn estimates_have_the_width_of_student() {
     assert!((estimate.half_width - 4.302_65 / 3.0f64.sqrt()).abs() < 1e-4, "{estimate:?}");
     assert_eq!(Estimate::of(&[5.0]).half_width, 0.0);
 }
+
+#[test]
+fn the_time_at_50_is_that_of_the_best_of_50_evaluations() {
+    let space = SpaceBuilder::new().range("x", 0, 59, 1).build().unwrap();
+    let order = walk(&mut *StrategyKind::Exhaustive.start(&space, 0), &|_| Outcome::Times(vec![1.0]), 60);
+    // The 50th is twice as fast as all before, and the 51st twice as fast as that.
+    let time = |index: usize| match order.iter().position(|&other| other == index) {
+        Some(49) => 0.5,
+        Some(50) => 0.25,
+        _ => 1.0,
+    };
+    let record = |index| Record { measured: Measured::Samples(vec![time(index)]), compile_ms: None };
+    let recording = Recording { records: (0..60).map(record).collect(), space, ..Recording::default() };
+    let row = score("line", &recording, StrategyKind::Exhaustive, 1, 60).unwrap();
+    assert_eq!((row.runs[0].at_50, row.runs[0].at_end), (2.0, 1.0));
+}

@@ -1,8 +1,8 @@
 //! Decisions on fixed samples, with numbers that are worked out by hand.
 
-use tuner::compare::{Candidate, Decision, Fate, Plan, Ruling, decide};
-use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge};
-use tuner::watch::NoWatch;
+use tuner::compare::{Candidate, Decision, Fate, Plan, Ruling, compare, decide};
+use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge, judge_apart};
+use tuner::watch::{NoWatch, State, Watch};
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 
 const TOO_NOISY: Verdict = Verdict::CannotTell(Reason::TooNoisy);
@@ -62,10 +62,60 @@ fn a_difference_that_grows_is_one_and_a_difference_that_appears_is_drift() {
     // 1.5 % slower, and then 2.5 %.
     let grows = judged(&one_round_each(growing(0.015)), &Rules::default());
     assert_eq!(grows.verdict, Verdict::Better(Side::A), "{grows:?}");
-    // As fast, and then 1 % slower: the interval leaves out 0 just the same.
-    let appears = judged(&one_round_each(growing(0.0)), &Rules::default());
-    assert!(appears.low > 0.0, "{appears:?}");
-    assert_eq!(appears.verdict, Verdict::CannotTell(Reason::Drifting));
+    // As fast, or slower by less than matters, and then 1 % slower: the interval leaves out 0 just the same.
+    for from in [0.0, 0.001] {
+        let appears = judged(&one_round_each(growing(from)), &Rules::default());
+        assert!(appears.low > 0.0, "{appears:?}");
+        assert_eq!(appears.verdict, Verdict::CannotTell(Reason::Drifting), "from {from}");
+    }
+}
+
+#[test]
+fn halves_disagree_beyond_what_students_t_of_six_degrees_allows() {
+    // Eight blocks in two halves: t of 8 - 2 degrees has 1 % beyond 3.71, of one degree more beyond 3.50.
+    let apart = |t: f64| {
+        let spread = 0.01_f64;
+        let by = t * spread * (2.0_f64 / 3.0).sqrt();
+        let logs = alternating(4, 0.0, spread).chain(alternating(4, by, spread));
+        judged(&one_round_each(logs.map(f64::exp_m1)), &Rules::default()).verdict
+    };
+    assert_ne!(apart(3.6), Verdict::CannotTell(Reason::Drifting));
+    assert_eq!(apart(3.8), Verdict::CannotTell(Reason::Drifting));
+}
+
+#[test]
+fn without_noise_equals_are_no_surprise_and_a_difference_is_certain() {
+    let chance = |by: f64| judged(&one_round_each([by; 4]), &Rules::default()).chance;
+    assert_eq!(chance(0.0), 1.0);
+    assert!(chance(0.05) < 1e-9, "{}", chance(0.05));
+}
+
+/// Blocks of one time each, from their logarithms.
+fn one_time_each(logs: impl Iterator<Item = f64>) -> Vec<Vec<f64>> {
+    logs.map(|log| vec![log.exp()]).collect()
+}
+
+#[test]
+fn series_that_were_measured_apart_have_the_degrees_of_freedom_of_both() {
+    // Six blocks each, of the same variance: t of 10 degrees has 5 % beyond 2.228; the error is 0.01 √(2/5).
+    let series = |centre: f64| one_time_each(alternating(6, centre, 0.01));
+    let judgement = judge_apart(&series(0.0), &series(0.1), &Rules::default().fixed(6));
+    let reach = 2.228 * 0.01 * 0.4_f64.sqrt();
+    let (low, high) = (judgement.low.ln_1p(), judgement.high.ln_1p());
+    assert!((low - (0.1 - reach)).abs() < 1e-5 && (high - (0.1 + reach)).abs() < 1e-5, "{judgement:?}");
+    assert_eq!(judgement.verdict, Verdict::Better(Side::A));
+    // The shorter one counts.
+    let judgement = judge_apart(&series(0.0)[..3], &one_time_each(alternating(30, 0.1, 0.01)), &Rules::default());
+    assert_eq!((judgement.verdict, judgement.blocks), (Verdict::CannotTell(Reason::TooFewBlocks), 3));
+}
+
+#[test]
+fn a_drift_that_is_small_beside_a_difference_does_not_hide_it() {
+    // 0.2 % slower in the end than at the beginning, twice.
+    let series = |by: f64| one_time_each((0..10).map(move |i| by + 0.0002 * f64::from(i)));
+    let apart = |by: f64| judge_apart(&series(0.0), &series(by), &Rules::default().fixed(10)).verdict;
+    assert_eq!(apart(0.1), Verdict::Better(Side::A));
+    assert_eq!(apart(0.001), Verdict::CannotTell(Reason::Drifting));
 }
 
 #[test]
@@ -111,10 +161,9 @@ impl Device for Script {
 
 /// The decision between the configuration "default" and others, in blocks of two rounds, looked at after 10, 20 and 40.
 fn contest(candidates: &[&str], time: fn(&str, usize) -> Option<f64>) -> Decision {
-    let config = |name: &str| Config(vec![Value::Text(name.to_owned())]);
-    let candidates: Vec<Config> = candidates.iter().map(|name| config(name)).collect();
+    let candidates: Vec<Config> = candidates.iter().map(|name| named(name)).collect();
     let plan = Plan { rounds: 2, warm_up: 1, ..Plan::default() };
-    decide(&mut Script { time, launched: Vec::new() }, &config("default"), &candidates, &plan, &mut NoWatch)
+    decide(&mut Script { time, launched: Vec::new() }, &named("default"), &candidates, &plan, &mut NoWatch)
 }
 
 fn judgement(candidate: &Candidate) -> &Judgement {
@@ -160,4 +209,65 @@ fn of_several_candidates_the_one_that_failed_is_out() {
     }
     assert_eq!(judgement(&decision.candidates[2]).verdict, Verdict::Better(Side::B));
     assert_eq!((decision.ruling, decision.winner), (Ruling::Promoted, Some(2)));
+}
+
+/// Throttled at the looks that `bad` names, from 1 on. A block of two rounds has two: before it, and behind its rounds.
+struct Hot {
+    looks: usize,
+    bad: fn(usize) -> bool,
+}
+
+impl Watch for Hot {
+    fn look(&mut self) -> State {
+        self.looks += 1;
+        let throttled = if (self.bad)(self.looks) { vec!["heat".to_owned()] } else { Vec::new() };
+        State { throttled, ..State::default() }
+    }
+}
+
+fn named(name: &str) -> Config {
+    Config(vec![Value::Text(name.to_owned())])
+}
+
+#[test]
+fn a_spoilt_block_costs_only_itself() {
+    let mut device = Script { time: |name, _| Some(if name == "faster" { 0.9 } else { 1.0 }), launched: Vec::new() };
+    let plan = Plan { rules: Rules::default().fixed(10), rounds: 2, ..Plan::default() };
+    let mut watch = Hot { looks: 0, bad: |look| look == 2 };
+    let found = compare(&mut device, &named("default"), &named("faster"), &plan, &mut watch).unwrap();
+    assert_eq!((found.judgement.verdict, found.judgement.blocks), (Verdict::Better(Side::B), 10));
+    assert_eq!((found.judgement.discarded, found.blocks.len()), (4, 11));
+}
+
+#[test]
+fn a_candidate_is_charged_with_its_own_discarded_samples_and_the_defaults() {
+    let mut device = Script { time: |name, _| Some(if name == "default" { 1.0 } else { 0.9 }), launched: Vec::new() };
+    let plan = Plan { rounds: 2, warm_up: 1, ..Plan::default() };
+    // Of two blocks with six samples each nothing is left.
+    let mut watch = Hot { looks: 0, bad: |look| look == 2 || look == 4 };
+    let candidates = ["one", "other"].map(named);
+    let decision = decide(&mut device, &named("default"), &candidates, &plan, &mut watch);
+    for candidate in &decision.candidates {
+        let judgement = judgement(candidate);
+        assert_eq!((judgement.kept, judgement.discarded, judgement.blocks), (40, 8, 10), "{judgement:?}");
+    }
+}
+
+#[test]
+fn candidates_share_the_error_and_the_confirmation_has_all_of_it_and_an_order_of_its_own() {
+    let time = |name: &str, _| Some(if name == "default" { 1.0 } else { 0.8 });
+    let decision = contest(&["one", "other"], time);
+    let looks = 3.0;
+    for candidate in &decision.candidates {
+        assert!((judgement(candidate).level - 0.05 / looks / 2.0).abs() < 1e-12);
+    }
+    let confirmation = decision.confirmation.unwrap();
+    assert!((confirmation.level - 0.05 / looks).abs() < 1e-12);
+    // One launch each to warm up, then ten blocks of two rounds; and that again.
+    let mut device = Script { time, launched: Vec::new() };
+    let plan = Plan { rounds: 2, warm_up: 1, ..Plan::default() };
+    let decision = decide(&mut device, &named("default"), &[named("one")], &plan, &mut NoWatch);
+    assert_eq!((decision.ruling, device.launched.len()), (Ruling::Promoted, 84));
+    let (first, second) = device.launched.split_at(42);
+    assert_ne!(first[2..], second[2..]);
 }

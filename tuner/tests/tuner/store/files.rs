@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tuner::store::{Matching, Store, StoreError};
 
-use super::{Folder, Key, plan};
+use super::{Folder, Key, config, plan, times};
 
 /// All errors of opening, and that they leave the file as it was.
 fn refused(file: &Path) -> [StoreError; 2] {
@@ -140,4 +140,17 @@ fn folders_are_made_and_what_cannot_be_made_is_said() {
     // An empty file is what a program that was killed at once leaves.
     std::fs::write(folder.file(), "").unwrap();
     drop(folder.store());
+}
+
+#[test]
+fn times_that_end_within_a_number_are_an_error_that_names_the_measurement() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let mut store = folder.store();
+    let mut run = store.begin(&key.task(), &plan()).unwrap();
+    store.record(&mut run, &times(config(32, "a"), &[1.0, 2.0])).unwrap();
+    let connection = Connection::open(folder.file()).unwrap();
+    connection.execute("UPDATE measurements SET times = substr(times, 1, 15)", []).unwrap();
+    let error = store.observations(run.id()).unwrap_err().to_string();
+    assert!(error.contains("measurement 0 of run 1") && error.contains("15 bytes are not times"), "{error}");
 }

@@ -245,7 +245,10 @@ fn pruning_removes_what_is_asked_and_nothing_that_is_still_measured() {
     other.tunable.name = "sort".to_owned();
     let (old, new, sort) = (key.decided(&mut store, 32), newer.decided(&mut store, 64), other.decided(&mut store, 128));
     let unfinished = store.begin(&newer.task(), &plan()).unwrap();
-    assert_eq!(store.prune(&Prune { retired: true, ..Prune::default() }).unwrap(), [old]);
+    // Of one tunable thing what is retired, and not all of it.
+    let retired = Prune { retired: true, ..Prune::default() };
+    assert_eq!(store.prune(&Prune { tunable: Some("sort".to_owned()), ..retired.clone() }).unwrap(), [0; 0]);
+    assert_eq!(store.prune(&retired).unwrap(), [old]);
     assert_eq!(store.prune(&Prune { unfinished: true, ..Prune::default() }).unwrap(), [0; 0]);
     let id = unfinished.id();
     drop(unfinished);

@@ -2,6 +2,7 @@
 //! or foreign.
 
 mod files;
+mod keeping;
 mod lookup;
 mod processes;
 

@@ -1,0 +1,182 @@
+//! Searches on a line of configurations whose times are known.
+
+use std::time::Duration;
+
+use tuner::session::{Session, TuneError, Tuning};
+use tuner::store::{DeviceIdentity, Store, Task, TunableIdentity, Workload};
+use tuner::strategy::StrategyKind;
+use tuner::{Config, Device, Outcome, Space, SpaceBuilder, Value, tune};
+
+/// A device that takes a time for a number, which is also told how many launches there were before.
+struct Line<F>(F, usize);
+
+impl<F: FnMut(i64, usize) -> f64> Device for Line<F> {
+    fn name(&self) -> String {
+        "line".into()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let Value::Int(x) = config.0[0] else { panic!("{config:?}") };
+        let time = |_| {
+            self.1 += 1;
+            (self.0)(x, self.1 - 1)
+        };
+        Outcome::Times((0..launches).map(time).collect())
+    }
+}
+
+fn line(most: i64) -> Space {
+    SpaceBuilder::new().range("x", 0, most, 1).build().unwrap()
+}
+
+fn at(x: i64) -> Config {
+    Config(vec![Value::Int(x)])
+}
+
+/// An exhaustive search of the line with one launch each, which `change` makes another.
+fn searched(
+    space: &Space,
+    budget: &str,
+    store: &mut Store,
+    time: impl FnMut(i64, usize) -> f64,
+    change: impl FnOnce(&mut Session<'_>),
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Tuning, TuneError> {
+    let (device, tunable) = (DeviceIdentity::named("line", "test"), TunableIdentity::new("line", 1));
+    let workload = Workload::new();
+    let task = Task { device: &device, tunable: &tunable, workload: &workload, space };
+    let mut session = Session::new(task, StrategyKind::Exhaustive, 1, budget.parse().unwrap());
+    session.launches = 1;
+    change(&mut session);
+    tune(&session, &mut Line(time, 0), store, &mut |_| go_on())
+}
+
+fn whole(
+    space: &Space,
+    budget: &str,
+    time: impl FnMut(i64, usize) -> f64,
+    change: impl FnOnce(&mut Session<'_>),
+) -> Tuning {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
+    searched(space, budget, &mut store, time, change, &mut || true).unwrap()
+}
+
+#[test]
+fn the_runner_up_is_the_next_best_and_not_the_default() {
+    // The default comes second.
+    let time = |x: i64, _: usize| if x > 7 { 1.15 + x as f64 / 100.0 } else { 1.0 + 0.1 * (7 - x) as f64 };
+    let evidence = whole(&line(9), "10", time, |session| session.default = Some(at(6))).evidence;
+    assert_eq!((&evidence.chosen.config, &evidence.default.unwrap().config), (&at(7), &at(6)));
+    assert_eq!(evidence.runner_up.unwrap().config, at(5));
+}
+
+#[test]
+fn a_default_that_is_a_seed_too_is_measured_once_and_the_search_goes_on() {
+    let evidence = whole(
+        &line(9),
+        "8",
+        |x, _| 1.0 + x as f64,
+        |session| {
+            session.default = Some(at(3));
+            session.seeds = vec![at(3), at(5), at(5)];
+            session.finalists = 0;
+        },
+    )
+    .evidence;
+    assert_eq!((evidence.tried, evidence.stopped.as_str()), (8, "the budget was spent (evaluations=8)"));
+}
+
+#[test]
+fn a_search_ends_without_gain_only_where_there_was_none() {
+    let ended = |time: fn(i64, usize) -> f64| {
+        let evidence = whole(&line(19), "no-gain=5", time, |session| session.finalists = 0).evidence;
+        (evidence.tried, evidence.stopped)
+    };
+    // Each is faster than all before.
+    assert_eq!(ended(|_, before| 1.0 / (1.0 + before as f64)), (20, "everything was tried".to_owned()));
+    assert_eq!(ended(|_, before| 1.0 + before as f64), (6, "the budget was spent (no-gain=5)".to_owned()));
+}
+
+#[test]
+fn final_rounds_are_left_what_they_can_use_and_not_half_of_a_large_budget() {
+    let time = |x: i64, _: usize| 1.0 + x as f64 / 1000.0;
+    let evidence = whole(&line(999), "launches=800", time, |session| session.default = Some(at(500))).evidence;
+    // Four sides of 41 launches, two of as many once more, and a race of 120: the search has the rest.
+    let searched = evidence.details.unwrap().search_launches;
+    assert!(searched >= 800 - 6 * 41 - 120 && evidence.launches <= 800, "{searched} of {}", evidence.launches);
+}
+
+#[test]
+fn what_an_earlier_process_spent_is_of_the_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
+    let slow = |_: i64, _: usize| {
+        std::thread::sleep(Duration::from_millis(20));
+        1.0
+    };
+    let mut run = |most: usize| {
+        let mut measured = 0;
+        let mut go_on = || {
+            measured += 1;
+            measured < most
+        };
+        searched(&line(19), "time=0.1", &mut store, slow, |session| session.finalists = 0, &mut go_on)
+    };
+    assert!(matches!(run(3), Err(TuneError::Interrupted { .. })));
+    // Five times 20 ms are 100 ms, and no process measures faster than that.
+    let tuning = run(usize::MAX).unwrap();
+    assert!(tuning.resumed == 3 && tuning.evidence.tried <= 5, "{:?}", tuning.evidence);
+}
+
+/// A device with two costs: the second is 1 at a configuration's first launch, and 3 at all others.
+struct TwoCosts {
+    launched: Vec<Config>,
+    last: Vec<Vec<f64>>,
+}
+
+impl Device for TwoCosts {
+    fn name(&self) -> String {
+        "two costs".into()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let Value::Int(x) = config.0[0] else { panic!("{config:?}") };
+        let first = !self.launched.contains(config);
+        self.launched.push(config.clone());
+        self.last = vec![vec![1.0 + x as f64; launches], vec![if first { 1.0 } else { 3.0 }; launches]];
+        Outcome::Times(vec![1.0 + x as f64; launches])
+    }
+
+    fn parts(&mut self) -> Vec<Vec<f64>> {
+        self.last.clone()
+    }
+}
+
+#[test]
+fn with_several_objectives_all_launches_count_and_every_second_turn_is_the_choices() {
+    let space = line(9);
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
+    let (device, tunable) = (DeviceIdentity::named("line", "test"), TunableIdentity::new("line", 1));
+    let workload = Workload::new().with("objective", "weighted").unwrap();
+    let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
+    let mut session = Session::new(task, StrategyKind::Exhaustive, 1, "10".parse().unwrap());
+    session.launches = 1;
+    session.goals = ["time", "energy=smaller"].map(|goal| goal.parse().unwrap()).into();
+    let mut program = TwoCosts { launched: Vec::new(), last: Vec::new() };
+    let evidence = tune(&session, &mut program, &mut store, &mut |_| true).unwrap().evidence;
+    // The final rounds launch the chosen one again and again.
+    let front = evidence.details.unwrap().front.unwrap();
+    let costs = |config: &Config| front.tried.iter().find(|tried| tried.config == *config).unwrap().costs.clone();
+    assert_eq!((costs(&at(0)), costs(&at(9))), (vec![1.0, 3.0], vec![10.0, 1.0]));
+    // The strategies have seeds of their own: the choice's, that of the time, the choice's, that of the energy.
+    let mut walks = [1, 2, 3].map(|seed| StrategyKind::Exhaustive.start(&space, seed));
+    for (launched, turn) in program.launched.iter().zip([0, 1, 0, 2, 0, 1]) {
+        let index = walks[turn].propose().unwrap();
+        assert_eq!(*launched, space.config(index));
+        for walk in &mut walks {
+            walk.observe(index, &Outcome::Times(vec![1.0]));
+        }
+    }
+}

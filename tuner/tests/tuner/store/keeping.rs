@@ -1,0 +1,57 @@
+//! What is kept of a finding, and what a search begins with.
+
+use tuner::compare::Comparison;
+use tuner::store::{Finding, Layers, Locations};
+use tuner::verdict::{Block, Rules, judge};
+use tuner::{Failure, FailureKind};
+
+use super::*;
+
+#[test]
+fn a_comparison_counts_for_its_two_sides_and_the_runner_up_is_neither() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let mut store = folder.store();
+    let block = |a: Vec<f64>, b: Vec<f64>| Block { a, b, ..Block::default() };
+    let mut blocks = vec![block(vec![2.0], vec![1.0]); 10];
+    blocks.push(block(Vec::new(), Vec::new()));
+    let judgement = judge(&blocks, &Rules::default().fixed(10));
+    let (default, proposed, third) = (config(32, "a"), config(64, "a"), config(128, "a"));
+    let finding = Finding {
+        plan: plan(),
+        default: default.clone(),
+        proposed: proposed.clone(),
+        samples: vec![(default.clone(), vec![1.5]), (third.clone(), vec![3.0, 3.0])],
+        failed: Vec::new(),
+        comparison: Some(Comparison { judgement, blocks }),
+        launches: 23,
+        stopped: "the work ended".to_owned(),
+    };
+    let kept = store.keep(&key.task(), &finding).unwrap().unwrap();
+    assert_eq!(kept.decided, Some(proposed.clone()), "{}", kept.verdict);
+    let record = store.run_record(kept.run).unwrap();
+    // Two series of samples, and ten blocks of two sides; of the empty one nothing.
+    assert_eq!(record.measurements.len(), 2 + 20);
+    let evidence = record.decision.unwrap();
+    let of = |contender: Contender| (contender.config, contender.time_ms, contender.samples);
+    assert_eq!(of(evidence.chosen), (proposed, 1.0, 10));
+    assert_eq!(of(evidence.default.unwrap()), (default, 2.0, 10));
+    assert_eq!(of(evidence.runner_up.unwrap()), (third, 3.0, 2));
+}
+
+#[test]
+fn a_configuration_that_failed_once_is_no_seed() {
+    let folder = Folder::new();
+    let mut there = Key::new();
+    there.device.name = "another".to_owned();
+    let mut store = folder.store();
+    let mut run = store.begin(&there.task(), &plan()).unwrap();
+    let failed = Outcome::Failed(Failure { kind: FailureKind::Launch, message: "now and then".to_owned() });
+    store.record(&mut run, &times(config(32, "a"), &[0.5])).unwrap();
+    store.record(&mut run, &times(config(64, "a"), &[1.0])).unwrap();
+    store.record(&mut run, &Observation { outcome: failed, ..times(config(32, "a"), &[0.0]) }).unwrap();
+    store.decide(run, &evidence(config(64, "a"), 1.0)).unwrap();
+    let layers = Layers::open(Locations { user: folder.file(), shipped: None, matching: Matching::Nearest }).unwrap();
+    let here = Key::new();
+    assert_eq!(layers.seeds(&here.task(), true).unwrap().unwrap().configs, [config(64, "a")]);
+}
