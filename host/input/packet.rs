@@ -4,6 +4,8 @@
 //! the others are skipped. A batch in MEP layout points into those bytes: no payload is copied. Of a large packet in a
 //! file only the headers are read at first; the threads that decode it read a slice of its events each.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 
@@ -87,6 +89,23 @@ enum Fate {
     Ut,
     Odin,
     Skipped,
+}
+
+/// An MFP, its first event and how many it has.
+struct Source {
+    fate: Fate,
+    sender: Sender,
+    events: (u64, usize),
+}
+
+/// The first event and how many there are, as most MFPs say: one wrong header costs one source. Of equally many, those
+/// with more events, so that what is lost is counted.
+fn agreed(found: &[Option<Source>]) -> (u64, usize) {
+    let mut votes = BTreeMap::<_, usize>::new();
+    for source in found.iter().flatten() {
+        *votes.entry(source.events).or_default() += 1;
+    }
+    votes.into_iter().max_by_key(|&((first, n), votes)| (votes, n, Reverse(first))).map_or((0, 0), |(events, _)| events)
 }
 
 /// Reads with a count, and says what is not there.
@@ -221,8 +240,8 @@ impl Packet {
         let offset = |i: usize| 4 * u64::from(u32_at(head, HEADER + 2 * n.next_multiple_of(2) + 4 * i));
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by_key(|&i| offset(i));
-        let mut found: Vec<Option<(Fate, Sender)>> = (0..n).map(|_| None).collect();
-        let mut events = None;
+        let mut found: Vec<Option<Source>> = (0..n).map(|_| None).collect();
+        let mut foreseen = 0;
         for (place, &i) in order.iter().enumerate() {
             let end = order.get(place + 1).map_or(total, |&next| offset(next));
             let begin = offset(i);
@@ -230,8 +249,11 @@ impl Packet {
                 return bad(HEADER, format!("MFP {i} from byte {begin} to {end} of a packet of {total} bytes"));
             };
             cursor.skip(gap)?;
-            match self.read_source(cursor, end - begin, source(i), &mut events)? {
-                Ok(source) => found[i] = Some(source),
+            match self.read_source(cursor, end - begin, source(i), foreseen)? {
+                Ok(source) => {
+                    foreseen = source.events.1;
+                    found[i] = Some(source);
+                }
                 Err(what) => {
                     self.damage.get_or_insert(Damage::Fragments { mfp: i, source_id: source(i), what });
                 }
@@ -242,34 +264,47 @@ impl Packet {
         let rest = total - cursor.at.min(total);
         cursor.skip(rest)?;
         self.bytes = total;
-        (self.first, self.n_events) = events.unwrap_or_default();
-        for (fate, source) in found.into_iter().flatten() {
+        (self.first, self.n_events) = agreed(&found);
+        for (i, found) in found.into_iter().enumerate() {
+            let Some(Source { fate, sender, events: (first, n) }) = found else { continue };
+            if (first, n) != (self.first, self.n_events) {
+                let what =
+                    format!("{n} events from {first}, where other MFPs have {} from {}", self.n_events, self.first);
+                self.damage.get_or_insert(Damage::Fragments { mfp: i, source_id: source(i), what });
+                continue;
+            }
             self.others += u32::from(!matches!(fate, Fate::Ut));
             match fate {
-                Fate::Ut => self.ut.push(source),
-                Fate::Odin => self.odin = Some(source),
+                Fate::Ut => self.ut.push(sender),
+                Fate::Odin => self.odin = Some(sender),
                 Fate::Skipped => {}
             }
         }
-        Ok(())
+        match &self.damage {
+            Some(Damage::Fragments { mfp, source_id, what }) if self.n_events == 0 => {
+                let what =
+                    format!("MFP {mfp}, sourceID 0x{source_id:04x}: {what}; how many events are lost is not known");
+                bad(offset(*mfp) as usize, what)
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Reads an MFP that may have `room` bytes; `Ok(Err)` says why its fragments cannot be told apart.
-    #[allow(clippy::type_complexity, reason = "two kinds of failure, in and of the packet")]
+    /// Reads an MFP that may have `room` bytes, and probably as many events as are foreseen; `Ok(Err)` says why its
+    /// fragments cannot be told apart.
     fn read_source<R: Read>(
         &mut self,
         cursor: &mut Cursor<'_, R>,
         room: u64,
         source_id: u16,
-        events: &mut Option<(u64, usize)>,
-    ) -> Result<Result<(Fate, Sender), String>, PacketError> {
+        foreseen: usize,
+    ) -> Result<Result<Source, String>, PacketError> {
         if room < MFP_HEADER as u64 {
             return Ok(Err(format!("{room} bytes, less than its header of {MFP_HEADER}")));
         }
         // With its tables, where it can be foreseen how long those are: to ask twice costs more than to read.
-        let foreseen = events.map_or(MFP_HEADER, |(_, n)| tables_of(n)) as u64;
         let mut head = Vec::new();
-        cursor.append(foreseen.min(room), &mut head)?;
+        cursor.append((tables_of(foreseen) as u64).min(room), &mut head)?;
         let magic = u16_at(&head, 0);
         if magic != MFP_MAGIC {
             return Ok(Err(format!("it begins with 0x{magic:04x} instead of 0x{MFP_MAGIC:04x}")));
@@ -288,21 +323,19 @@ impl Packet {
         if align > MAX_ALIGN {
             return Ok(Err(format!("fragments padded to 2 to the power of {align} bytes")));
         }
-        let expected = *events.get_or_insert((first, n));
-        if expected != (first, n) {
-            let (other_first, other) = expected;
-            return Ok(Err(format!("{n} events from {first}, where another MFP has {other} from {other_first}")));
-        }
-        cursor.append((tables - head.len()) as u64, &mut head)?;
+        cursor.append(tables.saturating_sub(head.len()) as u64, &mut head)?;
+        // Of an MFP with fewer events than were foreseen, more than its tables was read.
+        let mut beyond = head.split_off(tables);
+        let begin = cursor.at - beyond.len() as u64;
         let types = collected(head[MFP_HEADER..MFP_HEADER + n].iter().copied())?;
         let sizes_at = MFP_HEADER + n.next_multiple_of(4);
         let sizes = head[sizes_at..].as_chunks().0.iter().take(n);
         let sizes = collected(sizes.map(|size| u16::from_le_bytes(*size)))?;
         let is_ut = matches!(source_id >> 11, 5 | 6) || types.iter().any(|&kind| kind::is_ut(kind));
         let is_odin = self.odin.is_none() && types.contains(&kind::ODIN);
-        let source = Sender { source_id: u32::from(source_id), version, ..Sender::default() };
+        let sender = Sender { source_id: u32::from(source_id), version, ..Sender::default() };
         if !is_ut && !is_odin {
-            return Ok(Ok((Fate::Skipped, source)));
+            return Ok(Ok(Source { fate: Fate::Skipped, sender, events: (first, n) }));
         }
         let unit = 1u64 << align;
         let pad = |size: u16| (u64::from(size) + unit - 1) & !(unit - 1);
@@ -326,16 +359,19 @@ impl Packet {
         if kept > u64::from(u32::MAX) {
             return Ok(Err("more than 4 GiB of fragments, offsets have 32 bits".to_owned()));
         }
-        let begin = front + if cursor.pass.is_some() { cursor.at } else { self.kept };
+        let begin = front + if cursor.pass.is_some() { begin } else { self.kept };
         self.kept = kept;
+        beyond.truncate(data as usize);
+        let rest = data - beyond.len() as u64;
         if cursor.pass.is_some() {
-            cursor.skip(data)?;
+            cursor.skip(rest)?;
         } else {
-            cursor.append(data, &mut self.raw)?;
+            self.raw.extend(beyond);
+            cursor.append(rest, &mut self.raw)?;
             self.raw.resize(kept as usize, 0);
         }
         let fate = if is_ut { Fate::Ut } else { Fate::Odin };
-        Ok(Ok((fate, Sender { types, sizes, begin, starts, ..source })))
+        Ok(Ok(Source { fate, sender: Sender { types, sizes, begin, starts, ..sender }, events: (first, n) }))
     }
 
     /// Events.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ut_decoding::EventMeta;
 use ut_decoding::input::{
-    Apart, Bank, Chunks, InputError, InputPart, MepWriter, Origin, Parser, Seen, Select, banks_of,
+    Apart, Bank, Chunks, Events, InputError, InputPart, MepWriter, Origin, Parser, Seen, Select, banks_of,
 };
 
 const N: usize = 700;
@@ -93,6 +93,62 @@ fn slices_of_a_packet_hold_what_the_whole_packet_holds() {
             assert!(sliced == whole, "batch {batch}, {select:?}, {apart:?}, look {look}");
         }
     }
+}
+
+/// Where the MFP of each source of [`packet`] begins, with its sourceID.
+fn sources(packet: &[u8]) -> Vec<(usize, u32)> {
+    let half = |at: usize| u16::from_le_bytes([packet[at], packet[at + 1]]);
+    let word = |at: usize| u32::from(half(at)) | u32::from(half(at + 2)) << 16;
+    let n = usize::from(half(2));
+    (0..n).map(|i| (4 * word(8 + 2 * n.next_multiple_of(2) + 4 * i) as usize, half(8 + 2 * i).into())).collect()
+}
+
+#[test]
+fn one_wrong_header_costs_one_source_whichever_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("wrong.mep");
+    let good = packet();
+    let (whole, _) = read(InputPart::memory(&path, good.clone()), 64, &Select::default(), Apart::Nothing, false);
+    for (begin, source_id) in sources(&good) {
+        // ODIN gives run and number.
+        let numbers = |meta: &EventMeta| (source_id != 0).then_some((meta.run, meta.event));
+        // The magic number, fewer events, more, far fewer, another first event, another sourceID.
+        for (byte, value) in [(0, 0), (2, 0xbb), (2, 0xbd), (3, 0), (8, 1), (16, 0xff)] {
+            let mut bytes = good.clone();
+            bytes[begin + byte] = value;
+            std::fs::write(&path, &bytes).unwrap();
+            let expected = whole.iter().flatten().map(|(origin, meta, banks)| {
+                let others = banks.iter().filter(|bank| bank.0 != source_id).cloned().collect::<Vec<_>>();
+                (*origin, numbers(meta), others)
+            });
+            let expected: Vec<_> = expected.collect();
+            for part in [InputPart::memory(&path, bytes), InputPart::file(&path)] {
+                let (found, seen) = read(part, 64, &Select::default(), Apart::Nothing, false);
+                let found = found.into_iter().flatten();
+                let found: Vec<_> = found.map(|(origin, meta, banks)| (origin, numbers(&meta), banks)).collect();
+                assert!(found == expected, "byte {byte} of source 0x{source_id:04x}");
+                assert!(seen.contains("Fragments") && seen.contains(&format!("source_id: {source_id}")), "{seen}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_packet_that_does_not_say_how_many_events_it_holds_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("nothing.mep");
+    let good = packet();
+    let mut bad = good.clone();
+    for (begin, _) in sources(&good) {
+        bad[begin] = 0;
+    }
+    std::fs::write(&path, [&good[..], &bad, &good].concat()).unwrap();
+    let mut events = Events::new([&path]);
+    for _ in 0..N {
+        assert!(events.next_event().unwrap().is_some());
+    }
+    let error = events.next_event().unwrap_err().to_string();
+    assert!(error.contains("event 700") && error.contains("how many events are lost is not known"), "{error}");
 }
 
 /// The results of each chunk of a file that becomes `length` bytes long when it has been cut into chunks.
