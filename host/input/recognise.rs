@@ -49,7 +49,10 @@ enum Compression {
 impl Compression {
     fn of(begin: &[u8]) -> Option<Self> {
         match begin {
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
+            // The size of an MDF event may look like anything.
+            _ if sizes_agree(begin) => None,
+            // The second is a skippable frame, with which `pzstd` begins.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
             _ => None,
         }
@@ -140,7 +143,7 @@ pub(super) fn open_bytes(
         let mut begin = Vec::with_capacity(BEGIN);
         input.by_ref().take(BEGIN as u64).read_to_end(&mut begin).map_err(cannot)?;
         let compression = Compression::of(&begin);
-        let not_taken = NOT_TAKEN.iter().find(|(magic, _)| begin.starts_with(magic));
+        let not_taken = NOT_TAKEN.iter().find(|(magic, _)| begin.starts_with(magic) && !sizes_agree(&begin));
         let format = format_of(&begin, length, path);
         let whole = Cursor::new(begin).chain(input);
         let Some(compression) = compression else {
@@ -218,10 +221,14 @@ fn unpacked(
     Err(InputError::NotTaken { file: path.to_path_buf(), what })
 }
 
+/// Whether a file begins with the three equal words of an MDF event.
+fn sizes_agree(begin: &[u8]) -> bool {
+    begin.len() >= 12 && begin[..4] == begin[4..8] && begin[..4] == begin[8..12] && u32_at(begin, 0) != 0
+}
+
 /// Tells the format from a file's first bytes, then its extension, then the first bytes again.
 fn format_of(begin: &[u8], length: Option<u64>, path: &Path) -> Format {
-    let equal_sizes = begin.len() >= 12 && begin[..4] == begin[4..8] && begin[..4] == begin[8..12];
-    if equal_sizes && u32_at(begin, 0) != 0 {
+    if sizes_agree(begin) {
         return Format::Mdf;
     }
     if begin.len() >= 8 && u16_at(begin, 0) == packet::MAGIC {
@@ -265,6 +272,12 @@ impl<R: Read> Read for Unpacked<R> {
             let what = match error.kind() {
                 io::ErrorKind::UnexpectedEof => {
                     format!("the {name} stream ends before its last frame does: truncated?")
+                }
+                _ if takes_more_memory(&error) => {
+                    format!("the {name} stream has a window of more than 128 MiB ({error}); unpack it first (zstd -d --long=31)")
+                }
+                _ if error.to_string().contains("Dictionary") => {
+                    format!("the {name} stream needs a dictionary ({error}); unpack it first (zstd -d -D)")
                 }
                 _ => format!("the {name} stream is damaged: {error}"),
             };

@@ -143,6 +143,8 @@ fn every_container_gives_the_same_hits_as_the_plain_file() {
     write(directory, "small.mep.gz", &gzip(&read(directory, "small.mep")));
     write(directory, "frames.mdf", &frame(&mep, 0, 2));
     write(directory, "several.any", &[zstd(&mdf[..half]), zstd(&mdf[half..])].concat());
+    let skippable = [&0x184d_2a50u32.to_le_bytes()[..], &4u32.to_le_bytes(), b"size"].concat();
+    write(directory, "pzstd.any", &[&skippable, &zstd(&mdf[..half])[..], &skippable, &zstd(&mdf[half..])].concat());
     write(directory, "gzipped.any", &[gzip(&mdf[..half]), gzip(&mdf[half..])].concat());
     write(directory, "twice.any", &gzip(&zstd(&mdf)));
     write(directory, "zlib.mdf", &packed(&mdf, 7000, |bytes| block(b"ZL\x08", bytes.len(), &zlib(bytes))));
@@ -157,7 +159,7 @@ fn every_container_gives_the_same_hits_as_the_plain_file() {
         (json["report"].clone(), read(directory, "hits.csv"))
     };
     let expected = hits("events.mdf");
-    let names = "written.mdf.zst written.mep small.mep small.mep.gz frames.mdf several.any gzipped.any twice.any zlib.mdf \
+    let names = "written.mdf.zst written.mep small.mep small.mep.gz frames.mdf several.any pzstd.any gzipped.any twice.any zlib.mdf \
                  zstd.mdf lz4.mdf packed.mdf";
     for name in names.split_whitespace() {
         assert!(hits(name) == expected, "{name}");
@@ -185,7 +187,12 @@ fn what_is_not_taken_or_not_whole_is_said_by_name() {
         run_to(0, directory, &["convert", "events.mdf", "--output", "a.mep"]);
         read(directory, "a.mep")
     };
-    let cases: [(&str, &[u8], &str); 10] = [
+    // Frames that begin with a window of 1 GiB, and with the number of a dictionary.
+    let window: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa0, 0x01, 0, 0];
+    let dictionary: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x01, 0x00, 0x77, 0x01, 0, 0];
+    let cases: [(&str, &[u8], &str); 12] = [
+        ("window.zst", window, "has a window of more than 128 MiB"),
+        ("dictionary.zst", dictionary, "needs a dictionary"),
         ("a.xz", b"\xfd7zXZ\0and more than that", "an xz stream"),
         ("a.root", b"root\0\0\xf6\x78 and more of it", "a ROOT file"),
         ("a.bz2", b"BZh91AY&SY and more", "a bzip2 stream"),
@@ -201,6 +208,23 @@ fn what_is_not_taken_or_not_whole_is_said_by_name() {
         write(directory, name, bytes);
         let (_, err) = run_to(1, directory, &[&["decode", name, "--output", "hits.csv"][..], &TABLES].concat());
         assert!(err.contains(name) && err.contains(message), "{name}: {err}");
+    }
+}
+
+#[test]
+fn the_size_of_an_event_is_not_taken_for_a_compression() {
+    let directory = sample();
+    let directory = directory.path();
+    let mdf = read(directory, "events.mdf");
+    // As gzip, zstd, a skippable frame of zstd and bzip2 begin; no event is as large as the last three.
+    for (size, code) in [(0x8b1f, 0), (0x08_8b1f, 0), (0xfd2f_b528, 1), (0x184d_2a50, 1), (0x68_5a42, 0)] {
+        let body = vec![0; if code == 0 { size as usize - 48 } else { 100 }];
+        let mut event = frame(&body, 0, 1);
+        event.splice(..12, u32::to_le_bytes(size).repeat(3));
+        write(directory, "size.mdf", &[&event, &mdf[..]].concat());
+        let (_, err) = run_to(code, directory, &[&["decode", "size.mdf"][..], &TABLES].concat());
+        let message = if code == 0 { "event 0 at byte 0: bank 0" } else { "reaches beyond the file" };
+        assert!(err.contains(message), "{size:x}: {err}");
     }
 }
 
@@ -295,7 +319,7 @@ fn a_damaged_source_costs_its_own_fragments_and_is_told() {
     };
     for (what, bytes) in [
         ("begins with 0x40cf", changed(second, &[0xcf])),
-        ("2 events from 1", changed(second + 2, &[2])),
+        ("fragments of 64 bytes in 100", changed(second + 2, &[2])),
         ("3 events from 2", changed(second + 8, &[2])),
         ("a size of 19", changed(second + 4, &[19, 0])),
         ("where 32 are tables", changed(second + 4, &[0xff, 0xff])),
