@@ -291,6 +291,37 @@ fn runs_move_between_stores_and_to_other_programs() {
 }
 
 #[test]
+fn a_store_that_cannot_be_written_is_listed_shown_and_exported() {
+    let place = Place::new();
+    place.says(&tune("synthetic:seed=3", &["--budget", "3", "--finalists", "0"]));
+    let file = place.path("tune.sqlite");
+    // Permissions would not stop root. SQLite does not write a file that asks for a format of writing that it does not know.
+    let mut bytes = std::fs::read(&file).unwrap();
+    [bytes[18], bytes[19]] = [3, 1];
+    std::fs::write(&file, &bytes).unwrap();
+    assert!(place.says(&["tune", "store", "list"]).contains("1 run, 0 pins"));
+    assert!(place.says(&["tune", "store", "show", "1"]).contains("block="));
+    assert!(place.says(&["tune", "store", "export"]).contains("\"runs\""));
+    let err = place.fails(&["tune", "store", "pin", "1"]);
+    assert!(err.contains("tune.sqlite") && err.contains("readonly"), "{err}");
+    assert!(std::fs::read(&file).unwrap() == bytes);
+}
+
+#[test]
+fn the_words_for_matching_are_those_of_the_help() {
+    let place = Place::new();
+    place.says(&tune("synthetic:seed=3", &["--budget", "3", "--finalists", "0"]));
+    assert!(place.says(&["--help"]).contains("which tuned values count: exact, or nearest"));
+    for (word, code) in [("exact", 0), ("nearest", 0), ("compatible", 1)] {
+        let mut list = place.command(&["tune", "store", "list"]);
+        let output = list.env("UT_DECODE_TUNE_MATCH", word).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{word}: {err}");
+        assert_eq!(err.contains("UT_DECODE_TUNE_MATCH: \"compatible\" is neither"), code == 1, "{word}: {err}");
+    }
+}
+
+#[test]
 fn a_tuning_begins_with_what_was_best_on_another_device_and_says_so() {
     let place = Place::new();
     place.says(&tune("synthetic:seed=3", &["--budget", "30"]));

@@ -9,7 +9,7 @@ use tuner::interchange::constants::{self, Constants};
 use tuner::interchange::{kernel_tuner, read_import, store_json, t4};
 use tuner::report::words::{in_words, objective_of, tried, word};
 use tuner::store::contents::{Prune, RunRecord, RunSummary};
-use tuner::store::{Application, Locations, Matching, Store};
+use tuner::store::{Application, Locations, Matching, Store, StoreError};
 use tuner::{Config, Value};
 
 use crate::cli::Failure;
@@ -34,8 +34,11 @@ impl StoreArgs {
 
     fn read(&self) -> Result<Store, Failure> {
         let file = self.locations(None)?.user;
-        // Brings an old file to today's schema; a file that is not there is not made.
-        if file.exists() { Ok(Store::open(&file)?) } else { Ok(Store::open_read_only(&file)?) }
+        match Store::open_read_only(&file) {
+            // To bring it to today's schema, or to roll back what a killed program left.
+            Err(StoreError::Older { .. } | StoreError::CannotOpen { .. }) => Ok(Store::open(&file)?),
+            store => Ok(store?),
+        }
     }
 
     fn write(&self) -> Result<Store, Failure> {

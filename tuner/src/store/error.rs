@@ -67,6 +67,14 @@ pub enum StoreError {
         /// What is wrong.
         what: String,
     },
+    /// The environment says something about stores that cannot be meant.
+    #[error("{what}: {why}")]
+    BadSetting {
+        /// What.
+        what: String,
+        /// Why.
+        why: String,
+    },
     /// A number, a name or a key that cannot be stored.
     #[error("{what} cannot be stored: {why}")]
     BadKey {

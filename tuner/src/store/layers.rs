@@ -51,7 +51,7 @@ impl Locations {
         user: Option<PathBuf>,
         matching: Option<Matching>,
     ) -> Result<Self, StoreError> {
-        let bad = |what: &str, why: String| StoreError::BadKey { what: what.to_owned(), why };
+        let bad = |what: &str, why: String| StoreError::BadSetting { what: what.to_owned(), why };
         let (db_variable, match_variable) = (application.db_variable(), application.match_variable());
         let named = user.or_else(|| std::env::var_os(&db_variable).filter(|text| !text.is_empty()).map(PathBuf::from));
         let user = if let Some(user) = named {
