@@ -123,6 +123,22 @@ fn v4_hits_have_null_where_banks_do_not_tell() {
 }
 
 #[test]
+fn a_column_of_a_type_that_is_not_read_is_an_error_and_not_taken_for_absent() {
+    let directory = sample();
+    let directory = directory.path();
+    decode(directory, "hits.npz", &[]);
+    let bytes = read(directory, "hits.npz");
+    for (from, to) in [("'<u2'", "'>u2'"), ("'<u2'", "'<i2'"), ("'<u2'", "'|O2'")] {
+        let mut other = bytes.clone();
+        let at = other.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
+        other[at..at + to.len()].copy_from_slice(to.as_bytes());
+        write(directory, "other.npz", &other);
+        let (_, err) = run_to(2, directory, &["diff", "hits.npz", "other.npz"]);
+        assert!(err.contains("other.npz: array group: no row of numbers") && err.contains(to), "{err}");
+    }
+}
+
+#[test]
 fn what_diff_finds_is_what_was_changed() {
     let directory = sample();
     let directory = directory.path();

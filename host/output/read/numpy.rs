@@ -65,7 +65,8 @@ impl NumpySource {
                 arrays.push(found);
             }
         }
-        let file = names.of("file").find_map(array).transpose()?;
+        // Other programs may have anything there; it is not compared.
+        let file = names.of("file").find_map(|name| Array::open(path, &members, name).ok().flatten());
         let left = arrays.first().map_or(0, |array| array.len);
         if let Some(other) = arrays.iter().chain(nulls.iter().flatten()).chain(&file).find(|array| array.len != left) {
             return Err(format!("array {} has {} values, {} has {left}", other.name, other.len, arrays[0].name));
@@ -98,7 +99,7 @@ impl Source for NumpySource {
 }
 
 impl Array {
-    /// Finds an array in the archive; `None` where there is none of this name with values one after the other.
+    /// Finds an array in the archive; `None` where there is none of this name.
     fn open(path: &Path, members: &[Member], name: &str) -> Result<Option<Self>, String> {
         let of_name = |member: &&Member| member.name.strip_suffix(b".npy") == Some(name.as_bytes());
         let Some(Member { stored, range, .. }) = members.iter().find(of_name) else { return Ok(None) };
@@ -124,8 +125,9 @@ impl Array {
             return Err(wrong("its header is too long"));
         }
         let header = String::from_utf8(read(header_len)?).map_err(|_| wrong("its header is no text"))?;
-        let Some(len) = shape(&header) else { return Ok(None) };
-        let Some(kind) = kind(&header) else { return Ok(None) };
+        let Some((len, kind)) = shape(&header).zip(kind(&header)) else {
+            return Err(wrong(&format!("no row of numbers with the low byte first: {}", header.trim())));
+        };
         let head = 8 + length.len() as u64 + header_len as u64;
         if len.checked_mul(kind.size() as u64).and_then(|bytes| bytes.checked_add(head)) != Some(size) {
             return Err(wrong("its size is not what its header says"));

@@ -35,6 +35,16 @@ fn check_place(column: &ColumnChunkMetaData) -> Result<(), ParquetError> {
     Ok(())
 }
 
+/// The library names the feature that it lacks; a person needs to know what to do.
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn in_words(error: ParquetError) -> String {
+    let text = error.to_string();
+    if text.contains("Disabled feature") {
+        return format!("compressed in a way that is not read ({text}); write it again with zstd or lz4");
+    }
+    text
+}
+
 impl ParquetSource {
     /// Opens a file.
     pub fn open(path: &Path, names: &Names) -> Result<Self, String> {
@@ -47,11 +57,16 @@ impl ParquetSource {
             columns.position(|column| column.max_rep_level() == 0 && column.path().string() == **name)
         };
         let place = |name: &str| names.of(name).find_map(|name| flat(&name));
+        let fields = schema.root_schema().get_fields();
         let (mut columns, mut places) = (Vec::new(), Vec::new());
         for column in known() {
             if let Some(at) = place(column.name) {
                 columns.push(column);
                 places.push(at);
+            } else if let Some(field) =
+                fields.iter().find(|field| names.of(column.name).any(|name| name == field.name()))
+            {
+                return Err(format!("column {} holds lists or structures, not a number a row", field.name()));
             }
         }
         let names = place("file");
@@ -78,13 +93,13 @@ impl ParquetSource {
             if self.next_group == self.file.num_row_groups() {
                 return Ok(());
             }
-            self.open_group().map_err(|error| error.to_string())?;
+            self.open_group().map_err(in_words)?;
         }
         let n = self.left.min(PIECE);
         self.left -= n;
         let (readers, names) = self.readers.split_at_mut(self.columns.len());
         for (((reader, nullable), column), to) in readers.iter_mut().zip(&self.columns).zip(&mut piece.columns) {
-            let read = cells(reader, *nullable, column.values, n, to).map_err(|error| error.to_string())?;
+            let read = cells(reader, *nullable, column.values, n, to).map_err(in_words)?;
             if !read || to.len() != n {
                 return Err(format!("column {} is of another type, or too short", column.name));
             }
