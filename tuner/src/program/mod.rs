@@ -33,6 +33,9 @@ use crate::{Config, Device, Failure, FailureKind, Outcome, Space};
 /// Output of a program that is read; more makes the launch a failure.
 const MOST_OUTPUT: u64 = 16 << 20;
 
+/// What a program may write to standard error, of which the last words are kept.
+const MOST_ERRORS: u64 = 256 << 20;
+
 /// How long a build may take.
 const BUILD: Duration = Duration::from_mins(10);
 
@@ -140,8 +143,16 @@ impl ProgramDevice {
                     let message = format!("killed after {:.3} s", begun.elapsed().as_secs_f64());
                     return Err(Failure { kind: FailureKind::TimeOut, message });
                 }
-                None => std::thread::sleep(pause(begun.elapsed())),
+                None => {}
             }
+            // It would fill the disk while it is waited for.
+            for (file, most) in [(&output, MOST_OUTPUT), (&errors, MOST_ERRORS)] {
+                if file.metadata().is_ok_and(|file| file.len() > most) {
+                    end(&mut child);
+                    return Err(launch(format!("killed, as it printed more than {} MiB", most >> 20)));
+                }
+            }
+            std::thread::sleep(pause(begun.elapsed()));
         };
         let took = begun.elapsed();
         if !status.success() {

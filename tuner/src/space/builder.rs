@@ -226,6 +226,10 @@ impl SpaceBuilder {
             let message = format!("one of more than {MOST_PARAMETERS}");
             return Err(SpaceError::BadValues { parameter: parameter_names[MOST_PARAMETERS].clone(), message });
         }
+        if let Some((parameter, _)) = self.derived.get(MOST_PARAMETERS) {
+            let message = format!("one of more than {MOST_PARAMETERS} derived values");
+            return Err(SpaceError::BadValues { parameter: parameter.clone(), message });
+        }
         let mut parameters = Vec::new();
         for (name, values) in &self.parameters {
             let values = values.clone();

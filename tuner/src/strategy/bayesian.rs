@@ -136,7 +136,9 @@ fn ranks(parameter: &Parameter) -> Option<Vec<f64>> {
         Value::Text(_) => None,
     };
     let numbers: Vec<f64> = parameter.values().iter().map(number).collect::<Option<_>>()?;
-    Some(numbers.iter().map(|number| numbers.iter().filter(|other| *other < number).count() as f64).collect())
+    let mut sorted = numbers.clone();
+    sorted.sort_by(f64::total_cmp);
+    Some(numbers.iter().map(|number| sorted.partition_point(|other| other < number) as f64).collect())
 }
 
 /// How often each value can be halved: warps, banks and vector loads care. `None` where that says nothing new, as for

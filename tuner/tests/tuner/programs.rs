@@ -91,6 +91,18 @@ fn a_launch_that_takes_too_long_ends_with_all_that_it_started() {
 }
 
 #[test]
+fn a_program_that_prints_without_end_is_ended_before_it_fills_the_disk() {
+    for command in ["yes", "yes >&2"] {
+        let mut program = ProgramDevice::new(&space(), command);
+        let said = failure(program.measure(&config(8, "a"), 1));
+        assert!(said.kind == FailureKind::Launch && said.message.contains("printed more than"), "{}", said.message);
+        program.build = Some(Template::new(command));
+        let said = failure(program.measure(&config(8, "a"), 1));
+        assert!(said.kind == FailureKind::Compile && said.message.contains("printed more than"), "{}", said.message);
+    }
+}
+
+#[test]
 fn a_build_is_made_once_for_each_text_and_a_failing_one_is_no_launch() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
