@@ -26,6 +26,23 @@ pub fn check(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> 
     }
 }
 
+/// Checks that `needed` bytes of address space can be had where that is limited (`ulimit -v`): buffers of which little is
+/// used, and what allocators keep for threads, count there in full.
+///
+/// # Errors
+/// When they cannot; `what` begins the message.
+pub fn check_address_space(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> {
+    match of_address_space() {
+        Some(available) if needed > available => Err(TooMuchMemory { what: what.into(), needed, available }),
+        _ => Ok(()),
+    }
+}
+
+/// What the allocator keeps for threads, beside what they ask for.
+pub const fn arenas(threads: usize) -> u64 {
+    (threads as u64).saturating_mul(32 << 20)
+}
+
 /// The whole of a text that a person writes, of at most `most` bytes: a device or the wrong file could go on for ever.
 ///
 /// # Errors

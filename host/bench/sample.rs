@@ -8,6 +8,7 @@ use crate::decoder::reference::ReferenceDecoder;
 use crate::decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use crate::detector::DetectorTables;
 use crate::input::{Bank, BatchBuilder, BatchView, EventBatch, banks_of};
+use crate::memory;
 
 /// With fewer events than this the branch predictor starts to learn them.
 pub const ENOUGH_DISTINCT: usize = 1000;
@@ -111,6 +112,11 @@ impl Expected {
     /// When the reference cannot decode it.
     pub fn of(sample: &Sample, tables: &DetectorTables, options: DecodeOptions) -> Result<Self, DecodeError> {
         let mut decoder = ReferenceDecoder::new(tables, options);
+        let bytes = sample.batches.iter().map(|batch| 28 * batch.view().max_hits()).sum::<usize>();
+        if memory::check_address_space("", bytes as u64).is_err() {
+            let events = sample.batches.iter().map(|batch| batch.n_events).sum();
+            return Err(DecodeError::NoMemory { events, bytes });
+        }
         let decode = |batch: &EventBatch| {
             let view = batch.view();
             let mut hits = UtHits::with_capacity(view.n_events, tables.n_groups(), view.max_hits());

@@ -17,6 +17,7 @@ use super::sample::{Expected, Sample};
 use crate::decoder::{BatchReport, Count, DecodeError, Decoder, UtHits};
 use crate::detector::DetectorTables;
 use crate::input::EventBatch;
+use crate::memory;
 
 /// The least a repetition lasts. Shorter ones measure the clock and the scheduler.
 pub const REPETITION: Duration = Duration::from_millis(100);
@@ -140,6 +141,14 @@ impl Variant {
     ) -> Result<Result<Self, String>, DecodeError> {
         let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
         let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
+        let bytes = sample.batches.iter().map(|batch| batch.raw.len()).sum::<usize>();
+        let needed = threads as u64 * (28 * max_hits + bytes) as u64;
+        if memory::check("", needed)
+            .and_then(|()| memory::check_address_space("", needed + memory::arenas(threads)))
+            .is_err()
+        {
+            return Err(DecodeError::NoMemory { events: max_events, bytes: needed as usize });
+        }
         let worker = || {
             let hits = UtHits::with_capacity(max_events, tables.n_groups(), max_hits);
             Ok(Worker {

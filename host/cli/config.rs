@@ -34,6 +34,9 @@ pub struct Settings {
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
+/// The file that they are from.
+static FILE: OnceLock<PathBuf> = OnceLock::new();
+
 /// Reads the file: the one that was asked for, else that of [`VARIABLE`], of the current folder, or of the user.
 pub fn load(asked: Option<&Path>) -> Result<(), Failure> {
     let named = asked.map(Path::to_owned).or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
@@ -54,6 +57,7 @@ pub fn load(asked: Option<&Path>) -> Result<(), Failure> {
         detail(&format!("settings from {}", path.display()));
         // `main` is called once.
         let _ = SETTINGS.set(settings);
+        let _ = FILE.set(path);
     }
     Ok(())
 }
@@ -81,6 +85,13 @@ pub fn parse(text: &str, folder: &Path) -> Result<Settings, String> {
 
 fn settings() -> Settings {
     SETTINGS.get().cloned().unwrap_or_default()
+}
+
+/// The files that are read because of the settings, and what they are.
+pub fn files() -> Vec<(PathBuf, &'static str)> {
+    let tables = tables().into_iter().flat_map(|(boards, geometry)| [boards, geometry]);
+    let file = FILE.get().cloned().map(|file| (file, "the settings file"));
+    file.into_iter().chain(tables.map(|table| (table, "a table that the settings name"))).collect()
 }
 
 /// Files of boards and geometry.

@@ -147,8 +147,11 @@ pub fn main(invocation: &Invocation) -> u8 {
     let start = Instant::now();
     let (Cli { command, common }, matches) = parse(&invocation.args);
     output::set_verbosity(common.quiet, common.verbose);
-    let result =
-        config::load(common.config.as_deref()).and_then(|()| paths::writable(&matches)).and_then(|()| run(command));
+    let result = config::load(common.config.as_deref()).and_then(|()| {
+        paths::check_unnamed(&matches).unwrap_or_else(|message| usage(&message));
+        paths::writable(&matches)?;
+        run(command)
+    });
     output::detail(&format!("took {:.2} s", start.elapsed().as_secs_f64()));
     match result {
         Ok(code) => code,

@@ -48,7 +48,8 @@ pub fn is_quiet() -> bool {
 /// Prints a line to standard error; with `--quiet` only warnings and errors, which begin with that word. Where standard
 /// error is closed, the exit code is all there is to tell.
 pub fn say(line: &str) {
-    let line = escaped(line);
+    let line = shortened(line);
+    let line = escaped(&line);
     let styled = [("error:", AnsiColor::Red), ("warning:", AnsiColor::Yellow)];
     let found = styled.iter().find_map(|(word, color)| Some((word, color, line.strip_prefix(word)?)));
     let mut err = anstream::stderr();
@@ -60,6 +61,25 @@ pub fn say(line: &str) {
         None if is_quiet() => Ok(()),
         None => writeln!(err, "{line}"),
     };
+}
+
+/// The longest line that is said, in characters.
+const LONGEST: usize = 2000;
+
+/// The text with the middle of very long lines left out: messages quote lines of files, which may be anything.
+fn shortened(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST {
+        return Cow::Borrowed(text);
+    }
+    let line = |line: &str| {
+        let n = line.chars().count();
+        if n <= LONGEST {
+            return line.to_owned();
+        }
+        let (begin, end) = (line.chars().take(LONGEST / 2), line.chars().skip(n - LONGEST / 4));
+        format!("{} [{} characters] {}", begin.collect::<String>(), n - 3 * LONGEST / 4, end.collect::<String>())
+    };
+    Cow::Owned(text.split('\n').map(line).collect::<Vec<_>>().join("\n"))
 }
 
 /// Prints a line to standard error with `--verbose`.

@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use crate::output::NewFile;
 use clap::ArgMatches;
 
-use crate::cli::Failure;
 use crate::cli::output::is_stdout;
+use crate::cli::tune::store::APPLICATION;
+use crate::cli::{Failure, config};
+use tuner::store::Locations;
 
 /// Options that name a file to write.
-const OUTPUTS: [&str; 6] = ["output", "json", "csv", "report", "extract", "sums"];
+const OUTPUTS: [&str; 7] = ["output", "json", "csv", "report", "extract", "sums", "metrics"];
 
 /// Of them, those that are written when the work is done.
 const WRITTEN_LAST: [&str; 2] = ["json", "csv"];
@@ -91,6 +93,23 @@ pub fn check(matches: &ArgMatches) -> Result<(), String> {
         } else {
             format!("--{option} {} would overwrite {path}, which is an input", output.display())
         });
+    }
+    Ok(())
+}
+
+/// Checks that no file would be written over one that is read without being named on the command line: the settings, the
+/// tables that they name, and the store of tuned values.
+pub fn check_unnamed(matches: &ArgMatches) -> Result<(), String> {
+    let store =
+        Locations::choose(APPLICATION, None, None).ok().map(|locations| (locations.user, "the store of tuned values"));
+    let unnamed: Vec<_> = config::files().into_iter().chain(store).filter(|(path, _)| path.exists()).collect();
+    for (option, output) in values(matches) {
+        let output = Path::new(&output);
+        if let Some((path, what)) =
+            unnamed.iter().find(|(path, _)| OUTPUTS.contains(&option.as_str()) && same_file(output, path))
+        {
+            return Err(format!("--{option} {} would overwrite {}, {what}", output.display(), path.display()));
+        }
     }
     Ok(())
 }

@@ -26,6 +26,9 @@ pub const MAX_EVENTS: usize = 10_000;
 /// Raw banks of a batch while reading.
 const BATCH_BYTES: usize = 16 << 20;
 
+/// What a measurement takes at least, whatever its events.
+const LITTLE: u64 = 64 << 20;
+
 /// Events of a pass on the emulated backend, which is slow.
 const EMULATED_EVENTS: usize = 20;
 
@@ -77,7 +80,11 @@ impl SampleArgs {
         // 28 bytes a hit, and a hit takes at least two bytes of a bank; once more for the digest.
         let hits = 14.0 * bytes * self.largest() as f64 * (threads + 1) as f64;
         let what = format!("a sample of {wanted} events, with {threads} threads");
-        Ok(memory::check(what, (pass + hits) as u64 + memory_of_threads(threads))?)
+        let needed = (pass + hits) as u64 + memory_of_threads(threads);
+        memory::check(what.as_str(), needed)?;
+        // What the reference found has room for all hits that the sample could have.
+        let expected = 14.0 * bytes * n_events;
+        Ok(memory::check_address_space(what, needed + expected as u64 + memory::arenas(threads))?)
     }
 
     /// Events of the largest batch.
@@ -162,6 +169,7 @@ impl Loaded {
 
 /// `n` events of a profile, as one batch.
 pub fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<EventBatch, Failure> {
+    memory::check(format!("a sample of {n} events"), LITTLE)?;
     let mut builder = BatchBuilder::new();
     for event in Generator::new(profile, format, SEED).take(n) {
         let meta = EventMeta { run: Some(event.run), event: Some(event.event), ..EventMeta::default() };
@@ -181,14 +189,17 @@ pub fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<Event
 /// The events of `files`, at least `most` of them where there are as many.
 pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<EventBatch>, Failure> {
     let mut batches = Batches::new(Events::new(files), 100, BATCH_BYTES);
-    let (mut all, mut events) = (Vec::new(), 0);
+    let (mut all, mut events, mut bytes) = (Vec::new(), 0, 0);
     loop {
         let mut batch = EventBatch::default();
         if !batches.next_into(&mut batch)? {
             break;
         }
         events += batch.n_events;
+        // As much again for the pass, and the tables of small banks.
+        bytes += batch.raw.len() + 4 * batch.offsets.len() + 2 * batch.sizes.len();
         all.push(batch);
+        memory::check(format!("a sample of {events} events or more"), LITTLE + bytes as u64)?;
         if events >= most {
             if most == MAX_EVENTS {
                 say(&format!("warning: there may be more events; the first {events} are used"));

@@ -58,6 +58,35 @@ fn an_output_that_is_an_input_a_table_or_another_output_is_refused_and_nothing_i
 }
 
 #[test]
+fn what_is_read_without_being_named_is_not_written_over() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir(directory.join("day")).unwrap();
+    fs::copy(directory.join("events.mdf"), directory.join("day/a.mdf")).unwrap();
+    write(directory, "ut-decode.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
+    write(directory, "tune.sqlite", b"store");
+    let files = ["day/a.mdf", "boards.bin", "geometry.bin", "ut-decode.toml", "tune.sqlite"];
+    let before = files.map(|name| read(directory, name));
+    for line in [
+        "decode events.mdf --json boards.bin",
+        "report events.mdf --output geometry.bin",
+        "inspect events.mdf --json ut-decode.toml",
+        "decode events.mdf --json tune.sqlite",
+        "tune store export --output tune.sqlite",
+        "inspect day --json day/a.mdf",
+        "inspect 'day/*' --event 0 --extract day/a.mdf",
+        "serve --watch day --output hits --once --metrics day/a.mdf",
+        "serve --watch . --output hits --once --metrics day/new.prom",
+    ] {
+        let variables = "UT_DECODE_CONFIG=ut-decode.toml UT_DECODE_TUNE_DB=tune.sqlite";
+        let (code, _, err) = shell(directory, &format!("{variables} \"$TOOL\" {line}"));
+        assert_eq!(code, Some(2), "{line}: {err}");
+        assert!(err.contains("overwrite"), "{line}: {err}");
+        assert!(files.map(|name| read(directory, name)) == before, "{line}");
+    }
+}
+
+#[test]
 fn what_lies_at_a_name_that_once_was_temporary_is_not_touched() {
     let directory = sample();
     let directory = directory.path();
@@ -153,6 +182,17 @@ fn what_does_not_fit_into_memory_is_refused_with_the_figure() {
         assert_eq!(code, Some(1), "{line}: {err}");
         assert!(err.contains("would take about") && err.contains(" GB"), "{line}: {err}");
     }
+    // Not enough for what the reference finds, for the synthetic events, and for a batch of any size.
+    for (line, message) in [
+        ("ulimit -v 450000; \"$TOOL\" throughput events.mdf --duration 0 --threads 2", "would take about"),
+        ("ulimit -v 60000; \"$TOOL\" throughput --duration 0", "would take about"),
+        ("ulimit -v 60000; \"$TOOL\" tune run --budget 2 --tune-db tune.sqlite", "would take about"),
+        ("ulimit -v 200000; \"$TOOL\" tune run --budget 2 --tune-db tune.sqlite", "no memory for"),
+    ] {
+        let (code, _, err) = shell(directory, line);
+        assert_eq!(code, Some(1), "{line}: {err}");
+        assert!(err.contains(message) && !err.contains("memory allocation"), "{line}: {err}");
+    }
 }
 
 #[test]
@@ -199,6 +239,11 @@ fn messages_name_the_file_once_and_cannot_act_on_a_terminal() {
         let text = [output.stdout, output.stderr].concat();
         assert!(!text.contains(&0x1b) && !text.contains(&b'\r'), "{args:?}");
         assert!(String::from_utf8(text).unwrap().contains(shown), "{args:?}");
+    }
+    write(directory, "zeros", &vec![0; 100_000]);
+    for args in [&["decode", "--files-from", "zeros"][..], &["kernels", "--predict", "zeros"]] {
+        let (_, err) = run_to(1, directory, args);
+        assert!(err.len() < 20_000 && err.contains(" characters] "), "{args:?}: {} characters", err.len());
     }
     for args in [
         &["decode", "events.mdf", "--boards", "absent.bin", "--geometry", "geometry.bin"][..],

@@ -64,10 +64,10 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let files = args.inputs.expand()?;
-    if let (Some(to), Some(file)) =
-        (&args.extract, args.extract.as_ref().and_then(|to| files.iter().find(|file| same_file(file, to))))
-    {
-        usage(&format!("--extract {} would overwrite {}, which is an input", to.display(), file.display()));
+    for to in args.extract.iter().chain(&args.json) {
+        if let Some(file) = files.iter().find(|file| same_file(file, to)) {
+            usage(&format!("{} would overwrite {}, which is an input", to.display(), file.display()));
+        }
     }
     let chosen = args.event.is_some() || args.event_number.is_some() || args.bank.is_some();
     if chosen {

@@ -118,6 +118,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.metrics.as_deref().is_some_and(is_stdout) {
         usage("--metrics is a file");
     }
+    if args.metrics.as_deref().is_some_and(|metrics| is_watched(metrics, watch, &args.output)) {
+        usage("--metrics lies in the folder that is watched: it would overwrite an input, or be one");
+    }
     let listed = fs::read_dir(watch).map_err(|error| cannot("watch", watch, &error))?;
     drop(listed);
     let mut server = Server::new(args, watch)?;
@@ -133,6 +136,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(format!("{} could not be decoded to the end", count(failed, "file")).into());
     }
     Ok(())
+}
+
+/// Whether a file lies among those that are watched: not in an output folder inside.
+fn is_watched(file: &Path, watch: &Path, output: &Path) -> bool {
+    let folder = std::path::absolute(file).ok().and_then(|file| file.parent()?.canonicalize().ok());
+    let (Some(folder), Ok(watch)) = (folder, watch.canonicalize()) else { return false };
+    let among_hits = output.canonicalize().is_ok_and(|output| output != watch && folder.starts_with(output));
+    folder.starts_with(watch) && !among_hits
 }
 
 fn cannot(what: &str, path: &Path, error: &io::Error) -> Failure {
