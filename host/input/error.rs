@@ -81,6 +81,14 @@ pub enum InputError {
         /// Bytes that are there.
         left: u64,
     },
+    /// The file became shorter while it was read.
+    #[error("{place}: the file ends here, and had {left} bytes more when it was opened")]
+    Shrunk {
+        /// The event that would have been next.
+        place: Place,
+        /// Bytes that are not there any more.
+        left: u64,
+    },
     /// The event is compressed in a way that cannot be unpacked.
     #[error("{place}: {what}, which cannot be read")]
     Compressed {
@@ -174,6 +182,7 @@ impl InputError {
             | Self::UnequalSizes { place, .. }
             | Self::TooSmall { place, .. }
             | Self::BeyondFile { place, .. }
+            | Self::Shrunk { place, .. }
             | Self::Compressed { place, .. }
             | Self::Packet { place, .. }
             | Self::DataType { place, .. }
@@ -200,6 +209,7 @@ impl InputError {
             | Self::UnequalSizes { place, .. }
             | Self::TooSmall { place, .. }
             | Self::BeyondFile { place, .. }
+            | Self::Shrunk { place, .. }
             | Self::Compressed { place, .. }
             | Self::Packet { place, .. }
             | Self::DataType { place, .. }

@@ -149,7 +149,10 @@ impl<R: Read> Frames<R> {
                 self.events += 1;
             }
             Ok(Frame::Packet) => self.events += self.packet.n_events() as u64,
-            Ok(Frame::End) => return frame,
+            Ok(Frame::End) => {
+                let left = self.length.map_or(0, |length| length.saturating_sub(self.position));
+                return if left == 0 { frame } else { Err(InputError::Shrunk { place: self.place(), left }) };
+            }
             Err(_) => data.truncate(begin),
         }
         self.ended = frame.is_err();

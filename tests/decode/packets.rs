@@ -5,7 +5,8 @@ use std::path::Path;
 
 use ut_decoding::EventMeta;
 use ut_decoding::input::{
-    Apart, Bank, Chunks, Events, InputError, InputPart, MepWriter, Origin, Parser, Seen, Select, banks_of,
+    Apart, Bank, Chunks, EventHeader, Events, InputError, InputPart, MdfWriter, MepWriter, Origin, Parser, Seen,
+    Select, banks_of,
 };
 
 const N: usize = 700;
@@ -166,6 +167,33 @@ fn read_shrunk(path: &Path, length: u64) -> Vec<Result<usize, String>> {
         result.map(|()| n).map_err(|error| error.to_string())
     });
     results.collect()
+}
+
+#[test]
+fn a_file_that_shrinks_is_an_error_also_where_an_event_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut packets = MepWriter::new(Vec::new(), 3);
+    let mut events = MdfWriter::new(Vec::new());
+    for e in 0..100 {
+        let bank = Bank { kind: 66, version: Some(4), source_id: 0x2800, payload: &[1; 2000] };
+        packets.write(e, [bank]).unwrap();
+        events.write(&EventHeader::default(), [bank]).unwrap();
+    }
+    for (name, bytes) in [("shrinks.mdf", events.finish().unwrap()), ("shrinks.mep", packets.finish().unwrap())] {
+        let path = directory.path().join(name);
+        std::fs::write(&path, &bytes).unwrap();
+        let mut chunks = Chunks::new([&path], 8, true, Select::default());
+        assert!(chunks.next_chunk().unwrap().is_some());
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+        let error = loop {
+            match chunks.next_chunk() {
+                Ok(chunk) => assert!(chunk.is_some(), "{name} is taken for whole"),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.contains(name) && error.contains("bytes more when it was opened"), "{error}");
+        assert!(chunks.next_chunk().unwrap().is_none(), "an error comes once");
+    }
 }
 
 #[test]
