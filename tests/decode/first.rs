@@ -269,3 +269,24 @@ fn of_two_hits_with_the_same_x_that_with_the_smaller_id_comes_first() {
     assert_eq!(hits.x_at_y_eq0(), [10.0 + 104.0 * 0.125; 2]);
     assert!(hits.id()[0] < hits.id()[1]);
 }
+
+#[test]
+fn of_two_hits_with_one_key_that_with_the_smaller_position_comes_first() {
+    let (boards, mut geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
+    let id = ut_decoding::detector::sector_id(&boards.lanes[0]).expect("the lane is connected");
+    let sector = &mut geometry.sectors[usize::from(id)];
+    // One x for all strips, but each its own y.
+    (sector.p0_x, sector.dp0di_x, sector.p0_y, sector.dp0di_y) = (10.0, 1e-9, 5.0, 0.25);
+    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    // Means of 100.75 and 100.67: strip 101 both times. The board comes twice, so that one event can have both.
+    let banks = [30, 20].map(|adc| {
+        let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
+        lanes[0] = vec![(100, 10), (101, adc)];
+        v5(0, &v5_payload(&lanes))
+    });
+    for order in [[0, 1], [1, 0]] {
+        let (hits, _) = decoded(&tables, order.map(|i| banks[i].clone()).to_vec());
+        assert_eq!((hits.id()[0], hits.x_at_y_eq0()[0]), (hits.id()[1], hits.x_at_y_eq0()[1]));
+        assert!(hits.y_begin()[0] < hits.y_begin()[1], "{order:?}");
+    }
+}
