@@ -276,8 +276,9 @@ impl Packet {
             self.others += u32::from(!matches!(fate, Fate::Ut));
             match fate {
                 Fate::Ut => self.ut.push(sender),
-                Fate::Odin => self.odin = Some(sender),
-                Fate::Skipped => {}
+                // Of several the first counts, as it does in an event of MDF.
+                Fate::Odin if self.odin.is_none() => self.odin = Some(sender),
+                Fate::Odin | Fate::Skipped => {}
             }
         }
         match &self.damage {
@@ -332,7 +333,7 @@ impl Packet {
         let sizes = head[sizes_at..].as_chunks().0.iter().take(n);
         let sizes = collected(sizes.map(|size| u16::from_le_bytes(*size)))?;
         let is_ut = matches!(source_id >> 11, 5 | 6) || types.iter().any(|&kind| kind::is_ut(kind));
-        let is_odin = self.odin.is_none() && types.contains(&kind::ODIN);
+        let is_odin = types.contains(&kind::ODIN);
         let sender = Sender { source_id: u32::from(source_id), version, ..Sender::default() };
         if !is_ut && !is_odin {
             return Ok(Ok(Source { fate: Fate::Skipped, sender, events: (first, n) }));

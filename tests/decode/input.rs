@@ -341,6 +341,9 @@ fn batches_end_at_their_limits_and_at_a_change_of_format_and_before_an_error() {
     assert_eq!(counts, [2, 1, 1, 1]);
     assert!(matches!(error, Some(InputError::BeyondFile { .. })), "{error:?}");
     assert_eq!(events_of(&files, 100, 1).0, [1, 1, 1, 1, 1]);
+    // Two such events take less than 200 bytes, and more than 180.
+    assert_eq!(events_of(&files, 100, 200).0, [2, 1, 1, 1]);
+    assert_eq!(events_of(&files, 100, 180).0, [1, 1, 1, 1, 1]);
     files.pop();
     assert!(matches!(events_of(&files, 100, usize::MAX), (counts, None) if counts == [3, 1]));
     files.push(directory.path().join("absent.mdf"));

@@ -22,6 +22,7 @@ mod parts;
 #[cfg(feature = "cli")]
 mod reports;
 mod sections;
+mod seen;
 mod soak;
 mod synth;
 mod views;

@@ -1,0 +1,156 @@
+//! What is seen of files while they are read, and what packets hold that nobody writes every day.
+
+use std::path::Path;
+
+use ut_decoding::EventMeta;
+use ut_decoding::input::{
+    Apart, Bank, BatchView, Chunks, Damage, EventHeader, InputError, InputPart, MdfReader, MdfWriter, MepWriter,
+    Parser, Seen, Select, banks_of,
+};
+
+type Banks = Vec<(u32, u8, Vec<u8>)>;
+
+fn banks(batch: BatchView<'_>, e: usize) -> Banks {
+    let mut banks = Vec::new();
+    assert!(banks_of(batch, e, &mut banks), "event {e}");
+    banks.iter().map(|bank| (bank.source_id, bank.kind, bank.payload.to_vec())).collect()
+}
+
+/// Each batch's events, and what was seen of each chunk.
+fn read(name: &str, bytes: &[u8], apart: Apart) -> (Vec<Vec<(EventMeta, Banks)>>, Vec<Seen>) {
+    let part = InputPart::memory(Path::new(name), bytes.to_vec());
+    let mut chunks = Chunks::new([part], 3, true, Select::default()).apart(apart);
+    let mut parser = Parser::new(true, Select::default()).apart(apart);
+    let (mut found, mut all) = (Vec::new(), Vec::new());
+    while let Some(chunk) = chunks.next_chunk().unwrap() {
+        let mut seen = Seen::default();
+        let take = |(batch, ..): ut_decoding::input::Part<'_>| {
+            found.push((0..batch.n_events).map(|e| (batch.meta_of(e), banks(batch, e))).collect());
+            Ok::<(), InputError>(())
+        };
+        parser.parse(chunk, &mut seen, take).unwrap();
+        all.push(seen);
+    }
+    (found, all)
+}
+
+fn bank(kind: u8, version: u8, source_id: u32, payload: &[u8]) -> Bank<'_> {
+    Bank { kind, version: Some(version), source_id, payload }
+}
+
+fn odin(run: u32, number: u64) -> Vec<u8> {
+    let mut odin = vec![0; 40];
+    odin[..4].copy_from_slice(&run.to_le_bytes());
+    odin[32..].copy_from_slice(&number.to_le_bytes());
+    odin
+}
+
+/// Packets of two events each, whose runs are 1, 1, 2, 1, 2, 2: ODIN, twice with other numbers, two sources of the UT with
+/// payloads of one length, and a source of another detector.
+fn packets() -> Vec<u8> {
+    let mut writer = MepWriter::new(Vec::new(), 2);
+    for (e, run) in [1, 1, 2, 1, 2, 2].into_iter().enumerate() {
+        let (first, second) = (odin(run, 100 + e as u64), odin(9, 900));
+        let payloads = [1, 2, 3].map(|i| [10 * i + e as u8; 24]);
+        let banks = [
+            bank(16, 7, 0, &first),
+            bank(66, 4, 0x2801, &payloads[0]),
+            bank(9, 2, 0x1000, &payloads[2]),
+            bank(66, 4, 0x2802, &payloads[1]),
+            bank(16, 7, 1, &second),
+        ];
+        writer.write(e as u64, banks).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+#[test]
+fn all_packets_behind_their_padding_are_read_with_the_first_odin_and_the_number_of_other_banks() {
+    let (found, seen) = read("a.mep", &packets(), Apart::Nothing);
+    let events: Vec<(EventMeta, Banks)> = found.into_iter().flatten().collect();
+    assert_eq!(events.len(), 6);
+    for (e, ((meta, banks), run)) in events.into_iter().zip([1, 1, 2, 1, 2, 2]).enumerate() {
+        let expected = EventMeta { run: Some(run), event: Some(100 + e as u64), other_banks: 3, broken: false };
+        let payload = |i: u8| vec![10 * i + e as u8; 24];
+        assert_eq!((meta, banks), (expected, vec![(0x2801, 66, payload(1)), (0x2802, 66, payload(2))]));
+    }
+    assert_eq!(seen.iter().map(|seen| (seen.events, seen.measured)).collect::<Vec<_>>(), [(2, 2); 3]);
+    let bytes = packets();
+    let mut reader = MdfReader::of_packets(&bytes[..], "a.mep", None);
+    let event = reader.next_event().unwrap().unwrap();
+    // One of the sources that are not read is no ODIN, the other is the second one.
+    assert_eq!((event.entries.len(), event.skipped, event.meta().other_banks), (3, 2, 3));
+}
+
+#[test]
+fn a_batch_of_packets_whose_runs_are_kept_apart_has_one_run() {
+    let (found, _) = read("a.mep", &packets(), Apart::Runs);
+    let runs: Vec<Vec<Option<u32>>> =
+        found.iter().map(|batch| batch.iter().map(|(meta, _)| meta.run).collect()).collect();
+    let expected: [&[u32]; 4] = [&[1, 1], &[2], &[1], &[2, 2]];
+    assert_eq!(runs, expected.map(|runs| runs.iter().map(|&run| Some(run)).collect::<Vec<_>>()));
+}
+
+#[test]
+fn sources_may_lie_in_another_order_than_the_table_names_them() {
+    let mut bytes = packets();
+    bytes.truncate(bytes.len().min(4096));
+    let straight = read("a.mep", &bytes, Apart::Nothing).0;
+    // The places of the UT's two sources, the second and the fourth of five, and their bytes, which are as many.
+    let place = |i: usize| 8 + 2 * 6 + 4 * i;
+    let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let [a, next, b, end] = [1, 2, 3, 4].map(|i| 4 * word(&bytes, place(i)));
+    assert_eq!(next - a, end - b);
+    for i in 0..next - a {
+        bytes.swap(a + i, b + i);
+    }
+    for i in 0..4 {
+        bytes.swap(place(1) + i, place(3) + i);
+    }
+    assert_eq!(read("a.mep", &bytes, Apart::Nothing).0, straight);
+}
+
+#[test]
+fn a_damaged_source_is_told_and_its_events_are_broken() {
+    let mut bytes = packets();
+    // The magic of the second source of the first packet.
+    let at = 4 * u32::from_le_bytes(bytes[8 + 12 + 4..][..4].try_into().unwrap()) as usize;
+    bytes[at] ^= 1;
+    let (found, seen) = read("a.mep", &bytes, Apart::Nothing);
+    let broken: Vec<bool> = found.iter().flatten().map(|(meta, _)| meta.broken).collect();
+    assert_eq!(broken, [true, true, false, false, false, false]);
+    let damaged = |seen: &Seen| seen.damages.iter().map(|(_, damage)| damage.clone()).collect::<Vec<_>>();
+    assert!(matches!(&damaged(&seen[0])[..], [Damage::Fragments { mfp: 1, source_id: 0x2801, .. }, _]), "{seen:?}");
+    assert!(damaged(&seen[1]).is_empty());
+}
+
+#[test]
+fn events_banks_by_version_and_at_most_16_damages_are_counted() {
+    let mut writer = MdfWriter::new(Vec::new());
+    for e in 0..20 {
+        let header = EventHeader { run: 1, number: Some(e), ..EventHeader::default() };
+        // Neighbours of one version, and of others.
+        let versions: &[u8] = if e == 0 { &[4, 4, 5, 4] } else { &[4] };
+        let payload = [0; 8];
+        writer.write(&header, versions.iter().map(|&version| bank(66, version, 1, &payload))).unwrap();
+    }
+    let good = writer.finish().unwrap();
+    let size = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let mut bad = good.clone();
+    let mut at = 0;
+    while at < bad.len() {
+        bad[at + 12] ^= 1;
+        at += size(&good, at);
+    }
+    let seen = |bytes: &[u8]| {
+        let mut all = Seen::default();
+        read("a.mdf", bytes, Apart::Nothing).1.into_iter().for_each(|seen| all.merge(seen));
+        all
+    };
+    let all = seen(&good);
+    assert_eq!((all.events, all.measured, all.generated, all.damages.len()), (20, 20, 0, 0));
+    assert_eq!(all.files.len(), 1);
+    assert_eq!(all.files[0].versions.iter().collect::<Vec<_>>(), [(&Some(4), &22), (&Some(5), &1)]);
+    let all = seen(&bad);
+    assert_eq!((all.events, all.measured, all.damages.len()), (20, 0, 16));
+}
