@@ -184,7 +184,7 @@ fn what_does_not_fit_into_memory_is_refused_with_the_figure() {
     }
     // Not enough for what the reference finds, for the synthetic events, and for a batch of any size.
     for (line, message) in [
-        ("ulimit -v 450000; \"$TOOL\" throughput events.mdf --duration 0 --threads 2", "would take about"),
+        ("ulimit -v 300000; \"$TOOL\" throughput events.mdf --duration 0 --threads 2", "would take about"),
         ("ulimit -v 60000; \"$TOOL\" throughput --duration 0", "would take about"),
         ("ulimit -v 60000; \"$TOOL\" tune run --budget 2 --tune-db tune.sqlite", "would take about"),
         ("ulimit -v 200000; \"$TOOL\" tune run --budget 2 --tune-db tune.sqlite", "no memory for"),

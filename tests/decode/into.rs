@@ -6,11 +6,11 @@ use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
 use ut_decoding::decoder::{Cluster, UtHitsMut};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{
-    BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, EventReport, Grouping,
+    BatchReport, BatchView, Count, DecodeError, DecodeOptions, Decoder, DetectorTables, EventReport, Grouping,
     ReferenceDecoder, UtHits, synth,
 };
 
-use crate::suite::events::{allen_batch, fits_mep, generated, mep_batch};
+use crate::suite::events::{Bank, allen_batch, fits_mep, generated, mep_batch, v5_payload};
 use crate::suite::nasty;
 
 fn tables(version: BankVersion, grouping: Grouping) -> DetectorTables {
@@ -35,11 +35,13 @@ const UNTOUCHED: u32 = 0xDEAD_BEEF;
 
 impl Arrays {
     fn new(stride: usize, n_offsets: usize, n_reports: usize) -> Self {
+        let mut untouched = EventReport::default();
+        untouched.add(Count::Strips, UNTOUCHED);
         Self {
             words: vec![UNTOUCHED; 7 * stride],
             stride,
             offsets: vec![UNTOUCHED; n_offsets],
-            reports: vec![EventReport::default(); n_reports],
+            reports: vec![untouched; n_reports],
         }
     }
 
@@ -151,7 +153,7 @@ fn banks_of_another_version_are_counted_one_by_one() {
     let (hits, report) = expected(&tables, view);
     assert!(hits.is_empty());
     let banks: usize = events.iter().map(Vec::len).sum();
-    assert_eq!(report.total(ut_decoding::Count::WrongVersion), banks as u64);
+    assert_eq!(report.total(Count::WrongVersion), banks as u64);
 }
 
 #[test]
@@ -164,6 +166,76 @@ fn a_selected_event_that_is_not_there_is_named_and_nothing_is_written() {
     let error = decoder(&tables, 1).decode_into(view, &mut out, reports).expect_err("there is no event 3");
     assert!(matches!(error, DecodeError::NoSuchEvent { place: 1, event: 3, events: 3 }), "{error}");
     assert!(arrays.words.iter().chain(&arrays.offsets).all(|&word| word == UNTOUCHED));
+}
+
+#[test]
+fn nothing_of_the_events_that_were_selected_before_is_left() {
+    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let batch = allen_batch(&generated(BankVersion::V5, 5));
+    for threads in [1, 2] {
+        let mut decoder = decoder(&tables, threads);
+        let mut arrays = Arrays::new(batch.view().max_hits(), 5 * 72 + 1, 5);
+        for selected in [&[0, 1, 2, 3, 4][..], &[4, 0, 2], &[1], &[], &[3, 3]] {
+            let view = BatchView { selected: Some(selected), ..batch.view() };
+            let (hits, report) = expected(&tables, view);
+            let (mut out, reports) = arrays.parts();
+            assert_eq!(decoder.decode_into(view, &mut out, reports).expect("room for all hits"), hits.len());
+            assert_eq!(arrays.hits(hits.len()), bits(&hits), "{selected:?}");
+            assert_eq!((&arrays.offsets[..], &arrays.reports), (hits.offsets(), &report.events), "{selected:?}");
+        }
+    }
+}
+
+#[test]
+fn the_first_event_whose_hits_do_not_fit_is_named() {
+    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let batch = allen_batch(&generated(BankVersion::V5, 6));
+    let (hits, _) = expected(&tables, batch.view());
+    let up_to = |event: usize| hits.offsets()[(event + 1) * tables.n_groups()] as usize;
+    for threads in [1, 2] {
+        // The hits before the event, exactly; and one fewer than with it.
+        for (event, capacity) in (1..6).flat_map(|event| [(event, up_to(event - 1)), (event, up_to(event) - 1)]) {
+            let mut arrays = Arrays::new(capacity, 6 * tables.n_groups() + 1, 6);
+            let (mut out, reports) = arrays.parts();
+            let error = decoder(&tables, threads).decode_into(batch.view(), &mut out, reports).expect_err("no room");
+            let wanted = DecodeError::TooManyHits { event, hits: up_to(event), capacity };
+            assert_eq!(error.to_string(), wanted.to_string());
+        }
+    }
+}
+
+#[test]
+fn a_chunk_of_events_may_have_more_clusters_than_a_thread_has_room_for() {
+    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let lane = |slot: usize| {
+        let n = if tables.slots()[slot].is_connected() { 50 } else { 0 };
+        (0..n).map(|i| (10 * i, 1)).collect::<Vec<_>>()
+    };
+    let bank = |board: u16| {
+        let payload = v5_payload(&std::array::from_fn(|i| lane(6 * usize::from(board) + i)));
+        Bank { kind: 66, version: 4, source_id: board, payload }
+    };
+    let event: Vec<_> = (0..tables.boards().n_boards() as u16).map(bank).collect();
+    let batch = allen_batch(&vec![event; 7]);
+    let (hits, report) = expected(&tables, batch.view());
+    let config = CpuConfig { threads: 2, chunk: 6, ..CpuConfig::default() };
+    let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default(), config).expect("a decoder");
+    let mut found = (UtHits::with_capacity(7, tables.n_groups(), hits.len()), BatchReport::new());
+    decoder.decode(batch.view(), &mut found.0, &mut found.1).expect("room for all hits");
+    // Four times as many as a stream can have.
+    assert!(hits.len() > 6 << 15 && found == (hits, report));
+}
+
+#[test]
+fn clusters_of_v4_banks_are_left_as_they_were() {
+    let tables = tables(BankVersion::V4, Grouping::YRows);
+    let batch = allen_batch(&generated(BankVersion::V4, 2));
+    let mut arrays = Arrays::new(batch.view().max_hits(), 2 * 72 + 1, 2);
+    let mut clusters = vec![Cluster::new(1, 1, 1); batch.view().max_hits()];
+    let (mut out, reports) = arrays.parts();
+    out.clusters = Some(&mut clusters);
+    let n = decoder(&tables, 1).decode_into(batch.view(), &mut out, reports).expect("room for all hits");
+    assert!(n > 0 && clusters.iter().all(|cluster| *cluster == Cluster::new(1, 1, 1)));
 }
 
 #[test]
@@ -196,7 +268,12 @@ fn tables_are_replaced_for_the_next_run_while_another_decoder_goes_on() {
         for (tables, version) in [(&old, BankVersion::V4), (&new, BankVersion::V5), (&old, BankVersion::V4)] {
             changed.set_tables(tables);
             for (decoder, tables, version) in [(&mut changed, tables, version), (&mut other, &old, BankVersion::V4)] {
-                for batch in [allen_batch(&generated(version, 6)), mep_batch(&generated(version, 6))] {
+                let events = generated(version, 6);
+                // An event with a board that comes twice is decoded another way.
+                let mut twice = events.clone();
+                let again = twice[0][0].clone();
+                twice[0].push(again);
+                for batch in [allen_batch(&events), mep_batch(&events), allen_batch(&twice)] {
                     let (expected, report) = expected(tables, batch.view());
                     let mut hits = UtHits::with_capacity(6, tables.n_groups(), batch.view().max_hits());
                     let mut found = BatchReport::new();

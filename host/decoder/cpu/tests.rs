@@ -9,7 +9,7 @@ use super::{CpuConfig, CpuDecoder, Simd};
 use crate::decoder::reference::ReferenceDecoder;
 use crate::detector::{BankVersion, DetectorTables, Grouping, LANES_PER_BOARD};
 use crate::input::{BatchView, EventBatch, EventMeta, Layout};
-use crate::{BatchReport, DecodeOptions, Decoder, UtHits};
+use crate::{BatchReport, DecodeOptions, Decoder, Position, UtHits};
 use ut_kernels::report::{Count, EventReport, Kind};
 
 /// Boards of an event; more under Miri would take minutes.
@@ -341,6 +341,61 @@ fn an_unsorted_lane_hides_no_cluster_above_the_maximum_size() {
     let hits: Vec<_> = strips.map(|strip| (strip, 1)).into();
     let report = check_with(options, &tables, &event_of_lanes(&tables, &hits), "a cluster of five");
     assert!(report.get(Count::OversizedClusters) > 0 && report.get(Count::UnsortedLanes) > 0);
+}
+
+#[test]
+fn clusters_above_the_maximum_size_are_dropped_or_cut_as_the_reference_does() {
+    let tables = tables(BankVersion::V5);
+    let (mut mixed, mut strip) = (Vec::new(), 3);
+    for size in [1, 5, 2, 4, 3, 6, 1, 9, 20, 40] {
+        mixed.extend((0..size).map(|i| (strip + i, 1 + (strip + 7 * i) % 31)));
+        strip += size + 1;
+    }
+    let long: Vec<_> = (0..254).map(|strip| (strip, 1 + strip % 5)).collect();
+    for (hits, sizes) in [(mixed, [1, 2, 4, 39, 40]), (long, [100, 128, 252, 253, 254])] {
+        let mut event = event_of_lanes(&tables, &hits);
+        for i in 0..sizes.len() * 8 {
+            let options = DecodeOptions {
+                max_cluster_size: NonZeroU32::new(sizes[i / 8]).unwrap(),
+                save_above_max: i & 1 != 0,
+                position: if i & 2 == 0 { Position::Adc } else { Position::Geometric },
+                ..DecodeOptions::default()
+            };
+            // With a board that comes twice, the fallback path decodes it.
+            event.truncate(4);
+            if i & 4 != 0 {
+                event.push(event[0].clone());
+            }
+            check_with(options, &tables, &event, &format!("{options:?}"));
+        }
+    }
+}
+
+#[test]
+fn strips_of_the_event_before_cut_no_cluster() {
+    let tables = tables(BankVersion::V5);
+    let options = DecodeOptions {
+        max_cluster_size: NonZeroU32::new(40).unwrap(),
+        save_above_max: true,
+        ..DecodeOptions::default()
+    };
+    let lane: Vec<(u16, u16)> = (100..200).map(|strip| (strip, 1)).collect();
+    // Each lane by itself, as strips lie in another order where a lane is read backwards.
+    for slot in (0..6 * LANES_PER_BOARD).filter(|&slot| tables.slots()[slot].is_connected()) {
+        let event = |n: usize| {
+            let mut lanes: [Vec<_>; LANES_PER_BOARD] = Default::default();
+            lanes[slot % LANES_PER_BOARD] = lane[..n].to_vec();
+            [Bank { kind: 66, version: 4, source_id: (slot / LANES_PER_BOARD) as u32, payload: v5_payload(&lanes) }]
+        };
+        let (long, short) = (batch(&event(100), Layout::Allen), batch(&event(30), Layout::Allen));
+        let expected = decode(&mut ReferenceDecoder::new(&tables, options), &tables, short.view());
+        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512, Simd::Neon].into_iter().filter(|s| s.resolve().is_some()) {
+            let config = CpuConfig { threads: 1, simd, ..CpuConfig::default() };
+            let mut decoder = CpuDecoder::new(&tables, options, config).expect("the CPU has the level");
+            decode(&mut decoder, &tables, long.view());
+            assert!(decode(&mut decoder, &tables, short.view()) == expected, "slot {slot}, {simd:?}");
+        }
+    }
 }
 
 #[test]
