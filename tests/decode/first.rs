@@ -140,6 +140,7 @@ fn a_bank_that_ends_too_early_costs_itself_and_no_other() {
     // The last four bytes of a row belong to no lane, and 64 bytes hold two rows.
     assert_eq!(outcome(vec![v5(0, &BANK[..64])]), (2, vec![]));
     assert_eq!(outcome(vec![v5(0, &BANK[..23])]), (0, vec![("short", 1)]));
+    assert_eq!(outcome(vec![v5(0, &BANK[..24])]), (0, vec![("truncated", 1)]));
 }
 
 #[test]
@@ -173,8 +174,18 @@ fn more_banks_than_the_detector_has_boards_cost_no_other_event() {
 }
 
 #[test]
+fn a_bank_behind_hundreds_of_other_types_is_decoded() {
+    let mut event = vec![Bank { kind: 16, ..v5(0, &[]) }; 300];
+    event.push(v5(0, &BANK));
+    assert_eq!(outcome(event), (2, vec![]));
+}
+
+#[test]
 fn banks_of_no_board_and_of_another_version_are_left_out() {
-    assert_eq!(outcome(vec![v5(2047, &BANK), v5(0, &BANK)]), (2, vec![("unknown_board", 1)]));
+    // The first number that no board has, and a large one.
+    for board in [detector(BankVersion::V5).0.boards().n_boards() as u16, 2047] {
+        assert_eq!(outcome(vec![v5(board, &BANK), v5(0, &BANK)]), (2, vec![("unknown_board", 1)]));
+    }
     assert_eq!(outcome(vec![Bank { version: 3, ..v5(0, &BANK) }]), (0, vec![("wrong_version", 1)]));
     assert_eq!(outcome(vec![Bank { kind: 16, ..v5(0, &BANK) }]), (0, vec![]));
     // UTError banks are decoded as UT banks are.
