@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use ut_decoding::cli::report::Sums;
 use ut_fuzz::TARGETS;
 
 #[test]
@@ -29,4 +30,17 @@ fn inputs_that_are_empty_or_all_alike_do_no_harm() {
             }
         }
     }
+}
+
+/// The fuzzer found it: a refused addition had changed the sums, which could be written then, and not read again.
+#[test]
+fn sums_of_more_than_can_be_counted_stay_as_they_were() {
+    let mut json = ut_fuzz::seeds::sums();
+    json["view"]["hits"] = (1u64 << 61).into();
+    let packed = zstd::bulk::compress(json.to_string().as_bytes(), 1).unwrap();
+    let mut sums = Sums::from_bytes(&packed[..], "x").unwrap();
+    let before = sums.to_bytes().unwrap();
+    let error = sums.add(&sums.clone()).unwrap_err().to_string();
+    assert!(error.contains("more than can be counted"), "{error}");
+    assert!(sums.to_bytes().unwrap() == before);
 }

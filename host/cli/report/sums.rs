@@ -125,7 +125,8 @@ impl Sums {
     /// Adds the sums of other events. The sums do not depend on the order; the list of files is in that of the additions.
     ///
     /// # Errors
-    /// When detector, options, or the number that the pictures against time are over, are not the same.
+    /// When detector, options, or the number that the pictures against time are over, are not the same, or there are more
+    /// events, hits or the like than can be counted. The sums then stay as they were.
     pub fn add(&mut self, other: &Self) -> Result<(), SumsError> {
         if self.detector.tables != other.detector.tables {
             return Err(SumsError::Different("different detectors"));
@@ -136,7 +137,12 @@ impl Sums {
         if self.view.against != other.view.against {
             return Err(SumsError::Different("events by their number and events by their place"));
         }
-        self.view.merge(&other.view).map_err(|_| SumsError::Different("different detectors"))?;
+        let mut view = self.view.clone();
+        view.merge(&other.view).map_err(|_| SumsError::Different("different detectors"))?;
+        if !view.is_of(&self.detector.tables) {
+            return Err(SumsError::Different("more than can be counted"));
+        }
+        self.view = view;
         self.add_files(&other.files);
         self.numbers = both(self.numbers, other.numbers);
         self.measured = self.measured.saturating_add(other.measured);
@@ -149,11 +155,7 @@ impl Sums {
         for (file, versions) in &other.versions {
             add_versions(self.versions.entry(file.clone()).or_default(), versions.clone());
         }
-        if self.view.is_of(&self.detector.tables) {
-            Ok(())
-        } else {
-            Err(SumsError::Different("more than can be counted"))
-        }
+        Ok(())
     }
 
     /// What to say where a file has banks of which none has the version of the board table.
