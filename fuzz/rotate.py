@@ -1,7 +1,7 @@
 """Runs the fuzzing targets in turn, and says what each has reached. fuzz/run.sh calls it.
 
-rotate.py run PROGRAM SECONDS    a target on each core, slice after slice, first those that lack most; SIGTERM ends it with
-                                 the slices that run
+rotate.py run PROGRAM SECONDS    a target on each core, slice after slice, until each has what it must; SIGTERM ends it with the
+                                 slices that run
 rotate.py table                  the table of docs/fuzzing.md
 
 `slices.jsonl` in the folder FUZZ_STATE has a line for each slice, so that the next run goes on where this one ended.
@@ -57,7 +57,8 @@ def enough(target):
 
 
 def next_target(all_of, program):
-    """The target that lacks most: executions first, then time without a new edge, then executions in all."""
+    """First the target with the least time of those that lack executions, then the one that lacks least of the time without a
+    new edge, so that targets are finished one by one, then executions in all."""
     sound = {name: of for name, of in all_of.items() if not (of.crash and of.program == program)}
     if not sound:
         return None
@@ -66,7 +67,7 @@ def next_target(all_of, program):
         return min(few, key=lambda name: sound[name].seconds)
     lively = [name for name, of in sound.items() if of.quiet < QUIET_S]
     if lively:
-        return min(lively, key=lambda name: sound[name].seconds)
+        return max(lively, key=lambda name: sound[name].quiet)
     if sum(of.executions for of in all_of.values()) < ENOUGH_IN_ALL:
         return max(sound, key=lambda name: sound[name].executions / max(sound[name].seconds, 1))
     return min(sound, key=lambda name: sound[name].seconds)
@@ -120,6 +121,7 @@ def run(program, seconds):
                 all_of = reached()
                 target = next_target({other: of for other, of in all_of.items() if other not in running}, name)
                 if target is None:
+                    print("every target that is not running has failed", file=sys.stderr)
                     return
                 running.add(target)
             of = all_of[target]

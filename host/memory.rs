@@ -26,8 +26,8 @@ pub fn check(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> 
     }
 }
 
-/// Checks that `needed` bytes of address space can be had where that is limited (`ulimit -v`): buffers of which little is
-/// used, and what allocators keep for threads, count there in full.
+/// Checks the limit on address space (`ulimit -v`), if there is one. Barely used buffers and what the allocator reserves for
+/// threads count against it in full.
 ///
 /// # Errors
 /// When they cannot; `what` begins the message.
@@ -38,7 +38,7 @@ pub fn check_address_space(what: impl Into<String>, needed: u64) -> Result<(), T
     }
 }
 
-/// What the allocator keeps for threads, beside what they ask for.
+/// Address space that the allocator reserves for threads, beyond what they ask for.
 pub const fn arenas(threads: usize) -> u64 {
     (threads as u64).saturating_mul(32 << 20)
 }

@@ -63,10 +63,10 @@ pub fn say(line: &str) {
     };
 }
 
-/// The longest line that is said, in characters.
+/// The longest line that is printed, in characters.
 const LONGEST: usize = 2000;
 
-/// The text with the middle of very long lines left out: messages quote lines of files, which may be anything.
+/// Cuts the middle out of very long lines: messages quote lines of files, which can hold anything.
 fn shortened(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST {
         return Cow::Borrowed(text);

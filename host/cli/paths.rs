@@ -97,7 +97,7 @@ pub fn check(matches: &ArgMatches) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that no file would be written over one that is read without being named on the command line: the settings, the
+/// Refuses an output that would overwrite a file that is read without being named on the command line: the settings, the
 /// tables that they name, and the store of tuned values.
 pub fn check_unnamed(matches: &ArgMatches) -> Result<(), String> {
     let store =

@@ -26,7 +26,7 @@ pub const MAX_EVENTS: usize = 10_000;
 /// Raw banks of a batch while reading.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// What a measurement takes at least, whatever its events.
+/// The least memory that a measurement takes.
 const LITTLE: u64 = 64 << 20;
 
 /// Events of a pass on the emulated backend, which is slow.
@@ -82,7 +82,7 @@ impl SampleArgs {
         let what = format!("a sample of {wanted} events, with {threads} threads");
         let needed = (pass + hits) as u64 + memory_of_threads(threads);
         memory::check(what.as_str(), needed)?;
-        // What the reference found has room for all hits that the sample could have.
+        // The reference's result has room for every hit that the sample could have.
         let expected = 14.0 * bytes * n_events;
         Ok(memory::check_address_space(what, needed + expected as u64 + memory::arenas(threads))?)
     }
@@ -196,7 +196,7 @@ pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<E
             break;
         }
         events += batch.n_events;
-        // As much again for the pass, and the tables of small banks.
+        // The banks and their tables, which outweigh small banks.
         bytes += batch.raw.len() + 4 * batch.offsets.len() + 2 * batch.sizes.len();
         all.push(batch);
         memory::check(format!("a sample of {events} events or more"), LITTLE + bytes as u64)?;

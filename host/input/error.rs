@@ -82,11 +82,11 @@ pub enum InputError {
         left: u64,
     },
     /// The file became shorter while it was read.
-    #[error("{place}: the file ends here, and had {left} bytes more when it was opened")]
+    #[error("{place}: the file ends here, but had {left} more bytes when it was opened")]
     Shrunk {
         /// The event that would have been next.
         place: Place,
-        /// Bytes that are not there any more.
+        /// Bytes that are gone.
         left: u64,
     },
     /// The event is compressed in a way that cannot be unpacked.

@@ -98,8 +98,8 @@ struct Source {
     events: (u64, usize),
 }
 
-/// The first event and how many there are, as most MFPs say: one wrong header costs one source. Of equally many, those
-/// with more events, so that what is lost is counted.
+/// The first event and the number of events that most MFPs state, so that one wrong header costs one source. On a tie the
+/// larger number wins, so that lost events are counted.
 fn agreed(found: &[Option<Source>]) -> (u64, usize) {
     let mut votes = BTreeMap::<_, usize>::new();
     for source in found.iter().flatten() {
@@ -284,15 +284,15 @@ impl Packet {
         match &self.damage {
             Some(Damage::Fragments { mfp, source_id, what }) if self.n_events == 0 => {
                 let what =
-                    format!("MFP {mfp}, sourceID 0x{source_id:04x}: {what}; how many events are lost is not known");
+                    format!("MFP {mfp}, sourceID 0x{source_id:04x}: {what}; the number of lost events is unknown");
                 bad(offset(*mfp) as usize, what)
             }
             _ => Ok(()),
         }
     }
 
-    /// Reads an MFP that may have `room` bytes, and probably as many events as are foreseen; `Ok(Err)` says why its
-    /// fragments cannot be told apart.
+    /// Reads an MFP of at most `room` bytes, which probably has `foreseen` events. `Ok(Err)` says why its fragments cannot be
+    /// told apart.
     fn read_source<R: Read>(
         &mut self,
         cursor: &mut Cursor<'_, R>,
@@ -325,7 +325,7 @@ impl Packet {
             return Ok(Err(format!("fragments padded to 2 to the power of {align} bytes")));
         }
         cursor.append(tables.saturating_sub(head.len()) as u64, &mut head)?;
-        // Of an MFP with fewer events than were foreseen, more than its tables was read.
+        // An MFP with fewer events than foreseen has shorter tables: what was read beyond them is data.
         let mut beyond = head.split_off(tables);
         let begin = cursor.at - beyond.len() as u64;
         let types = collected(head[MFP_HEADER..MFP_HEADER + n].iter().copied())?;

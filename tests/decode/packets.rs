@@ -149,7 +149,7 @@ fn a_packet_that_does_not_say_how_many_events_it_holds_is_an_error() {
         assert!(events.next_event().unwrap().is_some());
     }
     let error = events.next_event().unwrap_err().to_string();
-    assert!(error.contains("event 700") && error.contains("how many events are lost is not known"), "{error}");
+    assert!(error.contains("event 700") && error.contains("the number of lost events is unknown"), "{error}");
 }
 
 /// The results of each chunk of a file that becomes `length` bytes long when it has been cut into chunks.
@@ -191,7 +191,7 @@ fn a_file_that_shrinks_is_an_error_also_where_an_event_ends() {
                 Err(error) => break error.to_string(),
             }
         };
-        assert!(error.contains(name) && error.contains("bytes more when it was opened"), "{error}");
+        assert!(error.contains(name) && error.contains("more bytes when it was opened"), "{error}");
         assert!(chunks.next_chunk().unwrap().is_none(), "an error comes once");
     }
 }

@@ -119,7 +119,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         usage("--metrics is a file");
     }
     if args.metrics.as_deref().is_some_and(|metrics| is_watched(metrics, watch, &args.output)) {
-        usage("--metrics lies in the folder that is watched: it would overwrite an input, or be one");
+        usage("--metrics is inside the watched folder: it would overwrite an input, or be taken for one");
     }
     let listed = fs::read_dir(watch).map_err(|error| cannot("watch", watch, &error))?;
     drop(listed);
@@ -138,7 +138,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a file lies among those that are watched: not in an output folder inside.
+/// Whether a file is in the watched folder, but not in an output folder inside it.
 fn is_watched(file: &Path, watch: &Path, output: &Path) -> bool {
     let folder = std::path::absolute(file).ok().and_then(|file| file.parent()?.canonicalize().ok());
     let (Some(folder), Ok(watch)) = (folder, watch.canonicalize()) else { return false };

@@ -126,7 +126,7 @@ impl Array {
         }
         let header = String::from_utf8(read(header_len)?).map_err(|_| wrong("its header is no text"))?;
         let Some((len, kind)) = shape(&header).zip(kind(&header)) else {
-            return Err(wrong(&format!("no row of numbers with the low byte first: {}", header.trim())));
+            return Err(wrong(&format!("not a one-dimensional, little-endian array of numbers: {}", header.trim())));
         };
         let head = 8 + length.len() as u64 + header_len as u64;
         if len.checked_mul(kind.size() as u64).and_then(|bytes| bytes.checked_add(head)) != Some(size) {

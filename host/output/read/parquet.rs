@@ -35,12 +35,12 @@ fn check_place(column: &ColumnChunkMetaData) -> Result<(), ParquetError> {
     Ok(())
 }
 
-/// The library names the feature that it lacks; a person needs to know what to do.
+/// The library names the feature it was built without; a user needs to know what to do.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 fn in_words(error: ParquetError) -> String {
     let text = error.to_string();
     if text.contains("Disabled feature") {
-        return format!("compressed in a way that is not read ({text}); write it again with zstd or lz4");
+        return format!("its compression is not supported ({text}); rewrite it with zstd or lz4");
     }
     text
 }
@@ -66,7 +66,7 @@ impl ParquetSource {
             } else if let Some(field) =
                 fields.iter().find(|field| names.of(column.name).any(|name| name == field.name()))
             {
-                return Err(format!("column {} holds lists or structures, not a number a row", field.name()));
+                return Err(format!("column {} holds lists or structs, not one number per row", field.name()));
             }
         }
         let names = place("file");

@@ -175,7 +175,7 @@ impl Matrix {
             let Some(next) = next else { break };
             let after = with(next);
             chosen.push(next);
-            // Until nothing is left to gain, the best set of the worst workload gains something.
+            // While the worst regret is above 0, the set that is best there lowers it or the sum: every turn gains.
             if after.0 == 0 && after.1 <= enough.max(0.0) {
                 break;
             }

@@ -33,7 +33,7 @@ use crate::{Config, Device, Failure, FailureKind, Outcome, Space};
 /// Output of a program that is read; more makes the launch a failure.
 const MOST_OUTPUT: u64 = 16 << 20;
 
-/// What a program may write to standard error, of which the last words are kept.
+/// Bytes that a program may write to standard error. Only the end is kept.
 const MOST_ERRORS: u64 = 256 << 20;
 
 /// How long a build may take.
@@ -149,7 +149,7 @@ impl ProgramDevice {
             for (file, most) in [(&output, MOST_OUTPUT), (&errors, MOST_ERRORS)] {
                 if file.metadata().is_ok_and(|file| file.len() > most) {
                     end(&mut child);
-                    return Err(launch(format!("killed, as it printed more than {} MiB", most >> 20)));
+                    return Err(launch(format!("killed: it printed more than {} MiB", most >> 20)));
                 }
             }
             std::thread::sleep(pause(begun.elapsed()));

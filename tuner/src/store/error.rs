@@ -67,12 +67,12 @@ pub enum StoreError {
         /// What is wrong.
         what: String,
     },
-    /// The environment says something about stores that cannot be meant.
+    /// An environment variable for stores has an invalid value.
     #[error("{what}: {why}")]
     BadSetting {
-        /// What.
+        /// The variable.
         what: String,
-        /// Why.
+        /// What is wrong with it.
         why: String,
     },
     /// A number, a name or a key that cannot be stored.

@@ -460,10 +460,10 @@ fn degenerate_blocks_give_no_verdict_and_no_panic() {
     assert!(back.low.is_nan() && back.verdict == none.verdict, "{text}");
 }
 
-/// Throttled in the rounds that `bad` names.
-struct Hot {
-    looks: usize,
-    bad: fn(usize) -> bool,
+/// Throttled at the looks that `bad` names, from 1 on.
+pub struct Hot {
+    pub looks: usize,
+    pub bad: fn(usize) -> bool,
 }
 
 impl Watch for Hot {

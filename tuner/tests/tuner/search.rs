@@ -1,7 +1,5 @@
 //! Searches on a line of configurations whose times are known.
 
-use std::time::Duration;
-
 use tuner::session::{Session, TuneError, Tuning};
 use tuner::store::{DeviceIdentity, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
@@ -110,23 +108,23 @@ fn final_rounds_are_left_what_they_can_use_and_not_half_of_a_large_budget() {
 #[test]
 fn what_an_earlier_process_spent_is_of_the_budget() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
-    let slow = |_: i64, _: usize| {
-        std::thread::sleep(Duration::from_millis(20));
-        1.0
-    };
-    let mut run = |most: usize| {
+    let file = folder.path().join("tune.sqlite");
+    let run = |most: usize| {
         let mut measured = 0;
         let mut go_on = || {
             measured += 1;
             measured < most
         };
-        searched(&line(19), "time=0.1", &mut store, slow, |session| session.finalists = 0, &mut go_on)
+        let mut store = Store::open(&file).unwrap();
+        let change = |session: &mut Session<'_>| session.finalists = 0;
+        searched(&line(19), "time=3600", &mut store, |_, _| 1.0, change, &mut go_on)
     };
     assert!(matches!(run(3), Err(TuneError::Interrupted { .. })));
-    // Five times 20 ms are 100 ms, and no process measures faster than that.
+    // Three measurements of 25 minutes are more than an hour, two are not.
+    let changed = rusqlite::Connection::open(&file).unwrap().execute("UPDATE measurements SET took_ms = 1.5e6", []);
+    assert_eq!(changed.unwrap(), 3);
     let tuning = run(usize::MAX).unwrap();
-    assert!(tuning.resumed == 3 && tuning.evidence.tried <= 5, "{:?}", tuning.evidence);
+    assert_eq!((tuning.resumed, tuning.evidence.tried), (3, 3), "{:?}", tuning.evidence);
 }
 
 /// A device with two costs: the second is 1 at a configuration's first launch, and 3 at all others.

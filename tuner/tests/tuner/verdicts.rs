@@ -2,8 +2,10 @@
 
 use tuner::compare::{Candidate, Decision, Fate, Plan, Ruling, compare, decide};
 use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge, judge_apart};
-use tuner::watch::{NoWatch, State, Watch};
+use tuner::watch::NoWatch;
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
+
+use crate::decide::Hot;
 
 const TOO_NOISY: Verdict = Verdict::CannotTell(Reason::TooNoisy);
 
@@ -211,20 +213,6 @@ fn of_several_candidates_the_one_that_failed_is_out() {
     assert_eq!((decision.ruling, decision.winner), (Ruling::Promoted, Some(2)));
 }
 
-/// Throttled at the looks that `bad` names, from 1 on. A block of two rounds has two: before it, and behind its rounds.
-struct Hot {
-    looks: usize,
-    bad: fn(usize) -> bool,
-}
-
-impl Watch for Hot {
-    fn look(&mut self) -> State {
-        self.looks += 1;
-        let throttled = if (self.bad)(self.looks) { vec!["heat".to_owned()] } else { Vec::new() };
-        State { throttled, ..State::default() }
-    }
-}
-
 fn named(name: &str) -> Config {
     Config(vec![Value::Text(name.to_owned())])
 }
@@ -233,6 +221,7 @@ fn named(name: &str) -> Config {
 fn a_spoilt_block_costs_only_itself() {
     let mut device = Script { time: |name, _| Some(if name == "faster" { 0.9 } else { 1.0 }), launched: Vec::new() };
     let plan = Plan { rules: Rules::default().fixed(10), rounds: 2, ..Plan::default() };
+    // A block of two rounds has two looks: before it, and after its rounds.
     let mut watch = Hot { looks: 0, bad: |look| look == 2 };
     let found = compare(&mut device, &named("default"), &named("faster"), &plan, &mut watch).unwrap();
     assert_eq!((found.judgement.verdict, found.judgement.blocks), (Verdict::Better(Side::B), 10));
