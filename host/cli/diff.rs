@@ -62,6 +62,17 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         write_json(path, &as_json(args, &found))?;
     }
     print_beside(args.json.as_deref(), &text(args, &found))?;
+    if let [a, b] = found.files
+        && a != b
+        && a.max(b) > 1
+    {
+        say(&format!(
+            "warning: A has events of {}, B of {}: a new file begins where event numbers fall. If that is not so, sort both \
+             by event",
+            count(a as usize, "file"),
+            count(b as usize, "file")
+        ));
+    }
     Ok(if found.is_same() { 0 } else { DIFFERENT })
 }
 
@@ -185,7 +196,7 @@ fn as_json(args: &Args, found: &Diff) -> Value {
             "same": found.same_events, "different": found.different_events, "only_a": found.only_a_events,
             "only_b": found.only_b_events, "other_order": found.other_order_events,
         },
-        "layers": layers, "columns": columns,
+        "files": found.files, "layers": layers, "columns": columns,
         "only_a_columns": found.only_in[0], "only_b_columns": found.only_in[1],
         "first": found.first.iter().map(line).collect::<Vec<_>>(),
     })

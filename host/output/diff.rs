@@ -76,6 +76,8 @@ pub struct Diff {
     pub other_order_events: u64,
     /// By layer; the last are ids that do not name the UT.
     pub layers: [LayerDiff; N_LAYERS + 1],
+    /// Files whose events are in A and in B. Without a column that names them, a new one begins where event numbers fall.
+    pub files: [u64; 2],
     /// The columns that were compared, beside event and id.
     pub columns: Vec<ColumnDiff>,
     /// Columns that only A, or only B has.
@@ -144,6 +146,7 @@ pub fn diff(a: &mut HitReader, b: &mut HitReader, options: DiffOptions) -> Resul
             has_b = next(b, &mut event_b)?;
         }
     }
+    this.diff.files = [a.n_files(), b.n_files()];
     Ok(this.diff)
 }
 

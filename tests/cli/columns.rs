@@ -268,6 +268,23 @@ fn events_of_several_files_are_kept_apart_also_where_the_names_differ() {
     assert!(reader.columns().iter().any(|column| column.name == "weight" && column.values == Values::Floats));
 }
 
+#[test]
+fn diff_warns_where_event_numbers_fall_in_one_file_only() {
+    let directory = sample();
+    let directory = directory.path();
+    decode(directory, "a.csv", &[]);
+    let text = fs::read_to_string(directory.join("a.csv")).unwrap();
+    let (head, rows) = text.split_once('\n').unwrap();
+    let turned: Vec<_> = std::iter::once(head).chain(rows.lines().rev()).collect();
+    write(directory, "b.csv", turned.join("\n").as_bytes());
+    let (json, err) = json_of(1, directory, &["diff", "a.csv", "b.csv"]);
+    assert_eq!(json["files"], serde_json::json!([1, 5]));
+    assert!(err.contains("warning: A has events of 1 file, B of 5 files") && err.contains("sort"), "{err}");
+    let (json, err) = json_of(0, directory, &["diff", "b.csv", "b.csv"]);
+    assert_eq!(json["files"], serde_json::json!([5, 5]));
+    assert!(!err.contains("warning"), "{err}");
+}
+
 /// NumPy itself reads what was written. Python with NumPy is not everywhere.
 #[test]
 #[ignore = "needs python3 with numpy (UT_DECODE_PYTHON names it)"]

@@ -206,6 +206,11 @@ impl HitReader {
         self.source.columns()
     }
 
+    /// Files whose events were read so far: by name where there is such a column, else a new one where event numbers fall.
+    pub fn n_files(&self) -> u64 {
+        self.before.map_or(0, |(file, _)| file + 1)
+    }
+
     /// Reads the next event that has hits into `to`; false at the end.
     ///
     /// # Errors
