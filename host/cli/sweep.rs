@@ -108,7 +108,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             }
             _ => String::new(),
         };
-        usage(&format!("--axis {error}{hint}"))
+        usage(&format!("--axis: {error}{hint}"))
     });
     let Loaded { detector, events, wanted, sample, source } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
     let mut environment = Environment::of(backend);

@@ -94,6 +94,12 @@ impl Select {
 pub struct Places(Vec<Range<u64>>);
 
 impl Places {
+    /// How many.
+    pub fn count(&self) -> u64 {
+        // (They lie apart: at most u64::MAX.)
+        self.0.iter().map(|range| range.end - range.start).sum()
+    }
+
     /// Part `i` of `n` parts (from 1) of `events` places: contiguous, and together all of them.
     pub fn shard(i: u64, n: u64, events: u64) -> Self {
         let end = |i: u64| (u128::from(events) * u128::from(i) / u128::from(n.max(1))) as u64;

@@ -97,6 +97,10 @@ fn shards_are_the_whole_and_choices_are_its_parts() {
     assert!(with(&["--run", "1"]) == whole);
     let (_, err) = run_to(0, directory, &[&["decode", "--run", "2"], &FILES[..], &TABLES].concat());
     assert!(err.contains("no event of the input was selected"), "{err}");
+    let (_, err) = run_to(0, directory, &[&["decode", "--events", "20-22"], &FILES[..], &TABLES].concat());
+    assert!(err.contains("--events names 3 events, the input has 2 of them"), "{err}");
+    let (_, err) = run_to(0, directory, &[&["decode", "--events", "19,20"], &FILES[..], &TABLES].concat());
+    assert!(!err.contains("--events names"), "{err}");
     for wrong in ["0/3", "4/3", "1", "a/b"] {
         run_to(2, directory, &["decode", "a.mdf", "--shard", wrong]);
     }

@@ -93,8 +93,8 @@ fn a_tuning_is_listed_shown_explained_and_pinned() {
         assert!(error.contains(said), "{error}");
     }
     place.says(&["tune", "store", "unpin", "1"]);
-    assert!(place.fails(&["tune", "store", "unpin", "1"]).contains("pin 1 is not there"));
-    assert!(place.fails(&["tune", "store", "show", "7"]).contains("run 7 is not there"));
+    assert!(place.fails(&["tune", "store", "unpin", "1"]).contains("there is no pin 1"));
+    assert!(place.fails(&["tune", "store", "show", "7"]).contains("there is no run 7"));
     assert!(place.says(&["tune", "store", "prune", "1"]).contains("removed 1 run: 1"));
     assert!(place.fails(&["tune", "explain"]).contains("no run decided anything yet"));
     assert_eq!(place.run(&["tune", "store", "prune"]).status.code(), Some(2));

@@ -46,7 +46,7 @@ pub enum AxisError {
         name: String,
     },
     /// A value is not valid.
-    #[error("axis {name}: {value:?} is neither a number nor a range from:to:step")]
+    #[error("{name}: {value:?} is neither a number nor a range from:to:step")]
     Value {
         /// The axis.
         name: String,
@@ -54,7 +54,7 @@ pub enum AxisError {
         value: String,
     },
     /// A range has no values.
-    #[error("axis {name}: the range {range:?} is empty, or its step is 0")]
+    #[error("{name}: the range {range:?} is empty, or its step is 0")]
     EmptyRange {
         /// The axis.
         name: String,
@@ -62,7 +62,7 @@ pub enum AxisError {
         range: String,
     },
     /// A power of two that 32 bits cannot hold.
-    #[error("axis {name}: 2^{exponent} is too large")]
+    #[error("{name}: 2^{exponent} is too large")]
     Power {
         /// The axis.
         name: String,
@@ -70,13 +70,13 @@ pub enum AxisError {
         exponent: u32,
     },
     /// Too many values.
-    #[error("axis {name}: more than {MAX_VALUES} values")]
+    #[error("{name}: more than {MAX_VALUES} values")]
     TooMany {
         /// The axis.
         name: String,
     },
     /// Something other than `pow2` in the brackets.
-    #[error("axis {name}: the only kind of axis is [pow2], not [{kind}]")]
+    #[error("{name}: the only kind of axis is [pow2], not [{kind}]")]
     Kind {
         /// The axis.
         name: String,
@@ -84,7 +84,7 @@ pub enum AxisError {
         kind: String,
     },
     /// An axis was given twice.
-    #[error("axis {0} is there twice")]
+    #[error("{0} is there twice")]
     Twice(String),
     /// A word that the parameter does not know.
     #[error(transparent)]

@@ -306,6 +306,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "warning: no event of the input was selected"
         });
     }
+    if failures.is_empty() && stop.is_none() {
+        args.select.warning(seen.events).iter().for_each(|warning| say(warning));
+    }
     let incomplete = failures.first().map(|error| with_causes(error.as_ref()));
     let provenance = story.provenance(&files, seen.measured > 0, incomplete.clone());
     let (written, cut) = match outputs {

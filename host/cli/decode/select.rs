@@ -44,6 +44,14 @@ impl SelectArgs {
         self.shard
     }
 
+    /// The warning where the inputs have `n` events of those that `--events` names, and not all.
+    pub fn warning(&self, n: u64) -> Option<String> {
+        let is_counted =
+            self.run.is_none() && self.event_number.is_none() && self.shard.is_none() && self.limit.is_none();
+        let wanted = self.events.as_ref().filter(|_| is_counted)?.count().saturating_sub(self.skip);
+        (0 < n && n < wanted).then(|| format!("warning: --events names {wanted} events, the input has {n} of them"))
+    }
+
     /// The events of `files` that are wanted.
     pub fn select(&self, files: &[PathBuf]) -> Result<Select, Failure> {
         let mut select = Select::default().run(self.run).number(self.event_number);

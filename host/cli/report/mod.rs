@@ -141,6 +141,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let both = || [Some(&first), second.as_ref()].into_iter().flatten();
     both().for_each(warn);
     let failures: Vec<String> = both().flat_map(Sums::troubles).collect();
+    if failures.is_empty() {
+        args.select.warning(first.view.events).iter().for_each(|warning| say(warning));
+    }
     if first.view.events == 0
         && let Some(failure) = failures.first()
     {

@@ -84,7 +84,7 @@ pub enum StoreError {
         why: String,
     },
     /// Nothing of that name or number.
-    #[error("{}: {what} is not there", file.display())]
+    #[error("{}: there is no {what}", file.display())]
     Missing {
         /// The file.
         file: PathBuf,

@@ -141,7 +141,7 @@ fn write_ahead(connection: &Connection, wait: Duration) -> rusqlite::Result<()> 
 
 pub(super) fn read_only(file: &Path, wait: Duration) -> Result<Connection, StoreError> {
     if !look(file)? {
-        return Err(StoreError::Missing { file: file.to_owned(), what: "a store".to_owned() });
+        return Err(StoreError::Missing { file: file.to_owned(), what: "store".to_owned() });
     }
     let reader = connect(file, wait, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let (connection, found) = match version(&reader, file, wait) {
