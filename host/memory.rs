@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 /// Something would take more memory than there is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} would take about {}, and {} can be had", in_words(*needed), in_words(*available))]
+#[error("{what} would take about {}, but only {} is available", in_words(*needed), in_words(*available))]
 pub struct TooMuchMemory {
     /// What.
     pub what: String,
@@ -15,7 +15,7 @@ pub struct TooMuchMemory {
     pub available: u64,
 }
 
-/// Checks that `needed` bytes can be had, where the system says how many there are.
+/// Checks that `needed` bytes are available, where the system says how many are.
 ///
 /// # Errors
 /// When they cannot; `what` begins the message.
@@ -128,7 +128,7 @@ mod tests {
     fn what_no_machine_has_is_refused_with_the_figure() {
         check("nothing", 0).unwrap();
         let error = TooMuchMemory { what: "a sample of 9 events".into(), needed: 12_900_000_000, available: 2_000_000 };
-        assert_eq!(error.to_string(), "a sample of 9 events would take about 12.9 GB, and 2 MB can be had");
+        assert_eq!(error.to_string(), "a sample of 9 events would take about 12.9 GB, but only 2 MB is available");
     }
 
     #[cfg(target_os = "linux")]

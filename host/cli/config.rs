@@ -65,7 +65,7 @@ pub fn load(asked: Option<&Path>) -> Result<(), Failure> {
 /// What a file in `folder` says.
 ///
 /// # Errors
-/// What cannot be meant, in words.
+/// What is wrong with the settings, in words.
 pub fn parse(text: &str, folder: &Path) -> Result<Settings, String> {
     let mut settings: Settings = toml::from_str(text).map_err(|error| error.to_string())?;
     for path in [&mut settings.boards, &mut settings.geometry].into_iter().flatten() {

@@ -11,7 +11,7 @@ pub enum BuildError {
     #[error("the event does not fit into a batch: offsets have 32 bits, 4 GiB are the most a batch can hold")]
     Full,
     /// A payload is longer than the u16 sizes of the layout can say.
-    #[error("bank {bank} has a payload of {bytes} bytes; 65535 are the most a batch can say")]
+    #[error("bank {bank} has a payload of {bytes} bytes; a batch holds at most 65535")]
     Payload {
         /// Bank of the event, from 0.
         bank: usize,

@@ -109,7 +109,7 @@ def decode(inputs: Any, tables: Tables | None = None, **options: Unpack[Options]
             board table. With `keep_going`, only the last.
         DecodeError: the backend cannot work on this machine.
         MemoryError: the hits do not fit into memory: `iterate`, or ask for fewer `columns`.
-        ValueError: an option cannot be meant.
+        ValueError: an option is invalid.
     """
     request, files = request_of(inputs, tables, options)
     piece = _native.Job(request).next()

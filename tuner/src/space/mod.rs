@@ -57,7 +57,7 @@ pub enum SpaceError {
         source: crate::expression::ExpressionError,
     },
     /// A closure that asks for a parameter that is not there.
-    #[error("constraint {constraint:?} asks for {name:?}, which is no parameter")]
+    #[error("constraint {constraint:?} asks for {name:?}, which is not a parameter")]
     UnknownParameter {
         /// The constraint.
         constraint: String,
