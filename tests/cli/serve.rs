@@ -122,6 +122,18 @@ fn good_files_become_hits_and_bad_ones_are_listed_and_cost_only_themselves() {
 }
 
 #[test]
+fn a_name_with_a_line_end_is_shown_in_one_line() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir(directory.join("in")).unwrap();
+    fs::write(directory.join("in/a\nerror: b.mdf"), "x").unwrap();
+    let said = once(1, directory, &[]);
+    assert!(said.contains("warning: a\\nerror: b.mdf: "), "{said}");
+    let (screen, _) = run_to(0, directory, &["serve", "--output", "out", "--status"]);
+    assert!(screen.contains("a\\nerror: b.mdf: "), "{screen}");
+}
+
+#[test]
 fn a_server_that_is_killed_again_and_again_ends_with_the_outputs_of_one_that_is_not() {
     let directory = sample();
     let directory = directory.path();

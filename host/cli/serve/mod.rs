@@ -24,7 +24,7 @@ use self::job::{Job, Outcome, Plan};
 use self::journal::{Entry, Journal};
 use self::state::State;
 use self::watch::{Found, Mark, Watch};
-use crate::cli::output::{count, detail, is_stdout, print, say, write_file, write_json};
+use crate::cli::output::{count, detail, in_one_line, is_stdout, print, say, write_file, write_json};
 use crate::cli::{Failure, INVOCATION, signals, usage};
 
 /// Where a server keeps what is its own, in the output folder.
@@ -336,7 +336,7 @@ impl Server {
             match outcome {
                 Outcome::Ended(entry) => {
                     if let Some(reason) = &entry.reason {
-                        say(&format!("warning: {file}: {reason}"));
+                        say(&format!("warning: {}: {reason}", in_one_line(&file)));
                     }
                     self.pending.push(entry);
                 }
@@ -349,7 +349,7 @@ impl Server {
                     self.queue.push_back(Waiting { file, mark, attempts });
                 }
                 Outcome::Crashed(reason) => {
-                    say(&format!("warning: {file}: {reason}"));
+                    say(&format!("warning: {}: {reason}", in_one_line(&file)));
                     self.pending.push(Entry::crashed(file, mark, &reason, job.start.elapsed()));
                 }
                 Outcome::Changed => {

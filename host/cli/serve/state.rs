@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::journal::{Entry, Sums};
+use crate::cli::output::in_one_line;
 use crate::decoder::{Count, Kind};
 
 /// The state of a running server.
@@ -94,7 +95,7 @@ pub fn text(state: Option<&State>, sums: &Sums, failures: &[Entry], alive: bool,
                 format!("{} files, {} events, {rate:.0} events/s", state.files_since_start, state.events_since_start),
             );
             for (file, seconds) in &state.running {
-                row("decoding", format!("{file} ({seconds:.0} s)"));
+                row("decoding", format!("{} ({seconds:.0} s)", in_one_line(file)));
             }
         }
         (true, None) => row("server", "starting".to_owned()),
@@ -105,7 +106,7 @@ pub fn text(state: Option<&State>, sums: &Sums, failures: &[Entry], alive: bool,
     row("troubles", if troubles.is_empty() { "none".to_owned() } else { troubles.join(", ") });
     row("failed", format!("{} times", sums.failed));
     for entry in failures {
-        row("", format!("{}: {}", entry.file, entry.reason.as_deref().unwrap_or_default()));
+        row("", format!("{}: {}", in_one_line(&entry.file), entry.reason.as_deref().unwrap_or_default()));
     }
     text
 }
