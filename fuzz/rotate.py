@@ -4,7 +4,8 @@ rotate.py run PROGRAM SECONDS    a target on each core, slice after slice, until
                                  slices that run
 rotate.py table                  the table of docs/fuzzing.md
 
-`slices.jsonl` in the folder FUZZ_STATE has a line for each slice, so that the next run goes on where this one ended.
+`slices.jsonl` in the folder FUZZ_STATE has a line for each slice, so that the next run goes on where this one ended. Where there
+is none yet, it goes on from the table in docs/fuzzing.md: the kept inputs meet the edges that are counted there.
 """
 
 import hashlib
@@ -21,6 +22,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 STATE = Path(os.environ.get("FUZZ_STATE", HERE))
 SLICES = STATE / "slices.jsonl"
+TABLE = HERE.parent / "docs/fuzzing.md"
 SLICE_S = 120
 # What a target must have: executions, and seconds of a core's time without a new edge. All together: executions.
 ENOUGH, ENOUGH_EMULATED, QUIET_S, ENOUGH_IN_ALL = 10**6, 10**5, 30 * 60, 10**8
@@ -43,9 +45,21 @@ class Reached:
         self.program, self.crash = piece["program"], piece["crash"]
 
 
+def published():
+    """A line for each target, as those of slices, from the table in docs/fuzzing.md."""
+    rows = re.findall(r"^\| ([a-z-]+) " + r"\| (\d+) " * 5 + r"\|$", TABLE.read_text(), re.M)
+    for target, *numbers in rows:
+        minutes, executions, edges, inputs, quiet = map(int, numbers)
+        yield json.dumps({"target": target, "seconds": 60 * minutes, "executions": executions, "edges": edges,
+                          "inputs": inputs, "quiet": 60 * quiet, "crash": None, "program": None})
+
+
 def reached():
+    if not SLICES.exists():
+        STATE.mkdir(parents=True, exist_ok=True)
+        SLICES.write_text("".join(line + "\n" for line in published()))
     all_of = {target: Reached() for target in TARGETS}
-    for line in SLICES.read_text().splitlines() if SLICES.exists() else []:
+    for line in SLICES.read_text().splitlines():
         piece = json.loads(line)
         if piece["target"] in all_of:
             all_of[piece["target"]].add(piece)

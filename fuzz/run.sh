@@ -4,8 +4,7 @@
 #   fuzz/run.sh all SECONDS                    a target on each core, one after the other finished; may be run again
 #   fuzz/run.sh table                          what `all` has reached, as in docs/fuzzing.md
 #   fuzz/run.sh build                          the program alone
-#   fuzz/run.sh minimise TARGET                the kept inputs, as few as give the same edges, but at most 100, into
-#                                              fixtures/fuzz
+#   fuzz/run.sh minimise TARGET                the kept inputs, as few as give the same edges, into fixtures/fuzz
 # Needs a C++ compiler. What it finds is in FOLDER/corpus/TARGET; what panics is written to FOLDER/crashes: FOLDER is
 # fuzz, or what FUZZ_STATE says. FUZZ_PROGRAM is a program that `build` has made, which then is not built again.
 set -euo pipefail
@@ -35,8 +34,6 @@ if [[ -n $minimise ]]; then
     new=$(mktemp -d)
     # One input for each edge, however often that is run.
     "$program" -set_cover_merge=1 -use_counters=0 "${common[@]}" "$new" "$state/corpus/$target" "fixtures/fuzz/$target"
-    # Their names are hashes: these are any.
-    (cd "$new" && ls | tail -n +101 | xargs -r rm)
     rm -rf "fixtures/fuzz/$target" && mv "$new" "fixtures/fuzz/$target" && chmod 755 "fixtures/fuzz/$target"
 else
     exec "$program" "$state/corpus/$target" "fixtures/fuzz/$target" "${common[@]}" -max_total_time="$seconds" \
