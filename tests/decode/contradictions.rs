@@ -1,9 +1,10 @@
 //! Batches that contradict themselves, one place at a time: where a size, an offset or a byte is off by the least that
 //! matters. Random ones are in [`super::backends`]; these are few, and the same each time.
 
+use ut_decoding::decoder::Count;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping, Layout};
+use ut_decoding::{BatchView, DecodeOptions, DetectorTables, EventBatch, Grouping, Layout};
 
 use crate::suite::backends::{backends, compare, decode};
 use crate::suite::events::{Bank, Event, allen_batch, mep_batch, v4_payload, v5_payload};
@@ -157,9 +158,9 @@ fn a_bank_of_another_kind_version_or_board_costs_only_itself() {
                 *entry::<u8>(layout, versions, event, bank) = byte;
             });
         }
-        // Of the board of the bank before, of none, of a later one.
+        // Of the board of the bank before, of a number that no board has, of no number, of a later one.
         let tables = detector(version);
-        for source_id in [4, 2047, 9] {
+        for source_id in [4, 2047, 5 << 11, 9] {
             let event: Event = [2, 3, 4, source_id].map(|board| Bank { source_id: board, ..bank(version, 5) }).into();
             let events = [event.clone(), (2..6).map(|board| bank(version, board)).collect()];
             compare(&tables, DecodeOptions::default(), allen_batch(&events).view()).unwrap();
@@ -184,5 +185,82 @@ fn a_decoder_forgets_the_boards_of_the_batch_before() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn fragments_that_are_not_aligned_but_have_room_are_decoded_where_they_are() {
+    for version in VERSIONS {
+        let tables = detector(version);
+        for by in 1..4u32 {
+            let mut first = bank(version, 2);
+            if version == BankVersion::V5 {
+                first.payload = v5_payload(&[vec![], vec![(100, 9)], vec![], vec![], vec![], vec![]]);
+                first.payload[2..4].fill(0);
+            }
+            // Three bytes that the fragment has no use for.
+            first.payload.resize(first.payload.len().next_multiple_of(4) + 1, 0);
+            let mut batch = allen_batch(&[vec![first, bank(version, 3)], vec![bank(version, 4)]]);
+            batch.raw[4..8].copy_from_slice(&by.to_le_bytes());
+            compare(&tables, DecodeOptions::default(), batch.view()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn places_that_would_wrap_lie_beyond_the_batch() {
+    let last = [0, 3, 39].map(|less| u32::MAX - less);
+    for version in VERSIONS {
+        let cases: Vec<(usize, u32)> = (0..=N_BANKS).flat_map(|word| last.map(|place| (word, place))).collect();
+        check(version, Layout::Allen, &cases, |batch, event, (word, place)| {
+            let at = batch.offsets[event] as usize + 4 * (1 + word);
+            batch.raw[at..at + 4].copy_from_slice(&place.to_le_bytes());
+        });
+        check(version, Layout::Allen, &last, |batch, event, place| batch.offsets[event] = place);
+        check(version, Layout::Mep, &last, |batch, event, place| batch.offsets[2 + N_BANKS * (1 + event)] = place);
+    }
+}
+
+#[test]
+fn tables_that_end_early_cost_what_the_reference_says() {
+    for version in VERSIONS {
+        let tables = detector(version);
+        for layout in LAYOUTS {
+            let whole = batch(version, layout, 2, 2);
+            let parts: [fn(&mut EventBatch) -> &mut Vec<u32>; 4] = [
+                |batch| &mut batch.offsets,
+                |batch| &mut batch.sizes,
+                |batch| &mut batch.types,
+                |batch| batch.versions.get_or_insert_default(),
+            ];
+            for part in parts {
+                let len = part(&mut whole.clone()).len();
+                for kept in [0, 1, len - 1] {
+                    let mut cut = whole.clone();
+                    part(&mut cut).truncate(kept);
+                    compare(&tables, DecodeOptions::default(), cut.view()).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_missing_is_not_that_of_another_bank() {
+    let version = BankVersion::V4;
+    let event: Event = (2..15).map(|board| bank(version, board)).collect();
+    let mut whole = mep_batch(&[event.clone(), event]);
+    whole.raw.extend([0; 16]);
+    // Twelve rows for thirteen banks, and all in the words that say where they are: the second event has 21 for each size, or
+    // 3 for each version, and what comes first in the table would do for the last bank, too.
+    for cut in [
+        EventBatch { sizes: vec![21; 12], ..whole.clone() },
+        EventBatch { versions: Some(vec![3; 12]), ..whole.clone() },
+    ] {
+        let second = BatchView { first_event: 1, n_events: 1, ..cut.view() };
+        let mut reference = ReferenceDecoder::new(&detector(version), DecodeOptions::default());
+        let (hits, report) = decode(&mut reference, &detector(version), second);
+        assert_eq!((hits.len(), report.total(Count::BrokenEvent)), (12 * 4, 1));
+        compare(&detector(version), DecodeOptions::default(), second).unwrap();
     }
 }

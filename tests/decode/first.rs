@@ -2,12 +2,13 @@
 //!
 //! `docs/format.md` says what the bytes mean. Every backend decodes every case.
 
+use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::decoder::{Count, Kind};
-use ut_decoding::detector::BankVersion;
+use ut_decoding::detector::{BankVersion, Boards, Lane};
 use ut_decoding::{BatchReport, DecodeOptions, DetectorTables, Grouping, Position, UtHits};
 
 use crate::suite::backends::{backends, compare, decode};
-use crate::suite::events::{Bank, Event, allen_batch, v4_payload, v5_payload};
+use crate::suite::events::{Bank, Event, allen_batch, mep_batch, v4_payload, v5_payload};
 
 /// A v5 bank with three hits on lane 0: strips 100 and 101, which are one cluster, and strip 300.
 #[rustfmt::skip]
@@ -39,20 +40,21 @@ fn detector(version: BankVersion) -> (DetectorTables, u32) {
     (tables, lane.chan_id & !0x1FF)
 }
 
-/// Hits and report of an event, which every backend must make alike.
+/// Hits and report of an event, which every backend must make alike, in both layouts.
 fn decoded(tables: &DetectorTables, event: Event) -> (UtHits, BatchReport) {
     decoded_with(DecodeOptions::default(), tables, event)
 }
 
 fn decoded_with(options: DecodeOptions, tables: &DetectorTables, event: Event) -> (UtHits, BatchReport) {
-    let batch = allen_batch(&[event]);
-    let mut all = backends().into_iter().map(|(name, make)| {
+    let events = [event];
+    let batches = [allen_batch(&events), mep_batch(&events)];
+    let mut all = backends().into_iter().flat_map(|(name, make)| {
         let mut decoder = make(tables, options);
-        (name, decode(&mut *decoder, tables, batch.view()))
+        batches.each_ref().map(|batch| (name, batch.layout, decode(&mut *decoder, tables, batch.view())))
     });
-    let (_, first) = all.next().expect("there is the reference");
-    for (name, other) in all {
-        assert_eq!(other, first, "{name}");
+    let (_, _, first) = all.next().expect("there is the reference");
+    for (name, layout, other) in all {
+        assert_eq!(other, first, "{name}, {layout:?}");
     }
     first
 }
@@ -90,6 +92,47 @@ fn a_geometric_position_is_the_mean_of_the_strips_whatever_their_charge() {
 }
 
 #[test]
+fn a_long_cluster_has_a_geometric_position_too() {
+    // So many strips that several warps read them, each with another charge than the one before.
+    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
+    lanes[0] = (100..220).map(|strip| (strip, 1 + (strip * strip % 31) as u8)).collect();
+    let options = DecodeOptions { position: Position::Geometric, ..DecodeOptions::default() };
+    let (hits, _) = decoded_with(options, &detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
+    assert_eq!(hits.x_at_y_eq0(), [10.0 + 159.5 * 0.125]);
+}
+
+#[test]
+fn without_clustering_every_strip_is_a_hit() {
+    let options = DecodeOptions { clustering: false, ..DecodeOptions::default() };
+    let (hits, _) = decoded_with(options, &detector(BankVersion::V5).0, vec![v5(0, &BANK)]);
+    assert_eq!(hits.x_at_y_eq0(), [100.0, 101.0, 300.0].map(|strip| 10.0 + strip * 0.125));
+}
+
+#[test]
+fn a_cluster_of_more_strips_than_usual_is_a_hit_where_it_may_be_as_long() {
+    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
+    lanes[0] = (100..354).map(|strip| (strip, 31)).collect();
+    for (max_cluster_size, n_hits) in [(253, 0), (254, 1)] {
+        let max_cluster_size = max_cluster_size.try_into().expect("not 0");
+        let options = DecodeOptions { max_cluster_size, ..DecodeOptions::default() };
+        let (hits, _) = decoded_with(options, &detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
+        assert_eq!(hits.x_at_y_eq0(), &[10.0 + 226.5 * 0.125][..n_hits]);
+    }
+}
+
+#[test]
+fn a_detector_whose_lanes_the_threads_of_a_block_share_evenly_is_decoded() {
+    let (mut boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
+    let connected: Vec<usize> = (0..boards.lanes.len()).filter(|&slot| boards.lanes[slot].is_connected()).collect();
+    // A multiple of 128.
+    for &slot in &connected[1152..] {
+        boards.lanes[slot] = Lane::default();
+    }
+    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    assert_eq!(decoded(&tables, vec![v5(0, &BANK), v5(150, &BANK)]).0.len(), 4);
+}
+
+#[test]
 fn a_v4_bank_gives_a_hit_a_cluster_word() {
     let (tables, channel) = detector(BankVersion::V4);
     // Channel 77 and two quarters of a strip; strips count from 1.
@@ -106,6 +149,19 @@ fn v4_words_of_a_lane_that_comes_twice_are_all_hits() {
     let bank = Bank { kind: 66, version: 3, source_id: 0, payload };
     let (hits, report) = decoded(&detector(BankVersion::V4).0, vec![bank]);
     assert_eq!((hits.len(), report.has_trouble()), (3, false));
+}
+
+#[test]
+fn a_v4_bank_of_more_than_255_words_gives_them_all() {
+    let (tables, _) = detector(BankVersion::V4);
+    let board =
+        (0..tables.boards().n_boards()).find(|board| tables.slots()[6 * board..][..6].iter().all(|s| s.is_connected()));
+    // 60 words on each lane, and on each lane other strips: those of the last begin behind 300 words.
+    let words: Vec<u16> = (0..6).flat_map(|lane| (0..60).map(move |i| (512 * lane + 8 * i + lane) << 2 | 1)).collect();
+    let source_id = board.expect("a board with six lanes") as u16;
+    let bank = Bank { kind: 66, version: 3, source_id, payload: v4_payload(&words) };
+    let (hits, report) = decoded(&tables, vec![bank]);
+    assert_eq!((hits.len(), report.has_trouble()), (360, false));
 }
 
 #[test]
@@ -141,6 +197,18 @@ fn a_bank_that_ends_too_early_costs_itself_and_no_other() {
     assert_eq!(outcome(vec![v5(0, &BANK[..64])]), (2, vec![]));
     assert_eq!(outcome(vec![v5(0, &BANK[..23])]), (0, vec![("short", 1)]));
     assert_eq!(outcome(vec![v5(0, &BANK[..24])]), (0, vec![("truncated", 1)]));
+}
+
+#[test]
+fn a_bank_of_a_header_that_counts_anything_is_short() {
+    // Each of the six counts, alone.
+    let counts = [0, 1, 4, 5, 6, 7];
+    let bank = |(board, &byte): (usize, &usize)| {
+        let mut header = [0; 8];
+        header[byte] = 1;
+        v5(board as u16, &header)
+    };
+    assert_eq!(outcome(counts.iter().enumerate().map(bank).collect()), (0, vec![("short", 6)]));
 }
 
 #[test]
@@ -252,8 +320,9 @@ fn what_follows_an_oversized_cluster_is_a_cluster_again() {
     assert_eq!((hits.len(), report.total(Count::OversizedClusters)), (1, 1));
 }
 
-#[test]
-fn of_two_hits_with_the_same_x_that_with_the_smaller_id_comes_first() {
+/// A detector and two lanes of one group, whose sectors begin at these x and have a strip every eighth of a millimetre: the
+/// first has the smaller ids.
+fn two_lanes_of_a_group(p0_x: [f32; 2]) -> (DetectorTables, [usize; 2]) {
     let (boards, mut geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
     let tables = DetectorTables::new(boards.clone(), geometry.clone(), Grouping::YRows).expect("a good detector");
     let of_group =
@@ -261,24 +330,108 @@ fn of_two_hits_with_the_same_x_that_with_the_smaller_id_comes_first() {
     let mut slots: Vec<usize> = (0..boards.lanes.len()).filter(of_group).collect();
     slots.sort_by_key(|&slot| boards.lanes[slot].channel());
     slots.dedup_by_key(|slot| boards.lanes[*slot].channel());
-    // The one with the larger ids begins at a smaller x, so that its hits are made first.
-    for (&slot, p0_x) in slots[..2].iter().zip([10.5, 10.0]) {
+    for (&slot, p0_x) in slots[..2].iter().zip(p0_x) {
         let id = ut_decoding::detector::sector_id(&boards.lanes[slot]).expect("the lane is connected");
         let sector = &mut geometry.sectors[usize::from(id)];
         (sector.p0_x, sector.dp0di_x, sector.p0_z, sector.first_strip) = (p0_x, 0.125, 2000.0, 0);
     }
     let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    (tables, [slots[0], slots[1]])
+}
+
+/// An event with these strips on two lanes.
+fn on_lanes([a, b]: [usize; 2], strips: [Vec<u16>; 2]) -> Event {
+    let [of_a, of_b] = strips.map(|strips| strips.into_iter().map(|strip| (strip, 9)).collect());
     let mut payloads: [[Vec<(u16, u8)>; 6]; 2] = Default::default();
-    let [a, b] = [slots[0], slots[1]];
-    payloads[0][a % 6] = vec![(100, 9)];
-    payloads[usize::from(a / 6 != b / 6)][b % 6] = vec![(104, 9)];
+    payloads[0][a % 6] = of_a;
+    payloads[usize::from(a / 6 != b / 6)][b % 6] = of_b;
     let mut event = vec![v5((a / 6) as u16, &v5_payload(&payloads[0]))];
     if a / 6 != b / 6 {
         event.push(v5((b / 6) as u16, &v5_payload(&payloads[1])));
     }
-    let (hits, _) = decoded(&tables, event);
+    event
+}
+
+#[test]
+fn of_two_hits_with_the_same_x_that_with_the_smaller_id_comes_first() {
+    // The one with the larger ids begins at a smaller x, so that its hits are made first.
+    let (tables, lanes) = two_lanes_of_a_group([10.5, 10.0]);
+    let (hits, _) = decoded(&tables, on_lanes(lanes, [vec![100], vec![104]]));
     assert_eq!(hits.x_at_y_eq0(), [10.0 + 104.0 * 0.125; 2]);
     assert!(hits.id()[0] < hits.id()[1]);
+}
+
+#[test]
+fn hits_with_the_same_x_at_the_ends_of_two_runs_of_32_are_ordered_by_id() {
+    // 40 hits, of which the 32nd lies at 20.0 + 62 / 8; then others from there on, with smaller ids.
+    let (tables, lanes) = two_lanes_of_a_group([20.0 + 62.0 / 8.0, 20.0]);
+    let (hits, report) = decoded(&tables, on_lanes(lanes, [vec![0, 100], (0..40).map(|i| 2 * i).collect()]));
+    assert!(!report.has_trouble());
+    assert_eq!(hits.x_at_y_eq0()[31..33], [20.0 + 62.0 / 8.0; 2]);
+    assert!(hits.id()[31] < hits.id()[32]);
+}
+
+#[test]
+fn lanes_that_overlap_are_in_order_where_one_ends_a_window() {
+    // 200 hits each: more than a window of 256 strips takes of both. Only the first of the second lane has a smaller x than
+    // the one before it.
+    let (tables, lanes) = two_lanes_of_a_group([20.0, 20.0 + 397.0 / 8.0]);
+    let strips = || (0..200).map(|i| 2 * i).collect();
+    let (hits, report) = decoded(&tables, on_lanes(lanes, [strips(), strips()]));
+    assert!(!report.has_trouble());
+    assert!(hits.x_at_y_eq0().windows(2).all(|pair| pair[0] < pair[1]));
+}
+
+#[test]
+fn lanes_that_overlap_are_in_order_wherever_one_ends() {
+    let (tables, lanes) = two_lanes_of_a_group([20.0, 20.0 + 201.0 / 8.0]);
+    // Every number of hits before the only one that has a smaller x than the one before it.
+    let event = |n: u16| on_lanes(lanes, [(101 - n..101).map(|i| 2 * i).collect(), vec![0, 300]]);
+    let batch = allen_batch(&(1..=70).map(event).collect::<Vec<_>>());
+    compare(&tables, DecodeOptions::default(), batch.view()).unwrap();
+}
+
+#[test]
+fn two_lanes_of_a_sector_may_see_the_same_strip_among_many_others() {
+    let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
+    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    let lanes = &tables.boards().lanes;
+    let channel = |slot: &usize| lanes[*slot].channel();
+    let mut slots: Vec<usize> = (0..lanes.len()).filter(|&slot| lanes[slot].is_connected()).collect();
+    slots.sort_by_key(channel);
+    let pairs: Vec<[usize; 2]> =
+        slots.windows(2).filter(|pair| channel(&pair[0]) == channel(&pair[1])).map(|pair| [pair[0], pair[1]]).collect();
+    let many = || (0..45).map(|i| 4 * i).collect();
+    for [a, b] in [pairs[0], pairs[pairs.len() - 1]] {
+        // (Which of the two comes first, and which of its strips: from all sides.)
+        let events = [[vec![0], many()], [many(), vec![0]], [vec![176], many()], [many(), vec![176]]];
+        let batch = allen_batch(&events.map(|strips| on_lanes([a, b], strips)));
+        compare(&tables, DecodeOptions::default(), batch.view()).unwrap();
+    }
+    // In two groups of an event.
+    let group = |pair: &[usize; 2]| tables.slots()[pair[0]].group;
+    let boards_of = |pair: &[usize; 2]| pair.map(|slot| slot / 6);
+    let other = pairs.iter().find(|other| {
+        group(other) != group(&pairs[0]) && boards_of(other).iter().all(|board| !boards_of(&pairs[0]).contains(board))
+    });
+    let both = [pairs[0], *other.expect("there are many")].map(|pair| on_lanes(pair, [vec![7], vec![7]])).concat();
+    compare(&tables, DecodeOptions::default(), allen_batch(&[both, vec![v5(0, &BANK)]]).view()).unwrap();
+}
+
+#[test]
+fn a_fault_at_the_beginning_of_a_long_event_is_seen() {
+    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
+    let good = |range: std::ops::Range<u16>| range.map(|i| (2 * i, 9));
+    // Unsorted, without charge, too long: then as many good strips as a lane can have.
+    for fault in [vec![(1, 9), (0, 9)], vec![(1, 0)], (0..129).map(|strip| (strip, 9)).collect()] {
+        let used = fault.len() as u16;
+        lanes[0] = fault.into_iter().chain(good(used..250)).collect();
+        decoded(&detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
+    }
+    // The first of more banks than a small block has threads.
+    let mut event: Event = (0..100).map(|board| v5(board, &[0; 8])).collect();
+    event[0] = v5(0, &BANK[..63]);
+    assert_eq!(outcome(event), (0, vec![("truncated", 1)]));
 }
 
 #[test]
@@ -299,5 +452,56 @@ fn of_two_hits_with_one_key_that_with_the_smaller_position_comes_first() {
         let (hits, _) = decoded(&tables, order.map(|i| banks[i].clone()).to_vec());
         assert_eq!((hits.id()[0], hits.x_at_y_eq0()[0]), (hits.id()[1], hits.x_at_y_eq0()[1]));
         assert!(hits.y_begin()[0] < hits.y_begin()[1], "{order:?}");
+    }
+}
+
+#[test]
+fn what_gives_no_hits_does_not_move_the_hits_of_the_events_behind() {
+    for version in [BankVersion::V4, BankVersion::V5] {
+        let (mut boards, geometry) = ut_decoding::synth::detector(version, 1);
+        let in_use = |boards: &Boards, board: usize| boards.strips_per_hybrid.get(board).is_some_and(|&n| n > 0);
+        // A lane to which nothing is connected, on a board before one with something on its first.
+        let is_wanted = |slot: &usize| {
+            let board = slot / 6;
+            let (lane, next) = (boards.lanes[*slot], boards.lanes.get(6 * (board + 1)));
+            in_use(&boards, board) && !lane.is_connected() && next.is_some_and(Lane::is_connected)
+        };
+        let slot = (0..boards.lanes.len()).find(is_wanted).expect("such a lane");
+        let (board, lane) = ((slot / 6) as u16, slot % 6);
+        let unused = if board > 1 { 1 } else { 4 };
+        let n_boards = boards.n_boards() as u16;
+        boards.strips_per_hybrid[usize::from(unused)] = 0;
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+        let bank = |source_id, payload: &[u8]| Bank { version: version.byte(), ..v5(source_id, payload) };
+        let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
+        lanes[lane] = vec![(100, 9)];
+        let (good, unconnected, no_lane, nothing) = match version {
+            BankVersion::V4 => {
+                // Lanes 6 and 7 are of no board.
+                let words = [lane as u16, 6, 7].map(|lane| (512 * lane + 100) << 2);
+                (v4_payload(&[77 << 2, 78 << 2]), v4_payload(&words[..1]), v4_payload(&words), v4_payload(&[]))
+            }
+            BankVersion::V5 => {
+                let no_charge = (100..103).map(|strip| (strip, 0));
+                let too_long = (200..340).map(|strip| (strip, 1));
+                let lost = [no_charge.chain(too_long).collect(), vec![], vec![], vec![], vec![], vec![]];
+                (BANK.to_vec(), v5_payload(&lanes), BANK[..8].to_vec(), v5_payload(&lost))
+            }
+        };
+        let without = [
+            bank(board, &unconnected),
+            bank(board, &no_lane),
+            bank(0, &nothing),
+            bank(unused, &good),
+            bank(n_boards, &good),
+            bank(0, &good[..good.len() - good.len().div_ceil(8)]),
+            Bank { version: 7, ..bank(0, &good) },
+            Bank { kind: 16, ..bank(0, &good) },
+        ];
+        let events: Vec<Event> = without.into_iter().flat_map(|bad| [vec![bad], vec![bank(0, &good)]]).collect();
+        let batch = allen_batch(&events);
+        compare(&tables, DecodeOptions::default(), batch.view()).unwrap();
+        let (hits, _) = decode(&mut ReferenceDecoder::new(&tables, DecodeOptions::default()), &tables, batch.view());
+        assert_eq!(hits.len(), 2 * events.len() / 2, "{version:?}: two hits in every second event");
     }
 }
