@@ -4,7 +4,7 @@
 
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::decoder::{Count, Kind};
-use ut_decoding::detector::{BankVersion, Boards, Lane};
+use ut_decoding::detector::{BankVersion, Boards, Lane, Slot};
 use ut_decoding::{BatchReport, DecodeOptions, DetectorTables, Grouping, Position, UtHits};
 
 use crate::suite::backends::{backends, compare, decode};
@@ -109,14 +109,17 @@ fn without_clustering_every_strip_is_a_hit() {
 }
 
 #[test]
-fn a_cluster_of_more_strips_than_usual_is_a_hit_where_it_may_be_as_long() {
-    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
-    lanes[0] = (100..354).map(|strip| (strip, 31)).collect();
-    for (max_cluster_size, n_hits) in [(253, 0), (254, 1)] {
+fn clusters_of_more_strips_than_usual_are_hits_where_they_may_be_as_long() {
+    // On twelve lanes, so that a warp has a whole one.
+    let bank = |board: u16| {
+        let lane = |lane: u16| (100 + 10 * lane + board..354 + 10 * lane + board).map(|strip| (strip, 31)).collect();
+        v5(board, &v5_payload(&[lane(0), lane(1), lane(2), lane(3), vec![], vec![]]))
+    };
+    for (max_cluster_size, n_hits) in [(253, 0), (254, 12)] {
         let max_cluster_size = max_cluster_size.try_into().expect("not 0");
         let options = DecodeOptions { max_cluster_size, ..DecodeOptions::default() };
-        let (hits, _) = decoded_with(options, &detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
-        assert_eq!(hits.x_at_y_eq0(), &[10.0 + 226.5 * 0.125][..n_hits]);
+        let (hits, report) = decoded_with(options, &detector(BankVersion::V5).0, (0..3).map(bank).collect());
+        assert_eq!((hits.len(), report.has_trouble()), (n_hits, false));
     }
 }
 
@@ -155,7 +158,7 @@ fn v4_words_of_a_lane_that_comes_twice_are_all_hits() {
 fn a_v4_bank_of_more_than_255_words_gives_them_all() {
     let (tables, _) = detector(BankVersion::V4);
     let board =
-        (0..tables.boards().n_boards()).find(|board| tables.slots()[6 * board..][..6].iter().all(|s| s.is_connected()));
+        (0..tables.boards().n_boards()).find(|board| tables.slots()[6 * board..][..6].iter().all(Slot::is_connected));
     // 60 words on each lane, and on each lane other strips: those of the last begin behind 300 words.
     let words: Vec<u16> = (0..6).flat_map(|lane| (0..60).map(move |i| (512 * lane + 8 * i + lane) << 2 | 1)).collect();
     let source_id = board.expect("a board with six lanes") as u16;
@@ -238,6 +241,30 @@ fn more_banks_than_the_detector_has_boards_cost_no_other_event() {
     let n = tables.boards().n_boards();
     let surplus = (0..n + 5).map(|i| v5((i % n) as u16, &BANK)).collect();
     let batch = allen_batch(&[surplus, vec![v5(0, &BANK)]]);
+    compare(&tables, DecodeOptions::default(), batch.view()).unwrap();
+}
+
+#[test]
+fn each_hit_on_a_lane_to_which_nothing_is_connected_counts() {
+    let (tables, _) = detector(BankVersion::V5);
+    let payload = v5_payload(&std::array::from_fn(|lane| vec![(40 * lane as u16, 9)]));
+    let event = (0..tables.boards().n_boards()).map(|board| v5(board as u16, &payload)).collect();
+    let n_connected = tables.slots().iter().filter(|slot| slot.is_connected()).count();
+    let (hits, report) = decoded(&tables, event);
+    assert_eq!(hits.len(), n_connected);
+    assert_eq!(report.total(Count::UnconnectedHits), (tables.slots().len() - n_connected) as u64);
+}
+
+#[test]
+fn hundreds_of_events_with_trouble_are_decoded_one_by_one() {
+    // More than blocks work on them at a time: each finds nothing of the one before.
+    let (tables, _) = detector(BankVersion::V5);
+    let event = |i: u16| {
+        let lanes = std::array::from_fn(|lane| (0..(i + lane as u16) % 4).map(|strip| (9 * strip + i, 9)).collect());
+        let bank = v5(i % 3, &v5_payload(&lanes));
+        vec![bank.clone(), bank, v5(150, &BANK[..63])]
+    };
+    let batch = allen_batch(&(0..300).map(event).collect::<Vec<_>>());
     compare(&tables, DecodeOptions::default(), batch.view()).unwrap();
 }
 
@@ -384,9 +411,12 @@ fn lanes_that_overlap_are_in_order_where_one_ends_a_window() {
 
 #[test]
 fn lanes_that_overlap_are_in_order_wherever_one_ends() {
-    let (tables, lanes) = two_lanes_of_a_group([20.0, 20.0 + 201.0 / 8.0]);
+    let (tables, lanes) = two_lanes_of_a_group([20.0, 20.0 + 199.0 / 8.0]);
     // Every number of hits before the only one that has a smaller x than the one before it.
-    let event = |n: u16| on_lanes(lanes, [(101 - n..101).map(|i| 2 * i).collect(), vec![0, 300]]);
+    // (And others behind, so that a warp has more than 32.)
+    let behind = || (150..210).map(|i| 2 * i);
+    let event =
+        |n: u16| on_lanes(lanes, [(101 - n..101).map(|i| 2 * i).collect(), [0].into_iter().chain(behind()).collect()]);
     let batch = allen_batch(&(1..=70).map(event).collect::<Vec<_>>());
     compare(&tables, DecodeOptions::default(), batch.view()).unwrap();
 }

@@ -192,7 +192,18 @@ fn every_rung_of_the_ladder_gives_the_same_bits() {
     let ladder = Switches::ladder(BankVersion::V5, Layout::Allen);
     assert_eq!(ladder[ladder.len() - 1].1, Switches::production(BankVersion::V5, Layout::Allen));
     for tables in detectors() {
-        let batch = allen_batch(&generated(tables.boards().version, 3));
+        let mut events = generated(tables.boards().version, 3);
+        if tables.boards().version == BankVersion::V5 {
+            // Hits on every lane, connected or not, and as many as a lane can have.
+            let lanes: [Vec<(u16, u8)>; 6] = std::array::from_fn(|lane| vec![(40 * lane as u16, 9)]);
+            let full = [(0..254).map(|i| (2 * i, 9)).collect(), vec![], vec![], vec![], vec![], vec![]];
+            let banks = (0..tables.boards().n_boards() as u16).map(|board| {
+                let payload = v5_payload(if board == 0 { &full } else { &lanes });
+                crate::suite::events::Bank { kind: 66, version: 4, source_id: board, payload }
+            });
+            events.push(banks.collect());
+        }
+        let batch = allen_batch(&events);
         for (name, switches) in ladder {
             let config = EmulatedConfig { switches, ..EmulatedConfig::default() };
             compare(&tables, DecodeOptions::default(), config, batch.view())
