@@ -10,7 +10,7 @@ use crate::memory::read_text;
 use ut_kernels::bank::board_of;
 use ut_kernels::detector::LANES_PER_BOARD;
 
-use super::{BankVersion, DetectorTables, N_SECTORS, STRIPS_PER_SECTOR};
+use super::{BankVersion, DetectorTables, N_SECTORS, STRIPS_PER_SECTOR, Slot};
 
 /// What the upper four bits of the UT's LHCbIDs are.
 const UT: u32 = 3;
@@ -126,7 +126,15 @@ impl Mask {
                     if first >> 28 != UT || last >> 28 != UT || last & CHANNEL >= CHANNELS as u32 {
                         return Err(format!("0x{first:x} to 0x{last:x} are not LHCbIDs of the UT's strips"));
                     }
-                    self.set(u64::from(first & CHANNEL)..u64::from(last & CHANNEL) + 1);
+                    let channels = u64::from(first & CHANNEL)..u64::from(last & CHANNEL) + 1;
+                    let is_read = |slot: &Slot| {
+                        let base = u64::from(slot.chan_id & !(STRIPS_PER_SECTOR - 1));
+                        slot.chan_id != 0 && base < channels.end && channels.start < base + u64::from(STRIPS_PER_SECTOR)
+                    };
+                    if !tables.slots().iter().any(is_read) {
+                        return Err(format!("no lane of the board table reads 0x{first:x} to 0x{last:x}"));
+                    }
+                    self.set(channels);
                 }
                 Ok(())
             }
@@ -201,7 +209,7 @@ fn channels_of(board: usize, lane: usize, tables: &DetectorTables) -> Option<Ran
     let base = u64::from(sector_of(channel));
     let (half, all) = (u64::from(SUB_SECTOR_BIT), u64::from(STRIPS_PER_SECTOR));
     // Two lanes of a sector have half of it each.
-    let shares = |(other, slot): (usize, &super::Slot)| {
+    let shares = |(other, slot): (usize, &Slot)| {
         other != place && slot.chan_id != 0 && sector_of(slot.chan_id) == sector_of(channel)
     };
     let shared = tables.boards().version == BankVersion::V5 && tables.slots().iter().enumerate().any(shares);
@@ -221,6 +229,11 @@ mod tests {
 
     /// Board 0 reads sector `A` on lane 0 and the halves of `B` on lanes 1 and 2; board 1 reads sector `A`'s neighbour.
     fn tables() -> (DetectorTables, [Lane; 3]) {
+        changed(|_| ())
+    }
+
+    /// The same with a change of the board table.
+    fn changed(change: impl Fn(&mut Boards)) -> (DetectorTables, [Lane; 3]) {
         let lane = |module, sector| {
             let lane = Lane { module, sector, stave: 3, layer: 1, side: 1, kind: 2, ..Lane::default() };
             Lane { chan_id: lane.channel(), ..lane }
@@ -231,7 +244,8 @@ mod tests {
         lanes[1] = b;
         lanes[2] = Lane { chan_id: b.chan_id | 256, ..b };
         lanes[6] = c;
-        let boards = Boards { version: BankVersion::V5, strips_per_hybrid: vec![512; 2], lanes };
+        let mut boards = Boards { version: BankVersion::V5, strips_per_hybrid: vec![512; 2], lanes };
+        change(&mut boards);
         let sector = Sector { pitch: 0.1, dy: 1.0, ..Sector::default() };
         let geometry = Geometry { version: 1, sectors: vec![sector; N_SECTORS] };
         (DetectorTables::new(boards, geometry, Grouping::YRows).unwrap(), [a, b, c])
@@ -271,6 +285,31 @@ mod tests {
     }
 
     #[test]
+    fn ids_of_other_detectors_are_not_masked_and_a_range_may_begin_and_end_between_sectors() {
+        let (tables, lanes) = tables();
+        let id = 3 << 28 | lanes[0].chan_id;
+        let mask = Mask::parse(&format!("lhcbid {}-{id},{}-{}", id - 9, id + 511, id + 520), &tables).unwrap();
+        assert!(mask.contains(id) && mask.contains(id + 511) && !mask.contains(id + 1));
+        assert!(!mask.contains(id & 0x0FFF_FFFF) && !mask.contains(id | 1 << 30));
+        for nothing in [format!("lhcbid {}-{}", id - 9, id - 1), format!("lhcbid {}-{}", id + 512, id + 520)] {
+            assert!(Mask::parse(&nothing, &tables).is_err(), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn a_board_that_is_off_cannot_be_masked_and_v4_lanes_never_share_a_sector() {
+        let (tables, _) = changed(|boards| boards.strips_per_hybrid[1] = 0);
+        let (line, message) = Mask::parse("board 0\nboard 1", &tables).unwrap_err();
+        assert!(line == 2 && message.contains("no board"), "{message}");
+        let (tables, _) = changed(|boards| {
+            boards.version = BankVersion::V4;
+            boards.lanes[2] = Lane::default();
+            boards.lanes[7] = boards.lanes[0];
+        });
+        assert_eq!(Mask::parse("board 0 lane 0", &tables).unwrap().n_strips(), 512);
+    }
+
+    #[test]
     fn what_the_detector_does_not_have_is_an_error_with_its_line() {
         let (tables, _) = tables();
         for (line, what) in [
@@ -288,6 +327,9 @@ mod tests {
             ("lhcbid 0x3fffffff", "not LHCbIDs of the UT"),
             ("lhcbid 0x30000000-4294967295", "not LHCbIDs of the UT"),
             ("lhcbid 4294967296", "is no number"),
+            // Bits 21 and 22 are 2 in every channel of the UT.
+            ("lhcbid 0x30001234", "no lane of the board table reads 0x30001234 to 0x30001234"),
+            ("lhcbid 0x30000000-0x303fffff,0x30400000-0x305fffff", "no lane"),
         ] {
             let (at, message) = Mask::parse(&format!("\n# fine\n{line}\n"), &tables).unwrap_err();
             assert!(at == 3 && message.contains(what), "{line}: {message}");

@@ -221,6 +221,17 @@ mod tests {
         assert!(NewFile::create(folder.path().join("circle")).is_err());
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_regular_file_is_not_opened_for_a_trial() {
+        // A FIFO would wait for a reader, and take the trial for the whole output. A socket cannot be opened at all.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        NewFile::check(&path).unwrap();
+        assert!(NewFile::create(&path).is_err());
+    }
+
     #[test]
     fn what_cannot_become_a_file_is_refused_at_once() {
         let folder = tempfile::tempdir().unwrap();

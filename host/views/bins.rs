@@ -165,6 +165,14 @@ mod tests {
     }
 
     #[test]
+    fn a_bin_stays_at_the_largest_number() {
+        let mut bins = of(&[7, 7]);
+        *bins.at(7) = u64::MAX;
+        bins.merge(&of(&[7, 8]));
+        assert_eq!(bins.iter().collect::<Vec<_>>(), [(7, &u64::MAX), (8, &1)]);
+    }
+
+    #[test]
     fn a_bin_says_which_keys_it_takes() {
         let bins = of(&[10, 11, 137]);
         assert_eq!((bins.width(), bins.len()), (1, MOST));

@@ -50,6 +50,8 @@ impl RunView {
             && self.spans.is_sound()
             && self.spans.iter().all(|(_, span)| of_span(span))
             && can_be_added(self.spans.iter().map(|(_, span)| span.events))
+            // A board's hits are added up over neighbouring bins.
+            && can_be_added(self.spans.iter().flat_map(|(_, span)| span.lanes.iter().copied()))
             && self.troubles.iter().all(|trouble| trouble.kind < N_COUNTS)
             && self.troubles.is_sorted_by(|a, b| (a.kind, a.board) < (b.kind, b.board))
             && can_be_added(self.troubles.iter().map(|trouble| trouble.count))
@@ -75,8 +77,15 @@ impl<T> Bins<T> {
 mod tests {
     use super::*;
     use crate::detector::BankVersion;
-    use crate::views::{Against, RunFiller};
+    use crate::views::{Against, RunFiller, TroubleSum};
     use crate::{Grouping, synth};
+
+    /// A span as serde writes it.
+    const SPAN: &str = r#"{"events":1,"lanes":[],"counts":[],"error_banks":{}}"#;
+
+    fn trouble(kind: usize, count: u64) -> TroubleSum {
+        TroubleSum { kind, board: None, count, first: 0 }
+    }
 
     #[test]
     fn a_view_that_was_changed_is_none_of_the_detector() {
@@ -88,7 +97,7 @@ mod tests {
             view
         };
         assert!(good().is_of(&tables));
-        let changes: [fn(&mut RunView); 12] = [
+        let changes: &[fn(&mut RunView)] = &[
             |view| view.strips.truncate(7),
             |view| view.lanes.push(0),
             |view| view.charge[3] = u64::MAX,
@@ -100,7 +109,25 @@ mod tests {
             |view| view.spans.at(7).lanes.truncate(1),
             |view| view.counts.clear(),
             |view| view.runs = vec![2, 1],
-            |view| view.troubles.push(crate::views::TroubleSum { kind: 1000, board: None, count: 1, first: 0 }),
+            |view| view.troubles.push(trouble(1000, 1)),
+            |view| view.events_with.clear(),
+            |view| view.charge_squares[3] = u64::MAX,
+            |view| view.sizes.truncate(N_SECTORS - 1),
+            |view| view.lane_squares.push(0),
+            |view| view.lane_hits_of_layer[1].truncate(LANE_HITS - 1),
+            |view| *view.hits_of_event[4].at(0) = u64::MAX,
+            |view| view.spans.at(7).events = u64::MAX,
+            |view| view.spans.at(7).lanes[0] = 1 << 62,
+            |view| view.spans.at(7).counts = vec![0; 3],
+            |view| view.spans.at(7).counts = vec![1 << 62; N_COUNTS],
+            |view| view.spans.at(7).error_banks.extend([(3, u64::MAX)]),
+            |view| (0..3).for_each(|key| view.spans.at(key).lanes = vec![1 << 51; view.lanes.len()]),
+            |view| view.spans = serde_json::from_str(&format!(r#"{{"shift":64,"first":0,"row":[{SPAN}]}}"#)).unwrap(),
+            |view| view.troubles = vec![trouble(2, 1), trouble(1, 1)],
+            |view| view.troubles = vec![trouble(1, u64::MAX)],
+            |view| view.error_banks = vec![(68, 2, 1), (68, 1, 1)],
+            |view| view.error_banks = vec![(68, 1, u64::MAX)],
+            |view| view.runs = (0..=RUNS as u32).collect(),
         ];
         for (i, change) in changes.iter().enumerate() {
             let mut view = good();
@@ -111,6 +138,7 @@ mod tests {
             r#"{"shift":64,"first":0,"row":[1]}"#,
             r#"{"shift":63,"first":2,"row":[1]}"#,
             r#"{"shift":0,"first":18446744073709551615,"row":[1,1]}"#,
+            &format!(r#"{{"shift":0,"first":0,"row":{:?}}}"#, [1; MOST + 1]),
         ] {
             let bins: Bins<u64> = serde_json::from_str(bins).unwrap();
             assert!(!bins.is_sound(), "{bins:?}");

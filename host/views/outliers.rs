@@ -271,7 +271,7 @@ fn silent_boards(view: &RunView, rules: &Rules) -> Vec<Outlier> {
             // What is too short to be judged, as the last bin may be, does not end a row; it is of the row if it has no hit.
             let unknown = expected < rules.silent_expected;
             let silent = !unknown && (n as f64) < rules.dead * expected;
-            let last = spans.last().map_or(0, |(key, _)| key + width - 1);
+            let last = spans.last().map_or(0, |(key, _)| key + (width - 1));
             if silent {
                 let row = row.get_or_insert(Outlier {
                     kind: OutlierKind::SilentBoard,

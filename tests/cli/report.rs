@@ -256,6 +256,8 @@ fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page() {
     write(directory, "one.mdf", &run_with(None, 1, 1));
     let (out, _) = run_to(0, directory, &["report", "one.mdf", "--output", "one.html"]);
     assert!(out.contains("1048 of 1048 sectors have so few hits expected in 1 event "), "{out}");
+    let (json, _) = json_of(0, directory, &["report", "one.mdf", "--output", "one.html"]);
+    assert_eq!(json["unjudged_sectors"], 1048);
     let (_, err) = run_to(1, directory, &["report", "absent.mdf", "--output", "absent.html"]);
     assert!(err.contains("cannot open absent.mdf"), "{err}");
     assert!(!directory.join("absent.html").exists());
@@ -333,6 +335,12 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
         let (_, err) = run_to(1, directory, &["report", "--merge", "good", name, "--output", "run.html"]);
         assert!(err.contains(why), "{name}: {err}");
     }
+    // Runs of two detectors are not compared, either.
+    run_to(0, directory, &["generate", "--events", "1", "--format", "v4", "--output", "."]);
+    run_to(0, directory, &["report", "events.mdf", "--sums", "v4"]);
+    let args = ["report", "--merge", "good", "--compare", "v4", "--output", "run.html"];
+    let (_, err) = run_to(1, directory, &args);
+    assert!(err.contains("of different detectors"), "{err}");
     assert!(!directory.join("run.html").exists());
     for args in [
         &["report", "run.mdf"][..],

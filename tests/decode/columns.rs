@@ -8,7 +8,7 @@ use crate::suite::data::Real;
 use crate::suite::events::{Bank, Event, allen_batch, generated, mep_batch, v4_payload, v5_payload};
 use ut_decoding::decoder::Hit;
 use ut_decoding::detector::{BankVersion, SectorPlace, Slot};
-use ut_decoding::output::{DetectorColumn, NULL};
+use ut_decoding::output::{Columns, DetectorColumn, NULL};
 use ut_decoding::{
     BatchReport, BatchView, DecodeError, DecodeOptions, DetectorTables, Grouping, LhcbId, Position, UtHits,
 };
@@ -85,6 +85,14 @@ fn a_bank_as_bytes_gives_the_columns_that_were_worked_out_by_hand() {
             assert_eq!(cluster.first_strip(), first_strip);
             assert!(id.is_ut() && id.channel().strip() == strip, "{id}");
         }
+    }
+}
+
+#[test]
+fn columns_named_before_and_behind_a_set_are_there_too() {
+    for names in ["sector_id,detector", "detector,sector_id"] {
+        let columns: Columns = names.parse().expect("names of columns");
+        assert_eq!(columns.detector, DetectorColumn::all().collect::<Vec<_>>(), "{names}");
     }
 }
 

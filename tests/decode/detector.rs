@@ -180,6 +180,46 @@ fn tables_hold_what_the_hit_formulas_take() {
     assert_eq!(tables.sectors().iter().map(|sector| sector.flipped).sum::<u32>(), 524);
 }
 
+#[test]
+fn of_several_lanes_of_the_same_strips_the_first_of_a_board_in_use_counts() {
+    let (mut boards, geometry) = synth::detector(BankVersion::V5, 1);
+    let free: Vec<usize> = (0..boards.lanes.len()).filter(|&slot| !boards.lanes[slot].is_connected()).collect();
+    // Two copies of a lane that reads half a sector, one on a board before its own.
+    let half = (free[0] + 6..boards.lanes.len()).find(|&slot| boards.lanes[slot].chan_id & 256 != 0).unwrap();
+    let (before, behind) = (free[0], *free.last().unwrap());
+    assert!(before / 6 < half / 6 && half / 6 < behind / 6);
+    (boards.lanes[before], boards.lanes[behind]) = (boards.lanes[half], boards.lanes[half]);
+    let sector = usize::from(sector_id(&boards.lanes[half]).unwrap());
+    for (off, expected) in [
+        (&[][..], before),
+        (&[before], half),
+        (&[before, half], behind),
+        (&[half], before),
+        (&[before, half, behind], before),
+    ] {
+        let mut boards = boards.clone();
+        for slot in off {
+            boards.strips_per_hybrid[slot / 6] = 0;
+        }
+        let tables = DetectorTables::new(boards, geometry.clone(), Grouping::YRows).unwrap();
+        let lane = tables.places()[sector].lane_of(300).unwrap();
+        assert_eq!(usize::from(lane.board) * 6 + usize::from(lane.lane), expected, "{off:?} are off");
+    }
+}
+
+#[test]
+fn channels_of_other_detectors_have_no_sector() {
+    let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+    for (sector, place) in tables.places().iter().enumerate() {
+        assert_eq!(tables.sector_of(place.channel).map(usize::from), Some(sector));
+        for detector in [0, 1, 3] {
+            let channel = place.channel.0 & !(3 << 21) | detector << 21;
+            assert_eq!(tables.sector_of(ut_decoding::ChannelId(channel)), None);
+        }
+    }
+}
+
 /// Byte offset of lane array `array` (0 sector … 7 chanID) and `slot` in a boards file.
 fn lane_at(boards: &Boards, array: usize, slot: usize) -> usize {
     8 + 4 * (boards.n_boards() + array * boards.lanes.len() + slot)
@@ -214,6 +254,9 @@ fn every_cut_and_every_surplus_of_a_boards_file_is_an_error() {
     let bytes = synth::detector(BankVersion::V5, 0).0.to_bytes();
     let message = Boards::parse(&bytes[..8 + 4 * 216 + 6], "cut.bin").unwrap_err().to_string();
     assert_eq!(message, "cut.bin: too short: it ends at byte 878, inside sector[1]; the table takes 42344 bytes");
+    // Between two arrays it is the next one that is missing.
+    let message = Boards::parse(&bytes[..8 + 4 * 216], "cut.bin").unwrap_err().to_string();
+    assert!(message.contains("inside sector[0];"), "{message}");
 }
 
 #[test]
@@ -265,6 +308,18 @@ fn lanes_to_sectors_that_do_not_exist_are_errors() {
         let error = Boards::parse(&with_word(&bytes, at, value), "t").unwrap_err();
         assert_bad(&error, &format!("{name}[{slot}]"), at);
     }
+    // The first two layers have eight staves in a half, the others nine.
+    let slot = boards.lanes.iter().position(|lane| lane.is_connected() && lane.layer == 1 && lane.stave == 5).unwrap();
+    let at = lane_at(&boards, 3, slot);
+    assert_bad(&Boards::parse(&with_word(&bytes, at, 8), "t").unwrap_err(), &format!("stave[{slot}]"), at);
+}
+
+#[test]
+fn there_is_room_for_every_hit_that_the_boards_can_send_and_no_more() {
+    let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+    assert_eq!(tables.hits_at_most(3, usize::MAX), 3 * 216 * 32768);
+    assert_eq!(tables.hits_at_most(usize::MAX, 100), 100);
 }
 
 #[test]

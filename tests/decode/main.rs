@@ -12,11 +12,14 @@ mod columns;
 mod contradictions;
 mod cpu_memory;
 mod detector;
+#[cfg(feature = "parquet")]
+mod files;
 mod first;
 mod fixtures;
 mod in_place;
 mod input;
 mod into;
+mod outliers;
 mod packets;
 mod parts;
 #[cfg(feature = "cli")]

@@ -1,14 +1,17 @@
 //! What people look at: troubles bank by bank, and what the hits of a run add up to.
 
 use crate::suite::backends::decode;
-use crate::suite::events::{Event, allen_batch, generated};
+use crate::suite::events::{Event, allen_batch, generated, v4_payload};
 use crate::suite::nasty;
 use proptest::test_runner::TestRunner;
 use ut_decoding::decoder::reference::ReferenceDecoder;
-use ut_decoding::decoder::{Count, EventReport, Kind};
-use ut_decoding::detector::BankVersion;
+use ut_decoding::decoder::{Cluster, Count, EventReport, Kind};
+use ut_decoding::detector::{BankVersion, Geometry, Lane, Sector, layer_of};
+use ut_decoding::input::{BankEntry, Format, RawEvent};
 use ut_decoding::views::{self, Against, BankTrouble, MOST_BINS, Neighbours, RunFiller, RunView};
-use ut_decoding::{Bank, BatchReport, CpuConfig, CpuDecoder, DecodeOptions, Decoder, DetectorTables, Grouping, UtHits};
+use ut_decoding::{
+    Bank, BatchReport, CpuConfig, CpuDecoder, DecodeOptions, Decoder, DetectorTables, Grouping, LhcbId, UtHits,
+};
 
 fn tables(version: BankVersion) -> DetectorTables {
     let (boards, geometry) = ut_decoding::synth::detector(version, 1);
@@ -85,6 +88,23 @@ fn without_a_table_boards_are_known_by_number_and_all_lanes_are_connected() {
     ];
     assert_eq!(find(Some(BankVersion::V5)), expected);
     assert_eq!(find(None), [expected[0], expected[1], expected[3]]);
+}
+
+#[test]
+fn clusters_on_an_unconnected_hybrid_are_told_at_the_first_of_them() {
+    let (mut boards, geometry) = ut_decoding::synth::detector(BankVersion::V4, 1);
+    let slot = boards.lanes.iter().position(Lane::is_connected).unwrap();
+    boards.lanes[slot] = Lane::default();
+    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+    // Strip 9 of a hybrid, in the upper 14 bits.
+    let word = |lane: usize| ((512 * lane + 9) << 2) as u16;
+    let other = (0..6).find(|lane| tables.slots()[slot / 6 * 6 + lane].is_connected()).unwrap();
+    let payload = v4_payload(&[word(other), word(other), word(slot % 6), word(slot % 6)]);
+    let bank = Bank { kind: 66, version: Some(3), source_id: (slot / 6) as u32, payload: &payload };
+    let mut found = Vec::new();
+    views::troubles(tables.boards(), [bank], |trouble| found.push(trouble));
+    let place = |found: &BankTrouble| (found.count, found.n, found.lane.map(usize::from), found.byte);
+    assert_eq!(found.iter().map(place).collect::<Vec<_>>(), [(Count::UnconnectedHits, 2, Some(slot % 6), 8)]);
 }
 
 /// The views of parts of a run: each batch by a filler of its own, with event numbers from `first`.
@@ -245,4 +265,211 @@ fn sectors_have_the_shape_that_hits_have_and_partners_on_all_sides() {
         let partners = neighbours.of(sector);
         assert!(partners.len() >= 3 && !partners.contains(&(sector as u16)), "{sector}: {partners:?}");
     }
+}
+
+/// Hits as a decoder would give them: of each event, those of one sector, by strip, charge and size of the cluster.
+fn hits_of(tables: &DetectorTables, sector: u16, events: &[Vec<(u16, u32, u32)>]) -> UtHits {
+    let n = events.iter().map(Vec::len).sum();
+    let mut hits = UtHits::with_capacity(events.len(), tables.n_groups(), n).with_clusters();
+    let to = hits.begin_with_clusters(events.len(), tables.n_groups(), BankVersion::V5).unwrap();
+    let (channel, group) =
+        (tables.places()[usize::from(sector)].channel, usize::from(tables.groups()[usize::from(sector)]));
+    let clusters = to.clusters.unwrap();
+    let mut at = 0;
+    for (e, event) in events.iter().enumerate() {
+        let ends = &mut to.offsets[e * tables.n_groups() + 1..][..tables.n_groups()];
+        ends[..group].fill(at as u32);
+        for &(strip, charge, n_strips) in event {
+            to.id[at] = LhcbId::of(channel).0 + u32::from(strip);
+            clusters[at] = Cluster::new(charge, n_strips, strip.into());
+            at += 1;
+        }
+        ends[group..].fill(at as u32);
+    }
+    hits
+}
+
+/// The view of these hits, in which nothing else was counted; events are numbered from 0.
+fn view_of(tables: &DetectorTables, hits: &UtHits) -> RunView {
+    let mut report = BatchReport::new();
+    report.reset(hits.n_events());
+    let mut filler = RunFiller::new(tables, Against::Number);
+    filler.add(hits, &report, |e| Some(e as u64));
+    filler.finish()
+}
+
+/// The bins of a histogram that have an entry.
+fn filled(bins: &[u64]) -> Vec<(usize, u64)> {
+    bins.iter().copied().enumerate().filter(|(_, n)| *n > 0).collect()
+}
+
+#[test]
+fn the_last_bins_take_everything_above() {
+    let tables = tables(BankVersion::V5);
+    let clusters = [(254, 62), (255, 63), (256, 64), (300, 65), (7874, 128)];
+    let event: Vec<_> = clusters.map(|(charge, n_strips)| (7, charge, n_strips)).to_vec();
+    let view = view_of(&tables, &hits_of(&tables, 0, &[event]));
+    assert_eq!(filled(&view.charge_of_layer[0]), [(254, 1), (255, 4)]);
+    assert_eq!(filled(&view.size_of_layer[0]), [(62, 1), (63, 4)]);
+    // A lane with so many hits in an event: boards that come twice give any number of them.
+    let events = [1, 254, 255, 256, 257, 600].map(|n| vec![(7, 1, 1); n]);
+    let view = view_of(&tables, &hits_of(&tables, 0, &events));
+    assert_eq!(filled(&view.lane_hits_of_layer[0]), [(1, 1), (254, 1), (255, 4)]);
+    assert_eq!(view.strips_of(0)[7], view.hits);
+}
+
+#[test]
+fn charges_add_up_beyond_32_bits_within_one_event_and_over_several() {
+    let tables = tables(BankVersion::V5);
+    let (n, charge, n_strips) = (600_000, 7874, 128);
+    let hits = hits_of(&tables, 1047, &[vec![(9, charge, n_strips); n], vec![(9, charge, n_strips); n]]);
+    let view = view_of(&tables, &hits);
+    let (n, charge) = (2 * n as u64, u64::from(charge));
+    assert!(n * charge > 2 << 32);
+    assert_eq!((view.hits, view.clusters, view.strips_of(1047)[9]), (n, n, n));
+    assert_eq!(
+        (view.charge[1047], view.charge_squares[1047], view.sizes[1047]),
+        (n * charge, n * charge * charge, n * 128)
+    );
+}
+
+#[test]
+fn events_with_a_trouble_count_once_and_every_bin_of_events_has_its_own() {
+    let tables = tables(BankVersion::V5);
+    let mut report = BatchReport::new();
+    report.reset(3);
+    report.events[0].add(Count::Truncated, 3);
+    report.events[2].add(Count::Truncated, 2);
+    let mut filler = RunFiller::new(&tables, Against::Number);
+    filler.add(&hits_of(&tables, 0, &[vec![], vec![], vec![]]), &report, |e| Some(e as u64));
+    let view = filler.finish();
+    let at = Count::Truncated as usize;
+    assert_eq!((view.counts[at], view.events_with[at]), (5, 2));
+    assert_eq!(
+        view.spans.iter().map(|(key, span)| (key, span.count(Count::Truncated))).collect::<Vec<_>>(),
+        [(0, 3), (1, 0), (2, 2)]
+    );
+}
+
+#[test]
+fn error_banks_are_those_of_the_ut_and_are_counted_by_board_against_the_event_number() {
+    let tables = tables(BankVersion::V5);
+    let entry = |kind, source_id| BankEntry { kind, version: Some(4), source_id, start: 0, length: 0 };
+    // A UTError is of the UT whoever sent it; of a lost fragment the sourceID says it: 5 and 6 in the upper bits are the
+    // UT's two sides, 1 is another detector.
+    let entries = [
+        entry(68, 0x2801),
+        entry(68, 0x0007),
+        entry(92, 0x2801),
+        entry(92, 0x3001),
+        entry(92, 0x0801),
+        entry(66, 0x2801),
+    ];
+    let event = RawEvent {
+        file: std::path::Path::new("a.mdf"),
+        format: Format::Mdf,
+        index: 0,
+        offset: 0,
+        run: Some(3),
+        number: Some(11),
+        trigger_mask: None,
+        data: &[],
+        entries: &entries,
+        skipped: 0,
+        damage: None,
+    };
+    let mut filler = RunFiller::new(&tables, Against::Number);
+    filler.add_banks(&event, Some(11));
+    filler.add_banks(&event, Some(11));
+    let mut view = filler.finish();
+    assert_eq!(view.error_banks, [(68, 0x0007, 2), (68, 0x2801, 2), (92, 0x2801, 2), (92, 0x3001, 2)]);
+    let of_boards =
+        |view: &RunView| view.spans.iter().map(|(_, span)| span.error_banks.values().sum()).collect::<Vec<u64>>();
+    assert_eq!(of_boards(&view), [8]);
+    // Nor are they lost where views are merged, or hits follow that the bin had none of before.
+    let events = vec![vec![(7, 1, 1)]; 12];
+    let with_hits = view_of(&tables, &hits_of(&tables, 0, &events));
+    let mut other = with_hits.clone();
+    other.merge(&view).unwrap();
+    view.merge(&with_hits).unwrap();
+    assert!(view == other);
+    let last = view.spans.iter().last().unwrap();
+    assert_eq!((last.0, last.1.lanes.iter().sum::<u64>(), last.1.error_banks.values().sum::<u64>()), (11, 1, 8));
+    assert_eq!((view.error_banks[0].2, view.runs), (2, vec![3]));
+}
+
+#[test]
+fn of_many_runs_the_least_64_are_named() {
+    let tables = tables(BankVersion::V5);
+    let event = |run| RawEvent {
+        file: std::path::Path::new("a.mdf"),
+        format: Format::Mdf,
+        index: 0,
+        offset: 0,
+        run: Some(run),
+        number: None,
+        trigger_mask: None,
+        data: &[],
+        entries: &[],
+        skipped: 0,
+        damage: None,
+    };
+    let mut filler = RunFiller::new(&tables, Against::Number);
+    for run in (0..100).rev().chain(0..100) {
+        filler.add_banks(&event(run), None);
+    }
+    assert_eq!(filler.finish().runs, (0..64).collect::<Vec<_>>());
+}
+
+#[test]
+fn partners_are_as_large_and_lie_where_the_detector_is_mirrored() {
+    let tables = tables(BankVersion::V5);
+    let (shapes, neighbours) = (views::shapes(&tables), Neighbours::new(&tables));
+    for sector in 0..1048 {
+        // A parallelogram, or nearly so.
+        let of = tables.geometry().sectors[sector];
+        let by = shapes[sector].area() / (of.dy * of.dp0di_x * 512.0).abs();
+        assert!((0.9..1.1).contains(&by), "{sector}: {by}");
+        let partners = neighbours.of(sector);
+        let mut once = partners.to_vec();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), partners.len(), "{sector}: {partners:?}");
+        // Those of the layer, and those of the other layer of the station.
+        let layers: Vec<usize> = partners.iter().map(|&other| layer_of(other.into())).collect();
+        assert!(
+            layers.contains(&layer_of(sector)) && layers.contains(&(layer_of(sector) ^ 1)),
+            "{sector}: {partners:?}"
+        );
+        for &other in partners {
+            let by = shapes[usize::from(other)].area() / shapes[sector].area();
+            assert!((0.8..1.2).contains(&by), "{sector} and {other}: {by}");
+            // Without the slope of their layers, within half a sector's width.
+            let straight = |sector: usize| {
+                let (x, y) = shapes[sector].middle();
+                ((x - tables.geometry().sectors[sector].dx_dy * y).abs(), y.abs())
+            };
+            let (here, there) = (straight(sector), straight(other.into()));
+            let away = ((here.0 - there.0).powi(2) + (here.1 - there.1).powi(2)).sqrt();
+            assert!(away < 45.0, "{sector} and {other}: {away} mm");
+        }
+    }
+}
+
+#[test]
+fn a_sector_of_another_size_is_no_partner_and_none_is_one_twice() {
+    let (boards, mut geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
+    let of = |geometry: &Geometry, sector| {
+        let tables = DetectorTables::new(boards.clone(), geometry.clone(), Grouping::YRows).unwrap();
+        Neighbours::new(&tables).of(sector).to_vec()
+    };
+    let other = of(&geometry, 300)[0];
+    // Half as long, its middle is still within reach.
+    geometry.sectors[usize::from(other)].dy /= 2.0;
+    assert!(!of(&geometry, 300).contains(&other));
+    // Where all lie in the middle, a sector is at all four mirrored places.
+    let middle = Sector { pitch: 0.1, dy: 100.0, p0_x: -25.6, p0_y: -50.0, dp0di_x: 0.1, ..Sector::default() };
+    let geometry = Geometry { version: 1, sectors: vec![middle; 1048] };
+    let partners = of(&geometry, 300);
+    assert_eq!(partners.iter().map(|&other| layer_of(other.into())).collect::<Vec<_>>(), [1, 0]);
 }

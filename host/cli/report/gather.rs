@@ -168,7 +168,13 @@ impl Gatherer<'_> {
             failures: Vec::new(),
             numbers: None,
         };
-        let produce = || chunks.next_chunk().transpose();
+        // What lies behind a failure must not be begun: nobody could say how much of it the threads had added up.
+        let mut ended = false;
+        let produce = || {
+            let chunk = if ended { None } else { chunks.next_chunk().transpose() };
+            ended = !self.keep_going && matches!(chunk, Some(Err(_)));
+            chunk
+        };
         ordered(2 * n + 1, produce, workers, |done| {
             let mut more = true;
             match done {

@@ -58,7 +58,7 @@ fn by_event(mut chart: Chart, run: &Run<'_>, which: &[(usize, &str)]) -> Chart {
         let events = run.gathered.view.events.max(1);
         // Some events in each step, or there is nothing to see but chance.
         let together = (10 * bins.len() / events as usize).clamp(1, 16);
-        let width = (bins.width() * together as u64) as f64;
+        let width = bins.width() as f64 * together as f64;
         let (mut x, mut y): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
         for some in bins.iter().collect::<Vec<_>>().chunks(together) {
             x.push(some[0].0 as f64);
@@ -155,4 +155,17 @@ fn strips(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
          chooses it here.",
         if run.name.is_empty() { String::new() } else { format!("{}. ", run.name) }
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::used;
+
+    #[test]
+    fn histograms_are_drawn_to_one_bin_behind_their_last_entry() {
+        let (short, long, empty) = (vec![0, 5, 0, 0, 0], vec![0, 5, 0, 1, 0], vec![0; 5]);
+        assert_eq!(used(&[&short], 1), 3);
+        assert_eq!(used(&[&short, &long, &empty], 1), 5);
+        assert_eq!(used(&[&empty], 3), 3);
+    }
 }

@@ -274,3 +274,118 @@ fn add_versions(all: &mut BTreeMap<Option<u8>, u64>, more: BTreeMap<Option<u8>, 
         *sum = sum.saturating_add(n);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::gather::Gatherer;
+    use super::*;
+    use crate::Count;
+    use crate::detector::BankVersion;
+    use crate::input::{Bank, EventHeader, InputPart, MdfWriter, Select};
+    use crate::synth;
+    use crate::views::{Against, TroubleSum};
+    use ut_kernels::bank::v5::COUNT_BYTES;
+
+    fn tables() -> DetectorTables {
+        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+        DetectorTables::new(boards, geometry, Grouping::YRows).unwrap()
+    }
+
+    /// Events with these numbers, each with one UT bank.
+    fn mdf(numbers: &[u64], source_id: u32, version: u8, payload: &[u8]) -> Vec<u8> {
+        let mut writer = MdfWriter::new(Vec::new());
+        for &number in numbers {
+            let header = EventHeader { run: 1, number: Some(number), ..EventHeader::default() };
+            writer.write(&header, [Bank { kind: 66, version: Some(version), source_id, payload }]).unwrap();
+        }
+        writer.finish().unwrap()
+    }
+
+    fn gather(tables: &DetectorTables, files: &[(&str, Vec<u8>)], keep_going: bool) -> Gathered {
+        let gatherer = Gatherer {
+            tables,
+            options: DecodeOptions::default(),
+            threads: 1,
+            against: Against::Number,
+            check: false,
+            keep_going,
+            first_place: 0,
+        };
+        let parts: Vec<InputPart> = files.iter().map(|(name, bytes)| InputPart::memory(name, bytes.clone())).collect();
+        gatherer.gather(&parts, &Select::default(), |_, _| true).unwrap()
+    }
+
+    #[test]
+    fn numbers_of_events_may_fall_and_troubles_have_their_board_and_how_often() {
+        let tables = tables();
+        let is_free = |slot: &usize| !tables.boards().lanes[*slot].is_connected();
+        let is_used = |slot: &usize| tables.boards().strips_per_hybrid[slot / 6] > 0;
+        let free = (0..tables.slots().len()).filter(is_free).find(is_used).unwrap();
+        let (board, lane) = ((free / 6) as u32, free % 6);
+        // Three hits on a lane that nothing is connected to.
+        let mut payload = [0; 64];
+        payload[COUNT_BYTES[lane]] = 3;
+        let mut broken = mdf(&[4, 6], board, 4, &payload);
+        // The magic number of the last event's UT bank.
+        let at = broken.len() - 64 - 8;
+        assert_eq!(broken[at..at + 2], [0xCB, 0xCB]);
+        broken[at] = 0;
+        let files = [("a.mdf", mdf(&[9, 3, 7], board, 4, &payload)), ("b.mdf", broken)];
+        let gathered = gather(&tables, &files, false);
+        assert_eq!((gathered.numbers, gathered.view.events), (Some((3, 9)), 5));
+        let trouble = |count: Count, board, n, first| TroubleSum { kind: count as usize, board, count: n, first };
+        let mut expected =
+            [trouble(Count::BrokenEvent, None, 1, 4), trouble(Count::UnconnectedHits, Some(board), 12, 0)];
+        expected.sort_by_key(|trouble| trouble.kind);
+        assert_eq!(gathered.view.troubles, expected);
+    }
+
+    #[test]
+    fn a_file_that_breaks_off_ends_the_report_unless_it_is_to_go_on() {
+        let tables = tables();
+        let whole = mdf(&[1, 2], 0x2801, 4, &[0; 24]);
+        let files = [("a.mdf", whole[..whole.len() - 9].to_vec()), ("b.mdf", whole)];
+        for (keep_going, events) in [(false, 1), (true, 3)] {
+            let gathered = gather(&tables, &files, keep_going);
+            assert_eq!((gathered.view.events, gathered.failures.len()), (events, 1), "{keep_going}");
+        }
+    }
+
+    #[test]
+    fn sums_of_parts_keep_what_a_page_says_beside_the_numbers() {
+        let detector = Arc::new(Detector { tables: tables(), boards: None, geometry: None });
+        let sums = |files: &[(&str, Vec<u8>)]| {
+            let paths: Vec<PathBuf> = files.iter().map(|(name, _)| name.into()).collect();
+            let gathered = gather(&detector.tables, files, true);
+            Sums::new(&paths, Arc::clone(&detector), DecodeOptions::default(), gathered)
+        };
+        let whole = mdf(&[5, 8], 0x2801, 4, &[0; 24]);
+        let mut damaged = mdf(&[2, 6], 0x2801, 3, &[0; 24]);
+        let at = damaged.len() - 24 - 8;
+        damaged[at] = 0;
+        damaged.extend(&whole[..whole.len() / 2 - 9]);
+        let (one, other) = (sums(&[("a.mdf", whole.clone()), ("b.mdf", whole)]), sums(&[("b.mdf", damaged)]));
+        assert_eq!((one.warnings.len(), one.failures.len(), other.warnings.len(), other.failures.len()), (0, 0, 1, 1));
+        let packed = |sums: &Sums| Sums::from_bytes(&sums.to_bytes().unwrap()[..], "x").unwrap();
+        for (first, second) in [(&one, &other), (&other, &one)] {
+            let mut all = packed(first);
+            all.add(&packed(second)).unwrap();
+            let mut names: Vec<_> = all.files.iter().map(|file| file.display().to_string()).collect();
+            names.sort();
+            assert_eq!(names, ["a.mdf", "b.mdf"]);
+            assert_eq!((all.numbers, all.measured), (Some((2, 8)), one.measured + other.measured));
+            assert_eq!((&all.warnings, &all.failures), (&other.warnings, &other.failures));
+            assert_eq!(all.versions["b.mdf"], [(Some(3), 1), (Some(4), 2)].into());
+            assert_eq!(all.troubles(), other.failures);
+        }
+        // The third part adds to what the second said of the same file.
+        let mut all = one.clone();
+        all.add(&one).unwrap();
+        assert_eq!((all.versions["b.mdf"][&Some(4)], all.wrong_version()), (4, None));
+        // Of a part whose banks are all of the other version, that is what is wrong.
+        let mut all = one;
+        all.add(&sums(&[("c.mdf", mdf(&[1], 0x2801, 3, &[0; 24]))])).unwrap();
+        assert_eq!(all.troubles().len(), 1);
+        assert!(all.troubles()[0].contains("c.mdf"), "{:?}", all.troubles());
+    }
+}

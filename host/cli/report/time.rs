@@ -35,8 +35,11 @@ pub fn sections(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
     }
     let tables = &detector.tables;
     let layer_of_slot: Vec<usize> = tables.slots().iter().map(|slot| layer_of(usize::from(slot.sector))).collect();
-    let x: Vec<f64> =
-        spans.iter().map(|(key, _)| *key as f64).chain(spans.last().map(|(key, _)| (key + width) as f64)).collect();
+    let x: Vec<f64> = spans
+        .iter()
+        .map(|(key, _)| *key as f64)
+        .chain(spans.last().map(|(key, _)| *key as f64 + width as f64))
+        .collect();
     let steps = |value: &dyn Fn(&Span) -> f64| -> Vec<f64> {
         let of = |span: &Span| if span.events > 0 { value(span) / span.events as f64 } else { f64::NAN };
         spans.iter().map(|(_, span)| of(span)).collect()
@@ -114,7 +117,7 @@ fn boards(
         values.push(hits.iter().zip(&events).map(value).collect());
         let text = |(i, (&n, &events)): (usize, (&u64, &u64))| {
             let first = columns[i][0].0;
-            let last = first + width * columns[i].len() as u64 - 1;
+            let last = columns[i].last().map_or(first, |(key, _)| key + (width - 1));
             format!("board {board}, {first} to {last}: {n} hits, {} an event", short(n as f64 / events.max(1) as f64))
         };
         hover.push(hits.iter().zip(&events).enumerate().map(text).collect());

@@ -67,7 +67,7 @@ impl NumpySource {
         }
         // Other programs may have anything there; it is not compared.
         let file = names.of("file").find_map(|name| Array::open(path, &members, name).ok().flatten());
-        let left = arrays.first().map_or(0, |array| array.len);
+        let left = arrays.first().or(file.as_ref()).map_or(0, |array| array.len);
         if let Some(other) = arrays.iter().chain(nulls.iter().flatten()).chain(&file).find(|array| array.len != left) {
             return Err(format!("array {} has {} values, {} has {left}", other.name, other.len, arrays[0].name));
         }
@@ -202,4 +202,92 @@ fn kind(header: &str) -> Option<Kind> {
 fn shape(header: &str) -> Option<u64> {
     let shape = value_of(header, "shape")?.strip_prefix('(')?.split_once(')')?.0;
     shape.trim_end().strip_suffix(',')?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use rawzip::{CompressionMethod, ZipArchiveWriter};
+
+    use crate::output::read::{Cell, EventOfFile, HitReader, Names};
+
+    /// An array with a header of this version, as numpy stores it.
+    fn array(version: u8, kind: &str, len: usize, values: &[u8]) -> Vec<u8> {
+        let header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({len},), }}\n");
+        let length = header.len() as u32;
+        let length = if version == 1 { (length as u16).to_le_bytes().to_vec() } else { length.to_le_bytes().to_vec() };
+        [b"\x93NUMPY", &[version, 0][..], &length, header.as_bytes(), values].concat()
+    }
+
+    fn bytes<const N: usize>(values: &[[u8; N]]) -> Vec<u8> {
+        values.concat()
+    }
+
+    /// Two hits of events 3 and 4.
+    fn hits() -> Vec<(&'static str, Vec<u8>)> {
+        let integers = |values: [u32; 2]| array(1, "<u4", 2, &bytes(&values.map(u32::to_le_bytes)));
+        vec![("event", integers([3, 4])), ("lhcb_id", integers([7, 8]))]
+    }
+
+    fn open(method: CompressionMethod, arrays: &[(&str, Vec<u8>)]) -> Result<HitReader, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut zip = ZipArchiveWriter::new(file.reopen().unwrap());
+        for (name, array) in arrays {
+            let (mut entry, writer) =
+                zip.new_file(format!("{name}.npy").as_str()).compression_method(method).start().unwrap();
+            let mut writer = writer.wrap(&mut entry);
+            writer.write_all(array).unwrap();
+            let (_, descriptor) = writer.finish().unwrap();
+            entry.finish(descriptor).unwrap();
+        }
+        zip.finish().unwrap();
+        HitReader::open(file.path(), &Names::default()).map_err(|error| error.to_string())
+    }
+
+    /// The values of a column, and the files of the events, of the two hits and more arrays.
+    fn read(name: &str, more: Vec<(&str, Vec<u8>)>) -> (Vec<Cell>, Vec<u64>) {
+        let mut reader = open(CompressionMethod::STORE, &[hits(), more].concat()).unwrap();
+        let at = reader.columns().iter().position(|column| column.name == name).unwrap();
+        let (mut values, mut files, mut event) = (Vec::new(), Vec::new(), EventOfFile::default());
+        while reader.next_event(&mut event).unwrap() {
+            values.extend(&event.columns[at]);
+            files.push(event.place.0);
+        }
+        (values, files)
+    }
+
+    #[test]
+    fn arrays_of_other_programs_are_read_by_what_their_headers_say() {
+        let doubles = bytes(&[0.1_f64.to_le_bytes(), 2.5_f64.to_le_bytes()]);
+        let floats = [0.1_f32, 2.5].map(|value| Some(value.to_bits().into()));
+        assert_eq!(read("weight", vec![("weight", array(1, "<f8", 2, &doubles))]).0, floats);
+        assert_eq!(read("layer", vec![("layer", array(2, "|u1", 2, &[3, 2]))]).0, [Some(3), Some(2)]);
+        let null = vec![("run", array(1, "|u1", 2, &[5, 6])), ("run_null", array(1, "|b1", 2, &[0, 1]))];
+        assert_eq!(read("run", null).0, [Some(5), None]);
+        assert_eq!(read("event", vec![("file", array(1, "|u1", 2, &[0, 2]))]).1, [0, 2]);
+    }
+
+    #[test]
+    fn arrays_that_do_not_belong_together_are_refused() {
+        let with = |name, array| [hits(), vec![(name, array)]].concat();
+        for (arrays, what) in [
+            (with("weight", array(1, "<f4", 1, &[0; 4])), "array weight has 1 values, event has 2"),
+            (
+                [with("run", array(1, "|u1", 2, &[5, 6])), vec![("run_null", array(1, "|b1", 1, &[0]))]].concat(),
+                "array run_null has 1 values, event has 2",
+            ),
+            (with("file", array(1, "|u1", 3, &[0; 3])), "array file has 3 values, event has 2"),
+            (with("weight", array(1, "<u4", 2, &[0; 8])), "array weight is of another type"),
+            (with("run", array(1, "<f4", 2, &[0; 8])), "array run is of another type"),
+            (with("run", array(1, "|u1", 3, &[0; 2])), "array run: its size is not what its header says"),
+            // A file of something else, whose only known array says how many values there are.
+            (vec![("file", array(1, "|u1", 3, &[0; 3]))], "no column event"),
+        ] {
+            let error = open(CompressionMethod::STORE, &arrays).err().unwrap();
+            assert!(error.contains(what), "{error}, and not {what}");
+        }
+        let error = open(CompressionMethod::DEFLATE, &hits()).err().unwrap();
+        assert!(error.contains("array event: it is compressed"), "{error}");
+    }
 }

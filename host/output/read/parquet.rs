@@ -171,3 +171,87 @@ fn cells(
     };
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::sync::Arc;
+
+    use ::parquet::data_type::{BoolType, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
+    use ::parquet::file::properties::WriterProperties;
+    use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+    use ::parquet::schema::parser::parse_message_type;
+
+    use crate::output::read::{EventOfFile, HitReader, Names};
+
+    type Group<'a> = SerializedRowGroupWriter<'a, File>;
+
+    fn column<T: DataType>(group: &mut Group<'_>, values: &[T::T], levels: Option<&[i16]>, repeated: Option<&[i16]>) {
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<T>().write_batch(values, levels, repeated).unwrap();
+        column.close().unwrap();
+    }
+
+    /// A file with these columns and row groups, opened.
+    fn open(columns: &str, groups: &[&dyn Fn(&mut Group<'_>)]) -> Result<HitReader, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let schema = Arc::new(parse_message_type(&format!("message hits {{ {columns} }}")).unwrap());
+        let properties = Arc::new(WriterProperties::builder().build());
+        let mut writer = SerializedFileWriter::new(file.reopen().unwrap(), schema, properties).unwrap();
+        for write in groups {
+            let mut group = writer.next_row_group().unwrap();
+            write(&mut group);
+            group.close().unwrap();
+        }
+        writer.close().unwrap();
+        HitReader::open(file.path(), &Names::default()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn columns_of_other_types_are_read_through_row_groups_with_and_without_rows() {
+        let columns = "required int64 event; required int32 lhcb_id; optional int32 run; required boolean flipped;
+            required double weight; required binary file;";
+        let rows = |events: &'static [i64]| {
+            move |group: &mut Group<'_>| {
+                column::<Int64Type>(group, events, None, None);
+                // The highest bit is one of the number.
+                column::<Int32Type>(group, &vec![-2; events.len()], None, None);
+                let levels: Vec<i16> = (0..events.len()).map(|row| i16::from(row > 0)).collect();
+                column::<Int32Type>(group, &vec![5; events.len().saturating_sub(1)], Some(&levels), None);
+                let flipped: Vec<bool> = events.iter().map(|event| event % 2 == 0).collect();
+                column::<BoolType>(group, &flipped, None, None);
+                column::<DoubleType>(group, &vec![0.1; events.len()], None, None);
+                let files: Vec<_> = events.iter().map(|event| if *event < 5 { "a" } else { "b" }.into()).collect();
+                column::<ByteArrayType>(group, &files, None, None);
+            }
+        };
+        let (none, first, second) = (rows(&[]), rows(&[2, 3, 3]), rows(&[7]));
+        let mut reader = open(columns, &[&none, &first, &none, &second, &none]).unwrap();
+        let names: Vec<_> = reader.columns().iter().map(|column| column.name).collect();
+        assert_eq!(names, ["event", "run", "lhcb_id", "flipped", "weight"]);
+        let (mut found, mut event) = (Vec::new(), EventOfFile::default());
+        while reader.next_event(&mut event).unwrap() {
+            found.push((event.place, event.columns[1].clone(), event.columns[3].clone()));
+            let n = event.columns[0].len();
+            assert_eq!(event.columns[2], vec![Some(u64::from(u32::MAX - 1)); n]);
+            assert_eq!(event.columns[4], vec![Some(0.1_f32.to_bits().into()); n]);
+        }
+        let [yes, no] = [Some(1), Some(0)];
+        let expected = [
+            ((0, 2), vec![None], vec![yes]),
+            ((0, 3), vec![Some(5), Some(5)], vec![no, no]),
+            ((1, 7), vec![None], vec![no]),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_column_of_lists_is_refused() {
+        let lists = |group: &mut Group<'_>| {
+            column::<Int64Type>(group, &[1, 2], Some(&[1, 1]), Some(&[0, 1]));
+            column::<Int32Type>(group, &[7], None, None);
+        };
+        let error = open("repeated int64 event; required int32 lhcb_id;", &[&lists]).err().unwrap();
+        assert!(error.contains("column event holds lists or structs"), "{error}");
+    }
+}
