@@ -47,7 +47,7 @@ compile_cuda $sanitize -DTARGET_DEVICE_CUDA -I capi/tests/allen -I capi/examples
 on_stand_in() {
     env LD_LIBRARY_PATH="$work/driver:$LD_LIBRARY_PATH" FAKE_CUDA_PAGEABLE=refuse "$@" 2>"$work/error" ||
         { cat "$work/error" >&2; return 1; }
-    if grep "fake cuda:" "$work/error" | grep -v "this is no GPU\|note:\|left" >&2; then return 1; fi
+    if grep "fake cuda:" "$work/error" | grep -v "this is not a GPU\|note:\|left" >&2; then return 1; fi
 }
 programs="decode_dump decode_mep"
 if command -v cmake >/dev/null; then

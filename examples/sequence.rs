@@ -116,11 +116,11 @@ mod tests {
             for array in 0..3 {
                 let mut bad = good.clone();
                 [&mut bad.offsets, &mut bad.sizes, &mut bad.types][array].fill(value);
-                decoder.decode(bad.view(), &mut hits, &mut report).expect("a bad batch is no error");
+                decoder.decode(bad.view(), &mut hits, &mut report).expect("a bad batch is not an error");
                 for cut in [0, 1, 100] {
                     [&mut bad.offsets, &mut bad.sizes, &mut bad.types][array].truncate(cut);
                     bad.raw.truncate(bad.raw.len() - cut);
-                    decoder.decode(bad.view(), &mut hits, &mut report).expect("a short batch is no error");
+                    decoder.decode(bad.view(), &mut hits, &mut report).expect("a short batch is not an error");
                     assert_eq!(report.events.len(), 3);
                 }
             }

@@ -4,8 +4,8 @@ rotate.py run PROGRAM SECONDS    a target on each core, slice after slice, until
                                  slices that run
 rotate.py table                  the table of docs/fuzzing.md
 
-`slices.jsonl` in the folder FUZZ_STATE has a line for each slice, so that the next run goes on where this one ended. Where there
-is none yet, it goes on from the table in docs/fuzzing.md: the kept inputs meet the edges that are counted there.
+`slices.jsonl` in the folder FUZZ_STATE has a line for each slice, so that the next run continues where this one ended. Where there
+is none yet, it continues from the table in docs/fuzzing.md: the kept inputs meet the edges that are counted there.
 """
 
 import hashlib

@@ -1,5 +1,5 @@
 // Reads events in the form of Allen's dumps (what `ut-decode convert --to allen` writes): an event a file, only its block.
-// Sizes and types are no part of it: sizes follow from the table of banks, and all banks are of type 66.
+// Sizes and types are not part of it: sizes follow from the table of banks, and all banks are of type 66.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -40,7 +40,7 @@ inline std::vector<uint8_t> read_file(const char* path)
 inline std::vector<Bank> banks_of(const std::vector<uint8_t>& block, const char* path)
 {
   const auto word = [&](size_t i) { uint32_t w; std::memcpy(&w, block.data() + 4 * i, 4); return w; };
-  if (block.size() < 8 || block.size() / 4 < word(0) + 2u) fail(path, "is no dump");
+  if (block.size() < 8 || block.size() / 4 < word(0) + 2u) fail(path, "is not a dump");
   const uint32_t n_banks = word(0);
   const size_t base = 4 * (n_banks + 2);
   std::vector<Bank> banks;

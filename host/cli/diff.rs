@@ -181,7 +181,7 @@ fn as_json(args: &Args, found: &Diff) -> Value {
         .iter()
         .map(|column| {
             let floats = column.column.values == Values::Floats;
-            // Infinity is no JSON.
+            // Infinity is not JSON.
             let most = column.most.is_finite().then_some(column.most);
             let value = json!({
                 "hits": column.hits, "nulls": column.nulls, "most": most,

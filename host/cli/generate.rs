@@ -116,7 +116,7 @@ fn zlib(content: &[u8]) -> Vec<u8> {
 }
 
 fn per_second(text: &str) -> Result<f64, String> {
-    let rate: f64 = text.parse().map_err(|_| format!("{text} is no number"))?;
+    let rate: f64 = text.parse().map_err(|_| format!("{text} is not a number"))?;
     if rate > 0.0 && rate.is_finite() { Ok(rate) } else { Err("it is a positive number".to_owned()) }
 }
 
@@ -125,7 +125,7 @@ fn rate(text: &str) -> Result<(Fault, f64), String> {
     let names = || Fault::ALL.map(Fault::name).join(", ");
     let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name);
     let fault = fault.ok_or_else(|| format!("there is no fault {name}; there are {}", names()))?;
-    let rate: f64 = rate.parse().map_err(|_| format!("{rate} is no number"))?;
+    let rate: f64 = rate.parse().map_err(|_| format!("{rate} is not a number"))?;
     if (0.0..=1.0).contains(&rate) { Ok((fault, rate)) } else { Err("a rate is from 0 to 1".to_owned()) }
 }
 
@@ -305,7 +305,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     if piped {
         return match maker.write(&args.output, &mut progress) {
-            // A reader that has seen enough is no failure.
+            // A reader that has seen enough is not a failure.
             Err(error) if is_broken_pipe(error.as_ref()) => Ok(()),
             written => written,
         };

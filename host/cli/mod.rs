@@ -222,7 +222,7 @@ fn error(message: &str) -> clap::Error {
 fn exit(error: &clap::Error, hint: Option<&str>) -> ! {
     let plain = error.to_string();
     if !error.use_stderr() {
-        // A reader that has gone (`| head`) is no error.
+        // A reader that has gone (`| head`) is not an error.
         let _ = error.print();
     } else if matches!(output::escaped(&plain), Cow::Borrowed(_)) {
         // Where standard error is closed, the exit code is all there is to tell.

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::cli::Failure;
 
-/// Prints to standard output. A reader that has gone (`| head`) is no error.
+/// Prints to standard output. A reader that has gone (`| head`) is not an error.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     match out.write_all(painted(&escaped(text)).as_bytes()).and_then(|()| out.flush()) {

@@ -1,7 +1,7 @@
 //! Files that a command line names: an output must not be an input, nor another output.
 //!
 //! The rule is that of the whole tool, so it looks at the parsed command line, not at each subcommand's options: whatever
-//! names an existing file and is no output is an input.
+//! names an existing file and is not an output is an input.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -42,7 +42,7 @@ const MAX_BYTES: f64 = 4e9;
 /// "batch[pow2]=6:12:1"; a name alone stands for the parameter's candidates. What cannot run is skipped, and listed
 /// with the reason. Every point's hits are compared with the reference's before it counts. Points are measured in
 /// rounds, each in a new order; with --backend emulated their work is counted instead. Results go to a folder:
-/// sweep.csv, sweep.json, sweep.md, sweep.html (self-contained). A sweep that was killed goes on where it was when it
+/// sweep.csv, sweep.json, sweep.md, sweep.html (self-contained). A sweep that was killed continues where it stopped when it
 /// is started again with the same arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {

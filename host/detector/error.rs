@@ -107,7 +107,7 @@ impl TablesError {
     }
 }
 
-/// Bytes beyond which a file is no table; the largest has a few dozen kB.
+/// Bytes beyond which a file is not a table; the largest has a few dozen kB.
 const MAX_FILE: u64 = 1 << 24;
 
 /// Reads a whole table file.

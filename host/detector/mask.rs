@@ -40,7 +40,7 @@ impl std::fmt::Debug for Mask {
     }
 }
 
-/// Why a file is no mask.
+/// Why a file is not a mask.
 #[derive(Debug, thiserror::Error)]
 pub enum MaskError {
     /// It cannot be read.
@@ -170,7 +170,7 @@ fn number(text: &str) -> Result<u32, String> {
         Some(hex) => u32::from_str_radix(hex, 16),
         None => text.parse(),
     };
-    parsed.map_err(|_| format!("{text:?} is no number"))
+    parsed.map_err(|_| format!("{text:?} is not a number"))
 }
 
 /// Numbers up to `most` in ranges with both ends, as `3,10-20`.
@@ -317,7 +317,7 @@ mod tests {
             ("board 0x2801 lane", "a line is"),
             ("board 0x2802", "no board"),
             ("board 5", "no board"),
-            ("board x", "is no number"),
+            ("board x", "is not a number"),
             ("board 0 lane 3", "nothing is connected to lane 3"),
             ("board 0 lane 6", "nothing is connected to lane 6"),
             ("sector 1048", "no sector 1048"),
@@ -326,7 +326,7 @@ mod tests {
             ("lhcbid 1", "not LHCbIDs of the UT"),
             ("lhcbid 0x3fffffff", "not LHCbIDs of the UT"),
             ("lhcbid 0x30000000-4294967295", "not LHCbIDs of the UT"),
-            ("lhcbid 4294967296", "is no number"),
+            ("lhcbid 4294967296", "is not a number"),
             // Bits 21 and 22 are 2 in every channel of the UT.
             ("lhcbid 0x30001234", "no lane of the board table reads 0x30001234 to 0x30001234"),
             ("lhcbid 0x30000000-0x303fffff,0x30400000-0x305fffff", "no lane"),
@@ -336,7 +336,7 @@ mod tests {
         }
         let (_, lanes) = self::tables();
         let sector = sector_id(&lanes[0]).unwrap();
-        for (strips, what) in [("512", "beyond 511"), ("5-3", "ends before it begins"), ("1,", "is no number")] {
+        for (strips, what) in [("512", "beyond 511"), ("5-3", "ends before it begins"), ("1,", "is not a number")] {
             let (_, message) = Mask::parse(&format!("sector {sector} strips {strips}"), &tables).unwrap_err();
             assert!(message.contains(what), "{message}");
         }

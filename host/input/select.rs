@@ -113,7 +113,7 @@ impl FromStr for Places {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| {
-            text.trim().parse::<u64>().ok().filter(|&n| n < u64::MAX).ok_or_else(|| format!("{text:?} is no event"))
+            text.trim().parse::<u64>().ok().filter(|&n| n < u64::MAX).ok_or_else(|| format!("{text:?} is not an event"))
         };
         let mut ranges = Vec::new();
         for part in text.split(',') {

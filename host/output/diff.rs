@@ -280,7 +280,7 @@ impl ColumnDiff {
             Values::Floats => {
                 let [a, b] = [a, b].map(|bits| f32::from_bits(bits as u32));
                 let by = (f64::from(a) - f64::from(b)).abs();
-                // One of them is no number: nothing is as far away.
+                // One of them is not a number: nothing is as far away.
                 self.most = self.most.max(if by.is_nan() { f64::INFINITY } else { by });
                 self.most_ulps = self.most_ulps.max(order(a).abs_diff(order(b)));
             }

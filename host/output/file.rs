@@ -93,7 +93,7 @@ impl FromStr for HitFormat {
             "csv" => Ok(Self::Csv),
             "npz" => Ok(Self::Numpy),
             "parquet" => Ok(Self::Parquet),
-            _ => Err(format!("{name} is no format: csv, npz or parquet")),
+            _ => Err(format!("{name} is not a format: csv, npz or parquet")),
         }
     }
 }

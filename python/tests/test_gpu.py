@@ -114,7 +114,7 @@ def on_the_stand_in(tmp_path_factory):
         )
         assert done.returncode == 0, done.stderr
         said = [line for line in done.stderr.splitlines() if line.startswith("fake cuda:")]
-        assert said and all("this is no GPU" in line or "note:" in line for line in said), said
+        assert said and all("this is not a GPU" in line or "note:" in line for line in said), said
 
     return run
 

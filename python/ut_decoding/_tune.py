@@ -135,9 +135,9 @@ class Tunable:
 
 def _toml(value: Value) -> str:
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} is no value of a parameter")
+        raise ValueError(f"{value} is not a value of a parameter")
     if not isinstance(value, (bool, int, float, str)):
-        raise TypeError(f"{value!r} is no number, text or truth value")
+        raise TypeError(f"{value!r} is not a number, text or truth value")
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -212,7 +212,7 @@ def _answer(request: dict[str, Any], measure: Callable[..., float], names: list[
         except Exception as error:
             return _failed(f"{type(error).__name__}: {error}")
         if not (math.isfinite(cost) and cost > 0):
-            return _failed(f"{cost} is no positive number")
+            return _failed(f"{cost} is not a positive number")
         costs.append(cost)
     return {"times": costs}
 

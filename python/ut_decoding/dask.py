@@ -95,7 +95,7 @@ def to_parquet(
 
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
             return sum(pool.map(_to_parquet, splits, paths, [compression] * len(splits)), Summary())
-    # What a task does is no pure function of its arguments: it writes a file.
+    # What a task does is not a pure function of its arguments: it writes a file.
     jobs = client.map(_to_parquet, splits, paths, compression=compression, retries=retries, pure=False)
     return sum(client.gather(jobs), Summary())
 

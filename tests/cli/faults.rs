@@ -198,7 +198,7 @@ fn faults_that_cannot_be_are_refused() {
         (&["--corrupt", "checksum"][..], "KIND=RATE"),
         (&["--corrupt", "nonsense=1"], "there is no fault nonsense"),
         (&["--corrupt", "cut=1.5"], "from 0 to 1"),
-        (&["--corrupt", "cut=x"], "no number"),
+        (&["--corrupt", "cut=x"], "not a number"),
         (&["--corrupt", "short=1", "--format", "v4"], "cannot have the fault short"),
         (&["--corrupt", "checksum=1", "--mep"], "cannot have the fault checksum"),
         (&["--corrupt", "fragments=1"], "cannot have the fault fragments"),

@@ -71,7 +71,7 @@ fn with_a_driver_a_file_is_decoded_as_by_the_reference() {
         let (hits, output) = decode("auto", layout, &at("cuda.csv"));
         assert!(hits == expected, "{layout}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("\"cuda\""), "auto took another backend");
-        assert!(String::from_utf8_lossy(&output.stderr).contains("this is no GPU"));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("this is not a GPU"));
     }
 }
 

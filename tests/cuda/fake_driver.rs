@@ -13,7 +13,7 @@ use tempfile::TempDir;
 const INSIDE: &str = "UT_DECODE_TEST_ON_FAKE";
 
 /// What the fake says once in every process.
-const BANNER: &str = "fake cuda: this is no GPU";
+const BANNER: &str = "fake cuda: this is not a GPU";
 
 /// A folder with the fake under the name of the driver.
 pub struct FakeDriver(TempDir);

@@ -234,7 +234,7 @@ fn views_merge_in_any_order_and_come_back_from_what_serde_wrote() {
     assert_eq!((expected.troubles[0].count, expected.troubles[0].first), (6, 3));
     let text = serde_json::to_string(&expected).unwrap();
     assert!(serde_json::from_str::<RunView>(&text).unwrap() == expected);
-    // Views of other detectors, or against other numbers, are no part of it.
+    // Views of other detectors, or against other numbers, are not part of it.
     let v4 = RunView::new(&v4, Against::Number);
     assert!(all.merge(&v4).is_err() && all.merge(&RunView::new(&tables, Against::Place)).is_err());
     assert!(all == expected);

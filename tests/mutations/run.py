@@ -92,7 +92,7 @@ def plant(bugs):
             end = at
         parsed = subprocess.run(["rustfmt", "--edition", "2024", "--quiet"], input=source, capture_output=True, text=True)
         if parsed.returncode != 0:
-            wrong.append(f"{file}: with its bugs it is no Rust: is an `old` there neither an expression nor whole statements?"
+            wrong.append(f"{file}: with its bugs it is not Rust: is an `old` there neither an expression nor whole statements?"
                          f"\n{parsed.stderr}")
         texts[file] = source
     return texts, wrong

@@ -137,7 +137,7 @@ impl ProgramArgs {
     /// The device of a program; what can be seen to be wrong with it before anything is measured is an error.
     ///
     /// # Errors
-    /// A place in a command that is no parameter, a pattern or pointer that is none, a program that does not start.
+    /// A place in a command that is not a parameter, a pattern or pointer that is none, a program that does not start.
     pub fn device(&self, program: &Program, time_out: Duration) -> Result<Box<dyn Device>, Box<dyn std::error::Error>> {
         let text = self.command.as_deref().unwrap_or_default();
         if self.stays {

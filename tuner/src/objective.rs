@@ -60,7 +60,7 @@ impl Objective {
         if value > 0.0 && cost.is_finite() && cost > 0.0 {
             Ok(cost)
         } else {
-            Err(format!("{value} is no positive number"))
+            Err(format!("{value} is not a positive number"))
         }
     }
 

@@ -248,7 +248,7 @@ fn validate(device: &mut dyn Device, config: &Config, default: Option<&Config>) 
                     return Err(format!("it fails here: {}", failure.message));
                 }
                 (0, None, super::Outcome::Times(_)) => return Err("it gives no time here".to_owned()),
-                // A default that fails is no argument against another configuration.
+                // A default that fails is not an argument against another configuration.
                 (_, None, _) => times.push(f64::INFINITY),
             }
         }

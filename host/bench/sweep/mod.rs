@@ -117,7 +117,7 @@ impl From<StoreError> for SweepError {
     }
 }
 
-/// What a sweep has measured so far, in a store of the tuner, so that one that is killed goes on where it was.
+/// What a sweep has measured so far, in a store of the tuner, so that one that is killed continues where it stopped.
 #[derive(Debug)]
 pub struct Journal {
     file: PathBuf,

@@ -121,7 +121,7 @@ pub enum PlanError {
     /// The default cannot run.
     #[error("the default itself cannot run: {0}")]
     Default(String),
-    /// They are no space.
+    /// They are not space.
     #[error(transparent)]
     Space(#[from] SpaceError),
     /// Nothing else is left.
@@ -130,7 +130,7 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// The plan of `axes` round `base`, whose values are those of everything that is no axis, and the default.
+    /// The plan of `axes` round `base`, whose values are those of everything that is not an axis, and the default.
     ///
     /// # Errors
     /// When there is nothing to run, too much, or the default cannot run.

@@ -288,7 +288,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say(&format!("interrupted after {n} events{left}"));
         signals::end();
     }
-    // As of what is printed, a reader that has gone (`| head`) is no error; a summary that was asked for is written.
+    // As of what is printed, a reader that has gone (`| head`) is not an error; a summary that was asked for is written.
     if stop == Some(Stop::ReaderLeft) && args.json.is_none() {
         return Ok(());
     }

@@ -91,7 +91,7 @@ impl Journal {
     /// Reads the journal, or begins one. A last line that a crash cut is taken away.
     ///
     /// # Errors
-    /// When the file cannot be read or mended, or a whole line of it is no entry.
+    /// When the file cannot be read or mended, or a whole line of it is not an entry.
     pub fn open(path: PathBuf) -> io::Result<Self> {
         let mut journal = Self { path, length: 0, known: HashMap::new(), sums: Sums::default() };
         let file = match File::open(&journal.path) {
@@ -105,7 +105,7 @@ impl Journal {
         while lines.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             let entry: Entry = serde_json::from_slice(&line).map_err(|error| {
                 let at = journal.length;
-                io::Error::new(io::ErrorKind::InvalidData, format!("the line at byte {at} is no entry: {error}"))
+                io::Error::new(io::ErrorKind::InvalidData, format!("the line at byte {at} is not an entry: {error}"))
             })?;
             journal.length += line.len() as u64;
             journal.note(entry);

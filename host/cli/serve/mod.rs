@@ -56,7 +56,7 @@ const LISTED: usize = 10;
 /// A file is complete when it has not changed for some seconds, or at once when it had a temporary name before (hidden, or
 /// ending in .part, .tmp or ~). Each is decoded by `decode` in a process of its own; hits appear under their name when
 /// they are whole, as PATH.parquet for the input PATH. What was done is in DIR/.serve/journal.jsonl: a server that was
-/// killed goes on where it stopped. A file that cannot be decoded to its end is listed with the reason; what could be
+/// killed continues where it stopped. A file that cannot be decoded to its end is listed with the reason; what could be
 /// decoded of it goes to DIR/incomplete.
 #[derive(Debug, clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]

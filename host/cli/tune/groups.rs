@@ -117,7 +117,8 @@ fn open<'d>(
             })
         }
         (DeviceSpec::Decoder(backend), None) => {
-            Err(format!("the {backend} decoder is no kernel of a chain: it is tuned with --backend {backend}").into())
+            Err(format!("the {backend} decoder is not a kernel of a chain: it is tuned with --backend {backend}")
+                .into())
         }
         (DeviceSpec::Replay(file), _) => {
             let recording = read_recording(file)?;

@@ -43,7 +43,7 @@ impl FromStr for DeviceSpec {
 
 /// Search for good launch parameters and keep them, where `decode` and `throughput` find them.
 ///
-/// Every measurement is kept as soon as it is complete: killed at any moment, the same command goes on where it was.
+/// Every measurement is kept as soon as it is complete: killed at any moment, the same command continues where it stopped.
 /// The winner of the search is measured again beside the default, and replaces it only if it is faster again.
 #[derive(Debug, clap::Args)]
 pub struct Args {

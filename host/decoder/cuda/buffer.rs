@@ -132,7 +132,7 @@ impl<D: Device> HostBuffer<D> {
     /// - No copy writes these bytes as long as the slice lives.
     ///
     /// # Panics
-    /// When they are beyond the end, or `at` is no multiple of their alignment.
+    /// When they are beyond the end, or `at` is not a multiple of their alignment.
     pub(super) unsafe fn slice<T: bytemuck::AnyBitPattern>(&self, at: usize, len: usize) -> &[T] {
         assert!(at + len * size_of::<T>() <= self.bytes && at.is_multiple_of(align_of::<T>()));
         // SAFETY:

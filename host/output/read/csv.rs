@@ -55,7 +55,7 @@ impl<R: Read> Read for ShortLines<R> {
             None => self.line + n,
         };
         if self.line > LONGEST_LINE {
-            return Err(io::Error::other("a line of more than 1 MiB: this is no table of comma-separated values"));
+            return Err(io::Error::other("a line of more than 1 MiB: this is not a table of comma-separated values"));
         }
         Ok(n)
     }
@@ -96,11 +96,11 @@ fn cell(values: Values, field: &[u8]) -> Result<Cell, &'static str> {
         Values::Integers => match text {
             "true" | "True" => Ok(Some(1)),
             "false" | "False" => Ok(Some(0)),
-            _ => text.parse().map(Some).map_err(|_| "no integer from 0 on"),
+            _ => text.parse().map(Some).map_err(|_| "not an integer from 0 on"),
         },
         Values::Floats => match text.parse::<f32>() {
             Ok(value) => Ok(Some(value.to_bits().into())),
-            Err(_) => Err("no number"),
+            Err(_) => Err("not a number"),
         },
     }
 }

@@ -68,7 +68,8 @@ impl std::str::FromStr for Names {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let pairs = text.split(',').map(|pair| {
-            let (ours, theirs) = pair.split_once('=').ok_or_else(|| format!("\"{pair}\" is no NAME=THEIRS"))?;
+            let (ours, theirs) =
+                pair.split_once('=').ok_or_else(|| format!("\"{pair}\" is not of the form NAME=THEIRS"))?;
             let ours = match ours.trim() {
                 "id" => "lhcb_id",
                 name => name,

@@ -124,7 +124,7 @@ impl Array {
         if header_len > MAX_HEADER {
             return Err(wrong("its header is too long"));
         }
-        let header = String::from_utf8(read(header_len)?).map_err(|_| wrong("its header is no text"))?;
+        let header = String::from_utf8(read(header_len)?).map_err(|_| wrong("its header is not text"))?;
         let Some((len, kind)) = shape(&header).zip(kind(&header)) else {
             return Err(wrong(&format!("not a one-dimensional, little-endian array of numbers: {}", header.trim())));
         };

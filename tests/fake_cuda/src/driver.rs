@@ -108,7 +108,7 @@ impl Driver {
         }
     }
 
-    /// A number that is no handle yet.
+    /// A number that is not a handle yet.
     pub const fn handle(&mut self) -> usize {
         self.next_handle += 16;
         self.next_handle

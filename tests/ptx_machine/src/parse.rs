@@ -274,7 +274,7 @@ impl Parser {
     }
 
     fn register(&mut self, name: &str) -> usize {
-        assert!(name.starts_with('%'), "{name:?} is no register");
+        assert!(name.starts_with('%'), "{name:?} is not a register");
         let next = self.registers.len();
         *self.registers.entry(name.to_owned()).or_insert(next)
     }

@@ -16,7 +16,7 @@ use tuner::tune;
 
 /// Find good parameters of a program, and keep them.
 ///
-/// Every measurement is kept as soon as it is complete: killed at any moment, the same command goes on where it was. The
+/// Every measurement is kept as soon as it is complete: killed at any moment, the same command continues where it stopped. The
 /// winner of the search is measured again beside the default, and replaces it only if it is better again.
 #[derive(Debug, clap::Parser)]
 #[command(version)]

@@ -106,7 +106,7 @@ impl Detector {
     }
 
     /// Starts again at whatever level comes; what was learned to be harmless is kept. `samples` are times as they were
-    /// before, about a common level, if there are any: where their tenth and ninetieth percentiles lie is no drift.
+    /// before, about a common level, if there are any: where their tenth and ninetieth percentiles lie is not drift.
     pub fn restart(&mut self, samples: &[f64]) {
         let middle = median(samples);
         let stray = [0.1, 0.9].map(|p| (quantile(samples, p) / middle).ln().abs());

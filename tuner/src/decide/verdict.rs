@@ -192,7 +192,7 @@ pub(crate) fn or_nan<'d, D: Deserializer<'d>>(from: D) -> Result<f64, D::Error> 
 /// Fewer blocks than this give no verdict, whatever they look like.
 const FEWEST_BLOCKS: usize = 4;
 
-/// Weighs blocks in which A and B were interleaved. Blocks with an empty side or a time that is no positive number
+/// Weighs blocks in which A and B were interleaved. Blocks with an empty side or a time that is not a positive number
 /// count as discarded.
 pub fn judge(blocks: &[Block], rules: &Rules) -> Judgement {
     let usable: Vec<&Block> = blocks.iter().filter(|b| usable(&b.a) && usable(&b.b)).collect();

@@ -55,7 +55,7 @@ pub fn refuse(reason: &str) -> std::io::Result<()> {
 /// measurement that hangs.
 ///
 /// # Errors
-/// Those of writing; a line that is no request.
+/// Those of writing; a line that is not a request.
 pub fn serve_standard_streams(device: &mut dyn Device) -> std::io::Result<()> {
     let (sender, requests) = channel();
     std::thread::spawn(move || {
@@ -72,7 +72,7 @@ pub fn serve_standard_streams(device: &mut dyn Device) -> std::io::Result<()> {
 /// The child's side: measures on `device` until `requests` (lines) ends.
 ///
 /// # Errors
-/// Those of reading and writing; a line that is no request.
+/// Those of reading and writing; a line that is not a request.
 pub fn serve(
     device: &mut dyn Device,
     requests: impl IntoIterator<Item = std::io::Result<String>>,

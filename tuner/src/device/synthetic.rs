@@ -82,7 +82,7 @@ impl FromStr for Faults {
                 Ok(number) if number >= least && number <= most => Ok(number),
                 _ => Err(format!("{name}: {value:?} is not a number from {least} to {most}")),
             };
-            let whole = || value.parse::<u64>().map_err(|_| format!("{name}: {value:?} is no whole number"));
+            let whole = || value.parse::<u64>().map_err(|_| format!("{name}: {value:?} is not a whole number"));
             match name {
                 "seed" => faults.seed = whole()?,
                 "throttle" => faults.throttle = whole()?,

@@ -13,7 +13,7 @@ const MOST_STEPS: usize = 1 << 22;
 /// The elements of the list that `text` makes.
 ///
 /// # Errors
-/// What does not parse, is no list, is too long, or cannot be computed.
+/// What does not parse, is not a list, is too long, or cannot be computed.
 pub fn values(text: &str) -> Result<Vec<Value>, ExpressionError> {
     let expr = Expr::parse(text)?;
     Lists { scope: Vec::new(), steps: 0 }.list(&expr)

@@ -54,7 +54,7 @@ pub fn c_header(program: &str, constants: &[Constants]) -> String {
         for (name, value) in entry.named_values() {
             let value = match value {
                 Value::Bool(value) => u8::from(*value).to_string(),
-                // The most negative number is no literal in C.
+                // The most negative number is not a literal in C.
                 Value::Int(i64::MIN) => "(-9223372036854775807 - 1)".to_owned(),
                 Value::Int(value) => value.to_string(),
                 Value::Float(value) => format!("{value:?}"),
@@ -101,7 +101,7 @@ fn unique(name: &str, taken: &mut HashSet<String>) -> String {
     free
 }
 
-/// `name` as a C and Rust identifier that is no keyword.
+/// `name` as a C and Rust identifier that is not a keyword.
 fn identifier(name: &str) -> String {
     let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let reserved = [

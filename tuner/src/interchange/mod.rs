@@ -205,7 +205,7 @@ pub(super) fn value_of(json: &serde_json::Value) -> Value {
 pub(super) fn time_of(json: &serde_json::Value, unit_ms: f64) -> Result<f64, String> {
     match json.as_f64().map(|time| time * unit_ms) {
         Some(time) if time.is_finite() && time >= 0.0 => Ok(time),
-        _ => Err(format!("{json} is no time")),
+        _ => Err(format!("{json} is not a time")),
     }
 }
 

@@ -110,7 +110,7 @@ impl<E: Event> Worker<E> {
     }
 
     /// The same for a launch that did `work` units of work (events, hits): what is compared is the time for a unit.
-    /// Work that is no positive number makes the time worthless, and it is not used.
+    /// Work that is not a positive number makes the time worthless, and it is not used.
     pub fn end_of(&mut self, event: E, work: f64) {
         if let Some(ticket) = self.ticket.take() {
             self.pending.push_back((ticket, event, work, self.launches));

@@ -47,7 +47,7 @@ impl Reading {
     /// Numbers by a JSON pointer, such as `/results/0/seconds`.
     ///
     /// # Errors
-    /// A text that is no pointer.
+    /// A text that is not a pointer.
     pub fn json(pointer: &str) -> Result<Self, String> {
         if !pointer.is_empty() && !pointer.starts_with('/') {
             return Err(format!("{pointer:?} is not a JSON pointer: it does not begin with /"));
@@ -75,7 +75,7 @@ impl Reading {
             Self::Clock => return Ok(vec![took.as_secs_f64() * 1e3]),
             Self::Pattern(regex, unit) => {
                 let found = regex.captures_iter(&text).filter_map(|found| found.get(1).or_else(|| found.get(0)));
-                let number = |text: &str| text.trim().parse::<f64>().map_err(|_| format!("{text:?} is no number"));
+                let number = |text: &str| text.trim().parse::<f64>().map_err(|_| format!("{text:?} is not a number"));
                 (found.map(|found| number(found.as_str())).collect::<Result<Vec<f64>, String>>()?, unit)
             }
             Self::Json(pointer, unit) => (from_json(&text, pointer)?, unit),
@@ -91,11 +91,11 @@ impl Reading {
 fn from_json(text: &str, pointer: &str) -> Result<Vec<f64>, String> {
     let last = || text.lines().rev().find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let whole = serde_json::from_str::<serde_json::Value>(text).ok().or_else(last);
-    let value = whole.ok_or_else(|| "its output is no JSON, and neither is a line of it".to_owned())?;
+    let value = whole.ok_or_else(|| "its output is not JSON, and neither is a line of it".to_owned())?;
     let found = value.pointer(pointer).ok_or_else(|| format!("its JSON has nothing at {pointer:?}"))?;
     let list = found.as_array().map_or_else(|| std::slice::from_ref(found), Vec::as_slice);
     let number =
-        |value: &serde_json::Value| value.as_f64().ok_or_else(|| format!("{value} at {pointer:?} is no number"));
+        |value: &serde_json::Value| value.as_f64().ok_or_else(|| format!("{value} at {pointer:?} is not a number"));
     list.iter().map(number).collect()
 }
 
@@ -135,11 +135,11 @@ mod tests {
         assert!(Reading::regex("(").is_err() && Reading::json("runs").is_err());
         let pattern = Reading::regex(r"t=(\w*)").unwrap();
         assert!(read(&pattern, "nothing").unwrap_err().contains("no number in its output: \"nothing\""));
-        assert!(read(&pattern, "t=fast").unwrap_err().contains("\"fast\" is no number"));
+        assert!(read(&pattern, "t=fast").unwrap_err().contains("\"fast\" is not a number"));
         let json = Reading::json("/a/b").unwrap();
         assert!(read(&json, "hello").unwrap_err().contains("no JSON"));
         assert!(read(&json, "{\"a\": 1}").unwrap_err().contains("nothing at \"/a/b\""));
-        assert!(read(&json, "{\"a\": {\"b\": \"x\"}}").unwrap_err().contains("is no number"));
+        assert!(read(&json, "{\"a\": {\"b\": \"x\"}}").unwrap_err().contains("is not a number"));
         assert!(read(&json, "{\"a\": {\"b\": []}}").unwrap_err().contains("no number"));
     }
 }

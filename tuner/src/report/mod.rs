@@ -41,7 +41,7 @@ pub struct Report {
     /// Every evaluation, in the order they were made.
     pub evaluations: Vec<Evaluation>,
     /// How many of them the search made, the first ones: the pictures show only these, because a single launch of the
-    /// final rounds is no evaluation to rank by. `None`: all.
+    /// final rounds is not an evaluation to rank by. `None`: all.
     #[serde(default)]
     pub searched: Option<usize>,
     /// The decisions that followed.

@@ -171,11 +171,11 @@ impl FromStr for Budget {
             };
             let whole = || match value.parse::<usize>() {
                 Ok(number) if number > 0 => Ok(number),
-                _ => Err(format!("{name}: {value:?} is no whole number above 0 (a time has a unit, as 10min)")),
+                _ => Err(format!("{name}: {value:?} is not a whole number above 0 (a time has a unit, as 10min)")),
             };
             let above_0 = |number: Option<f64>| match number {
                 Some(number) if number > 0.0 && number <= LONGEST => Ok(number),
-                _ => Err(format!("{name}: {value:?} is no number above 0 and at most {LONGEST}")),
+                _ => Err(format!("{name}: {value:?} is not a number above 0 and at most {LONGEST}")),
             };
             let real = || value.parse().ok();
             match name {

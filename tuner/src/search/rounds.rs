@@ -2,7 +2,7 @@
 //!
 //! A machine that slows down slows all configurations of a round alike, and no configuration always follows the same
 //! other one, so a round is a block of any comparison. Every visit is in the store before the next begins; a process that
-//! was killed and begins again goes on where it was. The run stays open: more rounds may be added later.
+//! was killed and begins again continues where it stopped. The run stays open: more rounds may be added later.
 
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;

@@ -182,7 +182,7 @@ impl SpaceBuilder {
     ///
     /// # Errors
     /// Names that are there twice or are not there, values that are there twice, expressions that do not parse, and
-    /// spaces that are too large. A space in which nothing is valid is no error.
+    /// spaces that are too large. A space in which nothing is valid is not an error.
     pub fn build(&self) -> Result<Space, SpaceError> {
         let (parameters, graph, derived) = self.compile()?;
         let constraints = (0..self.constraints.len()).collect::<Vec<_>>();

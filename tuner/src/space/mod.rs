@@ -427,11 +427,11 @@ impl Named {
     /// The whole number that a parameter has.
     ///
     /// # Panics
-    /// When there is no such parameter, or its value is no whole number.
+    /// When there is no such parameter, or its value is not a whole number.
     pub fn int(&self, name: &str) -> i64 {
         match self.get(name) {
             Some(Value::Int(value)) => *value,
-            other => panic!("parameter {name:?} is {other:?}, no whole number"),
+            other => panic!("parameter {name:?} is {other:?}, not a whole number"),
         }
     }
 }

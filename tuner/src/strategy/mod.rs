@@ -93,7 +93,7 @@ impl std::str::FromStr for StrategyKind {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        known.ok_or_else(|| format!("{name:?} is no strategy; there are exhaustive, random, local, bayesian"))
+        known.ok_or_else(|| format!("{name:?} is not a strategy; there are exhaustive, random, local, bayesian"))
     }
 }
 

@@ -147,8 +147,8 @@ fn every_cut_of_a_cache_reads_as_its_complete_entries_or_is_refused() {
 fn what_is_wrong_with_a_file_is_said_with_the_place() {
     for (from, to, said) in [
         ("\"b\": 2, \"mode\": \"x\"", "\"mode\": \"x\"", "2,0.5,x\": has no parameter \"b\""),
-        ("[3.0, 2.0, 1.0]", "[3.0, -2.0, 1.0]", "1,0.5,x\": times: -2.0 is no time"),
-        ("[3.0, 2.0, 1.0]", "[3.0, \"soon\"]", "1,0.5,x\": times: \"soon\" is no time"),
+        ("[3.0, 2.0, 1.0]", "[3.0, -2.0, 1.0]", "1,0.5,x\": times: -2.0 is not a time"),
+        ("[3.0, 2.0, 1.0]", "[3.0, \"soon\"]", "1,0.5,x\": times: \"soon\" is not a time"),
         ("\"tune_params_keys\"", "\"keys\"", "tune_params_keys"),
         ("\"cache\"", "\"kash\"", "neither"),
     ] {

@@ -70,10 +70,10 @@ fn what_goes_wrong_is_a_failure_of_its_kind_with_the_programs_last_words() {
     silent.reading = Reading::regex("([0-9]+) ms").unwrap();
     assert!(failure(silent.measure(&config(8, "a"), 1)).message.contains("no number in its output: \"done"));
     silent.reading = Reading::regex("d(one)").unwrap();
-    assert!(failure(silent.measure(&config(8, "a"), 1)).message.contains("no number"));
+    assert!(failure(silent.measure(&config(8, "a"), 1)).message.contains("not a number"));
     let mut zero = ProgramDevice::new(&space(), "echo 0");
     zero.reading = Reading::regex("0").unwrap();
-    assert!(failure(zero.measure(&config(8, "a"), 1)).message.contains("no positive number"));
+    assert!(failure(zero.measure(&config(8, "a"), 1)).message.contains("not a positive number"));
 }
 
 #[test]

@@ -249,7 +249,7 @@ fn a_search_begins_with_the_five_best_of_the_nearest_sibling() {
         place.run(&session, &store_in(&folder)).unwrap().run
     };
     assert_eq!(seeds(&here, false), None);
-    // What this device has found itself is no seed.
+    // What this device has found itself is not a seed.
     tuned_there(&here, 1);
     assert_eq!(seeds(&here, false), None);
     let sibling = on("sibling");

@@ -126,7 +126,7 @@ unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
         let op = unsafe { kernel(driver, device, p.func, shape, p.sharedMemBytes, p.kernelParams, p.extra) }?;
         let ops = &mut driver.executables.get_mut(&(executable as usize)).ok_or(BAD_HANDLE)?.ops;
         if !matches!(ops[place], Op::Launch { .. }) {
-            complain("arguments for a node that is no kernel");
+            complain("arguments for a node that is not a kernel");
             return Err(BAD_VALUE);
         }
         // What was launched before keeps its own.

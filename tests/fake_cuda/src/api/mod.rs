@@ -112,7 +112,7 @@ unsafe extern "C" fn cuInit(_flags: c_uint) -> CUresult {
             return Err(CUresult::CUDA_ERROR_NO_DEVICE);
         }
         if !driver.initialised {
-            complain("this is no GPU: PTX is interpreted on the CPU, and no time means anything");
+            complain("this is not a GPU: PTX is interpreted on the CPU, and no time means anything");
         }
         driver.initialised = true;
         Ok(())

@@ -23,7 +23,7 @@ fn helper(name: &str, file: &Path, extra: &[(&str, String)]) -> Child {
         .unwrap()
 }
 
-/// The store that a helper is to use; nothing if this is no helper.
+/// The store that a helper is to use; nothing if this is not a helper.
 fn asked() -> Option<PathBuf> {
     std::env::var_os("TUNING_STORE_HELPER").map(PathBuf::from)
 }
