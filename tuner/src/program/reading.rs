@@ -137,7 +137,7 @@ mod tests {
         assert!(read(&pattern, "nothing").unwrap_err().contains("no number in its output: \"nothing\""));
         assert!(read(&pattern, "t=fast").unwrap_err().contains("\"fast\" is not a number"));
         let json = Reading::json("/a/b").unwrap();
-        assert!(read(&json, "hello").unwrap_err().contains("no JSON"));
+        assert!(read(&json, "hello").unwrap_err().contains("not JSON"));
         assert!(read(&json, "{\"a\": 1}").unwrap_err().contains("nothing at \"/a/b\""));
         assert!(read(&json, "{\"a\": {\"b\": \"x\"}}").unwrap_err().contains("is not a number"));
         assert!(read(&json, "{\"a\": {\"b\": []}}").unwrap_err().contains("no number"));
