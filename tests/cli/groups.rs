@@ -146,7 +146,7 @@ fn groups_that_cannot_be_meant_are_named() {
         ("[default]\nblock = 7".to_owned(), "no valid configuration has block=7"),
         (kernel("a", "default = { height = 1 }"), "no valid configuration has height=1"),
         (kernel("a", "") + &kernel("a", ""), "two kernels called \"a\""),
-        (kernel("a", "").replace("replay:a.csv", "cpu"), "no kernel of a chain"),
+        (kernel("a", "").replace("replay:a.csv", "cpu"), "not a kernel of a chain"),
         (kernel("a", "").replace("replay:a.csv", "abacus"), "none of cpu, "),
         (kernel("a", "") + "[default]\nwidth = 1", "each has a default of its own"),
     ] {
