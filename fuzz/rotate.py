@@ -55,11 +55,8 @@ def published():
 
 
 def reached():
-    if not SLICES.exists():
-        STATE.mkdir(parents=True, exist_ok=True)
-        SLICES.write_text("".join(line + "\n" for line in published()))
     all_of = {target: Reached() for target in TARGETS}
-    for line in SLICES.read_text().splitlines():
+    for line in SLICES.read_text().splitlines() if SLICES.exists() else published():
         piece = json.loads(line)
         if piece["target"] in all_of:
             all_of[piece["target"]].add(piece)
@@ -127,6 +124,9 @@ def run(program, seconds):
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     name = hashlib.sha256(Path(program).read_bytes()).hexdigest()[:12]
+    if not SLICES.exists():
+        STATE.mkdir(parents=True, exist_ok=True)
+        SLICES.write_text("".join(line + "\n" for line in published()))
     running, lock = set(), threading.Lock()
 
     def slices_of_a_core():

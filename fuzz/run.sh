@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs fuzzing targets under libFuzzer, on stable Rust: no nightly, no cargo-fuzz.
 #   fuzz/run.sh TARGET [SECONDS [OPTION…]]     60 seconds unless told otherwise; options as libFuzzer takes them
-#   fuzz/run.sh all SECONDS                    a target on each core, one after the other finished; may be run again
+#   fuzz/run.sh all SECONDS                    a target on each core, each until it is done; may be run again
 #   fuzz/run.sh table                          what `all` has reached, as in docs/fuzzing.md
 #   fuzz/run.sh build                          the program alone
 #   fuzz/run.sh minimise TARGET                the kept inputs, as few as give the same edges, into fixtures/fuzz

@@ -53,7 +53,7 @@ pub struct Change {
 impl Change {
     /// The change from `before` to `after`: positive values of the same rounds, in order; `block` rounds that were
     /// ordered together are a block. `family`: comparisons that are made together and share the error. `None` when there
-    /// is not a value on one side, or one that is not positive.
+    /// is no value on one side, or one that is not positive.
     pub fn between(before: &[f64], after: &[f64], block: usize, family: usize) -> Option<Self> {
         let good = |values: &[f64]| !values.is_empty() && values.iter().all(|value| value.is_finite() && *value > 0.0);
         if !(good(before) && good(after)) {

@@ -284,7 +284,7 @@ def test_options_that_cannot_be_meant_are_refused(synthetic, options, error):
 def test_without_tables_nothing_is_decoded(busy):
     with pytest.raises(TypeError, match="which detector"):
         ut.decode(busy)
-    with pytest.raises(TypeError, match="str is not a Tables"):
+    with pytest.raises(TypeError, match="must be Tables, not str"):
         ut.decode(busy, "boards.bin")
 
 

@@ -163,7 +163,7 @@ def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[s
     if tables is None:
         raise TypeError("tables: which detector the banks come from is not known; Tables(boards, geometry)")
     if not isinstance(tables, Tables):
-        raise TypeError(f"tables: {type(tables).__name__} is not a Tables")
+        raise TypeError(f"tables must be Tables, not {type(tables).__name__}")
     unknown = options.keys() - DEFAULTS.keys()
     if unknown:
         raise TypeError(f"there is no option {min(unknown)!r}; there are {', '.join(DEFAULTS)}")

@@ -42,7 +42,7 @@ class Tables:
     def synthetic(cls, version: str = "v5", *, grouping: str = "y-rows") -> "Tables":
         """Tables of a synthetic detector, to which the events of `generate` and `ut-decode generate` belong.
 
-        Its sectors lie where the real ones do, to a fraction of a millimetre; its cabling is not a real one, so real banks
+        Its sectors lie where the real ones do, to a fraction of a millimetre; its cabling is not the real one, so real banks
         give wrong hits.
 
         Args:

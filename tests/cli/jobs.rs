@@ -98,7 +98,7 @@ fn shards_are_the_whole_and_choices_are_its_parts() {
     let (_, err) = run_to(0, directory, &[&["decode", "--run", "2"], &FILES[..], &TABLES].concat());
     assert!(err.contains("no event of the input was selected"), "{err}");
     let (_, err) = run_to(0, directory, &[&["decode", "--events", "20-22"], &FILES[..], &TABLES].concat());
-    assert!(err.contains("--events names 3 events, the input has 2 of them"), "{err}");
+    assert!(err.contains("--events names 3 events, the input has only 2 of them"), "{err}");
     let (_, err) = run_to(0, directory, &[&["decode", "--events", "19,20"], &FILES[..], &TABLES].concat());
     assert!(!err.contains("--events names"), "{err}");
     for wrong in ["0/3", "4/3", "1", "a/b"] {

@@ -241,7 +241,7 @@ fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page() {
     assert!(err.contains("no event") && out.contains("no event to look at"), "{out}{err}");
     let html = page(directory, "empty.html");
     assert!(html.contains("no event to look at") && charts(&html).is_empty() && !out.contains("stands out"), "{out}");
-    // An event whose every bank is empty is not a healthy one.
+    // An event in which every bank is empty is not healthy.
     let mut writer = MdfWriter::new(Vec::new());
     let header = EventHeader { trigger_mask: GENERATED_MASK, run: 1, number: Some(1) };
     let bank = Bank { kind: 66, version: Some(4), source_id: 0x2801, payload: &[0; 24] };

@@ -60,7 +60,7 @@ fn feed(directory: &Path, n: usize) -> Vec<String> {
         put(name, &events[..size]);
     }
     put("cut.mdf", &events[..size + 100]);
-    put("night/text.mdf", b"this is not a raw data, only words");
+    put("night/text.mdf", b"this is text, not raw data");
     names
 }
 

@@ -121,7 +121,7 @@ pub enum PlanError {
     /// The default cannot run.
     #[error("the default itself cannot run: {0}")]
     Default(String),
-    /// They are not space.
+    /// They do not make a space.
     #[error(transparent)]
     Space(#[from] SpaceError),
     /// Nothing else is left.

@@ -307,7 +307,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         });
     }
     if failures.is_empty() && stop.is_none() {
-        args.select.warning(seen.events).iter().for_each(|warning| say(warning));
+        args.select.warning(seen.events).iter().for_each(|warning| say(&format!("warning: {warning}")));
     }
     let incomplete = failures.first().map(|error| with_causes(error.as_ref()));
     let provenance = story.provenance(&files, seen.measured > 0, incomplete.clone());

@@ -44,12 +44,16 @@ impl SelectArgs {
         self.shard
     }
 
-    /// The warning where the inputs have `n` events of those that `--events` names, and not all.
+    /// What to warn of where only `n` of the events that `--events` names were found. Other options choose among them, so
+    /// that nobody can say how many there should be.
     pub fn warning(&self, n: u64) -> Option<String> {
-        let is_counted =
-            self.run.is_none() && self.event_number.is_none() && self.shard.is_none() && self.limit.is_none();
-        let wanted = self.events.as_ref().filter(|_| is_counted)?.count().saturating_sub(self.skip);
-        (0 < n && n < wanted).then(|| format!("warning: --events names {wanted} events, the input has {n} of them"))
+        let Self { events: Some(places), run: None, event_number: None, shard: None, skip: 0, limit: None } = self
+        else {
+            return None;
+        };
+        let wanted = places.count();
+        // Without any event there is a warning already.
+        (0 < n && n < wanted).then(|| format!("--events names {wanted} events, the input has only {n} of them"))
     }
 
     /// The events of `files` that are wanted.

@@ -168,7 +168,7 @@ impl Gatherer<'_> {
             failures: Vec::new(),
             numbers: None,
         };
-        // What lies behind a failure must not be begun: nobody could say how much of it the threads had added up.
+        // Nothing after a failure is started: threads add up chunks as they come, so the sums would depend on timing.
         let mut ended = false;
         let produce = || {
             let chunk = if ended { None } else { chunks.next_chunk().transpose() };

@@ -142,7 +142,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     both().for_each(warn);
     let failures: Vec<String> = both().flat_map(Sums::troubles).collect();
     if failures.is_empty() {
-        args.select.warning(first.view.events).iter().for_each(|warning| say(warning));
+        args.select.warning(first.view.events).iter().for_each(|warning| say(&format!("warning: {warning}")));
     }
     if first.view.events == 0
         && let Some(failure) = failures.first()
