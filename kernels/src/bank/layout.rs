@@ -76,13 +76,11 @@ pub struct FoundEvent {
     pub banks: EventBanks,
     /// Allen.
     rows: Rows,
-    /// As `Batch::extent`.
-    pub extent: (u32, u32),
 }
 
 impl FoundEvent {
     /// Words in which it is told.
-    pub const WORDS: u32 = 8;
+    pub const WORDS: u32 = 6;
 
     /// Finds event `event` and tells the block. One thread of the block calls; a barrier must follow.
     #[inline(always)]
@@ -100,9 +98,6 @@ impl FoundEvent {
             block.shared_store(words, 3, row(batch.sizes));
             block.shared_store(words, 4, row(batch.types));
             block.shared_store(words, 5, if batch.has_version_of_each() { row(batch.versions) } else { NOWHERE });
-            let (begin, end) = batch.extent(block, &banks);
-            block.shared_store(words, 6, begin);
-            block.shared_store(words, 7, end);
         }
     }
 
@@ -115,14 +110,13 @@ impl FoundEvent {
         }
         let banks = EventBanks { event: block.shared_load(words, 0), n_banks, table: block.shared_load(words, 2) };
         let (sizes, types, versions) = (NOWHERE, NOWHERE, NOWHERE);
-        let (mut rows, mut extent) = (Rows { sizes, types, versions }, (0, 0));
+        let mut rows = Rows { sizes, types, versions };
         if matches!(layout, Layout::Allen) {
             rows.sizes = block.shared_load(words, 3);
             rows.types = block.shared_load(words, 4);
             rows.versions = block.shared_load(words, 5);
-            extent = (block.shared_load(words, 6), block.shared_load(words, 7));
         }
-        Some(Self { banks, rows, extent })
+        Some(Self { banks, rows })
     }
 }
 
@@ -219,15 +213,6 @@ impl Batch<'_> {
         }
     }
 
-    /// From where to where in `raw` the banks of an event in Allen layout say that they lie, table included; an end
-    /// beyond `raw` is possible.
-    #[inline(always)]
-    fn extent<B: Block>(&self, block: &B, banks: &EventBanks) -> (u32, u32) {
-        // The table is there: n_banks + 1 words from `table` on.
-        let end: u32 = block.load_bytes(self.raw, banks.table + 4 * banks.n_banks);
-        (banks.table - 4, (banks.table + 4 * (banks.n_banks + 1)).saturating_add(end))
-    }
-
     /// The rows of bank `bank` of all events in MEP layout.
     #[inline(always)]
     pub fn rows_of_bank<B: Block>(&self, block: &B, bank: Option<u32>) -> Rows {
@@ -247,15 +232,6 @@ impl Batch<'_> {
             self.version as u8
         };
         Some((size, kind, version))
-    }
-
-    /// Number of a bank among those of all events in MEP layout, and the byte offset of its fragment; `None` where the
-    /// batch has none.
-    #[inline(always)]
-    pub fn fragment<B: Block>(&self, block: &B, banks: &EventBanks, bank: u32) -> Option<(u32, u32)> {
-        let number = banks.event.checked_mul(banks.n_banks)?.checked_add(bank)?;
-        let place = number.checked_add(banks.n_banks)?.checked_add(2);
-        Some((number, load_if_there(block, self.offsets, place)?))
     }
 
     /// As [`Banks::bank`]; `rows` are those of the event, if they are known.
