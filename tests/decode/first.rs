@@ -167,6 +167,23 @@ fn a_v4_bank_of_more_than_255_words_gives_them_all() {
     assert_eq!((hits.len(), report.has_trouble()), (360, false));
 }
 
+/// Fuzzing found it: AVX2 and AVX-512 look at 16 words at a time, and took these for ordered if only the 17th or the 33rd was
+/// of a lane before the others'.
+#[test]
+fn v4_words_whose_lanes_are_in_order_but_for_one_step_are_all_hits_of_their_lanes() {
+    let (tables, _) = detector(BankVersion::V4);
+    let board =
+        (0..tables.boards().n_boards()).find(|board| tables.slots()[6 * board..][..6].iter().all(Slot::is_connected));
+    let source_id = board.expect("a board with six lanes") as u16;
+    let hits =
+        |words: &[u16]| decoded(&tables, vec![Bank { kind: 66, version: 3, source_id, payload: v4_payload(words) }]).0;
+    for n in [1, 15, 16, 17, 31, 32, 33, 48, 64] {
+        let [lower, upper] = [512, 3 * 512].map(|lane| (0..n).map(move |i| (lane + 2 * i) << 2));
+        let [ordered, swapped] = [lower.clone().chain(upper.clone()), upper.chain(lower)].map(Vec::from_iter);
+        assert!(hits(&swapped) == hits(&ordered), "{n} words of a lane before {n} of one before it");
+    }
+}
+
 #[test]
 fn a_v4_bank_cut_within_its_cluster_words_is_dropped() {
     let (tables, _) = detector(BankVersion::V4);

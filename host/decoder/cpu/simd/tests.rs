@@ -188,6 +188,19 @@ fn lanes_of_banks<S: Simd>(s: S, random: &mut ChaCha8Rng) {
     }
 }
 
+/// Words of v4 banks that are in the order of their lanes but for one step.
+fn lanes_with_one_fall<S: Simd>(s: S) {
+    for fall in 1..=64 {
+        let words: [u16; 80 + 33] = std::array::from_fn(|i| if i < fall { 3 << 11 } else { 1 << 11 });
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        for n in [fall, fall + 1, 80] {
+            // SAFETY: the words are there, and 66 bytes more.
+            let (_, sorted) = unsafe { s.lane_ends(bytes.as_ptr(), n) };
+            assert_eq!(sorted, n == fall, "{n} words, of which the lane falls at {fall}");
+        }
+    }
+}
+
 /// A lane's hits in pairs of 16 bits, `STRIDE` bytes apart, copied in both directions.
 fn lanes_of_hits<S: Simd, const STRIDE: usize>(s: S, random: &mut ChaCha8Rng) {
     let bytes: [u8; 2048] = std::array::from_fn(|_| random.random());
@@ -221,6 +234,7 @@ fn lanes_of_hits<S: Simd, const STRIDE: usize>(s: S, random: &mut ChaCha8Rng) {
 
 /// All of it at one level.
 fn checked<S: Simd>(s: S) {
+    lanes_with_one_fall(s);
     let mut random = ChaCha8Rng::seed_from_u64(1);
     for _ in 0..ROUNDS {
         words_of(s, &mut random);

@@ -79,11 +79,12 @@ pub unsafe fn copy_start<const STRIDE: usize, const START: usize>(
     }
 }
 
-/// From place 16 - n on: nothing for n v4 words, and all bits that name the lane for the others.
-static BEHIND: [u16; 33] = {
-    let mut words = [0; 33];
-    let mut i = 16;
-    while i < 33 {
+/// From place 17 - n on: nothing for n v4 words, and all bits that name the lane for those behind them. The word after a
+/// full vector is the 17th.
+static BEHIND: [u16; 34] = {
+    let mut words = [0; 34];
+    let mut i = 17;
+    while i < 34 {
         words[i] = LANE_BITS;
         i += 1;
     }
@@ -100,7 +101,7 @@ pub unsafe fn lane_ends(words: *const u8, n: usize) -> (u64, bool) {
     // SAFETY:
     // - the words can be read, and 66 bytes more, by the method's precondition: 16 words from one of them on, and 16
     //   from the next one on;
-    // - at places 0 to 16 of `BEHIND` begin 16 words, and one more is there;
+    // - at places 0 to 17 of `BEHIND` begin 16 words, and one more is there;
     // - the CPU has AVX2, by this function's second precondition.
     unsafe {
         let bits = _mm256_set1_epi16(LANE_BITS as i16);
@@ -111,7 +112,7 @@ pub unsafe fn lane_ends(words: *const u8, n: usize) -> (u64, bool) {
         // 16 words at a time. Those behind the last one count as such of lane 7, which does not exist.
         loop {
             let left = n - done;
-            let behind = BEHIND.as_ptr().add(16 - left.min(16));
+            let behind = BEHIND.as_ptr().add(17 - left.min(17));
             let lanes =
                 _mm256_or_si256(_mm256_loadu_si256(words.add(2 * done).cast()), _mm256_loadu_si256(behind.cast()));
             let lanes = _mm256_and_si256(lanes, bits);
