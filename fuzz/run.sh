@@ -36,6 +36,10 @@ if [[ -n $minimise ]]; then
     "$program" -set_cover_merge=1 -use_counters=0 "${common[@]}" "$new" "$state/corpus/$target" "fixtures/fuzz/$target"
     rm -rf "fixtures/fuzz/$target" && mv "$new" "fixtures/fuzz/$target" && chmod 755 "fixtures/fuzz/$target"
 else
-    exec "$program" "$state/corpus/$target" "fixtures/fuzz/$target" "${common[@]}" -max_total_time="$seconds" \
+    # What one of `banks` and `banks-emulated` found leads the other further.
+    kin=fixtures/fuzz/$target-emulated
+    [[ $target != *-emulated ]] || kin=fixtures/fuzz/${target%-emulated}
+    [[ -d $kin ]] || kin=
+    exec "$program" "$state/corpus/$target" "fixtures/fuzz/$target" ${kin:+"$kin"} "${common[@]}" -max_total_time="$seconds" \
         -print_final_stats=1 "${@:3}"
 fi
