@@ -36,7 +36,7 @@ if [[ -n $minimise ]]; then
     "$program" -set_cover_merge=1 -use_counters=0 "${common[@]}" "$new" "$state/corpus/$target" "fixtures/fuzz/$target"
     rm -rf "fixtures/fuzz/$target" && mv "$new" "fixtures/fuzz/$target" && chmod 755 "fixtures/fuzz/$target"
 else
-    # What one of `banks` and `banks-emulated` found leads the other further.
+    # A target and its emulated twin take the same bytes: each starts from what the other found, too.
     kin=fixtures/fuzz/$target-emulated
     [[ $target != *-emulated ]] || kin=fixtures/fuzz/${target%-emulated}
     [[ -d $kin ]] || kin=

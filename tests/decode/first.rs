@@ -167,8 +167,7 @@ fn a_v4_bank_of_more_than_255_words_gives_them_all() {
     assert_eq!((hits.len(), report.has_trouble()), (360, false));
 }
 
-/// Fuzzing found it: AVX2 and AVX-512 look at 16 words at a time, and took these for ordered if only the 17th or the 33rd was
-/// of a lane before the others'.
+/// Found by fuzzing: AVX2 and AVX-512 look at 16 words at a time, and missed that the lane falls between two such vectors.
 #[test]
 fn v4_words_whose_lanes_are_in_order_but_for_one_step_are_all_hits_of_their_lanes() {
     let (tables, _) = detector(BankVersion::V4);

@@ -188,7 +188,7 @@ fn lanes_of_banks<S: Simd>(s: S, random: &mut ChaCha8Rng) {
     }
 }
 
-/// Words of v4 banks that are in the order of their lanes but for one step.
+/// The lane falls once, at any place in a vector or between two.
 fn lanes_with_one_fall<S: Simd>(s: S) {
     for fall in 1..=64 {
         let words: [u16; 80 + 33] = std::array::from_fn(|i| if i < fall { 3 << 11 } else { 1 << 11 });

@@ -79,8 +79,8 @@ pub unsafe fn copy_start<const STRIDE: usize, const START: usize>(
     }
 }
 
-/// From place 17 - n on: nothing for n v4 words, and all bits that name the lane for those behind them. The word after a
-/// full vector is the 17th.
+/// ORed into v4 words from place 17 - n on, it leaves the first n as they are and turns the others into words of lane 7. 17
+/// and not 16: the word after a full vector is compared with its last one.
 static BEHIND: [u16; 34] = {
     let mut words = [0; 34];
     let mut i = 17;
