@@ -338,19 +338,25 @@ impl EmulatedBlock<'_> {
                     byte + size
                 )))
             } else {
+                let own = &threads[self.thread as usize];
+                let toucher = LaunchState::toucher(own, self.thread, *oldest, *serial, *epoch, location);
                 let granule = &mut granules[(byte / 8) as usize];
                 let other_size = granule.serial != *serial || u32::from(granule.size) != size;
+                let mut race = None;
                 if other_size && touch == Touch::Write {
+                    let elements = &mut shared_shadow[(byte / 8 * 8) as usize..][..8];
+                    // Those of another size must be done with.
+                    if granule.serial == *serial {
+                        race = elements.iter_mut().find_map(|shadow| shadow.touch(&toucher, touch));
+                    }
                     *granule = Granule { serial: *serial, size: size as u8 };
-                    shared_shadow[(byte / 8 * 8) as usize..][..8].fill(Shadow::default());
+                    elements.fill(Shadow::default());
                 }
                 let shadow = &mut shared_shadow[byte as usize];
                 if touch != Touch::Write && (other_size || !shadow.is_written_by(*serial)) {
                     Some(Fault::UnwrittenShared { byte, size })
                 } else {
-                    let own = &threads[self.thread as usize];
-                    let toucher = LaunchState::toucher(own, self.thread, *oldest, *serial, *epoch, location);
-                    shadow.touch(&toucher, touch).map(|other| Fault::Race {
+                    race.or_else(|| shadow.touch(&toucher, touch)).map(|other| Fault::Race {
                         access: touch.name(),
                         memory: "shared byte",
                         place: byte,

@@ -206,8 +206,8 @@ impl Executor {
                     }
                 }
                 Turn::Able => *in_vain = None,
-                // It waited in vain if nothing was written since it looked; what it wrote itself may be what it wants.
-                Turn::Waits => *in_vain = (self.state.borrow().writes == writes).then_some(writes),
+                // Its next turn is in vain until something is written after this one began; what it wrote itself counts, too.
+                Turn::Waits => *in_vain = Some(writes),
             }
         }
         let LaunchState { stats, touched, .. } = self.state.get_mut();

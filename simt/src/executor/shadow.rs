@@ -138,8 +138,6 @@ impl Toucher<'_> {
         }
         let sharers = if record.serial != self.serial {
             Sharers::Blocks
-        } else if record.sharers == Sharers::One && record.thread == self.thread {
-            Sharers::One
         } else if record.thread / 32 == self.thread / 32 && record.sharers != Sharers::Warps {
             Sharers::LanesOfAWarp
         } else {

@@ -1,0 +1,89 @@
+//! What a launch counts.
+
+use simt::executor::{EmulatedBlock, Executor};
+use simt::{Block, Global, GlobalMut};
+
+use super::run;
+
+#[test]
+fn accesses_and_sectors_are_counted() {
+    let input: Vec<u32> = (0..1024).collect();
+    let input = Global::from_slice(&input);
+    let stats = run(0, 32, 0, |block| {
+        // 32 lanes side by side: four sectors. The same word for all: one. Every eighth: 32.
+        block.load(input, block.lane_id());
+        block.load(input, 8);
+        block.load(input, 8 * block.lane_id());
+        // Half of the lanes, twice, in a loop: two sectors each time.
+        for i in 0..2 {
+            if block.lane_id() < 16 {
+                block.load(input, 16 * i + block.lane_id());
+            }
+        }
+    })
+    .unwrap();
+    assert_eq!((stats.global_loads, stats.global_sectors), (3 * 32 + 2 * 16, 4 + 1 + 32 + 2 * 2));
+    assert_eq!((stats.warp_steps, stats.step_lanes), (5, 3 * 32 + 2 * 16));
+    assert!((stats.idle_share() - 0.2).abs() < 1e-12);
+}
+
+#[test]
+fn a_place_in_a_loop_is_one_step_of_the_warp_between_two_barriers() {
+    let input = vec![0u32; 32];
+    let input = Global::from_slice(&input);
+    let stats = run(0, 32, 0, |block| {
+        for lanes in [16, 32] {
+            if block.lane_id() < lanes {
+                block.load(input, block.lane_id());
+            }
+            block.sync_threads();
+        }
+    })
+    .unwrap();
+    assert_eq!((stats.warp_steps, stats.step_lanes, stats.global_sectors), (2, 16 + 32, 2 + 4));
+}
+
+#[test]
+fn buffers_begin_on_a_sector_wherever_the_host_has_put_them() {
+    let memory = [0u32; 16];
+    for at in 0..8 {
+        let view = Global::from_slice(&memory[at..]);
+        let eight = |block: &EmulatedBlock<'_>| _ = (block.lane_id() < 8).then(|| block.load(view, block.lane_id()));
+        assert_eq!(run(0, 32, 0, eight).unwrap().global_sectors, 1, "from element {at}");
+    }
+    let bytes = [0u8; 64];
+    for (at, sectors) in [(28, 1), (29, 2), (31, 2), (32, 1)] {
+        let view = Global::from_slice(&bytes);
+        let stats = run(0, 32, 0, |block| _ = block.load_bytes::<u32>(view, at)).unwrap();
+        assert_eq!(stats.global_sectors, sectors, "four bytes at {at}");
+    }
+}
+
+#[test]
+fn sectors_of_tables_are_counted_apart() {
+    let (events, table) = (vec![0u32; 64], vec![0u32; 64]);
+    let (events, table) = (Global::from_slice(&events), Global::from_slice(&table));
+    let mut executor = Executor::new(0);
+    executor.constant([table.as_ptr().addr()]);
+    let stats = executor
+        .launch("tiny", 1, (32, 1), 0, |block| {
+            block.load(events, block.lane_id());
+            block.load(table, 2 * block.lane_id());
+        })
+        .unwrap();
+    assert_eq!((stats.global_sectors, stats.table_sectors, stats.distinct_sectors), (4 + 8, 8, 4));
+}
+
+#[test]
+fn distinct_sectors_are_those_of_one_launch_once_read_and_once_written() {
+    let mut memory = vec![0u32; 64];
+    let mut executor = Executor::new(0);
+    let mut distinct = |kernel: &dyn Fn(&EmulatedBlock<'_>, GlobalMut<'_, u32>)| {
+        let view = executor.writable(&mut memory);
+        executor.launch("tiny", 2, (32, 1), 0, |block| kernel(block, view)).unwrap().distinct_sectors
+    };
+    assert_eq!(distinct(&|block, view| _ = block.load_mut(view, block.lane_id())), 4, "both blocks read the same");
+    assert_eq!(distinct(&|block, view| block.store(view, 32 * block.block_idx_x() + block.lane_id(), 1)), 8);
+    assert_eq!(distinct(&|block, view| _ = block.atomic_add(view, block.lane_id(), 1)), 2 * 4);
+    assert_eq!(distinct(&|_, _| {}), 0);
+}

@@ -1,0 +1,193 @@
+//! Launches, memory and views: what is refused, and what ends a kernel that does not end.
+
+use std::cell::Cell;
+
+use simt::executor::{EmulatedBlock, Executor, Fault};
+use simt::{Block, FULL_MASK, Global};
+
+use super::{must_fail, run, words};
+
+#[test]
+fn unwritten_shared_memory_is_not_read() {
+    let array = words(64);
+    for violation in must_fail(32, 64, |block| {
+        block.shared_store(array, block.thread(), 1);
+        block.sync_threads();
+        block.shared_load(array, block.thread() + 1);
+    }) {
+        assert_eq!(violation.fault, Fault::UnwrittenShared { byte: 128, size: 4 });
+        assert_eq!(violation.thread, 31);
+    }
+    for violation in must_fail(32, 64, |block| {
+        block.shared_atomic_add(array, 0, 1);
+    }) {
+        assert!(matches!(violation.fault, Fault::UnwrittenShared { byte: 0, .. }), "{violation}");
+    }
+}
+
+#[test]
+fn shared_memory_of_a_block_is_not_the_next_ones() {
+    let array = words(1);
+    let violation = Executor::new(0)
+        .launch("tiny", 2, (32, 1), 4, |block| {
+            if block.block_idx_x() == 0 && block.thread() == 0 {
+                block.shared_store(array, 0, 1);
+            }
+            block.sync_threads();
+            block.shared_load(array, 0);
+        })
+        .expect_err("block 1 wrote nothing");
+    assert_eq!(violation.block, 1);
+    assert!(matches!(violation.fault, Fault::UnwrittenShared { .. }));
+}
+
+#[test]
+fn accesses_out_of_bounds_are_named() {
+    let array = words(4);
+    for violation in must_fail(32, 8, |block| block.shared_store(array, block.thread(), 0)) {
+        let fault = &violation.fault;
+        assert!(matches!(fault, Fault::OutOfBounds { memory: "shared", index: 4.., len: 4, .. }), "{violation}");
+    }
+    let input = [1u8, 2, 3, 4, 5];
+    let bytes = Global::from_slice(&input);
+    assert_eq!(run(0, 32, 0, |block| assert_eq!(block.load_bytes::<u32>(bytes, 1), 0x0504_0302)).map(|_| ()), Ok(()));
+    for violation in must_fail(32, 0, |block| _ = block.load_bytes::<u32>(bytes, 2)) {
+        assert!(violation.to_string().contains("read-only global element 2 of 5"), "{violation}");
+    }
+    for violation in must_fail(32, 0, |block| _ = block.load(bytes, 5)) {
+        assert!(violation.to_string().ends_with("read of read-only global element 5 of 5"), "{violation}");
+    }
+    let mut memory = [0u32; 3];
+    let mut executor = Executor::new(0);
+    let view = executor.writable(&mut memory);
+    let result = executor.launch("tiny", 1, (32, 1), 0, |block| block.store(view, block.thread(), 1));
+    assert!(result.unwrap_err().to_string().contains("write of global element"));
+}
+
+#[test]
+fn shared_memory_beyond_the_launch_is_refused() {
+    let array = words(64);
+    for violation in must_fail(32, 16, |block| block.shared_store(array, block.thread(), 0)) {
+        assert!(matches!(violation.fault, Fault::BadLaunch(_)), "{violation}");
+    }
+    for violation in must_fail(32, 16, |block| block.shared_store(array, 16, 0)) {
+        let said = "shared memory ends at byte 64, the kernel wants bytes 64 to 68";
+        assert_eq!(violation.fault, Fault::BadLaunch(said.to_owned()));
+    }
+}
+
+#[test]
+fn a_view_of_an_earlier_launch_is_refused() {
+    let mut memory = [0u32; 32];
+    let mut executor = Executor::new(0);
+    let view = executor.writable(&mut memory);
+    executor.launch("tiny", 1, (32, 1), 0, |block| block.store(view, block.thread(), 1)).unwrap();
+    let result = executor.launch("tiny", 1, (32, 1), 0, |block| block.store(view, block.thread(), 1));
+    assert!(matches!(result.unwrap_err().fault, Fault::BadLaunch(_)));
+}
+
+#[test]
+fn a_view_of_an_earlier_launch_is_not_taken_for_one_of_the_next() {
+    let (mut memory, mut other) = ([0u32; 1], [0u32; 1]);
+    let mut executor = Executor::new(0);
+    let earlier = executor.writable(&mut memory);
+    executor.launch("tiny", 1, (32, 1), 0, |_| {}).unwrap();
+    executor.writable(&mut other);
+    let result = executor.launch("tiny", 1, (32, 1), 0, |block| _ = block.load_mut(earlier, 0));
+    assert!(matches!(result.unwrap_err().fault, Fault::BadLaunch(_)));
+}
+
+#[test]
+fn a_launch_that_no_device_takes_is_refused_before_it_begins() {
+    let nothing = |_: &EmulatedBlock<'_>| panic!("no thread begins");
+    for (grid, shared_bytes) in [(1 << 31, 0), (u32::MAX, 0), (1, (227 << 10) + 1), (1, u32::MAX)] {
+        let result = Executor::new(0).launch("tiny", grid, (32, 1), shared_bytes, nothing);
+        assert!(matches!(result.unwrap_err().fault, Fault::BadLaunch(_)), "{grid} blocks, {shared_bytes} bytes");
+    }
+    Executor::new(0).launch("tiny", 1, (32, 1), 227 << 10, |_| {}).unwrap();
+}
+
+#[test]
+fn a_block_that_is_not_of_full_warps_is_refused() {
+    for block in [(0, 1), (33, 1), (16, 3), (2048, 1), (u32::MAX, u32::MAX)] {
+        let result = Executor::new(0).launch("tiny", 1, block, 0, |_| {});
+        assert!(matches!(result.unwrap_err().fault, Fault::BadLaunch(_)), "{block:?}");
+    }
+}
+
+#[test]
+fn a_loop_without_end_comes_to_one() {
+    let mut executor = Executor::new(0);
+    executor.limit_steps(1000);
+    let next = words(1);
+    let result = executor.launch("tiny", 1, (32, 1), 4, |block| {
+        if block.thread() == 0 {
+            block.shared_store(next, 0, 1);
+        }
+        block.sync_warp(FULL_MASK);
+        while block.shared_load(next, 0) != 0 {}
+    });
+    assert_eq!(result.unwrap_err().fault, Fault::Endless);
+    executor.launch("tiny", 20, (32, 1), 4, |block| block.sync_threads()).unwrap();
+}
+
+/// Counts how many of it are dropped.
+struct Guard<'a>(&'a Cell<u32>);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn a_panic_in_a_lane_is_a_violation_and_the_executor_goes_on() {
+    let mut executor = Executor::new(0);
+    let dropped = Cell::new(0);
+    let result = executor.launch("tiny", 4, (64, 1), 0, |block| {
+        let _guard = Guard(&dropped);
+        block.sync_threads();
+        assert!(block.thread() != 33, "lane {} gives up", block.lane_id());
+    });
+    let violation = result.unwrap_err();
+    assert_eq!((violation.thread, &violation.fault), (33, &Fault::Panicked("lane 1 gives up".to_owned())));
+    assert_eq!(dropped.get(), 64, "what the lanes held is dropped");
+    executor.launch("tiny", 1, (1024, 1), 0, |block| block.sync_threads()).unwrap();
+}
+
+#[test]
+fn blocks_that_wait_for_what_none_writes_are_deadlocked() {
+    for seed in 0..10 {
+        let mut flag = [0u32; 1];
+        let mut executor = Executor::new(seed);
+        executor.limit_steps(100_000);
+        let view = executor.writable(&mut flag);
+        let result = executor.launch("tiny", 2, (32, 1), 0, |block| {
+            while block.atomic_load(view, 0) == 0 {
+                block.pause();
+            }
+        });
+        let Fault::Deadlock { finished: 0, grid: 2, .. } = result.unwrap_err().fault else { panic!("a deadlock") };
+    }
+}
+
+#[test]
+fn one_block_at_a_time_cannot_wait_for_the_next() {
+    for (resident, seed) in (0..20).flat_map(|seed| [(0, seed), (1, seed)]) {
+        let mut begun = [0u32; 1];
+        let mut executor = Executor::new(seed);
+        executor.limit_resident(resident);
+        executor.limit_steps(100_000);
+        let view = executor.writable(&mut begun);
+        let result = executor.launch("tiny", 2, (32, 1), 0, |block| {
+            if block.thread() == 0 {
+                block.atomic_add(view, 0, 1);
+                while block.atomic_load(view, 0) != 2 {
+                    block.pause();
+                }
+            }
+        });
+        let fault = Fault::Deadlock { waiting: 1, finished: 0, resident: 1, grid: 2 };
+        assert_eq!(result.unwrap_err().fault, fault);
+    }
+}

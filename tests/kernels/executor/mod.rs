@@ -1,0 +1,280 @@
+//! The executor's promises: what it runs right, and what it finds and names.
+#![allow(clippy::if_same_then_else, reason = "the same collective at two places is the very thing that is tested")]
+
+mod counts;
+mod launches;
+mod races;
+
+use std::cell::RefCell;
+
+use simt::executor::{EmulatedBlock, Executor, Fault, LaunchStats, Violation};
+use simt::primitives::block_scan::block_exclusive;
+use simt::{Block, FULL_MASK, Global, GlobalMut, Shared, SharedLayout};
+
+/// Runs one block of `threads` threads with `words` words of shared memory.
+fn run(seed: u64, threads: u32, words: u32, kernel: impl Fn(&EmulatedBlock<'_>)) -> Result<LaunchStats, Violation> {
+    Executor::new(seed).launch("tiny", 1, (threads, 1), 4 * words, kernel)
+}
+
+/// Runs a kernel that breaks a rule, with many schedules, each of which must show it.
+fn must_fail(threads: u32, words: u32, kernel: impl Fn(&EmulatedBlock<'_>)) -> Vec<Violation> {
+    (0..30).map(|seed| run(seed, threads, words, &kernel).expect_err("the rule is broken in every schedule")).collect()
+}
+
+fn words(n: u32) -> Shared<u32> {
+    SharedLayout::new().array(n)
+}
+
+#[test]
+fn every_thread_of_every_block_runs_once_and_knows_its_place() {
+    let mut seen = vec![0u32; 3 * 96];
+    let mut executor = Executor::new(1);
+    let view = executor.writable(&mut seen);
+    let stats = executor.launch("place", 3, (12, 8), 0, |block| {
+        assert_eq!((block.block_dim_x(), block.block_dim_y(), block.grid_dim_x()), (12, 8, 3));
+        assert_eq!(block.thread(), block.thread_idx_y() * 12 + block.thread_idx_x());
+        assert_eq!((block.warp_id(), block.lane_id()), (block.thread() / 32, block.thread() % 32));
+        assert_eq!(block.lanemask_lt().count_ones(), block.lane_id());
+        assert_eq!((block.threads(), block.warps()), (96, 3));
+        block.atomic_add(view, block.block_idx_x() * 96 + block.thread(), 1);
+    });
+    assert_eq!(stats.unwrap().blocks, 3);
+    assert!(seen.iter().all(|&n| n == 1));
+}
+
+#[test]
+fn a_grid_of_no_blocks_runs_nothing() {
+    let stats = Executor::new(1).launch("nothing", 0, (32, 1), 0, |_| panic!("no thread")).unwrap();
+    assert_eq!(stats, LaunchStats::default());
+}
+
+#[test]
+fn collectives_answer_as_cuda_says() {
+    let stats = run(3, 64, 0, |block| {
+        let lane = block.lane_id();
+        let odd = 0xAAAA_AAAA;
+        assert_eq!(block.ballot_sync(FULL_MASK, lane % 2 == 1), odd);
+        assert_eq!(block.shuffle_up_sync(FULL_MASK, lane, 3), if lane < 3 { lane } else { lane - 3 });
+        assert_eq!(block.shuffle_down_sync(FULL_MASK, lane, 3), if lane > 28 { lane } else { lane + 3 });
+        assert_eq!(block.shuffle_idx_sync(FULL_MASK, 7 * lane, 5), 35);
+        assert_eq!(block.shuffle_idx_sync(FULL_MASK, lane, 31 - lane), 31 - lane);
+        assert_eq!(block.shuffle_xor_sync(FULL_MASK, lane, 1), lane ^ 1);
+        assert_eq!(block.match_any_sync(FULL_MASK, lane % 2), if lane % 2 == 1 { odd } else { !odd });
+        assert_eq!(block.redux_add_sync(FULL_MASK, lane), 496);
+        if lane % 2 == 1 {
+            assert_eq!(block.ballot_sync(odd, lane > 15), odd & 0xFFFF_0000);
+            assert_eq!(block.redux_add_sync(odd, u32::MAX), 16u32.wrapping_neg());
+            block.sync_warp(odd);
+        }
+        block.sync_threads();
+    })
+    .unwrap();
+    assert_eq!((stats.barriers, stats.collectives), (1, 2 * 11));
+    assert_eq!(stats.collective_lanes, 2 * (8 * 32 + 3 * 16));
+}
+
+#[test]
+fn atomics_give_what_was_there_and_leave_the_result() {
+    let array = words(3);
+    let mut memory = vec![5u32; 3];
+    let mut executor = Executor::new(1);
+    let view = executor.writable(&mut memory);
+    executor
+        .launch("atomics", 1, (32, 1), 12, |block| {
+            if block.thread() == 0 {
+                (0..3).for_each(|i| block.shared_store(array, i, 5));
+                assert_eq!((block.shared_atomic_add(array, 0, u32::MAX), block.shared_load(array, 0)), (5, 4));
+                assert_eq!((block.shared_atomic_min(array, 1, 9), block.shared_load(array, 1)), (5, 5));
+                assert_eq!((block.shared_atomic_min(array, 1, 3), block.shared_load(array, 1)), (5, 3));
+                assert_eq!((block.shared_atomic_or(array, 2, 6), block.shared_load(array, 2)), (5, 7));
+                assert_eq!((block.atomic_add(view, 0, u32::MAX), block.atomic_load(view, 0)), (5, 4));
+                assert_eq!((block.atomic_or(view, 1, 6), block.atomic_load(view, 1)), (5, 7));
+                block.atomic_store(view, 2, 8);
+            }
+        })
+        .unwrap();
+    assert_eq!(memory, [4, 7, 8]);
+}
+
+#[test]
+fn lanes_with_different_masks_meet_their_own() {
+    run(5, 32, 0, |block| {
+        let mask = block.match_any_sync(FULL_MASK, block.lane_id() % 3);
+        assert_eq!(block.redux_add_sync(mask, 1), mask.count_ones());
+    })
+    .unwrap();
+}
+
+#[test]
+fn the_active_mask_is_some_part_of_the_lanes_and_differs_between_schedules() {
+    let first_masks = (0..20).map(|seed| {
+        let masks = RefCell::new(vec![0u32; 32]);
+        run(seed, 32, 0, |block| {
+            let mask = block.active_mask();
+            assert!(mask >> block.lane_id() & 1 == 1);
+            masks.borrow_mut()[block.lane_id() as usize] = mask;
+        })
+        .unwrap();
+        let masks = masks.into_inner();
+        // Who is together sees the same mask.
+        assert!((0..32).all(|i| (0..32).all(|j| masks[i] >> j & 1 == 0 || masks[j] == masks[i])));
+        masks[0]
+    });
+    let distinct: std::collections::BTreeSet<u32> = first_masks.collect();
+    assert!(distinct.len() > 10, "{distinct:?}");
+}
+
+#[test]
+fn the_seed_makes_the_schedule() {
+    let order = |seed| {
+        let order = RefCell::new(Vec::new());
+        let mut executor = Executor::new(seed);
+        executor
+            .launch("order", 5, (64, 1), 0, |block| order.borrow_mut().push((block.block_idx_x(), block.thread())))
+            .unwrap();
+        order.into_inner()
+    };
+    assert_eq!(order(1), order(1));
+    let distinct: std::collections::BTreeSet<_> = (0..10).map(order).collect();
+    assert!(distinct.len() > 5, "{} different orders", distinct.len());
+}
+
+#[test]
+fn a_collective_that_a_lane_of_the_mask_misses_is_named() {
+    for violation in must_fail(32, 0, |block| {
+        if block.lane_id() != 7 {
+            block.sync_warp(FULL_MASK);
+        }
+    }) {
+        let Fault::DivergentCollective { operation, mask, missing, ref doing } = violation.fault else {
+            panic!("{violation}")
+        };
+        assert_eq!((operation, mask, missing, doing.as_str()), ("sync_warp", FULL_MASK, 7, "has left the kernel"));
+        let text = violation.to_string();
+        assert!(
+            text.starts_with(concat!("kernel tiny, block 0, warp 0, lane 0 (thread 0), at ", file!(), ":")),
+            "{text}"
+        );
+        assert!(text.ends_with("sync_warp waits for the lanes of mask 0xffffffff, but lane 7 has left the kernel"));
+    }
+}
+
+#[test]
+fn lanes_that_wait_at_different_collectives_of_a_mask_are_named() {
+    for violation in must_fail(32, 0, |block| {
+        if block.lane_id() < 16 {
+            block.ballot_sync(FULL_MASK, true);
+        } else {
+            block.redux_add_sync(FULL_MASK, 1);
+        }
+    }) {
+        let text = violation.to_string();
+        assert!(text.contains("ballot_sync waits"), "{text}");
+        assert!(text.contains("lane 16 waits at redux_add_sync with mask 0xffffffff at tests/"), "{text}");
+    }
+}
+
+#[test]
+fn the_same_collective_at_two_places_is_not_the_same() {
+    for violation in must_fail(32, 0, |block| {
+        if block.lane_id() == 0 {
+            block.sync_warp(FULL_MASK);
+        } else {
+            block.sync_warp(FULL_MASK);
+        }
+    }) {
+        assert!(violation.to_string().contains("lane 1 waits at sync_warp"), "{violation}");
+    }
+}
+
+#[track_caller]
+fn vote_or_sum(block: &EmulatedBlock<'_>) {
+    if block.lane_id() < 16 {
+        block.ballot_sync(FULL_MASK, true);
+    } else {
+        block.redux_add_sync(FULL_MASK, 1);
+    }
+}
+
+#[test]
+fn different_collectives_at_one_place_do_not_meet() {
+    for violation in must_fail(32, 0, |block| vote_or_sum(block)) {
+        let text = violation.to_string();
+        assert!(text.contains("ballot_sync waits") && text.contains("lane 16 waits at redux_add_sync"), "{text}");
+    }
+}
+
+#[test]
+fn a_mask_without_the_caller_is_named() {
+    for violation in must_fail(32, 0, |block| {
+        block.ballot_sync(0x0000_FFFF, true);
+    }) {
+        assert_eq!(violation.fault, Fault::NotInMask { operation: "ballot_sync", mask: 0xFFFF });
+        assert!(violation.thread >= 16);
+    }
+}
+
+#[test]
+fn a_shuffle_from_a_lane_outside_the_mask_is_named() {
+    for violation in must_fail(32, 0, |block| {
+        if block.lane_id() < 8 {
+            block.shuffle_idx_sync(0xFF, 1, 8);
+        }
+    }) {
+        let fault = Fault::SourceNotInMask { operation: "shuffle_idx_sync", mask: 0xFF, source_lane: 8 };
+        assert_eq!(violation.fault, fault);
+    }
+}
+
+#[test]
+fn a_barrier_that_not_all_threads_reach_is_named() {
+    for violation in must_fail(96, 0, |block| {
+        if block.thread() != 70 {
+            block.sync_threads();
+        }
+    }) {
+        let text = violation.to_string();
+        assert!(text.ends_with("sync_threads waits for all threads, but thread 70 has left the kernel"), "{text}");
+    }
+    for violation in must_fail(64, 0, |block| {
+        if block.warp_id() == 0 {
+            block.sync_threads();
+        } else {
+            block.sync_threads();
+        }
+    }) {
+        assert!(violation.to_string().contains("but thread 32 waits at sync_threads at tests/"), "{violation}");
+    }
+}
+
+/// The kernel of `docs/kernels.md`.
+fn list_non_zero<B: Block>(block: &B, input: Global<'_, u32>, places: GlobalMut<'_, u32>, counts: GlobalMut<'_, u32>) {
+    let warp_totals = SharedLayout::new().array(32);
+    let first = block.block_idx_x() * block.threads();
+    let i = first + block.thread();
+    let keep = i < input.len() && block.load(input, i) != 0;
+    // All threads call: the scan has a barrier.
+    let (place, total) = block_exclusive(block, warp_totals, u32::from(keep));
+    if keep {
+        block.store(places, first + place, i);
+    }
+    if block.thread() == 0 {
+        block.store(counts, block.block_idx_x(), total);
+    }
+}
+
+#[test]
+fn the_kernel_of_the_docs_does_what_they_say() {
+    let mut input = vec![0; 40];
+    for i in [0, 3, 4, 31, 32, 39] {
+        input[i] = 7;
+    }
+    let (mut places, mut counts) = (vec![0; 64], vec![0; 2]);
+    let mut executor = Executor::new(42);
+    let input = Global::from_slice(&input);
+    let (places_view, counts_view) = (executor.writable(&mut places), executor.writable(&mut counts));
+    executor
+        .launch("list_non_zero", 2, (32, 1), 128, |block| list_non_zero(block, input, places_view, counts_view))
+        .unwrap();
+    assert_eq!((&places[..4], &places[32..34], &counts[..]), (&[0, 3, 4, 31][..], &[32, 39][..], &[4, 2][..]));
+}

@@ -1,0 +1,289 @@
+//! Races: which accesses meet, and what orders them.
+
+use simt::executor::{EmulatedBlock, Executor, Fault};
+use simt::{Block, FULL_MASK, Shared, SharedLayout};
+
+use super::{run, words};
+
+/// Something that a thread does to an array.
+type Act = fn(&EmulatedBlock<'_>, Shared<u32>);
+
+/// Two threads of different warps, or two lanes of one, touch element 0 in some way.
+fn meet(
+    other: u32,
+    order: impl Fn(&EmulatedBlock<'_>),
+    first: impl Fn(&EmulatedBlock<'_>),
+    second: impl Fn(&EmulatedBlock<'_>),
+) -> Vec<Option<String>> {
+    (0..20)
+        .map(|seed| {
+            run(seed, 64, 2, |block| {
+                if block.thread() == 0 {
+                    first(block);
+                }
+                order(block);
+                if block.thread() == other {
+                    second(block);
+                }
+            })
+            .err()
+            .map(|violation| violation.to_string())
+        })
+        .collect()
+}
+
+#[test]
+fn unordered_writes_race_and_barriers_order_them() {
+    let array = words(1);
+    let write = |block: &EmulatedBlock<'_>| block.shared_store(array, 0, block.thread());
+    for other in [1, 33] {
+        for text in meet(other, |_| {}, write, write) {
+            let text = text.expect("nothing orders the two");
+            assert!(text.contains("write of shared byte 0 races with the write by thread"), "{text}");
+            assert!(text.matches(concat!(file!(), ":")).count() == 2, "both places: {text}");
+        }
+        assert!(meet(other, |block| block.sync_threads(), write, write).iter().all(Option::is_none));
+    }
+}
+
+#[test]
+fn a_warp_barrier_orders_the_lanes_of_its_mask_only() {
+    let array = words(1);
+    let write = |block: &EmulatedBlock<'_>| block.shared_store(array, 0, block.thread());
+    assert!(meet(1, |block| block.sync_warp(FULL_MASK), write, write).iter().all(Option::is_none));
+    assert!(meet(33, |block| block.sync_warp(FULL_MASK), write, write).iter().all(Option::is_some));
+    let half = |block: &EmulatedBlock<'_>| {
+        if block.lane_id() < 16 {
+            block.sync_warp(0xFFFF);
+        }
+    };
+    assert!(meet(15, half, write, write).iter().all(Option::is_none));
+    assert!(meet(16, half, write, write).iter().all(Option::is_some));
+    // Votes and shuffles order nothing.
+    let vote = |block: &EmulatedBlock<'_>| _ = block.ballot_sync(FULL_MASK, true);
+    assert!(meet(1, vote, write, write).iter().all(Option::is_some));
+}
+
+#[test]
+fn a_write_races_with_elements_of_another_size_at_its_place() {
+    let array = words(2);
+    let halves: Shared<u16> = SharedLayout::new().array(4);
+    let write = |block: &EmulatedBlock<'_>| block.shared_store(array, 1, 1);
+    let write_half = |block: &EmulatedBlock<'_>| block.shared_store(halves, 3, 1);
+    for other in [1, 33] {
+        assert!(meet(other, |_| {}, write, write_half).iter().all(Option::is_some));
+        assert!(meet(other, |block| block.sync_threads(), write, write_half).iter().all(Option::is_none));
+    }
+    assert!(meet(0, |_| {}, write, write_half).iter().all(Option::is_none), "one thread writes in its own order");
+}
+
+#[test]
+fn reads_race_with_writes_and_not_with_each_other() {
+    let array = words(1);
+    let outcome = |first: Act, second: Act| {
+        (0..20)
+            .map(|seed| {
+                run(seed, 64, 1, |block| {
+                    if block.thread() == 5 {
+                        block.shared_store(array, 0, 0);
+                    }
+                    block.sync_threads();
+                    if block.thread() == 0 {
+                        first(block, array);
+                    }
+                    if block.thread() == 40 {
+                        second(block, array);
+                    }
+                })
+                .is_err()
+            })
+            .collect::<Vec<bool>>()
+    };
+    let read: Act = |block, array| _ = block.shared_load(array, 0);
+    let write: Act = |block, array| block.shared_store(array, 0, 1);
+    let add: Act = |block, array| _ = block.shared_atomic_add(array, 0, 1);
+    assert_eq!(outcome(read, read), [false; 20]);
+    assert_eq!(outcome(add, add), [false; 20]);
+    for (first, second) in [(read, write), (write, read), (write, write)] {
+        assert_eq!(outcome(first, second), [true; 20]);
+    }
+    for (first, second) in [(add, write), (write, add), (add, read), (read, add)] {
+        assert_eq!(outcome(first, second), [true; 20]);
+    }
+}
+
+#[test]
+fn many_readers_before_a_writer_are_all_remembered() {
+    let array = words(1);
+    for reader in [1, 31, 32, 63] {
+        let text = (0..20).map(|seed| {
+            run(seed, 64, 1, |block| {
+                if block.thread() == 0 {
+                    block.shared_store(array, 0, 1);
+                }
+                block.sync_threads();
+                if block.thread() == 0 || block.thread() == reader {
+                    block.shared_load(array, 0);
+                }
+                if block.thread() == 0 {
+                    block.shared_store(array, 0, 2);
+                }
+            })
+        });
+        assert!(text.into_iter().all(|result| result.is_err()), "thread {reader} and thread 0 read, thread 0 writes");
+    }
+}
+
+#[test]
+fn global_memory_races_too_also_between_blocks() {
+    for seed in 0..20 {
+        let mut memory = vec![0u32; 4];
+        let mut executor = Executor::new(seed);
+        let view = executor.writable(&mut memory);
+        let violation = executor
+            .launch("tiny", 2, (32, 1), 0, |block| {
+                if block.thread() == 0 {
+                    block.store(view, 2, block.block_idx_x());
+                }
+            })
+            .expect_err("two blocks write");
+        assert!(violation.to_string().contains("write of global element 2 races with the write by"), "{violation}");
+
+        let view = executor.writable(&mut memory);
+        executor.launch("tiny", 2, (32, 1), 0, |block| _ = block.atomic_add(view, 2, 1)).unwrap();
+        // A launch is over before the next begins.
+        let view = executor.writable(&mut memory);
+        executor.launch("tiny", 1, (32, 1), 0, |block| block.store(view, block.thread() % 4, 1)).unwrap_err();
+        let view = executor.writable(&mut memory);
+        executor.launch("tiny", 1, (32, 1), 0, |block| _ = block.load_mut(view, 2)).unwrap();
+    }
+}
+
+#[test]
+fn atomics_of_several_blocks_race_with_a_plain_read() {
+    for seed in 0..20 {
+        let mut memory = vec![0u32; 1];
+        let mut executor = Executor::new(seed);
+        let view = executor.writable(&mut memory);
+        let result = executor.launch("tiny", 3, (32, 1), 0, |block| {
+            block.atomic_add(view, 0, 1);
+            block.sync_threads();
+            if block.thread() == 0 {
+                block.load_mut(view, 0);
+            }
+        });
+        assert!(result.is_err());
+    }
+}
+
+/// What a kernel does once thread 0 has written element 0: for 30 schedules, whether it races.
+fn races(threads: u32, kernel: impl Fn(&EmulatedBlock<'_>, Shared<u32>)) -> Vec<bool> {
+    let array = words(1);
+    let outcome = |seed| {
+        let result = run(seed, threads, 1, |block| {
+            if block.thread() == 0 {
+                block.shared_store(array, 0, 1);
+            }
+            block.sync_threads();
+            kernel(block, array);
+        });
+        result.is_err_and(|violation| matches!(violation.fault, Fault::Race { .. }))
+    };
+    (0..30).map(outcome).collect()
+}
+
+/// Those that `who` names load element 0, or store to it.
+fn load_if(who: bool, block: &EmulatedBlock<'_>, array: Shared<u32>) {
+    if who {
+        block.shared_load(array, 0);
+    }
+}
+fn store_if(who: bool, block: &EmulatedBlock<'_>, array: Shared<u32>) {
+    if who {
+        block.shared_store(array, 0, 2);
+    }
+}
+/// A warp barrier for the lanes of `mask` alone.
+fn sync(mask: u32, block: &EmulatedBlock<'_>) {
+    if mask >> block.lane_id() & 1 == 1 {
+        block.sync_warp(mask);
+    }
+}
+
+#[test]
+fn a_writer_is_ordered_after_every_lane_that_read() {
+    let after = |mask| {
+        races(32, move |block, array| {
+            load_if([0, 2].contains(&block.thread()), block, array);
+            sync(mask, block);
+            store_if(block.thread() == 3, block, array);
+        })
+    };
+    assert_eq!(after(0b1001), [true; 30], "lane 2 is not waited for");
+    assert_eq!(after(0b1100), [true; 30], "lane 0 is not waited for");
+    assert_eq!(after(FULL_MASK), [false; 30]);
+}
+
+#[test]
+fn a_barrier_of_a_warp_does_not_wait_for_readers_of_another() {
+    let of_readers = |readers: &'static [u32]| {
+        races(64, move |block, array| {
+            load_if(readers.contains(&block.thread()), block, array);
+            if block.warp_id() == 1 {
+                block.sync_warp(FULL_MASK);
+            }
+            store_if(block.thread() == 40, block, array);
+        })
+    };
+    assert_eq!(of_readers(&[0, 33, 34]), [true; 30]);
+    assert_eq!(of_readers(&[0, 33]), [true; 30]);
+    assert_eq!(of_readers(&[33, 34]), [false; 30]);
+}
+
+#[test]
+fn of_two_readers_the_later_clock_counts() {
+    // Lane 0 reads after a barrier that lane 2 has not passed, then lane 2 does (a vote orders nothing). The writer waits for
+    // lane 2, and not for lane 0.
+    let outcome = races(32, |block, array| {
+        sync(!(1 << 2), block);
+        load_if(block.thread() == 0, block, array);
+        block.ballot_sync(FULL_MASK, true);
+        load_if(block.thread() == 2, block, array);
+        sync(!1, block);
+        store_if(block.thread() == 3, block, array);
+    });
+    assert_eq!(outcome, [true; 30]);
+}
+
+#[test]
+fn order_is_handed_on_from_lane_to_lane() {
+    let outcome = races(32, |block, array| {
+        store_if(block.thread() == 0, block, array);
+        sync(0b011, block);
+        sync(0b110, block);
+        store_if(block.thread() == 2, block, array);
+    });
+    assert_eq!(outcome, [false; 30]);
+}
+
+#[test]
+fn what_blocks_did_is_not_over_when_one_of_them_goes_on() {
+    for seed in 0..30 {
+        let mut memory = vec![0u32; 1];
+        let mut executor = Executor::new(seed);
+        let view = executor.writable(&mut memory);
+        let result = executor.launch("tiny", 2, (32, 1), 0, |block| {
+            let mut before = 0;
+            if block.thread() == 0 {
+                block.atomic_add(view, 0, 1);
+                before = block.atomic_add(view, 0, 1);
+            }
+            block.sync_threads();
+            // The last of the four, and of its own block: the other block's may still be on their way for all that it knows.
+            if before == 3 {
+                block.load_mut(view, 0);
+            }
+        });
+        assert!(matches!(result.unwrap_err().fault, Fault::Race { .. }));
+    }
+}
