@@ -107,14 +107,16 @@ pub fn distributions(a: &RunView, b: &RunView) -> Vec<Distribution> {
     found
 }
 
-/// χ² between the shapes of two histograms and its degrees of freedom; bins are put together until both have 10 entries.
+/// χ² between the shapes of two histograms and its degrees of freedom. Bins are put together until 10 entries are expected in
+/// the smaller one, were the shapes the same: what is counted there may be nothing, and that says most.
 fn chi2(a: &[u64], b: &[u64]) -> Option<(f64, usize)> {
     let [total_a, total_b] = [a, b].map(|bins| bins.iter().sum::<u64>() as f64);
+    let smaller = total_a.min(total_b) / (total_a + total_b);
     let (mut sum, mut bins) = (0.0, 0usize);
     let (mut of_a, mut of_b) = (0.0, 0.0);
     for (&in_a, &in_b) in a.iter().zip(b) {
         (of_a, of_b) = (of_a + in_a as f64, of_b + in_b as f64);
-        if of_a >= 10.0 && of_b >= 10.0 {
+        if (of_a + of_b) * smaller >= 10.0 {
             let away = total_b.sqrt() / total_a.sqrt() * of_a - total_a.sqrt() / total_b.sqrt() * of_b;
             sum += away * away / (of_a + of_b);
             bins += 1;
@@ -147,7 +149,11 @@ mod tests {
         assert!(sigmas_of_chi2(sum, freedom) < 0.0);
         let (sum, freedom) = chi2(&[100, 200, 300], &[300, 200, 100]).unwrap();
         assert!(sigmas_of_chi2(sum, freedom) > 10.0, "{sum}");
+        // The same shape elsewhere: no bin has entries of both.
+        let (sum, freedom) = chi2(&[0, 500, 500, 0, 0], &[0, 0, 0, 500, 500]).unwrap();
+        assert!(sigmas_of_chi2(sum, freedom) > 10.0, "{sum} {freedom}");
         assert_eq!(chi2(&[], &[]), None);
+        assert_eq!(chi2(&[100, 100], &[0, 0]), None);
         assert_eq!(chi2(&[100], &[100]), None);
     }
 

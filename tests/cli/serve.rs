@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::support::{json_of, run_to, sample};
 
@@ -74,6 +74,12 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
+/// The lines of the journal.
+fn journal(directory: &Path) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(directory.join("out/.serve/journal.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 fn status(directory: &Path) -> serde_json::Value {
     json_of(0, directory, &["serve", "--output", "out", "--status"]).0
 }
@@ -102,6 +108,15 @@ fn good_files_become_hits_and_bad_ones_are_listed_and_cost_only_themselves() {
     let failed: Vec<_> =
         state["failures"].as_array().unwrap().iter().map(|entry| entry["file"].as_str().unwrap()).collect();
     assert_eq!(failed.len(), 2);
+    let reason = |file: &str| {
+        let entry = state["failures"].as_array().unwrap().iter().find(|entry| entry["file"] == file).unwrap();
+        entry["reason"].as_str().unwrap().to_owned()
+    };
+    assert!(
+        reason("cut.mdf").starts_with("in/cut.mdf") && !reason("cut.mdf").contains("warning"),
+        "{}",
+        reason("cut.mdf")
+    );
     let metrics = fs::read_to_string(directory.join("state.prom")).unwrap();
     assert!(
         metrics.contains("ut_decode_files_done_total 4\n") && metrics.contains("ut_decode_events_total 5\n"),
@@ -185,6 +200,11 @@ fn a_running_server_takes_files_as_they_come_waits_for_growing_ones_and_ends_on_
     wait_until("the entry", || status(directory)["sums"]["done"] == 1);
     assert_eq!(status(directory)["alive"], true);
     assert_eq!(status(directory)["sums"]["events"], 5);
+    // A file that changes is decoded again, by the same server.
+    fs::write(&path, [&events[..], &events[..]].concat()).unwrap();
+    wait_until("the second entry", || status(directory)["sums"]["done"] == 2);
+    assert_eq!(status(directory)["sums"]["events"], 15);
+    wait_until("the count since the start", || status(directory)["server"]["events_since_start"] == 15);
     let ended = Command::new("kill").arg(server.id().to_string()).status().unwrap();
     assert!(ended.success());
     server.wait().unwrap();
@@ -212,6 +232,145 @@ fn an_output_that_cannot_be_written_and_a_folder_that_is_gone_are_waited_for() {
     fs::copy(directory.join("events.mdf"), directory.join("away/late.mdf")).unwrap();
     fs::rename(directory.join("away"), directory.join("in")).unwrap();
     wait_until("the late file", || directory.join("out/late.mdf.parquet").exists());
+    wait_until("the end of the warning", || status(directory)["server"]["blocked"].is_null());
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
+fn the_oldest_files_are_decoded_first_and_odd_things_are_left_alone() {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir_all(directory.join("in/.hidden")).unwrap();
+    fs::copy(directory.join("events.mdf"), directory.join("in/.hidden/no.mdf")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(directory.join("in/socket.mdf")).unwrap();
+    fs::write(directory.join("in").join(std::ffi::OsStr::from_bytes(b"\xff.mdf")), "").unwrap();
+    for (name, age) in [("a.mdf", 10), ("b.mdf", 30), ("c.mdf", 20)] {
+        let path = directory.join("in").join(name);
+        fs::copy(directory.join("events.mdf"), &path).unwrap();
+        let time = SystemTime::now() - Duration::from_secs(age);
+        fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    }
+    let said = once(0, directory, &["--jobs", "1"]);
+    assert_eq!(said.matches("its name is not UTF-8").count(), 1, "{said}");
+    let order: Vec<_> = journal(directory).iter().map(|entry| entry["file"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(order, ["b.mdf", "c.mdf", "a.mdf"]);
+    let journal = journal(directory);
+    assert!(journal.iter().all(|entry| entry["troubles"].as_object().unwrap().is_empty()), "{journal:?}");
+}
+
+#[test]
+fn a_file_that_takes_too_long_is_tried_three_times() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir(directory.join("in")).unwrap();
+    fs::copy(directory.join("events.mdf"), directory.join("in/a.mdf")).unwrap();
+    let said = once(1, directory, &["--time-out", "0", "--verbose"]);
+    assert_eq!(said.matches("took longer than 0 s; trying again").count(), 2, "{said}");
+    assert!(said.contains("warning: a.mdf: took longer than 0 s"), "{said}");
+    let state = status(directory);
+    assert_eq!((&state["sums"]["done"], &state["sums"]["failed"]), (&0.into(), &1.into()));
+    assert_eq!(state["failures"][0]["reason"], "took longer than 0 s");
+    assert!(files(&directory.join("out")).is_empty());
+}
+
+#[test]
+fn hits_of_a_file_that_changes_meanwhile_do_not_appear() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir(directory.join("in")).unwrap();
+    let events = fs::read(directory.join("events.mdf")).unwrap();
+    let path = directory.join("in/a.mdf");
+    fs::write(&path, &events).unwrap();
+    let mut server = start(directory, &[]);
+    let work = || {
+        fs::read_dir(directory.join("out/.serve"))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|entry| entry.path().join("1").exists())
+    };
+    let start = Instant::now();
+    while !work() {
+        assert!(start.elapsed() < Duration::from_mins(2), "no work is begun");
+        std::hint::spin_loop();
+    }
+    // Its process has not started yet.
+    fs::write(&path, [&events[..], &events[..]].concat()).unwrap();
+    wait_until("the entry", || status(directory)["sums"]["events"] == 10);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let journal = journal(directory);
+    assert_eq!((journal.len(), &journal[0]["size"]), (1, &(2 * events.len()).into()), "{journal:?}");
+}
+
+#[test]
+fn to_ask_for_the_state_changes_nothing_and_stands_in_nobodys_way() {
+    let directory = sample();
+    let directory = directory.path();
+    feed(directory, 1);
+    once(1, directory, &[]);
+    // A server that is writing a line at the moment.
+    let path = directory.join("out/.serve/journal.jsonl");
+    let begun = [fs::read(&path).unwrap(), b"{\"file\":".to_vec()].concat();
+    fs::write(&path, &begun).unwrap();
+    assert_eq!(status(directory)["sums"]["done"], 1);
+    assert!(fs::read(&path).unwrap() == begun);
+    // Who asks has the lock for a moment.
+    let lock = fs::File::open(directory.join("out/.serve/lock")).unwrap();
+    lock.lock_shared().unwrap();
+    let asks = std::thread::spawn(move || {
+        sleep(Duration::from_millis(150));
+        drop(lock);
+    });
+    once(0, directory, &[]);
+    asks.join().unwrap();
+}
+
+#[test]
+fn a_file_that_is_new_is_waited_for_until_it_has_settled() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir(directory.join("in")).unwrap();
+    fs::copy(directory.join("events.mdf"), directory.join("in/new.mdf")).unwrap();
+    let serve = ["serve", "--watch", "in", "--output", "out", "--settle", "0.3", "--once"];
+    run_to(0, directory, &[&serve[..], &DECODE].concat());
+    assert_eq!(status(directory)["sums"]["done"], 1);
+}
+
+#[test]
+fn tables_that_are_not_there_are_each_files_reason() {
+    let directory = sample();
+    let directory = directory.path();
+    feed(directory, 1);
+    let serve = ["serve", "--watch", "in", "--output", "out", "--settle", "0", "--once"];
+    run_to(1, directory, &[&serve[..], &["--", "--boards", "absent.bin", "--geometry", "geometry.bin"]].concat());
+    let state = status(directory);
+    assert_eq!(state["sums"]["failed"], 3);
+    for entry in state["failures"].as_array().unwrap() {
+        assert!(entry["reason"].as_str().unwrap().contains("absent.bin"), "{entry}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_disk_that_is_full_is_not_a_files_fault() {
+    let directory = sample();
+    let directory = directory.path();
+    feed(directory, 1);
+    let tool = assert_cmd::cargo::cargo_bin!("ut-decode").display();
+    // Files of at most 8 blocks of 512 bytes: room for the journal, and not for hits.
+    let serve = format!("ulimit -f 8; exec {tool} serve --watch in --output out --settle 0 {}", DECODE.join(" "));
+    let mut shell = Command::new("sh");
+    shell.current_dir(directory).env("UT_DECODE_CONFIG", "").args(["-c", &serve]);
+    let mut server = shell.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the pause", || {
+        directory.join("out/.serve/state.json").exists() && status(directory)["server"]["blocked"].as_str().is_some()
+    });
+    let state = status(directory);
+    assert!(state["server"]["blocked"].as_str().unwrap().contains("cannot write"), "{state}");
+    assert!(state["failures"].as_array().unwrap().iter().all(|entry| entry["file"] == "night/text.mdf"), "{state}");
     server.kill().unwrap();
     server.wait().unwrap();
 }
@@ -224,7 +383,10 @@ fn options_and_folders_that_make_no_sense_end_the_server_at_once() {
     let serve = ["serve", "--watch", "in", "--output", "out", "--settle", "0", "--once"];
     let (_, said) = run_to(1, directory, &[&serve[..], &["--", "--clusters", "many"]].concat());
     assert!(said.contains("--clusters"), "{said}");
-    assert_eq!(status(directory)["sums"]["done"], 0);
+    let state = status(directory);
+    assert_eq!((&state["sums"]["done"], &state["sums"]["failed"]), (&0.into(), &0.into()), "{said}");
+    let (_, said) = run_to(2, directory, &[&serve[..], &["--metrics", "in/state.prom"]].concat());
+    assert!(said.contains("inside the watched folder"), "{said}");
     let (_, said) = run_to(1, directory, &["serve", "--output", "absent", "--status"]);
     assert!(said.contains("absent"), "{said}");
     let (_, said) = run_to(1, directory, &["serve", "--watch", "absent", "--output", "out"]);

@@ -155,8 +155,21 @@ fn numbers_of_a_report_come_from_the_measurements() {
     let (measured, expected) = (point.measured.unwrap(), Spread::of(&rates));
     assert!(close(measured.median, expected.median) && close(measured.max, expected.max));
     let default = [12_850.0, 12_950.0, 13_050.0, 13_450.0];
-    let (change, expected) = (point.change.unwrap(), Change::between(&default, &rates, 1, 3).unwrap());
-    assert!(close(change.percent, expected.percent) && change.verdict == expected.verdict, "{change:?} {expected:?}");
+    let (change, expected) = (point.change.as_ref().unwrap(), Change::between(&default, &rates, 1, 3).unwrap());
+    assert!(close(change.percent, expected.percent) && change.doubt == expected.doubt, "{change:?} {expected:?}");
+}
+
+#[test]
+fn nothing_is_compared_with_a_default_that_failed_in_a_round() {
+    let plan = plan(Backend::Cpu, &["batch=16,64"]);
+    let times = |rates: [f64; 2]| rates.map(|rate| Outcome::Times(vec![1e3 / rate])).to_vec();
+    let failure = Failure { kind: FailureKind::Launch, message: "no memory".to_owned() };
+    let mut points = vec![times([20_000.0; 2]); plan.points.len()];
+    points[plan.default] = vec![Outcome::Failed(failure), Outcome::Times(vec![0.1])];
+    let report = Report::new(About { rounds: 2, ..about(Backend::Cpu) }, &plan, &points, None);
+    assert!(report.points.iter().all(|point| point.change.is_none()), "{report:?}");
+    assert_eq!(report.points[plan.default].failure.as_deref(), Some("no memory"));
+    assert!(!report.verdict().contains("The default"), "{}", report.verdict());
 }
 
 #[test]

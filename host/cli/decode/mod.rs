@@ -50,6 +50,7 @@ const LARGE_BATCH_SIZE: usize = 256;
 
 /// Outputs that lack hits which are listed at the end.
 const LISTED: usize = 100;
+
 /// Decode files into hits.
 ///
 /// Reads MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not, as one job: reading, decoding and

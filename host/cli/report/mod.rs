@@ -8,6 +8,8 @@ mod page;
 mod run;
 mod spectra;
 mod sums;
+#[cfg(test)]
+mod tests;
 mod time;
 
 use std::fmt::Write as _;

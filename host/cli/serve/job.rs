@@ -73,19 +73,26 @@ impl Job {
     pub fn start(plan: &Plan, file: String, mark: Mark, attempts: u32, number: u64) -> io::Result<Self> {
         let work = plan.work.join(number.to_string());
         fs::create_dir(&work)?;
+        let child = Self::spawn(plan, &file, &work).inspect_err(|_| {
+            // What cannot be removed now goes at the next start.
+            let _ = fs::remove_dir_all(&work);
+        })?;
+        Ok(Self { file, mark, start: Instant::now(), attempts, work, child })
+    }
+
+    fn spawn(plan: &Plan, file: &str, work: &Path) -> io::Result<Child> {
         let said = File::create(work.join("said"))?;
         let none = || io::Error::other("how this program was started is not known");
         let (program, first) = plan.again.split_first().ok_or_else(none)?;
         let mut command = Command::new(program);
         command.args(first).args(["decode", "--quiet", "--color", "never", "--threads", "1", "--output"]);
         command.arg(work.join("hits").with_extension(&plan.format)).arg("--json").arg(work.join("summary.json"));
-        command.args(&plan.options).arg("--").arg(plan.watch.join(&file));
+        command.args(&plan.options).arg("--").arg(plan.watch.join(file));
         command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
         #[cfg(unix)]
         // Ctrl-C is for the server, which ends its processes itself.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let child = command.spawn()?;
-        Ok(Self { file, mark, start: Instant::now(), attempts, work, child })
+        command.spawn()
     }
 
     /// What became of it, once it has ended.
@@ -169,14 +176,13 @@ impl Job {
         }
         let target = plan.output.join(&name);
         let folder = target.parent().unwrap_or(&plan.output);
-        // The output folder itself is not made anew: where it is gone, a disk may be.
+        // The hits are in the output folder: where that is gone, and a disk may be, this fails before it is made anew.
+        File::open(hits)?.sync_all()?;
         let mut made = folder;
         while made != plan.output && !made.exists() {
             made = made.parent().unwrap_or(&plan.output);
         }
-        fs::metadata(&plan.output)?;
         fs::create_dir_all(folder)?;
-        File::open(hits)?.sync_all()?;
         fs::rename(hits, &target)?;
         // The name, and the names of the folders that are new.
         let mut changed = Some(folder);

@@ -88,18 +88,34 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Reads the journal, or begins one. A last line that a crash cut is taken away.
+    /// Opens the journal to write to it, or begins one. A last line that a crash cut is taken away.
     ///
     /// # Errors
     /// When the file cannot be read or mended, or a whole line of it is not an entry.
     pub fn open(path: PathBuf) -> io::Result<Self> {
+        let journal = Self::read(path)?;
+        match OpenOptions::new().write(true).open(&journal.path) {
+            Ok(file) if file.metadata()?.len() > journal.length => {
+                file.set_len(journal.length)?;
+                file.sync_all()?;
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        Ok(journal)
+    }
+
+    /// Reads the journal and leaves the file as it is: a server may be writing its last line at the moment.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or a whole line of it is not an entry.
+    pub fn read(path: PathBuf) -> io::Result<Self> {
         let mut journal = Self { path, length: 0, known: HashMap::new(), sums: Sums::default() };
         let file = match File::open(&journal.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(journal),
             Err(error) => return Err(error),
         };
-        let there = file.metadata()?.len();
         let mut lines = BufReader::new(file);
         let mut line = Vec::new();
         while lines.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
@@ -110,11 +126,6 @@ impl Journal {
             journal.length += line.len() as u64;
             journal.note(entry);
             line.clear();
-        }
-        if journal.length < there {
-            let file = OpenOptions::new().write(true).open(&journal.path)?;
-            file.set_len(journal.length)?;
-            file.sync_all()?;
         }
         Ok(journal)
     }
@@ -127,10 +138,19 @@ impl Journal {
     /// Enters a file; when this returns, the entry survives a loss of power.
     ///
     /// # Errors
-    /// When it cannot be written; the journal is as before then.
+    /// When it cannot be written, or somebody removed or cut the journal; it is as before then.
     pub fn enter(&mut self, entry: Entry) -> io::Result<()> {
         let mut line = serde_json::to_vec(&entry)?;
         line.push(b'\n');
+        let there = match self.path.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            there => there?.len(),
+        };
+        if there < self.length {
+            let length = self.length;
+            let what = format!("it has {there} bytes of {length}: put it back, or start the server again");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
         let mut file = OpenOptions::new().create(true).truncate(false).write(true).open(&self.path)?;
         // What a failed attempt left goes.
         file.set_len(self.length)?;
@@ -240,9 +260,52 @@ mod tests {
             journal.failures(9).unwrap().into_iter().map(|entry| (entry.file, entry.reason.unwrap())).collect()
         };
         assert_eq!(reasons(&journal), [("b".to_owned(), "empty".to_owned())]);
-        assert_eq!(journal.forget_failures(), 1);
+        // Each file once, with its last reason; the latest stay where there are too many.
+        for (file, reason) in [("c", "first"), ("d", "once"), ("c", "second")] {
+            journal.enter(entry(file, 1, Some(reason))).unwrap();
+        }
+        let files: Vec<_> = reasons(&journal).into_iter().map(|(file, reason)| format!("{file} {reason}")).collect();
+        assert_eq!(files, ["b empty", "d once", "c second"]);
+        assert_eq!(journal.failures(1).unwrap()[0].file, "c");
+        let sums = journal.sums();
+        assert_eq!((sums.done, sums.failed, sums.bytes, sums.events, sums.hits), (1, 5, 60, 12, 18));
+        assert_eq!((sums.seconds, sums.troubles["truncated"]), (3.0, 6));
+        assert_eq!(journal.forget_failures(), 3);
         assert!(!journal.knows("b", Mark { size: 10, modified: 1 }));
         assert!(journal.knows("a", Mark { size: 10, modified: 2 }));
+    }
+
+    #[test]
+    fn a_half_line_is_left_to_who_writes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        Journal::open(path.clone()).unwrap().enter(entry("a", 1, None)).unwrap();
+        let whole = fs::read(&path).unwrap();
+        let begun = [&whole[..], &whole[..20]].concat();
+        fs::write(&path, &begun).unwrap();
+        assert_eq!(Journal::read(path.clone()).unwrap().sums().done, 1);
+        assert!(fs::read(&path).unwrap() == begun);
+        assert_eq!(Journal::open(path.clone()).unwrap().sums().done, 1);
+        assert!(fs::read(&path).unwrap() == whole);
+    }
+
+    #[test]
+    fn a_journal_that_somebody_cut_or_removed_is_not_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let mut journal = Journal::open(path.clone()).unwrap();
+        journal.enter(entry("a", 1, None)).unwrap();
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[1..]).unwrap();
+        let error = journal.enter(entry("b", 1, None)).unwrap_err().to_string();
+        assert!(error.contains(&format!("{} bytes of {}", whole.len() - 1, whole.len())), "{error}");
+        fs::remove_file(&path).unwrap();
+        assert!(journal.enter(entry("b", 1, None)).is_err() && !path.exists());
+        fs::write(&path, &whole).unwrap();
+        // What a failed attempt left behind goes.
+        fs::write(&path, [&whole[..], &[b'x'; 1000]].concat()).unwrap();
+        journal.enter(entry("b", 1, None)).unwrap();
+        assert_eq!(Journal::open(path).unwrap().sums().done, 2);
     }
 
     #[test]

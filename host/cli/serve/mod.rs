@@ -153,9 +153,27 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Failure {
 /// Takes the output folder for this server; `None` while another one has it.
 fn lock(own: &Path) -> io::Result<Option<File>> {
     let file = File::options().create(true).truncate(false).write(true).open(own.join("lock"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
+    let start = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            // It may be somebody who only asks, and has it for a moment.
+            Err(TryLockError::WouldBlock) if start.elapsed() < LOOK => thread::sleep(TURN),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+/// Whether a server has the output folder. Nothing is written: to ask, one need not be allowed to.
+fn is_taken(own: &Path) -> io::Result<bool> {
+    let file = match File::open(own.join("lock")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        file => file?,
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
         Err(TryLockError::Error(error)) => Err(error),
     }
 }
@@ -165,9 +183,9 @@ fn status(output: &Path, json: Option<&Path>) -> Result<(), Failure> {
     if !own.is_dir() {
         return Err(format!("{}: no server has had this output folder", output.display()).into());
     }
-    let alive = lock(&own).map_err(|error| cannot("open the lock in", &own, &error))?.is_none();
+    let alive = is_taken(&own).map_err(|error| cannot("open the lock in", &own, &error))?;
     let path = own.join("journal.jsonl");
-    let journal = Journal::open(path.clone()).map_err(|error| cannot("read", &path, &error))?;
+    let journal = Journal::read(path.clone()).map_err(|error| cannot("read", &path, &error))?;
     let said = own.join("state.json");
     let age = said.metadata().ok().and_then(|there| there.modified().ok()).and_then(|at| at.elapsed().ok());
     let state: Option<State> = fs::read(&said).ok().and_then(|text| serde_json::from_slice(&text).ok());

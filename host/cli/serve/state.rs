@@ -123,23 +123,52 @@ fn duration(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{State, Sums, metrics, text};
+    use super::{Count, Kind, State, Sums, duration, metrics, text};
 
     #[test]
     fn metrics_are_in_prometheus_format_and_name_every_trouble() {
-        let mut sums = Sums { done: 3, events: 7, ..Sums::default() };
+        let mut sums = Sums { done: 3, failed: 4, bytes: 5, events: 7, hits: 8, seconds: 1.5, ..Sums::default() };
         sums.troubles.insert("truncated".to_owned(), 2);
-        let text = metrics(&State::default(), &sums);
-        for line in
-            ["ut_decode_files_done_total 3", "ut_decode_troubles_total{kind=\"truncated\"} 2", "ut_decode_blocked 0"]
-        {
+        let running = vec![("a".to_owned(), 1.0)];
+        let blocked = Some("disk full".to_owned());
+        let state = State { waiting: 10, unsettled: 11, running, blocked, up_seconds: 0.5, ..State::default() };
+        let text = metrics(&state, &sums);
+        for (name, value) in [
+            ("files_done_total", "3"),
+            ("files_failed_total", "4"),
+            ("input_bytes_total", "5"),
+            ("events_total", "7"),
+            ("hits_total", "8"),
+            ("decode_seconds_total", "1.5"),
+            ("troubles_total{kind=\"truncated\"}", "2"),
+            ("files_waiting", "10"),
+            ("files_unsettled", "11"),
+            ("files_running", "1"),
+            ("blocked", "1"),
+            ("up_seconds", "0.5"),
+        ] {
+            let line = format!("ut_decode_{name} {value}");
             assert!(text.lines().any(|other| other == line), "{line} in\n{text}");
         }
+        assert!(metrics(&State::default(), &sums).contains("\nut_decode_blocked 0\n"));
+        assert_eq!(
+            text.matches("troubles_total{").count(),
+            Count::ALL.iter().filter(|n| n.kind() == Kind::Trouble).count()
+        );
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (name, value) = line.rsplit_once(' ').unwrap();
             assert!(name.starts_with("ut_decode_") && value.parse::<f64>().is_ok(), "{line}");
             let bare = name.split('{').next().unwrap();
             assert!(text.contains(&format!("# TYPE {bare} ")), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_long_time_is_said_in_two_units() {
+        for (seconds, said) in
+            [(119.9, "119 s"), (120.0, "2 min"), (7199.0, "119 min"), (9000.0, "2 h 30 min"), (266_400.0, "3 days 2 h")]
+        {
+            assert_eq!(duration(seconds), said);
         }
     }
 

@@ -163,7 +163,7 @@ fn identity(_: &Metadata) -> (u64, u64) {
 mod tests {
     use std::fs;
     use std::path::Path;
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
 
     use glob::Pattern;
 
@@ -211,6 +211,22 @@ mod tests {
         assert!(now.look(is_known).unwrap().complete.is_empty());
         fs::write(root.join("a"), "ab").unwrap();
         assert_eq!(now.look(is_known).unwrap().complete.len(), 1);
+        // Before 1970 times differ, too.
+        let file = fs::File::options().write(true).open(root.join("a")).unwrap();
+        for before in [1, 2] {
+            file.set_modified(SystemTime::UNIX_EPOCH - Duration::from_secs(before)).unwrap();
+            assert_eq!(Mark::of(&file.metadata().unwrap()).modified, -(before as i64) * 1_000_000_000);
+        }
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_told_is_told_of_once() {
+        use std::os::unix::ffi::OsStrExt;
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(std::ffi::OsStr::from_bytes(b"\xff")), "").unwrap();
+        let mut now = watch(folder.path(), Duration::ZERO);
+        let mut odd = || now.look(|_, _| false).unwrap().odd.len();
+        assert_eq!((odd(), odd()), (1, 0));
     }
 
     #[test]
