@@ -120,6 +120,12 @@ pub enum Comparison {
     NotIn,
 }
 
+impl Comparison {
+    const fn is_in(self) -> bool {
+        matches!(self, Self::In | Self::NotIn)
+    }
+}
+
 /// Functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each is its Python function")]

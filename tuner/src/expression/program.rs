@@ -175,6 +175,12 @@ impl Graph {
                 Node::Binary(*operator, left, self.compile(right)?)
             }
             Expr::Compare(first, rest) => {
+                // It would be with the list.
+                let is_followed = rest.split_last().is_some_and(|(_, before)| before.iter().any(|(of, _)| of.is_in()));
+                if is_followed {
+                    let what = "behind \"in\" and its list no comparison can follow";
+                    return Err(ExpressionError::Shape(what.to_owned()));
+                }
                 let mut left = self.compile(first)?;
                 let mut all = None;
                 for (comparison, operand) in rest {
@@ -213,11 +219,13 @@ impl Graph {
     }
 
     fn member(&mut self, left: NodeId, items: &[Expr]) -> Result<NodeId, ExpressionError> {
-        let mut any = self.add(Node::Constant(Number::Bool(false)));
+        // Python makes the whole list before it looks: `|` hands on what is wrong with any item, `or` would not. And the left
+        // side fails where the list is empty, too.
+        let mut any = self.add(Node::Compare(Comparison::NotEqual, left, left));
         for item in items {
             let item = self.compile(item)?;
             let equal = self.add(Node::Compare(Comparison::Equal, left, item));
-            any = self.add(Node::Binary(Binary::Or, any, equal));
+            any = self.add(Node::Binary(Binary::BitOr, any, equal));
         }
         Ok(any)
     }
@@ -268,7 +276,6 @@ impl Graph {
         };
         let mut places: Vec<usize> = self.nodes.iter().zip(&needed).filter_map(place).collect();
         places.sort_unstable();
-        places.dedup();
         places
     }
 }

@@ -57,6 +57,20 @@ fn expressions_mean_what_python_means() {
     int("6 & 3 ^ 1", 3);
     int("1_000", 1000);
     int("sum([1, 2, x])", 10);
+    int("-7 // -2", 3);
+    int("7 // -2", -4);
+    int("-1099511627776 >> 40", -1);
+    int("1 >> 100", 0);
+    int("-1 >> 100", -1);
+    int("(-1) ** 4000000001", -1);
+    int("(-1) ** 4000000002", 1);
+    int("int(-9223372036854775808.0)", i64::MIN);
+    int("5 if 1else 6", 5);
+    float("7.5 % -2", -0.5);
+    float("-7.5 % -2", -1.5);
+    float("-7.5 // -2", 3.0);
+    // The quotient of what is left is 30 less a rounding.
+    float("33.3 // 1.1", 30.0);
     float("7 / 2", 3.5);
     float("4 / 2", 2.0);
     float("-7.5 // 2", -4.0);
@@ -71,9 +85,14 @@ fn expressions_mean_what_python_means() {
     truth("8 % (28 / x) == 0", true);
     truth("mode == 'fast' and mode != \"slow\"", true);
     truth("mode in ['slow', 'fast']", true);
+    truth("x < 8 in [8]", true);
+    truth("x in []", false);
     truth("mode == 1", false);
     truth("1 == 1.0 == True", true);
     truth("9007199254740993 == 9007199254740992.0", false);
+    truth("9007199254740993 > 9007199254740992.0", true);
+    truth("7.5 < 8 and not 8.5 < 8", true);
+    truth("0 == -0.0", true);
     // The side that is not evaluated may fail.
     truth("x == 7 or x % 0 == 1", true);
     truth("x == 8 and x % 0 == 1", false);
@@ -81,9 +100,10 @@ fn expressions_mean_what_python_means() {
 }
 
 #[test]
-fn expressions_that_python_refuses_are_refused() {
+fn expressions_that_are_wrong_or_too_large_are_refused() {
     let too_deep = format!("{}1{}", "(".repeat(200), ")".repeat(200));
-    let too_long = format!("1{}", "+1".repeat(40_000));
+    let too_many = format!("1{}", "+1".repeat(1001));
+    let too_long = format!("{}1", " ".repeat(1 << 16));
     let bad = [
         "",
         "1 +",
@@ -110,6 +130,9 @@ fn expressions_that_python_refuses_are_refused() {
         "(-8.0) ** 0.5",
         "[1, 2]",
         "x in 7",
+        "x in [7] == True",
+        "x in [7, 1 // 0]",
+        "1 // 0 in []",
         "max()",
         "1 if 2",
         "lambda: 1",
@@ -120,7 +143,12 @@ fn expressions_that_python_refuses_are_refused() {
         "not",
         "range(3)",
         "10.0 ** 400",
+        "1e999",
+        "int(1e300)",
+        "4 << 62",
+        "'a\\b' == 1",
         &too_deep,
+        &too_many,
         &too_long,
     ];
     for text in bad {
@@ -132,22 +160,53 @@ fn expressions_that_python_refuses_are_refused() {
 }
 
 #[test]
-fn t1_values_may_be_made_by_python() {
-    let values = |text: &str| {
-        let entry = serde_json::json!({"Name": "a", "Type": "int", "Values": text});
-        let document = serde_json::json!({"ConfigurationSpace": {"TuningParameters": [entry]}});
-        parse_t1(&document.to_string()).and_then(|builder| builder.build().map_err(|error| error.to_string())).map(
-            |space| (0..space.len()).map(|index| space.config(index).0[0].to_string()).collect::<Vec<_>>().join(" "),
-        )
+fn the_names_of_an_expression_are_those_that_it_needs() {
+    let names = |text: &str| Expr::parse(text).unwrap().names().join(" ");
+    assert_eq!(names("a * b + a"), "a b");
+    // i is the comprehension's own.
+    assert_eq!(names("[i * a for i in range(b) if i > c]"), "b a c");
+}
+
+/// The values of a T1 file's parameter whose values are `text`.
+fn t1_values(text: &str) -> Result<String, String> {
+    let entry = serde_json::json!({"Name": "a", "Type": "int", "Values": text});
+    let document = serde_json::json!({"ConfigurationSpace": {"TuningParameters": [entry]}});
+    let space = parse_t1(&document.to_string())?.build().map_err(|error| error.to_string())?;
+    Ok((0..space.len()).map(|index| space.config(index).0[0].to_string()).collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn t1_values_have_limits_of_length_and_of_work() {
+    let refused = |text: &str, why: &str| {
+        let error = t1_values(text).unwrap_err();
+        assert!(error.contains(why), "{text}: {error}");
     };
-    assert_eq!(values("[1, 2, 4]").as_deref(), Ok("1 2 4"));
-    assert_eq!(values("[2**i for i in range(0, 4)]").as_deref(), Ok("1 2 4 8"));
-    assert_eq!(values("[1] + list(range(32, 97, 32))").as_deref(), Ok("1 32 64 96"));
-    assert_eq!(values("[i for i in range(10, 0, -3) if i % 2 == 0]").as_deref(), Ok("10 4"));
-    assert_eq!(values("[i * 2 for i in (1, 2)]").as_deref(), Ok("2 4"));
-    assert_eq!(values("[]").as_deref(), Ok(""));
-    for bad in ["3", "[1, 1]", "['a']", "[1.5]", "range(10**12)", "[[1]]", "[i for i in 3]", "[j for i in [1]]"] {
-        assert!(values(bad).is_err(), "{bad}: {:?}", values(bad));
+    refused("list(range(2**20)) + [-1]", "a list of more than 1048576 values");
+    let ones = (0..5).fold("range(2**20)".to_owned(), |over, _| format!("[1 for i in {over}]"));
+    refused(&ones, "takes too long");
+}
+
+#[test]
+fn t1_values_may_be_made_by_python() {
+    assert_eq!(t1_values("[1, 2, 4]").as_deref(), Ok("1 2 4"));
+    assert_eq!(t1_values("[2**i for i in range(0, 4)]").as_deref(), Ok("1 2 4 8"));
+    assert_eq!(t1_values("[1] + list(range(32, 97, 32))").as_deref(), Ok("1 32 64 96"));
+    assert_eq!(t1_values("[i for i in range(10, 0, -3) if i % 2 == 0]").as_deref(), Ok("10 4"));
+    assert_eq!(t1_values("[i * 2 for i in (1, 2)]").as_deref(), Ok("2 4"));
+    assert_eq!(t1_values("[]").as_deref(), Ok(""));
+    for bad in [
+        "3",
+        "[1, 1]",
+        "['a']",
+        "[1.5]",
+        "range(10**12)",
+        "[[1]]",
+        "[i for i in 3]",
+        "[j for i in [1]]",
+        // i has ended.
+        "[i for i in [1]] + [i + 1]",
+    ] {
+        assert!(t1_values(bad).is_err(), "{bad}: {:?}", t1_values(bad));
     }
 }
 
@@ -213,6 +272,7 @@ fn spaces_that_are_declared_wrongly_are_refused() {
     assert!(wrong(SpaceBuilder::new().ints("a", [1]).ints("a", [2])).contains("declared twice"));
     assert!(wrong(SpaceBuilder::new().ints("a", [1]).constant("a", 1)).contains("declared twice"));
     assert!(wrong(SpaceBuilder::new().ints("a", [1, 2, 1])).contains("twice"));
+    assert!(wrong(SpaceBuilder::new().floats("a", [0.0, -0.0])).contains("twice"));
     assert!(wrong(SpaceBuilder::new().floats("a", [f64::NAN])).contains("not finite"));
     assert!(wrong(SpaceBuilder::new().range("a", 0, 1, 0)).contains("steps of 0"));
     assert!(wrong(SpaceBuilder::new().range("a", i64::MIN, i64::MAX, 1)).contains("more than"));
@@ -247,6 +307,46 @@ fn a_file_of_more_than_16_mib_is_refused() {
 }
 
 #[test]
+fn the_default_of_a_file_names_every_parameter_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("space.toml");
+    let read = |default: &str| {
+        let parameters = "[[parameter]]\nname = 'a'\nvalues = [1, 2]\n[[parameter]]\nname = 'b'\nvalues = [1]\n";
+        std::fs::write(&path, format!("{parameters}{default}")).unwrap();
+        tuner::read_space(&path).map(|(_, default)| default).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(""), Ok(None));
+    assert_eq!(read("[default]\nb = 1\na = 2\n"), Ok(Some(Config(vec![Value::Int(2), Value::Int(1)]))));
+    let wrong =
+        [("b = 1", "\"a\" has no value"), ("a = 2\nb = 1\nc = 1", "no parameter \"c\""), ("a = 3\nb = 1", "valid")];
+    for (default, why) in wrong {
+        let error = read(&format!("[default]\n{default}\n")).unwrap_err();
+        assert!(error.contains("default: ") && error.contains(why), "{default}: {error}");
+    }
+}
+
+#[test]
+fn a_configuration_of_another_length_is_not_in_the_space() {
+    let space = SpaceBuilder::new().ints("a", [1, 2]).build().unwrap();
+    assert_eq!(space.index_of(&Config(vec![Value::Int(2)])), Some(1));
+    assert_eq!(space.index_of(&Config(vec![Value::Int(2), Value::Int(2)])), None);
+    assert_eq!(space.index_of(&Config(vec![])), None);
+    let row = |length: usize| tuner::Space::recorded(&["a".to_owned()], &[vec![Value::Int(1); length]]);
+    assert!(row(1).is_ok());
+    for length in [0, 2] {
+        assert!(matches!(row(length), Err(SpaceError::RowLength { row: 0, expected: 1, .. })), "{length}");
+    }
+}
+
+#[test]
+fn a_constraint_on_too_many_combinations_is_not_tried_by_itself() {
+    let builder = ["a", "b", "c"].into_iter().fold(SpaceBuilder::new(), |space, name| space.range(name, 0, 299, 1));
+    let report = builder.constraint("a < 1 and b < 1").constraint("a + b + c > 0").report().unwrap();
+    let alone: Vec<_> = report.constraints.iter().map(|constraint| constraint.alone).collect();
+    assert_eq!((report.valid, alone), (299, vec![Some(300 * 300 * 300 - 300), None]));
+}
+
+#[test]
 fn empty_and_single_spaces_are_spaces() {
     let one = SpaceBuilder::new().build().expect("nothing is wrong");
     assert_eq!((one.len(), one.config(0)), (1, Config(vec![])));
@@ -275,6 +375,10 @@ fn values_are_what_was_declared_and_recorded_texts_keep_their_order() {
     };
     assert_eq!(recorded(["b", "a"].map(Value::from)), [Value::from("b")]);
     assert_eq!(recorded([2, 1].map(Value::Int)), [Value::Int(1)]);
+    // Both zeros are one value.
+    let zeros = [(0.0, 1), (-0.0, 2)].map(|(a, b)| vec![Value::Float(a), Value::Int(b)]);
+    let (space, _) = tuner::Space::recorded(&["a".to_owned(), "b".to_owned()], &zeros).unwrap();
+    assert_eq!((space.parameters()[0].values(), space.len()), (&[Value::Float(0.0)][..], 2));
 }
 
 #[test]
