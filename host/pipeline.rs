@@ -289,7 +289,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    use super::{ordered, paced};
+    use super::{Fill, ordered, paced};
 
     #[test]
     fn results_come_in_order_and_no_more_than_allowed_are_on_the_way() {
@@ -407,6 +407,24 @@ mod tests {
         assert!(flow.consumer.share(flow.elapsed) > flow.work.share(flow.elapsed));
         let nothing = ordered(4, items(0), vec![|item| item], |_| true);
         assert_eq!((nothing.work.items, nothing.finished.mean(), nothing.work.share(Duration::ZERO)), (0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn what_waits_is_counted_with_its_mean_and_its_most() {
+        let mut fill = Fill::default();
+        assert_eq!((fill.mean(), fill.most), (0.0, 0));
+        for waiting in [3, 1, 0, 4, 2] {
+            fill.add(waiting);
+        }
+        assert_eq!((fill.mean(), fill.most), (2.0, 4));
+    }
+
+    #[test]
+    fn the_first_item_of_a_paced_source_is_due_at_once() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        // The second is due in eleven days.
+        std::thread::spawn(move || sender.send(paced(1e-6, [7, 8])()));
+        assert_eq!(receiver.recv_timeout(Duration::from_mins(1)), Ok(Some(7)));
     }
 
     #[test]

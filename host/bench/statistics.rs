@@ -37,15 +37,15 @@ impl Spread {
 
 /// How much more one contestant makes than another, from rounds in which both were measured, weighed by the tuner's
 /// rules.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Change {
     /// The change of the medians of all rounds, in %.
     pub percent: f64,
     /// Lower and upper end of the interval of the mean change over the blocks, in %, at 95 % for the whole family of
     /// comparisons; `None` with too few blocks.
     pub interval: Option<[f64; 2]>,
-    /// What the blocks say: A is before, B after, and the larger one is "better" where more is better.
-    pub verdict: Verdict,
+    /// Why the blocks do not show that the two differ; `None` where they do.
+    pub doubt: Option<String>,
     /// Blocks.
     pub blocks: usize,
 }
@@ -67,14 +67,13 @@ impl Change {
         Some(Self {
             percent: 100.0 * (median(after) / median(before) - 1.0),
             interval: ends.iter().all(|end| end.is_finite()).then_some(ends),
-            verdict: judgement.verdict,
+            // The rules call the smaller side better, but here more can be better: take only whether they differ.
+            doubt: match judgement.verdict {
+                Verdict::Better(_) => None,
+                doubt => Some(doubt.to_string()),
+            },
             blocks: judgement.blocks,
         })
-    }
-
-    /// Whether the blocks show that the two differ.
-    pub fn is_clear(&self) -> bool {
-        matches!(self.verdict, Verdict::Better(_))
     }
 }
 
@@ -91,7 +90,6 @@ impl std::fmt::Display for Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tuner::verdict::{Reason, Side};
 
     #[test]
     fn quantiles_are_interpolated_in_sorted_order() {
@@ -112,18 +110,18 @@ mod tests {
         // The first round was slow for the default alone: the mean of the ratios would say otherwise.
         let change = Change::between(&[40_000.0, 23_777.0, 23_500.0], &[28_657.0, 29_000.0, 28_000.0], 1, 1).unwrap();
         assert!((change.percent - 100.0 * (28_657.0 / 23_777.0 - 1.0)).abs() < 1e-9, "{change}");
-        assert_eq!((change.interval, change.verdict), (None, Verdict::CannotTell(Reason::TooFewBlocks)));
+        assert_eq!((change.interval, change.doubt.as_deref()), (None, Some("cannot tell: too few blocks")));
         assert_eq!(change.to_string(), "+20.5 %");
     }
 
     #[test]
-    fn a_clear_change_is_clear_and_the_family_widens_its_interval() {
+    fn the_interval_of_a_clear_change_leaves_out_0_and_the_family_widens_it() {
         let before: Vec<f64> = (0..8).map(|i| 100.0 + f64::from(i % 3)).collect();
         let after: Vec<f64> = (0..8).map(|i| 120.0 + f64::from(i % 2)).collect();
         let alone = Change::between(&before, &after, 2, 1).unwrap();
-        assert_eq!((alone.blocks, alone.verdict, alone.is_clear()), (4, Verdict::Better(Side::A), true));
         let [low, high] = alone.interval.unwrap();
-        assert!(low < alone.percent && alone.percent < high, "{alone}");
+        assert_eq!((alone.blocks, &alone.doubt), (4, &None));
+        assert!(0.0 < low && low < alone.percent && alone.percent < high, "{alone}");
         let [wider, _] = Change::between(&before, &after, 2, 100).unwrap().interval.unwrap();
         assert!(wider < low);
     }

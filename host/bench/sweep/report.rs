@@ -9,7 +9,6 @@ use super::plan::{Plan, Point, Skipped};
 use crate::bench::work::METRICS;
 use crate::bench::{Change, Machine, Spread};
 use crate::decoder::parameters::value_text;
-use tuner::verdict::Verdict;
 use tuner::{FailureKind, Outcome};
 
 /// What was measured, and how.
@@ -88,7 +87,11 @@ impl Report {
             };
             outcomes.get(place).into_iter().flatten().filter_map(value).collect()
         };
-        let of_default = values_of(plan.default);
+        let mut of_default = values_of(plan.default);
+        // Values are paired by place: with a round missing, each would meet that of another round.
+        if of_default.len() < outcomes.get(plan.default).map_or(0, Vec::len) {
+            of_default.clear();
+        }
         let family = plan.points.len().saturating_sub(1).max(1);
         let point = |(place, point): (usize, &Point)| {
             let values = values_of(place);
@@ -175,10 +178,7 @@ impl Report {
                 None if self.about.rounds <= 1 => ".".to_owned(),
                 None => format!("; {} rounds are too few to tell it from noise.", change.blocks),
                 Some([low, high]) => {
-                    let says = match change.verdict {
-                        Verdict::Better(_) => "a real difference".to_owned(),
-                        other => other.to_string(),
-                    };
+                    let says = change.doubt.as_deref().unwrap_or("a real difference");
                     let rounds = change.blocks;
                     format!(
                         "; the mean of {rounds} rounds says {low:+.1} to {high:+.1} % (95 % for all points together): {says}."
