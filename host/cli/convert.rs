@@ -186,11 +186,10 @@ impl Writer {
     /// Writes an event; `place` numbers those that have no number.
     fn write(&mut self, event: &RawEvent<'_>, place: u64, format: Option<BankVersion>) -> Result<(), WriteError> {
         let banks = event.banks().map(|bank| Bank { version: bank.version.or(format.map(BankVersion::byte)), ..bank });
-        let has_odin = event.entries.iter().any(|bank| bank.kind == kind::ODIN);
         let header = EventHeader {
             trigger_mask: event.trigger_mask.unwrap_or_default(),
             run: event.run.unwrap_or_default(),
-            number: event.number.filter(|_| !has_odin),
+            number: event.number.filter(|_| !has_odin(event)),
         };
         match self {
             Self::Mdf(writer) => writer.write(&header, banks),
@@ -210,6 +209,10 @@ impl Writer {
     }
 }
 
+fn has_odin(event: &RawEvent<'_>) -> bool {
+    event.entries.iter().any(|bank| bank.kind == kind::ODIN)
+}
+
 /// What a file of many events does not hold of its inputs, or holds beside them.
 #[derive(Default)]
 struct Changes {
@@ -218,6 +221,7 @@ struct Changes {
     skipped: u64,
     no_number: u64,
     no_odin: u64,
+    made_odin: u64,
     masks: u64,
     of_dumps: u64,
     no_banks: u64,
@@ -229,7 +233,8 @@ impl Changes {
         self.damaged += u64::from(event.damage.is_some());
         self.skipped += u64::from(event.skipped);
         self.no_number += u64::from(event.number.is_none());
-        self.no_odin += u64::from(!event.entries.iter().any(|bank| bank.kind == kind::ODIN));
+        self.no_odin += u64::from(!has_odin(event));
+        self.made_odin += u64::from(!has_odin(event) && event.number.is_some());
         self.masks += u64::from(event.trigger_mask.is_some());
         self.of_dumps += u64::from(event.format == Format::AllenDump);
     }
@@ -239,10 +244,7 @@ impl Changes {
         let mep = kind == Kind::Mep;
         for (n, what) in [
             (if mep { 0 } else { self.events }, "bunch and orbit numbers: made up, 0"),
-            (
-                if mep { 0 } else { self.no_odin - self.no_number.min(self.no_odin) },
-                "ODIN banks: made up, with run and event number",
-            ),
+            (if mep { 0 } else { self.made_odin }, "ODIN banks: made up, with run and event number"),
             (if mep { self.no_odin } else { 0 }, "events without an ODIN bank: their run is lost"),
             (if mep { self.no_number } else { 0 }, "event numbers: made up, the place in the input"),
             (if mep { self.masks } else { 0 }, "trigger masks, bunch and orbit numbers: lost"),
@@ -278,7 +280,7 @@ fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progre
         if let Some(damage) = event.damage {
             progress.say(&format!("warning: {}: {damage}; the rest of the event is left out", event.place()));
         }
-        match writer.write(&event, changes.events, args.format) {
+        match writer.write(&event, changes.events + changes.no_banks, args.format) {
             Ok(()) => changes.add(&event),
             Err(WriteError::NoBanks) => changes.no_banks += 1,
             Err(error @ WriteError::Io(_)) => return Err(write_failure(path, error)),

@@ -1,7 +1,7 @@
 //! `ut-decode inspect`, `generate`, `convert`, `throughput` and `completions`, end to end.
 
 use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run, run_to, sample, unchecked, write};
-use ut_decoding::input::MdfReader;
+use ut_decoding::input::{Bank, Events, MdfReader, kind, write_allen_dump};
 
 #[test]
 fn help_teaches_and_every_subcommand_has_some() {
@@ -147,6 +147,62 @@ fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
     let mut reader = MdfReader::open(directory.join("back.mdf")).unwrap();
     let event = reader.next_event().unwrap().unwrap();
     assert_eq!((event.run, event.number, event.is_generated()), (Some(1), Some(0), false));
+}
+
+#[test]
+fn a_conversion_counts_what_it_loses_and_makes_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let broken_odin = Bank { kind: kind::ODIN, payload: &[0; 4], ..bank(0, &[]) };
+    let error_bank = Bank { kind: kind::UT_ERROR, ..bank(2, &[0; 8]) };
+    // None of the four has a number, and the third has no banks.
+    let events = [&[bank(1, &[0; 7])][..], &[error_bank], &[], &[broken_odin, bank(1, &[0; 8])]];
+    write(directory, "odd.mdf", &events.map(event).concat());
+    let mut dump = Vec::new();
+    write_allen_dump(&mut dump, [bank(1, &[0; 8])]).unwrap();
+    write(directory, "1_9.bin", &dump);
+    let lines = |files: &[&str], output: &str| {
+        let (out, _) = run_to(0, directory, &[&["convert", "--format", "v4", "--output", output], files].concat());
+        out.lines().map(|line| line.trim_start().to_owned()).collect::<Vec<_>>()
+    };
+    let both = ["odd.mdf", "1_9.bin"];
+    let expected = [
+        "all.mdf: 5 events",
+        "5 bunch and orbit numbers: made up, 0",
+        "1 ODIN banks: made up, with run and event number",
+        "1 trigger masks: made up, 0",
+        "1 events of dumps: types and versions of their banks are made up",
+    ];
+    assert_eq!(lines(&both, "all.mdf"), expected);
+    let expected = [
+        "all.mep: 4 events",
+        "3 events without an ODIN bank: their run is lost",
+        "3 event numbers: made up, the place in the input",
+        "3 trigger masks, bunch and orbit numbers: lost",
+        "1 events of dumps: types and versions of their banks are made up",
+        "1 events without banks: left out, a packet cannot hold them",
+    ];
+    assert_eq!(lines(&both, "all.mep"), expected);
+    let mut events = Events::new(&[directory.join("all.mep")]);
+    let mut numbers = Vec::new();
+    while let Some(event) = events.next_event().unwrap() {
+        numbers.push(event.number.unwrap());
+    }
+    assert_eq!(numbers, [0, 1, 3, 9]);
+    let expected = [
+        "dumps: 4 events, one a file",
+        "A dump holds sourceIDs and payloads of UT banks. Not in it:",
+        "the version of the banks, 4: remember it",
+        "1 banks that are not decoded (of other types than UT and UTError)",
+        "1 banks of type UTError, which are UT banks in the dump",
+        "1 payload lengths that are not multiples of 4: padded with zeros",
+        "4 events without run or event number, named by their place in the input instead",
+        "4 trigger masks, bunch and orbit numbers, checksums",
+    ];
+    assert_eq!(lines(&["odd.mdf"], "dumps"), expected);
+    for place in 0..4 {
+        assert!(directory.join(format!("dumps/7_{place}.bin")).exists(), "{place}");
+    }
 }
 
 #[test]
