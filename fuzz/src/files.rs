@@ -4,7 +4,7 @@ use std::io::Cursor;
 use std::path::Path;
 
 use ut_decoding::input::{Chunks, InputError, MdfReader, Parser, Seen, Select, to_mep};
-use ut_decoding::output::read::{EventOfFile, HitReader, Names};
+use ut_decoding::output::read::{EventOfFile, HitReader, Names, silence_caught_panics};
 use ut_decoding::{EventBatch, Events};
 
 use crate::{Bytes, file_of};
@@ -119,6 +119,7 @@ pub fn blocks(data: &[u8]) {
 
 /// A file of hits: CSV, Parquet, NumPy.
 pub fn hits(data: &[u8]) {
+    silence_caught_panics();
     let names = if data.len().is_multiple_of(2) { "" } else { "lhcb_id=id,event=evt" };
     let names: Names = names.parse().unwrap_or_else(|_| "id=lhcb_id".parse().expect("names"));
     let Ok(mut reader) = HitReader::open(file_of("hits", data), &names) else { return };

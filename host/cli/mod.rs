@@ -144,6 +144,7 @@ static INVOCATION: OnceLock<Invocation> = OnceLock::new();
 pub fn main(invocation: &Invocation) -> u8 {
     let invocation = INVOCATION.get_or_init(|| invocation.clone());
     signals::prepare();
+    crate::output::read::silence_caught_panics();
     let start = Instant::now();
     let (Cli { command, common }, matches) = parse(&invocation.args);
     output::set_verbosity(common.quiet, common.verbose);

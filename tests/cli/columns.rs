@@ -247,6 +247,15 @@ fn diff_reads_tables_of_others_and_says_what_is_wrong_with_a_file() {
             assert_eq!(output.status.code(), Some(2), "{name} of {len} bytes");
         }
     }
+    // The header of a page of plain values says that they are indices of a dictionary, of which there is none: the library
+    // panics.
+    let mut bytes = read(directory, "a.parquet");
+    let plain = [0x15, 0, 0x15, 6, 0x15, 6];
+    let at = bytes.windows(plain.len()).position(|bytes| bytes == plain).unwrap();
+    bytes[at + 1] = 16;
+    write(directory, "damaged", &bytes);
+    let (_, err) = run_to(2, directory, &["diff", "damaged", "a.csv"]);
+    assert_eq!(err, "error: damaged: it is damaged\n");
 }
 
 #[test]

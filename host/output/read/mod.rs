@@ -11,6 +11,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+#[doc(hidden)]
+pub use parquet::silence_caught_panics;
+
 use super::DetectorColumn;
 
 /// Rows that are read at a time.

@@ -1,19 +1,54 @@
 //! Hits out of Parquet files: the columns of a row group side by side, page by page.
+//!
+//! The library that reads them panics on some files that are damaged, and believes others more than memory allows: it is
+//! called where its panics are caught, after [`check`] has seen the file.
 
+mod check;
+
+use std::cell::Cell as Flag;
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::path::Path;
+use std::sync::Once;
 
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use ::parquet::data_type::{AsBytes, DataType};
 use ::parquet::errors::ParquetError;
-use ::parquet::file::metadata::ColumnChunkMetaData;
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::{Cell, FileNumber, Names, PIECE, Piece, ReadColumn, Source, Values, known};
 
+thread_local! {
+    static IS_CAUGHT: Flag<bool> = const { Flag::new(false) };
+}
+
+/// Calls the library; a panic is an error.
+fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let before = IS_CAUGHT.replace(true);
+    // What a panic leaves behind is not used again.
+    let result = catch_unwind(AssertUnwindSafe(work));
+    IS_CAUGHT.set(before);
+    result.unwrap_or_else(|_| Err("it is damaged".to_owned()))
+}
+
+/// Keeps panics of the library, which are caught, from being printed.
+pub fn silence_caught_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let hook = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !IS_CAUGHT.get() {
+                hook(panic);
+            }
+        }));
+    });
+}
+
 /// A Parquet file.
 pub struct ParquetSource {
     file: SerializedFileReader<File>,
+    /// The same, to check it.
+    raw: File,
     columns: Vec<ReadColumn>,
     /// By column: its place in the file. The file's names last, if it has them.
     places: Vec<usize>,
@@ -24,15 +59,8 @@ pub struct ParquetSource {
     /// Of the row group: readers as `places`, and rows that are left.
     readers: Vec<(ColumnReader, bool)>,
     left: usize,
-}
-
-/// Refuses a column that lies before the file's beginning, which the library takes for impossible.
-fn check_place(column: &ColumnChunkMetaData) -> Result<(), ParquetError> {
-    let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
-    if start < 0 || column.compressed_size() < 0 {
-        return Err(ParquetError::General(format!("column {} has a negative place or size", column.column_path())));
-    }
-    Ok(())
+    /// What is wrong with the file, once that is known.
+    wrong: Option<String>,
 }
 
 /// The library names the feature it was built without; a user needs to know what to do.
@@ -48,8 +76,14 @@ fn in_words(error: ParquetError) -> String {
 impl ParquetSource {
     /// Opens a file.
     pub fn open(path: &Path, names: &Names) -> Result<Self, String> {
-        let open = || SerializedFileReader::new(File::open(path)?);
-        let file = open().map_err(|error: ParquetError| error.to_string())?;
+        let raw = File::open(path).map_err(|error| error.to_string())?;
+        check::footer(&raw)?;
+        caught(|| Self::of(raw, names))
+    }
+
+    fn of(raw: File, names: &Names) -> Result<Self, String> {
+        let again = raw.try_clone().map_err(|error| error.to_string())?;
+        let file = SerializedFileReader::new(again).map_err(|error| error.to_string())?;
         let schema = file.metadata().file_metadata().schema_descr_ptr();
         // Columns inside lists have several values a row.
         let flat = |name: &&str| {
@@ -72,19 +106,20 @@ impl ParquetSource {
         let names = place("file");
         places.extend(names);
         let (numbers, readers) = (FileNumber::default(), Vec::new());
-        Ok(Self { file, columns, places, has_names: names.is_some(), numbers, next_group: 0, readers, left: 0 })
+        let (next_group, left, wrong) = (0, 0, None);
+        Ok(Self { file, raw, columns, places, has_names: names.is_some(), numbers, next_group, readers, left, wrong })
     }
 
-    fn open_group(&mut self) -> Result<(), ParquetError> {
-        let group = self.file.get_row_group(self.next_group)?;
+    fn open_group(&mut self) -> Result<(), String> {
+        let group = self.file.get_row_group(self.next_group).map_err(in_words)?;
+        check::pages(&self.raw, self.places.iter().map(|&place| group.metadata().column(place)))?;
         self.left = usize::try_from(group.metadata().num_rows()).unwrap_or_default();
         self.next_group += 1;
         let reader = |&place: &usize| {
-            check_place(group.metadata().column(place))?;
             let nullable = group.metadata().column(place).column_descr().max_def_level() > 0;
-            Ok((group.get_column_reader(place)?, nullable))
+            Ok((group.get_column_reader(place).map_err(in_words)?, nullable))
         };
-        self.readers = self.places.iter().map(reader).collect::<Result<_, ParquetError>>()?;
+        self.readers = self.places.iter().map(reader).collect::<Result<_, String>>()?;
         Ok(())
     }
 
@@ -93,7 +128,7 @@ impl ParquetSource {
             if self.next_group == self.file.num_row_groups() {
                 return Ok(());
             }
-            self.open_group().map_err(in_words)?;
+            self.open_group()?;
         }
         let n = self.left.min(PIECE);
         self.left -= n;
@@ -122,7 +157,12 @@ impl Source for ParquetSource {
     }
 
     fn read(&mut self, piece: &mut Piece) -> Result<(), String> {
-        self.read_rows(piece)
+        if let Some(wrong) = &self.wrong {
+            return Err(wrong.clone());
+        }
+        let result = caught(|| self.read_rows(piece));
+        self.wrong = result.as_ref().err().cloned();
+        result
     }
 }
 

@@ -1,0 +1,349 @@
+//! Checks what the library believes of a Parquet file: how deep its schema is nested, how many values a page has, and how
+//! large its pages are. A file of a few kilobytes can claim so much that memory or stack would not suffice, and the program
+//! would end. Other damage is an error of the library, or a panic that is caught.
+
+use std::fs::File;
+use std::io::Read;
+
+use ::parquet::basic::Compression;
+use ::parquet::file::metadata::ColumnChunkMetaData;
+use ::parquet::file::reader::{ChunkReader, Length};
+
+/// The largest footer, in bytes.
+const MAX_FOOTER: u64 = 32 << 20;
+
+/// The largest header of a page, in bytes; and what nearly all fit in.
+const MAX_HEADER: u64 = 1 << 16;
+const USUAL_HEADER: u64 = 1 << 8;
+
+/// How deep groups of a schema may be nested.
+const MAX_DEPTH: usize = 32;
+
+/// What the pages of a row group that are in memory at once may take, in bytes: one page of each column, and the dictionaries.
+const MAX_PAGES: u64 = 512 << 20;
+
+/// What a value of a dictionary takes in memory, in bytes.
+const DICTIONARY_VALUE: u64 = 32;
+
+/// A struct or number on the way through Thrift's compact protocol, in which footers and headers of pages are written.
+enum Item {
+    Struct,
+    Number(i64),
+}
+
+/// What is left to read.
+struct Thrift<'a>(&'a [u8]);
+
+impl Thrift<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(byte)
+    }
+
+    fn skip(&mut self, n: u64) -> Option<()> {
+        self.0 = self.0.get(usize::try_from(n).ok()?..)?;
+        Some(())
+    }
+
+    fn unsigned(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn signed(&mut self) -> Option<i64> {
+        let value = self.unsigned()?;
+        Some((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    /// Goes through a struct, and tells `found` of every struct and number in it, with the fields that lead there. `None`
+    /// where it is none, or has fields out of order: the library might read another number then than is told of here.
+    fn walk(&mut self, found: &mut dyn FnMut(&[i64], Item)) -> Option<()> {
+        self.value(12, &mut Vec::new(), 0, found)
+    }
+
+    fn value(
+        &mut self,
+        kind: u8,
+        path: &mut Vec<i64>,
+        depth: usize,
+        found: &mut dyn FnMut(&[i64], Item),
+    ) -> Option<()> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        match kind {
+            // A field's type says whether it is true.
+            1 | 2 => {}
+            3 => self.skip(1)?,
+            4..=6 => found(path, Item::Number(self.signed()?)),
+            7 => self.skip(8)?,
+            8 => {
+                let n = self.unsigned()?;
+                self.skip(n)?;
+            }
+            9 | 10 => {
+                let (kind, few) = self.byte().map(|byte| (byte & 15, u64::from(byte >> 4)))?;
+                let n = if few == 15 { self.unsigned()? } else { few };
+                match kind {
+                    1..=3 => self.skip(n)?,
+                    // Anything else takes a byte at least, so the bytes end before a false number does.
+                    _ => (0..n).try_for_each(|_| self.value(kind, path, depth + 1, found))?,
+                }
+            }
+            12 => {
+                found(path, Item::Struct);
+                let mut last = 0;
+                loop {
+                    let head = self.byte()?;
+                    if head == 0 {
+                        return Some(());
+                    }
+                    let id = if head < 16 { self.signed()? } else { last + i64::from(head >> 4) };
+                    if id <= last || id > 1000 {
+                        return None;
+                    }
+                    last = id;
+                    path.push(id);
+                    self.value(head & 15, path, depth + 1, found)?;
+                    path.pop();
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// Checks the footer of a file. Where it has none, the library says so.
+pub fn footer(file: &File) -> Result<(), String> {
+    let size = Length::len(file);
+    let io = |error: std::io::Error| error.to_string();
+    let read = |at: u64, n: u64| {
+        let mut bytes = Vec::new();
+        file.get_read(at).map_err(|error| error.to_string())?.take(n).read_to_end(&mut bytes).map_err(io)?;
+        Ok::<_, String>(bytes)
+    };
+    let Some(end) = size.checked_sub(8) else { return Ok(()) };
+    let Some((length, b"PAR1")) = read(end, 8)?.split_first_chunk().map(|(a, b)| (u32::from_le_bytes(*a), b)) else {
+        return Ok(());
+    };
+    let Some(begin) = end.checked_sub(length.into()) else { return Ok(()) };
+    if u64::from(length) > MAX_FOOTER {
+        return Err(format!("its footer of {length} bytes is larger than {} MiB", MAX_FOOTER >> 20));
+    }
+    schema(&read(begin, length.into())?)
+}
+
+/// Checks the schema of a footer: the children that each of its elements claims.
+fn schema(footer: &[u8]) -> Result<(), String> {
+    let mut children = Vec::new();
+    let walked = Thrift(footer).walk(&mut |path, item| match (path, item) {
+        ([2], Item::Struct) => children.push(0),
+        ([2, 5], Item::Number(n)) => *children.last_mut().expect("behind its element") = n,
+        _ => {}
+    });
+    walked.ok_or("its footer is damaged")?;
+    // Of each group that is open: children to come.
+    let mut open: Vec<i64> = Vec::new();
+    for &n in &children {
+        if n < 0 || n > children.len() as i64 {
+            return Err(format!("its schema is damaged: a group of {n} columns"));
+        }
+        open.push(n);
+        if open.len() > MAX_DEPTH {
+            return Err(format!("its schema is nested more than {MAX_DEPTH} deep"));
+        }
+        while open.pop_if(|left| *left == 0).is_some() {
+            if let Some(left) = open.last_mut() {
+                *left -= 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The header of a page.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Header {
+    /// Its own bytes, and those of the page in the file and unpacked.
+    length: u64,
+    packed: i64,
+    unpacked: i64,
+    /// Values of a dictionary.
+    dictionary: i64,
+    encoding: i64,
+}
+
+impl Header {
+    /// The header at the beginning of `bytes`; `None` if there is none, or not all of it.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let mut header = Self::default();
+        let mut rest = Thrift(bytes);
+        rest.walk(&mut |path, item| match (path, item) {
+            ([2], Item::Number(n)) => header.unpacked = n,
+            ([3], Item::Number(n)) => header.packed = n,
+            ([5 | 7, 2] | [8, 4], Item::Number(n)) => header.encoding = n,
+            ([7, 1], Item::Number(n)) => header.dictionary = n,
+            _ => {}
+        })?;
+        header.length = (bytes.len() - rest.0.len()) as u64;
+        Some(header)
+    }
+
+    /// What the page takes in memory, in bytes.
+    fn takes(&self) -> Result<u64, String> {
+        let [packed, unpacked, dictionary] =
+            [self.packed, self.unpacked, self.dictionary].map(|n| u64::try_from(n).map_err(|_| "a negative size"));
+        let (packed, unpacked, dictionary) = (packed?, unpacked?, dictionary?);
+        if dictionary > unpacked {
+            return Err(format!("a dictionary of {dictionary} values in {unpacked} bytes"));
+        }
+        // The library believes the number of strings that these claim.
+        let believed = match self.encoding {
+            6 => Some("DELTA_LENGTH_BYTE_ARRAY"),
+            7 => Some("DELTA_BYTE_ARRAY"),
+            _ => None,
+        };
+        if let Some(encoding) = believed {
+            return Err(format!("the encoding {encoding} is not supported; rewrite it with a dictionary"));
+        }
+        Ok(packed + unpacked + DICTIONARY_VALUE * dictionary)
+    }
+}
+
+/// Checks the columns of a row group that are read: their pages, one after the other.
+pub fn pages<'a>(file: &File, columns: impl Iterator<Item = &'a ColumnChunkMetaData>) -> Result<(), String> {
+    let mut all = 0;
+    for column in columns {
+        let wrong = |what: &str| format!("column {}: {what}", column.column_path().string());
+        let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+        let (Ok(mut at), Ok(mut left)) = (u64::try_from(start), u64::try_from(column.compressed_size())) else {
+            return Err(wrong("a negative place or size"));
+        };
+        if column.compression() == Compression::LZ4 {
+            return Err(wrong("its compression is the former LZ4, which says no sizes; rewrite it with zstd or lz4"));
+        }
+        let (mut dictionaries, mut largest) = (0, 0);
+        while left > 0 {
+            let header = header(file, at, left)?.ok_or_else(|| wrong(&format!("no page begins at byte {at}")))?;
+            let takes = header.takes().map_err(|what| wrong(&format!("page at byte {at}: {what}")))?;
+            if header.dictionary > 0 {
+                dictionaries += takes;
+            } else {
+                largest = takes.max(largest);
+            }
+            if all + dictionaries + largest > MAX_PAGES {
+                let most = MAX_PAGES >> 20;
+                return Err(wrong(&format!("page at byte {at}: more than {most} MiB for one page of each column")));
+            }
+            let page = header.length + header.packed as u64;
+            left = left.checked_sub(page).ok_or_else(|| wrong(&format!("the page at byte {at} is too long")))?;
+            at += page;
+        }
+        all += dictionaries + largest;
+    }
+    Ok(())
+}
+
+fn header(file: &File, at: u64, left: u64) -> Result<Option<Header>, String> {
+    for most in [USUAL_HEADER, MAX_HEADER] {
+        let mut bytes = Vec::new();
+        let read = file.get_read(at).map_err(|error| error.to_string())?.take(most.min(left)).read_to_end(&mut bytes);
+        read.map_err(|error| error.to_string())?;
+        if let Some(header) = Header::of(&bytes) {
+            return Ok(Some(header));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Header, MAX_DEPTH, schema};
+
+    /// Fields of a struct, each with its distance to the one before; and its end.
+    fn fields(of: &[(u8, u8, &[u8])]) -> Vec<u8> {
+        let mut bytes: Vec<u8> =
+            of.iter().flat_map(|(by, kind, value)| [&[by << 4 | kind][..], value].concat()).collect();
+        bytes.push(0);
+        bytes
+    }
+
+    /// A footer whose schema has elements with so many children.
+    fn footer(children: &[u8]) -> Vec<u8> {
+        let mut list = vec![0xfc, children.len() as u8];
+        for &n in children {
+            list.extend(fields(&[(4, 8, b"\x01x"), (1, 5, &[2 * n])]));
+        }
+        // A version, the schema, a number of rows, and what nobody asks for.
+        fields(&[(1, 5, &[2]), (1, 9, &list), (1, 6, &[0x80, 1]), (2, 9, &[0x21, 1, 2]), (1, 1, &[]), (1, 7, &[0; 8])])
+    }
+
+    #[test]
+    fn a_schema_has_as_many_elements_as_it_claims_and_is_not_deep() {
+        for good in [&[2, 0, 0][..], &[2, 1, 0, 0], &[0], &[]] {
+            assert_eq!(schema(&footer(good)), Ok(()), "{good:?}");
+        }
+        let mut deep = [1; MAX_DEPTH];
+        deep[MAX_DEPTH - 1] = 0;
+        assert_eq!(schema(&footer(&deep)), Ok(()));
+        let error = |children: &[u8]| schema(&footer(children)).unwrap_err();
+        assert!(error(&[[1].as_slice(), &deep].concat()).contains("more than 32 deep"));
+        assert!(error(&[4, 0, 0]).contains("a group of 4 columns"));
+        // One group of -1.
+        let negative = fields(&[(2, 9, &[&[0x1c][..], &fields(&[(5, 5, &[1])])].concat())]);
+        assert!(schema(&negative).unwrap_err().contains("a group of -1 columns"));
+    }
+
+    #[test]
+    fn a_footer_that_is_cut_or_misleads_is_damaged() {
+        let whole = footer(&[2, 0, 0]);
+        for n in 0..whole.len() {
+            assert!(schema(&whole[..n]).is_err(), "{n}");
+        }
+        let damaged = |bytes: &[u8]| assert_eq!(schema(bytes), Err("its footer is damaged".to_owned()), "{bytes:?}");
+        // The same field twice; a list of 2^31 structs; a map; a string of 2^63 bytes; a number without end; lists of lists.
+        damaged(&[0x15, 2, 5, 2, 2, 0]);
+        damaged(&[0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 7, 0, 0]);
+        damaged(&[0x1b, 0, 0]);
+        damaged(&[&[0x18][..], &[0xff; 8], &[0x7f, 0]].concat());
+        damaged(&[&[0x16][..], &[0xff; 11], &[0, 0]].concat());
+        damaged(&[&[0x19; 1000][..], &[0; 1000]].concat());
+        assert_eq!(schema(&[&[0x19; 8][..], &[0, 0]].concat()), Ok(()));
+    }
+
+    #[test]
+    fn pages_are_measured_by_their_headers() {
+        // A page of the first kind with 3 values, plain, and statistics; 300 bytes, 100 in the file.
+        let statistics = fields(&[(1, 8, b"\x02ab"), (2, 6, &[0])]);
+        let data = fields(&[(1, 5, &[6]), (1, 5, &[0]), (1, 5, &[6]), (1, 5, &[6]), (1, 12, &statistics)]);
+        let page = fields(&[(1, 5, &[0]), (1, 5, &[0xd8, 4]), (1, 5, &[0xc8, 1]), (2, 12, &data)]);
+        let header = Header::of(&[&page[..], &[7; 100]].concat()).unwrap();
+        let expected = Header { length: page.len() as u64, packed: 100, unpacked: 300, dictionary: 0, encoding: 0 };
+        assert_eq!((&header, header.takes()), (&expected, Ok(400)));
+        assert_eq!(Header::of(&page[..page.len() - 1]), None);
+
+        let of_dictionary = fields(&[(1, 5, &[20]), (1, 5, &[0])]);
+        let dictionary = fields(&[(1, 5, &[4]), (1, 5, &[20]), (1, 5, &[20]), (4, 12, &of_dictionary)]);
+        let header = Header::of(&dictionary).unwrap();
+        assert_eq!((header.dictionary, header.takes()), (10, Ok(20 + 320)));
+        assert!(Header { dictionary: 11, ..header }.takes().unwrap_err().contains("11 values in 10 bytes"));
+        for wrong in [Header { packed: -1, ..expected }, Header { unpacked: -1, ..expected }] {
+            assert!(wrong.takes().unwrap_err().contains("negative"), "{wrong:?}");
+        }
+        // The second kind has its encoding behind the numbers of values, nulls and rows.
+        for (encoding, name) in [(12, "DELTA_LENGTH_BYTE_ARRAY"), (14, " DELTA_BYTE_ARRAY")] {
+            let data = fields(&[(1, 5, &[6]), (1, 5, &[0]), (1, 5, &[6]), (1, 5, &[encoding])]);
+            let page = fields(&[(1, 5, &[6]), (1, 5, &[10]), (1, 5, &[10]), (5, 12, &data)]);
+            assert!(Header::of(&page).unwrap().takes().unwrap_err().contains(name));
+        }
+    }
+}
