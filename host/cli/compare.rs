@@ -197,7 +197,7 @@ struct Builds {
 #[derive(Debug, PartialEq)]
 struct Decoded {
     hits_per_event: f64,
-    /// None from versions that did not tell it.
+    /// Older versions do not print it.
     digest: Option<String>,
 }
 

@@ -165,8 +165,8 @@ impl Seen {
         self.damages.extend(later.damages.into_iter().take(room));
     }
 
-    /// Adds undamaged events of `file`, of which `measured` have banks to decode that `ut-decode generate` did not make:
-    /// so many of each version.
+    /// Adds undamaged events of `file`, of which `measured` have banks to decode that `ut-decode generate` did not make;
+    /// `banks` counts their banks by version.
     pub(super) fn add_measured(&mut self, file: &Path, events: u64, measured: u64, banks: &[(Option<u8>, u64)]) {
         self.events += events;
         self.measured += measured;

@@ -42,10 +42,10 @@ pub struct RunFiller {
     n_groups: usize,
 }
 
-/// Bits 8–20 of a `ChannelID`, of which there are so many values.
+/// Half sectors: values of bits 8–20 of a `ChannelID`.
 const HALVES: usize = 1 << 13;
 
-/// The UT in the bits above those.
+/// The bits above those in a `ChannelID` of the UT.
 const UT: u32 = 2;
 
 /// Hits of a layer, in the bins of the view.

@@ -1,4 +1,4 @@
-//! Whether a view that was read from somewhere is one.
+//! Checks views that were read from files: a file may hold anything.
 
 use super::Bins;
 use super::bins::MOST;
@@ -6,13 +6,13 @@ use super::run::{CHARGES, LANE_HITS, RunView, SIZES, Span};
 use crate::detector::{DetectorTables, N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
 use ut_kernels::report::N_COUNTS;
 
-/// The most that numbers of one kind add up to, so that nothing overflows that is computed with them.
+/// Largest sum of the numbers of one kind, so that nothing computed from them overflows.
 const MOST_IN_ALL: u128 = 1 << 62;
 
-/// Runs that a view names, at most.
+/// Most runs that a view names.
 const RUNS: usize = 64;
 
-/// Whether there are so many numbers, and they are not too large to be added.
+/// Whether these are `n` numbers, and not too large to be added.
 fn fits(numbers: &[u64], n: usize) -> bool {
     numbers.len() == n && can_be_added(numbers.iter().copied())
 }

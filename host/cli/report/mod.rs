@@ -91,7 +91,7 @@ const fn against_name(against: Against) -> &'static str {
     }
 }
 
-/// A page, and what it shows for a program.
+/// A page, and what it shows as JSON.
 pub struct Drawn {
     /// The page, HTML.
     pub html: String,

@@ -60,13 +60,13 @@ pub struct KernelEntry {
     pub default: BTreeMap<String, Value>,
 }
 
-/// Things that are tuned together.
+/// Kernels or parameters that are tuned together.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupEntry {
-    /// Its name; without one, that of its members.
+    /// Name of the group; without one, that of its members.
     pub name: Option<String>,
-    /// Kernels or parameters.
+    /// Their names.
     pub together: Vec<String>,
     /// Whether the kernels run at once.
     #[serde(default)]
@@ -102,21 +102,21 @@ pub enum ChainFileError {
         /// What it names.
         member: String,
     },
-    /// A group of nothing.
+    /// A group without members.
     #[error("group {0} is empty")]
     Empty(String),
     /// A default that the space does not have.
     #[error("{of}: no valid configuration has {}", in_words(values))]
     Default {
-        /// Of what.
+        /// The kernel or group.
         of: String,
-        /// The values.
+        /// Its default.
         values: BTreeMap<String, Value>,
     },
     /// A space cannot be made.
     #[error("{of}: {source}")]
     Space {
-        /// Of what.
+        /// The kernel or group.
         of: String,
         /// Why.
         source: SpaceError,

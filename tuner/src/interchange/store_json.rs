@@ -18,7 +18,7 @@ pub const FORMAT: &str = "tuning store";
 /// What it said before the tuner was a package of its own.
 const FORMER_FORMAT: &str = "ut-decode tuning store";
 
-/// The version of the form.
+/// Version of the format.
 pub const VERSION: u32 = 1;
 
 /// A store, or some of its runs.
@@ -82,10 +82,13 @@ pub fn parse(text: &str) -> Result<Export, String> {
     }
     let head: Head = serde_json::from_str(text).map_err(|error| format!("store export: {error}"))?;
     if ![FORMAT, FORMER_FORMAT].contains(&head.format.as_str()) {
-        return Err(format!("the format {:?} is not {FORMAT:?}", head.format));
+        return Err(format!("store export: the format is {:?}, not {FORMAT:?}", head.format));
     }
     if head.version != VERSION {
-        return Err(format!("version {} of the form; this program knows version {VERSION}", head.version));
+        return Err(format!(
+            "store export: version {} of the format, but this program reads version {VERSION}",
+            head.version
+        ));
     }
     serde_json::from_str(text).map_err(|error| format!("store export: {error}"))
 }

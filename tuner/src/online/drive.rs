@@ -36,7 +36,7 @@ pub struct Drive {
     pub of: Vec<Driven>,
     /// How often work went from one to another.
     pub changes: u64,
-    /// Launches of work that looked like none of the workloads.
+    /// Launches whose work looked like none of the workloads.
     pub strange: u64,
 }
 
