@@ -267,7 +267,15 @@ fn header(file: &File, at: u64, left: u64) -> Result<Option<Header>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Header, MAX_DEPTH, schema};
+    use std::io::Write as _;
+    use std::sync::Arc;
+
+    use ::parquet::basic::Compression;
+    use ::parquet::file::metadata::ColumnChunkMetaData;
+    use ::parquet::schema::parser::parse_message_type;
+    use ::parquet::schema::types::SchemaDescriptor;
+
+    use super::{Header, MAX_DEPTH, pages, schema};
 
     /// Fields of a struct, each with its distance to the one before; and its end.
     fn fields(of: &[(u8, u8, &[u8])]) -> Vec<u8> {
@@ -345,5 +353,72 @@ mod tests {
             let page = fields(&[(1, 5, &[6]), (1, 5, &[10]), (1, 5, &[10]), (5, 12, &data)]);
             assert!(Header::of(&page).unwrap().takes().unwrap_err().contains(name));
         }
+    }
+
+    /// The header of a page of values, with its sizes in the file and unpacked; both below 2^20.
+    fn page_of(packed: u32, unpacked: u32) -> Vec<u8> {
+        let size = |n: u32| [n << 1, n >> 6, n >> 13].map(|n| (n & 0x7f) as u8 | 0x80);
+        let number = |n| [&size(n)[..], &[0]].concat();
+        let data = fields(&[(1, 5, &[6]), (1, 5, &[0])]);
+        fields(&[(1, 5, &[0]), (1, 5, &number(unpacked)), (1, 5, &number(packed)), (2, 12, &data)])
+    }
+
+    /// What is wrong with so many columns that all have these bytes, of which they claim `size`.
+    fn wrong(bytes: &[u8], size: i64, columns: usize, compression: Compression) -> Result<(), String> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        let schema = Arc::new(parse_message_type("message hits { required int64 event; }").unwrap());
+        let column = ColumnChunkMetaData::builder(SchemaDescriptor::new(schema).column(0))
+            .set_data_page_offset(0)
+            .set_total_compressed_size(size)
+            .set_compression(compression)
+            .build()
+            .unwrap();
+        pages(&file, std::iter::repeat_n(&column, columns))
+    }
+
+    #[test]
+    fn pages_follow_each_other_to_the_end_of_their_column() {
+        let two = [page_of(3, 3), vec![7; 3], page_of(2, 2), vec![7; 2]].concat();
+        let wrong = |size| wrong(&two, size, 1, Compression::UNCOMPRESSED);
+        let n = two.len() as i64;
+        assert_eq!(wrong(n), Ok(()));
+        assert_eq!(wrong(0), Ok(()));
+        assert!(wrong(n - 1).unwrap_err().contains("column event: the page at byte 22 is too long"));
+        assert!(wrong(n + 1).unwrap_err().contains("column event: no page begins at byte 43"));
+        assert!(wrong(-1).unwrap_err().contains("a negative place or size"));
+    }
+
+    #[test]
+    fn a_header_longer_than_most_is_read() {
+        // Statistics of strings.
+        let text = [&[0x80, 4][..], &[b'x'; 512]].concat();
+        let data = fields(&[(1, 5, &[6]), (1, 5, &[0]), (3, 12, &fields(&[(1, 8, &text)]))]);
+        let page = fields(&[(1, 5, &[0]), (1, 5, &[0]), (1, 5, &[0]), (2, 12, &data)]);
+        assert_eq!(wrong(&page, page.len() as i64, 1, Compression::UNCOMPRESSED), Ok(()));
+    }
+
+    #[test]
+    fn the_largest_pages_of_all_columns_fit_in_memory() {
+        // Each 1 MiB - 1 unpacked, and nothing in the file.
+        let page = page_of(0, (1 << 20) - 1);
+        let of = |pages: usize, columns| {
+            let bytes = page.repeat(pages);
+            wrong(&bytes, bytes.len() as i64, columns, Compression::UNCOMPRESSED)
+        };
+        assert_eq!(of(1, 512), Ok(()));
+        assert_eq!(of(1000, 1), Ok(()));
+        assert!(of(1, 513).unwrap_err().contains("more than 512 MiB"));
+        // Dictionaries stay.
+        let head = fields(&[(1, 5, &[2]), (1, 5, &[0])]);
+        let dictionary = fields(&[(1, 5, &[4]), (1, 5, &[0xfe, 0xff, 0x7f]), (1, 5, &[0]), (4, 12, &head)]);
+        let bytes = dictionary.repeat(513);
+        assert!(wrong(&bytes, bytes.len() as i64, 1, Compression::UNCOMPRESSED).unwrap_err().contains("512 MiB"));
+    }
+
+    #[test]
+    fn the_former_lz4_is_refused() {
+        let error = wrong(&page_of(0, 0), 0, 1, Compression::LZ4).unwrap_err();
+        assert!(error.contains("the former LZ4"), "{error}");
     }
 }
