@@ -225,6 +225,8 @@ fn diff_reads_tables_of_others_and_says_what_is_wrong_with_a_file() {
         (b"event,lhcb_id\n0,1,2\n", &["record 1"]),
         (b"event,lhcb_id,weight\n0,1,much\n", &["line 2", "weight is \"much\""]),
         (b"event,lhcb_id,file\n4,1,a\n4,2,a\n1,3,a\n", &["event 1 comes after event 4"]),
+        (b"\x1f\x8b\x08\0", &["compressed: unpack it"]),
+        (b"\x28\xb5\x2f\xfd", &["compressed: unpack it"]),
         (b"PAR1 and nothing else", &["bad"]),
         (b"PK\x03\x04 and nothing else", &["bad"]),
     ] {
@@ -236,6 +238,16 @@ fn diff_reads_tables_of_others_and_says_what_is_wrong_with_a_file() {
         }
     }
     run_to(2, directory, &["diff", "a.csv", "absent"]);
+    // What is read from several places cannot come out of a pipe; reading it twice would wait for ever.
+    decode(directory, "a.parquet", &[]);
+    let made = std::process::Command::new("mkfifo").arg(directory.join("pipe")).status().unwrap();
+    assert!(made.success());
+    let (from, to) = (directory.join("a.parquet"), directory.join("pipe"));
+    let feed = std::thread::spawn(move || fs::write(to, fs::read(from).unwrap()));
+    let (_, err) = run_to(2, directory, &["diff", "pipe", "a.csv"]);
+    assert!(err.contains("pipe: Parquet and NumPy files cannot be read from a pipe"), "{err}");
+    // The reader may have gone before all was written.
+    let _ = feed.join().unwrap();
     run_to(2, directory, &["diff", "a.csv", "a.csv", "--names", "identity=x"]);
     // Cut anywhere, no file is taken for a whole one or ends the program.
     for name in ["a.parquet", "a.npz"] {

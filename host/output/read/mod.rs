@@ -184,7 +184,14 @@ impl HitReader {
         let mut file = File::open(&path).map_err(io)?;
         let n = read_up_to(&mut file, &mut magic).map_err(io)?;
         let content = |what| ReadError::Content { file: path.display().to_string(), what };
+        let is_pipe = !file.metadata().map_err(io)?.is_file();
         let source: Box<dyn Source> = match &magic[..n] {
+            b"PAR1" | b"PK\x03\x04" if is_pipe => {
+                return Err(content("Parquet and NumPy files cannot be read from a pipe: save it first".to_owned()));
+            }
+            [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd] => {
+                return Err(content("it is compressed: unpack it first".to_owned()));
+            }
             b"PAR1" => Box::new(parquet::ParquetSource::open(&path, names).map_err(content)?),
             b"PK\x03\x04" => Box::new(numpy::NumpySource::open(&path, names).map_err(content)?),
             start => Box::new(csv::CsvSource::open(start.to_vec(), file, names).map_err(content)?),

@@ -58,15 +58,18 @@ pub enum InterchangeError {
 /// The file, and in it the line, entry or field that cannot be understood.
 pub fn read_recording(path: &Path) -> Result<Recording, InterchangeError> {
     let (file, run) = split_run(path);
-    let content = |what: String| InterchangeError::Content { file: file.clone(), what };
     if starts_as_store(&file) {
         return store_json::recording_of_store(&Store::open_read_only(&file)?, run);
     }
-    let text = read_text(&file)?;
+    recording_of(&read_text(&file)?, &file, run)
+}
+
+fn recording_of(text: &str, file: &Path, run: Option<i64>) -> Result<Recording, InterchangeError> {
+    let content = |what: String| InterchangeError::Content { file: file.to_owned(), what };
     if !text.trim_start().starts_with('{') {
-        return replay::parse_csv(&text).map_err(content);
+        return replay::parse_csv(text).map_err(content);
     }
-    let mended = mend::mend(&text);
+    let mended = mend::mend(text);
     match probe(&mended.text).map_err(content)? {
         Form::KernelTuner => {
             let mut recording = kernel_tuner::parse(&mended.text).map_err(content)?;
@@ -74,7 +77,7 @@ pub fn read_recording(path: &Path) -> Result<Recording, InterchangeError> {
             Ok(recording)
         }
         // Only a cache is appended to while it is measured: any other file that ends early has lost something.
-        _ if mended.cut => Err(content(cut_short(&text))),
+        _ if mended.cut => Err(content(cut_short(text))),
         Form::T4 => t4::parse(&mended.text).map_err(content),
         Form::StoreExport => {
             let export = store_json::parse(&mended.text).map_err(content)?;
@@ -102,7 +105,7 @@ pub fn read_import(file: &Path) -> Result<store_json::Export, InterchangeError> 
             return store_json::parse(&mended.text).map_err(content);
         }
     }
-    Ok(store_json::export_of(&read_recording(file)?)?)
+    Ok(store_json::export_of(&recording_of(&text, file, None)?)?)
 }
 
 /// `FILE#RUN`, unless a file of that whole name is there.
@@ -115,10 +118,12 @@ fn split_run(path: &Path) -> (PathBuf, Option<i64>) {
     run.parse().map_or_else(|_| whole(), |run| (PathBuf::from(file), Some(run)))
 }
 
-/// Whether the file begins as SQLite's do.
+/// Whether the file begins as SQLite's do. Pipes do not: they can be read only once.
 fn starts_as_store(path: &Path) -> bool {
     let mut magic = [0; 16];
-    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && &magic == b"SQLite format 3\0"
+    path.is_file()
+        && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
+        && &magic == b"SQLite format 3\0"
 }
 
 /// The JSON forms.

@@ -30,6 +30,10 @@ pub(super) fn failure(file: &Path, wait: Duration, error: rusqlite::Error) -> St
 /// whether there is anything in it.
 fn look(file: &Path) -> Result<bool, StoreError> {
     let cannot = |error: std::io::Error| StoreError::CannotOpen { file: file.to_owned(), what: error.to_string() };
+    // To open a pipe is to wait for somebody who writes to it.
+    if file.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return Err(StoreError::CannotOpen { file: file.to_owned(), what: "it is no file".to_owned() });
+    }
     let mut header = Vec::new();
     match File::open(file) {
         Ok(opened) => opened.take(100).read_to_end(&mut header).map_err(cannot)?,

@@ -555,3 +555,21 @@ fn a_gzipped_file_that_unpacks_without_bound_is_refused() {
     let error = read_recording(&file).unwrap_err().to_string();
     assert!(error.contains("bomb.json.gz") && error.contains("unpacks to more than"), "{error}");
 }
+
+#[test]
+fn a_file_is_read_out_of_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let fed = |text: &'static str| {
+        let to = pipe.clone();
+        std::thread::spawn(move || std::fs::write(to, text).unwrap())
+    };
+    let feed = fed(CACHE);
+    assert_same(&read_recording(&pipe).unwrap(), &parsed(CACHE).unwrap());
+    feed.join().unwrap();
+    let feed = fed(CACHE);
+    let runs = serde_json::to_value(tuner::interchange::read_import(&pipe).unwrap()).unwrap();
+    assert_eq!(runs["runs"].as_array().unwrap().len(), 1, "{runs}");
+    feed.join().unwrap();
+}

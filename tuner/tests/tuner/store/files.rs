@@ -31,6 +31,16 @@ fn a_file_that_is_no_store_is_left_alone() {
 }
 
 #[test]
+fn a_pipe_is_no_store_and_nobody_waits_for_it() {
+    let folder = Folder::new();
+    let file = folder.file();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    for error in [Store::open(&file).unwrap_err(), Store::open_read_only(&file).unwrap_err()] {
+        assert!(matches!(&error, StoreError::CannotOpen { what, .. } if what == "it is no file"), "{error}");
+    }
+}
+
+#[test]
 fn another_programs_database_is_left_alone_with_its_journals() {
     for (id, wal) in [(0, false), (0x1234, false), (0, true)] {
         let folder = Folder::new();
