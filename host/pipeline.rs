@@ -325,6 +325,13 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a scoped thread panicked")]
+    fn nobody_waits_for_the_result_of_a_worker_that_panicked() {
+        let mut items = 0..;
+        ordered(2, || items.next(), vec![|item: i32| assert!(item > 0, "on purpose"); 2], |()| true);
+    }
+
+    #[test]
+    #[should_panic(expected = "a scoped thread panicked")]
     fn a_source_that_panics_ends_all() {
         let mut items = 0..5;
         let produce = || Some(items.next().expect("on purpose"));

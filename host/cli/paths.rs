@@ -76,7 +76,7 @@ pub fn check(matches: &ArgMatches) -> Result<(), String> {
     let values = values(matches);
     for (i, (option, output)) in values.iter().enumerate() {
         let output = Path::new(output);
-        if !OUTPUTS.contains(&option.as_str()) || is_stdout(output) {
+        if !OUTPUTS.contains(&option.as_str()) {
             continue;
         }
         let others = values.iter().enumerate().filter(|&(other, _)| other != i);
