@@ -300,6 +300,8 @@ mod tests {
         for good in [&[2, 0, 0][..], &[2, 1, 0, 0], &[0], &[]] {
             assert_eq!(schema(&footer(good)), Ok(()), "{good:?}");
         }
+        // Groups beside each other are not deep.
+        assert_eq!(schema(&footer(&[&[MAX_DEPTH as u8 + 1][..], &[1, 0].repeat(MAX_DEPTH + 1)].concat())), Ok(()));
         let mut deep = [1; MAX_DEPTH];
         deep[MAX_DEPTH - 1] = 0;
         assert_eq!(schema(&footer(&deep)), Ok(()));
