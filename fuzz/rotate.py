@@ -69,7 +69,7 @@ def enough(target):
 
 def next_target(all_of, program):
     """First the target with the least time of those that lack executions, then the one that lacks least of the time without a
-    new edge, so that targets are finished one by one, then executions in all."""
+    new edge, so that targets are finished one by one, and of several alike the smallest; then executions in all."""
     sound = {name: of for name, of in all_of.items() if not (of.crash and of.program == program)}
     if not sound:
         return None
@@ -78,7 +78,7 @@ def next_target(all_of, program):
         return min(few, key=lambda name: sound[name].seconds)
     lively = [name for name, of in sound.items() if of.quiet < QUIET_S]
     if lively:
-        return max(lively, key=lambda name: sound[name].quiet)
+        return max(lively, key=lambda name: (sound[name].quiet, -sound[name].edges))
     if sum(of.executions for of in all_of.values()) < ENOUGH_IN_ALL:
         return max(sound, key=lambda name: sound[name].executions / max(sound[name].seconds, 1))
     return min(sound, key=lambda name: sound[name].seconds)

@@ -40,6 +40,9 @@ else
     kin=fixtures/fuzz/$target-emulated
     [[ $target != *-emulated ]] || kin=fixtures/fuzz/${target%-emulated}
     [[ -d $kin ]] || kin=
-    exec "$program" "$state/corpus/$target" "fixtures/fuzz/$target" ${kin:+"$kin"} "${common[@]}" -max_total_time="$seconds" \
-        -print_final_stats=1 "${@:3}"
+    # The words of a text, which the fuzzer would hardly hit upon.
+    words=fuzz/words/$target.dict
+    [[ -f $words ]] || words=
+    exec "$program" "$state/corpus/$target" "fixtures/fuzz/$target" ${kin:+"$kin"} ${words:+"-dict=$words"} "${common[@]}" \
+        -max_total_time="$seconds" -print_final_stats=1 "${@:3}"
 fi

@@ -143,6 +143,18 @@ def main(tool):
             metadata = {"inputs": "\n".join(inputs), "complete": "true", "clustering": "true", "bank_version": "4 (format v5)"}
             parquet_everywhere(folder / "hits.parquet", whole, files, metadata)
 
+        # Back: what these programs write where nothing is asked for is what `diff` reads.
+        table = pyarrow.parquet.read_table(folder / "hits.parquet")
+        back = {
+            "pyarrow": lambda path: pyarrow.parquet.write_table(table, path),
+            "pandas": lambda path: table.to_pandas().to_parquet(path),
+            "polars": lambda path: polars.from_arrow(table).write_parquet(path),
+            "duckdb": lambda path: duckdb.sql(f"copy table to '{path}' (format parquet)"),
+        }
+        for program, write in back.items():
+            write(folder / f"{program}.parquet")
+            job.run("diff", "hits.parquet", f"{program}.parquet")
+
         # A folder with a file an input: each is as if it were alone.
         job.decode(*inputs, "--output", "each", "--format", "parquet")
         for name, part in [("a.parquet", first), ("b,\"c\".parquet", ~first)]:

@@ -7,6 +7,8 @@ use std::sync::{LazyLock, OnceLock};
 use serde_json::Value;
 use tuner::store::contents::Prune;
 use tuner::store::{DeviceIdentity, Matching, Store, Task, TunableIdentity, Workload};
+use tuner::workloads::Features;
+use ut_decoding::bench::tunable;
 use ut_decoding::cli::config;
 use ut_decoding::cli::decode::sets::Sets;
 use ut_decoding::cli::report::Sums;
@@ -193,9 +195,20 @@ pub fn settings(data: &[u8]) {
     let _ = config::parse(text, Path::new("folder"));
 }
 
-/// The sets of several workloads.
+/// The sets of several workloads. Those of another machine are refused at once: `@` becomes the name of this one.
 pub fn sets(data: &[u8]) {
+    static HERE: LazyLock<String> = LazyLock::new(|| {
+        let here = tunable::device(Backend::Cpu).expect("there is a CPU").name;
+        Value::from(here).to_string().trim_matches('"').to_owned()
+    });
+    let file = file_of("sets.json", String::from_utf8_lossy(data).replace('@', &HERE).as_bytes());
     for backend in [Backend::Cpu, Backend::Emulated] {
-        let _ = Sets::read(&file_of("sets.json", data), backend).map(|sets| (sets.current(), sets.news(), sets.json()));
+        let Ok(sets) = Sets::read(&file, backend) else { continue };
+        for hits in [0.0, 100.0, 1e300] {
+            let set = sets.current();
+            let _ = sets.configuration(set);
+            sets.look(set, &Features::from([("hits_per_event", hits)]));
+        }
+        let _ = (sets.news(), sets.json());
     }
 }

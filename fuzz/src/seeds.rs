@@ -280,6 +280,7 @@ pub fn all() -> Vec<(&'static str, Vec<Vec<u8>>)> {
         npz(),
         parquet(|how| how),
         parquet(|how| how.set_compression(Compression::LZ4_RAW)),
+        parquet(|how| how.set_compression(Compression::SNAPPY)),
         parquet(|how| how.set_compression(Compression::ZSTD(ZstdLevel::default()))),
         parquet(|how| plain(how).set_writer_version(WriterVersion::PARQUET_1_0)),
         parquet(|how| plain(how).set_writer_version(WriterVersion::PARQUET_2_0).set_data_page_row_count_limit(2)),
@@ -301,6 +302,8 @@ pub fn all() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let cache = r#"{"device_name": "d", "kernel_name": "k", "tune_params_keys": ["x", "y"], "tune_params": {"x": [1, 2],
         "y": [3]}, "objective": "time", "cache": {"1,3": {"x": 1, "y": 3, "time": 1.5, "times": [1.0, 2.0]},
         "2,3": {"x": 2, "y": 3, "time": "CompilationFailedConfig"}}}"#;
+    let recorded = "# kernel=k; device=d; problem_size=7; fixed={\"z\": 4}\nx,y,status,mean_ms,median_ms,min_ms,sd_ms,n,compile_ms\n1,3,ok,1.5,1.4,1.3,0.1,7,90\n\
+                    2,3,compile,,,,,,\n";
     let csv = "run,event,lhcb_id,x_at_y_eq0\n1,2,805306369,1.5\n1,2,805306370,-1.5e3\n1,3,805306371,0.25\n";
     vec![
         ("banks", vec![of_banks(0x100, v5), of_banks(0x101, v4), of_banks(0x1ff & !1, v5)]),
@@ -339,8 +342,15 @@ pub fn all() -> Vec<(&'static str, Vec<Vec<u8>>)> {
             text(&[
                 "[[parameter]]\nname = \"a\"\npowers_of_two = [2, 64]\n\n[[parameter]]\nname = \"b\"\nvalues = [1, 2]\n\n\
                  [[constraint]]\nname = \"c\"\nwhen = \"b <= a\"\n\n[default]\na = 2\nb = 1\n",
+                "[constants]\nitems = 500000\n\n[[parameter]]\nname = \"a\"\nrange = { from = 32, to = 96, step = 32 }\n\n\
+                 [[derived]]\nname = \"grid\"\nvalue = \"items // a\"\n\n[[constraint]]\nwhen = \"grid >= 108\"\n\n\
+                 [limits]\nthreads_per_block = 64\nshared_bytes = 49152\nregisters_per_block = 65536\nwarp = 32\n\n\
+                 [footprint]\nthreads = \"a\"\nshared_bytes = \"4 * a\"\nregisters_per_thread = \"8\"\n",
                 r#"{"ConfigurationSpace": {"TuningParameters": [{"Name": "x", "Type": "int", "Values": "[1, 2]"}],
                    "Conditions": [{"Expression": "x > 1", "Parameters": ["x"]}]}}"#,
+                r#"{"ConfigurationSpace": {"TuningParameters": [{"Name": "x", "Type": "uint", "Values": "list(range(2, 9, 2))"},
+                   {"Name": "b", "Type": "bool", "Values": "[True, 0]"}, {"Name": "f", "Type": "float", "Values":
+                   "[0.5 * i for i in range(4) if i % 2]"}, {"Name": "s", "Type": "string", "Values": "['p'] + ['q']"}]}}"#,
             ]),
         ),
         (
@@ -350,7 +360,7 @@ pub fn all() -> Vec<(&'static str, Vec<Vec<u8>>)> {
                 "[[kernel]]\nname = \"k\"\ndevice = \"synthetic:seed=1\"\ndefault = { block = 32 }\n",
             ]),
         ),
-        ("recording", [text(&[cache, &export_text]), vec![t4]].concat()),
+        ("recording", [text(&[cache, &cache[..cache.len() - 60], recorded, &export_text]), vec![t4]].concat()),
         (
             "store",
             [0, 4, 8, 16, 28].into_iter().flat_map(|how| [vec![how], vec![how | 2, 0, 16, 4, 1, 2, 3, 4]]).collect(),
@@ -362,8 +372,14 @@ pub fn all() -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ),
         (
             "sets",
-            text(&[r#"{"sets": {"backend": "cpu", "device": "x", "of": [{"workload": "w", "looks": {"a": 1.5},
-                "parameters": "cpu.chunk=4"}]}}"#]),
+            text(&[
+                r#"{"sets": {"backend": "cpu", "device": "@", "of": [{"workload": "low", "looks": {"hits_per_event": 100.0},
+                   "parameters": "cpu.chunk=4,batch=64"}, {"workload": "high", "looks": {"hits_per_event": 900.0, "a": 1.5},
+                   "parameters": "threads=2,simd=scalar,layout=mep"}]}}"#,
+                r#"{"sets": {"backend": "emulated", "device": "@", "of": [{"workload": "w", "looks": {},
+                   "parameters": "pipeline=fused,fused.block_x=64"}]}}"#,
+                r#"{"sets": {"backend": "cpu", "device": "x", "of": []}}"#,
+            ]),
         ),
     ]
 }

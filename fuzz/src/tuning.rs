@@ -2,8 +2,8 @@
 
 use tuner::chain::{ChainFile, default_of};
 use tuner::expression::Expr;
-use tuner::interchange::{kernel_tuner, store_json, t4};
-use tuner::{parse_t1, parse_toml};
+use tuner::interchange::{self, kernel_tuner, t4};
+use tuner::replay::Recording;
 
 use crate::file_of;
 
@@ -22,8 +22,8 @@ pub fn expression(data: &[u8]) {
 
 /// A space as TOML or T1. Small ones are built.
 pub fn space(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    for builder in [parse_toml(text).ok(), parse_t1(text).ok()].into_iter().flatten() {
+    let _ = tuner::read_space(&file_of("space.toml", data));
+    if let Ok(builder) = tuner::parse_t1(std::str::from_utf8(data).unwrap_or_default()) {
         let _ = builder.build();
     }
 }
@@ -38,17 +38,19 @@ pub fn chain(data: &[u8]) {
     let _ = default_of("x", &space, Some(&space.config(0)), &file.default);
 }
 
-/// A recording: T4, a cache of Kernel Tuner, an export of a store.
+/// A recording: CSV, T4, a cache of Kernel Tuner, an export of a store; of each, also one that ends early.
 pub fn recording(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    for recording in [t4::parse(text), kernel_tuner::parse(text)].into_iter().flatten() {
-        // What is taken is written, and read back the same.
+    let file = file_of("recording", data);
+    let _ = interchange::read_import(&file);
+    let Ok(recording) = interchange::read_recording(&file) else { return };
+    // What is taken is written, and read back the same.
+    for (write, parse) in [(t4::write as Write, t4::parse as Parse), (kernel_tuner::write, kernel_tuner::parse)] {
         let mut written = Vec::new();
-        t4::write(&recording, &mut written).expect("memory takes it");
-        let again = t4::parse(std::str::from_utf8(&written).expect("JSON is text")).expect("what is written is read");
+        write(&recording, &mut written).expect("memory takes it");
+        let again = parse(std::str::from_utf8(&written).expect("JSON is text")).expect("what is written is read");
         assert_eq!(again.records.len(), recording.records.len());
     }
-    if let Ok(export) = store_json::parse(text) {
-        let _ = store_json::recording_of_export(&export, None);
-    }
 }
+
+type Write = fn(&Recording, &mut Vec<u8>) -> std::io::Result<()>;
+type Parse = fn(&str) -> Result<Recording, String>;

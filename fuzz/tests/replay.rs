@@ -60,5 +60,5 @@ fn hits_to_begin_with_are_read_to_their_end() {
         }
         rows
     });
-    assert_eq!(rows.collect::<Vec<_>>(), [3, 1, 3, 12, 12, 12, 12, 12, 12]);
+    assert_eq!(rows.collect::<Vec<_>>(), [3, 1, 3, 12, 12, 12, 12, 12, 12, 12]);
 }

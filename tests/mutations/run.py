@@ -8,12 +8,15 @@ the environment says which number is planted. So a whole run costs one build for
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from pathlib import Path
@@ -151,6 +154,34 @@ def build(area):
     return programs
 
 
+def run_test(command, folder, env, limit_s):
+    """Runs a test program up to its first failure. Gives the test that failed, if one did, the output, and the exit code:
+    None if it took too long."""
+    began, lines, failed = time.monotonic(), [], None
+    running = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               errors="replace", start_new_session=True)
+    def kill():
+        # With the programs that the tests have started.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)
+    alarm = threading.Timer(limit_s, kill)
+    alarm.start()
+    for line in running.stdout:
+        lines.append(line)
+        if found := re.match(r"test (\S+).*\.\.\. FAILED$", line):
+            failed = found[1]
+            kill()
+    alarm.cancel()
+    status, output = running.wait(), "".join(lines)
+    if not failed and time.monotonic() - began >= limit_s:
+        return None, output, None
+    if status != 0 and not failed:
+        # Other output has torn its line apart.
+        listed = re.search(r"^    (\S+)$", output.rpartition("\nfailures:\n")[2], re.M)
+        failed = listed and listed[1]
+    return failed, output, status
+
+
 def run_tests(area, programs, tests, number):
     """Runs each of `tests` ("program filter…") until one fails. Gives the failing test, None where all pass; and the time."""
     began = time.monotonic()
@@ -158,18 +189,12 @@ def run_tests(area, programs, tests, number):
         program, *filters = test.split()
         executable, package = programs[program]
         env = {**environment(area), "PLANTED": str(number), "CARGO_MANIFEST_DIR": str(package)}
-        command = [executable, *filters]
-        try:
-            done = subprocess.run(command, cwd=package, env=env, capture_output=True, text=True, errors="replace",
-                                  timeout=LIMIT_S if number else 4 * LIMIT_S)
-        except subprocess.TimeoutExpired:
+        failed, output, status = run_test([executable, *filters], package, env, LIMIT_S if number else 4 * LIMIT_S)
+        if status is None:
             return f"{program}: does not end", time.monotonic() - began
-        if done.returncode != 0:
-            failed = re.findall(r"^test (\S+).*\.\.\. FAILED$", done.stdout, re.M)
-            failed += re.findall(r"^    (\S+)$", done.stdout.partition("\nfailures:\n")[2], re.M)
-            name = failed[0] if failed else f"ends with {done.returncode}"
-            return f"{program}: {name}", time.monotonic() - began
-        if " 0 passed" in done.stdout:
+        if failed or status != 0:
+            return f"{program}: {failed or f'ends with {status}'}", time.monotonic() - began
+        if " 0 passed" in output:
             fail(f"{area['name']}: no test is called {test!r}")
     return None, time.monotonic() - began
 

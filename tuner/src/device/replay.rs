@@ -5,7 +5,7 @@ use crate::space::{ConfigIndex, Space};
 use crate::strategy::draw::mix;
 use crate::{Config, Device, Failure, FailureKind, Outcome, Value};
 
-pub use super::replay_csv::{parse_csv, read_csv};
+pub use super::replay_csv::parse_csv;
 
 /// A search space that was measured once, whole or in part.
 #[derive(Clone, Debug, Default)]

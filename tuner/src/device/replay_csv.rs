@@ -4,37 +4,9 @@
 //! parameters, `status`, and `mean_ms,median_ms,min_ms,sd_ms,n,compile_ms` in any order, of which only `mean_ms` must be
 //! there. `status` is `ok`, `compile`, `runtime` or `invalid`.
 
-use std::io::Read;
-use std::path::Path;
-
 use crate::replay::{Measured, Record, Recording, Summary};
 use crate::space::{Space, SpaceError};
 use crate::{Failure, FailureKind, Value};
-
-/// Larger files are refused: a recorded space has some MB.
-const LARGEST: u64 = 1 << 30;
-
-/// Reads a recorded space in the compact form.
-///
-/// # Errors
-/// The file with the line (counted from 1) and the column that cannot be understood; rows that occur twice.
-pub fn read_csv(path: &Path) -> Result<Recording, SpaceError> {
-    let wrong = |message: String| SpaceError::File { file: path.display().to_string(), message };
-    let file = std::fs::File::open(path).map_err(|error| wrong(error.to_string()))?;
-    let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        let mut plain = Vec::new();
-        let unpacked = flate2::read::MultiGzDecoder::new(bytes.as_slice()).take(LARGEST + 1).read_to_end(&mut plain);
-        unpacked.map_err(|error| wrong(format!("gzip: {error}")))?;
-        bytes = plain;
-    }
-    if bytes.len() as u64 > LARGEST {
-        return Err(wrong("larger than 1 GiB".to_owned()));
-    }
-    let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
-    parse_csv(&text).map_err(wrong)
-}
 
 /// Reads a recorded space from the text of the compact form.
 ///

@@ -1,6 +1,7 @@
 //! Recorded spaces as devices.
 
-use tuner::replay::{Measured, Noise, Record, Recording, Replay, parse_csv, read_csv};
+use tuner::interchange::read_recording;
+use tuner::replay::{Measured, Noise, Record, Recording, Replay, parse_csv};
 use tuner::{Config, Device, FailureKind, Outcome, Value};
 
 use crate::recordings::recorded;
@@ -129,7 +130,7 @@ fn the_shared_recordings_are_read() {
     ];
     for (name, rows, valid) in counts {
         let path = recorded(&format!("compact/{name}.csv.gz"));
-        let recording = read_csv(&path).unwrap_or_else(|error| panic!("{error}"));
+        let recording = read_recording(&path).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(recording.space.len(), rows, "{name}");
         assert_eq!(recording.records.iter().filter_map(Record::mean_ms).count(), valid, "{name}");
     }

@@ -68,7 +68,7 @@ pub struct ParquetSource {
 fn in_words(error: ParquetError) -> String {
     let text = error.to_string();
     if text.contains("Disabled feature") {
-        return format!("its compression is not supported ({text}); rewrite it with zstd or lz4");
+        return format!("its compression is not supported ({text}); rewrite it with snappy, zstd or lz4");
     }
     text
 }
