@@ -78,7 +78,7 @@ def next_target(all_of, program):
         return min(few, key=lambda name: sound[name].seconds)
     lively = [name for name, of in sound.items() if of.quiet < QUIET_S]
     if lively:
-        return max(lively, key=lambda name: (sound[name].quiet, -sound[name].edges))
+        return max(lively, key=lambda name: (sound[name].quiet // SLICE_S, -sound[name].edges))
     if sum(of.executions for of in all_of.values()) < ENOUGH_IN_ALL:
         return max(sound, key=lambda name: sound[name].executions / max(sound[name].seconds, 1))
     return min(sound, key=lambda name: sound[name].seconds)

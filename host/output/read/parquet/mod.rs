@@ -146,6 +146,9 @@ impl ParquetSource {
                 self.numbers.of(name.map_or(&[][..], AsBytes::as_bytes))
             };
             piece.files = values(reader, *nullable, n, number).map_err(|error| error.to_string())?;
+            if piece.files.len() != n {
+                return Err("column file is too short".to_owned());
+            }
         }
         Ok(())
     }
@@ -217,10 +220,13 @@ mod tests {
     use std::fs::File;
     use std::sync::Arc;
 
+    use ::parquet::column::writer::ColumnCloseResult;
     use ::parquet::data_type::{BoolType, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
     use ::parquet::file::properties::WriterProperties;
     use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+    use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
     use ::parquet::schema::parser::parse_message_type;
+    use tempfile::NamedTempFile;
 
     use crate::output::read::{EventOfFile, HitReader, Names};
 
@@ -232,9 +238,23 @@ mod tests {
         column.close().unwrap();
     }
 
-    /// A file with these columns and row groups, opened.
-    fn open(columns: &str, groups: &[&dyn Fn(&mut Group<'_>)]) -> Result<HitReader, String> {
-        let file = tempfile::NamedTempFile::new().unwrap();
+    /// The same for a column with fewer values than the others: `alone` is its declaration, `rows` what it claims to have.
+    fn short_column<T: DataType>(group: &mut Group<'_>, alone: &str, values: &[T::T], rows: u64) {
+        let file = written(alone, &[&|group: &mut Group<'_>| column::<T>(group, values, None, None)]);
+        let file = file.reopen().unwrap();
+        let reader = SerializedFileReader::new(file.try_clone().unwrap()).unwrap();
+        let metadata = reader.metadata().row_group(0).column(0).clone();
+        let bytes_written = metadata.compressed_size() as u64;
+        let (bloom_filter, column_index, offset_index) = (None, None, None);
+        let rows_written = rows;
+        let close =
+            ColumnCloseResult { bytes_written, rows_written, metadata, bloom_filter, column_index, offset_index };
+        group.append_column(&file, close).unwrap();
+    }
+
+    /// A file with these columns and row groups.
+    fn written(columns: &str, groups: &[&dyn Fn(&mut Group<'_>)]) -> NamedTempFile {
+        let file = NamedTempFile::new().unwrap();
         let schema = Arc::new(parse_message_type(&format!("message hits {{ {columns} }}")).unwrap());
         let properties = Arc::new(WriterProperties::builder().build());
         let mut writer = SerializedFileWriter::new(file.reopen().unwrap(), schema, properties).unwrap();
@@ -244,7 +264,12 @@ mod tests {
             group.close().unwrap();
         }
         writer.close().unwrap();
-        HitReader::open(file.path(), &Names::default()).map_err(|error| error.to_string())
+        file
+    }
+
+    /// The same, opened.
+    fn open(columns: &str, groups: &[&dyn Fn(&mut Group<'_>)]) -> Result<HitReader, String> {
+        HitReader::open(written(columns, groups).path(), &Names::default()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -283,6 +308,22 @@ mod tests {
             ((1, 7), vec![None], vec![no]),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_column_that_ends_before_the_others_is_named() {
+        let columns = ["required int64 event;", "required int32 lhcb_id;", "required binary file;"];
+        for (short, name) in ["event", "lhcb_id", "file"].into_iter().enumerate() {
+            let group = |group: &mut Group<'_>| {
+                let of = |column| if column == short { 2 } else { 3 };
+                short_column::<Int64Type>(group, columns[0], &[4; 3][..of(0)], 3);
+                short_column::<Int32Type>(group, columns[1], &[7; 3][..of(1)], 3);
+                short_column::<ByteArrayType>(group, columns[2], &vec!["a".into(); of(2)], 3);
+            };
+            let mut reader = open(&columns.concat(), &[&group]).unwrap();
+            let error = reader.next_event(&mut EventOfFile::default()).unwrap_err().to_string();
+            assert!(error.contains(&format!("column {name} ")) && error.contains("too short"), "{error}");
+        }
     }
 
     #[test]
