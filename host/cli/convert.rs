@@ -12,7 +12,7 @@ use crate::output::NewFile;
 
 use crate::cli::args::bank_format;
 use crate::cli::output::{cannot_write, print, write_failure};
-use crate::cli::paths::same_file;
+use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
 use crate::cli::{Failure, usage};
 
@@ -72,7 +72,7 @@ fn into_dumps(
 ) -> Result<String, Failure> {
     std::fs::create_dir_all(directory).map_err(|error| cannot_write(directory, &error))?;
     let mut lost = Lost::default();
-    let mut written = HashSet::new();
+    let (mut written, inputs) = (HashSet::new(), Protected::inputs(inputs));
     loop {
         progress.set(events.bytes_read());
         let Some(event) = events.next_event()? else { break };
@@ -92,9 +92,7 @@ fn into_dumps(
         if let Some(damage) = event.damage {
             progress.say(&format!("warning: {}: {damage}; the rest of the event is left out", event.place()));
         }
-        if let Some(input) = inputs.iter().find(|input| same_file(input, &path)) {
-            return Err(format!("{} is an input: {} would be lost", path.display(), input.display()).into());
-        }
+        inputs.check(&path)?;
         let mut file = NewFile::create(path)?;
         write_allen_dump(&mut file, banks).map_err(|error| file.cannot(error))?;
         file.finish()?;

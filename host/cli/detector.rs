@@ -41,6 +41,11 @@ impl Detector {
             let version = first_version(files)?.unwrap_or(BankVersion::V5);
             return Self::embedded(version, args);
         };
+        Self::read(boards, geometry, args)
+    }
+
+    /// The detector of these files.
+    pub fn read(boards: PathBuf, geometry: PathBuf, args: &DetectorArgs) -> Result<Self, Failure> {
         detail(&format!("tables: {} and {}", boards.display(), geometry.display()));
         let tables = DetectorTables::new(Boards::read(&boards)?, Geometry::read(&geometry)?, args.grouping())?;
         Ok(Self { tables, boards: Some(boards), geometry: Some(geometry) })

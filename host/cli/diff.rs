@@ -7,7 +7,6 @@ use crate::cli::Failure;
 use crate::cli::output::{count, print_beside, say, write_json};
 use crate::cli::table::table;
 use crate::detector::LAYER_NAMES;
-use crate::error::with_causes;
 use crate::output::diff::{Diff, DiffOptions, Difference, LayerDiff, What, diff};
 use crate::output::read::{Cell, HitReader, Names, ReadColumn, Values};
 use serde_json::{Value, json};
@@ -15,15 +14,15 @@ use serde_json::{Value, json};
 /// Exit status where the files differ.
 const DIFFERENT: u8 = 1;
 
-/// Exit status where they cannot be compared: 1 says something else here.
-const FAILED: u8 = 2;
+/// Exit status where the command fails: 1 says something else here.
+pub const FAILED: u8 = 2;
 
 /// Compare two files of hits, hit by hit.
 ///
 /// Says which events and hits are in one file only, which columns differ and by how much, whether the order is the same,
 /// and the first differences. Reads CSV, Parquet and NumPy files of decode, and CSV of other programs, whose columns
 /// --names names. Floats are equal when all their bits are. Columns that one file lacks, and the files' names, are not
-/// compared. Exit code: 0 no difference, 1 some, 2 the files cannot be compared.
+/// compared. Exit code: 0 no difference, 1 some, 2 failed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// One file.
@@ -48,16 +47,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let names = args.names.clone().unwrap_or_default();
     let options = DiffOptions { any_order: args.any_order, first: args.first };
-    let compared = HitReader::open(&args.a, &names)
-        .and_then(|a| Ok((a, HitReader::open(&args.b, &names)?)))
-        .and_then(|(mut a, mut b)| diff(&mut a, &mut b, options));
-    let found = match compared {
-        Ok(found) => found,
-        Err(error) => {
-            say(&format!("error: {}", with_causes(&error)));
-            return Ok(FAILED);
-        }
-    };
+    let (mut a, mut b) = (HitReader::open(&args.a, &names)?, HitReader::open(&args.b, &names)?);
+    let found = diff(&mut a, &mut b, options)?;
     if let Some(path) = &args.json {
         write_json(path, &as_json(args, &found))?;
     }

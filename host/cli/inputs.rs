@@ -40,7 +40,7 @@ impl InputArgs {
                 }
             }
         }
-        if files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
+        if files.iter().chain(&self.files_from).filter(|file| file.as_os_str() == "-").count() > 1 {
             usage("standard input can be read only once");
         }
         Ok(files)
@@ -54,7 +54,8 @@ fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         for entry in std::fs::read_dir(path).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
             let hidden = entry.file_name().to_string_lossy().starts_with('.');
-            if !hidden && entry.path().is_file() {
+            // What cannot be looked at, as a link to nowhere, is an input: opening it says what is wrong.
+            if !hidden && !entry.path().metadata().is_ok_and(|meta| !meta.is_file()) {
                 files.push(entry.path());
             }
         }

@@ -148,20 +148,37 @@ pub fn main(invocation: &Invocation) -> u8 {
     let start = Instant::now();
     let (Cli { command, common }, matches) = parse(&invocation.args);
     output::set_verbosity(common.quiet, common.verbose);
+    let failed = if matches!(command, Command::Diff(_)) { diff::FAILED } else { FAILED };
     let result = config::load(common.config.as_deref()).and_then(|()| {
         paths::check_unnamed(&matches).unwrap_or_else(|message| usage(&message));
         paths::writable(&matches)?;
         run(command)
     });
     output::detail(&format!("took {:.2} s", start.elapsed().as_secs_f64()));
-    match result {
-        Ok(code) => code,
-        Err(error) => {
-            let causes = crate::error::causes(error.as_ref());
-            output::say(&format!("error: {}", causes.join("\n  because: ")));
-            1
-        }
-    }
+    result.unwrap_or_else(|error| {
+        say_failure(&error);
+        failed
+    })
+}
+
+/// Exit status of a command that failed.
+const FAILED: u8 = 1;
+
+fn say_failure(error: &Failure) {
+    output::say(&format!("error: {}", crate::error::causes(error.as_ref()).join("\n  because: ")));
+}
+
+/// Ends the program as [`main`] would, for a command one of whose threads may never end.
+fn end(result: Result<(), Failure>) -> ! {
+    let code = result.map_or_else(
+        |error| {
+            say_failure(&error);
+            FAILED
+        },
+        |()| 0,
+    );
+    crate::output::remove_unfinished();
+    std::process::exit(i32::from(code))
 }
 
 fn run(command: Command) -> Result<u8, Failure> {

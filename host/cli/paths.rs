@@ -3,10 +3,13 @@
 //! The rule is that of the whole tool, so it looks at the parsed command line, not at each subcommand's options: whatever
 //! names an existing file and is not an output is an input.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fs::Metadata;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::output::NewFile;
+use crate::output::{NewFile, place_of};
 use clap::ArgMatches;
 
 use crate::cli::output::is_stdout;
@@ -21,7 +24,7 @@ const OUTPUTS: [&str; 7] = ["output", "json", "csv", "report", "extract", "sums"
 const WRITTEN_LAST: [&str; 2] = ["json", "csv"];
 
 /// What makes two paths the same file.
-#[derive(PartialEq, Eq)]
+#[derive(PartialEq, Eq, Hash)]
 enum Identity {
     #[cfg(unix)]
     Inode(u64, u64),
@@ -29,31 +32,100 @@ enum Identity {
     Path(PathBuf),
 }
 
-/// The identity of a regular file, or of one that is not there yet; `None` for folders, FIFOs and devices, and for `-`, which
-/// is standard input here and standard output there.
-fn identity(path: &Path) -> Option<Identity> {
-    if is_stdout(path) {
-        return None;
+impl Identity {
+    /// Of a file that is read; `None` for what is not there, folders, FIFOs and devices. `-` is standard input.
+    fn of_input(path: &Path) -> Option<Self> {
+        if is_stdout(path) {
+            return Self::of_open(&io::stdin());
+        }
+        Self::of(path, &path.metadata().ok()?)
     }
-    match path.metadata() {
-        Ok(there) if !there.is_file() => None,
-        #[cfg(unix)]
-        Ok(there) => {
-            use std::os::unix::fs::MetadataExt;
-            Some(Identity::Inode(there.dev(), there.ino()))
+
+    /// Of a file that is written, and need not be there yet; `None` for folders, FIFOs and devices. `-` is standard output.
+    fn of_output(path: &Path) -> Option<Self> {
+        if is_stdout(path) {
+            return Self::of_open(&io::stdout());
         }
-        #[cfg(not(unix))]
-        Ok(_) => path.canonicalize().ok().map(Identity::Path),
-        Err(_) => {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            Some(Identity::Path(folder.canonicalize().ok()?.join(path.file_name()?)))
+        match path.metadata() {
+            Ok(there) => Self::of(path, &there),
+            Err(_) => place_of(path).map(Self::Path),
         }
+    }
+
+    #[cfg(unix)]
+    fn of(_: &Path, there: &Metadata) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        there.is_file().then(|| Self::Inode(there.dev(), there.ino()))
+    }
+
+    #[cfg(not(unix))]
+    fn of(path: &Path, there: &Metadata) -> Option<Self> {
+        path.canonicalize().ok().filter(|_| there.is_file()).map(Self::Path)
+    }
+
+    /// Of what a shell may have redirected to a file.
+    #[cfg(unix)]
+    fn of_open(stream: &impl std::os::fd::AsFd) -> Option<Self> {
+        let file = std::fs::File::from(stream.as_fd().try_clone_to_owned().ok()?);
+        Self::of(Path::new("-"), &file.metadata().ok()?)
+    }
+
+    #[cfg(not(unix))]
+    fn of_open<T>(_: &T) -> Option<Self> {
+        None
     }
 }
 
-/// Whether two paths name one regular file.
-pub fn same_file(a: &Path, b: &Path) -> bool {
-    identity(a).is_some_and(|a| identity(b) == Some(a))
+/// What an input is called where an output would be written over it.
+const INPUT: &str = "which is an input";
+
+/// Files that must not be written over, and what they are. Each is looked at once, however many outputs there are.
+#[derive(Default)]
+pub struct Protected(HashMap<Identity, (PathBuf, &'static str)>);
+
+impl Protected {
+    /// The inputs of a command.
+    pub fn inputs<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        let mut protected = Self::default();
+        protected.add(files, INPUT);
+        protected
+    }
+
+    /// Adds files that are read.
+    pub fn add<'a>(&mut self, files: impl IntoIterator<Item = &'a PathBuf>, what: &'static str) {
+        for file in files {
+            self.insert(Identity::of_input(file), file, what);
+        }
+    }
+
+    /// Adds a file that is written.
+    pub fn add_output(&mut self, file: &Path, what: &'static str) {
+        self.insert(Identity::of_output(file), file, what);
+    }
+
+    /// Adds the files that are read without being named on the command line: the settings, the tables that they name, and
+    /// the store of tuned values.
+    pub fn add_unnamed(&mut self) {
+        let store = Locations::choose(APPLICATION, None, None).ok();
+        let store = store.map(|locations| (locations.user, "the store of tuned values"));
+        for (file, what) in config::files().into_iter().chain(store) {
+            self.add([&file], what);
+        }
+    }
+
+    fn insert(&mut self, identity: Option<Identity>, file: &Path, what: &'static str) {
+        if let Some(identity) = identity {
+            self.0.entry(identity).or_insert_with(|| (file.to_path_buf(), what));
+        }
+    }
+
+    /// Checks that `output` is none of them; what it would overwrite, otherwise.
+    pub fn check(&self, output: &Path) -> Result<(), String> {
+        match Identity::of_output(output).and_then(|identity| self.0.get(&identity)) {
+            Some((file, what)) => Err(format!("{} would overwrite {}, {what}", output.display(), file.display())),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Every value on the command line with the name of its option, subcommands included.
@@ -71,47 +143,44 @@ fn values(matches: &ArgMatches) -> Vec<(String, OsString)> {
     values
 }
 
+fn is_output(option: &str) -> bool {
+    OUTPUTS.contains(&option)
+}
+
 /// Checks that no file would be written over an input or over another output; what is wrong, otherwise.
 pub fn check(matches: &ArgMatches) -> Result<(), String> {
     let values = values(matches);
-    for (i, (option, output)) in values.iter().enumerate() {
+    for (i, (option, output)) in values.iter().enumerate().filter(|(_, (option, _))| is_output(option)) {
         let output = Path::new(output);
-        if !OUTPUTS.contains(&option.as_str()) {
-            continue;
-        }
-        let others = values.iter().enumerate().filter(|&(other, _)| other != i);
-        let Some((_, (other, path))) = others.map(|(_, value)| (option, value)).find(|(_, (other, path))| {
-            // What is not there is no input: `--format csv --output csv`.
+        let Some(identity) = Identity::of_output(output) else { continue };
+        let same = |(other, path): &(String, OsString)| {
             let path = Path::new(path);
-            (OUTPUTS.contains(&other.as_str()) || path.exists()) && same_file(output, path)
-        }) else {
-            continue;
+            // What is not there is no input: `--format csv --output csv`.
+            let of = if is_output(other) { Identity::of_output(path) } else { Identity::of_input(path) };
+            of.as_ref() == Some(&identity)
         };
-        let path = Path::new(path).display();
-        return Err(if OUTPUTS.contains(&other.as_str()) {
-            format!("--{option} and --{other} are the same file: {path}")
-        } else {
-            format!("--{option} {} would overwrite {path}, which is an input", output.display())
-        });
+        let mut others = values.iter().enumerate().filter(|&(other, _)| other != i);
+        if let Some((_, (other, path))) = others.find(|(_, value)| same(value)) {
+            let path = Path::new(path).display();
+            return Err(if is_output(other) {
+                format!("--{option} and --{other} are the same file: {path}")
+            } else {
+                format!("--{option} {} would overwrite {path}, {INPUT}", output.display())
+            });
+        }
     }
     Ok(())
 }
 
-/// Refuses an output that would overwrite a file that is read without being named on the command line: the settings, the
-/// tables that they name, and the store of tuned values.
+/// Refuses an output that would overwrite a file that is read without being named on the command line.
 pub fn check_unnamed(matches: &ArgMatches) -> Result<(), String> {
-    let store =
-        Locations::choose(APPLICATION, None, None).ok().map(|locations| (locations.user, "the store of tuned values"));
-    let unnamed: Vec<_> = config::files().into_iter().chain(store).filter(|(path, _)| path.exists()).collect();
-    for (option, output) in values(matches) {
-        let output = Path::new(&output);
-        if let Some((path, what)) =
-            unnamed.iter().find(|(path, _)| OUTPUTS.contains(&option.as_str()) && same_file(output, path))
-        {
-            return Err(format!("--{option} {} would overwrite {}, {what}", output.display(), path.display()));
-        }
-    }
-    Ok(())
+    let mut unnamed = Protected::default();
+    unnamed.add_unnamed();
+    let values = values(matches);
+    let mut outputs = values.iter().filter(|(option, _)| is_output(option));
+    outputs.try_for_each(|(option, output)| {
+        unnamed.check(Path::new(output)).map_err(|message| format!("--{option} {message}"))
+    })
 }
 
 /// Checks that what is written when the work is done can be written.

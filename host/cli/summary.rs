@@ -143,7 +143,10 @@ impl Totals {
         let time =
             format!("{:.3} s ({rate:.0} events/s); decoding {seconds:.3} s of all threads", elapsed.as_secs_f64());
         row("time", &time);
-        row("busy", &flow_text(flow));
+        // Not where it ended before this was known.
+        if !flow.elapsed.is_zero() {
+            row("busy", &flow_text(flow));
+        }
         for (kind, title) in [(Kind::Statistic, "remarks"), (Kind::Trouble, "troubles")] {
             let mut none = true;
             for (count, total) in self.of_kind(kind).filter(|(_, total)| total.sum > 0) {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::cli::Failure;
 use crate::cli::args::{DetectorArgs, bank_format};
+use crate::cli::config;
 use crate::cli::detector::Detector;
 use crate::cli::output::{print_beside, write_json};
 use crate::detector::{BankVersion, LANES_PER_BOARD, N_LAYERS, N_SECTORS, layer_of};
@@ -19,25 +20,27 @@ const MOST_LANES: usize = 2;
 
 /// Show and check a detector's tables.
 ///
-/// Reads the boards and the geometry as `decode` does, says what they hold, layer by layer, and what is odd: sectors
-/// without a lane, sectors with too many, boards without any lane, channels that name another sector than their lane.
-/// Exit code 1 when something is odd.
+/// Reads the boards and the geometry that `decode` takes, those of the options or else of ut-decode.toml, says what they
+/// hold, layer by layer, and what is odd: sectors that no lane reads, sectors with more than two lanes, one channel on two
+/// lanes, and in format v5 boards without a lane. Exit code 1 when something is odd.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     detector: DetectorArgs,
-    /// Bank format of the embedded synthetic detector.
-    #[arg(long, default_value = "v5", value_parser = bank_format(), conflicts_with = "boards")]
-    format: BankVersion,
+    /// Show the embedded synthetic detector, of this bank format [default: v5, where neither options nor settings name tables].
+    #[arg(long, value_parser = bank_format(), conflicts_with = "boards")]
+    format: Option<BankVersion>,
     /// Write the same as JSON here; - is standard output.
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let detector = match args.detector.boards {
-        Some(_) => Detector::load(&args.detector, &[])?,
-        None => Detector::embedded(args.format, &args.detector)?,
+    let DetectorArgs { boards, geometry, .. } = &args.detector;
+    let set = || config::tables().filter(|_| args.format.is_none());
+    let detector = match boards.clone().zip(geometry.clone()).or_else(set) {
+        Some((boards, geometry)) => Detector::read(boards, geometry, &args.detector)?,
+        None => Detector::embedded(args.format.unwrap_or(BankVersion::V5), &args.detector)?,
     };
     let tables = &detector.tables;
     let slots = tables.slots();

@@ -196,7 +196,7 @@ impl HitStyle {
                 Writer::Csv(file)
             }
             HitFormat::Numpy => {
-                let writer = NumpyWriter::new(file, &path, &self.names, &self.columns.detector);
+                let writer = NumpyWriter::new(file, &self.names, &self.columns.detector);
                 Writer::Numpy(Box::new(writer.map_err(|source| io_error(&path, source))?))
             }
             HitFormat::Parquet => {

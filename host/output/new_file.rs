@@ -2,7 +2,8 @@
 //!
 //! Bytes go to a temporary file beside the target, made exclusively under a name that no other run has; only
 //! [`NewFile::finish`] gives it the target's name. A symbolic link at the path is followed to its target. What is no
-//! regular file, as a FIFO or `/dev/stdout`, is written to directly; `-` is standard output.
+//! regular file, as a FIFO, is written to directly. So is an open file that the path names by its number, as `/dev/stdout`
+//! and `/dev/fd/3` do: a shell that says `>> file` wants its file longer, not another one. `-` is standard output.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -38,7 +39,7 @@ pub struct NewFile {
     /// What the user called it.
     path: PathBuf,
     output: BufWriter<File>,
-    /// The temporary file and what it becomes; `None` for a FIFO or a device.
+    /// The temporary file and what it becomes; `None` for what is written to directly.
     temporary: Option<(TempPath, PathBuf)>,
 }
 
@@ -64,6 +65,19 @@ impl NewFile {
             return Ok(());
         }
         Self::create(path).map(|_| ())
+    }
+
+    /// Whether files can be made in a folder, whatever their names; nothing is left of the trial.
+    ///
+    /// # Errors
+    /// When the folder takes no new file.
+    pub fn check_folder(folder: &Path) -> Result<(), OutputError> {
+        temporary_in(folder).map(drop).map_err(|source| OutputError::Io { file: folder.to_path_buf(), source })
+    }
+
+    /// The folder where the file grows, and where there is room for it; `None` for what is written to directly.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        self.temporary.as_ref()?.0.parent()
     }
 
     /// The failure to write this file.
@@ -107,9 +121,8 @@ impl Drop for NewFile {
 
 fn begin(path: &Path) -> io::Result<(File, Option<(TempPath, PathBuf)>)> {
     #[cfg(unix)]
-    if path.as_os_str() == "-" {
-        use std::os::fd::AsFd;
-        return Ok((io::stdout().as_fd().try_clone_to_owned()?.into(), None));
+    if let Some(file) = open_already(path) {
+        return Ok((file?, None));
     }
     let there = match fs::metadata(path) {
         Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
@@ -134,6 +147,41 @@ fn begin(path: &Path) -> io::Result<(File, Option<(TempPath, PathBuf)>)> {
     Ok((file, Some((temporary, target))))
 }
 
+/// Folders whose entries are the open files of this process.
+#[cfg(unix)]
+const OPEN_FILES: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
+
+/// The open file that `path`, or a link in its place, names by its number: with the place and the mode of whoever opened it.
+#[cfg(unix)]
+fn open_already(path: &Path) -> Option<io::Result<File>> {
+    use std::os::fd::{AsFd, BorrowedFd};
+
+    if path.as_os_str() == "-" {
+        return Some(io::stdout().as_fd().try_clone_to_owned().map(File::from));
+    }
+    let mut path = path.to_path_buf();
+    for _ in 0..MAX_LINKS {
+        let number = path.file_name().and_then(|name| name.to_str()?.parse().ok()).filter(|&number: &i32| number >= 0);
+        if let Some(number) = number {
+            let folder = folder_of(&path).canonicalize().ok()?;
+            if OPEN_FILES.iter().any(|own| Path::new(own).canonicalize().is_ok_and(|own| own == folder)) {
+                // SAFETY:
+                // - `number` is not negative, so it is not the one value that a `BorrowedFd` cannot hold;
+                // - the file is used for no more than a copy, which fails if nothing is open under that number.
+                let open = unsafe { BorrowedFd::borrow_raw(number) };
+                return Some(open.try_clone_to_owned().map(File::from));
+            }
+            if folder.starts_with("/proc") && folder.ends_with("fd") {
+                // Another process knows where it writes; its end is where nothing is lost.
+                return Some(OpenOptions::new().append(true).open(path));
+            }
+        }
+        let link = fs::read_link(&path).ok()?;
+        path = folder_of(&path).join(link);
+    }
+    None
+}
+
 /// A new file in `folder`, with the mode that the umask leaves.
 fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
     let mut refused = None;
@@ -154,6 +202,14 @@ fn target_of(path: &Path) -> io::Result<PathBuf> {
         target = folder_of(&target).join(link);
     }
     Err(io::Error::other("too many symbolic links"))
+}
+
+/// Where a file that is written to `path` will be: its links followed, the folder's, too. `None` where the folder is not
+/// there.
+#[cfg(feature = "cli")]
+pub(crate) fn place_of(path: &Path) -> Option<PathBuf> {
+    let target = target_of(path).ok()?;
+    Some(folder_of(&target).canonicalize().ok()?.join(target.file_name()?))
 }
 
 /// The folder that `path` is in.
@@ -223,6 +279,29 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
+    fn an_open_file_that_is_named_by_its_number_goes_on_where_it_is() {
+        use std::os::fd::AsRawFd;
+        let folder = tempfile::tempdir().unwrap();
+        let [path, link] = ["all", "link"].map(|name| folder.path().join(name));
+        fs::write(&path, "before ").unwrap();
+        let mut open = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let number = format!("/dev/fd/{}", open.as_raw_fd());
+        std::os::unix::fs::symlink(&number, &link).unwrap();
+        for name in [number.into(), link] {
+            NewFile::check(&name).unwrap();
+            let mut file = NewFile::create(&name).unwrap();
+            assert!(file.folder().is_none());
+            file.write_all(b"new ").unwrap();
+            file.finish().unwrap();
+        }
+        open.write_all(b"after").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "before new new after");
+        assert_eq!(names(folder.path()), ["all", "link"]);
+        assert!(NewFile::create("/dev/fd/987654").is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
     fn what_is_no_regular_file_is_not_opened_for_a_trial() {
         // A FIFO would wait for a reader, and take the trial for the whole output. A socket cannot be opened at all.
         let folder = tempfile::tempdir().unwrap();
@@ -240,6 +319,8 @@ mod tests {
             assert!(NewFile::check(&folder.path().join(path)).is_err(), "{path}");
         }
         NewFile::check(&folder.path().join("hits")).unwrap();
+        NewFile::check_folder(folder.path()).unwrap();
+        assert!(NewFile::check_folder(&folder.path().join("absent")).is_err());
         assert!(names(folder.path()).is_empty());
     }
 }

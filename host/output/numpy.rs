@@ -112,15 +112,13 @@ pub struct NumpyWriter {
 }
 
 impl NumpyWriter {
-    /// Begins the file at `path`, which is `target`, of the hits of the inputs `files`.
+    /// Begins the file of the hits of the inputs `files`.
     ///
     /// # Errors
     /// When temporary files cannot be made.
-    pub fn new(target: NewFile, path: &Path, files: &[String], detector: &[DetectorColumn]) -> io::Result<Self> {
+    pub fn new(target: NewFile, files: &[String], detector: &[DetectorColumn]) -> io::Result<Self> {
         // Beside the target, where there is room for it; a FIFO may be anywhere.
-        let beside = path.parent().filter(|_| !path.exists() || path.is_file());
-        let folder = beside.map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
-        let folder = folder.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        let folder = target.folder().map_or_else(std::env::temp_dir, Path::to_path_buf);
         let temporary = Box::new(move || tempfile::tempfile_in(&folder));
         let plain = [
             ("event", "<u8"),

@@ -142,6 +142,25 @@ fn a_column_of_a_type_that_is_not_read_is_an_error_and_not_taken_for_absent() {
 }
 
 #[test]
+fn a_diff_that_fails_does_not_say_that_the_files_differ() {
+    let directory = sample();
+    let directory = directory.path();
+    decode(directory, "a.csv", &[]);
+    let (_, err) = run_to(2, directory, &["diff", "a.csv", "absent.csv"]);
+    assert!(err.starts_with("error: absent.csv") && err.matches("No such file").count() == 1, "{err}");
+    run_to(2, directory, &["diff", "a.csv", "a.csv", "--json", "absent/diff.json"]);
+    run_to(2, directory, &["diff", "a.csv", "a.csv", "--config", "absent.toml"]);
+    let tool = std::process::Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"))
+        .args(["diff", "a.csv", "a.csv"])
+        .current_dir(directory)
+        .env("UT_DECODE_CONFIG", "")
+        .stdout(fs::OpenOptions::new().write(true).open("/dev/full").unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(tool.status.code(), Some(2));
+}
+
+#[test]
 fn what_diff_finds_is_what_was_changed() {
     let directory = sample();
     let directory = directory.path();

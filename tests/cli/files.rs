@@ -297,3 +297,135 @@ fn a_reader_that_leaves_ends_the_job_without_a_word_and_a_full_disk_is_told_as_t
     let json: serde_json::Value = serde_json::from_slice(&read(directory, "summary.json")).unwrap();
     assert_eq!((code.trim(), &json["complete"]), ("1", &false.into()));
 }
+
+#[test]
+fn a_file_behind_standard_output_goes_on_where_the_shell_left_it() {
+    let directory = sample();
+    let directory = directory.path();
+    let tables = TABLES.join(" ");
+    let decode = format!("\"$TOOL\" decode --quiet events.mdf {tables} --format csv --output");
+    run_to(0, directory, &[&["decode", "events.mdf", "--output", "hits.csv"][..], &TABLES].concat());
+    let hits = String::from_utf8(read(directory, "hits.csv")).unwrap();
+    symlink("/dev/stdout", directory.join("link.csv")).unwrap();
+    for output in ["-", "/dev/stdout", "/dev/fd/1", "link.csv"] {
+        for redirect in [">>", ">"] {
+            write(directory, "all.csv", b"precious\n");
+            let line = format!("{{ echo before; {decode} {output}; echo after; }} {redirect} all.csv");
+            let (code, _, err) = shell(directory, &line);
+            assert_eq!(code, Some(0), "{line}: {err}");
+            let kept = if redirect == ">>" { "precious\n" } else { "" };
+            let all = String::from_utf8(read(directory, "all.csv")).unwrap();
+            assert!(all == format!("{kept}before\n{hits}after\n"), "{line}: {}", &all[..40]);
+        }
+    }
+    for line in [
+        format!("{decode} /dev/fd/7 7>> all.csv"),
+        format!("{decode} /dev/stderr 2>> all.csv"),
+        format!("\"$TOOL\" decode events.mdf {tables} --json /dev/fd/7 7>> all.csv"),
+        "\"$TOOL\" inspect events.mdf --event 0 --extract /dev/fd/7 7>> all.csv".to_owned(),
+    ] {
+        write(directory, "all.csv", b"precious\n");
+        let (code, _, err) = shell(directory, &line);
+        assert_eq!(code, Some(0), "{line}: {err}");
+        let all = read(directory, "all.csv");
+        assert!(all.starts_with(b"precious\n") && all.len() > 100, "{line}");
+    }
+    assert!(names(directory).iter().all(|name| !name.ends_with(".part")));
+}
+
+#[test]
+fn a_file_behind_standard_input_is_not_written_over_and_none_is_appended_to_itself() {
+    let directory = sample();
+    let directory = directory.path();
+    let before = read(directory, "events.mdf");
+    write(directory, "list", b"events.mdf\n");
+    let tables = TABLES.join(" ");
+    for line in [
+        format!("decode - {tables} --format csv --output events.mdf < events.mdf"),
+        format!("decode - {tables} --json events.mdf < events.mdf"),
+        format!("decode /dev/stdin {tables} --format csv --output events.mdf < events.mdf"),
+        format!("decode events.mdf {tables} --format csv --output - >> events.mdf"),
+        format!("decode . {tables} --json - >> events.mdf"),
+        format!("decode --files-from - {tables} --json list < list"),
+        "convert - --output events.mdf < events.mdf".to_owned(),
+        "inspect - --json events.mdf < events.mdf".to_owned(),
+        "inspect - --event 0 --extract events.mdf < events.mdf".to_owned(),
+    ] {
+        let (code, _, err) = shell(directory, &format!("\"$TOOL\" {line}"));
+        assert_eq!(code, Some(2), "{line}: {err}");
+        assert!(err.contains("would overwrite"), "{line}: {err}");
+        assert!(read(directory, "events.mdf") == before && read(directory, "list") == b"events.mdf\n", "{line}");
+    }
+}
+
+#[test]
+fn a_broken_input_is_told_although_nobody_writes_into_the_pipe_after_it() {
+    let directory = sample();
+    let directory = directory.path();
+    let mdf = read(directory, "events.mdf");
+    write(directory, "bad.mdf", &mdf[..mdf.len() - 3]);
+    let tables = TABLES.join(" ");
+    for threads in [1, 3] {
+        let decode = format!("decode bad.mdf fifo {tables} --threads {threads} --output hits.csv");
+        // Who hangs is ended, with status 124.
+        let line = format!("mkfifo fifo; timeout 60 \"$TOOL\" {decode}; code=$?; rm fifo; exit $code");
+        let (code, _, err) = shell(directory, &line);
+        assert_eq!(code, Some(1), "{err}");
+        assert!(err.contains("error: bad.mdf"), "{err}");
+        assert!(names(directory).iter().all(|name| !name.ends_with(".part")));
+        fs::remove_file(directory.join("hits.csv")).unwrap();
+    }
+}
+
+#[test]
+fn an_output_that_fails_is_told_although_more_may_come_of_the_input() {
+    let directory = sample();
+    let directory = directory.path();
+    run_to(0, directory, &["generate", "--events", "40", "--output", "."]);
+    let tables = TABLES.join(" ");
+    for (output, expected) in [("/dev/full", 1), ("- | head -c 1 >/dev/null; exit ${PIPESTATUS[0]}", 0)] {
+        let decode = format!("decode fifo {tables} --batch 4 --format csv --output {output}");
+        // Descriptor 5 keeps the pipe open behind the events.
+        let feed = "mkfifo fifo; exec 5<>fifo; cat events.mdf >&5 & feeder=$!";
+        let end = "code=$?; kill $feeder 2>/dev/null; rm fifo; exit $code";
+        let line = format!("{feed}; ( exec 5>&-; timeout 60 \"$TOOL\" {decode} ); {end}");
+        let (code, _, err) = shell(directory, &line);
+        assert_eq!(code, Some(expected), "{output}: {err}");
+        assert_eq!(err.contains("error: cannot write /dev/full\n  because: No space left"), expected == 1, "{err}");
+    }
+}
+
+#[test]
+fn a_failure_at_the_end_hides_neither_what_was_wrong_with_the_input_nor_the_summary() {
+    let directory = sample();
+    let directory = directory.path();
+    let mdf = read(directory, "events.mdf");
+    // The hits of one event stay in the buffer to the end.
+    let one = u32::from_le_bytes(*mdf.first_chunk().unwrap()) as usize;
+    write(directory, "bad.mdf", &mdf[..one + 50]);
+    let decode = format!("decode bad.mdf {} --output hits.csv --json -", TABLES.join(" "));
+    let (code, out, err) = shell(directory, &format!("ulimit -f 8; \"$TOOL\" {decode}"));
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("error: bad.mdf") && err.contains("error: cannot write hits.csv"), "{err}");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&json["events"], &json["complete"], &json["outputs"]),
+        (&1.into(), &false.into(), &serde_json::json!([]))
+    );
+    assert!(json["error"].as_str().unwrap().contains("bad.mdf"), "{json}");
+    assert!(!directory.join("hits.csv").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn numpy_arrays_for_standard_output_do_not_grow_in_the_current_folder() {
+    let directory = sample();
+    let directory = directory.path();
+    // No file can be made in /proc.
+    let line = "here=$PWD; cd /proc; \"$TOOL\" decode \"$here/events.mdf\" --output";
+    for output in ["- > \"$here/hits.npz\"", "/dev/stdout > \"$here/hits.npz\""] {
+        let (code, _, err) = shell(directory, &format!("{line} {output} --format npz"));
+        assert_eq!(code, Some(0), "{err}");
+        assert!(read(directory, "hits.npz").starts_with(b"PK"));
+    }
+}

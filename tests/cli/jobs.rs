@@ -222,6 +222,33 @@ fn inputs_come_as_folders_patterns_and_lists() {
         run_to(1, directory, &[&["decode"], wrong].concat());
     }
     run_to(2, directory, &["decode"]);
+    let (_, err) = run_to(2, directory, &["decode", "--files-from", "-", "-"]);
+    assert!(err.contains("standard input can be read only once"), "{err}");
+    // A link to nowhere is said, not passed over.
+    std::os::unix::fs::symlink("nowhere.mdf", directory.join("folder/c.mdf")).unwrap();
+    fs::create_dir(directory.join("folder/d.mdf")).unwrap();
+    let (json, err) = json_of(1, directory, &[&["decode", "folder", "--keep-going"][..], &TABLES].concat());
+    assert!(err.contains("folder/c.mdf"), "{err}");
+    assert_eq!((&json["files"], &json["failed_files"]), (&3.into(), &1.into()));
+}
+
+#[test]
+fn shards_that_keep_going_share_what_can_be_read() {
+    let directory = several();
+    let directory = directory.path();
+    let mdf = read(directory, "a.mdf");
+    write(directory, "cut.mdf", &mdf[..mdf.len() - 3]);
+    let args = ["cut.mdf", "absent.mdf", "b.mdf", "--output", "hits.csv"];
+    let rows = |options: &[&str]| {
+        run_to(1, directory, &[&["decode"], &args[..], options, &TABLES].concat());
+        let text = String::from_utf8(read(directory, "hits.csv")).unwrap();
+        text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let whole = rows(&["--keep-going"]);
+    let shards = ["1/2", "2/2"].map(|shard| rows(&["--keep-going", "--shard", shard]));
+    assert!(shards.iter().all(|rows| !rows.is_empty()) && shards.concat() == whole);
+    let (_, err) = run_to(1, directory, &[&["decode"], &args[..], &["--shard", "1/2"], &TABLES].concat());
+    assert!(err.contains("cut.mdf: event 4"), "{err}");
 }
 
 #[test]

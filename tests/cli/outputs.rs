@@ -304,3 +304,75 @@ fn a_mask_that_names_nothing_is_an_error_with_its_line_before_anything_is_writte
     let (json, _) = json_of(0, directory, &[&["decode", "one.mdf", "--mask", "mask.csv"][..], &TABLES].concat());
     assert_eq!((&json["hits"], &json["masked_hits"], &json["strips"]), (&0.into(), &1.into(), &1.into()));
 }
+
+#[test]
+fn a_numpy_file_in_a_folder_counts_the_events_before_the_first_hit() {
+    let directory = sample();
+    let directory = directory.path();
+    let of = |hits: &[bool]| {
+        let mut writer = MdfWriter::new(Vec::new());
+        for &has_hit in hits {
+            let banks = has_hit.then(|| bank(0x2801, &ONE_HIT));
+            writer.write(&EventHeader { run: 7, ..EventHeader::default() }, banks).unwrap();
+        }
+        writer.finish().unwrap()
+    };
+    write(directory, "late.mdf", &of(&[false, false, false, false, false, true, false]));
+    write(directory, "none.mdf", &of(&[false; 3]));
+    for (stem, events) in [("late", 7), ("none", 3)] {
+        let (input, file) = (format!("{stem}.mdf"), format!("{stem}.npz"));
+        decode(directory, &[&input, "--output", &file, "--batch", "2"]);
+        decode(directory, &[&input, "--output", "new", "--format", "npz", "--batch", "2"]);
+        let in_folder = read(directory, &format!("new/{file}"));
+        assert!(in_folder == read(directory, &file), "{stem}");
+        let shape = format!("'shape': ({},)", 72 * events + 1);
+        assert!(in_folder.windows(shape.len()).any(|window| window == shape.as_bytes()), "{stem}");
+    }
+}
+
+#[test]
+fn files_of_a_folder_are_not_written_over_what_the_job_reads_or_writes_otherwise() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::copy(directory.join("events.mdf"), directory.join("other.mdf")).unwrap();
+    let folder = ["--output", "new", "--format", "csv"];
+    let refused = |code: i32, args: &[&str], message: &str| {
+        let (_, err) = run_to(code, directory, &[&["decode"], args, &folder, &TABLES].concat());
+        assert!(err.contains(message), "{args:?}: {err}");
+    };
+    for run in ["1", "2"] {
+        fs::create_dir_all(directory.join(format!("new/run={run}"))).unwrap();
+    }
+    // What is not there yet is taken by another option already.
+    refused(2, &["events.mdf", "--json", "new/events.csv"], "new/events.csv would overwrite new/events.csv");
+    let partition = ["events.mdf", "--partition", "run", "--json", "new/run=1/hits.csv"];
+    refused(1, &partition, "would overwrite new/run=1/hits.csv, which is named by another option");
+    // The summary of the job that failed.
+    assert!(text(directory, "new/run=1/hits.csv").contains("would overwrite"));
+    fs::remove_file(directory.join("new/run=1/hits.csv")).unwrap();
+    // What the job reads.
+    write(directory, "new/events.csv", b"events.mdf\n");
+    refused(2, &["--files-from", "new/events.csv"], "new/events.csv would overwrite");
+    write(directory, "new/events.csv", b"grouping = \"y-rows\"\n");
+    refused(2, &["events.mdf", "--config", "new/events.csv"], "the settings file");
+    assert_eq!(text(directory, "new/events.csv"), "grouping = \"y-rows\"\n");
+    fs::remove_file(directory.join("new/events.csv")).unwrap();
+    // Links to one file that is not there.
+    for name in ["new/events.csv", "new/run=1/hits.csv", "new/run=2/hits.csv"] {
+        std::os::unix::fs::symlink(directory.join("one.csv"), directory.join(name)).unwrap();
+    }
+    std::os::unix::fs::symlink("events.csv", directory.join("new/other.csv")).unwrap();
+    refused(2, &["events.mdf", "other.mdf"], "would hold the hits of two inputs, events.mdf and other.mdf");
+    write(directory, "runs.mdf", &of_runs(&[1, 2]));
+    refused(1, &["runs.mdf", "--partition", "run"], "the file of another run");
+    assert!(!directory.join("one.csv").exists());
+}
+
+#[test]
+fn the_names_in_a_folder_do_not_matter_to_new_ones() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir_all(directory.join("new/hits")).unwrap();
+    decode(directory, &["events.mdf", "--output", "new", "--format", "csv"]);
+    assert_eq!(tree(&directory.join("new")), ["events.csv"]);
+}

@@ -233,6 +233,17 @@ fn tables_are_shown_and_what_is_odd_about_them_fails() {
 }
 
 #[test]
+fn the_tables_of_the_settings_are_shown_unless_a_format_is_asked_for() {
+    let directory = sample();
+    let directory = directory.path();
+    write(directory, "set.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
+    let shown = |options: &[&str]| json_of(0, directory, &[&["tables", "--config", "set.toml"], options].concat()).0;
+    assert_eq!(shown(&[])["boards_file"], "boards.bin");
+    let embedded = shown(&["--format", "v4"]);
+    assert_eq!((&embedded["boards_file"], &embedded["format"]), (&serde_json::Value::Null, &"v4".into()));
+}
+
+#[test]
 fn texts_and_tables_without_end_are_refused() {
     let directory = sample();
     let directory = directory.path();

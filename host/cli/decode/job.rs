@@ -45,7 +45,10 @@ pub struct Job<'a> {
     pub copied: u64,
     pub runs: BTreeSet<u32>,
     pub failures: Vec<Failure>,
+    /// Files that could not be read to their end.
     pub failed: usize,
+    /// The last of them: what is wrong with it may be said more than once.
+    pub last_failed: Option<usize>,
     /// Why the job ended before the end of the inputs, if it did.
     pub stop: Option<Stop>,
 }
@@ -65,9 +68,8 @@ impl Job<'_> {
         let result = self.reach(file).and_then(|()| match done {
             Ok(done) => self.add(done),
             Err(error) => {
-                let of_input = error.is_of_input();
-                self.failed += usize::from(of_input);
-                if of_input {
+                if error.is_of_input() {
+                    self.failed += usize::from(self.last_failed.replace(file) != Some(file));
                     if let Some(outputs) = &mut self.outputs {
                         outputs.note(with_causes(&error));
                     }
@@ -179,5 +181,50 @@ pub fn story(args: &Args, detector: &Detector, files: Arc<[PathBuf]>, is_told: b
         entries: entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         files,
         warning: detector.is_embedded().then_some(SYNTHETIC),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::DetectorArgs;
+    use crate::detector::BankVersion;
+    use crate::input::InputError;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        detector: DetectorArgs,
+    }
+
+    #[test]
+    fn a_file_with_which_more_than_one_thing_is_wrong_is_one_file() {
+        let args = Line::parse_from(["decode"]).detector;
+        let detector = Detector::embedded(BankVersion::V5, &args).unwrap();
+        let mut job = Job {
+            detector: &detector,
+            keep_going: true,
+            sets: None,
+            outputs: None,
+            totals: Totals::new(&detector.tables, false),
+            progress: None,
+            read: Arc::default(),
+            start: Instant::now(),
+            seen: Seen::default(),
+            warned: true,
+            copied: 0,
+            runs: BTreeSet::new(),
+            failures: Vec::new(),
+            failed: 0,
+            last_failed: None,
+            stop: None,
+        };
+        for (file, failed) in [(0, 1), (0, 1), (2, 2), (3, 3), (3, 3)] {
+            let error = InputError::Open { file: "file".into(), source: io::ErrorKind::NotFound.into() };
+            assert!(job.take((file, Err(error.into()))));
+            assert_eq!(job.failed, failed);
+        }
+        assert_eq!(job.failures.len(), 5);
     }
 }

@@ -10,6 +10,7 @@ mod work;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use self::job::{Job, Stop, story};
@@ -25,18 +26,18 @@ use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs};
 use crate::cli::detector::Detector;
 use crate::cli::inputs::InputArgs;
 use crate::cli::output::{count, detail, is_quiet, is_stdout, print, say, write_json};
-use crate::cli::paths::same_file;
+use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
 use crate::cli::signals;
 use crate::cli::summary::{self, Totals};
 use crate::cli::tuned::TunedArgs;
-use crate::cli::{Failure, usage};
+use crate::cli::{Failure, end, usage};
 use crate::decoder::{Backend, DecoderConfig};
 use crate::detector::Mask;
 use crate::error::{WorkError, with_causes};
 use crate::input::{Apart, Chunk, Chunks, InputError, Parser, Seen, Select};
 use crate::output::{Columns, HitFormat, Packing};
-use crate::pipeline::ordered;
+use crate::pipeline::{Flow, ordered};
 use crate::{BatchReport, UtHits};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
@@ -125,7 +126,7 @@ fn packing() -> impl TypedValueParser<Value = Packing> {
 
 /// Whether a path is standard output.
 fn goes_to_stdout(path: &Path) -> bool {
-    is_stdout(path) || path == Path::new("/dev/stdout")
+    is_stdout(path) || ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -142,14 +143,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if to_stdout == [true; 2] {
         usage("--output and --json both go to standard output");
     }
-    let mut wanted = args.output.as_ref().map(|path| Wanted {
+    let wanted = args.output.as_ref().map(|path| Wanted {
         path,
         format: args.format.as_ref().and_then(|name| name.parse().ok()),
         packing: args.compression,
         columns,
         by_run: args.partition.is_some(),
         shard: args.select.shard(),
-        others: Vec::new(),
+        protected: Protected::default(),
     });
     // Said before anything is read.
     let format = wanted.as_ref().map(Wanted::format);
@@ -157,10 +158,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         usage("--partition run: nothing reads NumPy files as one dataset; take --format csv or parquet");
     }
     let files = args.inputs.expand()?;
+    let mut protected = Protected::inputs(&files);
     for output in [&args.output, &args.json].into_iter().flatten() {
-        if let Some(input) = files.iter().find(|file| same_file(file, output)) {
-            usage(&format!("{} would overwrite {}, which is an input", output.display(), input.display()));
-        }
+        protected.check(output).unwrap_or_else(|message| usage(&message));
     }
     let mut config = args.backend.config(usize::from(args.backend.threads()));
     let start = Instant::now();
@@ -194,15 +194,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     let batch_size = args.batch.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch));
-    let select = args.select.select(&files)?;
+    let select = args.select.select(&files, args.keep_going)?;
     let n_workers = n_workers(args, &mut config)?;
     let is_told = args.json.is_some() || format.is_some_and(|format| format != HitFormat::Csv);
     let story = Arc::new(story(args, &detector, files.clone().into(), is_told));
-    let outputs = match &mut wanted {
+    let outputs = match wanted {
         Some(wanted) => {
-            let others = [&detector.boards, &detector.geometry, &args.mask, &args.json];
-            wanted.others = others.into_iter().flatten().cloned().collect();
-            Some(Outputs::begin(wanted, Arc::clone(&story))?)
+            let what = "which is named by another option";
+            let read = [&detector.boards, &detector.geometry, &args.mask, &args.sets, &args.inputs.files_from];
+            protected.add_unnamed();
+            protected.add(read.into_iter().flatten(), what);
+            args.json.iter().for_each(|json| protected.add_output(json, what));
+            Some(Outputs::begin(Wanted { protected, ..wanted }, Arc::clone(&story))?)
         }
         None => None,
     };
@@ -245,7 +248,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let total = files.iter().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
     let template = "decoding {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left";
-    let mut job = Job {
+    let job = Job {
         detector: &detector,
         keep_going: args.keep_going,
         sets: sets.clone(),
@@ -260,108 +263,137 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         runs: BTreeSet::new(),
         failures: Vec::new(),
         failed: 0,
+        last_failed: None,
         stop: None,
     };
     signals::end_gently();
+    // Nothing after a failure is opened: it may be a pipe into which nobody writes.
+    let ended = &AtomicBool::new(false);
     let produce = || {
         waiting.wait();
         if let Some(sets) = &sets {
             chunks.limit(sets.configuration(sets.current()).batch);
         }
+        if ended.load(Ordering::SeqCst) {
+            return None;
+        }
         let chunk = chunks.next_chunk().transpose()?;
+        ended.store(chunk.is_err() && !args.keep_going, Ordering::SeqCst);
         Some((chunks.file(), chunk))
     };
-    let flow = ordered(2 * n_workers + 1, produce, workers, |(file, done)| {
-        waiting.write(done.as_ref().map_or(0, bytes_of), || job.take((file, done)))
-    });
-    let Job { outputs, totals, mut failures, failed, seen, progress, copied, runs, stop, .. } = job;
-    drop(progress);
-    if signals::interrupted() {
-        let n = totals.events;
-        let left = match (&args.output, outputs.as_ref().map_or(0, Outputs::written)) {
-            (None, _) => String::new(),
-            (Some(path), 0) => format!("; {} was not written", path.display()),
-            (Some(path), n) => {
-                format!("; {} in {} are whole, the rest was not written", count(n, "file"), path.display())
-            }
-        };
-        drop(outputs);
-        say(&format!("interrupted after {n} events{left}"));
-        signals::end();
-    }
-    // As of what is printed, a reader that has gone (`| head`) is not an error; a summary that was asked for is written.
-    if stop == Some(Stop::ReaderLeft) && args.json.is_none() {
-        return Ok(());
-    }
-    let elapsed = start.elapsed();
-    for warning in seen.warnings() {
-        say(&format!("warning: {warning}"));
-    }
-    if failures.is_empty() {
-        failures.extend(detector.check_versions(&seen).err());
-    }
-    if seen.events == 0 && failures.is_empty() {
-        say(if select == Select::default() {
-            "warning: there is no event in the input"
-        } else {
-            "warning: no event of the input was selected"
-        });
-    }
-    if failures.is_empty() && stop.is_none() {
-        args.select.warning(seen.events).iter().for_each(|warning| say(&format!("warning: {warning}")));
-    }
-    let incomplete = failures.first().map(|error| with_causes(error.as_ref()));
-    let provenance = story.provenance(&files, seen.measured > 0, incomplete.clone());
-    let (written, cut) = match outputs {
-        Some(outputs) => {
-            match outputs.finish(incomplete.as_ref(), stop.is_some(), |file| detector.check_file(&seen, file)) {
-                Err(error) if is_broken_pipe(&error) && args.json.is_none() => return Ok(()),
-                written => written?,
-            }
+    let conclude = |job: Job<'_>, flow: &Flow| -> Result<(), Failure> {
+        let Job { outputs, totals, mut failures, failed, seen, progress, copied, runs, stop, .. } = job;
+        drop(progress);
+        if signals::interrupted() {
+            let n = totals.events;
+            let left = match (&args.output, outputs.as_ref().map_or(0, Outputs::written)) {
+                (None, _) => String::new(),
+                (Some(path), 0) => format!("; {} was not written", path.display()),
+                (Some(path), n) => {
+                    format!("; {} in {} are whole, the rest was not written", count(n, "file"), path.display())
+                }
+            };
+            drop(outputs);
+            say(&format!("interrupted after {n} events{left}"));
+            signals::end();
         }
-        None => Default::default(),
+        // As of what is printed, a reader that has gone (`| head`) is not an error; a summary that was asked for is written.
+        if stop == Some(Stop::ReaderLeft) && args.json.is_none() {
+            return Ok(());
+        }
+        let elapsed = start.elapsed();
+        for warning in seen.warnings() {
+            say(&format!("warning: {warning}"));
+        }
+        if failures.is_empty() {
+            failures.extend(detector.check_versions(&seen).err());
+        }
+        if seen.events == 0 && failures.is_empty() {
+            say(if select == Select::default() {
+                "warning: there is no event in the input"
+            } else {
+                "warning: no event of the input was selected"
+            });
+        }
+        if failures.is_empty() && stop.is_none() {
+            args.select.warning(seen.events).iter().for_each(|warning| say(&format!("warning: {warning}")));
+        }
+        let incomplete = failures.first().map(|error| with_causes(error.as_ref()));
+        let provenance = story.provenance(&files, seen.measured > 0, incomplete.clone());
+        let (written, cut) = match outputs {
+            Some(outputs) => {
+                match outputs.finish(incomplete.as_ref(), stop.is_some(), |file| detector.check_file(&seen, file)) {
+                    Ok(written) => written,
+                    Err(error) if is_broken_pipe(&error) && args.json.is_none() && failures.is_empty() => return Ok(()),
+                    Err(error) => {
+                        failures.push(error.into());
+                        Default::default()
+                    }
+                }
+            }
+            None => Default::default(),
+        };
+        if let Some(path) = &args.json {
+            let mut json = totals.json(elapsed);
+            let entries = provenance.entries.into_iter().map(|(key, value)| (key, Value::String(value)));
+            json.insert("provenance".to_owned(), Value::Object(entries.collect::<Map<_, _>>()));
+            json.insert("complete".to_owned(), failures.is_empty().into());
+            json.insert("error".to_owned(), json!(failures.first().map(|error| with_causes(error.as_ref()))));
+            json.insert("files".to_owned(), files.len().into());
+            let written: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
+            json.insert("outputs".to_owned(), written.into());
+            json.insert("failed_files".to_owned(), failed.into());
+            json.insert("runs".to_owned(), json!(runs));
+            if let Some(sets) = &sets {
+                json.insert("sets".to_owned(), sets.json());
+            }
+            json.insert("payload_bytes_copied".to_owned(), copied.into());
+            json.insert("pipeline".to_owned(), summary::flow_json(flow));
+            write_json(path, &json)?;
+        }
+        if !is_quiet() && (failures.is_empty() || totals.events > 0) {
+            let text = totals.text(elapsed, flow);
+            if to_stdout.contains(&true) { say(text.trim_end()) } else { print(&text)? }
+        }
+        for path in cut.iter().take(LISTED) {
+            let holds = match apart {
+                Apart::Files => "the hits of an input that could not be read to its end".to_owned(),
+                _ if args.keep_going => format!("the hits of the {} events", totals.events),
+                _ => format!("the hits of the first {} events", totals.events),
+            };
+            say(&format!("warning: {} is incomplete: it holds {holds}", path.display()));
+        }
+        if args.keep_going && failed > 0 {
+            for failure in &failures {
+                say(&format!("error: {}", with_causes(failure.as_ref())));
+            }
+            return Err(format!("{failed} of {} files could not be read to their end", files.len()).into());
+        }
+        let mut failures = failures.into_iter();
+        if let Some(failure) = failures.next() {
+            // That hits could not be written, beside what was wrong with the input.
+            failures.for_each(|other| say(&format!("error: {}", with_causes(other.as_ref()))));
+            return Err(failure);
+        }
+        if args.strict && totals.has_trouble() {
+            return Err("there is trouble in the data (see the summary), and --strict was given".into());
+        }
+        Ok(())
     };
-    if let Some(path) = &args.json {
-        let mut json = totals.json(elapsed);
-        let entries = provenance.entries.into_iter().map(|(key, value)| (key, Value::String(value)));
-        json.insert("provenance".to_owned(), Value::Object(entries.collect::<Map<_, _>>()));
-        json.insert("complete".to_owned(), failures.is_empty().into());
-        json.insert("error".to_owned(), json!(incomplete));
-        json.insert("files".to_owned(), files.len().into());
-        let written: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
-        json.insert("outputs".to_owned(), written.into());
-        json.insert("failed_files".to_owned(), failed.into());
-        json.insert("runs".to_owned(), json!(runs));
-        if let Some(sets) = &sets {
-            json.insert("sets".to_owned(), sets.json());
+    // Of a pipe, the next byte may never come.
+    let may_wait = files.iter().any(|file| !file.is_file());
+    let mut job = Some(job);
+    let flow = ordered(2 * n_workers + 1, produce, workers, |(file, done)| {
+        let Some(running) = &mut job else { return false };
+        let goes_on = waiting.write(done.as_ref().map_or(0, bytes_of), || running.take((file, done)));
+        if !goes_on
+            && may_wait
+            && !ended.load(Ordering::SeqCst)
+            && let Some(job) = job.take()
+        {
+            end(conclude(job, &Flow::default()));
         }
-        json.insert("payload_bytes_copied".to_owned(), copied.into());
-        json.insert("pipeline".to_owned(), summary::flow_json(&flow));
-        write_json(path, &json)?;
-    }
-    if !is_quiet() && (failures.is_empty() || totals.events > 0) {
-        let text = totals.text(elapsed, &flow);
-        if to_stdout.contains(&true) { say(text.trim_end()) } else { print(&text)? }
-    }
-    for path in cut.iter().take(LISTED) {
-        let holds = match apart {
-            Apart::Files => "the hits of an input that could not be read to its end".to_owned(),
-            _ if args.keep_going => format!("the hits of the {} events", totals.events),
-            _ => format!("the hits of the first {} events", totals.events),
-        };
-        say(&format!("warning: {} is incomplete: it holds {holds}", path.display()));
-    }
-    if args.keep_going && failed > 0 {
-        for failure in &failures {
-            say(&format!("error: {}", with_causes(failure.as_ref())));
-        }
-        return Err(format!("{failed} of {} files could not be read to their end", files.len()).into());
-    }
-    if let Some(failure) = failures.into_iter().next() {
-        return Err(failure);
-    }
-    if args.strict && totals.has_trouble() {
-        return Err("there is trouble in the data (see the summary), and --strict was given".into());
-    }
-    Ok(())
+        goes_on
+    });
+    job.map_or(Ok(()), |job| conclude(job, &flow))
 }

@@ -1,16 +1,17 @@
 //! Where the hits go: into one file, a file an input, or a file a run. Each is whole or not there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::cli::output::is_stdout;
-use crate::cli::paths::same_file;
+use crate::cli::paths::Protected;
 use crate::cli::{Failure, usage};
 use crate::input::Apart;
 use crate::output::{
-    Columns, Encoded, Encoder, HitFile, HitFormat, HitStyle, NewFile, OutputError, Packing, Provenance,
+    Columns, Encoded, Encoder, HitFile, HitFormat, HitStyle, NewFile, OutputError, Packing, Provenance, place_of,
 };
 
 /// Runs whose files are open at a time. A run that comes back after its file was completed gets another one.
@@ -56,7 +57,9 @@ enum Plan {
         folder: PathBuf,
         name: String,
         parts: BTreeMap<Option<u32>, u32>,
-        untouchable: Vec<PathBuf>,
+        protected: Protected,
+        /// Where files of runs are, their links followed.
+        places: HashSet<PathBuf>,
     },
 }
 
@@ -93,8 +96,8 @@ pub struct Wanted<'a> {
     pub by_run: bool,
     /// The part of all events that this is, if it is one.
     pub shard: Option<(u64, u64)>,
-    /// Files that are neither an output nor an input: tables, mask, JSON.
-    pub others: Vec<PathBuf>,
+    /// Files that no output may be written over.
+    pub protected: Protected,
 }
 
 impl Wanted<'_> {
@@ -119,7 +122,7 @@ impl Wanted<'_> {
         HitFormat::of(self.path).unwrap_or_else(|error| usage(&format!("--output {error}")))
     }
 
-    fn plan(&self, files: &[PathBuf]) -> Plan {
+    fn plan(&mut self, files: &[PathBuf]) -> Plan {
         if !self.is_folder() {
             return Plan::One(self.path.to_path_buf());
         }
@@ -127,25 +130,20 @@ impl Wanted<'_> {
         // The shards of a job may share a folder.
         let shard = self.shard.map_or_else(String::new, |(i, n)| format!("-{i}-of-{n}"));
         if self.by_run {
-            let name = format!("hits{shard}");
-            let untouchable = files.iter().chain(&self.others).cloned().collect();
-            let folder = self.path.to_path_buf();
-            return Plan::Runs { folder, name: format!("{name}.{extension}"), parts: BTreeMap::new(), untouchable };
+            let (folder, name) = (self.path.to_path_buf(), format!("hits{shard}.{extension}"));
+            let protected = std::mem::take(&mut self.protected);
+            return Plan::Runs { folder, name, parts: BTreeMap::new(), protected, places: HashSet::new() };
         }
         let name = |file: &PathBuf| self.path.join(format!("{}{shard}.{extension}", stem(file)));
         let paths: Vec<PathBuf> = files.iter().map(name).collect();
-        let mut inputs = BTreeMap::new();
+        let mut inputs = HashMap::new();
         for (path, file) in paths.iter().zip(files) {
-            if let Some(other) = inputs.insert(path, file) {
+            // Two names may be links to one file. In a folder that is not there yet there are no links.
+            if let Some(other) = inputs.insert(place_of(path).unwrap_or_else(|| path.clone()), file) {
                 let [a, b] = [other, file].map(|file| file.display());
                 usage(&format!("{} would hold the hits of two inputs, {a} and {b}", path.display()));
             }
-            // What is not there yet can be no input.
-            let inputs = if path.exists() { files } else { &[] };
-            if let Some(other) = self.others.iter().chain(inputs).find(|other| same_file(path, other)) {
-                let what = if files.contains(other) { "which is an input" } else { "which is named by another option" };
-                usage(&format!("{} would overwrite {}, {what}", path.display(), other.display()));
-            }
+            self.protected.check(path).unwrap_or_else(|message| usage(&message));
         }
         Plan::Inputs { paths, next: 0, why: None }
     }
@@ -168,11 +166,12 @@ fn stem(file: &Path) -> String {
 
 impl Outputs {
     /// Begins the outputs of a job; ends the program where what is wanted makes no sense.
-    pub fn begin(wanted: &Wanted<'_>, story: Arc<Story>) -> Result<Self, Failure> {
+    pub fn begin(mut wanted: Wanted<'_>, story: Arc<Story>) -> Result<Self, Failure> {
         let plan = wanted.plan(&story.files);
-        let mut columns = wanted.columns.clone();
+        let format = wanted.format();
+        let Wanted { path: at, packing, mut columns, .. } = wanted;
         columns.file |= story.files.len() > 1 && !matches!(plan, Plan::Inputs { .. });
-        let style = HitStyle::new(wanted.path, wanted.format(), wanted.packing, &story.files, columns)?;
+        let style = HitStyle::new(at, format, packing, &story.files, columns)?;
         let style = if let Plan::Runs { .. } = plan { style.without_run()? } else { style };
         let (open, written, incomplete, made) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut outputs = Self { style, plan, story, open, written, incomplete, made };
@@ -183,12 +182,8 @@ impl Outputs {
                 outputs.open.push(Open { run: None, file, has_hits: false, measured: false });
             }
             Plan::Inputs { .. } | Plan::Runs { .. } => {
-                outputs.make_folder(wanted.path)?;
-                NewFile::check(&wanted.path.join("hits")).map_err(|error| match error {
-                    // Nobody has asked for a file of this name.
-                    OutputError::Io { source, .. } => OutputError::Io { file: wanted.path.to_path_buf(), source },
-                    error => error,
-                })?;
+                outputs.make_folder(at)?;
+                NewFile::check_folder(at)?;
             }
         }
         Ok(outputs)
@@ -250,7 +245,8 @@ impl Outputs {
         let run = run.filter(|_| matches!(self.plan, Plan::Runs { .. }));
         let open = match self.open.iter().position(|open| open.run == run) {
             Some(place) => self.open.remove(place),
-            None if !has_hits => return Ok(()),
+            // Rows are of hits, but the offsets of NumPy files are of all events.
+            None if !has_hits && self.style.format() != HitFormat::Numpy => return Ok(()),
             None => Open { run, file: self.create(run)?, has_hits: false, measured: false },
         };
         self.open.push(open);
@@ -267,7 +263,7 @@ impl Outputs {
         let (folder, path) = match &mut self.plan {
             Plan::One(path) => return self.style.create(&*path),
             Plan::Inputs { paths, next, .. } => return self.style.create(&paths[*next]),
-            Plan::Runs { folder, name, parts, untouchable } => {
+            Plan::Runs { folder, name, parts, .. } => {
                 let part = parts.entry(run).or_default();
                 let numbered =
                     if *part == 0 { name.clone() } else { name.replacen("hits", &format!("hits-{part}"), 1) };
@@ -275,14 +271,16 @@ impl Outputs {
                 let folder =
                     folder.join(format!("run={}", run.map_or_else(|| NO_RUN.to_owned(), |run| run.to_string())));
                 let path = folder.join(numbered);
-                if path.exists() && untouchable.iter().any(|other| same_file(&path, other)) {
-                    let source = std::io::Error::other("it is an input, or needed otherwise");
-                    return Err(OutputError::Io { file: path, source });
-                }
                 (folder, path)
             }
         };
         self.make_folder(&folder)?;
+        if let Plan::Runs { protected, places, .. } = &mut self.plan {
+            let other = || "it is a link to the file of another run".to_owned();
+            let first = place_of(&path).is_none_or(|place| places.insert(place));
+            let checked = protected.check(&path).and_then(|()| if first { Ok(()) } else { Err(other()) });
+            checked.map_err(|why| OutputError::Io { file: path.clone(), source: io::Error::other(why) })?;
+        }
         if self.open.len() == MAX_OPEN {
             let oldest = self.open.remove(0);
             self.complete(oldest, None, None)?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::cli::Failure;
-use crate::input::{InputPart, Places, Select, count_events};
+use crate::input::{InputPart, Places, Select, count_events, count_readable};
 
 /// Which events.
 #[derive(Debug, clap::Args)]
@@ -56,20 +56,24 @@ impl SelectArgs {
         (0 < n && n < wanted).then(|| format!("--events names {wanted} events, the input has only {n} of them"))
     }
 
-    /// The events of `files` that are wanted.
-    pub fn select(&self, files: &[PathBuf]) -> Result<Select, Failure> {
+    /// The events of `files` that are wanted. With `keep_going`, those behind the place where a file cannot be followed any
+    /// more do not count.
+    pub fn select(&self, files: &[PathBuf], keep_going: bool) -> Result<Select, Failure> {
         let mut select = Select::default().run(self.run).number(self.event_number);
         if let Some(places) = &self.events {
             select = select.places(places);
         }
         if let Some((i, n)) = self.shard {
-            if let Some(pipe) = files.iter().find(|file| !file.is_file()) {
+            let is_pipe = |file: &&PathBuf| file.as_os_str() == "-" || file.exists() && !file.is_file();
+            if let Some(pipe) = files.iter().find(is_pipe) {
                 return Err(
                     format!("{}: --shard reads files twice, and this can be read only once", pipe.display()).into()
                 );
             }
             let parts: Vec<InputPart> = files.iter().map(InputPart::file).collect();
-            select = select.places(&Places::shard(i, n, count_events(&parts)?));
+            let readable = || parts.iter().map(|part| count_readable(part).0).sum();
+            let events = if keep_going { readable() } else { count_events(&parts)? };
+            select = select.places(&Places::shard(i, n, events));
         }
         Ok(select.window(self.skip, self.limit))
     }

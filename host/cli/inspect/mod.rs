@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use crate::cli::args::{bank_format, one_of};
 use crate::cli::inputs::InputArgs;
 use crate::cli::output::{print, say};
-use crate::cli::paths::same_file;
+use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
 use crate::cli::{Failure, config, usage};
 use crate::detector::{BankVersion, Boards};
@@ -64,10 +64,9 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let files = args.inputs.expand()?;
+    let inputs = Protected::inputs(&files);
     for to in args.extract.iter().chain(&args.json) {
-        if let Some(file) = files.iter().find(|file| same_file(file, to)) {
-            usage(&format!("{} would overwrite {}, which is an input", to.display(), file.display()));
-        }
+        inputs.check(to).unwrap_or_else(|message| usage(&message));
     }
     let chosen = args.event.is_some() || args.event_number.is_some() || args.bank.is_some();
     if chosen {

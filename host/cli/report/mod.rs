@@ -30,7 +30,7 @@ pub use crate::cli::detector::Detector;
 use crate::cli::detector::SYNTHETIC;
 use crate::cli::inputs::InputArgs;
 use crate::cli::output::{count, is_quiet, print_beside, say, write_file, write_json};
-use crate::cli::paths::same_file;
+use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
 use crate::cli::{Failure, config, signals, usage};
 use crate::input::{Events, InputPart, Select};
@@ -122,10 +122,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let files = args.inputs.expand()?;
     let others = InputArgs { files: args.compare.clone(), files_from: None }.expand()?;
     let outputs = [args.output.as_ref(), args.sums.as_ref(), args.json.as_ref()];
+    let inputs = Protected::inputs(files.iter().chain(&others));
     for output in outputs.into_iter().flatten() {
-        if let Some(input) = files.iter().chain(&others).find(|file| same_file(file, output)) {
-            usage(&format!("{} would overwrite {}, which is an input", output.display(), input.display()));
-        }
+        inputs.check(output).unwrap_or_else(|message| usage(&message));
     }
     for output in [&args.output, &args.sums].into_iter().flatten() {
         NewFile::check(output)?;
@@ -204,7 +203,7 @@ fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, O
         let gathered = with_progress(&gatherer, files, select, &output)?;
         Ok(Sums::new(files, Arc::clone(&detector), gatherer.options, gathered))
     };
-    let first = sums(files, &args.select.select(files)?)?;
+    let first = sums(files, &args.select.select(files, args.keep_going)?)?;
     // The places that were chosen are those of the first run.
     let second = if others.is_empty() { None } else { Some(sums(others, &Select::default())?) };
     Ok((first, second))
