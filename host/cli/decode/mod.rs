@@ -172,8 +172,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let (Some(path), Some(mask)) = (&args.mask, &mask) {
         detail(&format!("mask: {}, {} strips", path.display(), mask.n_strips()));
     }
-    // Who sets a parameter by hand wants to see what it does.
-    let by_hand = !args.backend.set.is_empty();
     let tuned = || {
         args.tuned.configuration((args.backend.backend, config.pipeline), &detector.tables, &args.clustering.options())
     };
@@ -183,7 +181,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let tuned = match &sets {
         Some(sets) => Some(*sets.configuration(0)),
-        None if by_hand => None,
+        None if args.backend.by_hand() => None,
         None => tuned(),
     };
     if let Some(Configuration { decoder: DecoderConfig { cpu, launch, registers, graph, .. }, .. }) = tuned {

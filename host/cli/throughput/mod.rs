@@ -176,12 +176,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was tuned for this backend, unless something is set by hand: who does that wants to see what it does.
+/// What was tuned for this backend, unless a parameter is set by hand.
 fn tuned(args: &Args, detector: &Detector) -> Option<Configuration> {
-    let by_hand = !args.backend.set.is_empty() || args.backend.simd.is_some();
     let what = (args.backend.backend, args.backend.pipeline.unwrap_or_default());
     let tuned = || args.tuned.configuration(what, &detector.tables, &args.clustering.options());
-    if by_hand { None } else { tuned() }
+    if args.backend.by_hand() { None } else { tuned() }
 }
 
 /// How it is measured: with what was tuned, as far as options do not say otherwise.
