@@ -192,7 +192,7 @@ fn a_conversion_counts_what_it_loses_and_makes_up() {
     let expected = [
         "dumps: 4 events, one a file",
         "A dump holds sourceIDs and payloads of UT banks. Not in it:",
-        "the version of the banks, 4: remember it",
+        "the version of the banks, 4: keep a note of it",
         "1 banks that are not decoded (of other types than UT and UTError)",
         "1 banks of type UTError, which are UT banks in the dump",
         "1 payload lengths that are not multiples of 4: padded with zeros",

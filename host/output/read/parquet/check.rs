@@ -229,7 +229,9 @@ pub fn pages<'a>(file: &File, columns: impl Iterator<Item = &'a ColumnChunkMetaD
             return Err(wrong("a negative place or size"));
         };
         if column.compression() == Compression::LZ4 {
-            return Err(wrong("its compression is the former LZ4, which says no sizes; rewrite it with snappy, zstd or lz4"));
+            return Err(wrong(
+                "its compression is the former LZ4, which says no sizes; rewrite it with snappy, zstd or lz4",
+            ));
         }
         let (mut dictionaries, mut largest) = (0, 0);
         while left > 0 {
