@@ -51,8 +51,8 @@ pub const LONG: &str = concat!(
 
 Exit codes:
   0    done; compare: B is better than A, or the same; diff: no difference
-  1    failed: the message says why; diff: the files differ; tables: something is
-       odd; decode --strict: something is wrong with the data
+  1    failed: the message says why; diff: the files differ; tables: something
+       is odd; decode --strict: something is wrong with the data
   2    wrong usage: the message says what to type; diff: cannot compare
   3    compare: B is slower than A
   4    compare, tune aa-test: cannot tell

@@ -347,6 +347,7 @@ fn throughput_without_a_file_measures_1000_embedded_events() {
     let (json, err) = json_of(0, directory.path(), &["throughput", "--duration", "0", "--threads", "1"]);
     assert_eq!((&json["events"], &json["distinct_events"]), (&1000.into(), &1000.into()));
     assert!(!err.contains("distinct events, repeated"), "{err}");
+    assert!(err.contains("cpu, 1 thread\n"), "{err}");
 }
 
 #[test]
