@@ -46,7 +46,7 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// Results that waited, in the mean.
+    /// Results that waited, on average.
     #[must_use]
     pub fn mean(&self) -> f64 {
         if self.takes == 0 { 0.0 } else { self.total as f64 / self.takes as f64 }
@@ -82,9 +82,9 @@ impl Flow {
     }
 }
 
-/// A source of `items` as a detector is one: the item *n*, counted from 0, is due *n* / `per_second` seconds after the first
-/// was asked for, and waits if it is not asked for in time. So a consumer that was held up finds the items that came
-/// meanwhile at once, and `per_second` is the mean rate for all that keep up with it.
+/// A source that delivers `items` at the pace of a detector: item *n*, counted from 0, is due *n* / `per_second` seconds after
+/// the first was requested, and waits if it is not requested in time. So a consumer that was held up gets the items that came
+/// meanwhile at once, and for every consumer that keeps up `per_second` is the mean rate.
 ///
 /// # Panics
 /// When `per_second` is not a positive number.

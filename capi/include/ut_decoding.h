@@ -205,7 +205,7 @@ typedef struct {
   uint32_t reserved;
 } UtBatch;
 
-// What a call has written when the stream has come there. Lies in pinned memory of the host.
+// What a call has written once the stream has reached it. Lies in pinned memory of the host.
 typedef struct {
   // The number of hits of the batch.
   uint32_t n_hits;
@@ -213,7 +213,7 @@ typedef struct {
   uint32_t trouble;
 } UtCudaResult;
 
-// What a batch is worked on with. Set everything to 0, then `size`.
+// The stream and the memory for a batch. Set everything to 0, then `size`.
 typedef struct {
   // sizeof(UtCudaWork).
   size_t size;
@@ -230,7 +230,7 @@ typedef struct {
 // The call did what it says.
 #define UT_OK 0
 
-// An argument is wrong: NULL where there must be something, misaligned, a value that does not exist, a struct of a size
+// An argument is wrong: NULL where a pointer is required, misaligned, a value that does not exist, a struct of a size
 // that no version has, arrays that overlap, an event that the batch does not have. Nothing was written.
 #define UT_BAD_ARGUMENT 1
 
@@ -238,13 +238,13 @@ typedef struct {
 // byte.
 #define UT_BAD_TABLES 2
 
-// The system does not give the memory or the threads.
+// The system refused the memory or the threads.
 #define UT_NO_MEMORY 3
 
 // There is no GPU, or none that can run the kernels. The message says why, and what to do.
 #define UT_NO_DEVICE 4
 
-// The results do not fit into the caller's arrays. Ask for the size before, or decode half of the events at a time.
+// The results do not fit into the caller's arrays. Ask for the size first, or decode half of the events at a time.
 #define UT_CAPACITY 5
 
 // The driver of the GPU reported a failure. The context may be lost.
@@ -406,10 +406,10 @@ UtStatus ut_cuda_scratch_bytes(const UtCuda *cuda,
                                const UtBatch *batch,
                                size_t *scratch_bytes);
 
-// Puts on the stream what counts the hits of a batch, and returns: nothing waits, and no device memory is taken. When the stream
-// has come there, `work->result` has the number of hits. Banks, offsets, sizes, types, versions and the list of selected events
+// Queues the count of a batch's hits on the stream, and returns: nothing waits, and no device memory is allocated. Once the stream
+// has reached it, `work->result` has the number of hits. Banks, offsets, sizes, types, versions and the list of selected events
 // are read where they are, on the device; `version`, `first_event` and all lengths are numbers of the struct. What the list
-// names is therefore seen only there: an event that the batch does not have is left out, and said in the result.
+// names is therefore seen only there: an event that the batch does not have is ignored and flagged in the result.
 //
 // Preconditions:
 // - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.

@@ -31,7 +31,7 @@ pub struct UtCuda {
     sequence: Mutex<CudaSequence>,
 }
 
-/// What a call has written when the stream has come there. Lies in pinned memory of the host.
+/// What a call has written once the stream has reached it. Lies in pinned memory of the host.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UtCudaResult {
@@ -41,7 +41,7 @@ pub struct UtCudaResult {
     pub trouble: u32,
 }
 
-/// What a batch is worked on with. Set everything to 0, then `size`.
+/// The stream and the memory for a batch. Set everything to 0, then `size`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UtCudaWork {
@@ -169,10 +169,10 @@ pub unsafe extern "C" fn ut_cuda_scratch_bytes(
     })
 }
 
-/// Puts on the stream what counts the hits of a batch, and returns: nothing waits, and no device memory is taken. When the stream
-/// has come there, `work->result` has the number of hits. Banks, offsets, sizes, types, versions and the list of selected events
+/// Queues the count of a batch's hits on the stream, and returns: nothing waits, and no device memory is allocated. Once the stream
+/// has reached it, `work->result` has the number of hits. Banks, offsets, sizes, types, versions and the list of selected events
 /// are read where they are, on the device; `version`, `first_event` and all lengths are numbers of the struct. What the list
-/// names is therefore seen only there: an event that the batch does not have is left out, and said in the result.
+/// names is therefore seen only there: an event that the batch does not have is ignored and flagged in the result.
 ///
 /// # Safety
 /// - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.

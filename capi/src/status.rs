@@ -13,17 +13,17 @@ pub type UtStatus = i32;
 
 /// The call did what it says.
 pub const UT_OK: UtStatus = 0;
-/// An argument is wrong: NULL where there must be something, misaligned, a value that does not exist, a struct of a size
+/// An argument is wrong: NULL where a pointer is required, misaligned, a value that does not exist, a struct of a size
 /// that no version has, arrays that overlap, an event that the batch does not have. Nothing was written.
 pub const UT_BAD_ARGUMENT: UtStatus = 1;
 /// Boards or geometry cannot be read, or contradict themselves or what a UT can be. The message names file, field and
 /// byte.
 pub const UT_BAD_TABLES: UtStatus = 2;
-/// The system does not give the memory or the threads.
+/// The system refused the memory or the threads.
 pub const UT_NO_MEMORY: UtStatus = 3;
 /// There is no GPU, or none that can run the kernels. The message says why, and what to do.
 pub const UT_NO_DEVICE: UtStatus = 4;
-/// The results do not fit into the caller's arrays. Ask for the size before, or decode half of the events at a time.
+/// The results do not fit into the caller's arrays. Ask for the size first, or decode half of the events at a time.
 pub const UT_CAPACITY: UtStatus = 5;
 /// The driver of the GPU reported a failure. The context may be lost.
 pub const UT_DEVICE_FAILED: UtStatus = 6;

@@ -28,11 +28,11 @@ const TRAFFIC: &str =
     "traffic: bytes of the sectors but for those of tables that all events share, over the bytes in and out
 distinct: the same, each sector counted once a launch, as if caches kept it until its last use";
 
-/// Climb the ladder of optimisations of Allen merge request !1663, each on top of the one before.
+/// Climb the ladder of optimisations of Allen merge request !1663, each building on the one before.
 ///
-/// Beyond its last step come those that lead to the fused pipeline: a block an event in place of nine launches; a thread a
-/// strip and then a thread a hit; the order of x known beforehand, so that few hits are sorted; and no launch that counts
-/// hits first.
+/// After its last step come those that lead to the fused pipeline: one block per event instead of nine launches; one
+/// thread per strip and then one per hit; the order in x known beforehand, so that few hits are sorted; and no launch that
+/// counts hits first.
 ///
 /// With --backend cuda the kernels of the rungs are measured in interleaved rounds, batches and hits lying on the
 /// device. With --backend emulated the executor counts what each rung asks of a GPU, exactly and alike on every
@@ -44,14 +44,14 @@ distinct: the same, each sector counted once a launch, as if caches kept it unti
 pub struct Args {
     #[command(flatten)]
     sample: SampleArgs,
-    /// How long to measure, in seconds, on a backend that is measured; counts take as long as they take.
+    /// How long to measure, in seconds, on cuda; counting on emulated ignores it.
     #[arg(long, value_name = "S", default_value_t = 20.0)]
     duration: f64,
-    /// Write the result as JSON here; - is standard output. It has everything kernel by kernel.
+    /// Write the result as JSON here, kernel by kernel; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// GPU architecture whose registers and occupancy are shown (sm_86 is the A5000's); with --backend cuda, those of
-    /// the GPU of this machine are.
+    /// this machine's GPU are shown instead.
     #[arg(long, default_value = "sm_86", value_parser = one_of!(Architecture::ALL, |arch: Architecture| arch.name))]
     arch: Architecture,
     #[command(flatten)]

@@ -112,13 +112,12 @@ pub struct BackendArgs {
     /// [default: as it is read, which is allen but for MEP packets]. Results are the same.
     #[arg(long, value_parser = one_of!([Layout::Allen, Layout::Mep], layout_name))]
     pub layout: Option<Layout>,
-    /// Vector instructions of the cpu backend: the best that this machine has, or a level by name. Short for
-    /// --set cpu.simd=LEVEL.
+    /// Vector instructions of the cpu backend: auto (the best that this machine has), or a level by name. Short for --set
+    /// cpu.simd=LEVEL.
     #[arg(long, value_name = "LEVEL", value_parser = ["auto", "scalar", "avx2", "avx512", "neon"])]
     pub simd: Option<String>,
-    /// Which kernels emulated and cuda run: fused, one for ordinary events that keeps everything in shared memory and
-    /// one for the others, or allen, seven kernels in nine launches.
-    /// Results are the same.
+    /// Which kernels emulated and cuda run: allen, seven kernels in nine launches, or fused, one for ordinary events that
+    /// keeps everything in shared memory and one for the others. Results are the same [default: allen].
     #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
     pub pipeline: Option<Pipeline>,
     /// Set a parameter of the backend, as --set cluster.block_x=64; hits never change. `ut-decode sweep --list` shows
@@ -155,6 +154,11 @@ impl BackendArgs {
             usage(&format!("--set {error}"));
         }
         config
+    }
+
+    /// Whether a parameter is set by hand: whoever does that wants to see its effect, not that of tuned values.
+    pub const fn by_hand(&self) -> bool {
+        !self.set.is_empty() || self.simd.is_some()
     }
 
     /// What was asked for: the option, else the settings, else 0.

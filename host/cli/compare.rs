@@ -55,13 +55,13 @@ pub struct Args {
     a: String,
     /// What is proposed.
     b: String,
-    /// The decoder that A and B are configurations of.
+    /// The decoder that A and B configure.
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
     backend: Backend,
     /// Numbers of blocks at which the evidence is looked at; each look spends its part of the error.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,20,40")]
     looks: Vec<usize>,
-    /// End with 5 when B is only the same as A.
+    /// Exit with 5 if B is no better than A.
     #[arg(long)]
     require_better: bool,
     /// Write the result, with every sample, as JSON here; - is standard output.

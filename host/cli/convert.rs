@@ -18,8 +18,8 @@ use crate::cli::{Failure, usage};
 
 /// Convert between MDF, MEP packets and Allen-layout dumps; unpack and pack.
 ///
-/// The ending of the output says what is made: one file of the events of all inputs (.mdf, .mdf.zst, .mep), or else a
-/// directory with a dump RUN_EVENT.bin for each event. What is lost on the way, or has to be made up, is said.
+/// The output's extension decides what is made: one file of the events of all inputs (.mdf, .mdf.zst, .mep), or else a
+/// directory with a dump RUN_EVENT.bin for each event. Reports what is lost or invented in the conversion.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MDF files, MEP packets or Allen-layout dumps, in zstd or gzip or not.
@@ -28,7 +28,7 @@ pub struct Args {
     /// A file that ends in .mdf, .mdf.zst or .mep, or a directory for dumps.
     #[arg(long, short, value_name = "PATH")]
     output: PathBuf,
-    /// Format of the banks in dumps, which do not say it themselves: needed to make anything of them.
+    /// Format of the banks in dumps, which do not record it: required to convert dumps into anything else.
     #[arg(long, value_parser = bank_format())]
     format: Option<BankVersion>,
     /// Events of a MEP packet.
@@ -122,7 +122,7 @@ impl Lost {
             "A dump holds sourceIDs and payloads of UT banks. Not in it:".to_owned(),
         ];
         if !versions.is_empty() {
-            lines.push(format!("  the version of the banks, {}: remember it", versions.join(" and ")));
+            lines.push(format!("  the version of the banks, {}: keep a note of it", versions.join(" and ")));
         }
         for (n, what) in [
             (self.other_banks, "banks that are not decoded (of other types than UT and UTError)"),

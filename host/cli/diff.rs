@@ -21,7 +21,7 @@ pub const FAILED: u8 = 2;
 ///
 /// Says which events and hits are in one file only, which columns differ and by how much, whether the order is the same,
 /// and the first differences. Reads CSV, Parquet and NumPy files of decode, and CSV of other programs, whose columns
-/// --names names. Floats are equal when all their bits are. Columns that one file lacks, and the files' names, are not
+/// --names translates. Floats are equal when all their bits are. Columns that one file lacks, and the files' names, are not
 /// compared. Exit code: 0 no difference, 1 some, 2 failed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -29,14 +29,14 @@ pub struct Args {
     a: PathBuf,
     /// The other.
     b: PathBuf,
-    /// What columns are called in a file of another program: ours=theirs with commas between them, as
+    /// Names of columns in a file of another program, as ours=theirs, comma-separated, for example
     /// id=LHCbID,event=evt; id is short for `lhcb_id`.
     #[arg(long, value_name = "LIST")]
     names: Option<Names>,
-    /// Hits in another order do not count as a difference.
+    /// Ignore differences in the order of hits.
     #[arg(long)]
     any_order: bool,
-    /// Print so many differences.
+    /// How many differences to print.
     #[arg(long, value_name = "N", default_value_t = 10)]
     first: usize,
     /// Write the same as JSON here; - is standard output.

@@ -31,8 +31,8 @@ const PAGE: usize = 4096;
 /// Writes events.mdf, boards.bin and geometry.bin into a directory. The same options give the same bytes. The events are
 /// marked as generated in their trigger mask, so that `decode` knows that they belong to the embedded detector.
 ///
-/// With --corrupt, faults.json says which faults were made, which banks are not whole because of them, and what the report
-/// of a decoder has to be.
+/// With --corrupt, faults.json lists the faults that were made, the banks that are incomplete because of them, and the
+/// report that a decoder must give.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How busy the events are.
@@ -41,10 +41,10 @@ pub struct Args {
     /// Bank format: v4 (clusters, bank version 3) or v5 (strips of six lanes, bank version 4).
     #[arg(long, default_value = "v5", value_parser = bank_format())]
     format: BankVersion,
-    /// How many.
+    /// Number of events.
     #[arg(long, value_name = "N", default_value_t = 100)]
     events: u64,
-    /// Another seed, other events.
+    /// Seed: another seed gives other events.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// Version of the geometry file: 0 has the slopes dx/dy by layer, 1 by sector.
@@ -64,11 +64,11 @@ pub struct Args {
     /// with --pack zstd also stream.
     #[arg(long, value_name = "KIND=RATE", value_parser = rate)]
     corrupt: Vec<(Fault, f64)>,
-    /// Events a second, to feed what decodes as a detector would: `ut-decode generate --rate 1000 -o - | ut-decode decode -`
-    /// with the tables of a `generate` before.
+    /// Events per second, to feed a decoder at the pace of a detector: `ut-decode generate --rate 1000 -o - | ut-decode
+    /// decode -`, with the tables of an earlier `generate`.
     #[arg(long, value_name = "RATE", value_parser = per_second)]
     rate: Option<f64>,
-    /// Directory to write to, made if it is not there; `-` writes the events alone to standard output, as MDF.
+    /// Directory to write to, created if missing; `-` writes the events alone to standard output, as MDF.
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
 }

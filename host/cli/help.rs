@@ -51,10 +51,11 @@ pub const LONG: &str = concat!(
 
 Exit codes:
   0    done; compare: B is better than A, or the same; diff: no difference
-  1    failed: the message says why; diff: the files differ
+  1    failed: the message says why; diff: the files differ; tables: something
+       is odd; decode --strict: something is wrong with the data
   2    wrong usage: the message says what to type; diff: cannot compare
   3    compare: B is slower than A
-  4    compare: cannot tell
+  4    compare, tune aa-test: cannot tell
   5    compare --require-better: B is the same as A
   6    compare: A and B decode to different hits
   130  stopped by Ctrl-C (128 + the number of the signal, as shells count)
@@ -75,8 +76,8 @@ folder (~/.config on Linux). Options on the command line win. All keys:
   flip = 512
   threads = 4
 
-JSON: what a command writes with --json is described by docs/schemas/COMMAND.json
-(tune-run.json for `tune run`)."
+JSON: docs/schemas/COMMAND.json describes what a command writes with --json
+(tune-run.json for `tune run`). `tables` and `serve --status` have no schema."
 );
 
 /// Commands that are found elsewhere now.

@@ -15,7 +15,7 @@ pub struct InputArgs {
     /// files are taken; patterns in quotes ('run*.mdf'); - is standard input.
     #[arg(value_name = "FILE", required_unless_present = "files_from")]
     pub files: Vec<PathBuf>,
-    /// Take inputs from this file, too, one a line; - is standard input.
+    /// Take inputs from this file too, one per line; - is standard input.
     #[arg(long, value_name = "FILE")]
     pub files_from: Option<PathBuf>,
 }

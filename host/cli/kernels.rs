@@ -22,14 +22,14 @@ const GROUPS: u32 = 84;
 /// Show registers, spills, shared memory, barriers and occupancy of the kernels.
 ///
 /// For each kernel and architecture: registers a thread, bytes spilled to local memory, bytes of shared memory a block,
-/// hardware barriers, and how full a multiprocessor gets with blocks of each size. No GPU is needed: the figures are
-/// those of NVIDIA's assembler, occupancy follows from them. With --predict or --measured, how fast the kernels could be.
+/// hardware barriers, and how full a multiprocessor gets with blocks of each size. No GPU is needed: the figures come from
+/// NVIDIA's assembler, and occupancy follows from them. With --predict or --measured, how fast the kernels could be.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Which module of kernels; may be given several times.
     #[arg(long, value_name = "NAME", default_value = "v5_allen", value_parser = unit_names())]
     unit: Vec<String>,
-    /// Which architecture; may be given several times. All of them without it.
+    /// Which architecture; may be given several times [default: all].
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Architecture::ALL.map(|arch| arch.name)))]
     arch: Vec<String>,
     /// Boards of the table (v5: 216, v4: 240); decides on shared memory.

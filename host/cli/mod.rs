@@ -54,8 +54,8 @@ type Failure = Box<dyn std::error::Error>;
 /// Decodes raw banks of LHCb's Upstream Tracker (UT) into hits.
 ///
 /// Reads MDF files, MEP packets and Allen-layout dumps, also inside zstd and gzip, in format v4 (bank version 3, simulation
-/// up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV, Parquet or NumPy arrays. Damaged data costs only itself, and is
-/// counted.
+/// up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV, Parquet or NumPy arrays. Damaged data costs only
+/// itself, and is counted.
 #[derive(Debug, Parser)]
 #[command(name = "ut-decode", version, after_help = help::SHORT, after_long_help = help::LONG, max_term_width = 120)]
 struct Cli {
@@ -69,7 +69,7 @@ struct Cli {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Every command")]
 struct Common {
-    /// Print results, warnings and errors only: no progress, no remarks, and no summary of decode.
+    /// Print only results, warnings and errors: no progress, no remarks, and no summary of decode.
     #[arg(long, short, global = true, conflicts_with = "verbose", display_order = 900)]
     quiet: bool,
     /// Say more: which tables, settings and stores are used, and how long it took.
@@ -109,10 +109,10 @@ enum Command {
     },
     /// Write manual pages and completion scripts into a folder.
     ///
-    /// They come where man, bash, zsh and fish look for them below a folder "share", for instance: ut-decode share
-    /// ~/.local/share. A Python package brings them along.
+    /// They are put where man, bash, zsh and fish look for them below a folder "share", for instance: ut-decode share
+    /// ~/.local/share. The Python package includes them.
     Share {
-        /// The folder; made if it is not there.
+        /// The folder; created if missing.
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
     },

@@ -42,9 +42,9 @@ pub struct OnlineArgs {
     /// is not used, and on the cpu backend the threads are those of one decoder.
     #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batches")]
     pub tune: Option<String>,
-    /// Tune for each workload of this file (of `tune workloads --json`) by itself, starting from its set, while the events
-    /// of several FILEs take turns: the tuner of the workload that they look like is used. Threads and layout are those of
-    /// the sets.
+    /// Tune each workload of this file (of `tune workloads --json`) by itself, starting from its set, while the events of
+    /// several FILEs take turns: each goes to the tuner of the workload it looks like. Threads and layout are those of the
+    /// sets.
     #[arg(long, value_name = "FILE", requires = "tune", conflicts_with = "workload")]
     pub sets: Option<PathBuf>,
 }

@@ -33,12 +33,12 @@ pub struct PredictArgs {
     /// Predict, from counts, how many events a second a GPU would decode; may be given several times.
     ///
     /// A card (a5000, a100, rtx4090, l40s, h100, h200), or a TOML file with name, arch, multiprocessors, clock_mhz and
-    /// bandwidth_gb_s. Bounds by instructions, bandwidth and latency, for each kind of events that was counted: a
+    /// bandwidth_gb_s. Bounds by instructions, bandwidth and latency, for each kind of event that was counted: a
     /// prediction, not a measurement.
     #[arg(long, value_name = "CARD", conflicts_with_all = ["unit", "arch", "n_boards", "n_groups", "measure"])]
     predict: Vec<String>,
-    /// Put what was measured beside what is predicted for that GPU: JSON of `throughput --backend cuda`; may be given
-    /// several times.
+    /// Show a measurement (JSON of `throughput --backend cuda`) beside the prediction for its GPU; may be given several
+    /// times.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["unit", "arch", "n_boards", "n_groups", "measure"])]
     measured: Vec<PathBuf>,
 }

@@ -36,10 +36,10 @@ const EMULATED_EVENTS: usize = 20;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Sample")]
 pub struct SampleArgs {
-    /// MDF files or Allen-layout dumps; none: the embedded synthetic sample.
+    /// MDF files or Allen-layout dumps [default: the embedded synthetic sample].
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Events of a pass; repeated where there are fewer [default: all of FILE or 1000, whichever is more; 20 on the
+    /// Events of a pass; repeated if there are fewer [default: all of FILE or 1000, whichever is more; 20 on the
     /// emulated backend].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub events: Option<u32>,

@@ -42,8 +42,8 @@ const MAX_BYTES: f64 = 4e9;
 /// "batch[pow2]=6:12:1"; a name alone stands for the parameter's candidates. What cannot run is skipped, and listed
 /// with the reason. Every point's hits are compared with the reference's before it counts. Points are measured in
 /// rounds, each in a new order; with --backend emulated their work is counted instead. Results go to a folder:
-/// sweep.csv, sweep.json, sweep.md, sweep.html (self-contained). A sweep that was killed continues where it stopped when it
-/// is started again with the same arguments.
+/// sweep.csv, sweep.json, sweep.md, sweep.html (self-contained). If a sweep is killed, the same command continues where it
+/// stopped.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -51,19 +51,19 @@ pub struct Args {
     /// A parameter and its values; once for each axis.
     #[arg(long = "axis", value_name = "NAME=VALUES", required_unless_present = "list")]
     axes: Vec<String>,
-    /// List the backend's parameters, and end.
+    /// List the backend's parameters and exit.
     #[arg(long)]
     list: bool,
-    /// Show what would be run and what would be skipped, and end.
+    /// Show what would be run and what would be skipped, and exit.
     #[arg(long)]
     dry_run: bool,
-    /// Folder for the results, and for the journal from which a killed sweep goes on.
+    /// Folder for the results, and for the journal from which a killed sweep continues.
     #[arg(long, short, value_name = "DIR", default_value = "ut-decode-sweep")]
     output: PathBuf,
     /// Write the result as JSON here as well; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Start from the beginning, whatever the folder's journal holds.
+    /// Ignore the journal and start over.
     #[arg(long)]
     fresh: bool,
     /// Rounds: how often each point is measured (emulated: counted once).
@@ -75,7 +75,7 @@ pub struct Args {
     /// What is compared on the emulated backend; all counts are in the files.
     #[arg(long, value_name = "NAME", default_value = "global_sectors", value_parser = PossibleValuesParser::new(METRICS.map(|metric| metric.name)))]
     metric: String,
-    /// What is measured on the cuda backend: the kernels alone, the kernels and the copies in, or the whole way.
+    /// What is measured on the cuda backend: the kernels alone, the kernels and the copies in, or end to end.
     #[arg(long, value_name = "MODE", default_value = "device-resident", value_parser = one_of!(Mode::ALL, Mode::name))]
     mode: Mode,
     /// GPU architecture whose registers and shared memory the kernels' blocks must fit; with --backend cuda, those of

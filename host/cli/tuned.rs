@@ -20,8 +20,8 @@ pub struct TunedArgs {
     /// The store of tuned values; without it, $UT_DECODE_TUNE_DB, else tune.sqlite in your cache folder.
     #[arg(long, value_name = "FILE")]
     pub tune_db: Option<PathBuf>,
-    /// Use what `ut-decode tune workloads` has found for this workload (pp-low, or the name of a file without its
-    /// ending), and nothing that was tuned for another one.
+    /// Use what `ut-decode tune workloads` found for this workload (pp-low, or the name of a file without its
+    /// extension), and nothing that was tuned for another one.
     #[arg(long, value_name = "NAME", conflicts_with = "untuned")]
     pub workload: Option<String>,
 }

@@ -87,7 +87,7 @@ pub enum DecodeError {
     TooManyHits {
         /// The event, by its place in the batch, whose hits no longer fit.
         event: usize,
-        /// Hits up to and with this event.
+        /// Hits up to and including this event.
         hits: usize,
         /// Hits that the buffers can take.
         capacity: usize,
@@ -102,7 +102,7 @@ pub enum DecodeError {
         /// Events of the batch.
         events: usize,
     },
-    /// Memory for the events of a batch could not be had.
+    /// Memory for the events of a batch could not be allocated.
     #[error("no memory for {bytes} bytes of work space for a batch of {events} events")]
     NoMemory {
         /// Events of the batch.

@@ -96,7 +96,7 @@ fn shards_are_the_whole_and_choices_are_its_parts() {
     assert!(with(&["--event-number", "5"]) == at(&[10, 21]));
     assert!(with(&["--run", "1"]) == whole);
     let (_, err) = run_to(0, directory, &[&["decode", "--run", "2"], &FILES[..], &TABLES].concat());
-    assert!(err.contains("no event of the input was selected"), "{err}");
+    assert!(err.contains("the selection matches no event in the input"), "{err}");
     let (_, err) = run_to(0, directory, &[&["decode", "--events", "20-22"], &FILES[..], &TABLES].concat());
     assert!(err.contains("--events names 3 events, the input has only 2 of them"), "{err}");
     let (_, err) = run_to(0, directory, &[&["decode", "--events", "19,20"], &FILES[..], &TABLES].concat());

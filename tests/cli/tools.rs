@@ -192,7 +192,7 @@ fn a_conversion_counts_what_it_loses_and_makes_up() {
     let expected = [
         "dumps: 4 events, one a file",
         "A dump holds sourceIDs and payloads of UT banks. Not in it:",
-        "the version of the banks, 4: remember it",
+        "the version of the banks, 4: keep a note of it",
         "1 banks that are not decoded (of other types than UT and UTError)",
         "1 banks of type UTError, which are UT banks in the dump",
         "1 payload lengths that are not multiples of 4: padded with zeros",
@@ -358,6 +358,7 @@ fn throughput_without_a_file_measures_1000_embedded_events() {
     let (json, err) = json_of(0, directory.path(), &["throughput", "--duration", "0", "--threads", "1"]);
     assert_eq!((&json["events"], &json["distinct_events"]), (&1000.into(), &1000.into()));
     assert!(!err.contains("distinct events, repeated"), "{err}");
+    assert!(err.contains("cpu, 1 thread\n"), "{err}");
 }
 
 #[test]

@@ -472,9 +472,11 @@ fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() 
         "{said}"
     );
     assert_eq!(tuned, untouched);
-    let (said, untuned) = decode("c.csv", &["--untuned"]);
-    assert!(!said.contains("tuned"), "{said}");
-    assert_eq!(untuned, untouched);
+    for by_hand in [&["--untuned"][..], &["--set", "cpu.chunk=2"], &["--simd", "scalar"]] {
+        let (said, untuned) = decode("c.csv", by_hand);
+        assert!(!said.contains("tuned"), "{said}");
+        assert_eq!(untuned, untouched);
+    }
     // A store that cannot be read costs a warning, not the hits.
     std::fs::write(place.path("tune.sqlite"), "my notes").unwrap();
     let (said, hits) = decode("d.csv", &[]);

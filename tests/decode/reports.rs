@@ -1,5 +1,5 @@
-//! Reports of sweeps, compared with files: `UT_DECODE_BLESS=1 cargo test --test reports` writes them again, to be read
-//! before they are committed.
+//! Reports of sweeps, compared with files: `UT_DECODE_BLESS=1 cargo test --test decode reports::` writes them again, to be
+//! read before they are committed.
 
 use std::path::Path;
 

@@ -19,17 +19,17 @@ pub struct ProgramArgs {
     /// The parameters of a program: a TOML file (docs/tuning-programs.md has every key).
     #[arg(long, value_name = "FILE", requires = "command")]
     pub space: Option<PathBuf>,
-    /// The program, run by the shell once a launch; {name} stands for the value of a parameter, {build} for the folder of
+    /// The program, run by the shell once per launch; {name} stands for the value of a parameter, {build} for the folder of
     /// its build, and the environment has TUNE_name.
     #[arg(long, value_name = "COMMAND", requires = "space")]
     pub command: Option<String>,
-    /// What compiles a configuration, run once for each different text that it gives.
+    /// Compiles a configuration; run once for each distinct command line.
     #[arg(long, value_name = "COMMAND", requires = "command")]
     pub build: Option<String>,
-    /// Run once for each configuration, after its build: another exit code than 0 is a wrong result.
+    /// Checks a configuration; run once for each, after its build: any exit code but 0 means a wrong result.
     #[arg(long, value_name = "COMMAND", requires = "command")]
     pub check: Option<String>,
-    /// What the check (or else the program) prints must be what it prints for the default configuration.
+    /// The check (or without one, the program) must print the same as for the default configuration.
     #[arg(long, requires = "command")]
     pub same_output: bool,
     /// Read the numbers from the output: every match of this regular expression (its first group, or the whole). With
@@ -43,16 +43,16 @@ pub struct ProgramArgs {
     /// The unit of the times that are read: s, ms, us or ns.
     #[arg(long, value_name = "UNIT", default_value = "ms", value_parser = ["s", "ms", "us", "ns"])]
     pub unit: String,
-    /// What the numbers are: time, rate (things a second, more is better), smaller or larger (any positive number, less
-    /// or more of which is better). Given several times, with names and weights, as `--objective time --objective
-    /// energy=smaller*0.5`: the smallest weighted geometric mean is chosen, and the front is shown. Where the first is a
-    /// time and has no pattern of its own, it is that of the process.
+    /// What the numbers are: time, rate (things per second, more is better), smaller or larger (any positive number that
+    /// should be small or large). Given several times, with names and weights, as `--objective time --objective
+    /// energy=smaller*0.5`, the smallest weighted geometric mean is chosen, and the Pareto front is shown. If the first is
+    /// a time without a pattern of its own, it is that of the process.
     #[arg(long, value_name = "[NAME=]KIND[*WEIGHT]", default_value = "time")]
     pub objective: Vec<Goal>,
-    /// The program stays and measures on request, a line of JSON each (docs/tuning-programs.md).
+    /// The program keeps running and measures on request, exchanging lines of JSON (docs/tuning-programs.md).
     #[arg(long, requires = "command", conflicts_with_all = ["build", "check", "same_output", "regex", "json_pointer"])]
     pub stays: bool,
-    /// What is worked on: results are kept for this, and used for nothing else.
+    /// Name of the data the program works on; results are kept for these data and used for no others.
     #[arg(long, value_name = "NAME", requires = "command")]
     pub dataset: Option<String>,
 }

@@ -56,26 +56,26 @@ const LISTED: usize = 100;
 ///
 /// Reads MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not, as one job: reading, decoding and
 /// writing share all threads, and the output does not depend on their number. Prints a summary, and what was wrong with
-/// the data by the names of the policy: troubles cost only themselves. Where a container cannot be followed any more
-/// the command fails, and keeps the hits of the events before.
+/// the data by the names of the policy: troubles cost only themselves. If a file cannot be read further, the command
+/// fails, and keeps the hits of the events before.
 #[derive(Debug, clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Args {
     #[command(flatten)]
     inputs: InputArgs,
     /// Write the hits here: .csv, or .npz or .parquet (with run and event numbers, and metadata on how they were made); -
-    /// is standard output. A folder (it is there, or the name ends in /, or says no format) gets a file an input.
+    /// is standard output. A folder (it exists, or the name ends in / or has no extension) gets one file per input.
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Write a file a run, run=N/hits.parquet in the folder that --output names, as datasets are partitioned.
+    /// Write one file per run, run=N/hits.parquet in the folder that --output names, as a partitioned dataset; needs
+    /// --format.
     #[arg(long, value_name = "BY", requires = "output", value_parser = ["run"])]
     partition: Option<String>,
-    /// The output's format, where its name does not end in it.
+    /// The output's format, if its name does not end in it.
     #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "npz", "parquet"]))]
     format: Option<String>,
-    /// Columns beside those that the output always has, with commas between them: detector for layer, side, stave, face,
-    /// module, sector, strip, board, lane, charge, n_strips, first_strip and flipped, or some of these by name; sector_id;
-    /// and in CSV run, event_number and file.
+    /// Extra columns, comma-separated: detector for layer, side, stave, face, module, sector, strip, board, lane, charge,
+    /// n_strips, first_strip and flipped, or some of these by name; sector_id; and in CSV run, event_number and file.
     #[arg(long, value_name = "LIST", requires = "output")]
     columns: Option<Columns>,
     /// How the pages of Parquet are compressed: zstd, or lz4, which is faster and larger.
@@ -87,18 +87,18 @@ pub struct Args {
     /// Fail (exit code 1) when anything is wrong with the data.
     #[arg(long)]
     strict: bool,
-    /// Go on with the next file where one cannot be read further; say at the end which, and exit with 1.
+    /// If a file cannot be read to its end, go on with the next one; list such files at the end, and exit with 1.
     #[arg(long)]
     keep_going: bool,
     /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and count them (docs/mask.md).
     #[arg(long, value_name = "FILE")]
     mask: Option<PathBuf>,
-    /// Believe the data: do not compare checksums.
+    /// Skip checksum verification.
     #[arg(long)]
     no_checksum: bool,
     #[command(flatten)]
     select: SelectArgs,
-    /// Events that are decoded at a time [default: as tuned, else 64; 256 on a device and for a row group of Parquet].
+    /// Events decoded at a time [default: as tuned, else 64; 256 on a device and for Parquet].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     batch: Option<u32>,
     #[command(flatten)]
@@ -107,14 +107,14 @@ pub struct Args {
     clustering: ClusterArgs,
     #[command(flatten)]
     backend: BackendArgs,
-    /// Seed of the order in which the emulated backend runs blocks, warps and lanes. Results are the same, or a kernel
-    /// has a bug.
+    /// Seed of the order in which the emulated backend runs blocks, warps and threads. If the results differ, a kernel has
+    /// a bug.
     #[arg(long, value_name = "N", default_value_t = 0)]
     schedule_seed: u64,
     #[command(flatten)]
     tuned: TunedArgs,
-    /// Decode each batch with the parameters of the workload that the batches before it look like: the sets that
-    /// `ut-decode tune workloads --json` wrote into this file. Says when it changes, and when events look like none.
+    /// Decode each batch with the parameters of the workload that the batches before it look like, from a file that
+    /// `ut-decode tune workloads --json` wrote. Reports each change, and events that look like no workload.
     #[arg(long, value_name = "FILE", help_heading = "Tuning", conflicts_with_all = ["workload", "untuned", "batch", "set"])]
     sets: Option<PathBuf>,
 }
@@ -172,8 +172,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let (Some(path), Some(mask)) = (&args.mask, &mask) {
         detail(&format!("mask: {}, {} strips", path.display(), mask.n_strips()));
     }
-    // Who sets a parameter by hand wants to see what it does.
-    let by_hand = !args.backend.set.is_empty();
     let tuned = || {
         args.tuned.configuration((args.backend.backend, config.pipeline), &detector.tables, &args.clustering.options())
     };
@@ -183,7 +181,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let tuned = match &sets {
         Some(sets) => Some(*sets.configuration(0)),
-        None if by_hand => None,
+        None if args.backend.by_hand() => None,
         None => tuned(),
     };
     if let Some(Configuration { decoder: DecoderConfig { cpu, launch, registers, graph, .. }, .. }) = tuned {
@@ -312,7 +310,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             say(if select == Select::default() {
                 "warning: there is no event in the input"
             } else {
-                "warning: no event of the input was selected"
+                "warning: the selection matches no event in the input"
             });
         }
         if failures.is_empty() && stop.is_none() {

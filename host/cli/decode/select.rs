@@ -18,8 +18,7 @@ pub struct SelectArgs {
     /// Only events with this event number.
     #[arg(long, value_name = "N")]
     event_number: Option<u64>,
-    /// Part i of n parts of all events: contiguous, and together the whole. The inputs are read once more to count
-    /// them.
+    /// Only part i of n contiguous parts that together hold all events. The inputs are read an extra time to count them.
     #[arg(long, value_name = "i/n", value_parser = shard)]
     shard: Option<(u64, u64)>,
     /// Leave out the first N of these places.

@@ -41,10 +41,10 @@ pub struct Args {
     /// Show the first event that has this event number.
     #[arg(long, value_name = "N", conflicts_with = "event")]
     event_number: Option<u64>,
-    /// Show this bank of the event (of event 0 without --event), all types counted from 0.
+    /// Show this bank of the event (of event 0 without --event), counting banks of all types from 0.
     #[arg(long, value_name = "N")]
     bank: Option<usize>,
-    /// List all troubles: as a table, or as --troubles=jsonl or --troubles=csv. Bytes count from the event's first.
+    /// List all troubles: as a table, or as --troubles=jsonl or --troubles=csv. Bytes count from the start of the event.
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table",
         value_parser = one_of!(ListFormat::ALL, ListFormat::name), conflicts_with_all = ["event", "event_number", "bank", "json"])]
     troubles: Option<ListFormat>,
@@ -54,7 +54,7 @@ pub struct Args {
     /// Boards file of your detector (ut_boards*.bin), to tell which banks and lanes it does not have.
     #[arg(long, value_name = "FILE")]
     boards: Option<PathBuf>,
-    /// Format of the banks where the file does not say it (Allen-layout dumps).
+    /// Format of the banks if the file does not record it (Allen-layout dumps).
     #[arg(long, value_parser = bank_format())]
     format: Option<BankVersion>,
     /// Write the overview as JSON here; - is standard output.

@@ -290,10 +290,8 @@ pub fn remark(finder: &Finder, table: Option<&Path>) -> String {
     match (&finder.boards, table) {
         (Some(_), Some(path)) => format!("Troubles by the board table {}.", path.display()),
         (Some(_), None) => "Troubles by the board table of the embedded synthetic detector.".to_owned(),
-        (None, _) => {
-            "Troubles without a board table: unknown boards show only by number, hits on lanes that nothing is \
-             connected to do not show. --boards FILE names the table."
-                .to_owned()
-        }
+        (None, _) => "Troubles without a board table: unknown boards are recognised only by their number, and hits on \
+             unconnected lanes are not reported. --boards FILE names the table."
+            .to_owned(),
     }
 }

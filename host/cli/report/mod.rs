@@ -37,11 +37,11 @@ use crate::input::{Events, InputPart, Select};
 use crate::output::NewFile;
 use crate::views::{Against, Rules, Verdicts, differences, outliers};
 
-/// Draw what the detector did during a run, on one page.
+/// Draw how the detector behaved during a run, on one page.
 ///
-/// Decodes the files and writes a page that needs nothing else: events, troubles, maps of the hits and their charge in
-/// every sector, what is dead or hot, distributions, strips, and all of it against the event number, so that a board that
-/// dies in the middle shows. With --compare, the same of a second run beside it, and what differs. Memory does not grow
+/// Decodes the files and writes a self-contained page: events, troubles, maps of the hits and their charge in every
+/// sector, what is dead or hot, distributions, strips, and charts against the event number, which show a board that dies in
+/// the middle of a run. With --compare, the same for a second run beside it, and what differs. Memory use does not grow
 /// with the number of events. `docs/report.md` says what each picture means.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -50,7 +50,7 @@ pub struct Args {
     /// The page, HTML.
     #[arg(long, short, value_name = "FILE", required_unless_present = "sums")]
     output: Option<PathBuf>,
-    /// Instead of a page, write what the events add up to into this file; --merge draws it, with that of other events.
+    /// Write the sums behind the page into this file instead of a page; --merge draws the page from such files.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "compare"])]
     sums: Option<PathBuf>,
     /// The inputs, and those of --compare, are files of --sums: draw them as one run.
@@ -60,20 +60,20 @@ pub struct Args {
     /// Compare with the run in this file, folder or pattern; may be given several times.
     #[arg(long, value_name = "FILE")]
     compare: Vec<PathBuf>,
-    /// What pictures against time are over: the event number, or the event's place among all that are read [default:
-    /// number where the first event has one, else place].
+    /// Time axis of the charts: the event number, or the order of reading (place) [default: number if the first event
+    /// has one, else place].
     #[arg(long, value_name = "WHAT", value_parser = one_of!([Against::Number, Against::Place], against_name))]
     against: Option<Against>,
     /// Write what stands out, and the sums, as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Go on with the next file where one cannot be read further; say at the end which, and exit with 1.
+    /// If a file cannot be read to its end, go on with the next one; list such files at the end, and exit with 1.
     #[arg(long)]
     keep_going: bool,
-    /// Believe the data: do not compare checksums.
+    /// Skip checksum verification.
     #[arg(long)]
     no_checksum: bool,
-    /// Threads; 0: one a core [default: 0].
+    /// Threads; 0: one per core [default: 0].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     threads: Option<u16>,
     #[command(flatten)]
@@ -151,9 +151,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(failure.as_str().into());
     }
     let mut text = format!(
-        "{} events, {} hits in {:.2} s ({:.0} events/s)\n",
-        first.view.events,
-        first.view.hits,
+        "{}, {} in {:.2} s ({:.0} events/s)\n",
+        count(first.view.events as usize, "event"),
+        count(first.view.hits as usize, "hit"),
         elapsed.as_secs_f64(),
         both().map(|sums| sums.view.events).sum::<u64>() as f64 / elapsed.as_secs_f64().max(1e-9),
     );
@@ -178,7 +178,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for failure in &failures {
         say(&format!("error: {failure}"));
     }
-    if failures.is_empty() { Ok(()) } else { Err(format!("{written} is of the events that could be read").into()) }
+    if failures.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{written} covers only the events that could be read").into())
+    }
 }
 
 /// Reads the files of a run, and of the one that it is compared with.

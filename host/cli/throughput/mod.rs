@@ -32,21 +32,21 @@ use text::{head, on_gpu, one, several, stages_text};
 ///
 /// Each thread decodes the whole sample over and over, with its own decoder and buffers; the rate is that of all
 /// threads together. With --backend cuda three modes take turns: the kernels alone, with batches and hits on the
-/// device; the same with the batches copied in; the whole way. --batch 1,10,100 measures several batch sizes in turn.
+/// device; the same with the batches copied in; and end to end. --batch 1,10,100 measures several batch sizes in turn.
 /// Without FILE the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the branch predictor: they
 /// are repeated to make 1000, and the result says so.
 ///
-/// Where `tune` has found something for this backend, machine and banks it is used, and said.
+/// Uses tuned values for this backend, machine and bank format if there are any, and says so.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How long to measure, in seconds.
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     duration: f64,
-    /// Also say where the time of the cpu backend goes, stage by stage, on one thread.
+    /// Also show where the time of the cpu backend goes, stage by stage, on one thread.
     #[arg(long, conflicts_with = "tune")]
     stages: bool,
-    /// Decode these columns too, in turn with the seven of every hit, as `decode --columns` does; reference and cpu only.
-    /// charge, n_strips and first_strip take time. The others are looked up by who writes the hits, and take none here.
+    /// Decode these columns too, as `decode --columns` does, in turn with plain hits; reference and cpu only. Only charge,
+    /// n_strips and first_strip take time here: the others are looked up when hits are written.
     #[arg(long, value_name = "LIST", conflicts_with = "tune")]
     columns: Option<Columns>,
     /// Write the result as JSON here; - is standard output.
@@ -176,12 +176,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was tuned for this backend, unless something is set by hand: who does that wants to see what it does.
+/// What was tuned for this backend, unless a parameter is set by hand.
 fn tuned(args: &Args, detector: &Detector) -> Option<Configuration> {
-    let by_hand = !args.backend.set.is_empty() || args.backend.simd.is_some();
     let what = (args.backend.backend, args.backend.pipeline.unwrap_or_default());
     let tuned = || args.tuned.configuration(what, &detector.tables, &args.clustering.options());
-    if by_hand { None } else { tuned() }
+    if args.backend.by_hand() { None } else { tuned() }
 }
 
 /// How it is measured: with what was tuned, as far as options do not say otherwise.

@@ -11,6 +11,7 @@ use crate::decoder::cpu::Stage;
 
 use super::{Args, Counted};
 use crate::cli::args::layout_name;
+use crate::cli::output::count;
 use crate::cli::table::table;
 
 /// A name and a value.
@@ -45,9 +46,9 @@ pub fn head(
     let [strips, hits, bytes] = [result.strips_per_event, result.hits_per_event, result.bytes_per_event];
     row("an event", format!("{strips:.0} strips, {hits:.0} hits, {bytes:.0} bytes"));
     let set = [String::new()].into_iter().chain(args.backend.set.iter().cloned()).collect::<Vec<_>>().join(", ");
-    let threads = if args.backend.backend == Backend::Cuda { "streams" } else { "threads" };
-    row("backend", format!("{}, {} {threads}{set}", result.backend, result.threads));
-    row("cpu", format!("{}, {} cores", machine.cpu.as_deref().unwrap_or("unknown"), machine.cores));
+    let thread = if args.backend.backend == Backend::Cuda { "stream" } else { "thread" };
+    row("backend", format!("{}, {}{set}", result.backend, count(result.threads, thread)));
+    row("cpu", format!("{}, {}", machine.cpu.as_deref().unwrap_or("unknown"), count(machine.cores, "core")));
     for (name, value) in environment.in_words() {
         row(name, value);
     }
@@ -55,7 +56,10 @@ pub fn head(
     row("repetitions", result.repetitions.to_string());
     let distinct = result.distinct_events;
     if distinct < ENOUGH_DISTINCT {
-        row("note", format!("only {distinct} distinct events, repeated: that flatters branch predictors and caches"));
+        row(
+            "note",
+            format!("only {}, repeated: that flatters branch predictors and caches", count(distinct, "distinct event")),
+        );
     }
     if result.events_with_trouble > 0 {
         let n = result.events_with_trouble;

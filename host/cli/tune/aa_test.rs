@@ -20,18 +20,18 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// Compare a configuration with itself: can differences be trusted on this machine, now?
 ///
-/// Prints how often equals would be called different, and the smallest difference that a comparison of 1 to 100 seconds
-/// would show in nine of ten cases. Run it before tuning, and on the machine that tuning is for. The exit code is 4 when
-/// it cannot tell.
+/// Prints how often equal configurations would be called different, and the smallest difference that a comparison of 1
+/// to 100 seconds would show nine times out of ten. Run it before tuning, on the machine you tune for. The exit code is 4
+/// if it cannot tell.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Parameters of the decoder, as for `compare` (batch=512,cpu.simd=avx2); what is not named has its default.
     #[arg(long, value_name = "PARAMETERS", default_value = "", hide_default_value = true)]
     parameters: String,
-    /// The decoder that it is a configuration of.
+    /// The decoder to configure.
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
     backend: Backend,
-    /// How long to measure, in seconds; at least ten blocks are.
+    /// How long to measure, in seconds; at least ten blocks are measured.
     #[arg(long, value_name = "S", default_value_t = 20.0)]
     duration: f64,
     /// Write the result as JSON here; - is standard output.

@@ -15,8 +15,8 @@ use crate::cli::Failure;
 
 /// Find good launch parameters, keep them, and say why they were chosen.
 ///
-/// `tune run` is the one to begin with: `decode` and `throughput` then use what it found by themselves. The default stays
-/// unless fresh measurements show another configuration to be better.
+/// Begin with `tune run`: `decode` and `throughput` then use what it found. The default stays unless fresh measurements
+/// show another configuration to be better.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

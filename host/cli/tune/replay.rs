@@ -16,7 +16,7 @@ use crate::cli::{Failure, usage};
 /// Replay recorded search spaces, to judge how the tuner searches (--score) and how it races (--race).
 ///
 /// Takes any recorded space: the compact CSV form, Kernel Tuner caches, T4 files and stores, gzipped or not. A score of 0
-/// is drawing at random, 1 the optimum at once.
+/// is as good as random search, 1 finds the optimum at once.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Score the strategies: files, or folders of files, one recorded space each.
@@ -28,8 +28,8 @@ pub struct Args {
     /// Strategies to score.
     #[arg(long, value_delimiter = ',', default_value = "bayesian", value_parser = one_of!(StrategyKind::ALL, StrategyKind::name))]
     strategy: Vec<StrategyKind>,
-    /// Score beside them, as `told`, the Bayesian search that knows beforehand the length-scales and the noise of the whole
-    /// recording: what is missing to 1 there no learning can gain.
+    /// Also score, as `told`, a Bayesian search that knows the length scales and the noise of the whole recording
+    /// beforehand: no learning can do better.
     #[arg(long, requires = "score")]
     ceiling: bool,
     /// Runs of a strategy on each space, or races, each with its own seed.

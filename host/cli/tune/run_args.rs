@@ -69,24 +69,24 @@ pub struct Args {
     /// Launches of each configuration while searching.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     pub launches: u16,
-    /// How many of the best of the search are measured against the default; 0: the search alone decides.
+    /// How many of the search's best configurations are measured against the default; 0: the search alone decides.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub finalists: u16,
-    /// Do not begin with what was best on the nearest other device (or driver, or version of this program).
+    /// Do not start from the best configurations of the closest match (another device, driver or version of this program).
     #[arg(long)]
     pub no_seeds: bool,
     /// Start from the beginning even if an unfinished run could be continued.
     #[arg(long)]
     pub fresh: bool,
-    /// A configuration is given up when measuring it takes longer than this (seconds). Everything is measured in a
-    /// process of its own, which is then killed and started again.
+    /// Give up a configuration when measuring it takes longer than this (seconds). A separate process measures; it is
+    /// then killed and started again.
     #[arg(long, value_name = "S", default_value_t = 10.0)]
     pub timeout: f64,
     /// Write the decision as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write what was measured and decided as run-N.html (one self-contained page), run-N.csv and run-N.json into this
-    /// folder, which is made if need be.
+    /// folder, created if missing.
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
     #[command(flatten)]

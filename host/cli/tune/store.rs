@@ -88,7 +88,7 @@ enum Command {
     },
     /// Take in what `tune store export` wrote, another store, a Kernel Tuner cache, a T4 file or a compact CSV.
     Import {
-        /// Files; gzipped or not.
+        /// Files, gzipped or not.
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
@@ -96,7 +96,7 @@ enum Command {
     Prune {
         /// These runs.
         runs: Vec<i64>,
-        /// Runs of an older version of the tuned thing, or of other code.
+        /// Runs of an older version of the tunable, or of other code.
         #[arg(long)]
         retired: bool,
         /// Runs that were not finished.
@@ -105,11 +105,11 @@ enum Command {
         /// Runs that began more than this many days ago.
         #[arg(long, value_name = "DAYS")]
         older_than: Option<u32>,
-        /// Only runs of this tuned thing; alone: all of them.
+        /// Only runs of this tunable; without other options, all of its runs.
         #[arg(long, value_name = "NAME")]
         tunable: Option<String>,
     },
-    /// Fix a configuration for the device, the tuned thing and the workload of a run, whatever is measured.
+    /// Fix a configuration for the device, the tunable and the workload of a run, regardless of measurements.
     Pin {
         /// The run.
         run: i64,

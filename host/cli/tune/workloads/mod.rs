@@ -49,8 +49,8 @@ const STRETCH: usize = 12;
 
 /// Tune a decoder for several workloads, and say what each parameter set costs on each of them.
 ///
-/// Each workload is tuned by itself, and what is decided is kept in the store under its name: `decode --workload NAME`
-/// uses it, and nothing else does. Then all sets take turns on all workloads. The matrix says what a set costs beyond
+/// Each workload is tuned by itself, and the decision is kept in the store under its name: only `decode --workload NAME`
+/// uses it. Then all sets take turns on all workloads. The matrix says what a set costs beyond
 /// the best one there; from it follow one set for all, and a small portfolio with a rule that picks by what a batch
 /// looks like.
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,7 @@ pub struct Args {
     /// Profiles of synthetic events (pp-low, pp-nominal, pp-high, pbpb-low, pbpb-high) or files of events.
     #[arg(value_name = "WORKLOAD", default_values = ["pp-low", "pp-nominal", "pbpb-high"])]
     workloads: Vec<String>,
-    /// How much each workload counts in the mean, say how often it occurs; without it, all alike.
+    /// How much each workload counts in the mean, for example how often it occurs [default: all equally].
     #[arg(long, value_name = "X,…", value_delimiter = ',')]
     weights: Vec<f64>,
     /// When the search for each workload ends, as for `tune run`.
