@@ -223,8 +223,8 @@ mod tests {
     use ::parquet::column::writer::ColumnCloseResult;
     use ::parquet::data_type::{BoolType, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
     use ::parquet::file::properties::WriterProperties;
-    use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
     use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
     use ::parquet::schema::parser::parse_message_type;
     use tempfile::NamedTempFile;
 
