@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::Origin;
@@ -199,7 +200,7 @@ fn a_row_group_leaves_no_index_of_its_pages_behind() {
     let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
     let groups = reader.metadata().row_groups();
     assert_eq!(groups.len(), 2);
-    for column in groups.iter().flat_map(|group| group.columns()) {
+    for column in groups.iter().flat_map(RowGroupMetaData::columns) {
         assert_eq!((column.offset_index_offset(), column.column_index_offset()), (None, None));
         // What readers pass over row groups by.
         assert!(column.statistics().is_some());
