@@ -9,9 +9,10 @@ set -eu
 [ $# -eq 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$1"
 prefix=$(cd "$1" && pwd)
+BUILT=${BUILT:+$(cd "$BUILT" && pwd)}
 cd "$(dirname "$0")/.."
 libdir=${LIBDIR:-lib}
-if [ -z "${BUILT:-}" ]; then
+if [ -z "$BUILT" ]; then
     cargo build --release -p ut-decoding-c
     BUILT=${CARGO_TARGET_DIR:-target}/release
 fi
@@ -22,7 +23,9 @@ install -m 644 capi/include/ut_decoding.h "$prefix/include/"
 install -m 755 "$BUILT/libut_decoding_c.so" "$prefix/$libdir/libut_decoding.so.1"
 ln -sf libut_decoding.so.1 "$prefix/$libdir/libut_decoding.so"
 install -m 644 "$BUILT/libut_decoding_c.a" "$prefix/$libdir/libut_decoding.a"
-sed -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|$libdir|" -e "s|@VERSION@|$version|" \
+# For the right side of sed's s|||.
+as_it_is() { printf '%s\n' "$1" | sed 's/[&|\\]/\\&/g'; }
+sed -e "s|@PREFIX@|$(as_it_is "$prefix")|" -e "s|@LIBDIR@|$(as_it_is "$libdir")|" -e "s|@VERSION@|$version|" \
     capi/ut_decoding.pc.in >"$prefix/$libdir/pkgconfig/ut_decoding.pc"
 install -m 644 capi/cmake/ut_decodingConfig.cmake "$package/"
 sed "s|@VERSION@|$version|" capi/cmake/ut_decodingConfigVersion.cmake.in >"$package/ut_decodingConfigVersion.cmake"

@@ -423,7 +423,7 @@ UtStatus ut_cuda_count(const UtCuda *cuda,
 // Puts on the stream what writes hits, offsets and report of a batch that ut_cuda_count has counted with the same `batch` and
 // `work`, and returns: nothing waits, and no device memory is taken. All pointers of `hits` are of the device. Its arrays have room
 // for at least as many hits as were counted; with ut_hits_in and exactly as many, they lie back to back. `work->result` is
-// written again.
+// written again when the stream has come there: it stays valid until then, or is NULL.
 //
 // Preconditions:
 // - As ut_cuda_count; and the same batch was counted with this work space, on this stream or one that it waits for, and

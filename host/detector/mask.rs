@@ -82,13 +82,13 @@ impl Mask {
     /// # Errors
     /// The line, from 1, that names nothing that this detector has, and why.
     pub fn parse(text: &str, tables: &DetectorTables) -> Result<Self, (usize, String)> {
-        let mut mask = Self { bits: vec![0; CHANNELS / 64] };
+        let mut named = Vec::new();
         for (i, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
-            mask.add(&words, tables).map_err(|what| (i + 1, what))?;
+            add(&words, tables, &mut named).map_err(|what| (i + 1, what))?;
         }
-        Ok(mask)
+        Ok(Self::of(named))
     }
 
     /// Strips of the mask.
@@ -102,67 +102,78 @@ impl Mask {
         lhcb_id >> 28 == UT && self.bits.get(channel as usize / 64).is_some_and(|bits| bits >> (channel % 64) & 1 != 0)
     }
 
-    fn add(&mut self, words: &[&str], tables: &DetectorTables) -> Result<(), String> {
-        match *words {
-            [] => Ok(()),
-            ["board", source_id] => {
-                let board = board(source_id, tables)?;
-                let lanes = (0..LANES_PER_BOARD).filter_map(|lane| channels_of(board, lane, tables));
-                lanes.for_each(|channels| self.set(channels));
-                Ok(())
+    /// The strips with these ChannelIDs. Each is set once, however many name it.
+    fn of(mut named: Vec<Range<u64>>) -> Self {
+        let mut mask = Self { bits: vec![0; CHANNELS / 64] };
+        named.sort_unstable_by_key(|channels| channels.start);
+        let mut done = 0;
+        for channels in named {
+            for channel in channels.start.max(done)..channels.end {
+                mask.bits[channel as usize / 64] |= 1 << (channel % 64);
             }
-            ["board", source_id, "lane", lane] => {
-                let board = board(source_id, tables)?;
-                let n = number(lane)?;
-                let channels = (n < LANES_PER_BOARD as u32).then(|| channels_of(board, n as usize, tables)).flatten();
-                self.set(channels.ok_or(format!("nothing is connected to lane {lane} of board {source_id}"))?);
-                Ok(())
-            }
-            ["sector", sector] => self.add_sector(sector, "0-511", tables),
-            ["sector", sector, "strips", strips] => self.add_sector(sector, strips, tables),
-            ["lhcbid", ids] => {
-                for ids in ranges(ids, u32::MAX)? {
-                    let [first, last] = [ids.start, ids.end - 1].map(|id| id as u32);
-                    if first >> 28 != UT || last >> 28 != UT || last & CHANNEL >= CHANNELS as u32 {
-                        return Err(format!("0x{first:x} to 0x{last:x} are not LHCbIDs of the UT's strips"));
-                    }
-                    let channels = u64::from(first & CHANNEL)..u64::from(last & CHANNEL) + 1;
-                    let is_read = |slot: &Slot| {
-                        let base = u64::from(slot.chan_id & !(STRIPS_PER_SECTOR - 1));
-                        slot.chan_id != 0 && base < channels.end && channels.start < base + u64::from(STRIPS_PER_SECTOR)
-                    };
-                    if !tables.slots().iter().any(is_read) {
-                        return Err(format!("no lane of the board table reads 0x{first:x} to 0x{last:x}"));
-                    }
-                    self.set(channels);
+            done = done.max(channels.end);
+        }
+        mask
+    }
+}
+
+/// Adds the ChannelIDs that a line names.
+fn add(words: &[&str], tables: &DetectorTables, named: &mut Vec<Range<u64>>) -> Result<(), String> {
+    match *words {
+        [] => Ok(()),
+        ["board", source_id] => {
+            let board = board(source_id, tables)?;
+            let lanes = (0..LANES_PER_BOARD).filter_map(|lane| channels_of(board, lane, tables));
+            named.extend(lanes);
+            Ok(())
+        }
+        ["board", source_id, "lane", lane] => {
+            let board = board(source_id, tables)?;
+            let n = number(lane)?;
+            let channels = (n < LANES_PER_BOARD as u32).then(|| channels_of(board, n as usize, tables)).flatten();
+            named.push(channels.ok_or(format!("nothing is connected to lane {lane} of board {source_id}"))?);
+            Ok(())
+        }
+        ["sector", sector] => add_sector(sector, "0-511", tables, named),
+        ["sector", sector, "strips", strips] => add_sector(sector, strips, tables, named),
+        ["lhcbid", ids] => {
+            for ids in ranges(ids, u32::MAX) {
+                let ids = ids?;
+                let [first, last] = [ids.start, ids.end - 1].map(|id| id as u32);
+                if first >> 28 != UT || last >> 28 != UT || last & CHANNEL >= CHANNELS as u32 {
+                    return Err(format!("0x{first:x} to 0x{last:x} are not LHCbIDs of the UT's strips"));
                 }
-                Ok(())
+                let channels = u64::from(first & CHANNEL)..u64::from(last & CHANNEL) + 1;
+                let is_read = |slot: &Slot| {
+                    let base = u64::from(slot.chan_id & !(STRIPS_PER_SECTOR - 1));
+                    slot.chan_id != 0 && base < channels.end && channels.start < base + u64::from(STRIPS_PER_SECTOR)
+                };
+                if !tables.slots().iter().any(is_read) {
+                    return Err(format!("no lane of the board table reads 0x{first:x} to 0x{last:x}"));
+                }
+                named.push(channels);
             }
-            _ => Err("a line is `board SOURCEID`, `board SOURCEID lane N`, `sector N`, `sector N strips LIST` or \
-                      `lhcbid LIST`"
-                .to_owned()),
+            Ok(())
         }
+        _ => Err("a line is `board SOURCEID`, `board SOURCEID lane N`, `sector N`, `sector N strips LIST` or \
+                  `lhcbid LIST`"
+            .to_owned()),
     }
+}
 
-    fn add_sector(&mut self, sector: &str, strips: &str, tables: &DetectorTables) -> Result<(), String> {
-        let n = number(sector)?;
-        if n as usize >= N_SECTORS {
-            return Err(format!("there is no sector {sector}; the ids are 0 to {}", N_SECTORS - 1));
-        }
-        let slot = tables.slots().iter().find(|slot| slot.chan_id != 0 && u32::from(slot.sector) == n);
-        let base = slot.ok_or_else(|| format!("no lane of the board table reads sector {sector}"))?.chan_id
-            & !(STRIPS_PER_SECTOR - 1);
-        for strips in ranges(strips, STRIPS_PER_SECTOR - 1)? {
-            self.set(u64::from(base) + strips.start..u64::from(base) + strips.end);
-        }
-        Ok(())
+fn add_sector(sector: &str, strips: &str, tables: &DetectorTables, named: &mut Vec<Range<u64>>) -> Result<(), String> {
+    let n = number(sector)?;
+    if n as usize >= N_SECTORS {
+        return Err(format!("there is no sector {sector}; the ids are 0 to {}", N_SECTORS - 1));
     }
-
-    fn set(&mut self, channels: Range<u64>) {
-        for channel in channels {
-            self.bits[channel as usize / 64] |= 1 << (channel % 64);
-        }
+    let slot = tables.slots().iter().find(|slot| slot.chan_id != 0 && u32::from(slot.sector) == n);
+    let base = slot.ok_or_else(|| format!("no lane of the board table reads sector {sector}"))?.chan_id
+        & !(STRIPS_PER_SECTOR - 1);
+    for strips in ranges(strips, STRIPS_PER_SECTOR - 1) {
+        let strips = strips?;
+        named.push(u64::from(base) + strips.start..u64::from(base) + strips.end);
     }
+    Ok(())
 }
 
 fn number(text: &str) -> Result<u32, String> {
@@ -174,8 +185,8 @@ fn number(text: &str) -> Result<u32, String> {
 }
 
 /// Numbers up to `most` in ranges with both ends, as `3,10-20`.
-fn ranges(text: &str, most: u32) -> Result<Vec<Range<u64>>, String> {
-    let range = |part: &str| {
+fn ranges(text: &str, most: u32) -> impl Iterator<Item = Result<Range<u64>, String>> {
+    let range = move |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (number(first)?, number(last)?);
         if last < first {
@@ -186,7 +197,7 @@ fn ranges(text: &str, most: u32) -> Result<Vec<Range<u64>>, String> {
         }
         Ok(u64::from(first)..u64::from(last) + 1)
     };
-    text.split(',').map(range).collect()
+    text.split(',').map(range)
 }
 
 /// The board with a sourceID, by its place in the table.
@@ -282,6 +293,16 @@ mod tests {
         ] {
             assert_eq!(masked(&text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn strips_that_many_lines_name_are_set_once() {
+        let (tables, _) = tables();
+        // All channels of the detector, and all but the first: bit by bit, it would take hours.
+        let mask = "lhcbid 0x30000000-0x307fffff\nlhcbid 0x30000001-0x307fffff\n".repeat(50_000);
+        assert_eq!(Mask::parse(&mask, &tables).unwrap().n_strips(), 1 << 23);
+        let (line, _) = Mask::parse(&format!("{mask}board 9"), &tables).unwrap_err();
+        assert_eq!(line, 100_001);
     }
 
     #[test]

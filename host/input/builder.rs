@@ -18,6 +18,9 @@ pub enum BuildError {
         /// Bytes of its payload.
         bytes: usize,
     },
+    /// A copy of a batch has all its events: a list of those that are to be decoded does not go with it.
+    #[error("events of the batch are listed: a copy in another layout has all of them")]
+    Selected,
 }
 
 /// The sourceID of a fragment, in front of its payload.

@@ -381,7 +381,7 @@ impl Chunks {
                         && std::mem::take(&mut self.blocks)
                     {
                         // Slightly more than needed; the surplus is read again.
-                        let bytes = self.event_bytes.saturating_mul(wanted + 2).min(MAX_BYTES);
+                        let bytes = self.event_bytes.saturating_mul(wanted.saturating_add(2)).min(MAX_BYTES);
                         let before = frames.events();
                         let end = frames.next_block((begin, bytes), &mut data, &mut add);
                         let n = (frames.events() - before) as usize;

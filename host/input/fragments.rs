@@ -34,7 +34,7 @@ impl Packet {
     /// The end of the events from `from` on that should be taken at a time: `step` of them, or several times as many where
     /// those are small, or fewer where they have more bytes than a slice should have.
     pub fn slice(&self, from: usize, step: usize) -> usize {
-        let bytes = self.kept * step as u64 / self.n_events.max(1) as u64;
+        let bytes = self.kept.saturating_mul(step as u64) / self.n_events.max(1) as u64;
         let times = if self.left { (SLICE / bytes.max(1)).max(1) } else { 1 };
         let mut end = from.saturating_add(step.saturating_mul(times as usize)).min(self.n_events);
         let bytes = |end| self.senders().map(|sender| sender.bytes(&(from..end)).len() as u64).sum::<u64>();

@@ -9,7 +9,7 @@ use super::builder::table;
 use super::room::make_room;
 use super::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Layout};
 
-/// Collects the banks of event `e` into `banks`; false when the event is broken, with what came before the break.
+/// Collects the banks of event `e` of the arrays into `banks`; false when the event is broken, with what came before the break.
 pub fn banks_of<'a>(batch: BatchView<'a>, e: usize, banks: &mut Vec<Bank<'a>>) -> bool {
     banks.clear();
     match batch.layout {
@@ -59,7 +59,7 @@ fn entry(batch: BatchView<'_>, row: usize, column: usize) -> Option<(usize, u8, 
         bytes.get((*words.get(row)? as usize).checked_add(column)?).copied()
     };
     let version = match batch.versions {
-        None => None,
+        None => batch.version,
         Some(versions) => Some(byte(versions)?),
     };
     Some((usize::from(size), byte(batch.types)?, version))
@@ -70,34 +70,52 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// The events of a batch in MEP layout: as many batches as the sequence of sourceIDs changes, in the order of events.
+/// Place `e` of the interval that a batch is, as its arrays number the events, and what is known of that event.
+fn place(batch: BatchView<'_>, e: usize) -> (usize, EventMeta) {
+    // Beyond all arrays, the event is broken.
+    let place = batch.first_event.saturating_add(e);
+    (place, batch.meta_of(place))
+}
+
+/// Whether the copy of a batch has version bytes.
+fn is_versioned(batch: BatchView<'_>) -> Result<bool, BuildError> {
+    if batch.selected.is_some() {
+        return Err(BuildError::Selected);
+    }
+    Ok(batch.versions.is_some() || batch.version.is_some())
+}
+
+/// The events of a batch in MEP layout: as many batches as the sequence of sourceIDs changes, in the order of events, the
+/// first of them `first_event`.
 ///
 /// # Errors
-/// [`BuildError::Full`] when a single event exceeds 4 GiB, which only fragments that overlap can.
+/// [`BuildError::Full`] when a single event exceeds 4 GiB, which only fragments that overlap can; [`BuildError::Selected`] when
+/// events are listed.
 pub fn to_mep(batch: BatchView<'_>) -> Result<Vec<EventBatch>, BuildError> {
+    let versioned = is_versioned(batch)?;
     let mut batches = Vec::new();
     let mut rows: Vec<Vec<Bank<'_>>> = Vec::new();
     let mut meta = Vec::new();
     let mut bytes = 0u64;
     for e in 0..batch.n_events {
         let mut banks = Vec::new();
+        let (e, known) = place(batch, e);
         let whole = banks_of(batch, e, &mut banks);
         let needed = banks.iter().map(|bank| bank.payload.len().next_multiple_of(4) as u64).sum::<u64>();
         let same = rows
             .last()
             .is_none_or(|row| row.iter().map(|bank| bank.source_id).eq(banks.iter().map(|bank| bank.source_id)));
         if !same || bytes + needed > u64::from(u32::MAX) {
-            batches.push(mep_batch(&rows, std::mem::take(&mut meta), batch.versions.is_some())?);
+            batches.push(mep_batch(&rows, std::mem::take(&mut meta), versioned)?);
             rows.clear();
             bytes = 0;
         }
         bytes += needed;
         rows.push(banks);
-        let known = batch.meta_of(e);
         meta.push(EventMeta { broken: known.broken || !whole, ..known });
     }
     if !rows.is_empty() {
-        batches.push(mep_batch(&rows, meta, batch.versions.is_some())?);
+        batches.push(mep_batch(&rows, meta, versioned)?);
     }
     Ok(batches)
 }
@@ -135,16 +153,16 @@ fn mep_batch(rows: &[Vec<Bank<'_>>], meta: Vec<EventMeta>, versioned: bool) -> R
     Ok(mep)
 }
 
-/// The events of a batch, of either layout, in Allen layout.
+/// The events of a batch, of either layout, in Allen layout, the first of them `first_event`.
 ///
 /// # Errors
-/// [`BuildError::Full`] when they exceed 4 GiB.
+/// [`BuildError::Full`] when they exceed 4 GiB; [`BuildError::Selected`] when events are listed.
 pub fn to_allen(batch: BatchView<'_>) -> Result<EventBatch, BuildError> {
-    let mut builder = BatchBuilder::keeping_all(batch.versions.is_some());
+    let mut builder = BatchBuilder::keeping_all(is_versioned(batch)?);
     let mut banks = Vec::new();
     for e in 0..batch.n_events {
+        let (e, known) = place(batch, e);
         let whole = banks_of(batch, e, &mut banks);
-        let known = batch.meta_of(e);
         builder.push(EventMeta { broken: known.broken || !whole, ..known }, banks.iter().copied())?;
     }
     let mut allen = EventBatch::default();

@@ -8,8 +8,11 @@ use super::{Bank, WriteError};
 /// Fragments are padded to 2 to this power.
 const ALIGN: u8 = 3;
 
-/// Bytes of payload after which a packet ends.
+/// Bytes of fragments and their tables after which a packet ends.
 const MAX_BYTES: usize = 64 << 20;
+
+/// Bytes of a fragment's type and size.
+const TABLES: usize = 3;
 
 /// Writes events as MEP packets.
 #[derive(Debug)]
@@ -92,7 +95,7 @@ impl<W: Write> MepWriter<W> {
             source.sizes.push(bank.payload.len() as u16);
             source.data.extend(bank.payload);
             source.data.resize(source.data.len().next_multiple_of(1 << ALIGN), 0);
-            self.bytes += bank.payload.len();
+            self.bytes += bank.payload.len().next_multiple_of(1 << ALIGN) + TABLES;
         }
         self.n_events += 1;
         Ok(())
@@ -154,5 +157,29 @@ impl<W: Write> MepWriter<W> {
     pub fn finish(mut self) -> io::Result<W> {
         self.flush_packet()?;
         Ok(self.output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_BYTES, MepWriter};
+    use crate::input::Bank;
+
+    #[test]
+    fn fragments_that_are_small_or_empty_fill_a_packet_too() {
+        let banks = |payload: &'static [u8]| {
+            (0..60_000).map(move |source_id| Bank { kind: 66, version: Some(4), source_id, payload })
+        };
+        // With their tables, fragments of a byte take 11 bytes, and empty ones 3.
+        for (payload, bytes) in [(&[7][..], 11), (&[], 3)] {
+            let mut writer = MepWriter::new(Vec::new(), usize::MAX);
+            let events = MAX_BYTES / (60_000 * bytes) + 1;
+            for number in 0..events as u64 {
+                writer.write(number, banks(payload)).unwrap();
+            }
+            assert!(writer.output.is_empty(), "{bytes}");
+            writer.write(events as u64, banks(payload)).unwrap();
+            assert!(!writer.output.is_empty(), "{bytes}");
+        }
     }
 }

@@ -202,7 +202,9 @@ impl NumpyWriter {
         let (kind, bytes) = text(&self.files);
         member("files", &kind, &format!("({},)", self.files.len()), &mut &bytes[..])?;
         let complete = provenance.incomplete.is_none().to_string();
-        let entries = provenance.entries.iter().cloned().chain([("complete".to_owned(), complete)]);
+        // The names of the inputs are in `files`. As one text they would be the longest, which all others take the room of.
+        let told = provenance.entries.iter().filter(|(key, _)| key != "inputs").cloned();
+        let entries = told.chain([("complete".to_owned(), complete)]);
         let entries = entries.chain(provenance.incomplete.iter().map(|why| ("incomplete".to_owned(), why.clone())));
         let lines: Vec<String> = entries.flat_map(|(key, value)| [key, value]).collect();
         let (kind, bytes) = text(&lines);

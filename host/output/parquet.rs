@@ -88,6 +88,8 @@ impl Form {
             .set_compression(compression)
             .set_dictionary_enabled(false)
             .set_statistics_enabled(EnabledStatistics::Chunk)
+            // It is kept to the end of the file, of every page.
+            .set_offset_index_disabled(true)
             .set_created_by(concat!("ut-decoding version ", env!("CARGO_PKG_VERSION")).to_owned());
         for column in SPLIT {
             properties = properties.set_column_encoding(ColumnPath::from(column), Encoding::BYTE_STREAM_SPLIT);

@@ -14,7 +14,7 @@ use ut_decoding::{BatchView, DecodeOptions, Grouping};
 
 use ut_kernels::report::N_COUNTS;
 
-use crate::fake_driver::well_on_the_fake;
+use crate::fake_driver::{complaints, on_the_fake, well_on_the_fake};
 use crate::suite::backends::decode;
 use crate::suite::events::{allen_batch, mep_batch};
 use crate::{RUNS, collect_as_reference, detector, events, pipeline};
@@ -147,6 +147,68 @@ fn streams_of_another_context_and_none_at_all_are_refused() {
 }
 
 #[test]
+fn the_default_stream_of_a_thread_is_refused() {
+    well_on_the_fake("interop::the_default_stream_of_a_thread_is_refused", &[], || {
+        let tables = detector(BankVersion::V5, Grouping::YRows);
+        let device = CudaDevice::new(0, 0).unwrap();
+        // SAFETY: `CU_STREAM_PER_THREAD`, one of the default streams, used on this thread only.
+        let stream = unsafe { device.borrow_stream(std::ptr::without_provenance_mut(2)) };
+        let config = DeviceConfig::default();
+        let made = CudaDecoder::on_streams(device, vec![stream], &tables, DecodeOptions::default(), config);
+        let error = made.err().expect("it is refused").to_string();
+        assert!(error.contains("per-thread default stream"), "{error}");
+    });
+}
+
+/// Does `work` while the stream is captured, by which whatever waits for it fails.
+fn captured(stream: sys::CUstream, work: impl FnOnce()) {
+    let (mode, mut graph) = (sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED, std::ptr::null_mut());
+    // SAFETY: the stream lives.
+    unsafe { sys::cuStreamBeginCapture_v2(stream, mode) }.result().unwrap();
+    work();
+    // SAFETY: the stream lives; a place of ours.
+    let ended = unsafe { sys::cuStreamEndCapture(stream, &raw mut graph) };
+    assert_eq!(ended, sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    // What was put there before goes on.
+    // SAFETY: the stream lives.
+    unsafe { sys::cuStreamSynchronize(stream) }.result().unwrap();
+}
+
+#[test]
+fn what_a_stream_may_still_use_that_cannot_be_waited_for_is_not_given_back() {
+    let name = "interop::what_a_stream_may_still_use_that_cannot_be_waited_for_is_not_given_back";
+    let output = on_the_fake(name, &[], || {
+        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+        let caller = Caller::new();
+        let device = caller.device();
+        // SAFETY:
+        // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of `device`;
+        // - `caller` is declared before the decoder and the stream, and so dropped after them.
+        // - It is captured while a batch is in flight: to show that no memory is lost to others by it.
+        let stream = unsafe { device.borrow_stream(caller.stream.cast()) };
+        let config = DeviceConfig::default();
+        let mut decoder = CudaDecoder::on_streams(device, vec![stream], &tables, options, config).unwrap();
+        let batch = allen_batch(&events(BankVersion::V5, 5, 1));
+        let pinned = decoder.pin(batch.view()).unwrap();
+        let ticket = decoder.submit(&pinned, Readback::Hits).unwrap();
+        captured(caller.stream, || {
+            assert!(decoder.collect(ticket).is_err());
+            drop(pinned);
+            let refused = decoder.submit(batch.view(), Readback::Hits).unwrap_err().to_string();
+            assert!(refused.contains("CAPTURE_UNSUPPORTED"), "{refused}");
+        });
+        let ticket = decoder.submit(batch.view(), Readback::Hits).unwrap();
+        collect_as_reference(&mut decoder, ticket, &tables, options, &batch);
+        let _ = decoder.submit(batch.view(), Readback::Hits).unwrap();
+        captured(caller.stream, || drop(decoder));
+    });
+    if let Some(output) = output {
+        let found = complaints(&output);
+        assert!(!found.iter().any(|line| line.contains("failed")), "{found:?}");
+    }
+}
+
+#[test]
 fn a_decoder_counts_and_then_writes_back_to_back_into_the_callers_memory() {
     let name = "interop::a_decoder_counts_and_then_writes_back_to_back_into_the_callers_memory";
     well_on_the_fake(name, &[], || {
@@ -207,6 +269,26 @@ fn a_decoder_counts_and_then_writes_back_to_back_into_the_callers_memory() {
         let error = unsafe { decoder.write(counted, &HitMemory { hits: 0, offsets: 0, report: 0 }) };
         assert!(error.expect_err("it was discarded").to_string().contains("discarded"));
         drop((memory, host, decoder, mine, device));
+    });
+}
+
+#[test]
+fn offsets_of_a_batch_without_events_are_written_before_their_memory_is_given_back() {
+    let name = "interop::offsets_of_a_batch_without_events_are_written_before_their_memory_is_given_back";
+    well_on_the_fake(name, &[], || {
+        let tables = detector(BankVersion::V5, Grouping::YRows);
+        let config = DeviceConfig { pipeline: Pipeline::Fused, ..DeviceConfig::default() };
+        let [mut device, decoders] = [0, 0].map(|ordinal| CudaDevice::new(ordinal, 0).unwrap());
+        let mut decoder = CudaDecoder::on("cuda", decoders, &tables, DecodeOptions::default(), config).unwrap();
+        let offsets = device.allocate(4).unwrap();
+        let places = HitMemory { hits: 0, offsets: CudaDevice::address(&offsets), report: 0 };
+        // SAFETY: a batch without events has no memory; its offsets are one word, which lives until `discard_all` has waited.
+        unsafe {
+            let counted = decoder.count(&DeviceBatch::default()).unwrap();
+            decoder.write(counted, &places).unwrap();
+        }
+        decoder.discard_all().unwrap();
+        drop(offsets);
     });
 }
 

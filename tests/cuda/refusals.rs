@@ -132,13 +132,15 @@ fn a_batch_that_fails_on_its_way_is_given_back_after_the_copies_from_it() {
 }
 
 #[test]
-fn a_capacity_that_32_bits_cannot_count_is_refused() {
-    well_on_the_fake("refusals::a_capacity_that_32_bits_cannot_count_is_refused", &[], || {
+fn a_capacity_that_no_batch_can_have_is_refused() {
+    well_on_the_fake("refusals::a_capacity_that_no_batch_can_have_is_refused", &[], || {
         let tables = tables();
         let max = usize::MAX;
         for (capacity, what) in [
-            (Capacity { hits: max, ..Capacity::default() }, "32 bits"),
-            (Capacity { hits: 1 << 32, ..Capacity::default() }, "32 bits"),
+            (Capacity { hits: max, ..Capacity::default() }, "1073741823 are the most"),
+            // As much as 32 bits can count, but no whole line of words more.
+            (Capacity { hits: (1 << 32) - 31, ..Capacity::default() }, "1073741823 are the most"),
+            (Capacity { hits: 1 << 30, ..Capacity::default() }, "1073741823 are the most"),
             (Capacity { bytes: max, ..Capacity::default() }, "4 GiB"),
             (Capacity { events: max, ..Capacity::default() }, "too many"),
         ] {

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::Origin;
 use ut_decoding::output::diff::{Diff, DiffOptions, diff};
@@ -176,6 +178,36 @@ fn the_offsets_of_a_file_of_arrays_go_on_from_batch_to_batch() {
 }
 
 #[test]
+fn many_inputs_do_not_fill_the_metadata_of_a_file_of_arrays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hits.npz");
+    let inputs = ["a.mdf", "b.mdf"].map(PathBuf::from);
+    let style = HitStyle::new(&path, HitFormat::Numpy, Packing::Zstd, &inputs, Columns::default()).unwrap();
+    let entries = [("grouping", "y-rows"), ("inputs", "a.mdf\nb.mdf")].map(|(key, value)| (key.into(), value.into()));
+    style.create(&path).unwrap().finish(&Provenance { entries: entries.into(), incomplete: None }).unwrap();
+    let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+    // Names of the inputs, five characters each; metadata as long as "grouping".
+    assert!(text.contains("'<U5', 'fortran_order': False, 'shape': (2,)") && text.contains("'<U8'"));
+    assert!(text.contains("'shape': (2, 2)"), "grouping and complete");
+}
+
+#[test]
+fn a_row_group_leaves_no_index_of_its_pages_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = [Event { hits: 2, file: 0, place: 0, run: None, number: None }];
+    let batches = [(channel(), &events[..]); 2];
+    let path = write(folder.path(), HitFormat::Parquet, &["a.mdf"], &Columns::default(), &batches);
+    let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    let groups = reader.metadata().row_groups();
+    assert_eq!(groups.len(), 2);
+    for column in groups.iter().flat_map(RowGroupMetaData::columns) {
+        assert_eq!((column.offset_index_offset(), column.column_index_offset()), (None, None));
+        // What readers pass over row groups by.
+        assert!(column.statistics().is_some());
+    }
+}
+
+#[test]
 fn partitions_by_run_have_no_column_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let columns = Columns { run: true, event_number: true, ..Columns::default() };
@@ -268,16 +300,24 @@ fn events_are_matched_by_file_and_number() {
 }
 
 #[test]
-fn tables_of_text_may_have_blanks_and_words_for_flags_and_no_line_without_end() {
+fn tables_of_text_may_have_blanks_and_words_for_flags_and_no_row_without_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hits.csv");
     std::fs::write(&path, "event , lhcb_id,flipped, run\r\n 1, 2 ,True,\r\n1,3, false ,4\r\n1,4,true,\t\r\n").unwrap();
     let row = |id, flipped, run| ((0, 1), vec![Some(id), Some(flipped), run]);
     assert_eq!(read(&path, &["lhcb_id", "flipped", "run"]), [row(2, 1, None), row(3, 0, Some(4)), row(4, 1, None)]);
-    // A device of zeros has no end of line.
-    std::fs::write(&path, [b"event,lhcb_id\n1,2\n".to_vec(), vec![b'7'; 3 << 20]].concat()).unwrap();
-    let mut reader = HitReader::open(&path, &Names::default()).unwrap();
-    let mut event = EventOfFile::default();
-    let error = std::iter::from_fn(|| Some(reader.next_event(&mut event))).find_map(Result::err).unwrap();
-    assert!(error.to_string().contains("a line of more than 1 MiB"), "{error}");
+    // A device of zeros has no end of line; quotes that are not closed may have many.
+    for endless in [vec![b'7'; 3 << 20], [b"1,\"".to_vec(), b"777\n".repeat(3 << 18)].concat()] {
+        std::fs::write(&path, [b"event,lhcb_id\n1,2\n".to_vec(), endless].concat()).unwrap();
+        let mut reader = HitReader::open(&path, &Names::default()).unwrap();
+        let mut event = EventOfFile::default();
+        let error = std::iter::from_fn(|| Some(reader.next_event(&mut event))).find_map(Result::err).unwrap();
+        assert!(error.to_string().contains("a row of more than 1 MiB"), "{error}");
+    }
+    std::fs::write(&path, [b"event,\"lhcb_id\n".to_vec(), b"777\n".repeat(3 << 18)].concat()).unwrap();
+    let error = HitReader::open(&path, &Names::default()).err().unwrap().to_string();
+    assert!(error.contains("a row of more than 1 MiB"), "{error}");
+    // Many rows are no long one.
+    std::fs::write(&path, [b"event,lhcb_id\n".to_vec(), b"1,2\n".repeat(3 << 18)].concat()).unwrap();
+    assert_eq!(read(&path, &["lhcb_id"])[0].1.len(), 1);
 }

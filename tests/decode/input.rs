@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use ut_decoding::input::{
-    AllenDumpReader, Bank, BatchBuilder, Batches, BuildError, Damage, EventBatch, EventHeader, EventMeta, Events,
-    InputError, Layout, MdfReader, MdfWriter, banks_of, checksum, to_allen, to_mep, write_allen_dump,
+    AllenDumpReader, Bank, BatchBuilder, BatchView, Batches, BuildError, Damage, EventBatch, EventHeader, EventMeta,
+    Events, InputError, Layout, MdfReader, MdfWriter, banks_of, checksum, to_allen, to_mep, write_allen_dump,
 };
 
 use crate::suite::data::needed;
@@ -405,6 +405,27 @@ fn batch_of(events: &[Vec<OwnedBank>]) -> EventBatch {
     let mut batch = EventBatch::default();
     builder.finish(&mut batch);
     batch
+}
+
+#[test]
+fn a_copy_in_another_layout_is_of_the_interval_with_the_version_of_all_banks() {
+    let event = |tag: u8| vec![(68, 3, 7, vec![tag; 5])];
+    let batch = batch_of(&[event(1), event(2), event(3), event(4)]);
+    let interval = BatchView { first_event: 1, n_events: 2, versions: None, version: Some(3), ..batch.view() };
+    let expected = EventBatch { meta: batch.meta[1..3].to_vec(), ..batch_of(&[event(2), event(3)]) };
+    let mut meps = to_mep(interval).unwrap();
+    assert_eq!(meps.len(), 1);
+    assert_eq!(to_allen(meps.remove(0).view()).unwrap(), expected);
+    assert_eq!(to_allen(interval).unwrap(), expected);
+    // No event is there.
+    let beyond = BatchView { first_event: usize::MAX, ..interval };
+    assert!(to_allen(beyond).unwrap().meta.iter().all(|meta| meta.broken));
+    // A list of events has no place in the copy.
+    let listed = BatchView { selected: Some(&[0]), ..batch.view() };
+    assert_eq!(
+        (to_allen(listed).err(), to_mep(listed).err()),
+        (Some(BuildError::Selected), Some(BuildError::Selected))
+    );
 }
 
 proptest! {

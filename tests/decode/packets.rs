@@ -211,3 +211,27 @@ fn a_file_that_shrinks_below_a_packet_is_an_error_once() {
     let found = read_shrunk(&path, 5000);
     assert!(found.len() > 1 && found[0].is_err() && found[1..].iter().all(|result| *result == Ok(0)), "{found:?}");
 }
+
+#[test]
+fn a_batch_may_have_any_number_of_events() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut events = MdfWriter::new(Vec::new());
+    for _ in 0..9 {
+        let bank = Bank { kind: 66, version: Some(4), source_id: 0x2800, payload: &[1; 20] };
+        events.write(&EventHeader::default(), [bank]).unwrap();
+    }
+    for (name, bytes, expected) in [("all.mdf", events.finish().unwrap(), 9), ("all.mep", packet(), N)] {
+        let path = directory.path().join(name);
+        std::fs::write(&path, &bytes).unwrap();
+        let (mut chunks, mut n) = (Chunks::new([&path], usize::MAX, true, Select::default()), 0);
+        let mut parser = Parser::new(true, Select::default());
+        while let Some(chunk) = chunks.next_chunk().unwrap() {
+            let count = |(view, ..): ut_decoding::input::Part<'_>| {
+                n += view.n_events;
+                Ok::<(), InputError>(())
+            };
+            parser.parse(chunk, &mut Seen::default(), count).unwrap();
+        }
+        assert_eq!(n, expected, "{name}");
+    }
+}

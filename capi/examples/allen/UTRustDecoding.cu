@@ -120,6 +120,7 @@ void ut_rust_decoding::ut_rust_decoding_t::operator()(
   resize<dev_ut_hits_t>(arguments, static_cast<size_t>(n_hits) * UT_HIT_BYTES); // throws where there is no memory
   check(ut_hits_in(data<dev_ut_hits_t>(arguments), size<dev_ut_hits_t>(arguments), n_hits, &hits));
 #ifdef TARGET_DEVICE_CUDA
+  work.result = nullptr; // nothing may be written to host memory after this returns
   check(ut_cuda_write(m_decoder.get(), &batch, &work, &hits));
 #else
   check(ut_decoder_decode(m_decoder.get(), &batch, &hits));

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ut_kernels::fused::look_back::LIMIT;
+
 use super::batch::{DeviceBatch, Packing, PinnedBatch, ResidentBatch, Source};
 use super::device::{Device, TransferBytes};
 use super::output::{DeviceHits, HostHits};
@@ -24,7 +26,7 @@ pub struct Capacity {
     pub events: usize,
     /// Bytes of a batch's `raw`, less than 4 GiB.
     pub bytes: usize,
-    /// Strips, and so hits, of a batch; no more than 32 bits can count.
+    /// Strips, and so hits, of a batch: less than 2³⁰.
     pub hits: usize,
 }
 
@@ -103,7 +105,8 @@ pub struct DeviceDecoder<D: Device> {
     id: u64,
     pub(super) name: &'static str,
     pub(super) device: D,
-    pub(super) setup: Setup<D>,
+    /// Shared with no one but the batches that a dropped decoder could not wait for.
+    pub(super) setup: Arc<Setup<D>>,
     pub(super) streams: Vec<BatchStream<D>>,
     serial: u64,
     /// Bytes that were moved without a stream of their own: tables, and batches that stay.
@@ -113,8 +116,10 @@ pub struct DeviceDecoder<D: Device> {
 impl<D: Device> Drop for DeviceDecoder<D> {
     fn drop(&mut self) {
         // Batches that were not collected: their buffers must not go before they are done. There is no caller to be told
-        // of a failure.
-        let _ = self.discard_all();
+        // of a failure; where it is not known that they are done, what they use is never given back.
+        if self.discard_all().is_err() {
+            std::mem::forget((std::mem::take(&mut self.streams), Arc::clone(&self.setup)));
+        }
     }
 }
 
@@ -153,8 +158,8 @@ impl<D: Device> DeviceDecoder<D> {
         };
         let tables = DeviceTables::new(name, tables)?;
         tables.check_size(name, capacity.events, capacity.bytes, 0)?;
-        if u32::try_from(capacity.hits).is_err() {
-            return Err(failure(format!("a batch cannot have {} hits: 32 bits count them", capacity.hits)));
+        if capacity.hits > LIMIT as usize {
+            return Err(failure(format!("a batch cannot have {} hits: {LIMIT} are the most", capacity.hits)));
         }
         device.begin()?;
         if streams.is_empty() {
@@ -167,14 +172,14 @@ impl<D: Device> DeviceDecoder<D> {
         let tables = TablesOnDevice::new(&mut device, streams[0].queue(), tables, &mut moved)?;
         let put = |ranks| RanksOnDevice::new(&mut device, streams[0].queue(), ranks, &mut moved);
         let ranks = ranks.map(put).transpose()?;
-        let setup = Setup {
+        let setup = Arc::new(Setup {
             tables,
             options: cluster_options(&options),
             flip_origin: options.flip.origin(),
             params: launch,
             rung,
             ranks,
-        };
+        });
         let id = NEXT_DECODER.fetch_add(1, Ordering::Relaxed);
         let mut decoder = Self { id, name, device, setup, streams, serial: 0, moved };
         if capacity != Capacity::default() {
@@ -216,7 +221,7 @@ impl<D: Device> DeviceDecoder<D> {
         self.streams.iter().map(BatchStream::pinned_bytes).sum()
     }
 
-    const fn tables(&self) -> &DeviceTables {
+    fn tables(&self) -> &DeviceTables {
         &self.setup.tables.host
     }
 
@@ -359,7 +364,7 @@ impl<D: Device> DeviceDecoder<D> {
     /// still there are refused from now on.
     ///
     /// # Errors
-    /// What went wrong with one of them; the streams are free all the same.
+    /// What went wrong with one of them. A stream that cannot be waited for takes no batch until it can.
     pub fn discard_all(&mut self) -> Result<(), DecodeError> {
         let begun = self.device.begin();
         let settled = self.streams.iter_mut().map(|stream| stream.settle(&mut self.device));
@@ -369,7 +374,7 @@ impl<D: Device> DeviceDecoder<D> {
     /// Waits for a batch that was submitted with [`Readback::Hits`]; its hits lie in pinned memory.
     ///
     /// # Errors
-    /// What went wrong with the batch; its stream is free again all the same.
+    /// What went wrong with the batch. Its stream is free again, and takes the next batch once it can be waited for.
     pub fn collect(&mut self, ticket: Ticket) -> Result<HostHits<'_>, DecodeError> {
         let (name, n_groups) = (self.name, self.tables().n_groups as usize);
         match self.finish(ticket)? {

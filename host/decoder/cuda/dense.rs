@@ -52,7 +52,7 @@ impl<D: Device> DeviceDecoder<D> {
         };
         let Some(plan) = plan else { return Ok(counted) };
         self.device.begin()?;
-        let setup = (&self.setup, ranks);
+        let setup = (&*self.setup, ranks);
         // SAFETY: the device can read the batch and its list until then, as the caller says.
         counted.hits = unsafe { self.streams[stream].count(&mut self.device, setup, plan, *batch, serial) }?;
         Ok(counted)
@@ -78,11 +78,11 @@ impl<D: Device> DeviceDecoder<D> {
         let stream = &mut self.streams[counted.stream];
         if counted.is_empty {
             // SAFETY: the offsets of a batch without events are one word, which the device can write, as the caller says.
-            return unsafe { self.device.zero(stream.queue(), to.offsets, 1) };
+            return unsafe { stream.write_nothing(&mut self.device, to.offsets) };
         }
         let Some(ranks) = &self.setup.ranks else { unreachable!("only the fused pipeline counts") };
         // SAFETY: as the caller says.
-        let written = unsafe { stream.write(&mut self.device, (&self.setup, ranks), counted.serial, to) }?;
+        let written = unsafe { stream.write(&mut self.device, (&*self.setup, ranks), counted.serial, to) }?;
         if written { Ok(()) } else { Err(self.failure("the counted batch was discarded")) }
     }
 }

@@ -75,16 +75,16 @@ pub struct TransferBytes {
 /// but by [`wait`](Self::wait).
 ///
 /// # Safety
-/// The decoder copies through the addresses that an implementation gives, and gives memory back when a stream is done. So,
-/// whatever safe code does with it:
+/// The decoder copies through the addresses that an implementation gives, and gives memory back when a stream is done: never,
+/// if the stream cannot be waited for. So, whatever safe code does with it:
 ///
 /// - [`allocate`](Self::allocate) gives at least as many bytes as were asked for, aligned to 256, at
 ///   [`address`](Self::address). They stay there until the `Memory` is dropped, and overlap no other `Memory`.
 /// - [`allocate_host`](Self::allocate_host) gives at least as many bytes as were asked for, aligned to 256 and initialised,
 ///   at [`start`](Self::start). They stay there until the `Host` is dropped; the implementation reads and writes them only
 ///   where a call puts that on a stream. Every device of the type can copy from and to them.
-/// - When [`synchronize`](Self::synchronize) returns, nothing that was put on the stream before reads or writes memory any
-///   more, whether it returns `Ok` or an error.
+/// - When [`synchronize`](Self::synchronize) returns `Ok`, nothing that was put on the stream before reads or writes memory any
+///   more.
 /// - Safe calls with a stream of another device are errors.
 /// - [`owns`](Self::owns) is true only of memory that kernels and copies on this device's streams can reach.
 /// - What [`submit_capturable`](Self::submit_capturable) puts on the stream is what `work` puts there, once.
@@ -236,6 +236,6 @@ pub unsafe trait Device: Send {
     /// Waits until everything on a stream is done.
     ///
     /// # Errors
-    /// What went wrong since the last time.
+    /// What went wrong since the last time. What is on the stream may still go on.
     fn synchronize(&mut self, stream: &Self::Stream) -> Result<(), DecodeError>;
 }

@@ -153,8 +153,7 @@ impl CudaDevice {
 // - `cuMemAlloc` and `cuMemHostAlloc` give at least as many bytes as are asked for, aligned to 256, apart from all others,
 //   until they are freed, which only `Drop` of `CudaMemory` and `CudaHost` does. The host's memory is zeroed first; it is
 //   portable, so that every context's streams can copy from and to it.
-// - `cuStreamSynchronize` returns when the stream is done. It fails where the context is lost, in which case the driver has
-//   ended everything in it, or where the driver is gone.
+// - `cuStreamSynchronize` succeeds when the stream is done, and not before.
 // - `owns` compares contexts. Memory keeps its context, so that a handle is not given to another context meanwhile.
 // - `submit_capturable` launches a graph of the calls that it noted with their addresses and arguments, or calls `work`
 //   with calls going to the driver, and one of the two only.

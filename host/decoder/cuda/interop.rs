@@ -17,6 +17,9 @@ use crate::decoder::{DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
 use crate::input::Layout;
 
+/// `CU_STREAM_PER_THREAD` of the driver's header.
+const PER_THREAD: usize = 2;
+
 impl CudaDevice {
     /// The GPU of `context`, a `CUcontext`, for work in that context. Calls leave it current on the calling thread. The
     /// driver may give a thread at most `registers` registers, 0 as many as it likes.
@@ -59,8 +62,11 @@ impl CudaDevice {
     /// A stream of the caller, a `CUstream` of this device's context, which is not destroyed when this is dropped.
     ///
     /// # Safety
-    /// - `stream` is a stream of [`raw_context`](Self::raw_context), or one of the context's default streams.
+    /// - `stream` is a stream of [`raw_context`](Self::raw_context), or one of the context's default streams. The per-thread
+    ///   one (`CU_STREAM_PER_THREAD`) is another stream on each thread: it is used on one thread only, and not by a decoder,
+    ///   which refuses it.
     /// - It is not destroyed before this has been dropped, and the decoder that has it.
+    /// - It is not captured while a batch is in flight on it.
     pub unsafe fn borrow_stream(&self, stream: *mut c_void) -> CudaStream {
         // SAFETY: a stream of this context that lives long enough, as the caller says.
         unsafe { CudaStream::borrowed(self.context(), stream.cast()) }
@@ -88,7 +94,7 @@ impl CudaDecoder {
     /// caller has put there.
     ///
     /// # Errors
-    /// When there is no stream or one is of another context, or as [`CudaDecoder::new`].
+    /// When there is no stream, one is of another context or the per-thread default stream, or as [`CudaDecoder::new`].
     pub fn on_streams(
         device: CudaDevice,
         streams: Vec<CudaStream>,
@@ -96,6 +102,11 @@ impl CudaDecoder {
         options: DecodeOptions,
         config: DeviceConfig,
     ) -> Result<Self, DecodeError> {
+        if streams.iter().any(|stream| stream.raw().addr() == PER_THREAD) {
+            let message = "the per-thread default stream is another one on each thread, and a decoder may go from one to the \
+                           next: create a stream for it";
+            return Err(DecodeError::Device { backend: "cuda", message: message.to_owned() });
+        }
         DeviceDecoder::with_streams("cuda", device, streams, tables, options, config)
     }
 }

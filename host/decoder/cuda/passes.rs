@@ -87,11 +87,14 @@ impl<D: Device> DeviceDecoder<D> {
             }
         }
         let work: Vec<_> = plans.into_iter().zip(batches).filter_map(|(plan, b)| Some((plan?, b.batch))).collect();
-        // SAFETY: the batches live, borrowed, until the streams were waited for below, and are this device's; each was
-        // collected from each stream just now.
+        // SAFETY: the batches live, borrowed, until the streams were waited for below, or for good, and are this device's; each
+        // was collected from each stream just now.
         let timed = unsafe { self.timed(&work, passes) };
-        // Whatever happened, nothing is in flight when this returns.
+        // Whatever happened, nothing is in flight when this returns. Where that cannot be known, the batches stay for good.
         let waited = self.discard_all();
+        if waited.is_err() {
+            std::mem::forget(batches.to_vec());
+        }
         let (start, end) = timed?;
         waited?;
         self.device.elapsed_ms(&start, &end)

@@ -101,6 +101,8 @@ pub(super) struct BatchStream<D: Device> {
     /// From one array of `hits` to the next.
     stride: usize,
     job: Option<Job<D>>,
+    /// What a batch lies in that was given up and could not be waited for: the device may still use it.
+    kept: Held<D>,
     /// Whether something was put on the stream since it was waited for last.
     dirty: bool,
     /// Hits a byte of the last batch's raw banks.
@@ -146,6 +148,7 @@ impl<D: Device> BatchStream<D> {
             hits: HostBuffer::new(),
             stride: 0,
             job: None,
+            kept: Held::Nothing,
             dirty: false,
             hits_per_byte: 0.0,
             read: 0,
@@ -196,14 +199,20 @@ impl<D: Device> BatchStream<D> {
         self.upload.reserve(device, bytes)
     }
 
-    /// Waits until nothing is in flight, and forgets the batch that was.
+    /// Waits until nothing is in flight, and forgets the batch that was. While the stream cannot be waited for, this fails, and
+    /// so does all that begins with it: what is in flight may still use the buffers.
     pub(super) fn settle(&mut self, device: &mut D) -> Result<(), DecodeError> {
-        // What the batch lies in is given back when the stream is done, and not before.
-        let job = self.job.take();
         self.counted = None;
-        let waited = if std::mem::take(&mut self.dirty) { device.synchronize(&self.queue) } else { Ok(()) };
-        drop(job);
-        waited
+        if let Some(job) = self.job.take() {
+            self.kept = job.source;
+        }
+        if self.dirty {
+            device.synchronize(&self.queue)?;
+            self.dirty = false;
+        }
+        // What the batch lies in is given back when the stream is done, and not before.
+        self.kept = Held::Nothing;
+        Ok(())
     }
 
     /// Waits until nothing is in flight, if something went wrong; what went wrong first is said.
@@ -271,16 +280,13 @@ impl<D: Device> BatchStream<D> {
             }
             Source::Pinned(pinned) => {
                 // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops
-                // them, and the job, or on an error this function, keeps the pinned batch until the stream was waited
-                // for.
+                // them, and the job, or on an error `kept`, has the pinned batch until the stream was waited for.
                 let put = unsafe { self.upload.write_pinned(device, &self.queue, &pinned) };
-                let source = Held::Pinned(pinned);
                 match put {
-                    Ok(batch) => Ok((batch, source)),
+                    Ok(batch) => Ok((batch, Held::Pinned(pinned))),
                     Err(error) => {
-                        let failed = self.or_settle(device, Err(error));
-                        drop(source);
-                        failed
+                        self.kept = Held::Pinned(pinned);
+                        Err(error)
                     }
                 }
             }
@@ -392,6 +398,16 @@ impl<D: Device> BatchStream<D> {
             0 => countable(hits),
             _ => Err(DecodeError::Device { backend: "cuda", message: NOT_THERE.to_owned() }),
         }
+    }
+
+    /// Puts on the stream what writes the offsets of a batch without events, without waiting for it.
+    ///
+    /// # Safety
+    /// - Until the stream was waited for, the device can write a word at `offsets`, which is a multiple of 4.
+    pub(super) unsafe fn write_nothing(&mut self, device: &mut D, offsets: u64) -> Result<(), DecodeError> {
+        self.dirty = true;
+        // SAFETY: the stream is the device's, and the word is there until the stream was waited for, as the caller says.
+        unsafe { device.zero(&self.queue, offsets, 1) }
     }
 
     /// Puts on the stream what writes the hits that were counted, without waiting for it. Gives the hits.

@@ -72,10 +72,14 @@ pub(super) fn write_all<D: Device>(
     moved.to_device += bytes as u64;
     if bytes > 0 {
         // SAFETY: stream and memory are this device's; both sides have so many bytes, and live until the stream was waited
-        // for below, before which the host does not write there.
+        // for below, before which the host does not write there; where it could not be, they are never given back.
         let written = unsafe { device.write(stream, buffer.address(), staging.start(), bytes) };
-        let waited = device.synchronize(stream);
-        written.and(waited)?;
+        if let Err(error) = device.synchronize(stream) {
+            // The copy may still go on.
+            std::mem::forget((buffer, staging));
+            return written.and(Err(error));
+        }
+        written?;
     }
     Ok(buffer)
 }

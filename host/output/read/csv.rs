@@ -9,7 +9,7 @@ use super::{Cell, FileNumber, Names, PIECE, Piece, ReadColumn, Source, Values, k
 
 /// A file of comma-separated values with a row of names.
 pub struct CsvSource {
-    reader: Reader<ShortLines<Chain<Cursor<Vec<u8>>, File>>>,
+    reader: Reader<ShortRows<Chain<Cursor<Vec<u8>>, File>>>,
     columns: Vec<ReadColumn>,
     /// By column: its place in a row.
     places: Vec<usize>,
@@ -21,7 +21,8 @@ pub struct CsvSource {
 impl CsvSource {
     /// `start` was read of the file already.
     pub fn open(start: Vec<u8>, file: File, names: &Names) -> Result<Self, String> {
-        let mut reader = ReaderBuilder::new().from_reader(ShortLines { of: Cursor::new(start).chain(file), line: 0 });
+        let rows = ShortRows { of: Cursor::new(start).chain(file), given: 0, read: 0 };
+        let mut reader = ReaderBuilder::new().from_reader(rows);
         let header = reader.byte_headers().map_err(|error| error.to_string())?.clone();
         let position = |name: &str| header.iter().position(|field| field.trim_ascii() == name.as_bytes());
         let place = |name: &str| names.of(name).find_map(position);
@@ -37,25 +38,25 @@ impl CsvSource {
     }
 }
 
-/// Bytes that a line may have: the reader keeps a whole row, and a file that is not text may have no end of line.
-const LONGEST_LINE: usize = 1 << 20;
+/// Bytes that a row may have: the reader keeps a whole one. A file that is not text may have no end of line, and quotes that
+/// are not closed go over any number of lines.
+const LONGEST_ROW: u64 = 1 << 20;
 
-/// Lines of no more than [`LONGEST_LINE`] bytes, or an error.
-struct ShortLines<R> {
+/// Rows of no more than [`LONGEST_ROW`] bytes, with what the reader buffers behind them, or an error.
+struct ShortRows<R> {
     of: R,
-    /// Bytes since the last end of line.
-    line: usize,
+    /// Bytes that the reader was given.
+    given: u64,
+    /// Those of them that are rows which it has read.
+    read: u64,
 }
 
-impl<R: Read> Read for ShortLines<R> {
+impl<R: Read> Read for ShortRows<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let n = self.of.read(bytes)?;
-        self.line = match bytes[..n].iter().rposition(|&byte| byte == b'\n') {
-            Some(end) => n - end - 1,
-            None => self.line + n,
-        };
-        if self.line > LONGEST_LINE {
-            return Err(io::Error::other("a line of more than 1 MiB: this is not a table of comma-separated values"));
+        self.given += n as u64;
+        if self.given - self.read > LONGEST_ROW {
+            return Err(io::Error::other("a row of more than 1 MiB: this is not a table of comma-separated values"));
         }
         Ok(n)
     }
@@ -71,6 +72,8 @@ impl Source for CsvSource {
             if !self.reader.read_byte_record(&mut self.record).map_err(|error| error.to_string())? {
                 break;
             }
+            let read = self.reader.position().byte();
+            self.reader.get_mut().read = read;
             for ((column, &place), to) in self.columns.iter().zip(&self.places).zip(&mut piece.columns) {
                 let field = self.record.get(place).unwrap_or_default().trim_ascii();
                 let value = cell(column.values, field).map_err(|what| {

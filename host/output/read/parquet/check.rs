@@ -9,8 +9,8 @@ use ::parquet::basic::Compression;
 use ::parquet::file::metadata::ColumnChunkMetaData;
 use ::parquet::file::reader::{ChunkReader, Length};
 
-/// The largest footer, in bytes.
-const MAX_FOOTER: u64 = 32 << 20;
+/// The largest footer, in bytes. Files of this program have some kilobytes a batch.
+const MAX_FOOTER: u64 = 128 << 20;
 
 /// The largest header of a page, in bytes; and what nearly all fit in.
 const MAX_HEADER: u64 = 1 << 16;
@@ -269,7 +269,7 @@ fn header(file: &File, at: u64, left: u64) -> Result<Option<Header>, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::io::{Seek as _, SeekFrom, Write as _};
     use std::sync::Arc;
 
     use ::parquet::basic::Compression;
@@ -330,6 +330,20 @@ mod tests {
         damaged(&[&[0x16][..], &[0xff; 11], &[0, 0]].concat());
         damaged(&[&[0x19; 1000][..], &[0; 1000]].concat());
         assert_eq!(schema(&[&[0x19; 8][..], &[0, 0]].concat()), Ok(()));
+    }
+
+    #[test]
+    fn a_footer_of_many_row_groups_is_read_and_one_that_is_too_large_is_not() {
+        let footer = |mib: u32| {
+            let mut file = tempfile::tempfile().unwrap();
+            let length = mib << 20;
+            file.set_len(length.into()).unwrap();
+            file.seek(SeekFrom::End(0)).unwrap();
+            file.write_all(&[&length.to_le_bytes()[..], b"PAR1"].concat()).unwrap();
+            super::footer(&file)
+        };
+        assert_eq!(footer(64), Ok(()));
+        assert!(footer(129).unwrap_err().contains("larger than 128 MiB"));
     }
 
     #[test]

@@ -1,0 +1,24 @@
+//! What `install.sh` installs, whatever the folders are called.
+#![cfg(unix)]
+
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn a_folder_of_any_name_and_libraries_from_a_relative_one_are_taken() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("install");
+    let prefix = folder.join(r"a&b|c\d");
+    std::fs::create_dir_all(folder.join("built")).expect("room for libraries");
+    for library in ["libut_decoding_c.so", "libut_decoding_c.a"] {
+        std::fs::write(folder.join("built").join(library), "").expect("room for a library");
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("install.sh");
+    let mut install = Command::new("sh");
+    install.arg(script).arg(&prefix).current_dir(&folder).env("BUILT", "built").env_remove("LIBDIR");
+    let output = install.output().expect("there is a shell");
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(prefix.join("lib/pkgconfig/ut_decoding.pc")).expect("it is installed");
+    let expected = format!("prefix={}", prefix.canonicalize().expect("it is there").display());
+    assert_eq!(text.lines().next(), Some(&*expected));
+    assert!(prefix.join("lib/libut_decoding.so.1").is_file() && prefix.join("lib/libut_decoding.a").is_file());
+}
