@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use self::job::{Job, Stop, story};
-pub use self::job::{LISTED_FAILURES, is_broken_pipe};
+use self::job::{Job, Stop};
+pub use self::job::{LISTED_FAILURES, is_broken_pipe, story};
+pub use self::outputs::Story;
 use self::outputs::{Outputs, Wanted};
 pub use self::select::SelectArgs;
 use self::sets::Sets;
@@ -197,7 +198,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let select = args.select.select(&files)?;
     let n_workers = n_workers(args, &mut config)?;
     let is_told = args.json.is_some() || format.is_some_and(|format| format != HitFormat::Csv);
-    let story = Arc::new(story(args, &detector, files.clone().into(), is_told));
+    let story = Arc::new(story(
+        args.clustering.options(),
+        (args.backend.backend, args.backend.layout),
+        &detector,
+        args.mask.as_deref(),
+        files.clone().into(),
+        is_told,
+    ));
     let outputs = match &mut wanted {
         Some(wanted) => {
             let others = [&detector.boards, &detector.geometry, &args.mask, &args.json];
