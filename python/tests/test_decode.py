@@ -401,6 +401,14 @@ def test_ctrl_c_ends_a_call_that_waits_for_a_pipe(tmp_path, call):
     assert os.listdir(tmp_path) == ["pipe"]
 
 
+@pytest.fixture(scope="module")
+def much(tmp_path_factory):
+    """A compressed file, whose members follow each other: 30 GB, for which nobody waits."""
+    path = tmp_path_factory.mktemp("much") / "much.mdf.gz"
+    path.write_bytes(gzip.compress(ut.generate(1) * 1000, 3) * 1700)
+    return path
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -409,11 +417,8 @@ def test_ctrl_c_ends_a_call_that_waits_for_a_pipe(tmp_path, call):
         "ut.run_sums(sys.argv[1], ut.Tables.synthetic(), shard=(1, 2))",
     ],
 )
-def test_ctrl_c_ends_a_call_that_counts_for_a_shard(tmp_path, call):
-    file = tmp_path / "much.mdf.gz"
-    # The members of a compressed file follow each other: 30 GB, for which nobody waits.
-    file.write_bytes(gzip.compress(ut.generate(1) * 100) * 20_000)
-    process = subprocess.Popen([sys.executable, "-c", WAITS.format(call=call), file], stdout=subprocess.PIPE, text=True)
+def test_ctrl_c_ends_a_call_that_counts_for_a_shard(much, call):
+    process = subprocess.Popen([sys.executable, "-c", WAITS.format(call=call), much], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
