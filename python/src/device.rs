@@ -16,7 +16,7 @@ use ut_decoding::{BatchView, DecodeError};
 use crate::array::Array;
 use crate::dlpack::DeviceColumn;
 use crate::failure::Failure;
-use crate::job::wait_for;
+use crate::job::{check, wait_for};
 use crate::request::{Request, Task};
 
 /// The arrays of hits, in the order in which they lie on the device.
@@ -152,7 +152,7 @@ impl DeviceJob {
     #[new]
     #[pyo3(signature = (request, device = 0, stream = None))]
     fn new(py: Python<'_>, request: Request, device: u16, stream: Option<u64>) -> PyResult<Self> {
-        let task = py.detach(|| request.check())?;
+        let task = check(py, request)?;
         if task.backend != Backend::Cuda {
             return Err(Failure::Value("backend: hits on a GPU come from cuda".to_owned()).into());
         }

@@ -232,6 +232,17 @@ fn make_pieces(task: &Task, step: Option<u64>, stop: &AtomicBool, send: &SyncSen
     }
 }
 
+/// Starts a thread.
+fn start(work: impl FnOnce() + Send + 'static) -> PyResult<JoinHandle<()>> {
+    let thread = Builder::new().name("ut-decoding".to_owned()).spawn(work);
+    thread.map_err(|error| PyRuntimeError::new_err(format!("cannot start a thread: {error}")))
+}
+
+/// Checks a request. Its inputs may be counted, which takes as long as it takes to read them.
+pub fn check(py: Python<'_>, request: Request) -> PyResult<Task> {
+    wait_for(py, &AtomicBool::new(false), move || request.check())
+}
+
 /// Does something on a thread of its own, without Python's lock, and looks for signals meanwhile. Where a signal ends the
 /// wait, `stop` is set, and the thread left behind.
 pub fn wait_for<T: Send + 'static>(
@@ -241,10 +252,10 @@ pub fn wait_for<T: Send + 'static>(
 ) -> PyResult<T> {
     let (send, result) = sync_channel(1);
     let result = Mutex::new(result);
-    let thread = std::thread::spawn(move || {
+    let thread = start(move || {
         // Nobody may wait for it any more.
         let _ = send.send(work());
-    });
+    })?;
     loop {
         match py.detach(|| result.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK)) {
             Ok(done) => {
@@ -273,10 +284,7 @@ impl Job {
         let stop: Arc<AtomicBool> = Arc::default();
         let (send, pieces) = sync_channel(0);
         let seen = Arc::clone(&stop);
-        let thread = Builder::new()
-            .name("ut-decoding".to_owned())
-            .spawn(move || make_pieces(&task, step, &seen, &send))
-            .map_err(|error| PyRuntimeError::new_err(format!("cannot start a thread: {error}")))?;
+        let thread = start(move || make_pieces(&task, step, &seen, &send))?;
         Ok(Self { pieces: Mutex::new(Some(pieces)), thread: Mutex::new(Some(thread)), stop })
     }
 }
@@ -287,8 +295,7 @@ impl Job {
     #[new]
     #[pyo3(signature = (request, step = None))]
     fn new(py: Python<'_>, request: Request, step: Option<u64>) -> PyResult<Self> {
-        let task = py.detach(|| request.check())?;
-        Self::start(task, step)
+        Self::start(check(py, request)?, step)
     }
 
     /// The next piece, or `None` after the last.

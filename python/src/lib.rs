@@ -32,7 +32,9 @@ mod _native {
     use ut_decoding::decoder::{Backend, Count, Kind};
     use ut_decoding::input;
 
+    use crate::failure::Failure;
     use crate::job::wait_for;
+    use crate::request::is_read_once;
 
     #[pymodule_export]
     use crate::array::Array;
@@ -61,7 +63,13 @@ mod _native {
     /// The sections of a file.
     #[pyfunction]
     fn sections(py: Python<'_>, path: PathBuf, events: u64) -> PyResult<Vec<Section>> {
-        let found = wait_for(py, &AtomicBool::new(false), move || Ok(input::sections(&path, events)?))?;
+        let found = wait_for(py, &AtomicBool::new(false), move || {
+            if is_read_once(&path) {
+                // Others open it again, and would get what is left of it.
+                return Err(Failure::Value(format!("plan: {} can be read only once", path.display())));
+            }
+            Ok(input::sections(&path, events)?)
+        })?;
         Ok(found.into_iter().map(|s| (s.bytes.start, s.bytes.end, s.first_event, s.n_events)).collect())
     }
 

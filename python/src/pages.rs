@@ -12,7 +12,7 @@ use ut_decoding::memory::{self, TooMuchMemory};
 /// Bytes of a huge page.
 const HUGE: usize = 1 << 21;
 
-/// Bytes from which it is asked whether the machine has them.
+/// Bytes of a column after which it is asked whether the machine has as many more.
 const LARGE: usize = 1 << 28;
 
 /// Maps that are kept for the next columns.
@@ -20,12 +20,16 @@ const KEPT: usize = 16;
 
 /// Maps that nobody uses any more, with their pages.
 #[derive(Default)]
-pub struct Pool(Mutex<Vec<MmapMut>>);
+pub struct Pool(Mutex<Vec<Used>>);
+
+/// A map, and how many of its bytes were written once, so that they take memory already.
+type Used = (MmapMut, usize);
 
 /// The bytes of a column.
 pub struct Pages {
     map: MmapMut,
     len: usize,
+    touched: usize,
     pool: Weak<Pool>,
 }
 
@@ -33,16 +37,25 @@ impl Pages {
     /// An empty column of about `bytes` bytes.
     pub fn new(bytes: usize, pool: Weak<Pool>) -> io::Result<Self> {
         let used = pool.upgrade().and_then(|pool| pool.0.lock().ok()?.pop());
-        let map = match used {
-            Some(map) => map,
-            None => of_size(bytes)?,
+        let (map, touched) = match used {
+            Some(used) => used,
+            None => (of_size(bytes)?, 0),
         };
-        Ok(Self { map, len: 0, pool })
+        Ok(Self { map, len: 0, touched, pool })
     }
 
     /// Appends bytes.
     pub fn extend(&mut self, bytes: &[u8]) -> io::Result<()> {
         let end = self.len + bytes.len();
+        if end > self.touched {
+            // Room was made for all hits, but a page takes memory when it is written, and where there is none the system ends
+            // the process.
+            if end / LARGE > self.touched / LARGE {
+                // The other columns grow with this one.
+                memory::check("the hits", 8 * LARGE as u64).map_err(too_much)?;
+            }
+            self.touched = end;
+        }
         if end > self.map.len() {
             self.grow(end)?;
         }
@@ -54,10 +67,6 @@ impl Pages {
     fn grow(&mut self, needed: usize) -> io::Result<()> {
         // What is not written takes no memory.
         let wanted = rounded(needed.max(2 * self.map.len()));
-        if wanted >= LARGE {
-            // The other columns grow with this one.
-            memory::check("the hits", 8 * (needed - self.len) as u64).map_err(too_much)?;
-        }
         let options = RemapOptions::new().may_move(true);
         // SAFETY:
         // - there is no file behind the map, beyond whose end it could reach;
@@ -103,7 +112,7 @@ impl Drop for Pages {
             && maps.len() < KEPT
             && let Ok(empty) = MmapMut::map_anon(1)
         {
-            maps.push(std::mem::replace(&mut self.map, empty));
+            maps.push((std::mem::replace(&mut self.map, empty), self.touched));
         }
     }
 }

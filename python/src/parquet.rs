@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use ut_decoding::cli::decode::{Story, story};
 use ut_decoding::decoder::{Count, EventReport};
 use ut_decoding::input::{Damage, Place, Seen};
-use ut_decoding::output::{Columns, HitFormat, HitStyle, Packing, Provenance};
+use ut_decoding::output::{Columns, HitFormat, HitStyle, Packing};
 
 use crate::failure::Failure;
-use crate::job::{Done, give_back, run, wait_for};
+use crate::job::{Done, check, give_back, run, wait_for};
 use crate::piece::damages;
 use crate::request::{LARGE_BATCH, Request, Task};
 
@@ -25,13 +26,7 @@ struct Written {
     failures: Vec<Failure>,
 }
 
-fn write(
-    task: &Task,
-    path: PathBuf,
-    packing: Packing,
-    entries: Vec<(String, String)>,
-    stop: &AtomicBool,
-) -> Result<Written, Failure> {
+fn write(task: &Task, path: PathBuf, packing: Packing, story: &Story, stop: &AtomicBool) -> Result<Written, Failure> {
     let columns = Columns { detector: task.columns.detector().collect(), ..Columns::default() };
     let style = HitStyle::new(path.clone(), HitFormat::Parquet, packing, &task.names, columns)?;
     let mut file = style.create(path)?;
@@ -80,19 +75,17 @@ fn write(
     }
     all.check_versions(task.tables.boards().version)?;
     let incomplete = written.failures.first().map(ToString::to_string);
-    file.finish(&Provenance { entries, incomplete })?;
+    file.finish(&story.provenance(&task.names, all.measured > 0, incomplete))?;
     Ok(written)
 }
 
 /// Decodes into a Parquet file, which is there whole or not at all. What was counted is returned.
 #[pyfunction]
-#[pyo3(signature = (request, path, compression, entries))]
 pub fn to_parquet<'py>(
     py: Python<'py>,
     mut request: Request,
     path: PathBuf,
     compression: &str,
-    entries: Vec<(String, String)>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let packing = match compression {
         "zstd" => Packing::Zstd,
@@ -100,10 +93,12 @@ pub fn to_parquet<'py>(
         other => return Err(Failure::Value(format!("compression: {other:?} is neither zstd nor lz4")).into()),
     };
     request.batch.get_or_insert(LARGE_BATCH);
-    let task = py.detach(|| request.check())?;
+    let detector = request.detector(py);
+    let task = check(py, request)?;
+    let story = story(task.options, (task.backend, None), &detector, None, task.names.clone().into(), true);
     let stop: Arc<AtomicBool> = Arc::default();
     let seen = Arc::clone(&stop);
-    let written = wait_for(py, &stop, move || write(&task, path, packing, entries, &seen))?;
+    let written = wait_for(py, &stop, move || write(&task, path, packing, &story, &seen))?;
     let all = PyDict::new(py);
     all.set_item("events", written.events)?;
     all.set_item("hits", written.hits)?;

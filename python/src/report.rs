@@ -14,7 +14,7 @@ use ut_decoding::output::NewFile;
 use ut_decoding::views::Against;
 
 use crate::failure::Failure;
-use crate::job::wait_for;
+use crate::job::{check, wait_for};
 use crate::request::{Part, Request};
 
 /// What the events of a run, or of a part of it, add up to.
@@ -77,6 +77,13 @@ impl RunSums {
         self.0.files.iter().map(|file| file.display().to_string()).collect()
     }
 
+    /// The files of the tables.
+    #[getter]
+    fn tables(&self) -> Vec<PathBuf> {
+        let Detector { boards, geometry, .. } = &*self.0.detector;
+        boards.iter().chain(geometry).cloned().collect()
+    }
+
     #[getter]
     fn failures(&self) -> Vec<String> {
         self.0.failures.clone()
@@ -108,7 +115,7 @@ pub fn run_sums(py: Python<'_>, request: Request, against: Option<&str>, first_p
         }
     };
     let detector = request.detector(py);
-    let task = py.detach(|| request.check())?;
+    let task = check(py, request)?;
     let stop: Arc<AtomicBool> = Arc::default();
     let seen = Arc::clone(&stop);
     let sums = wait_for(py, &stop, move || {
@@ -166,7 +173,7 @@ impl Request {
     }
 
     /// The detector, with the names of its files.
-    fn detector(&self, py: Python<'_>) -> Arc<Detector> {
+    pub fn detector(&self, py: Python<'_>) -> Arc<Detector> {
         let tables = self.tables.bind(py).get();
         let name = |name: &str| (!tables.is_synthetic()).then(|| Path::new(name).to_path_buf());
         Arc::new(Detector {

@@ -1,7 +1,7 @@
 //! What Python asks for, checked.
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -23,6 +23,14 @@ pub enum Part {
 }
 
 impl Part {
+    /// Whether it can be read a second time.
+    fn is_kept(&self) -> bool {
+        match self {
+            Self::File(path) | Self::Section(path, ..) => !is_read_once(path),
+            Self::Memory(..) => true,
+        }
+    }
+
     /// Its bytes, of files those on the disk.
     fn bytes(&self) -> u64 {
         match self {
@@ -31,6 +39,11 @@ impl Part {
             Self::Section(_, start, end, _) => end.saturating_sub(*start),
         }
     }
+}
+
+/// Whether a file gives its bytes only once: standard input, pipes, devices. One that is not there is an error of who opens it.
+pub fn is_read_once(path: &Path) -> bool {
+    path.as_os_str() == "-" || path.metadata().is_ok_and(|meta| !meta.is_file())
 }
 
 impl From<Part> for InputPart {
@@ -45,7 +58,7 @@ impl From<Part> for InputPart {
     }
 }
 
-/// The options, as `_options.py` hands them over.
+/// The options, as `_decode.py` hands them over.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
@@ -135,7 +148,11 @@ impl Request {
             save_above_max: self.save_above_max,
             flip,
         };
+        if self.parts.iter().filter(|part| matches!(part, Part::File(path) if path.as_os_str() == "-")).count() > 1 {
+            return Err(bad("standard input can be read only once".to_owned()));
+        }
         let bytes: u64 = self.parts.iter().map(Part::bytes).sum();
+        let once = self.parts.iter().position(|part| !part.is_kept());
         let parts: Vec<InputPart> = self.parts.into_iter().map(Into::into).collect();
         let names: Vec<PathBuf> = parts.iter().map(|part| part.name().to_path_buf()).collect();
         let mut select = Select::default().run(self.run).number(self.event_number);
@@ -146,6 +163,9 @@ impl Request {
         if let Some((i, n)) = self.shard {
             if i < 1 || i > n {
                 return Err(bad(format!("shard: {i}/{n} is not i/n with i from 1 to n")));
+            }
+            if let Some(once) = once {
+                return Err(bad(format!("shard: {} can be read only once", names[once].display())));
             }
             select = select.places(&Places::shard(i, n, count_events(&parts)?));
         }

@@ -13,7 +13,6 @@ use crate::failure::Failure;
 
 /// Which sensor hangs on which lane of which board, where it is, and how sensors form groups.
 #[pyclass(frozen, eq, module = "ut_decoding._native", name = "Tables")]
-#[derive(PartialEq)]
 pub struct Tables {
     pub detector: Arc<DetectorTables>,
     /// Names of the files.
@@ -21,6 +20,13 @@ pub struct Tables {
     pub boards: String,
     #[pyo3(get)]
     pub geometry: String,
+}
+
+// Hits depend on what the files hold, not on what they are called.
+impl PartialEq for Tables {
+    fn eq(&self, other: &Self) -> bool {
+        self.detector == other.detector
+    }
 }
 
 /// What the tables of the synthetic detector are called.

@@ -1,5 +1,6 @@
 """Files in, hits out."""
 
+import dataclasses
 import gzip
 import json
 import os
@@ -134,6 +135,63 @@ def test_events_are_chosen_by_place_run_and_number(busy, synthetic):
     assert ut.Hits.concatenate(shards) == whole
     assert whole.events.run.tolist() == [1] * 700
     assert whole.events.event_number.tolist() == list(range(700))
+
+
+def test_integers_of_numpy_are_integers_and_truth_values_are_none(busy, synthetic):
+    integer = np.int64(3)
+    hits = ut.decode(busy, synthetic, threads=integer, skip=integer, limit=np.uint8(2), batch=integer, run=np.int32(1))
+    assert hits.events.event.tolist() == [3, 4]
+    assert ut.decode(busy, synthetic, events=integer).events.event.tolist() == [3]
+    assert ut.decode(busy, synthetic, events=np.array([5, 2])).events.event.tolist() == [2, 5]
+    for wrong in (True, [True], np.array([1.5])):
+        with pytest.raises(TypeError, match="events"):
+            ut.decode(busy, synthetic, events=wrong)
+
+
+def test_any_iterable_of_inputs_is_several(busy, synthetic):
+    twice = ut.decode([busy, busy], synthetic)
+    assert ut.decode((name for name in [busy, busy]), synthetic) == twice
+    assert ut.run_sums((name for name in [busy, busy]), synthetic).events == 1400
+    assert ut.Hits.concatenate(iter(ut.iterate([busy, busy], synthetic, step=500))).n_events == 1400
+
+
+def test_a_file_that_is_named_twice_is_one_word_in_arrow(busy, synthetic):
+    pytest.importorskip("pyarrow")
+    splits = ut.plan(busy, synthetic, events=400)
+    file = ut.decode([*splits, ut.generate(1)]).to_arrow()["file"].combine_chunks()
+    assert file.dictionary.to_pylist() == [busy, "bytes"]
+    n = len(ut.decode(splits))
+    assert set(file.to_pylist()[:n]) == {busy} and set(file.to_pylist()[n:]) == {"bytes"}
+
+
+def test_what_is_known_of_events_is_read_only_also_after_pickling(busy, synthetic):
+    hits = ut.decode(busy, synthetic, limit=5)
+    for one in (hits, hits.of_events(1, 3), pickle.loads(pickle.dumps(hits)), ut.Hits.concatenate([hits, hits])):
+        for array in (one.events.run, one.events.event_number):
+            for value in (1, np.ma.masked):
+                with pytest.raises(ValueError, match="read-only"):
+                    array[0] = value
+
+
+def test_an_unknown_number_is_not_that_it_is_zero(busy, synthetic):
+    hits = ut.decode(busy, synthetic, limit=1)
+    assert hits.events.event_number.tolist() == [0]
+    unknown = pickle.loads(pickle.dumps(hits))
+    unknown.events = dataclasses.replace(hits.events, event_number=np.ma.masked_equal(hits.events.event_number.data, 0))
+    assert unknown != hits and unknown == unknown
+
+
+def test_parts_of_hits_keep_why_their_events_and_files_are_broken(busy, synthetic, fixtures, v5, tmp_path):
+    hits = ut.decode(fixtures / "v5/troubles.mdf", v5)
+    for parts in ([hits.of_events(i, i + 1) for i in range(hits.n_events)], [hits.of_events(0, 2), hits.of_events(2, 99)]):
+        assert [broken for part in parts for broken in part.broken_events] == hits.broken_events
+        assert all(len(part.broken_events) == part.report["broken_event"] for part in parts)
+    cut = tmp_path / "cut.mdf"
+    cut.write_bytes(open(busy, "rb").read()[:-1])
+    hits = ut.decode(["no-such.mdf", cut, busy], synthetic, keep_going=True)
+    assert [failure.file for failure in hits.failures] == ["no-such.mdf", str(cut)]
+    parts = [hits.of_events(0, 698), hits.of_events(698, 699), hits.of_events(699, 1399)]
+    assert [[failure.file for failure in part.failures] for part in parts] == [["no-such.mdf"], [str(cut)], []]
 
 
 def test_only_the_columns_that_are_asked_for_are_kept(busy, synthetic):
@@ -298,6 +356,7 @@ def test_hits_and_tables_are_pickled_by_content(busy, synthetic):
     tables = pickle.loads(pickle.dumps(synthetic))
     assert tables == synthetic and hash(tables) == hash(synthetic) and tables.is_synthetic
     assert tables != ut.Tables.synthetic(grouping="unique-x")
+    assert tables == ut.Tables.from_bytes(*synthetic.to_bytes())
     assert ut.decode(busy, tables) == hits
 
 
@@ -326,7 +385,6 @@ except KeyboardInterrupt:
         "next(ut.iterate(sys.argv[1], ut.Tables.synthetic(), step=10))",
         "ut.decode_to_parquet(sys.argv[1], sys.argv[1] + '.parquet', ut.Tables.synthetic())",
         "ut.report(sys.argv[1], ut.Tables.synthetic(), sys.argv[1] + '.html')",
-        "ut.plan(sys.argv[1], count=True)",
     ],
 )
 def test_ctrl_c_ends_a_call_that_waits_for_a_pipe(tmp_path, call):
@@ -341,6 +399,62 @@ def test_ctrl_c_ends_a_call_that_waits_for_a_pipe(tmp_path, call):
         out, _ = process.communicate(timeout=20)
     assert out == "interrupted\n" and process.returncode == 0
     assert os.listdir(tmp_path) == ["pipe"]
+
+
+@pytest.fixture(scope="module")
+def much(tmp_path_factory):
+    """A compressed file, whose members follow each other: 30 GB, for which nobody waits."""
+    path = tmp_path_factory.mktemp("much") / "much.mdf.gz"
+    path.write_bytes(gzip.compress(ut.generate(1) * 1000, 3) * 1700)
+    return path
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "ut.decode(sys.argv[1], ut.Tables.synthetic(), shard=(1, 2))",
+        "ut.decode_to_parquet(sys.argv[1], sys.argv[1] + '.parquet', ut.Tables.synthetic(), shard=(1, 2))",
+        "ut.run_sums(sys.argv[1], ut.Tables.synthetic(), shard=(1, 2))",
+    ],
+)
+def test_ctrl_c_ends_a_call_that_counts_for_a_shard(much, call):
+    process = subprocess.Popen([sys.executable, "-c", WAITS.format(call=call), much], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    try:
+        out, _ = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert out == "interrupted\n" and process.returncode == 0
+
+
+def test_what_can_be_read_only_once_is_not_counted_for_a_shard(tmp_path, synthetic):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for once in (pipe, "-"):
+        with pytest.raises(ValueError, match=f"shard: {once} can be read only once"):
+            ut.decode(once, synthetic, shard=(1, 2))
+    with pytest.raises(ValueError, match="standard input can be read only once"):
+        ut.decode(["-", "-"], synthetic)
+
+
+NO_THREAD = """
+import resource, sys
+import ut_decoding as ut
+plan = ut.plan
+taken = 1024 * next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize:"))
+resource.setrlimit(resource.RLIMIT_AS, (taken + (1 << 20),) * 2)  # less than a stack
+try:
+    plan(sys.argv[1])
+except RuntimeError as error:
+    print(error, flush=True)
+"""
+
+
+def test_a_machine_that_has_no_thread_left_is_an_error(busy):
+    done = subprocess.run([sys.executable, "-c", NO_THREAD, busy], capture_output=True, text=True, timeout=60)
+    assert "cannot start a thread" in done.stdout, done.stderr
 
 
 def test_the_lock_of_python_is_free_while_a_call_waits(tmp_path, synthetic):

@@ -217,6 +217,11 @@ def test_errors_of_files_which_hits_on_a_gpu_do_not_carry_are_not_kept_going_ove
         ut.iterate_on_gpu(ut.generate(1), synthetic, keep_going=True)
 
 
+def test_another_backend_has_no_hits_on_a_gpu(synthetic):
+    with pytest.raises(ValueError, match="backend"):
+        ut.iterate_on_gpu(ut.generate(1), synthetic, backend="cpu")
+
+
 def test_columns_of_the_detector_do_not_come_from_a_gpu(synthetic):
     with pytest.raises(ValueError, match="columns"):
         ut.iterate_on_gpu(ut.generate(1), synthetic, columns=["layer"])

@@ -2,7 +2,9 @@
 
 import gzip
 import multiprocessing
+import os
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -78,6 +80,7 @@ def test_options_go_with_splits(busy, synthetic):
     hits = ut.decode(splits[1])
     assert list(hits.columns) == ["lhcb_id"]
     assert hits == ut.decode(busy, synthetic, columns=["lhcb_id"], clustering=False).of_events(400, 700)
+    assert splits[0].options["columns"] == ("lhcb_id",) and hash(splits[0]) != hash(splits[1])
     for option in ({"limit": 3}, {"skip": 1}, {"shard": (1, 2)}):
         with pytest.raises(TypeError, match="does not know its place"):
             ut.plan(busy, synthetic, **option)
@@ -101,7 +104,73 @@ def test_files_of_splits_hold_the_rows_of_the_whole(busy, synthetic, tmp_path):
 
     assert pyarrow.concat_tables(tables).select(names).to_pylist() == whole.to_arrow().select(names).to_pylist()
     metadata = parquet.read_metadata(path).metadata
-    assert metadata[b"ut-decode.complete"] == b"true" and metadata[b"ut-decode.boards"] == b"synthetic detector"
+    assert metadata[b"ut-decode.complete"] == b"true" and metadata[b"ut-decode.boards"] == b"embedded synthetic detector"
+
+
+def test_options_of_splits_are_checked_when_they_are_planned(busy, synthetic):
+    with pytest.raises(ValueError, match="threads"):
+        ut.plan(busy, synthetic, threads=-1)
+    with pytest.raises(TypeError, match="no option 'theads'"):
+        ut.plan(busy, synthetic, theads=1)
+    first, second = ut.plan(busy, synthetic, events=400, columns=(name for name in ["lhcb_id", "weight"]))
+    assert [*ut.decode(first).columns] == [*ut.decode(second).columns] == ["lhcb_id", "weight"]
+
+
+def test_only_files_are_planned(busy, synthetic, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for once in (pipe, "-"):
+        with pytest.raises(ValueError, match=f"{once} can be read only once"):
+            ut.plan(once, synthetic)
+    for wrong in (b"data", ut.plan(busy, synthetic), [bytearray(b"data")]):
+        with pytest.raises(TypeError, match="plan takes names of files"):
+            ut.plan(wrong, synthetic)
+    assert ut.plan((name for name in [busy, busy]), synthetic)[1].first_place == 700
+
+
+def test_splits_of_different_tables_are_not_decoded_with_those_of_the_first(busy, synthetic):
+    others = ut.Tables.synthetic(grouping="unique-x")
+    splits = [*ut.plan(busy, synthetic), *ut.plan(busy, others)]
+    with pytest.raises(ValueError, match="different tables"):
+        ut.decode(splits)
+    assert ut.decode(splits, synthetic).n_groups == synthetic.n_groups
+    # Tables that came another way are the same.
+    assert ut.decode([splits[0], pickle.loads(pickle.dumps(splits[0]))]).n_events == 1400
+
+
+def test_a_file_does_not_replace_what_it_is_made_of(busy, fixtures, tmp_path):
+    for name in ("events.mdf", "boards.bin", "geometry.bin"):
+        shutil.copy(fixtures / "v5" / name, tmp_path)
+    data, tables = tmp_path / "events.mdf", ut.Tables(tmp_path / "boards.bin", tmp_path / "geometry.bin")
+    (tmp_path / "link.parquet").symlink_to(data)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for inputs in (data, ut.plan(data, tables)):
+        for path in (*before, str(data)):
+            with pytest.raises(ValueError, match="would replace"):
+                ut.decode_to_parquet(inputs, path, tables)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    # Another file is replaced, and bytes have no file, whatever they are called.
+    for name, inputs in (("hits.parquet", data), ("bytes", data.read_bytes())):
+        for _ in range(2):
+            assert ut.decode_to_parquet(inputs, tmp_path / name, tables).events == 4
+
+
+def test_the_metadata_of_a_file_are_those_of_the_tool(busy, fixtures, synthetic, v5, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    python, tool = tmp_path / "python.parquet", tmp_path / "tool.parquet"
+    command = [sys.executable, "-m", "ut_decoding", "decode", "-q", "-o", tool]
+    # Another trigger mask than that of generated events.
+    data = bytearray(ut.generate(1))
+    data[20] ^= 1
+    measured = tmp_path / "measured.mdf"
+    measured.write_bytes(data)
+    files = ["--boards", v5.boards, "--geometry", v5.geometry]
+    for file, tables, args in ((busy, synthetic, []), (fixtures / "v5/events.mdf", v5, files), (measured, synthetic, [])):
+        environment = {**os.environ, "UT_DECODE_CONFIG": ""}
+        subprocess.run([*command, file, "--no-checksum", *args], check=True, env=environment, stderr=subprocess.DEVNULL)
+        ut.decode_to_parquet(file, python, tables, checksum=False)
+        assert parquet.read_metadata(python).metadata == parquet.read_metadata(tool).metadata
+    assert b"synthetic" in parquet.read_metadata(python).metadata[b"ut-decode.warning"]
 
 
 def test_a_file_of_a_split_that_fails_is_not_there(busy, synthetic, tmp_path):

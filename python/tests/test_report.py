@@ -6,6 +6,7 @@ import multiprocessing
 import operator
 import pathlib
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -158,6 +159,25 @@ def test_a_run_that_cannot_be_read_is_an_error_with_its_place_and_leaves_no_page
     assert found["events"] == 699 and found["complete"] is False
     with pytest.raises(ut.OutputError):
         ut.report(busy, synthetic, tmp_path / "absent" / "run.html")
+
+
+def test_a_page_does_not_replace_what_it_is_made_of(fixtures, tmp_path):
+    for name in ("events.mdf", "boards.bin", "geometry.bin"):
+        shutil.copy(fixtures / "v5" / name, tmp_path)
+    data, tables = tmp_path / "events.mdf", ut.Tables(tmp_path / "boards.bin", tmp_path / "geometry.bin")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    sums = ut.run_sums(data, tables)
+    for path in before:
+        with pytest.raises(ValueError, match="would replace"):
+            ut.report(data, tables, path)
+        with pytest.raises(ValueError, match="would replace"):
+            ut.report(b"", tables, path, compare=(name for name in [data]))
+        with pytest.raises(ValueError, match="would replace"):
+            sums.write_page(path)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    # Nothing was decoded before: it would have failed.
+    with pytest.raises(ValueError, match="would replace"):
+        ut.report([data, "no-such.mdf"], tables, data)
 
 
 def test_damage_in_the_middle_of_a_run_does_not_depend_on_the_splits(busy, several, synthetic, tmp_path):

@@ -1,7 +1,9 @@
 """Functions are tuned by the tool's tuner, in the process that calls them."""
 
 import json
+import pickle
 
+import numpy as np
 import pytest
 
 import ut_decoding as ut
@@ -54,6 +56,11 @@ def test_what_cannot_be_tuned_is_said(parameters, options, said):
         ut.tune(cost, parameters, **options)
 
 
+def test_integers_of_numpy_are_values():
+    tuned = ut.tune(cost, {"tile": np.array([4, 24]), "mode": ["a"]})
+    assert tuned.config == {"tile": 24, "mode": "a"}
+
+
 def test_an_interrupt_ends_it():
     def interrupted(tile):
         raise KeyboardInterrupt
@@ -71,3 +78,18 @@ def test_a_function_that_was_tuned_uses_what_was_found():
     assert (total.config, total([1, 2, 3]), total.__doc__) == ({}, 6, "Sums.")
     total.tune(list(range(20_000)), default={"chunk": 1}, budget="launches=80")
     assert total.config == {"chunk": 4096} and total([1, 2, 3]) == total([1, 2, 3], chunk=1) == 6
+
+
+class Scaled:
+    factor = 3
+
+    @ut.tunable(chunk=[1, 2])
+    def times(self, value, *, chunk=1):
+        return self.factor * value
+
+
+def test_a_method_is_tunable_and_functions_are_pickled_by_name():
+    assert Scaled().times(2) == 6
+    Scaled.times.tune(Scaled(), 2, budget="launches=20")
+    assert Scaled().times(2, chunk=2) == 6 and Scaled.times.config.keys() == {"chunk"}
+    assert pickle.loads(pickle.dumps(Scaled.times)) is Scaled.times

@@ -1,6 +1,7 @@
 """Files in, hits out: `decode` and `iterate`, and what they take."""
 
 import glob
+import operator
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any, TypedDict, Unpack
@@ -152,29 +153,25 @@ def iterate(
 
 def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[str, Any], list[str]]:
     """What the compiled part takes, and the names of the inputs."""
-    several = inputs if isinstance(inputs, list | tuple) else [inputs]
+    several = several_of(inputs)
     splits = [part for part in several if isinstance(part, Split)]
     if splits:
         first = splits[0]
         if any(split.options != first.options for split in splits):
             raise ValueError("splits with different options cannot be decoded together")
-        tables = first.tables if tables is None else tables
+        if tables is None:
+            tables = first.tables
+            if any(split.tables is not tables and split.tables != tables for split in splits):
+                raise ValueError("splits with different tables cannot be decoded together")
         options = first.options | options
     if tables is None:
         raise TypeError("tables: which detector the banks come from is not known; Tables(boards, geometry)")
     if not isinstance(tables, Tables):
         raise TypeError(f"tables must be Tables, not {type(tables).__name__}")
-    unknown = options.keys() - DEFAULTS.keys()
-    if unknown:
-        raise TypeError(f"there is no option {min(unknown)!r}; there are {', '.join(DEFAULTS)}")
-    for name, value in options.items():
-        _check(name, value)
+    request = DEFAULTS | checked(options)
     parts = [part for one in several for part in _parts(one)]
     names = [str(part[0]) if isinstance(part, tuple) else part for part in parts]
-    request = DEFAULTS | options
     columns = request["columns"]
-    if isinstance(columns, str):
-        raise TypeError('columns: several names, as ["lhcb_id"]')
     request |= {
         "parts": parts,
         "tables": tables._tables,
@@ -182,6 +179,32 @@ def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[s
         "events": _places(request["events"]),
     }
     return request, names
+
+
+def several_of(inputs: Any) -> list[Any]:
+    """Inputs one by one, where there may be one or several."""
+    is_one = isinstance(inputs, str | os.PathLike | bytes | bytearray | memoryview | Split)
+    return [inputs] if is_one else list(inputs)
+
+
+def spare_inputs(output: Name, request: dict[str, Any]) -> None:
+    """Refuses to write over an input or a table of a request."""
+    tables = request["tables"]
+    names = [] if tables.is_synthetic else [tables.boards, tables.geometry]
+    # Of a section, the file comes first; bytes come with a name that is no file's.
+    for part in request["parts"]:
+        if not isinstance(part, tuple):
+            names.append(part)
+        elif not isinstance(part[1], bytes):
+            names.append(part[0])
+    spare(output, names)
+
+
+def spare(output: Name, files: Iterable[Name]) -> None:
+    """Refuses to write over one of some files."""
+    for file in files:
+        if os.path.isfile(output) and os.path.exists(file) and os.path.samefile(output, file):
+            raise ValueError(f"{os.fspath(output)} would replace {os.fspath(file)}, which is read")
 
 
 def _columns(names: Iterable[str]) -> list[str]:
@@ -196,15 +219,30 @@ def _columns(names: Iterable[str]) -> list[str]:
 _NUMBERS: dict[str, Any] = {"run": int, "event_number": int, "limit": int, "batch": int}
 
 
-def _check(name: str, value: Any) -> None:
-    """Refuses a value of the wrong type, and negative numbers."""
+def checked(options: Any) -> dict[str, Any]:
+    """The options as they are kept: integers of NumPy as those of Python, and columns to be read more than once."""
+    unknown = options.keys() - DEFAULTS.keys()
+    if unknown:
+        raise TypeError(f"there is no option {min(unknown)!r}; there are {', '.join(DEFAULTS)}")
+    return {name: _checked(name, value) for name, value in options.items()}
+
+
+def _checked(name: str, value: Any) -> Any:
+    """The value, which is refused if it is of the wrong type, or a negative number."""
+    if name == "columns" and value is not None:
+        if isinstance(value, str):
+            raise TypeError('columns: several names, as ["lhcb_id"]')
+        return tuple(value)
     kind: Any = _NUMBERS.get(name, type(DEFAULTS[name]))
     if kind is not type(None) and not (value is None and DEFAULTS[name] is None):
+        if kind is int and not isinstance(value, bool) and hasattr(value, "__index__"):
+            value = operator.index(value)
         # True is an int to Python, and no number of threads.
         if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
             raise TypeError(f"{name}: {value!r} is no {kind.__name__}")
         if kind is int and not 0 <= value < 1 << (32 if name in ("run", "max_cluster_size", "flip") else 63):
             raise ValueError(f"{name}: {value} is out of range")
+    return value
 
 
 def _parts(one: Any) -> list[Any]:
@@ -238,11 +276,18 @@ def _places(events: Any) -> str | None:
     """Places as the tool writes them: "3,10-20"."""
     if events is None or isinstance(events, str):
         return events
-    if isinstance(events, int):
-        return str(events)
+    if not isinstance(events, Iterable):
+        return str(_place(events))
     if isinstance(events, range) and events.step == 1 and len(events) > 0:
         return f"{events.start}-{events[-1]}"
-    places = [str(int(place)) for place in events]
+    places = [str(_place(place)) for place in events]
     if not places:
         raise ValueError("events: there are none; to take no event, say limit=0")
     return ",".join(places)
+
+
+def _place(place: Any) -> int:
+    # True is an int to Python, and no place.
+    if isinstance(place, bool) or not hasattr(place, "__index__"):
+        raise TypeError(f"events: {place!r} is no int")
+    return operator.index(place)

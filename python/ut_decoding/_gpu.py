@@ -78,9 +78,10 @@ def iterate_on_gpu(
             iterator is done: the driver cannot tell whether a number is one. 1 is the default stream.
 
     Raises:
-        As `decode`; DecodeError where there is no GPU that can do it; ValueError for `keep_going` and columns of the detector.
+        As `decode`; DecodeError where there is no GPU that can do it; ValueError for `keep_going`, another backend, and columns
+            of the detector.
     """
-    request, files = request_of(inputs, tables, {**options, "backend": "cuda"})
+    request, files = request_of(inputs, tables, {"backend": "cuda", **options})
     names = list(request["columns"])
     job = _native.DeviceJob(request, device, stream)
 

@@ -1,6 +1,6 @@
 """Hits as columns."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -47,6 +47,12 @@ class Events:
     """Event number, masked where ODIN does not tell it; uint64."""
     counts: npt.NDArray[np.uint32]
     """What was counted, shape (events, 15): the columns are `Hits.COUNTS`."""
+
+    def __post_init__(self) -> None:
+        for name in ("run", "event_number"):
+            object.__setattr__(self, name, _frozen_masked(getattr(self, name)))
+        for array in (self.event, self.file, self.counts):
+            array.setflags(write=False)
 
     def _rows(self, rows: slice) -> "Events":
         return Events(self.event[rows], self.file[rows], self.run[rows], self.event_number[rows], self.counts[rows])
@@ -98,7 +104,7 @@ class Hits:
     ) -> None:
         self.columns, self.offsets, self.n_groups, self.events = columns, offsets, n_groups, events
         self.files, self.broken_events, self.failures = files, broken_events, failures
-        for array in [*columns.values(), offsets, events.event, events.file, events.counts]:
+        for array in [*columns.values(), offsets]:
             array.setflags(write=False)
 
     @classmethod
@@ -288,17 +294,32 @@ class Hits:
         return Summary(self.n_events, len(self), self.report, self.broken_events, self.failures)
 
     def of_events(self, first: int, end: int) -> "Hits":
-        """The hits of events `first` to `end` - 1 of these, without a copy of the columns."""
+        """The hits of events `first` to `end` - 1 of these, without a copy of the columns; of `broken_events` those among them,
+        and `failures` with the last event before each."""
         first, end, _ = slice(first, end).indices(self.n_events)
         offsets = self.offsets[first * self.n_groups : max(first, end) * self.n_groups + 1]
         hits = slice(int(offsets[0]), int(offsets[-1]))
         columns = {name: column[hits] for name, column in self.columns.items()}
         rows = slice(first, max(first, end))
-        return Hits(columns, offsets - offsets[0], self.n_groups, self.events._rows(rows), self.files, [], [])
+        events = self.events._rows(rows)
+        broken = [
+            one
+            for one in self.broken_events
+            if (self._is_of(one.file)[rows] & (events.event == one.event)).any()
+        ]
+        # A file without events has failed before the first of all.
+        last = [max(np.flatnonzero(self._is_of(one.file)), default=0) for one in self.failures]
+        failures = [one for one, row in zip(self.failures, last, strict=True) if first <= row < max(end, 1)]
+        return Hits(columns, offsets - offsets[0], self.n_groups, events, self.files, broken, failures)
+
+    def _is_of(self, file: str | None) -> npt.NDArray[np.bool_]:
+        """Which events are of a file."""
+        return np.isin(self.events.file, [place for place, name in enumerate(self.files) if name == file])
 
     @staticmethod
-    def concatenate(parts: "Sequence[Hits]") -> "Hits":
+    def concatenate(parts: "Iterable[Hits]") -> "Hits":
         """The hits of several, one behind the other."""
+        parts = list(parts)
         if not parts:
             raise ValueError("there are no hits to concatenate")
         first = parts[0]
@@ -339,8 +360,8 @@ class Hits:
             and np.array_equal(self.offsets, other.offsets)
             and np.array_equal(mine.event, others.event)
             and np.array_equal(mine.counts, others.counts)
-            and np.array_equal(mine.run.filled(0), others.run.filled(0))
-            and np.array_equal(mine.event_number.filled(0), others.event_number.filled(0))
+            and _same_masked(mine.run, others.run)
+            and _same_masked(mine.event_number, others.event_number)
             and np.array_equal(names[0], names[1])
             and all(column.tobytes() == other.columns[name].tobytes() for name, column in self.columns.items())
         )
@@ -387,7 +408,10 @@ class Hits:
 
         run, has_run = masked(self.events.run)
         number, has_number = masked(self.events.event_number)
-        file = self._per_hit(self.events.file.astype(np.int32))
+        # A file of several splits is one word: pandas takes no dictionary that has a word twice.
+        words = {name: place for place, name in enumerate(dict.fromkeys(self.files))}
+        of_file = np.array([words[name] for name in self.files] or [0], np.int32)
+        file = self._per_hit(of_file[self.events.file])
         columns = [(name, column.dtype.str, column, None, None) for name, column in self.columns.items()]
         return [
             ("event", "<u8", self.event, None, None),
@@ -395,7 +419,7 @@ class Hits:
             ("event_number", "<u8", number, has_number, None),
             ("group", "<u2", self.group, None, None),
             *columns,
-            ("file", "<i4", file, None, self.files),
+            ("file", "<i4", file, None, list(words)),
         ]
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -410,6 +434,15 @@ class Hits:
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     array.setflags(write=False)
     return array
+
+
+def _frozen_masked(array: Any) -> Any:
+    mask, data = np.ma.getmaskarray(array).view(), np.ma.getdata(array).view()
+    return np.ma.MaskedArray(_frozen(data), mask=_frozen(mask))
+
+
+def _same_masked(a: Any, b: Any) -> bool:
+    return np.array_equal(np.ma.getmaskarray(a), np.ma.getmaskarray(b)) and np.array_equal(a.filled(0), b.filled(0))
 
 
 def _unpickled(columns: Any, offsets: Any, n_groups: int, events: Any, *rest: Any) -> Hits:

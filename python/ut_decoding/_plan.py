@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from . import _native
-from ._decode import Name, Options, SplitOptions, files_of, request_of
+from ._decode import DEFAULTS, Name, Options, SplitOptions, checked, files_of, request_of, several_of, spare_inputs
 from ._hits import BrokenEvent, Hits, Summary
 from ._split import Split
 from ._tables import Tables
@@ -50,13 +50,17 @@ def plan(
 
     Raises:
         InputError: a file cannot be opened, or is of a format that is not taken.
+        ValueError: an option is invalid, or a file is a pipe or standard input: who decodes a split opens it again.
     """
     if events < 1:
         raise ValueError(f"events: {events} is less than 1")
-    for name in options.keys() - SplitOptions.__annotations__.keys():
+    for name in sorted(options.keys() & DEFAULTS.keys() - SplitOptions.__annotations__.keys()):
         raise TypeError(f"{name}: no option of a split, which does not know its place among all events")
-    several = [files] if isinstance(files, str | os.PathLike) else files
-    asked = dict(options)
+    several = several_of(files)
+    for one in several:
+        if not isinstance(one, str | os.PathLike):
+            raise TypeError(f"plan takes names of files, which other processes open, not {type(one).__name__}")
+    asked = checked(options)
     splits = [
         Split(file, *section, tables, asked)
         for one in several
@@ -104,27 +108,11 @@ def decode_to_parquet(
         compression: "zstd", or "lz4", which is faster and larger.
 
     Raises:
-        As `decode`, and OutputError where the file cannot be written.
+        As `decode`, and OutputError where the file cannot be written; ValueError where it would replace an input or a table.
     """
-    request, files = request_of(inputs, tables, options)
-    native = request["tables"]
-    entries = {
-        "version": _native.VERSION,
-        "backend": request["backend"],
-        "layout": "as read",
-        "clustering": str(request["clustering"]).lower(),
-        "position": request["position"],
-        "max_cluster_size": request["max_cluster_size"],
-        "save_above_max": str(request["save_above_max"]).lower(),
-        "flip": request["flip"],
-        "grouping": native.grouping,
-        "boards": native.boards,
-        "geometry": native.geometry,
-        "bank_version": native.bank_version,
-        "inputs": "\n".join(files),
-    }
-    named = [(key, str(value)) for key, value in entries.items()]
-    done = _native.to_parquet(request, os.fspath(path), compression, named)
+    request, _ = request_of(inputs, tables, options)
+    spare_inputs(path, request)
+    done = _native.to_parquet(request, os.fspath(path), compression)
     report = dict(zip(Hits.COUNTS, done["counts"], strict=True))
     broken = [BrokenEvent(*row) for row in done["damages"]]
     return Summary(done["events"], done["hits"], report, broken, done["failures"])

@@ -5,7 +5,7 @@ import os
 from typing import Any, Unpack
 
 from . import _native
-from ._decode import EventOptions, Name, PlaceOptions, request_of
+from ._decode import EventOptions, Name, PlaceOptions, request_of, several_of, spare, spare_inputs
 from ._errors import InputError
 from ._split import Split
 from ._tables import Tables
@@ -80,11 +80,13 @@ class RunSums:
         Raises:
             OutputError: the page cannot be written.
             InputError: no bank of a file has the version of the board table.
-            ValueError: the second run is of another detector.
+            ValueError: the second run is of another detector, or the page would replace a file of raw data or a table.
         """
         for sums in (self, compare):
             if sums is not None and sums._sums.wrong_version is not None:
                 raise InputError(sums._sums.wrong_version)
+            if sums is not None:
+                spare(page, [*sums.files, *sums._sums.tables])
         return dict(json.loads(self._sums.draw(page, None if compare is None else compare._sums)))
 
     def __add__(self, other: "RunSums") -> "RunSums":
@@ -119,7 +121,7 @@ def run_sums(
         As `decode`; ValueError for a split of which nobody knows how many events come before it: see `plan`'s `count`.
     """
     first_place = 0
-    several = inputs if isinstance(inputs, list | tuple) else [inputs]
+    several = several_of(inputs)
     if any(isinstance(one, Split) for one in several):
         if len(several) > 1:
             raise ValueError("run_sums takes one split at a time; add what it returns")
@@ -129,7 +131,7 @@ def run_sums(
                 f"{split.file} comes behind files whose events are not counted: plan(..., count=True) counts them"
             )
         first_place = split.first_place
-    request, _ = request_of(inputs, tables, options)
+    request, _ = request_of(several, tables, options)
     return RunSums._of(_native.run_sums(request, against, first_place))
 
 
@@ -158,8 +160,10 @@ def report(
         What stands out, and the sums, as `docs/schemas/report.json` says.
 
     Raises:
-        As `decode`, and OutputError where the page cannot be written.
+        As `decode`, and OutputError where the page cannot be written; ValueError where it would replace an input or a table.
     """
+    files, compare = several_of(files), None if compare is None else several_of(compare)
+    spare_inputs(page, request_of([*files, *(compare or [])], tables, {})[0])
     first = run_sums(files, tables, against=against, **options)
     if compare is None:
         return first.write_page(page)

@@ -22,7 +22,7 @@ class Split:
     """Its events; None where they are not counted: files that are compressed, dumps, and behind damage."""
     tables: Tables | None = field(default=None, repr=False)
     """The detector."""
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
     """Options of `decode`."""
     first_place: int | None = None
     """Events of all files before it; None where there are files among them whose events are not counted."""

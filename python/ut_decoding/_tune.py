@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+import operator
 import os
 import shlex
 import subprocess
@@ -119,6 +120,14 @@ class Tunable:
         """Calls the function; arguments that are given come before those that were tuned."""
         return self._function(*args, **{**self.config, **kwargs})
 
+    def __get__(self, instance: object, owner: type | None = None) -> Callable[..., Any]:
+        # As a method. It is tuned by its class: `Class.method.tune(instance, …)`.
+        return self if instance is None else functools.partial(self, instance)
+
+    def __reduce__(self) -> str:
+        # By its name, as functions are: values that were found stay in this process.
+        return str(getattr(self, "__qualname__"))  # noqa: B009
+
     def tune(self, *args: Any, **options: Any) -> Tuned:
         """Tunes the time of a call with the arguments `args`; `options` are those of `tune`."""
 
@@ -136,6 +145,8 @@ class Tunable:
 def _toml(value: Value) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} is not a value of a parameter")
+    if not isinstance(value, bool) and hasattr(value, "__index__"):
+        value = operator.index(value)  # of NumPy's integers, too
     if not isinstance(value, (bool, int, float, str)):
         raise TypeError(f"{value!r} is not a number, text or truth value")
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ._decode import Name, SplitOptions, decode
+from ._decode import Name, SplitOptions, checked, decode, request_of, several_of, spare_inputs
 from ._hits import Summary
 from ._native import against_of
 from ._plan import count_events, decode_to_parquet, placed, plan
@@ -41,14 +41,15 @@ def from_files(files: Files, tables: Tables, *, events: int = 50_000, **options:
         events: events of a split.
         **options: options of `decode`; say `threads=1` where workers have a core each.
     """
-    splits = plan(files, tables, events=events, **options)
+    asked = checked(options)
+    splits = plan(files, tables, events=events, **asked)
     try:
         import dask_awkward
     except ImportError:
         return to_bag(splits)
     import awkward as ak
 
-    nothing = decode(b"", tables, **options).to_awkward()
+    nothing = decode(b"", tables, **asked).to_awkward()
     form = ak.Array(nothing.layout.to_typetracer(forget_length=True))
     return dask_awkward.from_map(_awkward, splits, label="ut-hits", meta=form)
 
@@ -125,6 +126,8 @@ def report(
     Returns:
         What stands out, and the sums.
     """
+    files, compare = several_of(files), None if compare is None else several_of(compare)
+    spare_inputs(page, request_of([*files, *(compare or [])], tables, {})[0])
     first = _sums(files, tables, client, against, events, retries, options)
     second = None if compare is None else _sums(compare, tables, client, first.against, events, retries, options)
     return first.write_page(page, second)
@@ -135,6 +138,8 @@ def _sums(
 ) -> RunSums:
     """The sums of a run."""
     splits = plan(files, tables, events=events, **options)
+    if not splits:
+        return run_sums([], tables, against=against, **options)
     uncounted = [split for split in splits[:-1] if split.n_events is None]
     counts = client.gather(client.map(count_events, uncounted, retries=retries))
     splits = placed(splits, dict(zip(map(id, uncounted), counts, strict=True)))

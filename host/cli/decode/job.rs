@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::Args;
 use super::outputs::{Outputs, Story};
 use super::sets::Sets;
 use super::work::{Batch, Done};
@@ -19,8 +18,10 @@ use crate::cli::output::say;
 use crate::cli::progress::Progress;
 use crate::cli::signals;
 use crate::cli::summary::Totals;
+use crate::decoder::Backend;
 use crate::error::{WorkError, with_causes};
 use crate::input::{Seen, version_in_words};
+use crate::{DecodeOptions, Layout};
 
 /// Files that could not be read which are listed at the end.
 pub const LISTED_FAILURES: usize = 100;
@@ -153,16 +154,22 @@ pub fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
 
 /// How the hits were made, for the output's metadata; of which commit the tool is only if it `is_told` to someone, as git takes
 /// longer to answer than a thousand events to decode.
-pub fn story(args: &Args, detector: &Detector, files: Arc<[PathBuf]>, is_told: bool) -> Story {
-    let options = args.clustering.options();
+pub fn story(
+    options: DecodeOptions,
+    (backend, layout): (Backend, Option<Layout>),
+    detector: &Detector,
+    mask: Option<&Path>,
+    files: Arc<[PathBuf]>,
+    is_told: bool,
+) -> Story {
     let table = |path: &Option<PathBuf>| {
         path.as_deref().map_or_else(|| "embedded synthetic detector".to_owned(), |path| path.display().to_string())
     };
     let mut entries = vec![
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("commit", is_told.then(Machine::this).and_then(|machine| machine.commit).unwrap_or_default()),
-        ("backend", args.backend.backend.name().to_owned()),
-        ("layout", args.backend.layout.map_or("as read", layout_name).to_owned()),
+        ("backend", backend.name().to_owned()),
+        ("layout", layout.map_or("as read", layout_name).to_owned()),
         ("clustering", options.clustering.to_string()),
         ("position", position_name(options.position).to_owned()),
         ("max_cluster_size", options.max_cluster_size.to_string()),
@@ -174,7 +181,7 @@ pub fn story(args: &Args, detector: &Detector, files: Arc<[PathBuf]>, is_told: b
         ("bank_version", version_in_words(detector.tables.boards().version.byte())),
         ("geometry_version", detector.tables.geometry().version.to_string()),
     ];
-    if let Some(mask) = &args.mask {
+    if let Some(mask) = mask {
         entries.push(("mask", mask.display().to_string()));
     }
     Story {

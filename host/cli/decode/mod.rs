@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use self::job::{Job, Stop, story};
-pub use self::job::{LISTED_FAILURES, is_broken_pipe};
+use self::job::{Job, Stop};
+pub use self::job::{LISTED_FAILURES, is_broken_pipe, story};
+pub use self::outputs::Story;
 use self::outputs::{Outputs, Wanted};
 pub use self::select::SelectArgs;
 use self::sets::Sets;
@@ -195,7 +196,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let select = args.select.select(&files, args.keep_going)?;
     let n_workers = n_workers(args, &mut config)?;
     let is_told = args.json.is_some() || format.is_some_and(|format| format != HitFormat::Csv);
-    let story = Arc::new(story(args, &detector, files.clone().into(), is_told));
+    let story = Arc::new(story(
+        args.clustering.options(),
+        (args.backend.backend, args.backend.layout),
+        &detector,
+        args.mask.as_deref(),
+        files.clone().into(),
+        is_told,
+    ));
     let outputs = match wanted {
         Some(wanted) => {
             let what = "which is named by another option";

@@ -26,7 +26,9 @@ const RAW: [&str; 4] = [".mdf", ".raw", ".mep", ".bin"];
 
 /// How the hits were made, for the outputs' metadata.
 pub struct Story {
+    /// What holds for every file.
     pub entries: Vec<(String, String)>,
+    /// All inputs.
     pub files: Arc<[PathBuf]>,
     /// What to say of measured events.
     pub warning: Option<&'static str>,
