@@ -82,6 +82,24 @@ impl ClusterArgs {
             flip: self.flip.unwrap_or_else(config::flip),
         }
     }
+
+    /// Options that ask another program for the same. Defaults are left out: an older program may not know their options.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        words.extend(self.no_clustering.then(|| "--no-clustering".to_owned()));
+        if self.position != Position::Adc {
+            words.extend(["--position", position_name(self.position)].map(str::to_owned));
+        }
+        if self.max_cluster_size.get() != 128 {
+            words.extend(["--max-cluster-size".to_owned(), self.max_cluster_size.to_string()]);
+        }
+        words.extend(self.save_above_max.then(|| "--save-above-max".to_owned()));
+        let flip = self.options().flip;
+        if self.flip.is_some() || flip != Flip::From512 {
+            words.extend(["--flip", flip_name(flip)].map(str::to_owned));
+        }
+        words
+    }
 }
 
 /// A parser for a backend, or `auto`.

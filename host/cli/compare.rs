@@ -55,7 +55,7 @@ pub struct Args {
     a: String,
     /// What is proposed.
     b: String,
-    /// The decoder that A and B configure.
+    /// The decoder that A and B configure, or that two builds use.
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
     backend: Backend,
     /// Numbers of blocks at which the evidence is looked at; each look spends its part of the error.
@@ -137,7 +137,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             // A run of a program is a sample that takes a second.
             let plan = Plan { warm_up: 1, ..args.rules.plan(2, &args.looks) };
             let config = |path: &Path| Config(vec![Value::Text(path.display().to_string())]);
-            let mut device = Builds::new(&args.sample);
+            let mut device = Builds::new(args.backend, &args.sample);
             match compare(&mut device, &config(&a), &config(&b), &plan, &mut *watch) {
                 Ok(found) => (found, device.what()),
                 Err(dropped) => return failed(&dropped.failure, &dropped.failure.message),
@@ -202,7 +202,7 @@ struct Decoded {
 }
 
 impl Builds {
-    fn new(sample: &SampleArgs) -> Self {
+    fn new(backend: Backend, sample: &SampleArgs) -> Self {
         let mut arguments: Vec<String> = ["throughput", "--duration", "0.5", "--json", "-"].map(Into::into).to_vec();
         if sample.files.is_empty() {
             let of = ["--profile", sample.profile.name(), "--format", sample.format.name()];
@@ -212,7 +212,9 @@ impl Builds {
         for (option, value) in [("--boards", &sample.detector.boards), ("--geometry", &sample.detector.geometry)] {
             arguments.extend(value.iter().flat_map(|path| [option.to_owned(), path.display().to_string()]));
         }
-        arguments.extend(["--grouping".to_owned(), sample.detector.grouping().name().to_owned()]);
+        arguments
+            .extend(["--grouping", sample.detector.grouping().name(), "--backend", backend.name()].map(Into::into));
+        arguments.extend(sample.clustering.words());
         Self { arguments, decoded: BTreeMap::new() }
     }
 

@@ -20,8 +20,9 @@ use crate::decoder::occupancy::Architecture;
 use crate::decoder::ptx::Unit;
 use serde_json::json;
 use tuner::Outcome;
+use tuner::store::{Store, StoreError};
 
-use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of};
+use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, one_of};
 use crate::cli::help::did_you_mean;
 use crate::cli::output::{print, print_beside, say, write_file, write_json};
 use crate::cli::progress::Progress;
@@ -161,13 +162,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "backend": about.backend,
         "unit": about.unit,
         "gpu": environment.facts().map(|facts| &facts.gpu.name),
-        "pipeline": base.decoder.pipeline.name(),
-        "set": args.backend.set,
         "sample": about.sample,
         "events": about.events,
-        "batch": base.batch,
-        "threads": base.threads,
-        "layout": layout_name(args.backend.layout()),
         "grouping": detector.tables.grouping().name(),
         "boards": detector.boards,
         "geometry": detector.geometry,
@@ -176,6 +172,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "machine": about.machine,
     });
     let facts = facts.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.to_string()));
+    // What no axis varies has the base's value, whichever option it came from.
+    let fact = |name: &str| (name.to_owned(), crate::decoder::parameters::value_text(name, base.get(name)));
+    let facts = facts.chain(parameters(backend).map(|parameter| fact(parameter.name)));
     let outcomes = measure(args, &sweep, facts.collect(), &mut environment)?;
     about.environment = environment.in_words().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let report = Report::new(about, &plan, &outcomes, (backend == Backend::Emulated).then_some(metric));
@@ -196,6 +195,9 @@ fn measure(
     std::fs::create_dir_all(&args.output).map_err(folder)?;
     let path = args.output.join("journal.sqlite");
     if args.fresh && path.exists() {
+        if let Err(error @ StoreError::Foreign { .. }) = Store::open_read_only(&path) {
+            return Err(error.into());
+        }
         std::fs::remove_file(&path).map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
     }
     let journal = Journal::open(&path, sweep.plan, facts)?;

@@ -149,8 +149,8 @@ impl Page {
         if !self.charts.is_empty() {
             page += "<noscript><p>The charts of this page need JavaScript.</p></noscript>\n";
             for (number, chart) in self.charts.iter().enumerate() {
-                // No end of a script element in the data.
-                let data = chart.replace("</", "<\\/");
+                // Only strings hold a `<`, and none may end the script element, or begin one in a comment.
+                let data = chart.replace('<', "\\u003c");
                 let _ = writeln!(page, "<script type=\"application/json\" id=\"data-{number}\">{data}</script>");
             }
             let _ = write!(page, "<script>{}</script>\n<script>\n{SCRIPT}</script>\n", plotly_script());
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn text_cannot_become_markup() {
-        let hostile = "</script><script>alert(1)</script> & \"x\" \u{1b}[1m";
+        let hostile = "<!--<script></script><script>alert(1)</script> & \"x\" \u{1b}[1m";
         let mut page = Page::new(hostile);
         page.heading(hostile);
         page.text(hostile);
@@ -201,7 +201,13 @@ mod tests {
         page.chart(&Chart::new(hostile, hostile, hostile).points(hostile, &[1.0], &[1.0], &[hostile.to_owned()]));
         let html = page.html();
         let data = html.split("id=\"data-0\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
-        assert!(data.contains("alert(1)") && !data.contains("<script>"), "{data}");
+        assert!(data.contains("alert(1)") && !data.contains('<'), "{data}");
+        // The data may be any text, too.
+        page.chart(&Chart::new("", "", ""));
+        page.charts[1] = serde_json::to_string(hostile).unwrap();
+        let html = page.html();
+        let data = html.split("id=\"data-1\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
+        assert!(data.contains("\\u003c!--\\u003cscript>") && !data.contains('<'), "{data}");
     }
 
     #[test]

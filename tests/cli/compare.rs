@@ -167,6 +167,29 @@ fn a_build_that_decodes_other_bits_is_never_promoted_however_fast() {
     compare(&broken).code(1);
 }
 
+#[cfg(unix)]
+#[test]
+fn builds_are_run_with_the_options_of_the_comparison() {
+    let directory = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b"].map(|name| build(&directory, name, 100.0, ""));
+    for path in [&a, &b] {
+        let script = std::fs::read_to_string(path).unwrap();
+        std::fs::write(path, script.replace("#!/bin/sh\n", "#!/bin/sh\necho \"$@\" >\"$0.said\"\n")).unwrap();
+    }
+    let said = |more: &[&str]| {
+        let mut tool = tool();
+        tool.arg("compare").args([&a, &b]).args(["--looks", "4", "--others", "100"]).args(more).assert().code(0);
+        let said = [&a, &b].map(|path| std::fs::read_to_string(path.with_extension("said")).unwrap());
+        assert_eq!(said[0], said[1]);
+        said[0].clone()
+    };
+    assert!(said(&[]).ends_with("--backend cpu\n"));
+    let options =
+        "--backend emulated --no-clustering --position geometric --max-cluster-size 3 --save-above-max --flip 511";
+    let all = said(&options.split(' ').collect::<Vec<_>>());
+    assert!(all.ends_with(&format!("{options}\n")), "{all}");
+}
+
 #[test]
 fn the_digest_of_what_was_decoded_depends_on_the_events_alone() {
     let digest = |more: &[&str]| {

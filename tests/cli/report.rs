@@ -116,8 +116,8 @@ fn page(directory: &Path, name: &str) -> String {
 /// The data of the page's charts.
 fn charts(html: &str) -> Vec<Value> {
     let data = html.split("<script type=\"application/json\"").skip(1);
-    let text = |part: &str| part.split_once('>').unwrap().1.split("</script>").next().unwrap().replace("<\\/", "</");
-    data.map(|part| serde_json::from_str(&text(part)).unwrap()).collect()
+    let text = data.map(|part| part.split_once('>').unwrap().1.split("</script>").next().unwrap());
+    text.map(|text| serde_json::from_str(text).unwrap()).collect()
 }
 
 fn of_kind<'a>(json: &'a Value, kind: &str) -> Vec<&'a Value> {

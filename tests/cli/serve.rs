@@ -216,16 +216,14 @@ fn a_running_server_takes_files_as_they_come_waits_for_growing_ones_and_ends_on_
 fn an_output_that_cannot_be_written_and_a_folder_that_is_gone_are_waited_for() {
     let directory = sample();
     let directory = directory.path();
-    feed(directory, 2);
-    fs::create_dir_all(directory.join("out/night")).unwrap();
-    // A file where a folder must be: the rename cannot work.
-    fs::remove_dir(directory.join("out/night")).unwrap();
-    fs::write(directory.join("out/night"), "in the way").unwrap();
+    fs::create_dir(directory.join("in")).unwrap();
     let mut server = start(directory, &[]);
-    wait_until("the pause", || {
-        directory.join("out/.serve/state.json").exists() && status(directory)["server"]["blocked"].as_str().is_some()
-    });
-    fs::remove_file(directory.join("out/night")).unwrap();
+    wait_until("the start", || directory.join("out/.serve/state.json").exists());
+    let work = directory.join(format!("out/.serve/work-{}", server.id()));
+    fs::rename(&work, directory.join("work")).unwrap();
+    feed(directory, 2);
+    wait_until("the pause", || status(directory)["server"]["blocked"].as_str().is_some());
+    fs::rename(directory.join("work"), &work).unwrap();
     wait_until("the output", || status(directory)["sums"]["done"] == 2 && status(directory)["sums"]["failed"] == 2);
     fs::rename(directory.join("in"), directory.join("away")).unwrap();
     wait_until("the word that it is gone", || status(directory)["server"]["blocked"].as_str().is_some());
@@ -261,17 +259,109 @@ fn the_oldest_files_are_decoded_first_and_odd_things_are_left_alone() {
 }
 
 #[test]
+fn a_file_whose_hits_can_have_no_name_costs_only_itself() {
+    let directory = sample();
+    let directory = directory.path();
+    let long = "n".repeat(250);
+    let names =
+        ["a.mdf", "a.mdf.parquet/b.mdf", "c.mdf.parquet/b.mdf", "c.mdf", "cannot write.mdf", &long, "night/d.mdf"];
+    for (i, name) in names.into_iter().enumerate() {
+        let path = directory.join("in").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let events = fs::read(directory.join("events.mdf")).unwrap();
+        fs::write(&path, if name == "cannot write.mdf" { b"text" } else { &events[..] }).unwrap();
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(i as u64);
+        fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    }
+    fs::create_dir(directory.join("out")).unwrap();
+    let said = once(1, directory, &["--jobs", "1"]);
+    assert!(said.contains("4 files could not be decoded to the end"), "{said}");
+    let written: Vec<_> = files(&directory.join("out")).into_keys().collect();
+    assert_eq!(written, ["a.mdf.parquet", "c.mdf.parquet/b.mdf.parquet", "night/d.mdf.parquet"]);
+    let state = status(directory);
+    let failures = state["failures"].as_array().unwrap();
+    let failed: Vec<_> = failures.iter().map(|entry| entry["file"].as_str().unwrap()).collect();
+    assert_eq!(failed, ["a.mdf.parquet/b.mdf", "c.mdf", "cannot write.mdf", &long]);
+    for entry in failures.iter().filter(|entry| entry["file"] != "cannot write.mdf") {
+        let name = format!("cannot write {}.parquet: ", entry["file"].as_str().unwrap());
+        assert!(entry["reason"].as_str().unwrap().starts_with(&name), "{entry}");
+    }
+}
+
+#[test]
+fn hits_never_replace_those_of_another_input() {
+    let directory = sample();
+    let directory = directory.path();
+    let events = fs::read(directory.join("events.mdf")).unwrap();
+    fs::create_dir_all(directory.join("in/incomplete")).unwrap();
+    fs::write(directory.join("in/x.mdf"), &events[..events.len() - 1]).unwrap();
+    fs::write(directory.join("in/incomplete/x.mdf"), &events).unwrap();
+    let said = once(1, directory, &[]);
+    assert!(said.contains("incomplete/x.mdf: cannot write") && said.contains("another one"), "{said}");
+    let written: Vec<_> = files(&directory.join("out")).into_keys().collect();
+    assert_eq!(written, ["incomplete/x.mdf.parquet"]);
+    assert_eq!(journal(directory).iter().filter(|entry| entry["file"] == "x.mdf").count(), 1);
+    let of = |file: &str| journal(directory).into_iter().find(|entry| entry["file"] == file).unwrap();
+    assert_eq!(of("x.mdf")["output"], "incomplete/x.mdf.parquet");
+    assert!(of("incomplete/x.mdf")["output"].is_null());
+    // By run, the whole file's hits are elsewhere.
+    fs::remove_dir_all(directory.join("out")).unwrap();
+    once(1, directory, &["--by-run"]);
+    let written: Vec<_> = files(&directory.join("out")).into_keys().collect();
+    assert_eq!(written, ["incomplete/run=1/x.mdf.parquet", "run=1/incomplete/x.mdf.parquet"]);
+}
+
+#[test]
+fn hits_never_replace_an_input() {
+    let directory = sample();
+    let directory = directory.path();
+    let names = feed(directory, 2);
+    let inputs = files(&directory.join("in"));
+    for output in ["in", "in/../in/"] {
+        let (_, said) = run_to(2, directory, &["serve", "--watch", "in", "--output", output, "--once"]);
+        assert!(said.contains("--output is the watched folder"), "{said}");
+    }
+    // A link among the hits leads back, and hits of a folder called `in` would lie in the watched one.
+    fs::create_dir(directory.join("out")).unwrap();
+    std::os::unix::fs::symlink("../in/night", directory.join("out/night")).unwrap();
+    let said = once(1, directory, &[]);
+    assert!(said.contains("night/0.mdf: cannot write") && said.contains("inside the watched folder"), "{said}");
+    fs::create_dir(directory.join("in/in")).unwrap();
+    fs::copy(directory.join("events.mdf"), directory.join("in/in").join(&names[1])).unwrap();
+    let above = ["serve", "--watch", "in", "--output", ".", "--settle", "0", "--once"];
+    let (_, said) = run_to(1, directory, &[&above[..], &DECODE].concat());
+    assert!(said.contains("in/1.mdf: cannot write"), "{said}");
+    fs::remove_dir_all(directory.join("in/in")).unwrap();
+    assert!(files(&directory.join("in")) == inputs);
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_warned_of_and_fails() {
+    let directory = sample();
+    let directory = directory.path();
+    feed(directory, 1);
+    for name in ["cut.mdf", "night/text.mdf"] {
+        fs::remove_file(directory.join("in").join(name)).unwrap();
+    }
+    std::os::unix::fs::symlink("circle.mdf", directory.join("in/circle.mdf")).unwrap();
+    let said = once(1, directory, &[]);
+    assert_eq!(said.matches("circle.mdf is left out: ").count(), 1, "{said}");
+    assert!(said.contains("1 path could not be looked at"), "{said}");
+    assert_eq!(status(directory)["sums"]["done"], 1);
+}
+
+#[test]
 fn a_file_that_takes_too_long_is_tried_three_times() {
     let directory = sample();
     let directory = directory.path();
     fs::create_dir(directory.join("in")).unwrap();
     fs::copy(directory.join("events.mdf"), directory.join("in/a.mdf")).unwrap();
-    let said = once(1, directory, &["--time-out", "0", "--verbose"]);
-    assert_eq!(said.matches("took longer than 0 s; trying again").count(), 2, "{said}");
-    assert!(said.contains("warning: a.mdf: took longer than 0 s"), "{said}");
+    let said = once(1, directory, &["--time-out", "0.001", "--verbose"]);
+    assert_eq!(said.matches("took longer than 0.001 s; trying again").count(), 2, "{said}");
+    assert!(said.contains("warning: a.mdf: took longer than 0.001 s"), "{said}");
     let state = status(directory);
     assert_eq!((&state["sums"]["done"], &state["sums"]["failed"]), (&0.into(), &1.into()));
-    assert_eq!(state["failures"][0]["reason"], "took longer than 0 s");
+    assert_eq!(state["failures"][0]["reason"], "took longer than 0.001 s");
     assert!(files(&directory.join("out")).is_empty());
 }
 
@@ -387,6 +477,8 @@ fn options_and_folders_that_make_no_sense_end_the_server_at_once() {
     assert_eq!((&state["sums"]["done"], &state["sums"]["failed"]), (&0.into(), &0.into()), "{said}");
     let (_, said) = run_to(2, directory, &[&serve[..], &["--metrics", "in/state.prom"]].concat());
     assert!(said.contains("inside the watched folder"), "{said}");
+    let (_, said) = run_to(2, directory, &[&serve[..], &["--time-out", "0"]].concat());
+    assert!(said.contains("must be above 0"), "{said}");
     let (_, said) = run_to(1, directory, &["serve", "--output", "absent", "--status"]);
     assert!(said.contains("absent"), "{said}");
     let (_, said) = run_to(1, directory, &["serve", "--watch", "absent", "--output", "out"]);

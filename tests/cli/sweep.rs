@@ -113,6 +113,26 @@ fn the_folder_of_another_sweep_is_left_alone_unless_it_is_to_begin_anew() {
 }
 
 #[test]
+fn measurements_with_other_vector_instructions_are_those_of_another_sweep() {
+    let folder = tempfile::tempdir().unwrap();
+    let axes = ["--axis", "batch=2", "--threads", "1", "--rounds", "1"];
+    sweep(folder.path(), &[&axes[..], &["--simd", "scalar"]].concat()).assert().success();
+    sweep(folder.path(), &axes).assert().code(1).stderr(contains("its cpu.simd is scalar, now it would be auto"));
+    // The same by another option is the same.
+    sweep(folder.path(), &[&axes[..], &["--set", "cpu.simd=scalar"]].concat()).assert().success();
+}
+
+#[test]
+fn the_file_of_another_program_is_left_alone_even_if_it_is_to_begin_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal.sqlite");
+    std::fs::write(&journal, "my notes").unwrap();
+    let axes = ["--backend", "emulated", "--axis", "count.bins=8", "--fresh"];
+    sweep(folder.path(), &axes).assert().code(1).stderr(contains("not an SQLite file"));
+    assert_eq!(std::fs::read_to_string(journal).unwrap(), "my notes");
+}
+
+#[test]
 fn what_cannot_be_meant_is_a_usage_error_that_names_what_can() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |more: &[&str], message: &str| {

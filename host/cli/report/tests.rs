@@ -136,8 +136,8 @@ fn html_of(detector: &Detector, sums: &Sums, verdicts: &Verdicts) -> String {
 /// What plotly is given, chart by chart.
 fn charts(html: &str) -> Vec<Value> {
     let data = html.split("<script type=\"application/json\"").skip(1);
-    let text = |part: &str| part.split_once('>').unwrap().1.split("</script>").next().unwrap().replace("<\\/", "</");
-    data.map(|part| serde_json::from_str(&text(part)).unwrap()).collect()
+    let text = data.map(|part| part.split_once('>').unwrap().1.split("</script>").next().unwrap());
+    text.map(|text| serde_json::from_str(text).unwrap()).collect()
 }
 
 /// The points of a map, which carry its numbers.

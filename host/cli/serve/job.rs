@@ -14,12 +14,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::is_within_watched;
 use super::journal::{Entry, now};
 use super::watch::Mark;
 use crate::decoder::{Count, Kind};
 
 /// Bytes of what a process said that are looked at.
 const MOST_SAID: usize = 4096;
+
+/// The folder of the hits of files that break off, in the output folder.
+const INCOMPLETE: &str = "incomplete";
 
 /// What every job of a server shares.
 #[derive(Debug)]
@@ -105,7 +109,7 @@ impl Job {
                 return Ok(None);
             }
             self.stop();
-            return Ok(Some(Outcome::Crashed(format!("took longer than {} s", plan.time_out.as_secs()))));
+            return Ok(Some(Outcome::Crashed(format!("took longer than {} s", plan.time_out.as_secs_f64()))));
         };
         let outcome = self.outcome(plan, status).unwrap_or_else(|error| Outcome::Blocked(error.to_string()));
         // What cannot be removed now goes at the next start.
@@ -126,9 +130,9 @@ impl Job {
             return Ok(Outcome::Changed);
         }
         let said = self.said();
-        let reason = match status.code() {
+        let mut reason = match status.code() {
             Some(0) => None,
-            Some(1) if said.contains("cannot write") => return Ok(Outcome::Blocked(said)),
+            Some(1) if is_of_output(&said, &input) => return Ok(Outcome::Blocked(said)),
             Some(1) => Some(said),
             Some(2) => return Ok(Outcome::Usage(said)),
             _ => return Ok(Outcome::Crashed(format!("decoding ended with {status}: {said}"))),
@@ -139,7 +143,19 @@ impl Job {
             Err(error) => return Err(error),
         };
         let hits = self.work.join("hits").with_extension(&plan.format);
-        let output = if hits.exists() { Some(self.publish(plan, &hits, &summary, reason.is_some())?) } else { None };
+        let mut output = None;
+        if hits.exists() {
+            let incomplete = reason.is_some();
+            let name = self.name(plan, &summary, incomplete);
+            match publish(plan, &hits, &name, incomplete) {
+                Ok(()) => output = Some(name),
+                Err(error) if stays(&error) => {
+                    let before = reason.map_or_else(String::new, |reason| reason + "; ");
+                    reason = Some(format!("{before}cannot write {name}: {error}"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
         let number = |key: &str| summary[key].as_u64().unwrap_or_default();
         let report = &summary["report"];
         let troubles: BTreeMap<String, u64> = Count::ALL
@@ -160,8 +176,8 @@ impl Job {
         }))
     }
 
-    /// Gives the hits their final name; what it is, from the output folder.
-    fn publish(&self, plan: &Plan, hits: &Path, summary: &Value, incomplete: bool) -> io::Result<String> {
+    /// The final name of the hits, from the output folder.
+    fn name(&self, plan: &Plan, summary: &Value, incomplete: bool) -> String {
         let mut name = format!("{}.{}", self.file, plan.format);
         if plan.by_run {
             let runs = summary["runs"].as_array().map_or(&[][..], Vec::as_slice);
@@ -171,26 +187,7 @@ impl Job {
                 _ => format!("run=several/{name}"),
             };
         }
-        if incomplete {
-            name = format!("incomplete/{name}");
-        }
-        let target = plan.output.join(&name);
-        let folder = target.parent().unwrap_or(&plan.output);
-        // The hits are in the output folder: where that is gone, and a disk may be, this fails before it is made anew.
-        File::open(hits)?.sync_all()?;
-        let mut made = folder;
-        while made != plan.output && !made.exists() {
-            made = made.parent().unwrap_or(&plan.output);
-        }
-        fs::create_dir_all(folder)?;
-        fs::rename(hits, &target)?;
-        // The name, and the names of the folders that are new.
-        let mut changed = Some(folder);
-        while let Some(folder) = changed {
-            File::open(folder)?.sync_all()?;
-            changed = folder.parent().filter(|_| folder != made);
-        }
-        Ok(name)
+        if incomplete { format!("{INCOMPLETE}/{name}") } else { name }
     }
 
     /// What the process said last, without the word "error".
@@ -198,10 +195,53 @@ impl Job {
         let bytes = fs::read(self.work.join("said")).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(MOST_SAID)..]).into_owned();
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("warning:")).map(str::trim).collect();
+        // The first line may be the end of a warning.
+        let begin = lines.iter().position(|line| line.starts_with("error: ")).unwrap_or(0);
         let work = self.work.join("hits").display().to_string();
-        let text = lines.join(" ").replace(&work, &format!("the hits of {}", self.file));
+        let text = lines[begin..].join(" ").replace(&work, &format!("the hits of {}", self.file));
         text.strip_prefix("error: ").unwrap_or(&text).to_owned()
     }
+}
+
+/// Whether a message of `decode` is about its output: by its first words, because the name of the input may be anything.
+fn is_of_output(said: &str, input: &Path) -> bool {
+    said.starts_with("cannot write ") && !said.starts_with(&*input.to_string_lossy())
+}
+
+/// Whether an error stays until somebody gives the input another name, or moves what is in the way of its hits: other
+/// files must not wait for that.
+fn stays(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, InvalidFilename, IsADirectory, NotADirectory};
+    matches!(error.kind(), AlreadyExists | InvalidFilename | IsADirectory | NotADirectory)
+}
+
+/// Gives the hits their final name.
+fn publish(plan: &Plan, hits: &Path, name: &str, incomplete: bool) -> io::Result<()> {
+    let target = plan.output.join(name);
+    let folder = target.parent().unwrap_or(&plan.output);
+    if !incomplete && Path::new(name).parent().is_some_and(|folder| folder.starts_with(INCOMPLETE)) {
+        let what = "hits of files that break off go there: give the watched folder of this name another one";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+    }
+    // The hits are in the output folder: where that is gone, and a disk may be, this fails before it is made anew.
+    File::open(hits)?.sync_all()?;
+    let mut made = folder;
+    while made != plan.output && !made.exists() {
+        made = made.parent().unwrap_or(&plan.output);
+    }
+    if is_within_watched(made, &plan.watch, &plan.output) {
+        let what = "it is inside the watched folder, and would overwrite an input, or be taken for one";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+    }
+    fs::create_dir_all(folder)?;
+    fs::rename(hits, &target)?;
+    // The name, and the names of the folders that are new.
+    let mut changed = Some(folder);
+    while let Some(folder) = changed {
+        File::open(folder)?.sync_all()?;
+        changed = folder.parent().filter(|_| folder != made);
+    }
+    Ok(())
 }
 
 impl Drop for Job {

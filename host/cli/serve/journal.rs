@@ -66,12 +66,16 @@ pub struct Sums {
 impl Sums {
     fn add(&mut self, entry: &Entry) {
         *(if entry.reason.is_none() { &mut self.done } else { &mut self.failed }) += 1;
-        self.bytes += entry.mark.size;
-        self.events += entry.events;
-        self.hits += entry.hits;
+        // A line may say anything.
+        for (sum, n) in
+            [(&mut self.bytes, entry.mark.size), (&mut self.events, entry.events), (&mut self.hits, entry.hits)]
+        {
+            *sum = sum.saturating_add(n);
+        }
         self.seconds += entry.seconds;
         for (name, n) in &entry.troubles {
-            *self.troubles.entry(name.clone()).or_default() += n;
+            let sum = self.troubles.entry(name.clone()).or_default();
+            *sum = sum.saturating_add(*n);
         }
     }
 }
@@ -273,6 +277,20 @@ mod tests {
         assert_eq!(journal.forget_failures(), 3);
         assert!(!journal.knows("b", Mark { size: 10, modified: 1 }));
         assert!(journal.knows("a", Mark { size: 10, modified: 2 }));
+    }
+
+    #[test]
+    fn sums_of_numbers_that_cannot_be_end_at_the_largest() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let troubles = BTreeMap::from([("truncated".to_owned(), u64::MAX)]);
+        let mark = Mark { size: u64::MAX, modified: 1 };
+        let most = Entry { mark, events: u64::MAX, hits: u64::MAX, troubles, ..entry("a", 1, None) };
+        let line = serde_json::to_string(&most).unwrap() + "\n";
+        fs::write(&path, line.repeat(2)).unwrap();
+        let journal = Journal::read(path).unwrap();
+        let sums = journal.sums();
+        assert_eq!([sums.bytes, sums.events, sums.hits, sums.troubles["truncated"]], [u64::MAX; 4]);
     }
 
     #[test]

@@ -82,8 +82,8 @@ pub struct Args {
     /// Files that are decoded at a time [default: one a core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Seconds that one file may take; then its process is ended.
-    #[arg(long, value_name = "S", default_value_t = 3600.0, value_parser = seconds)]
+    /// Seconds that one file may take, more than 0; then its process is ended.
+    #[arg(long, value_name = "S", default_value_t = 3600.0, value_parser = time_out)]
     time_out: f64,
     /// Format of the hits.
     #[arg(long, value_name = "NAME", default_value = "parquet", value_parser = PossibleValuesParser::new(["csv", "parquet"]))]
@@ -110,6 +110,11 @@ fn seconds(text: &str) -> Result<f64, String> {
     seconds.ok_or_else(|| "it is a number of seconds from 0 to 10000000".to_owned())
 }
 
+fn time_out(text: &str) -> Result<f64, String> {
+    let time = seconds(text)?;
+    if time > 0.0 { Ok(time) } else { Err("every file would take too long: it must be above 0".to_owned()) }
+}
+
 pub fn run(args: &Args) -> Result<(), Failure> {
     if args.status {
         return status(&args.output, args.json.as_deref());
@@ -117,6 +122,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let watch = args.watch.as_ref().ok_or("--watch is missing")?;
     if args.metrics.as_deref().is_some_and(is_stdout) {
         usage("--metrics is a file");
+    }
+    if watch.canonicalize().is_ok_and(|watch| args.output.canonicalize().is_ok_and(|output| output == watch)) {
+        usage("--output is the watched folder: hits would overwrite inputs, or be taken for some");
     }
     if args.metrics.as_deref().is_some_and(|metrics| is_watched(metrics, watch, &args.output)) {
         usage("--metrics is inside the watched folder: it would overwrite an input, or be taken for one");
@@ -132,17 +140,30 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say(&format!("stopped after {}", count(server.state.files_since_start as usize, "file")));
         signals::end();
     }
-    if failed > 0 {
-        return Err(format!("{} could not be decoded to the end", count(failed, "file")).into());
+    let unread = server.unread;
+    match (failed, unread) {
+        (0, 0) => Ok(()),
+        (0, _) => Err(format!("{} could not be looked at", count(unread, "path")).into()),
+        (_, 0) => Err(format!("{} could not be decoded to the end", count(failed, "file")).into()),
+        _ => {
+            let (files, paths) = (count(failed, "file"), count(unread, "path"));
+            Err(format!("{files} could not be decoded to the end, and {paths} could not be looked at").into())
+        }
     }
-    Ok(())
 }
 
 /// Whether a file is in the watched folder, but not in an output folder inside it.
 fn is_watched(file: &Path, watch: &Path, output: &Path) -> bool {
-    let folder = std::path::absolute(file).ok().and_then(|file| file.parent()?.canonicalize().ok());
-    let (Some(folder), Ok(watch)) = (folder, watch.canonicalize()) else { return false };
-    let among_hits = output.canonicalize().is_ok_and(|output| output != watch && folder.starts_with(output));
+    let file = std::path::absolute(file);
+    file.is_ok_and(|file| file.parent().is_some_and(|folder| is_within_watched(folder, watch, output)))
+}
+
+/// Whether a folder is the watched one or inside it, but not in an output folder inside it.
+fn is_within_watched(folder: &Path, watch: &Path, output: &Path) -> bool {
+    let (Ok(folder), Ok(watch)) = (folder.canonicalize(), watch.canonicalize()) else { return false };
+    let among_hits = output
+        .canonicalize()
+        .is_ok_and(|output| output != watch && output.starts_with(&watch) && folder.starts_with(output));
     folder.starts_with(watch) && !among_hits
 }
 
@@ -233,6 +254,10 @@ struct Server {
     pause: Option<Pause>,
     /// Whether the watched folder could not be listed.
     gone: bool,
+    /// Paths in it that the last look could not look at.
+    unread: usize,
+    /// Whether a file changed while it was decoded since the last look: only another one finds it again.
+    look_again: bool,
     state: State,
 }
 
@@ -286,6 +311,8 @@ impl Server {
             started: 0,
             pause: None,
             gone: false,
+            unread: 0,
+            look_again: false,
             state: State { pid: std::process::id(), watch: watch.display().to_string(), ..State::default() },
         })
     }
@@ -307,7 +334,7 @@ impl Server {
                 next_word = now + SAY;
             }
             let idle = self.queue.is_empty() && self.running.is_empty() && self.pending.is_empty();
-            if self.once && idle && self.state.unsettled == 0 && !self.gone {
+            if self.once && idle && self.state.unsettled == 0 && !self.gone && !self.look_again {
                 break;
             }
             let wake = if self.running.is_empty() { next_look.min(next_word) } else { now + TURN };
@@ -322,14 +349,14 @@ impl Server {
         let Self { journal, taken, .. } = self;
         let known = |file: &str, mark: Mark| taken.contains(file) || journal.knows(file, mark);
         match self.watch.look(known) {
-            Ok(Found { complete, unsettled, odd }) => {
+            Ok(Found { complete, unsettled, unread, odd }) => {
                 if std::mem::take(&mut self.gone) {
                     say(&format!("{} is back", self.plan.watch.display()));
                 }
-                for path in odd {
-                    say(&format!("warning: {} is left out: its name is not UTF-8", path.display()));
+                for (path, why) in odd {
+                    say(&format!("warning: {} is left out: {why}", in_one_line(&path.to_string_lossy())));
                 }
-                self.state.unsettled = unsettled;
+                (self.state.unsettled, self.unread, self.look_again) = (unsettled, unread, false);
                 self.taken.extend(complete.iter().map(|(file, _)| file.clone()));
                 self.queue.extend(complete.into_iter().map(|(file, mark)| Waiting { file, mark, attempts: 0 }));
             }
@@ -359,7 +386,8 @@ impl Server {
                     self.pending.push(entry);
                 }
                 Outcome::Blocked(reason) => {
-                    self.queue.push_front(Waiting { file, mark, attempts: job.attempts });
+                    // Behind the others: what is in its way may not be in theirs.
+                    self.queue.push_back(Waiting { file, mark, attempts: job.attempts });
                     self.wait_for(reason);
                 }
                 Outcome::Crashed(reason) if attempts < ATTEMPTS => {
@@ -373,6 +401,7 @@ impl Server {
                 Outcome::Changed => {
                     detail(&format!("{file} changed or went while it was decoded"));
                     self.taken.remove(&file);
+                    self.look_again = true;
                 }
                 Outcome::Usage(message) => return Err(message.into()),
             }
@@ -453,5 +482,39 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+
+    use clap::Parser as _;
+
+    use super::{Args, Server};
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_file_that_changes_while_the_last_one_is_decoded_is_decoded_before_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let [watch, output, script] = ["in", "out", "decode.sh"].map(|name| folder.path().join(name));
+        fs::create_dir(&watch).unwrap();
+        fs::write(watch.join("a"), "a").unwrap();
+        // What stands for the tool: the first time the input grows meanwhile. Its tenth argument is the summary.
+        let lines = "for last; do :; done\n[ -e \"$0.once\" ] || { : > \"$0.once\"; echo b >> \"$last\"; }\n\
+                     echo '{\"events\": 7}' > \"${10}\"\n";
+        fs::write(&script, lines).unwrap();
+        let words = ["serve", "--settle", "0", "--once", "--watch"].map(Into::into);
+        let line = words.into_iter().chain([watch.clone().into(), "--output".into(), output.into_os_string()]);
+        let args = Line::parse_from(line).args;
+        let mut server = Server::new(&args, &watch).unwrap();
+        server.plan.again = vec!["sh".into(), script.into()];
+        assert_eq!(server.serve().unwrap(), 0);
+        assert_eq!((server.journal.sums().done, server.journal.sums().bytes), (1, 3));
     }
 }

@@ -4,7 +4,7 @@
 //! and a list cannot overflow. Clocks don't matter: a file is complete when it looked the same for some time of ours,
 //! or when it had a temporary name before.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,9 +44,9 @@ pub struct Watch {
     except: PathBuf,
     /// Files that are not known to be complete, with the time since when they look as they do.
     unsettled: HashMap<String, (Mark, Instant)>,
-    /// Files under temporary names.
-    temporary: HashSet<(u64, u64)>,
-    /// Names that cannot be told, which were told.
+    /// Files under temporary names, with their sizes.
+    temporary: HashMap<Identity, u64>,
+    /// Paths that are left out and were told of.
     odd: HashSet<PathBuf>,
 }
 
@@ -57,8 +57,10 @@ pub struct Found {
     pub complete: Vec<(String, Mark)>,
     /// Files that may still be written to.
     pub unsettled: usize,
-    /// Files whose names are not UTF-8, found for the first time.
-    pub odd: Vec<PathBuf>,
+    /// Folders and files that could not be looked at: inputs may be among them.
+    pub unread: usize,
+    /// Those, and files whose names are not UTF-8, found for the first time; with the reason.
+    pub odd: Vec<(PathBuf, String)>,
 }
 
 impl Watch {
@@ -72,7 +74,7 @@ impl Watch {
             settle,
             except,
             unsettled: HashMap::new(),
-            temporary: HashSet::new(),
+            temporary: HashMap::new(),
             odd: HashSet::new(),
         }
     }
@@ -84,44 +86,76 @@ impl Watch {
     pub fn look(&mut self, known: impl Fn(&str, Mark) -> bool) -> io::Result<Found> {
         let now = Instant::now();
         let mut found = Found::default();
-        let mut temporary = HashSet::new();
+        let mut temporary = HashMap::new();
         let mut unsettled = HashMap::new();
+        let mut odd = BTreeMap::new();
+        let mut unread = |path: &Path, error: io::Error| {
+            // What went meanwhile is not missing.
+            if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+                && odd.insert(path.to_path_buf(), error.to_string()).is_none()
+            {
+                found.unread += 1;
+            }
+        };
+        let mut not_utf8 = Vec::new();
         let mut folders = vec![self.root.clone()];
         while let Some(folder) = folders.pop() {
             let entries = match fs::read_dir(&folder) {
                 Ok(entries) => entries,
                 Err(error) if folder == self.root => return Err(error),
-                Err(_) => continue,
+                Err(error) => {
+                    unread(&folder, error);
+                    continue;
+                }
             };
-            for path in entries.flatten().map(|entry| entry.path()) {
-                let Ok(itself) = fs::symlink_metadata(&path) else { continue };
+            for entry in entries {
+                let entry = entry.and_then(|entry| Ok((entry.path(), fs::symlink_metadata(entry.path())?)));
+                let (path, itself) = match entry {
+                    Ok(entry) => entry,
+                    Err(error) => {
+                        unread(&folder, error);
+                        continue;
+                    }
+                };
                 if itself.is_dir() {
-                    if !is_hidden(&path) && path.canonicalize().is_ok_and(|path| path != self.except) {
-                        folders.push(path);
+                    if !is_hidden(&path) {
+                        match path.canonicalize() {
+                            Ok(path) if path == self.except => {}
+                            Ok(_) => folders.push(path),
+                            Err(error) => unread(&path, error),
+                        }
                     }
                     continue;
                 }
+                let Ok(name) = path.strip_prefix(&self.root) else { continue };
                 // Links to files count as files; links to folders could lead in a circle.
-                let Ok(there) = fs::metadata(&path) else { continue };
+                let there = match fs::metadata(&path) {
+                    Ok(there) => there,
+                    Err(error) => {
+                        if !is_temporary(&path) && self.pattern.matches(&name.to_string_lossy()) {
+                            unread(&path, error);
+                        }
+                        continue;
+                    }
+                };
                 if !there.is_file() {
                     continue;
                 }
                 if is_temporary(&path) {
-                    temporary.insert(identity(&there));
+                    temporary.extend(Identity::of(&there).map(|identity| (identity, there.len())));
                     continue;
                 }
-                let Ok(name) = path.strip_prefix(&self.root) else { continue };
                 let Some(name) = name.to_str() else {
-                    if self.odd.insert(path.clone()) {
-                        found.odd.push(path);
-                    }
+                    not_utf8.push(path);
                     continue;
                 };
                 let mark = Mark::of(&there);
                 if !self.pattern.matches(name) || known(name, mark) {
                     continue;
                 }
-                let renamed = self.temporary.contains(&identity(&there));
+                // Nobody takes from a file while he writes it: a smaller one is another with the same inode.
+                let before = Identity::of(&there).and_then(|identity| self.temporary.get(&identity));
+                let renamed = before.is_some_and(|&size| size <= there.len());
                 let since = self.unsettled.get(name).filter(|(before, _)| *before == mark).map_or(now, |&(_, at)| at);
                 if renamed || now.duration_since(since) >= self.settle {
                     found.complete.push((name.to_owned(), mark));
@@ -133,6 +167,8 @@ impl Watch {
         found.complete.sort_by(|a, b| (a.1.modified, &a.0).cmp(&(b.1.modified, &b.0)));
         found.unsettled = unsettled.len();
         (self.unsettled, self.temporary) = (unsettled, temporary);
+        odd.extend(not_utf8.into_iter().map(|path| (path, "its name is not UTF-8".to_owned())));
+        found.odd = odd.into_iter().filter(|(path, _)| self.odd.insert(path.clone())).collect();
         Ok(found)
     }
 }
@@ -147,16 +183,28 @@ fn is_temporary(path: &Path) -> bool {
     is_hidden(path) || [".part", ".tmp", "~"].into_iter().any(called)
 }
 
-#[cfg(unix)]
-fn identity(there: &Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
-    (there.dev(), there.ino())
+/// What a file keeps when it is renamed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    /// A new file may get the inode of one that was removed; `None` where the file system does not tell.
+    born: Option<SystemTime>,
 }
 
-/// Without inodes a renamed file waits like any other.
-#[cfg(not(unix))]
-fn identity(_: &Metadata) -> (u64, u64) {
-    (u64::MAX, u64::MAX)
+impl Identity {
+    #[cfg(unix)]
+    fn of(there: &Metadata) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let born = there.created().ok();
+        Some(Self { device: there.dev(), inode: there.ino(), born })
+    }
+
+    /// Without inodes a renamed file waits like any other.
+    #[cfg(not(unix))]
+    fn of(_: &Metadata) -> Option<Self> {
+        None
+    }
 }
 
 #[cfg(all(test, unix))]
@@ -167,7 +215,7 @@ mod tests {
 
     use glob::Pattern;
 
-    use super::{Mark, Watch};
+    use super::{Identity, Mark, Watch};
 
     fn watch(root: &Path, settle: Duration) -> Watch {
         Watch::new(root, Pattern::new("*").unwrap(), settle, &root.join("out"))
@@ -227,6 +275,48 @@ mod tests {
         let mut now = watch(folder.path(), Duration::ZERO);
         let mut odd = || now.look(|_, _| false).unwrap().odd.len();
         assert_eq!((odd(), odd()), (1, 0));
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_told_of_once_and_counted_every_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for (link, to) in [("circle.mdf", "circle.mdf"), ("circle.part", "circle.part"), ("gone.mdf", "absent")] {
+            std::os::unix::fs::symlink(to, root.join(link)).unwrap();
+        }
+        let locked = root.join("locked");
+        fs::create_dir(&locked).unwrap();
+        fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+        // Permissions do not bind root.
+        let n = 1 + usize::from(fs::read_dir(&locked).is_err());
+        let mut now = Watch::new(root, Pattern::new("*.mdf").unwrap(), Duration::ZERO, &root.join("out"));
+        let first = now.look(|_, _| false).unwrap();
+        assert!(first.odd[0].0.ends_with("circle.mdf") && first.odd.len() == n, "{:?}", first.odd);
+        let second = now.look(|_, _| false).unwrap();
+        assert_eq!((first.unread, second.unread, second.odd.len()), (n, n, 0));
+        fs::remove_file(root.join("circle.mdf")).unwrap();
+        assert_eq!(now.look(|_, _| false).unwrap().unread, n - 1);
+        fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn a_new_file_with_the_inode_of_a_temporary_one_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let mut hour = watch(root, Duration::from_hours(1));
+        fs::write(root.join("a.part"), "ab").unwrap();
+        assert!(names(&mut hour).is_empty());
+        fs::rename(root.join("a.part"), root.join("a")).unwrap();
+        // What was begun anew is shorter, even where its birth is not known.
+        let seen = hour.temporary.clone();
+        fs::write(root.join("a"), "a").unwrap();
+        assert!(names(&mut hour).is_empty());
+        fs::write(root.join("a"), "ab").unwrap();
+        let born = Some(SystemTime::UNIX_EPOCH);
+        hour.temporary = seen.clone().into_iter().map(|(file, size)| (Identity { born, ..file }, size)).collect();
+        assert!(names(&mut hour).is_empty());
+        hour.temporary = seen;
+        assert_eq!(names(&mut hour), ["a"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `tuner`: finds good parameters of any program.
 
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use clap::Parser as _;
 use tuner::budget::{Budget, LONGEST};
 use tuner::cli::{Program, ProgramArgs};
 use tuner::report::explain::explain;
-use tuner::report::{Evaluation, Report};
+use tuner::report::{Evaluation, Report, write_whole};
 use tuner::session::Session;
 use tuner::store::{Application, Layers, Locations, Observation, Store, Task};
 use tuner::strategy::StrategyKind;
@@ -57,9 +58,23 @@ fn main() -> ExitCode {
     match run(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            say(&format!("error: {error}"));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// A line for who watches; nobody need.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// The result. A reader that has gone (`| head`) is not an error.
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -85,14 +100,15 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
         fresh: args.fresh,
         ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, args.budget.clone())
     };
-    eprintln!("{} configurations, {}, until {}", space.len(), session.strategy, session.budget);
+    say(&format!("{} configurations, {}, until {}", space.len(), session.strategy, session.budget));
     let mut best = f64::INFINITY;
     let tuning = tune(&session, device.as_mut(), &mut store, &mut |step| {
         if let Some((config, cost)) = step.best
             && cost < best
         {
             best = cost;
-            eprintln!("{:>6} tried, best {}  {}", step.spent.evaluations, objective.words(cost), space.named(config));
+            let (tried, best) = (step.spent.evaluations, objective.words(cost));
+            say(&format!("{tried:>6} tried, best {best}  {}", space.named(config)));
         }
         true
     })?;
@@ -112,7 +128,7 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
             front: tuning.evidence.details.as_ref().and_then(|details| details.front.clone()),
         };
         let [page, ..] = report.write(folder, &format!("run-{}", tuning.run))?;
-        eprintln!("report: {}", page.display());
+        say(&format!("report: {}", page.display()));
     }
     if let Some(path) = &args.json {
         let decision = serde_json::json!({
@@ -124,11 +140,9 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
         });
         let text = format!("{decision:#}\n");
         if path.as_os_str() == "-" {
-            print!("{text}");
-            return Ok(());
+            return Ok(print(&text)?);
         }
-        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        write_whole(path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    print!("{}", explain(&record));
-    Ok(())
+    Ok(print(&explain(&record).to_string())?)
 }

@@ -14,6 +14,8 @@ use super::goals::Front;
 use super::objective::Objective;
 use super::{Config, Outcome, Value};
 use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// One measured configuration.
@@ -92,19 +94,44 @@ impl Report {
         numbers::summary(self)
     }
 
-    /// Writes `NAME.html`, `NAME.csv`, `NAME-decisions.csv` and `NAME.json` into `directory`, which is made if need be.
-    /// Their paths.
+    /// Writes `NAME.html`, `NAME.csv`, `NAME-decisions.csv` and `NAME.json` into `directory`, which is made if need be;
+    /// each is whole or not there. Their paths.
     ///
     /// # Errors
     /// Those of writing.
-    pub fn write(&self, directory: &Path, name: &str) -> std::io::Result<[PathBuf; 4]> {
-        std::fs::create_dir_all(directory)?;
+    pub fn write(&self, directory: &Path, name: &str) -> io::Result<[PathBuf; 4]> {
+        fs::create_dir_all(directory)?;
         let paths =
             [".html", ".csv", "-decisions.csv", ".json"].map(|ending| directory.join(format!("{name}{ending}")));
-        std::fs::write(&paths[0], self.html())?;
-        std::fs::write(&paths[1], self.csv())?;
-        std::fs::write(&paths[2], self.decisions_csv())?;
-        std::fs::write(&paths[3], self.json()?)?;
+        write_whole(&paths[0], &self.html())?;
+        write_whole(&paths[1], &self.csv())?;
+        write_whole(&paths[2], &self.decisions_csv())?;
+        write_whole(&paths[3], &self.json()?)?;
         Ok(paths)
     }
+}
+
+/// Writes a file that is whole or not there: what was at the path stays until all is written. A FIFO or a device is
+/// written to directly.
+///
+/// # Errors
+/// Those of writing.
+pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let there = fs::metadata(path);
+    if there.as_ref().is_ok_and(|there| !there.is_file()) {
+        return fs::write(path, text);
+    }
+    // A link stays one.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // With the mode that the umask leaves; tempfile's own is for its user alone.
+    let create = |path: &Path| File::options().write(true).create_new(true).open(path);
+    let mut file = tempfile::Builder::new().prefix(".tuner-").suffix(".part").make_in(folder, create)?;
+    file.write_all(text.as_bytes())?;
+    if let Ok(there) = there {
+        // The new file may lack the right to the old one's mode; it then keeps the usual one.
+        let _ = file.as_file().set_permissions(there.permissions());
+    }
+    file.persist(target).map_err(|error| error.error)?;
+    Ok(())
 }

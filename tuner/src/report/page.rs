@@ -12,6 +12,9 @@ use crate::verdict::Judgement;
 /// Heat maps on a page, those of the most important parameters first.
 const MOST_MAPS: usize = 28;
 
+/// Cells of all maps on a page: more would make it too large to open.
+const MOST_CELLS: usize = 1 << 16;
+
 /// Letters of a name that are shown: all of any reasonable one.
 const MOST_LETTERS: usize = 300;
 
@@ -296,15 +299,26 @@ fn maps(page: &mut Page, report: &Report, summary: &Summary) {
     page.heading("Pairs of parameters");
     let [a, b] = [low, high].map(|cost| report.objective.value(cost));
     let range = (a.min(b), a.max(b));
-    let charts = pairs.iter().take(MOST_MAPS).map(|(i, j)| map(report, &varied[*i], &varied[*j], range));
-    page.charts(&charts.collect::<Vec<_>>());
+    let mut room = MOST_CELLS;
+    let fits = |(i, j): &&(usize, usize)| {
+        let left = room.checked_sub(varied[*i].1.len() * varied[*j].1.len());
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    let shown = pairs.iter().filter(fits).take(MOST_MAPS);
+    let charts: Vec<Chart> = shown.map(|(i, j)| map(report, &varied[*i], &varied[*j], range)).collect();
+    page.charts(&charts);
     page.note(&format!(
         "The best with each pair of values, from {} to {}; the colours are logarithmic. Empty: not tried, or only failures.",
         report.objective.words(low),
         report.objective.words(high)
     ));
-    if pairs.len() > MOST_MAPS {
-        page.note(&format!("{} further pairs are not shown.", pairs.len() - MOST_MAPS));
+    if pairs.len() > charts.len() {
+        page.note(&format!(
+            "Not shown: {} of {} pairs. All maps of a page have {MOST_CELLS} cells at most.",
+            pairs.len() - charts.len(),
+            pairs.len()
+        ));
     }
 }
 

@@ -37,7 +37,7 @@ struct Ticks {
 }
 
 /// Watches the CPU: clock (cpufreq), throttling (the core's own and that of the control group), the load of others
-/// (all time that is neither idle nor this process's, stolen time included), and the temperature.
+/// (all time that is neither idle nor this process's or its children's, stolen time included), and the temperature.
 ///
 /// In a virtual machine or a container much of it is hidden, and stays unknown.
 #[derive(Debug)]
@@ -105,7 +105,8 @@ impl<F: Files> CpuWatch<F> {
         // The name of the program may hold blanks and brackets; the fields after it do not.
         let fields: Vec<&str> = own.rsplit_once(')')?.1.split_whitespace().collect();
         let field = |i: usize| fields.get(i).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-        Some(Ticks { all, busy: all - idle.min(all), own: field(11) + field(12) })
+        // Those of the children that have ended, too: what is measured may be a program.
+        Some(Ticks { all, busy: all - idle.min(all), own: (11..=14).map(field).sum() })
     }
 }
 
@@ -204,6 +205,16 @@ mod tests {
         assert_eq!((busy.others, busy.trouble(&Limits::default())), (Some(0.5), Some(Trouble::Busy)));
         files.ticks(1151, 1200, 50, 600);
         assert_eq!(watch.look().others, Some(0.5), "the last known, until there is enough to say more");
+    }
+
+    #[test]
+    fn the_time_of_programs_that_were_measured_is_our_own() {
+        let files = Fake::default();
+        files.ticks(1000, 1000, 0, 500);
+        let mut watch = CpuWatch::new(files.clone(), Limits::default());
+        files.ticks(1100, 1100, 0, 500);
+        files.set("/proc/self/stat", "1 (name) R 1 1 1 0 -1 0 0 0 0 0 500 0 70 30 20 0 1 0 0");
+        assert_eq!(watch.look().others, Some(0.0));
     }
 
     #[test]

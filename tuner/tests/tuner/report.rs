@@ -209,6 +209,39 @@ fn values_that_were_not_declared_and_short_configurations_are_shown_all_the_same
     assert!(report.html().contains("\"7\""));
 }
 
+#[test]
+fn files_of_a_report_replace_those_of_the_last_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Report { title: "first".into(), ..Report::default() };
+    let paths = first.write(folder.path(), "run").unwrap();
+    let before = folder.path().join("before");
+    std::fs::hard_link(&paths[0], &before).unwrap();
+    Report { title: "second".into(), ..Report::default() }.write(folder.path(), "run").unwrap();
+    assert_eq!(std::fs::read_to_string(before).unwrap(), first.html());
+    assert!(std::fs::read_to_string(&paths[0]).unwrap().contains("second"));
+    // What is in the way is an error that leaves nothing.
+    std::fs::create_dir(folder.path().join("other.html")).unwrap();
+    assert!(first.write(folder.path(), "other").is_err());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), paths.len() + 2);
+}
+
+#[test]
+fn pairs_of_very_many_values_have_no_map_and_the_page_says_so() {
+    let many: Vec<Value> = (0..900).map(Value::Int).collect();
+    let few = vec![Value::Bool(false), Value::Bool(true)];
+    let one = |i: i64| Evaluation {
+        config: Config(vec![Value::Int(i % 3), Value::Int(i), Value::Bool(i % 2 == 0)]),
+        outcome: Outcome::Times(vec![1.0 + i as f64]),
+    };
+    let parameters = vec![("a".into(), many.clone()), ("b".into(), many), ("c".into(), few)];
+    let report = Report { parameters, evaluations: (0..6).map(one).collect(), ..Report::default() };
+    let html = report.html();
+    check(&html);
+    assert!(html.contains("Not shown: 1 of 3 pairs."));
+    assert_eq!(html.matches("\"type\":\"heatmap\"").count(), 2);
+    assert!(html.len() < 7_000_000, "{} bytes", html.len());
+}
+
 /// A real space, for a person to look at: with TUNER_REPORT naming a directory, the page is written there.
 #[test]
 #[ignore = "needs the recorded spaces"]
