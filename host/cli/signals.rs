@@ -27,6 +27,8 @@ pub fn interrupted() -> bool {
 
 /// Ends the program as the signal that came would have.
 pub fn end() -> ! {
+    // First, so that nothing that is measured outlives this process, or is recorded as failed because it was ended.
+    tuner::process::end_all();
     crate::output::remove_unfinished();
     #[cfg(unix)]
     say_what_was_done();

@@ -51,18 +51,25 @@ impl SampleArgs {
 
     /// The detector, the events, and what they are called.
     pub fn load(&self) -> Result<(Detector, Vec<EventBatch>, String), Failure> {
-        let detector = self.detector()?;
-        let (events, name) = if self.files.is_empty() {
-            let name = format!("embedded {} {} events", self.profile.name(), self.format.name());
-            (vec![embedded(self.profile, self.format, ENOUGH_DISTINCT)?], name)
+        let (detector, name) = (self.detector()?, self.source());
+        let events = if self.files.is_empty() {
+            vec![embedded(self.profile, self.format, ENOUGH_DISTINCT)?]
         } else {
-            let names: Vec<_> = self.files.iter().map(|file| file.display().to_string()).collect();
-            (read(&self.files, &detector, MAX_EVENTS)?, names.join(" "))
+            read(&self.files, &detector, MAX_EVENTS)?
         };
         if events.iter().all(|batch| batch.n_events == 0) {
             return Err(format!("{name}: there is no event").into());
         }
         Ok((detector, events, name))
+    }
+
+    /// What the events are called.
+    pub fn source(&self) -> String {
+        if self.files.is_empty() {
+            return format!("embedded {} {} events", self.profile.name(), self.format.name());
+        }
+        let names: Vec<_> = self.files.iter().map(|file| file.display().to_string()).collect();
+        names.join(" ")
     }
 
     /// The decoder of a backend on these events.

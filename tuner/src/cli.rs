@@ -50,7 +50,8 @@ pub struct ProgramArgs {
     #[arg(long, value_name = "[NAME=]KIND[*WEIGHT]", default_value = "time")]
     pub objective: Vec<Goal>,
     /// The program keeps running and measures on request, exchanging lines of JSON (docs/tuning-programs.md).
-    #[arg(long, requires = "command", conflicts_with_all = ["build", "check", "same_output", "regex", "json_pointer"])]
+    #[arg(long, requires = "command",
+        conflicts_with_all = ["build", "check", "same_output", "regex", "json_pointer", "unit"])]
     pub stays: bool,
     /// Name of the data the program works on; results are kept for these data and used for no others.
     #[arg(long, value_name = "NAME", requires = "command")]
@@ -108,6 +109,7 @@ impl ProgramArgs {
         let texts = [
             ("build", self.build.clone()),
             ("check", self.check.clone()),
+            ("unit", (self.unit != "ms").then(|| self.unit.clone())),
             ("regex", joined(&self.regex)),
             ("json_pointer", joined(&self.json_pointer)),
             ("dataset", self.dataset.clone()),
@@ -115,6 +117,11 @@ impl ProgramArgs {
         for (name, text) in texts {
             if let Some(text) = text {
                 workload = workload.with(name, text)?;
+            }
+        }
+        for (name, given) in [("same_output", self.same_output), ("stays", self.stays)] {
+            if given {
+                workload = workload.with(name, true)?;
             }
         }
         let model = crate::watch::cpu::model().unwrap_or_else(|| "this machine".to_owned());

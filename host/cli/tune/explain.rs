@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use tuner::report::explain::{explain, importance};
 use tuner::report::words::in_words;
-use tuner::store::Store;
 
 use serde_json::json;
 
@@ -26,7 +25,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let store = Store::open_read_only(&args.store.locations(None)?.user)?;
+    let store = args.store.read()?;
     let run = match args.run {
         Some(run) => run,
         None => store

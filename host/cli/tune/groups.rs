@@ -218,6 +218,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let session = Session {
             launches: usize::from(args.launches),
             default: Some(default.clone()),
+            sample: if backend.is_some() { args.sample.source() } else { String::new() },
             ..Session::new(task, strategy, plan.seed, args.budget.clone())
         };
         let tuning = tune(&session, device, &mut store, &mut |_| true)?;

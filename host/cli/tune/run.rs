@@ -38,6 +38,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         launches: usize::from(args.launches),
         finalists: usize::from(args.finalists),
         default: target.default.clone(),
+        sample: target.sample.clone(),
         seeds,
         goals: target.goals.clone(),
         fresh: args.fresh,

@@ -32,7 +32,8 @@ impl StoreArgs {
         Ok(Locations::choose(APPLICATION, self.tune_db.clone(), matching)?)
     }
 
-    fn read(&self) -> Result<Store, Failure> {
+    /// The user's store, for reading.
+    pub fn read(&self) -> Result<Store, Failure> {
         let file = self.locations(None)?.user;
         match Store::open_read_only(&file) {
             // To bring it to today's schema, or to roll back what a killed program left.

@@ -55,6 +55,8 @@ struct Args {
 }
 
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    end_with_what_is_measured();
     match run(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -76,6 +78,38 @@ fn print(text: &str) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Ends what is being measured before a signal ends this program: it runs in a process group of its own, which neither
+/// a terminal nor a batch system knows of.
+#[cfg(unix)]
+fn end_with_what_is_measured() {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+    // What is ignored, as SIGHUP under nohup, stays so.
+    let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|&signal| !is_ignored(signal));
+    let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
+    std::thread::spawn(move || {
+        let Some(signal) = signals.forever().next() else { return };
+        tuner::process::end_all();
+        say("stopped: every finished measurement is kept; the same command goes on from here");
+        // With the status that a shell expects; if that cannot be, the next line ends it.
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
+        std::process::exit(1);
+    });
+}
+
+#[cfg(unix)]
+fn is_ignored(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY:
+    // - no new action is given, so none is set; the old one is written into `action`, which has room for it;
+    // - `action` is all zeros before, which is a valid `sigaction` should the call write nothing.
+    let action = unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
 }
 
 fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {

@@ -3,24 +3,24 @@
 //! The child first says that it is ready, or why it cannot be. Then it reads one request a line and writes one answer a
 //! line, all JSON: `"ready"` or `{"failed": "…"}`; `{"config": […], "launches": n}` and an [`Outcome`]. It keeps its
 //! device between requests, so that one child measures many configurations. When an answer does not come in time, the
-//! child is killed, the outcome is [`FailureKind::TimeOut`], and the next request starts a new child; when it dies, the
-//! outcome is [`FailureKind::Launch`] with the signal or exit code.
+//! child is killed with all that it has started, the outcome is [`FailureKind::TimeOut`], and the next request starts a
+//! new child; when it dies, the outcome is [`FailureKind::Launch`] with the signal or exit code.
 //!
-//! [`serve`] is the child's side; what it writes to its standard output besides answers breaks the line and counts as a
-//! failure, so a device must not print there.
+//! [`serve`] is the child's side; what it writes to its standard output besides answers counts as a failure, so a device
+//! must not print there.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+pub use super::group::end_all;
+
+use super::group::Group;
 use crate::{Config, Device, Failure, FailureKind, Outcome};
 
 /// How long a child may take to make its device ready: to read its input, to start a driver.
 const READY: Duration = Duration::from_mins(5);
-
-/// How long a killed child may take to end: inside a driver, forever.
-const GONE: Duration = Duration::from_secs(5);
 
 /// What the child says first.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -97,36 +97,23 @@ pub struct ProcessDevice {
 
 /// A child and the two ends of its pipes.
 struct Running {
-    child: Child,
+    child: Group,
     requests: ChildStdin,
     answers: Receiver<std::io::Result<String>>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Whether it is still there or not: afterwards it is neither running nor a zombie.
-        let _ = self.child.kill();
-        let _ = ended(&mut self.child);
-    }
-}
-
-/// Waits for a child that has no reason to live any more; `None` if the system does not let go of it, which must not
-/// stop the tuning.
-fn ended(child: &mut Child) -> Option<std::io::Result<ExitStatus>> {
-    let begun = Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(None) if begun.elapsed() < GONE => std::thread::sleep(Duration::from_millis(1)),
-            status => return status.transpose(),
-        }
+        // Also where a shell that led the group has ended: what it had started may still run.
+        self.child.kill();
     }
 }
 
 fn start(command: &mut Command) -> std::io::Result<Running> {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut child = Group::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
     let missing = || std::io::Error::other("the child has no pipes");
-    let requests = child.stdin.take().ok_or_else(missing)?;
-    let output = child.stdout.take().ok_or_else(missing)?;
+    let requests = child.leader().stdin.take().ok_or_else(missing)?;
+    let output = child.leader().stdout.take().ok_or_else(missing)?;
     let (sender, answers) = channel();
     // Ends with the child, whose end closes the pipe.
     std::thread::spawn(move || {
@@ -181,6 +168,10 @@ impl ProcessDevice {
         let launch = |message: String| Failure { kind: FailureKind::Launch, message };
         self.start().map_err(launch)?;
         let running = self.child.as_mut().ok_or_else(|| launch("there is no measuring process".to_owned()))?;
+        // Taken for the answer to this request, it would give every configuration the time of the one before.
+        if let Ok(Ok(line)) = running.answers.try_recv() {
+            return Err(launch(format!("the measuring process printed more than its answers: {}", quoted(&line))));
+        }
         // A child that died since the last answer shows when no answer comes.
         let _ = write_line(&mut running.requests, &Request { config: config.clone(), launches });
         let line = answer(running, self.time_out)?;
@@ -199,7 +190,7 @@ fn answer(running: &mut Running, time_out: Duration) -> Result<String, Failure> 
             Err(Failure { kind: FailureKind::TimeOut, message })
         }
         Err(RecvTimeoutError::Disconnected) => {
-            let status = match ended(&mut running.child) {
+            let status = match running.child.ended() {
                 Some(status) => status.map_or_else(|error| error.to_string(), |status| status.to_string()),
                 None => "it closed its output".to_owned(),
             };
@@ -209,7 +200,12 @@ fn answer(running: &mut Running, time_out: Duration) -> Result<String, Failure> 
 }
 
 fn nonsense(line: &str) -> String {
-    format!("the measuring process answered {:?}", line.chars().take(200).collect::<String>())
+    format!("the measuring process answered {}", quoted(line))
+}
+
+/// The beginning of a line, as it is shown.
+fn quoted(line: &str) -> String {
+    format!("{:?}", line.chars().take(200).collect::<String>())
 }
 
 impl Device for ProcessDevice {
@@ -236,6 +232,7 @@ impl Device for ProcessDevice {
 
 #[cfg(all(test, unix))]
 mod tests {
+    use std::io::Read as _;
     use std::time::Instant;
 
     use super::*;
@@ -280,6 +277,34 @@ mod tests {
         assert!(begun.elapsed() < Duration::from_secs(100));
         device.time_out = Duration::from_secs(20);
         assert_eq!(measure(&mut device), Outcome::Times(vec![1.0]));
+    }
+
+    #[test]
+    fn a_line_that_nobody_asked_for_is_not_the_next_ones_answer() {
+        let mut device = device("while read -r line; do echo '{\"times\":[2]}'; done", 20_000);
+        device.start().unwrap();
+        // What the thread that reads has sent before the request.
+        let (sender, answers) = channel();
+        sender.send(Ok("{\"times\":[1]}".to_owned())).unwrap();
+        device.child.as_mut().unwrap().answers = answers;
+        let failure = failure(measure(&mut device));
+        assert_eq!(failure.kind, FailureKind::Launch);
+        assert!(failure.message.contains("more than its answers: \"{\\\"times"), "{}", failure.message);
+        assert_eq!(measure(&mut device), Outcome::Times(vec![2.0]), "it has a new child");
+    }
+
+    #[test]
+    fn a_child_that_hangs_is_killed_with_all_that_it_has_started() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo '\"ready\"'; (sleep 5; echo alive >&2) & wait"]).stderr(writer);
+        let mut device = ProcessDevice::new("script", command, Duration::from_millis(1));
+        assert_eq!(failure(measure(&mut device)).kind, FailureKind::TimeOut);
+        drop(device);
+        // It ends with the last process that could write to it.
+        let mut said = String::new();
+        reader.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "");
     }
 
     #[test]

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 pub use reading::{Reading, Unit};
 pub use template::{Template, TemplateError};
 
+use crate::device::group::{Folder, Group};
 use crate::goals::{Goal, weighted};
 use crate::objective::Objective;
 use crate::{Config, Device, Failure, FailureKind, Outcome, Space};
@@ -66,7 +67,7 @@ pub struct ProgramDevice {
     pub time_out: Duration,
     /// The costs of the last measurement by objective, where there are several.
     parts: Vec<Vec<f64>>,
-    folder: Option<tempfile::TempDir>,
+    folder: Option<Folder>,
     built: HashMap<String, Result<String, Failure>>,
     checked: HashMap<String, Result<(), Failure>>,
     reference: Option<Vec<u8>>,
@@ -130,16 +131,13 @@ impl ProgramDevice {
         let file = |error: std::io::Error| launch(format!("no room for the output: {error}"));
         let (output, errors) = (tempfile::tempfile().map_err(file)?, tempfile::tempfile().map_err(file)?);
         command.stdout(output.try_clone().map_err(file)?).stderr(errors.try_clone().map_err(file)?);
-        // A group of its own, so that what the shell has started ends with it.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let begun = Instant::now();
-        let mut child = command.spawn().map_err(|error| launch(format!("sh: {error}")))?;
+        // Killed with all that the shell has started, wherever this is left before it ends.
+        let mut child = Group::spawn(&mut command).map_err(|error| launch(format!("sh: {error}")))?;
         let status = loop {
-            match child.try_wait().map_err(|error| launch(error.to_string()))? {
+            match child.leader().try_wait().map_err(|error| launch(error.to_string()))? {
                 Some(status) => break status,
                 None if begun.elapsed() >= limit => {
-                    end(&mut child);
                     let message = format!("killed after {:.3} s", begun.elapsed().as_secs_f64());
                     return Err(Failure { kind: FailureKind::TimeOut, message });
                 }
@@ -148,7 +146,6 @@ impl ProgramDevice {
             // It would fill the disk while it is waited for.
             for (file, most) in [(&output, MOST_OUTPUT), (&errors, MOST_ERRORS)] {
                 if file.metadata().is_ok_and(|file| file.len() > most) {
-                    end(&mut child);
                     return Err(launch(format!("killed: it printed more than {} MiB", most >> 20)));
                 }
             }
@@ -177,7 +174,7 @@ impl ProgramDevice {
     fn make(&mut self, build: &Template, config: &Config) -> Result<String, Failure> {
         let failed = |message: String| Failure { kind: FailureKind::Compile, message };
         if self.folder.is_none() {
-            self.folder = Some(tempfile::tempdir().map_err(|error| failed(error.to_string()))?);
+            self.folder = Some(Folder::new().map_err(|error| failed(error.to_string()))?);
         }
         let place = self.folder.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().to_owned());
         let place = place.join(format!("build-{}", self.built.len()));
@@ -270,16 +267,6 @@ impl ProgramDevice {
 fn costs_of(reading: &Reading, objective: Objective, ran: &Ran) -> Result<Vec<f64>, String> {
     let values = reading.values(&ran.output, ran.took)?;
     values.into_iter().map(|value| objective.cost(value)).collect()
-}
-
-/// Ends a process and all that it has started.
-fn end(child: &mut std::process::Child) {
-    #[cfg(unix)]
-    if let Some(group) = rustix::process::Pid::from_raw(child.id() as i32) {
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 /// How long to sleep before polling again: a small part of the time passed, so that the measured time is accurate.

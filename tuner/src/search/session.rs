@@ -27,6 +27,9 @@ pub struct Session<'a> {
     pub goals: Vec<Goal>,
     /// What is used where nothing is tuned.
     pub default: Option<Config>,
+    /// What is measured, where the workload does not say it: a run of another sample is not continued. Lookups do not
+    /// ask for it.
+    pub sample: String,
     /// Configurations that were good elsewhere, to be tried first.
     pub seeds: Vec<Config>,
     /// This many of the best of the search are raced for the places in the final rounds, if that is more than there are
@@ -54,6 +57,7 @@ impl<'a> Session<'a> {
             launches: 3,
             goals: Vec::new(),
             default: None,
+            sample: String::new(),
             seeds: Vec::new(),
             racers: 16,
             finalists: 3,
@@ -74,6 +78,9 @@ impl<'a> Session<'a> {
                 self.rounds.rounds,
                 looks.join("/")
             );
+        }
+        if !self.sample.is_empty() {
+            let _ = write!(strategy, ", on {}", self.sample);
         }
         for (word, configs) in [("default", self.default.as_slice()), ("seeds", &self.seeds)] {
             if !configs.is_empty() {

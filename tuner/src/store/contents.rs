@@ -73,7 +73,8 @@ pub struct RunSummary {
     pub measured: usize,
     /// Of those, failures.
     pub failed: usize,
-    /// Whether a newer version of the tunable thing, or other code of the same version, has retired it.
+    /// Whether a newer version of the tunable thing, or other code of the same version that was measured later, has
+    /// retired it.
     pub retired: bool,
 }
 
@@ -131,7 +132,9 @@ const HEADS: &str = "SELECT runs.id, devices.name, uuid, compute_capability, sm_
         (SELECT count(*) FROM measurements WHERE run_id = runs.id AND failure IS NOT NULL),
         EXISTS (SELECT 1 FROM tunables AS newer WHERE newer.name = tunables.name
                 AND (newer.version > tunables.version
-                     OR newer.version = tunables.version AND newer.id > tunables.id))
+                     OR newer.version = tunables.version AND
+                        ((SELECT max(started) FROM runs WHERE tunable_id = newer.id), newer.id)
+                        > ((SELECT max(started) FROM runs WHERE tunable_id = tunables.id), tunables.id)))
      FROM runs JOIN devices ON devices.id = device_id JOIN tunables ON tunables.id = tunable_id
      JOIN workloads ON workloads.id = workload_id JOIN spaces ON spaces.id = space_id
      LEFT JOIN decisions ON decisions.run_id = runs.id";
@@ -276,7 +279,8 @@ impl Store {
     /// and so do pins.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] for a run that is named and not there; those of writing.
+    /// [`StoreError::Missing`] for a run that is named and not there, [`StoreError::RunTaken`] for one that is named and
+    /// being continued; those of writing. Nothing is removed then.
     pub fn prune(&mut self, prune: &Prune) -> Result<Vec<i64>, StoreError> {
         let old = match prune.older_than_days {
             None => Vec::new(),
@@ -307,7 +311,7 @@ impl Store {
                     locks.push(lock);
                     removed.push(record.run);
                 }
-                Err(StoreError::RunTaken { .. }) => {}
+                Err(StoreError::RunTaken { run, .. }) if !prune.runs.contains(&run) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -344,7 +348,8 @@ impl Store {
     /// contradicts one here is left out.
     ///
     /// # Errors
-    /// [`StoreError::BadKey`] for a run that contradicts itself; those of writing. Nothing is taken in then.
+    /// [`StoreError::BadKey`] for a run that contradicts itself, [`StoreError::RunTaken`] for more of a run that a living
+    /// process continues here; those of writing. Nothing is taken in then.
     pub fn import(&mut self, runs: &[RunRecord], pins: &[PinRecord]) -> Result<Imported, StoreError> {
         for run in runs {
             check(run)?;
@@ -352,6 +357,13 @@ impl Store {
         if let Some(pin) = pins.iter().find(|pin| !fits(&pin.space, &pin.config)) {
             let why = "its space does not have these values".to_owned();
             return Err(StoreError::BadKey { what: format!("pin {}", pin.pin), why });
+        }
+        // Held until the rows are there, so that no process continues from what is being changed.
+        let mut locks = Vec::new();
+        for run in runs {
+            if let Some(id) = self.unfinished_with_less(run)? {
+                locks.push(self.lock_run(id)?);
+            }
         }
         self.write(|transaction| {
             let mut imported = Imported::default();
@@ -375,6 +387,15 @@ impl Store {
             }
             Ok(imported)
         })
+    }
+
+    /// The unfinished run here that `run` knows more of, if there is one.
+    fn unfinished_with_less(&self, run: &RunRecord) -> Result<Option<i64>, StoreError> {
+        let query = "SELECT id FROM runs WHERE uid = ?1 AND finished IS NULL
+             AND (?2 OR (SELECT count(*) FROM measurements WHERE run_id = runs.id) < ?3)";
+        let values = params![run.uid, run.finished.is_some(), run.measurements.len() as i64];
+        let found = self.connection.query_row(query, values, |row| row.get(0)).optional();
+        found.map_err(|error| self.failure(error))
     }
 
     /// Files of killed runs' locks, which prune removes; for tests and the curious.

@@ -24,7 +24,7 @@ pub enum StoreError {
         known: i32,
     },
     /// An older version where it must not be changed: a read-only store.
-    #[error("{}: its schema is version {found}, version {needed} is needed and the file is read-only here", file.display())]
+    #[error("{}: its schema is version {found}, version {needed} is needed, and it is only read here: used as your own store once, it is upgraded", file.display())]
     Older {
         /// The file.
         file: PathBuf,

@@ -1,8 +1,8 @@
 //! Keeping what was found by other ways than a session's: on-line, in groups, over workloads.
 //!
 //! All samples go into a run. A decision, which every later lookup would find, needs evidence: a comparison with the
-//! default, else the samples themselves, judged as series that were measured apart. Where these cannot tell, the run
-//! keeps its samples and decides nothing.
+//! default, else the samples themselves, judged as series that were measured apart, which share the error with all
+//! others that could have been chosen. Where these cannot tell, the run keeps its samples and decides nothing.
 
 use super::{Contender, Evidence, Observation, Plan, Store, StoreError, Task};
 use crate::compare::Comparison;
@@ -72,7 +72,10 @@ impl Finding {
                 .unwrap_or_default()
         };
         let (default, proposed) = (singly(&self.default), singly(&self.proposed));
-        judge_apart(&default, &proposed, &Rules::default().fixed(default.len().min(proposed.len())))
+        // Its own samples made it the best of all that were tried: these comparisons share the error.
+        let tried = self.samples.iter().filter(|(config, samples)| *config != self.default && !samples.is_empty());
+        let rules = Rules::default().of_family(tried.count());
+        judge_apart(&default, &proposed, &rules.fixed(default.len().min(proposed.len())))
     }
 
     fn observations(&self) -> Vec<Observation> {

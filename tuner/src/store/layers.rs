@@ -91,8 +91,8 @@ impl Layers {
         let user = match Store::open_read_only(&locations.user) {
             Ok(store) => Some(store),
             Err(StoreError::Missing { .. }) => None,
-            // Opening it for writing brings it to today's schema.
-            Err(StoreError::Older { .. }) => Some(Store::open(&locations.user)?),
+            // Opening it for writing brings it to today's schema, and rolls back what a killed program left.
+            Err(StoreError::Older { .. } | StoreError::CannotOpen { .. }) => Some(Store::open(&locations.user)?),
             Err(error) => return Err(error),
         };
         let shipped = locations.shipped.as_deref().map(Store::open_read_only).transpose()?;

@@ -150,8 +150,8 @@ pub(super) fn read_only(file: &Path, wait: Duration) -> Result<Connection, Store
     let reader = connect(file, wait, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let (connection, found) = match version(&reader, file, wait) {
         Ok(found) => (reader, found),
-        // A folder in which SQLite may not make its shared memory. If no log waits to be merged, the file is all.
-        Err(StoreError::CannotOpen { .. }) if !log_waits(file) => {
+        // A folder in which SQLite may not make its shared memory. If no journal waits, the file is all.
+        Err(StoreError::CannotOpen { .. }) if !journal_waits(file) => {
             let connection = connect_immutable(file, wait)?;
             let found = version(&connection, file, wait)?;
             (connection, found)
@@ -164,10 +164,13 @@ pub(super) fn read_only(file: &Path, wait: Duration) -> Result<Connection, Store
     Ok(connection)
 }
 
-fn log_waits(file: &Path) -> bool {
-    let mut log = file.as_os_str().to_owned();
-    log.push("-wal");
-    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+/// Whether there is a log to be merged, or half a transaction of a killed program to be rolled back.
+fn journal_waits(file: &Path) -> bool {
+    ["-wal", "-journal"].iter().any(|end| {
+        let mut journal = file.as_os_str().to_owned();
+        journal.push(end);
+        std::fs::metadata(journal).is_ok_and(|journal| journal.len() > 0)
+    })
 }
 
 fn connect_immutable(file: &Path, wait: Duration) -> Result<Connection, StoreError> {

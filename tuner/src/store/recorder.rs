@@ -21,9 +21,18 @@ pub struct Recorder<'a> {
     spent_ms: f64,
     /// The costs of the last measurement by objective.
     parts: Vec<Vec<f64>>,
-    /// Configurations that were given up, and after how many ms.
-    hangs: HashMap<String, (Failure, f64)>,
+    /// The budget that was asked for, where the run was begun with another one.
+    other_budget: Option<String>,
+    /// Measurements that were given up, by configuration.
+    hangs: HashMap<String, Vec<Hang>>,
     error: Option<StoreError>,
+}
+
+/// A measurement that was given up.
+struct Hang {
+    failure: Failure,
+    launches: usize,
+    waited_ms: f64,
 }
 
 impl<'a> Recorder<'a> {
@@ -44,11 +53,13 @@ impl<'a> Recorder<'a> {
             Some((run, observations)) => (run, observations),
             None => (store.begin(task, plan)?, Vec::new()),
         };
-        let mut hangs: HashMap<String, (Failure, f64)> = HashMap::new();
-        for (config, failure, waited_ms) in store.hangs(&run)? {
-            let known = hangs.entry(key_of(&config)).or_insert_with(|| (failure, 0.0));
-            known.1 = known.1.max(waited_ms);
+        let mut hangs: HashMap<String, Vec<Hang>> = HashMap::new();
+        for Observation { config, launches, outcome, took_ms: waited_ms, .. } in store.hangs(&run)? {
+            if let Outcome::Failed(failure) = outcome {
+                hangs.entry(key_of(&config)).or_default().push(Hang { failure, launches, waited_ms });
+            }
         }
+        let other_budget = (*run.budget() != plan.budget).then(|| plan.budget.clone());
         Ok(Self {
             device,
             store,
@@ -57,6 +68,7 @@ impl<'a> Recorder<'a> {
             spent_ms: 0.0,
             parts: Vec::new(),
             recorded: recorded.into(),
+            other_budget,
             hangs,
             error: None,
         })
@@ -113,15 +125,24 @@ impl<'a> Recorder<'a> {
             self.parts = observation.parts;
             return Some(observation.outcome);
         }
-        // Another version of this program proposed otherwise, or the data is another. Mixing the two would not be a run
+        // Another version of this program proposed otherwise, another budget ends the search elsewhere, or the data is
+        // another. Mixing the two would not be a run
         // of either.
         self.error = Some(StoreError::BadRow {
             file: self.store.file().to_owned(),
             row: format!("run {}", self.run.id()),
-            what: format!(
-                "it was begun by another version: it continued with {:?}, this one proposes {config:?}; begin a fresh run",
-                next.config
-            ),
+            what: match &self.other_budget {
+                None => format!(
+                    "it was begun by another version: it continued with {:?}, this one proposes {config:?}; begin a \
+                     fresh run",
+                    next.config
+                ),
+                Some(budget) => format!(
+                    "it was begun with the budget {}, and goes on otherwise than with {budget}: give the budget that it \
+                     was begun with, or begin a fresh run",
+                    self.run.budget()
+                ),
+            },
         });
         Some(failed("the run cannot be continued"))
     }
@@ -140,12 +161,14 @@ impl Device for Recorder<'_> {
             return outcome;
         }
         let begun = Instant::now();
-        // What was given up sooner than it would be now may still come to an end.
+        // What was given up sooner than it would be now, or after more launches, may still come to an end.
         let limit_ms = self.device.time_out().map_or(0.0, |limit| limit.as_secs_f64() * 1e3);
-        let known = self.hangs.get(&key_of(config)).filter(|(_, waited_ms)| *waited_ms >= 0.9 * limit_ms);
-        let (outcome, remembered, parts) = match known {
-            Some((failure, waited_ms)) => (Outcome::Failed(failure.clone()), Some(*waited_ms), Vec::new()),
-            None => (self.device.measure(config, launches), None, self.device.parts()),
+        let tells = |hang: &&Hang| hang.waited_ms >= 0.9 * limit_ms && hang.launches <= launches;
+        let known = self.hangs.get(&key_of(config)).and_then(|hangs| hangs.iter().find(tells));
+        let remembered = known.is_some();
+        let (outcome, parts) = match known {
+            Some(hang) => (Outcome::Failed(hang.failure.clone()), Vec::new()),
+            None => (self.device.measure(config, launches), self.device.parts()),
         };
         let took_ms = begun.elapsed().as_secs_f64() * 1e3;
         self.spent_ms += took_ms;
@@ -156,8 +179,10 @@ impl Device for Recorder<'_> {
         }
         if let Outcome::Failed(failure) = &observation.outcome
             && failure.kind == FailureKind::TimeOut
+            && !remembered
         {
-            self.hangs.insert(key_of(config), (failure.clone(), remembered.unwrap_or(took_ms)));
+            let hang = Hang { failure: failure.clone(), launches, waited_ms: took_ms };
+            self.hangs.entry(key_of(config)).or_default().push(hang);
         }
         observation.outcome
     }

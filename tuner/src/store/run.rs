@@ -151,6 +151,7 @@ pub struct Run {
     id: i64,
     space: i64,
     next: i64,
+    budget: String,
     _lock: Option<RunLock>,
 }
 
@@ -158,6 +159,11 @@ impl Run {
     /// Its number in the store.
     pub fn id(&self) -> i64 {
         self.id
+    }
+
+    /// The budget that it was begun with, in words.
+    pub fn budget(&self) -> &str {
+        &self.budget
     }
 
     /// Measurements so far.
@@ -190,12 +196,29 @@ fn lock_path(store: &Path, run: i64) -> PathBuf {
 /// The lock of a run; `Ok(None)` where the file system has no locks, `Err` if a living process holds it.
 fn lock(store: &Path, run: i64) -> Result<Option<RunLock>, StoreError> {
     let path = lock_path(store, run);
-    let Ok(file) = File::create(&path) else { return Ok(None) };
-    match file.try_lock() {
-        Ok(()) => Ok(Some(RunLock { file, path })),
-        Err(TryLockError::WouldBlock) => Err(StoreError::RunTaken { file: store.to_owned(), run }),
-        Err(TryLockError::Error(_)) => Ok(None),
+    loop {
+        let Ok(file) = File::create(&path) else { return Ok(None) };
+        match file.try_lock() {
+            Ok(()) if is_at(&file, &path) => return Ok(Some(RunLock { file, path })),
+            // Its last holder removed it after this process had opened it: others lock another file of the name.
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StoreError::RunTaken { file: store.to_owned(), run }),
+            Err(TryLockError::Error(_)) => return Ok(None),
+        }
     }
+}
+
+/// Whether this open file is still the one of that name.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let node = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
+    matches!((file.metadata(), path.metadata()), (Ok(open), Ok(named)) if node(&open) == node(&named))
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
 }
 
 impl Store {
@@ -230,28 +253,28 @@ impl Store {
             Ok((transaction.last_insert_rowid(), space))
         })?;
         let lock = self.lock_run(id)?;
-        Ok(Run { id, space, next: 0, _lock: lock })
+        Ok(Run { id, space, next: 0, budget: plan.budget.clone(), _lock: lock })
     }
 
     /// The latest unfinished run of the same task, strategy and seed that no living process continues, with its
-    /// observations in the order in which they were made; `None` if there is none. The budget may differ: it only
-    /// says when to stop.
+    /// observations in the order in which they were made; `None` if there is none. One with the same budget comes
+    /// first. Another budget leads to the same requests as long as the search goes on with both.
     ///
     /// # Errors
     /// Those of reading; rows that cannot be understood.
     pub fn resume(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
         let hash = hash_of(task.space).map_err(|error| self.failure(error))?;
         let device = task.device;
-        let candidates: rusqlite::Result<Vec<(i64, i64)>> = (|| {
+        let candidates: rusqlite::Result<Vec<(i64, i64, String)>> = (|| {
             let mut statement = self.connection.prepare(
-                "SELECT runs.id, runs.space_id FROM runs
+                "SELECT runs.id, runs.space_id, budget FROM runs
                  JOIN devices ON devices.id = device_id JOIN tunables ON tunables.id = tunable_id
                  JOIN spaces ON spaces.id = space_id JOIN workloads ON workloads.id = workload_id
                  WHERE finished IS NULL AND devices.name = ?1 AND uuid = ?2 AND compute_capability = ?3
                  AND sm_count = ?4 AND driver = ?5 AND runtime = ?6 AND platform = ?7
                  AND tunables.name = ?8 AND version = ?9 AND kernel_hash = ?10 AND hash = ?11
                  AND keys = ?12 AND place = ?13 AND strategy = ?14 AND seed = ?15
-                 ORDER BY runs.id DESC",
+                 ORDER BY budget = ?16 DESC, runs.id DESC",
             )?;
             let keys = json_of(task.workload.keys())?;
             let rows = statement.query_map(
@@ -270,13 +293,14 @@ impl Store {
                     keys,
                     task.workload.place(),
                     plan.strategy,
-                    plan.seed as i64
+                    plan.seed as i64,
+                    plan.budget
                 ],
-                |row| Ok((row.get(0)?, row.get(1)?)),
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
             )?;
             rows.collect()
         })();
-        for (id, space) in candidates.map_err(|error| self.failure(error))? {
+        for (id, space, budget) in candidates.map_err(|error| self.failure(error))? {
             let lock = match self.lock_run(id) {
                 Ok(lock) => lock,
                 Err(StoreError::RunTaken { .. }) => continue,
@@ -293,7 +317,7 @@ impl Store {
             }
             let observations = self.observations(id)?;
             let next = observations.len() as i64;
-            return Ok(Some((Run { id, space, next, _lock: lock }, observations)));
+            return Ok(Some((Run { id, space, next, budget, _lock: lock }, observations)));
         }
         Ok(None)
     }
@@ -385,24 +409,19 @@ impl Store {
         self.select_observations("WHERE run_id = ?1 ORDER BY sequence", &[&run])
     }
 
-    /// Configurations that once had to be killed, for the same device and driver, code, workload and parameters, with the
-    /// milliseconds after which they were: they need not be waited for as long again.
+    /// Measurements that had to be killed, for the same device and driver, code, workload and parameters as a run: as many
+    /// launches of their configurations need not be waited for as long again.
     ///
     /// # Errors
     /// Those of reading; rows that cannot be understood.
-    pub fn hangs(&self, run: &Run) -> Result<Vec<(Config, Failure, f64)>, StoreError> {
-        let observations = self.select_observations(
+    pub fn hangs(&self, run: &Run) -> Result<Vec<Observation>, StoreError> {
+        self.select_observations(
             "JOIN runs ON runs.id = run_id JOIN runs AS this ON this.id = ?1
              WHERE failure = ?2 AND runs.device_id = this.device_id AND runs.tunable_id = this.tunable_id
              AND runs.workload_id = this.workload_id AND configurations.space_id = this.space_id
              ORDER BY run_id, sequence",
             &[&run.id, &word_of(crate::FailureKind::TimeOut)],
-        )?;
-        let hang = |observation: Observation| match observation.outcome {
-            Outcome::Failed(failure) => Some((observation.config, failure, observation.took_ms)),
-            Outcome::Times(_) => None,
-        };
-        Ok(observations.into_iter().filter_map(hang).collect())
+        )
     }
 
     fn select_observations(&self, rest: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<Observation>, StoreError> {
@@ -472,4 +491,22 @@ pub(super) fn check(observation: &Observation) -> Result<(), StoreError> {
         return bad("a cost", cost);
     }
     if observation.took_ms.is_finite() { Ok(()) } else { bad("the duration", observation.took_ms) }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_file_that_its_last_holder_removed_holds_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let open = || File::create(&path).unwrap();
+        let removed = open();
+        assert!(is_at(&removed, &path));
+        std::fs::remove_file(&path).unwrap();
+        assert!(!is_at(&removed, &path), "there is none of the name");
+        let new = open();
+        assert!(!is_at(&removed, &path) && is_at(&new, &path), "another process has made another one");
+    }
 }

@@ -114,7 +114,8 @@ impl Encoding {
     fn push(&mut self, place: usize, numbers: &[f64], category: bool) {
         let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
         let high = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        self.columns.push((place, numbers.iter().map(|number| ((number - low) / (high - low)) as f32).collect()));
+        let span = (high - low).max(f64::MIN_POSITIVE);
+        self.columns.push((place, numbers.iter().map(|number| ((number - low) / span) as f32).collect()));
         self.categories.push(category);
     }
 
@@ -127,7 +128,8 @@ impl Encoding {
     }
 }
 
-/// The ranks of a parameter's values, by value index; `None` if they are names.
+/// The ranks of a parameter's values, by value index; `None` if they are names, or if two of them are the same number
+/// (`true` and 1, whole numbers from 2^53 on): only a category tells these apart.
 fn ranks(parameter: &Parameter) -> Option<Vec<f64>> {
     let number = |value: &Value| match value {
         Value::Int(value) => Some(*value as f64),
@@ -138,6 +140,9 @@ fn ranks(parameter: &Parameter) -> Option<Vec<f64>> {
     let numbers: Vec<f64> = parameter.values().iter().map(number).collect::<Option<_>>()?;
     let mut sorted = numbers.clone();
     sorted.sort_by(f64::total_cmp);
+    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        return None;
+    }
     Some(numbers.iter().map(|number| sorted.partition_point(|other| other < number) as f64).collect())
 }
 
@@ -462,4 +467,29 @@ fn normal_below(x: f64) -> f64 {
     let series = series * t + 0.319_381_530;
     let tail = normal_density(x) * series * t;
     if x > 0.0 { 1.0 - tail } else { tail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SpaceBuilder;
+
+    #[test]
+    fn values_that_are_the_same_number_are_told_apart_as_categories() {
+        let large = 1_i64 << 53;
+        let space = SpaceBuilder::new()
+            .ints("large", [large, large + 1])
+            .parameter("mixed", [Value::Bool(true), Value::Int(1)])
+            .parameter("number", [Value::Int(1), Value::Float(1.0), Value::Int(3)])
+            .ints("tile", [8, 16])
+            .build()
+            .unwrap();
+        let encoding = Encoding::new(&space);
+        assert_eq!(encoding.categories(), [true, true, true, false]);
+        let points: Vec<Point> = (0..space.len()).map(|index| encoding.point(&space, index)).collect();
+        for (at, point) in points.iter().enumerate() {
+            assert!(point.iter().all(|number| number.is_finite()), "{point:?}");
+            assert!(!points[..at].contains(point), "{point:?} is another configuration's");
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! The program `tuner`, as a person uses it.
 #![cfg(all(unix, feature = "cli"))]
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Output, Stdio};
 
 fn tuner(folder: &std::path::Path, arguments: &[&str]) -> Output {
     command(folder, arguments).output().unwrap()
@@ -61,11 +62,69 @@ fn a_decision_replaces_the_file_of_the_last_one() {
 #[test]
 fn wrong_options_are_said() {
     let folder = tempfile::tempdir().unwrap();
-    for (arguments, said) in
-        [(&["--timeout", "0"][..], "above 0"), (&["--objective", "rate", "--regex", "x"], "2 places")]
-    {
+    for (arguments, said) in [
+        (&["--timeout", "0"][..], "above 0"),
+        (&["--objective", "rate", "--regex", "x"], "2 places"),
+        (&["--stays"], "--regex"),
+    ] {
         let done = tuner(folder.path(), arguments);
         let error = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(!done.status.success() && error.contains(said), "{arguments:?}: {error}");
     }
+}
+
+#[test]
+fn a_signal_ends_what_is_measured_too_and_leaves_no_build() {
+    let folder = tempfile::tempdir().unwrap();
+    let (space, pipe, temporary) =
+        (folder.path().join("space.toml"), folder.path().join("pipe"), folder.path().join("t"));
+    std::fs::write(&space, "[[parameter]]\nname = \"tile\"\nvalues = [8, 16]\n").unwrap();
+    std::fs::create_dir(&temporary).unwrap();
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut tuning = Command::new(env!("CARGO_BIN_EXE_tuner"))
+        .current_dir(folder.path())
+        .env("TMPDIR", &temporary)
+        .args(["--db", "tune.sqlite", "--space", "space.toml", "--build", "touch {build}/{tile}"])
+        .args(["--command", "exec 3>pipe; echo begun >&3; (sleep 5; echo alive >&3) & wait"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(std::fs::File::open(&pipe).unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "begun\n");
+    assert!(Command::new("kill").arg(tuning.id().to_string()).status().unwrap().success());
+    assert!(!tuning.wait().unwrap().success());
+    // It ends with the last process that could write to it.
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "");
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+    // What was ended is no failure of its configuration.
+    let store = tuner::store::Store::open(&folder.path().join("tune.sqlite")).unwrap();
+    assert!(store.observations(1).unwrap().is_empty());
+}
+
+#[test]
+fn whatever_changes_the_numbers_of_a_program_is_part_of_its_workload() {
+    #[derive(clap::Parser)]
+    struct Args {
+        #[command(flatten)]
+        program: tuner::cli::ProgramArgs,
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let space = folder.path().join("space.toml");
+    std::fs::write(&space, "[[parameter]]\nname = \"tile\"\nvalues = [8, 16]\n").unwrap();
+    let parse = |more: &[&str]| {
+        let common = ["tuner", "--command", "true", "--space", space.to_str().unwrap()];
+        <Args as clap::Parser>::try_parse_from(common.iter().chain(more))
+    };
+    let workload = |more: &[&str]| parse(more).ok().unwrap().program.program().unwrap().unwrap().workload.to_string();
+    assert_eq!(workload(&["--unit", "ms"]), workload(&[]));
+    let all: Vec<String> =
+        [&[][..], &["--unit", "s"], &["--same-output"], &["--stays"]].iter().map(|more| workload(more)).collect();
+    for (at, one) in all.iter().enumerate() {
+        assert!(!all[..at].contains(one), "{one}");
+    }
+    assert!(parse(&["--stays", "--unit", "s"]).is_err());
 }

@@ -139,7 +139,7 @@ fn however_often_it_is_interrupted_it_ends_as_if_it_had_not_been() {
 }
 
 #[test]
-fn another_seed_or_launch_count_is_another_run_and_a_finished_run_is_not_continued() {
+fn another_seed_launch_count_or_sample_is_another_run_and_a_finished_run_is_not_continued() {
     let place = Place::new("seed=4");
     let folder = tempfile::tempdir().unwrap();
     let session = place.session(StrategyKind::Random, "5");
@@ -147,14 +147,15 @@ fn another_seed_or_launch_count_is_another_run_and_a_finished_run_is_not_continu
     interrupted(&session);
     interrupted(&Session { seed: 6, ..session.clone() });
     interrupted(&Session { launches: 4, ..session.clone() });
+    interrupted(&Session { sample: "other.mdf".to_owned(), ..session.clone() });
     interrupted(&Session { fresh: true, ..session.clone() });
-    assert_eq!(Store::open(&store_in(&folder)).unwrap().runs().unwrap().len(), 4);
+    assert_eq!(Store::open(&store_in(&folder)).unwrap().runs().unwrap().len(), 5);
     // The budget may grow: the search is the same, only longer.
     let longer = Session { budget: Budget::evaluations(9), ..session.clone() };
     let tuning = place.run(&longer, &store_in(&folder)).unwrap();
-    assert_eq!((tuning.run, tuning.resumed, tuning.evidence.tried), (4, 2, 9));
+    assert_eq!((tuning.run, tuning.resumed, tuning.evidence.tried), (5, 2, 9));
     assert_eq!(place.run(&session, &store_in(&folder)).unwrap().run, 1);
-    assert_eq!(place.run(&session, &store_in(&folder)).unwrap().run, 5);
+    assert_eq!(place.run(&session, &store_in(&folder)).unwrap().run, 6);
 }
 
 #[test]

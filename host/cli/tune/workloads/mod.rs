@@ -103,6 +103,8 @@ pub struct Args {
 /// A workload: its name, its events, and what they look like.
 struct Load {
     name: String,
+    /// A file as it was named, or a profile: files of several folders may have one name.
+    source: String,
     events: Vec<EventBatch>,
     looks: Vec<Features>,
 }
@@ -142,7 +144,7 @@ fn load(args: &Args) -> Result<(Detector, Vec<Load>), Failure> {
             return Err(format!("{name}: there is no event").into());
         }
         let looks = looks(&events, &detector.tables, args.clustering.options(), RULE_BATCH, STRETCH)?;
-        loads.push(Load { name, events, looks });
+        loads.push(Load { name, source: text.clone(), events, looks });
     }
     Ok((detector, loads))
 }
@@ -189,6 +191,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let session = Session {
             launches: usize::from(args.launches),
             default: Some(default.clone()),
+            sample: load.source.clone(),
             ..Session::new(task, kind, args.seed, args.budget.clone())
         };
         let evidence = tune(&session, &mut device(load)?, &mut store, &mut |_| true)?.evidence;

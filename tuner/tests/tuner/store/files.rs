@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use tuner::store::{Matching, Store, StoreError};
+use tuner::store::{Layers, Locations, Matching, Store, StoreError};
 
 use super::{Folder, Key, config, plan, times};
 
@@ -75,6 +75,29 @@ fn what_another_program_has_not_finished_is_not_rolled_back() {
     assert!(std::fs::copy(journal(&theirs), journal(&folder)).unwrap() > 4096);
     assert!(refused(&folder.file()).iter().all(|error| matches!(error, StoreError::Foreign { .. })));
     assert_eq!(std::fs::read(journal(&folder)).unwrap(), std::fs::read(journal(&theirs)).unwrap());
+}
+
+#[test]
+fn what_a_killed_program_has_not_finished_is_no_data() {
+    let (theirs, folder) = (Folder::new(), Folder::new());
+    let key = Key::new();
+    key.decided(&mut theirs.store(), 64);
+    let connection = Connection::open(theirs.file()).unwrap();
+    // As on a file system without a write-ahead log; the change is in the file before it is finished.
+    connection
+        .execute_batch(
+            "PRAGMA journal_mode = DELETE; PRAGMA cache_size = 1;
+             BEGIN; UPDATE runs SET budget = hex(randomblob(100000)); UPDATE runs SET strategy = 'unfinished'",
+        )
+        .unwrap();
+    let journal = |of: &Folder| of.folder.path().join("tune.sqlite-journal");
+    std::fs::copy(theirs.file(), folder.file()).unwrap();
+    assert!(std::fs::copy(journal(&theirs), journal(&folder)).unwrap() > 512);
+    assert!(matches!(Store::open_read_only(&folder.file()), Err(StoreError::CannotOpen { .. })));
+    let locations = Locations { user: folder.file(), shipped: None, matching: Matching::Exact };
+    assert_eq!(Layers::open(locations).unwrap().find(&key.task()).unwrap().len(), 1);
+    let record = Store::open_read_only(&folder.file()).unwrap().run_record(1).unwrap();
+    assert_eq!(record.plan, plan());
 }
 
 #[test]

@@ -40,6 +40,29 @@ fn a_comparison_counts_for_its_two_sides_and_the_runner_up_is_neither() {
 }
 
 #[test]
+fn the_samples_that_chose_the_best_of_many_must_show_more_than_those_of_one() {
+    // 3 % with a spread that one comparison tells from chance, and one of a hundred does not.
+    let series = |mean: f64| -> Vec<f64> {
+        let spread = [-1.0, 0.7, 0.2, -0.5, 1.1, -0.9, 0.4, 0.8, -0.3, -0.6];
+        spread.iter().map(|by| mean + 0.04 * by).collect()
+    };
+    let (default, proposed) = (config(32, "a"), config(64, "a"));
+    let mut finding = Finding {
+        plan: plan(),
+        default: default.clone(),
+        proposed: proposed.clone(),
+        samples: vec![(default, series(1.05)), (proposed.clone(), series(1.0))],
+        failed: Vec::new(),
+        comparison: None,
+        launches: 20,
+        stopped: "the work ended".to_owned(),
+    };
+    assert_eq!(finding.conclude().0, Some(proposed));
+    finding.samples.extend((0..99).map(|other| (config(1000 + other, "a"), series(1.1))));
+    assert_eq!(finding.conclude().0, None);
+}
+
+#[test]
 fn a_configuration_that_failed_once_is_no_seed() {
     let folder = Folder::new();
     let mut there = Key::new();

@@ -251,6 +251,8 @@ fn pruning_removes_what_is_asked_and_nothing_that_is_still_measured() {
     assert_eq!(store.prune(&retired).unwrap(), [old]);
     assert_eq!(store.prune(&Prune { unfinished: true, ..Prune::default() }).unwrap(), [0; 0]);
     let id = unfinished.id();
+    let named = store.prune(&Prune { runs: vec![id], ..Prune::default() }).unwrap_err().to_string();
+    assert!(named.contains(&format!("run {id} is being continued by another process")), "{named}");
     drop(unfinished);
     assert_eq!(store.prune(&Prune { unfinished: true, ..Prune::default() }).unwrap(), [id]);
     assert_eq!(store.prune(&Prune { older_than_days: Some(1), ..Prune::default() }).unwrap(), [0; 0]);
@@ -263,6 +265,41 @@ fn pruning_removes_what_is_asked_and_nothing_that_is_still_measured() {
         let rows: i64 = connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
         assert_eq!(rows, 0, "{table}");
     }
+}
+
+#[test]
+fn code_that_was_measured_later_retires_other_code_also_if_it_was_known_before() {
+    let (folder, theirs) = (Folder::new(), Folder::new());
+    let key = Key::new();
+    let mut old = key.clone();
+    old.tunable.kernel_hash = "old".to_owned();
+    let mut store = folder.store();
+    let ours = key.decided(&mut store, 32);
+    let mut other = theirs.store();
+    let run = old.decided(&mut other, 64);
+    let mut record = other.run_record(run).unwrap();
+    record.started = "2020-01-01T00:00:00.000Z".to_owned();
+    store.import(&[record], &[]).unwrap();
+    let retired = Prune { retired: true, ..Prune::default() };
+    assert_eq!(store.prune(&retired).unwrap(), [ours + 1]);
+    assert!(store.run_record(ours).is_ok());
+}
+
+#[test]
+fn more_of_a_run_that_is_being_continued_is_not_imported() {
+    let (folder, theirs) = (Folder::new(), Folder::new());
+    let key = Key::new();
+    let mut store = folder.store();
+    let run = store.begin(&key.task(), &plan()).unwrap();
+    let record = store.run_record(run.id()).unwrap();
+    let mut more = record.clone();
+    more.measurements.push(times(config(32, "a"), &[1.0]));
+    assert!(matches!(store.import(&[more.clone()], &[]), Err(StoreError::RunTaken { run: 1, .. })));
+    assert!(store.import(&[record], &[]).is_ok(), "it brings nothing new");
+    drop(run);
+    assert_eq!(store.import(&[more.clone()], &[]).unwrap().measurements, 1);
+    assert_eq!(theirs.store().import(&[more], &[]).unwrap().runs, 1);
+    assert!(store.lock_files().is_empty());
 }
 
 #[test]

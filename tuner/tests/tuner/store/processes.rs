@@ -225,6 +225,49 @@ fn a_run_that_a_living_process_continues_is_not_taken_and_a_hang_is_remembered()
 }
 
 #[test]
+fn fewer_launches_than_those_that_hung_are_measured() {
+    let folder = Folder::new();
+    let (key, mut synthetic) = synthetic_key();
+    let mut store = folder.store();
+    let failure = Failure { kind: FailureKind::TimeOut, message: "killed after 3 s".to_owned() };
+    let one = key.space.config(0);
+    let hung = |launches: usize| Observation {
+        launches,
+        outcome: Outcome::Failed(failure.clone()),
+        took_ms: 3000.0,
+        ..times(one.clone(), &[])
+    };
+    let mut run = store.begin(&key.task(), &plan()).unwrap();
+    store.record(&mut run, &hung(3)).unwrap();
+    drop(run);
+    let mut recorder = Recorder::start(&mut synthetic, &mut store, &key.task(), &plan(), true).unwrap();
+    assert_eq!(recorder.measure(&one, 3), Outcome::Failed(failure.clone()));
+    assert_ne!(recorder.measure(&one, 2), Outcome::Failed(failure.clone()), "two may end in time");
+}
+
+#[test]
+fn of_unfinished_runs_the_one_with_the_same_budget_is_continued_and_another_budget_is_named() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let mut store = folder.store();
+    let other = Plan { budget: "8 evaluations".to_owned(), ..plan() };
+    for plan in [plan(), other.clone()] {
+        let mut run = store.begin(&key.task(), &plan).unwrap();
+        store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap();
+    }
+    for (plan, run) in [(plan(), 1), (other, 2)] {
+        assert_eq!(store.resume(&key.task(), &plan).unwrap().unwrap().0.id(), run);
+    }
+    let mut never = Never;
+    let longer = Plan { budget: "12 evaluations".to_owned(), ..plan() };
+    let mut recorder = Recorder::start(&mut never, &mut store, &key.task(), &longer, false).unwrap();
+    assert_eq!(recorder.run(), 2);
+    assert!(matches!(recorder.measure(&config(64, "a"), 1), Outcome::Failed(_)));
+    let error = recorder.finish(None).unwrap_err().to_string();
+    assert!(error.contains("with the budget 8 evaluations, and goes on otherwise than with 12 evaluations"), "{error}");
+}
+
+#[test]
 fn a_run_that_another_version_would_continue_otherwise_is_not_mixed() {
     let folder = Folder::new();
     let key = Key::new();

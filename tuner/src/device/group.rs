@@ -1,0 +1,124 @@
+//! Processes in groups of their own: what a shell has started ends with it, also when this process is told to end.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a killed process may take to end: inside a driver, forever.
+const GONE: Duration = Duration::from_secs(5);
+
+/// How long the folder of a build is tried to be removed: what was killed may still write into it for a moment.
+const REMOVED: Duration = Duration::from_millis(300);
+
+/// What must not outlive this process.
+struct Left {
+    groups: Vec<u32>,
+    folders: Vec<PathBuf>,
+}
+
+static LEFT: Mutex<Left> = Mutex::new(Left { groups: Vec::new(), folders: Vec::new() });
+
+fn left() -> MutexGuard<'static, Left> {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends every program that is being measured with all that it has started, and removes what was built, before this
+/// process ends at once, as by a signal: no destructor runs then.
+///
+/// Afterwards nothing can be started any more. A thread that measures waits for the end of the process, so that what was
+/// ended here is not taken for a failure of its configuration.
+pub fn end_all() {
+    let left = left();
+    left.groups.iter().for_each(|&group| kill(group));
+    let begun = Instant::now();
+    for folder in &left.folders {
+        while std::fs::remove_dir_all(folder).is_err() && folder.exists() && begun.elapsed() < REMOVED {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    // Never unlocked again.
+    std::mem::forget(left);
+}
+
+/// A process that leads a group. Dropped while it runs, it is killed with its group.
+pub(crate) struct Group(Child);
+
+impl Group {
+    /// Starts it.
+    pub(crate) fn spawn(command: &mut Command) -> std::io::Result<Self> {
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(command, 0);
+        let mut left = left();
+        let child = command.spawn()?;
+        left.groups.push(child.id());
+        Ok(Self(child))
+    }
+
+    /// The process itself.
+    pub(crate) fn leader(&mut self) -> &mut Child {
+        &mut self.0
+    }
+
+    /// Kills all of the group. Afterwards its leader is neither running nor a zombie.
+    pub(crate) fn kill(&mut self) {
+        kill(self.0.id());
+        let _ = self.0.kill();
+        let _ = self.ended();
+    }
+
+    /// Waits for a leader that has no reason to live any more; `None` if the system does not let go of it, which must
+    /// not stop the tuning.
+    pub(crate) fn ended(&mut self) -> Option<std::io::Result<ExitStatus>> {
+        let begun = Instant::now();
+        loop {
+            match self.0.try_wait() {
+                Ok(None) if begun.elapsed() < GONE => std::thread::sleep(Duration::from_millis(1)),
+                status => return status.transpose(),
+            }
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !matches!(self.0.try_wait(), Ok(Some(_))) {
+            self.kill();
+        }
+        left().groups.retain(|&group| group != self.0.id());
+    }
+}
+
+#[cfg(unix)]
+fn kill(group: u32) {
+    if let Some(group) = rustix::process::Pid::from_raw(group as i32) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+}
+
+#[cfg(not(unix))]
+fn kill(_: u32) {}
+
+/// A temporary folder that is removed with this value, or by [`end_all`].
+pub(crate) struct Folder(tempfile::TempDir);
+
+impl Folder {
+    /// Makes it.
+    pub(crate) fn new() -> std::io::Result<Self> {
+        let mut left = left();
+        let folder = tempfile::tempdir()?;
+        left.folders.push(folder.path().to_owned());
+        Ok(Self(folder))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        left().folders.retain(|folder| folder != self.0.path());
+    }
+}
