@@ -194,6 +194,7 @@ struct Identity {
 
 impl Identity {
     #[cfg(unix)]
+    #[allow(clippy::unnecessary_wraps, reason = "other systems tell no identity")]
     fn of(there: &Metadata) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;
         let born = there.created().ok();
@@ -286,7 +287,7 @@ mod tests {
         }
         let locked = root.join("locked");
         fs::create_dir(&locked).unwrap();
-        fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+        fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o0)).unwrap();
         // Permissions do not bind root.
         let n = 1 + usize::from(fs::read_dir(&locked).is_err());
         let mut now = Watch::new(root, Pattern::new("*.mdf").unwrap(), Duration::ZERO, &root.join("out"));

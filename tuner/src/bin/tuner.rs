@@ -178,5 +178,5 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
         }
         write_whole(path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    Ok(print(&explain(&record).to_string())?)
+    Ok(print(&explain(&record))?)
 }
