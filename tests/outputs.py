@@ -149,7 +149,7 @@ def main(tool):
             "pyarrow": lambda path: pyarrow.parquet.write_table(table, path),
             "pandas": lambda path: table.to_pandas().to_parquet(path),
             "polars": lambda path: polars.from_arrow(table).write_parquet(path),
-            "duckdb": lambda path: duckdb.sql(f"copy table to '{path}' (format parquet)"),
+            "duckdb": lambda path: duckdb.from_arrow(table).write_parquet(str(path)),
         }
         for program, write in back.items():
             write(folder / f"{program}.parquet")
