@@ -40,7 +40,7 @@ else
     kin=fixtures/fuzz/$target-emulated
     [[ $target != *-emulated ]] || kin=fixtures/fuzz/${target%-emulated}
     [[ -d $kin ]] || kin=
-    # The words of a text, which the fuzzer would hardly hit upon.
+    # Keywords of text formats: the fuzzer would hardly ever guess them.
     words=fuzz/words/$target.dict
     [[ -f $words ]] || words=
     exec "$program" "$state/corpus/$target" "fixtures/fuzz/$target" ${kin:+"$kin"} ${words:+"-dict=$words"} "${common[@]}" \

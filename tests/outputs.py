@@ -143,7 +143,7 @@ def main(tool):
             metadata = {"inputs": "\n".join(inputs), "complete": "true", "clustering": "true", "bank_version": "4 (format v5)"}
             parquet_everywhere(folder / "hits.parquet", whole, files, metadata)
 
-        # Back: what these programs write where nothing is asked for is what `diff` reads.
+        # And back: `diff` reads what these programs write by default.
         table = pyarrow.parquet.read_table(folder / "hits.parquet")
         back = {
             "pyarrow": lambda path: pyarrow.parquet.write_table(table, path),

@@ -174,7 +174,7 @@ impl BackendArgs {
         config
     }
 
-    /// Whether a parameter is set by hand: whoever does that wants to see its effect, not that of tuned values.
+    /// Whether a parameter is set by hand. Then its effect is wanted, not that of tuned values.
     pub const fn by_hand(&self) -> bool {
         !self.set.is_empty() || self.simd.is_some()
     }

@@ -151,7 +151,7 @@ fn begin(path: &Path) -> io::Result<(File, Option<(TempPath, PathBuf)>)> {
 #[cfg(unix)]
 const OPEN_FILES: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
 
-/// The open file that `path`, or a link in its place, names by its number: with the place and the mode of whoever opened it.
+/// The open file whose number `path`, or a link there, names. It keeps its position and mode, such as append.
 #[cfg(unix)]
 fn open_already(path: &Path) -> Option<io::Result<File>> {
     use std::os::fd::{AsFd, BorrowedFd};
@@ -172,7 +172,7 @@ fn open_already(path: &Path) -> Option<io::Result<File>> {
                 return Some(open.try_clone_to_owned().map(File::from));
             }
             if folder.starts_with("/proc") && folder.ends_with("fd") {
-                // Another process knows where it writes; its end is where nothing is lost.
+                // The position belongs to another process; appending overwrites nothing.
                 return Some(OpenOptions::new().append(true).open(path));
             }
         }

@@ -224,7 +224,7 @@ fn inputs_come_as_folders_patterns_and_lists() {
     run_to(2, directory, &["decode"]);
     let (_, err) = run_to(2, directory, &["decode", "--files-from", "-", "-"]);
     assert!(err.contains("standard input can be read only once"), "{err}");
-    // A link to nowhere is said, not passed over.
+    // A dangling link is an error, not skipped.
     std::os::unix::fs::symlink("nowhere.mdf", directory.join("folder/c.mdf")).unwrap();
     fs::create_dir(directory.join("folder/d.mdf")).unwrap();
     let (json, err) = json_of(1, directory, &[&["decode", "folder", "--keep-going"][..], &TABLES].concat());

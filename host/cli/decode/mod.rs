@@ -273,7 +273,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         stop: None,
     };
     signals::end_gently();
-    // Nothing after a failure is opened: it may be a pipe into which nobody writes.
+    // Open nothing after a failure: it may be a pipe without a writer, which would block.
     let ended = &AtomicBool::new(false);
     let produce = || {
         waiting.wait();

@@ -46,7 +46,7 @@ pub struct Watch {
     unsettled: HashMap<String, (Mark, Instant)>,
     /// Files under temporary names, with their sizes.
     temporary: HashMap<Identity, u64>,
-    /// Paths that are left out and were told of.
+    /// Paths that are left out, and that the user was warned about.
     odd: HashSet<PathBuf>,
 }
 
@@ -153,7 +153,7 @@ impl Watch {
                 if !self.pattern.matches(name) || known(name, mark) {
                     continue;
                 }
-                // Nobody takes from a file while he writes it: a smaller one is another with the same inode.
+                // A file only grows while it is written: a smaller one is another file with the same inode.
                 let before = Identity::of(&there).and_then(|identity| self.temporary.get(&identity));
                 let renamed = before.is_some_and(|&size| size <= there.len());
                 let since = self.unsettled.get(name).filter(|(before, _)| *before == mark).map_or(now, |&(_, at)| at);

@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A line for who watches; nobody need.
+/// A line for whoever watches. It is no error if nobody does.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
