@@ -193,13 +193,15 @@ impl Journal {
     /// # Errors
     /// When the journal cannot be read again.
     pub fn failures(&self, n: usize) -> io::Result<Vec<Entry>> {
-        let text = match fs::read_to_string(&self.path) {
+        // Bytes: the line that is being written, or that a crash cut, may end within a letter.
+        let mut bytes = match fs::read(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            text => text?,
+            bytes => bytes?,
         };
+        bytes.truncate(usize::try_from(self.length).unwrap_or(usize::MAX));
         let mut failures: Vec<Entry> = Vec::new();
         let stands = |entry: &Entry| self.known.get(&entry.file) == Some(&(entry.mark, true));
-        let entries = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let entries = bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
         for entry in entries.filter(|entry: &Entry| entry.reason.is_some() && stands(entry)) {
             failures.retain(|other| other.file != entry.file);
             failures.push(entry);
@@ -305,6 +307,21 @@ mod tests {
         assert!(fs::read(&path).unwrap() == begun);
         assert_eq!(Journal::open(path.clone()).unwrap().sums().done, 1);
         assert!(fs::read(&path).unwrap() == whole);
+    }
+
+    #[test]
+    fn the_failures_of_a_journal_that_ends_within_a_letter_are_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let mut journal = Journal::open(path.clone()).unwrap();
+        for file in ["a", "µ"] {
+            journal.enter(entry(file, 1, Some("cut"))).unwrap();
+        }
+        let whole = fs::read(&path).unwrap();
+        let within = whole.iter().position(|&byte| byte == "µ".as_bytes()[1]).unwrap();
+        fs::write(&path, &whole[..within]).unwrap();
+        let failures = Journal::read(path).unwrap().failures(9).unwrap();
+        assert_eq!(failures.into_iter().map(|entry| entry.file).collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]
