@@ -244,6 +244,23 @@ fn publish(plan: &Plan, hits: &Path, name: &str, incomplete: bool) -> io::Result
     Ok(())
 }
 
+/// Removes the hits of a file's last entry, `old`, where the new entry has others or none: they are of a content that is
+/// no longer there.
+pub fn remove_old(plan: &Plan, old: Option<&str>, new: &Entry) -> io::Result<()> {
+    let Some(old) = old.filter(|&old| new.output.as_deref() != Some(old)) else { return Ok(()) };
+    let path = plan.output.join(old);
+    let folder = path.parent().unwrap_or(&plan.output);
+    // Somebody may have put a link there since.
+    if is_within_watched(folder, &plan.watch, &plan.output) {
+        return Ok(());
+    }
+    match fs::remove_file(&path) {
+        Ok(()) => File::open(folder)?.sync_all(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound || stays(&error) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 impl Drop for Job {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {

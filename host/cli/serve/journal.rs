@@ -80,14 +80,22 @@ impl Sums {
     }
 }
 
+/// The last entry of a file.
+#[derive(Debug)]
+struct Known {
+    /// `None` where it is to be decoded again, whatever its content.
+    mark: Option<Mark>,
+    failed: bool,
+    output: Option<String>,
+}
+
 /// The journal of an output folder.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     /// Bytes of whole lines.
     length: u64,
-    /// The last entry of each file: its mark, and whether it failed.
-    known: HashMap<String, (Mark, bool)>,
+    known: HashMap<String, Known>,
     sums: Sums,
 }
 
@@ -136,7 +144,8 @@ impl Journal {
 
     fn note(&mut self, entry: Entry) {
         self.sums.add(&entry);
-        self.known.insert(entry.file, (entry.mark, entry.reason.is_some()));
+        let known = Known { mark: Some(entry.mark), failed: entry.reason.is_some(), output: entry.output };
+        self.known.insert(entry.file, known);
     }
 
     /// Enters a file; when this returns, the entry survives a loss of power.
@@ -173,14 +182,18 @@ impl Journal {
 
     /// Whether this content of a file needs nothing any more.
     pub fn knows(&self, file: &str, mark: Mark) -> bool {
-        self.known.get(file).is_some_and(|&(known, _)| known == mark)
+        self.known.get(file).is_some_and(|known| known.mark == Some(mark))
     }
 
-    /// Forgets the failures, so that those files are tried again; how many there were.
+    /// The hits that the last entry of a file names, from the output folder.
+    pub fn output(&self, file: &str) -> Option<&str> {
+        self.known.get(file)?.output.as_deref()
+    }
+
+    /// Has the files that failed tried again; how many there are.
     pub fn forget_failures(&mut self) -> usize {
-        let before = self.known.len();
-        self.known.retain(|_, (_, failed)| !*failed);
-        before - self.known.len()
+        let failures = self.known.values_mut().filter(|known| known.failed);
+        failures.map(|known| known.mark = None).count()
     }
 
     /// Sums over all entries.
@@ -200,7 +213,9 @@ impl Journal {
         };
         bytes.truncate(usize::try_from(self.length).unwrap_or(usize::MAX));
         let mut failures: Vec<Entry> = Vec::new();
-        let stands = |entry: &Entry| self.known.get(&entry.file) == Some(&(entry.mark, true));
+        let stands = |entry: &Entry| {
+            self.known.get(&entry.file).is_some_and(|known| known.failed && known.mark == Some(entry.mark))
+        };
         let entries = bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
         for entry in entries.filter(|entry: &Entry| entry.reason.is_some() && stands(entry)) {
             failures.retain(|other| other.file != entry.file);
@@ -277,6 +292,8 @@ mod tests {
         assert_eq!((sums.done, sums.failed, sums.bytes, sums.events, sums.hits), (1, 5, 60, 12, 18));
         assert_eq!((sums.seconds, sums.troubles["truncated"]), (3.0, 6));
         assert_eq!(journal.forget_failures(), 3);
+        // What hits they left is still known.
+        assert_eq!(journal.output("b"), Some("b.parquet"));
         assert!(!journal.knows("b", Mark { size: 10, modified: 1 }));
         assert!(journal.knows("a", Mark { size: 10, modified: 2 }));
     }

@@ -410,8 +410,15 @@ impl Server {
             if self.pause.as_ref().is_some_and(|pause| Instant::now() < pause.until) {
                 break;
             }
-            if let Err(error) = self.journal.enter(entry.clone()) {
-                self.wait_for(format!("cannot write the journal: {error}"));
+            // Old hits go first: the new entry no longer names them, so that nobody would do it after a crash.
+            let entered = job::remove_old(&self.plan, self.journal.output(&entry.file), entry)
+                .map_err(|error| format!("cannot remove old hits of {}: {error}", in_one_line(&entry.file)))
+                .and_then(|()| {
+                    let entered = self.journal.enter(entry.clone());
+                    entered.map_err(|error| format!("cannot write the journal: {error}"))
+                });
+            if let Err(reason) = entered {
+                self.wait_for(reason);
                 break;
             }
             self.state.files_since_start += 1;
