@@ -8,15 +8,19 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::iter::once;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use clap::CommandFactory;
 use serde_json::Value;
 
 use super::is_within_watched;
 use super::journal::{Entry, now};
 use super::watch::Mark;
+use crate::cli::Cli;
+use crate::cli::output::in_one_line;
 use crate::decoder::{Count, Kind};
 
 /// Bytes of what a process said that are looked at.
@@ -89,9 +93,8 @@ impl Job {
         let none = || io::Error::other("how this program was started is not known");
         let (program, first) = plan.again.split_first().ok_or_else(none)?;
         let mut command = Command::new(program);
-        command.args(first).args(["decode", "--quiet", "--color", "never", "--threads", "1", "--output"]);
-        command.arg(work.join("hits").with_extension(&plan.format)).arg("--json").arg(work.join("summary.json"));
-        command.args(&plan.options).arg("--").arg(plan.watch.join(file));
+        let hits = work.join("hits").with_extension(&plan.format);
+        command.args(first).args(arguments(&plan.options, &plan.watch.join(file), &hits, &work.join("summary.json")));
         command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
         #[cfg(unix)]
         // Ctrl-C is for the server, which ends its processes itself.
@@ -201,6 +204,35 @@ impl Job {
         let text = lines[begin..].join(" ").replace(&work, &format!("the hits of {}", self.file));
         text.strip_prefix("error: ").unwrap_or(&text).to_owned()
     }
+}
+
+/// Arguments that decode one file.
+fn arguments(options: &[OsString], input: &Path, hits: &Path, summary: &Path) -> Vec<OsString> {
+    let first = ["decode", "--quiet", "--color", "never", "--threads", "1", "--output"].map(OsString::from);
+    let files = [hits.into(), "--json".into(), summary.into()];
+    let last = ["--".into(), input.into()];
+    first.into_iter().chain(files).chain(options.iter().cloned()).chain(last).collect()
+}
+
+/// What in the options of `decode` would change which files are read, or where and in which form hits are written: every
+/// file would look decoded, and have wrong hits or none.
+///
+/// # Errors
+/// When they are no options of `decode`.
+pub fn misplaced(options: &[OsString]) -> Result<Option<String>, clap::Error> {
+    let [input, hits, summary] = ["input", "hits", "summary"].map(Path::new);
+    let line = once("ut-decode".into()).chain(arguments(options, input, hits, summary));
+    let matches = match Cli::command().try_get_matches_from(line) {
+        Ok(matches) => matches,
+        Err(help) if !help.use_stderr() => return Ok(Some("--help".to_owned())),
+        Err(error) => return Err(error),
+    };
+    let Some((_, decode)) = matches.subcommand() else { return Ok(None) };
+    let named = ["files_from", "format", "partition"].into_iter().find(|name| decode.contains_id(name));
+    // The last one is the input.
+    let word = decode.get_raw("files").into_iter().flatten().rev().nth(1);
+    let word = word.map(|word| in_one_line(&word.to_string_lossy()));
+    Ok(named.map(|name| format!("--{}", name.replace('_', "-"))).or(word))
 }
 
 /// Whether a message of `decode` is about its output: by its first words, because the name of the input may be anything.

@@ -25,7 +25,7 @@ use self::journal::{Entry, Journal};
 use self::state::State;
 use self::watch::{Found, Mark, Watch};
 use crate::cli::output::{count, detail, in_one_line, is_stdout, print, say, write_file, write_json};
-use crate::cli::{Failure, INVOCATION, signals, usage};
+use crate::cli::{Failure, INVOCATION, exit, signals, usage};
 use crate::output::place_of;
 
 /// Where a server keeps what is its own, in the output folder.
@@ -132,6 +132,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if args.metrics.as_deref().is_some_and(|metrics| metrics.metadata().is_ok_and(|there| !there.is_file())) {
         usage("--metrics is there and not a regular file: to write to a FIFO or a device may take for ever");
+    }
+    match job::misplaced(&args.options) {
+        Ok(None) => {}
+        Ok(Some(what)) => usage(&format!(
+            "{what} cannot stand after --: serve itself says which files are read, and where and in which form hits are written"
+        )),
+        Err(error) => exit(&error, None),
     }
     let listed = fs::read_dir(watch).map_err(|error| cannot("watch", watch, &error))?;
     drop(listed);
