@@ -99,6 +99,8 @@ impl Job {
         #[cfg(unix)]
         // Ctrl-C is for the server, which ends its processes itself.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        #[cfg(target_os = "linux")]
+        end_with_this_thread(&mut command);
         command.spawn()
     }
 
@@ -233,6 +235,28 @@ pub fn misplaced(options: &[OsString]) -> Result<Option<String>, clap::Error> {
     let word = decode.get_raw("files").into_iter().flatten().rev().nth(1);
     let word = word.map(|word| in_one_line(&word.to_string_lossy()));
     Ok(named.map(|name| format!("--{}", name.replace('_', "-"))).or(word))
+}
+
+/// Has the kernel end the process when the thread that starts it ends, however that happens: a server that was killed
+/// cannot end its processes itself.
+#[cfg(target_os = "linux")]
+fn end_with_this_thread(command: &mut Command) {
+    let server = std::process::id() as libc::pid_t;
+    let ask = move || {
+        // SAFETY: this call takes a number, and sets nothing but which signal this process gets when its parent ends.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: this call takes nothing and changes nothing.
+        if unsafe { libc::getppid() } != server {
+            // It ended before the signal was asked for.
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only what is safe in a signal handler may run, as another thread may have held a lock:
+    // `ask` makes two system calls and reads `errno`; it allocates nothing and takes no lock.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(command, ask) };
 }
 
 /// Whether a message of `decode` is about its output: by its first words, because the name of the input may be anything.
