@@ -267,8 +267,13 @@ fn is_of_output(said: &str, input: &Path) -> bool {
 /// Whether an error stays until somebody gives the input another name, or moves what is in the way of its hits: other
 /// files must not wait for that.
 fn stays(error: &io::Error) -> bool {
-    use io::ErrorKind::{AlreadyExists, InvalidFilename, IsADirectory, NotADirectory};
-    matches!(error.kind(), AlreadyExists | InvalidFilename | IsADirectory | NotADirectory)
+    use io::ErrorKind::{
+        AlreadyExists, CrossesDevices, DirectoryNotEmpty, InvalidFilename, IsADirectory, NotADirectory,
+    };
+    matches!(
+        error.kind(),
+        AlreadyExists | CrossesDevices | DirectoryNotEmpty | InvalidFilename | IsADirectory | NotADirectory
+    )
 }
 
 /// Gives the hits their final name.
