@@ -63,7 +63,7 @@ pub struct Job {
 pub enum Outcome {
     /// To be entered into the journal.
     Ended(Entry),
-    /// The output could not be written: to be tried again, once that can be.
+    /// The output could not be written, or there was no memory: to be tried again, once there is room.
     Blocked(String),
     /// The process crashed or was killed.
     Crashed(String),
@@ -134,10 +134,15 @@ impl Job {
         if !fs::metadata(&input).is_ok_and(|there| Mark::of(&there) == self.mark) {
             return Ok(Outcome::Changed);
         }
-        let said = self.said();
+        let (said, is_whole) = self.said(plan);
         let mut reason = match status.code() {
             Some(0) => None,
-            Some(1) if is_of_output(&said, &input) => return Ok(Outcome::Blocked(said)),
+            // What it says is written to the same disk as its hits.
+            Some(1 | 2) if !is_whole => {
+                let why = format!("a process ended with {status} and could not write why, as when the disk is full");
+                return Ok(Outcome::Blocked(why));
+            }
+            Some(1) if is_of_machine(&said, &input) => return Ok(Outcome::Blocked(said)),
             Some(1) => Some(said),
             Some(2) => return Ok(Outcome::Usage(said)),
             _ => return Ok(Outcome::Crashed(format!("decoding ended with {status}: {said}"))),
@@ -195,16 +200,18 @@ impl Job {
         if incomplete { format!("{INCOMPLETE}/{name}") } else { name }
     }
 
-    /// What the process said last, without the word "error".
-    fn said(&self) -> String {
+    /// What the process said last, without the word "error"; and whether it had room to say what the error is.
+    fn said(&self, plan: &Plan) -> (String, bool) {
         let bytes = fs::read(self.work.join("said")).unwrap_or_default();
+        let is_whole =
+            bytes.ends_with(b"\n") && bytes.split(|&byte| byte == b'\n').any(|line| line.starts_with(b"error: "));
         let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(MOST_SAID)..]).into_owned();
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("warning:")).map(str::trim).collect();
         // The first line may be the end of a warning.
         let begin = lines.iter().position(|line| line.starts_with("error: ")).unwrap_or(0);
-        let work = self.work.join("hits").display().to_string();
-        let text = lines[begin..].join(" ").replace(&work, &format!("the hits of {}", self.file));
-        text.strip_prefix("error: ").unwrap_or(&text).to_owned()
+        let hits = self.work.join("hits").with_extension(&plan.format).display().to_string();
+        let text = lines[begin..].join(" ").replace(&hits, &format!("the hits of {}", self.file));
+        (text.strip_prefix("error: ").unwrap_or(&text).to_owned(), is_whole)
     }
 }
 
@@ -259,9 +266,11 @@ fn end_with_this_thread(command: &mut Command) {
     unsafe { std::os::unix::process::CommandExt::pre_exec(command, ask) };
 }
 
-/// Whether a message of `decode` is about its output: by its first words, because the name of the input may be anything.
-fn is_of_output(said: &str, input: &Path) -> bool {
-    said.starts_with("cannot write ") && !said.starts_with(&*input.to_string_lossy())
+/// Whether a message of `decode` is about disk or memory, which other processes take as well, and not about its input: by
+/// its first words, because the name of the input may be anything.
+fn is_of_machine(said: &str, input: &Path) -> bool {
+    let about = ["cannot write ", "decoding with ", "no memory for ", "no room for "];
+    about.into_iter().any(|words| said.starts_with(words)) && !said.starts_with(&*input.to_string_lossy())
 }
 
 /// Whether an error stays until somebody gives the input another name, or moves what is in the way of its hits: other
@@ -326,6 +335,102 @@ impl Drop for Job {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.stop();
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::io;
+    use std::time::Duration;
+
+    use super::{Job, Mark, Outcome, Plan, misplaced, stays};
+
+    /// What becomes of a file whose process is a shell with these lines, in which $8 are the hits.
+    fn outcome(lines: &str) -> Outcome {
+        let folder = tempfile::tempdir().unwrap();
+        let [watch, output, work, script] = ["in", "out", "work", "decode.sh"].map(|name| folder.path().join(name));
+        for folder in [&watch, &output, &work] {
+            fs::create_dir(folder).unwrap();
+        }
+        fs::write(watch.join("a.mdf"), "a").unwrap();
+        fs::write(&script, lines).unwrap();
+        let mark = Mark::of(&watch.join("a.mdf").metadata().unwrap());
+        let again = vec!["sh".into(), script.into()];
+        let time_out = Duration::from_mins(1);
+        let (options, format, by_run) = (Vec::new(), "csv".to_owned(), false);
+        let plan = Plan { again, options, watch, output, work, format, by_run, time_out };
+        let mut job = Job::start(&plan, "a.mdf".to_owned(), mark, 0, 1).unwrap();
+        loop {
+            if let Some(outcome) = job.poll(&plan).unwrap() {
+                return outcome;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn a_process_that_had_no_room_to_say_why_it_failed_is_tried_again() {
+        for lines in [
+            "exit 1",
+            "exit 2",
+            "echo 'warning: the last event is cut' >&2; exit 1",
+            "printf 'error: in/a.mdf: the ev' >&2; exit 1",
+        ] {
+            let outcome = outcome(lines);
+            assert!(matches!(&outcome, Outcome::Blocked(why) if why.contains("disk is full")), "{lines}: {outcome:?}");
+        }
+        let outcome = outcome("echo 'error: in/a.mdf: the event is cut' >&2; exit 1");
+        let Outcome::Ended(entry) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(entry.reason.unwrap(), "in/a.mdf: the event is cut");
+    }
+
+    #[test]
+    fn a_lack_of_memory_is_not_the_files_fault() {
+        for said in [
+            "decoding with 1 threads would take about 113 MB, but only 65 MB is available",
+            "no memory for 8 bytes of work space for a batch of 64 events",
+            "no room for 9 hits of 64 events: the system does not give 36 bytes",
+        ] {
+            let outcome = outcome(&format!("echo 'error: {said}' >&2; exit 1"));
+            assert!(matches!(&outcome, Outcome::Blocked(why) if why == said), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn hits_that_cannot_be_written_are_called_by_their_input() {
+        let outcome = outcome("printf \"error: cannot write $8\\n  because: no room\\n\" >&2; exit 1");
+        let said = "cannot write the hits of a.mdf because: no room";
+        assert!(matches!(&outcome, Outcome::Blocked(why) if why == said), "{outcome:?}");
+    }
+
+    #[test]
+    fn what_nobody_but_the_user_can_move_is_not_waited_for() {
+        for (code, expected) in
+            [(libc::EXDEV, true), (libc::ENOTEMPTY, true), (libc::EISDIR, true), (libc::ENOSPC, false)]
+        {
+            let error = io::Error::from_raw_os_error(code);
+            assert_eq!(stays(&error), expected, "{error}");
+        }
+    }
+
+    #[test]
+    fn options_that_change_inputs_or_outputs_are_misplaced() {
+        let misplaced = |words: &[&str]| misplaced(&words.iter().map(Into::into).collect::<Vec<_>>());
+        for (words, expected) in [
+            (&["--format", "csv"][..], "--format"),
+            (&["--partition", "run"], "--partition"),
+            (&["--files-from", "list"], "--files-from"),
+            (&["--strict", "notes.txt"], "notes.txt"),
+            (&["--help"], "--help"),
+            (&["--"], "--"),
+        ] {
+            assert_eq!(misplaced(words).unwrap().as_deref(), Some(expected), "{words:?}");
+        }
+        assert_eq!(misplaced(&["--boards", "b", "--geometry", "g", "--strict", "--columns", "run"]).unwrap(), None);
+        for words in [&["--clusters", "many"][..], &["--output", "x"], &["--columns"]] {
+            assert!(misplaced(words).is_err(), "{words:?}");
         }
     }
 }
