@@ -1,7 +1,7 @@
 //! `ut-decode generate`: synthetic events and the detector they belong to, with faults if asked for.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::iter::repeat;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ const PAGE: usize = 4096;
 /// marked as generated in their trigger mask, so that `decode` knows that they belong to the embedded detector.
 ///
 /// With --corrupt, faults.json lists the faults that were made, the banks that are incomplete because of them, and the
-/// report that a decoder must give.
+/// report that a decoder must give; without it, one that is there is removed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How busy the events are.
@@ -326,7 +326,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mean = maker.payload as f64 / (args.events.max(1) as f64);
     let ledger = maker.corruptor.into_ledger();
     let made = if args.corrupt.is_empty() {
-        String::new()
+        // What an earlier run left there would be taken for the faults of these events.
+        match std::fs::remove_file(&json) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(format!("cannot remove {}: {error}", json.display()).into());
+            }
+            _ => String::new(),
+        }
     } else {
         write_json(&json, &faults(&ledger))?;
         format!("{}: {} faults\n", json.display(), ledger.entries.len())

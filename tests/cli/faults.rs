@@ -211,3 +211,16 @@ fn faults_that_cannot_be_are_refused() {
         assert!(!directory.join("new").exists());
     }
 }
+
+#[test]
+fn events_without_faults_have_no_list_of_faults_of_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    generate(directory, &[], &["cut=1"]);
+    run_to(0, directory, &["generate", "--output", "."]);
+    assert!(directory.join("events.mdf").exists() && !directory.join("faults.json").exists());
+    // What is in its place cannot be taken for one.
+    std::fs::create_dir(directory.join("faults.json")).unwrap();
+    let (_, err) = run_to(1, directory, &["generate", "--output", "."]);
+    assert!(err.contains("cannot remove ./faults.json"), "{err}");
+}

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::support::{json_of, run_to, sample};
+use crate::support::{ONE_HIT, bank, event, json_of, run_to, sample};
 
 /// Starts a server on `in` and `out` of `directory`.
 fn start(directory: &Path, options: &[&str]) -> Child {
@@ -443,15 +443,13 @@ fn tables_that_are_not_there_are_each_files_reason() {
     }
 }
 
-#[test]
+/// The state of a server with a limit of `ulimit`, once it waits.
 #[cfg(unix)]
-fn a_disk_that_is_full_is_not_a_files_fault() {
-    let directory = sample();
-    let directory = directory.path();
-    feed(directory, 1);
+#[track_caller]
+fn limited(limit: &str, directory: &Path) -> serde_json::Value {
     let tool = assert_cmd::cargo::cargo_bin!("ut-decode").display();
-    // Files of at most 8 blocks of 512 bytes: room for the journal, and not for hits.
-    let serve = format!("ulimit -f 8; exec {tool} serve --watch in --output out --settle 0 {}", DECODE.join(" "));
+    let decode = DECODE.join(" ");
+    let serve = format!("ulimit {limit}; exec {tool} serve --watch in --output out --settle 0 {decode}");
     let mut shell = Command::new("sh");
     shell.current_dir(directory).env("UT_DECODE_CONFIG", "").args(["-c", &serve]);
     let mut server = shell.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -459,10 +457,127 @@ fn a_disk_that_is_full_is_not_a_files_fault() {
         directory.join("out/.serve/state.json").exists() && status(directory)["server"]["blocked"].as_str().is_some()
     });
     let state = status(directory);
-    assert!(state["server"]["blocked"].as_str().unwrap().contains("cannot write"), "{state}");
-    assert!(state["failures"].as_array().unwrap().iter().all(|entry| entry["file"] == "night/text.mdf"), "{state}");
     server.kill().unwrap();
     server.wait().unwrap();
+    state
+}
+
+#[test]
+#[cfg(unix)]
+fn a_disk_that_is_full_is_not_a_files_fault() {
+    let directory = sample();
+    let directory = directory.path();
+    feed(directory, 1);
+    // Files of at most 8 blocks of 512 bytes: room for the journal, and not for hits.
+    let state = limited("-f 8", directory);
+    assert!(state["server"]["blocked"].as_str().unwrap().contains("cannot write"), "{state}");
+    assert!(state["failures"].as_array().unwrap().iter().all(|entry| entry["file"] == "night/text.mdf"), "{state}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_lack_of_memory_is_waited_for() {
+    let directory = sample();
+    let directory = directory.path();
+    feed(directory, 1);
+    let state = limited("-v 100000", directory);
+    assert!(state["server"]["blocked"].as_str().unwrap().contains("would take about"), "{state}");
+    assert_eq!(state["sums"]["failed"], 0);
+}
+
+#[test]
+fn hits_of_what_a_file_held_before_go() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir(directory.join("in")).unwrap();
+    let whole = fs::read(directory.join("events.mdf")).unwrap();
+    let cut = &whole[..whole.len() - 1];
+    let of_run_7 = event(&[bank(0, &ONE_HIT)]);
+    let retry = ["--by-run", "--retry-failed"];
+    for (bytes, code, options, written) in [
+        (&whole[..], 0, &[][..], &["a.mdf.parquet"][..]),
+        (cut, 1, &[], &["incomplete/a.mdf.parquet"]),
+        (&whole, 0, &["--retry-failed"], &["a.mdf.parquet"]),
+        (b"text", 1, &[], &[]),
+        (&whole, 0, &["--by-run"], &["run=1/a.mdf.parquet"]),
+        (&of_run_7, 0, &["--by-run"], &["run=7/a.mdf.parquet"]),
+        (cut, 1, &["--by-run"], &["incomplete/run=1/a.mdf.parquet"]),
+        // The same again: its hits stay.
+        (cut, 1, &retry, &["incomplete/run=1/a.mdf.parquet"]),
+    ] {
+        if !fs::read(directory.join("in/a.mdf")).is_ok_and(|there| there == bytes) {
+            fs::write(directory.join("in/a.mdf"), bytes).unwrap();
+        }
+        once(code, directory, options);
+        assert_eq!(files(&directory.join("out")).into_keys().collect::<Vec<_>>(), written, "{options:?}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_server_that_is_killed_takes_the_processes_that_decode_with_it() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir(directory.join("in")).unwrap();
+    fs::copy(directory.join("events.mdf"), directory.join("in/a.mdf")).unwrap();
+    // A process that opens its mask waits there for ever.
+    assert!(Command::new("mkfifo").arg(directory.join("mask")).status().unwrap().success());
+    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
+    tool.current_dir(directory).env("UT_DECODE_CONFIG", "").args(["serve", "--watch", "in", "--output", "out"]);
+    tool.args(["--settle", "0"]).args(DECODE).args(["--mask", "mask"]);
+    let mut server = tool.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // State and parent of a process; `None` once it is gone.
+    let stat = |process: u32| -> Option<(String, u32)> {
+        let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        let mut words = text.rsplit_once(')')?.1.split_whitespace();
+        Some((words.next()?.to_owned(), words.next()?.parse().ok()?))
+    };
+    let lives = |process: u32| stat(process).is_some_and(|(state, _)| state != "Z");
+    let child = || {
+        let names = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+        let mut processes = names.filter_map(|name| name.parse().ok());
+        processes.find(|&process| stat(process).is_some_and(|(_, parent)| parent == server.id()))
+    };
+    wait_until("the process", || child().is_some());
+    let child = child().unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let start = Instant::now();
+    while lives(child) && start.elapsed() < Duration::from_secs(20) {
+        sleep(Duration::from_millis(20));
+    }
+    let stays = lives(child);
+    if stays {
+        Command::new("kill").args(["-9", &child.to_string()]).status().unwrap();
+    }
+    assert!(!stays, "process {child} lives on");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn metrics_are_a_regular_file_and_none_of_the_servers_own() {
+    let directory = sample();
+    let directory = directory.path();
+    feed(directory, 1);
+    let serve = ["serve", "--watch", "in", "--output", "out", "--settle", "0", "--once", "--metrics"];
+    let refused = |metrics: &str, why: &str| {
+        let (_, said) = run_to(2, directory, &[&serve[..], &[metrics], &DECODE].concat());
+        assert!(said.contains(why), "{metrics}: {said}");
+    };
+    assert!(Command::new("mkfifo").arg(directory.join("pipe")).status().unwrap().success());
+    // Held open, so that to write into it would not wait.
+    let _pipe = fs::File::options().read(true).write(true).open(directory.join("pipe")).unwrap();
+    refused("pipe", "not a regular file");
+    // Before there is such a folder, and after.
+    refused("out/.serve/journal.jsonl", "keeps for itself");
+    once(1, directory, &[]);
+    let before = fs::read(directory.join("out/.serve/journal.jsonl")).unwrap();
+    std::os::unix::fs::symlink("out/.serve/journal.jsonl", directory.join("journal")).unwrap();
+    std::os::unix::fs::symlink("in/cut.mdf", directory.join("input")).unwrap();
+    refused("out/.serve/journal.jsonl", "keeps for itself");
+    refused("journal", "keeps for itself");
+    refused("input", "inside the watched folder");
+    assert!(fs::read(directory.join("out/.serve/journal.jsonl")).unwrap() == before);
 }
 
 #[test]
@@ -471,8 +586,15 @@ fn options_and_folders_that_make_no_sense_end_the_server_at_once() {
     let directory = directory.path();
     feed(directory, 1);
     let serve = ["serve", "--watch", "in", "--output", "out", "--settle", "0", "--once"];
-    let (_, said) = run_to(1, directory, &[&serve[..], &["--", "--clusters", "many"]].concat());
+    let (_, said) = run_to(2, directory, &[&serve[..], &["--", "--clusters", "many"]].concat());
     assert!(said.contains("--clusters"), "{said}");
+    let (_, said) = run_to(2, directory, &[&serve[..], &DECODE, &["--format", "csv"]].concat());
+    assert!(said.contains("--format cannot stand after --"), "{said}");
+    assert!(!directory.join("out").exists());
+    // What only `decode` itself finds out.
+    let odd = ["--", "--columns", "charge", "--backend", "emulated"];
+    let (_, said) = run_to(1, directory, &[&serve[..], &odd].concat());
+    assert!(said.contains("--columns"), "{said}");
     let state = status(directory);
     assert_eq!((&state["sums"]["done"], &state["sums"]["failed"]), (&0.into(), &0.into()), "{said}");
     let (_, said) = run_to(2, directory, &[&serve[..], &["--metrics", "in/state.prom"]].concat());

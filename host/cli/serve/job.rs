@@ -8,15 +8,19 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::iter::once;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use clap::CommandFactory;
 use serde_json::Value;
 
 use super::is_within_watched;
 use super::journal::{Entry, now};
 use super::watch::Mark;
+use crate::cli::Cli;
+use crate::cli::output::in_one_line;
 use crate::decoder::{Count, Kind};
 
 /// Bytes of what a process said that are looked at.
@@ -59,7 +63,7 @@ pub struct Job {
 pub enum Outcome {
     /// To be entered into the journal.
     Ended(Entry),
-    /// The output could not be written: to be tried again, once that can be.
+    /// The output could not be written, or there was no memory: to be tried again, once there is room.
     Blocked(String),
     /// The process crashed or was killed.
     Crashed(String),
@@ -89,13 +93,14 @@ impl Job {
         let none = || io::Error::other("how this program was started is not known");
         let (program, first) = plan.again.split_first().ok_or_else(none)?;
         let mut command = Command::new(program);
-        command.args(first).args(["decode", "--quiet", "--color", "never", "--threads", "1", "--output"]);
-        command.arg(work.join("hits").with_extension(&plan.format)).arg("--json").arg(work.join("summary.json"));
-        command.args(&plan.options).arg("--").arg(plan.watch.join(file));
+        let hits = work.join("hits").with_extension(&plan.format);
+        command.args(first).args(arguments(&plan.options, &plan.watch.join(file), &hits, &work.join("summary.json")));
         command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
         #[cfg(unix)]
         // Ctrl-C is for the server, which ends its processes itself.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        #[cfg(target_os = "linux")]
+        end_with_this_thread(&mut command);
         command.spawn()
     }
 
@@ -129,10 +134,15 @@ impl Job {
         if !fs::metadata(&input).is_ok_and(|there| Mark::of(&there) == self.mark) {
             return Ok(Outcome::Changed);
         }
-        let said = self.said();
+        let (said, is_whole) = self.said(plan);
         let mut reason = match status.code() {
             Some(0) => None,
-            Some(1) if is_of_output(&said, &input) => return Ok(Outcome::Blocked(said)),
+            // What it says is written to the same disk as its hits.
+            Some(1 | 2) if !is_whole => {
+                let why = format!("a process ended with {status} and could not write why, as when the disk is full");
+                return Ok(Outcome::Blocked(why));
+            }
+            Some(1) if is_of_machine(&said, &input) => return Ok(Outcome::Blocked(said)),
             Some(1) => Some(said),
             Some(2) => return Ok(Outcome::Usage(said)),
             _ => return Ok(Outcome::Crashed(format!("decoding ended with {status}: {said}"))),
@@ -190,29 +200,89 @@ impl Job {
         if incomplete { format!("{INCOMPLETE}/{name}") } else { name }
     }
 
-    /// What the process said last, without the word "error".
-    fn said(&self) -> String {
+    /// What the process said last, without the word "error"; and whether it had room to say what the error is.
+    fn said(&self, plan: &Plan) -> (String, bool) {
         let bytes = fs::read(self.work.join("said")).unwrap_or_default();
+        let is_whole =
+            bytes.ends_with(b"\n") && bytes.split(|&byte| byte == b'\n').any(|line| line.starts_with(b"error: "));
         let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(MOST_SAID)..]).into_owned();
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("warning:")).map(str::trim).collect();
         // The first line may be the end of a warning.
         let begin = lines.iter().position(|line| line.starts_with("error: ")).unwrap_or(0);
-        let work = self.work.join("hits").display().to_string();
-        let text = lines[begin..].join(" ").replace(&work, &format!("the hits of {}", self.file));
-        text.strip_prefix("error: ").unwrap_or(&text).to_owned()
+        let hits = self.work.join("hits").with_extension(&plan.format).display().to_string();
+        let text = lines[begin..].join(" ").replace(&hits, &format!("the hits of {}", self.file));
+        (text.strip_prefix("error: ").unwrap_or(&text).to_owned(), is_whole)
     }
 }
 
-/// Whether a message of `decode` is about its output: by its first words, because the name of the input may be anything.
-fn is_of_output(said: &str, input: &Path) -> bool {
-    said.starts_with("cannot write ") && !said.starts_with(&*input.to_string_lossy())
+/// Arguments that decode one file.
+fn arguments(options: &[OsString], input: &Path, hits: &Path, summary: &Path) -> Vec<OsString> {
+    let first = ["decode", "--quiet", "--color", "never", "--threads", "1", "--output"].map(OsString::from);
+    let files = [hits.into(), "--json".into(), summary.into()];
+    let last = ["--".into(), input.into()];
+    first.into_iter().chain(files).chain(options.iter().cloned()).chain(last).collect()
+}
+
+/// What in the options of `decode` would change which files are read, or where and in which form hits are written: every
+/// file would look decoded, and have wrong hits or none.
+///
+/// # Errors
+/// When they are no options of `decode`.
+pub fn misplaced(options: &[OsString]) -> Result<Option<String>, clap::Error> {
+    let [input, hits, summary] = ["input", "hits", "summary"].map(Path::new);
+    let line = once("ut-decode".into()).chain(arguments(options, input, hits, summary));
+    let matches = match Cli::command().try_get_matches_from(line) {
+        Ok(matches) => matches,
+        Err(help) if !help.use_stderr() => return Ok(Some("--help".to_owned())),
+        Err(error) => return Err(error),
+    };
+    let Some((_, decode)) = matches.subcommand() else { return Ok(None) };
+    let named = ["files_from", "format", "partition"].into_iter().find(|name| decode.contains_id(name));
+    // The last one is the input.
+    let word = decode.get_raw("files").into_iter().flatten().rev().nth(1);
+    let word = word.map(|word| in_one_line(&word.to_string_lossy()));
+    Ok(named.map(|name| format!("--{}", name.replace('_', "-"))).or(word))
+}
+
+/// Has the kernel end the process when the thread that starts it ends, however that happens: a server that was killed
+/// cannot end its processes itself.
+#[cfg(target_os = "linux")]
+fn end_with_this_thread(command: &mut Command) {
+    let server = std::process::id() as libc::pid_t;
+    let ask = move || {
+        // SAFETY: this call takes a number, and sets nothing but which signal this process gets when its parent ends.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: this call takes nothing and changes nothing.
+        if unsafe { libc::getppid() } != server {
+            // It ended before the signal was asked for.
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only what is safe in a signal handler may run, as another thread may have held a lock:
+    // `ask` makes two system calls and reads `errno`; it allocates nothing and takes no lock.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(command, ask) };
+}
+
+/// Whether a message of `decode` is about disk or memory, which other processes take as well, and not about its input: by
+/// its first words, because the name of the input may be anything.
+fn is_of_machine(said: &str, input: &Path) -> bool {
+    let about = ["cannot write ", "decoding with ", "no memory for ", "no room for "];
+    about.into_iter().any(|words| said.starts_with(words)) && !said.starts_with(&*input.to_string_lossy())
 }
 
 /// Whether an error stays until somebody gives the input another name, or moves what is in the way of its hits: other
 /// files must not wait for that.
 fn stays(error: &io::Error) -> bool {
-    use io::ErrorKind::{AlreadyExists, InvalidFilename, IsADirectory, NotADirectory};
-    matches!(error.kind(), AlreadyExists | InvalidFilename | IsADirectory | NotADirectory)
+    use io::ErrorKind::{
+        AlreadyExists, CrossesDevices, DirectoryNotEmpty, InvalidFilename, IsADirectory, NotADirectory,
+    };
+    matches!(
+        error.kind(),
+        AlreadyExists | CrossesDevices | DirectoryNotEmpty | InvalidFilename | IsADirectory | NotADirectory
+    )
 }
 
 /// Gives the hits their final name.
@@ -244,10 +314,123 @@ fn publish(plan: &Plan, hits: &Path, name: &str, incomplete: bool) -> io::Result
     Ok(())
 }
 
+/// Removes the hits of a file's last entry, `old`, where the new entry has others or none: they are of a content that is
+/// no longer there.
+pub fn remove_old(plan: &Plan, old: Option<&str>, new: &Entry) -> io::Result<()> {
+    let Some(old) = old.filter(|&old| new.output.as_deref() != Some(old)) else { return Ok(()) };
+    let path = plan.output.join(old);
+    let folder = path.parent().unwrap_or(&plan.output);
+    // Somebody may have put a link there since.
+    if is_within_watched(folder, &plan.watch, &plan.output) {
+        return Ok(());
+    }
+    match fs::remove_file(&path) {
+        Ok(()) => File::open(folder)?.sync_all(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound || stays(&error) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 impl Drop for Job {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.stop();
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::io;
+    use std::time::Duration;
+
+    use super::{Job, Mark, Outcome, Plan, misplaced, stays};
+
+    /// What becomes of a file whose process is a shell with these lines, in which $8 are the hits.
+    fn outcome(lines: &str) -> Outcome {
+        let folder = tempfile::tempdir().unwrap();
+        let [watch, output, work, script] = ["in", "out", "work", "decode.sh"].map(|name| folder.path().join(name));
+        for folder in [&watch, &output, &work] {
+            fs::create_dir(folder).unwrap();
+        }
+        fs::write(watch.join("a.mdf"), "a").unwrap();
+        fs::write(&script, lines).unwrap();
+        let mark = Mark::of(&watch.join("a.mdf").metadata().unwrap());
+        let again = vec!["sh".into(), script.into()];
+        let time_out = Duration::from_mins(1);
+        let (options, format, by_run) = (Vec::new(), "csv".to_owned(), false);
+        let plan = Plan { again, options, watch, output, work, format, by_run, time_out };
+        let mut job = Job::start(&plan, "a.mdf".to_owned(), mark, 0, 1).unwrap();
+        loop {
+            if let Some(outcome) = job.poll(&plan).unwrap() {
+                return outcome;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn a_process_that_had_no_room_to_say_why_it_failed_is_tried_again() {
+        for lines in [
+            "exit 1",
+            "exit 2",
+            "echo 'warning: the last event is cut' >&2; exit 1",
+            "printf 'error: in/a.mdf: the ev' >&2; exit 1",
+        ] {
+            let outcome = outcome(lines);
+            assert!(matches!(&outcome, Outcome::Blocked(why) if why.contains("disk is full")), "{lines}: {outcome:?}");
+        }
+        let outcome = outcome("echo 'error: in/a.mdf: the event is cut' >&2; exit 1");
+        let Outcome::Ended(entry) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(entry.reason.unwrap(), "in/a.mdf: the event is cut");
+    }
+
+    #[test]
+    fn a_lack_of_memory_is_not_the_files_fault() {
+        for said in [
+            "decoding with 1 threads would take about 113 MB, but only 65 MB is available",
+            "no memory for 8 bytes of work space for a batch of 64 events",
+            "no room for 9 hits of 64 events: the system does not give 36 bytes",
+        ] {
+            let outcome = outcome(&format!("echo 'error: {said}' >&2; exit 1"));
+            assert!(matches!(&outcome, Outcome::Blocked(why) if why == said), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn hits_that_cannot_be_written_are_called_by_their_input() {
+        let outcome = outcome("printf \"error: cannot write $8\\n  because: no room\\n\" >&2; exit 1");
+        let said = "cannot write the hits of a.mdf because: no room";
+        assert!(matches!(&outcome, Outcome::Blocked(why) if why == said), "{outcome:?}");
+    }
+
+    #[test]
+    fn what_nobody_but_the_user_can_move_is_not_waited_for() {
+        for (code, expected) in
+            [(libc::EXDEV, true), (libc::ENOTEMPTY, true), (libc::EISDIR, true), (libc::ENOSPC, false)]
+        {
+            let error = io::Error::from_raw_os_error(code);
+            assert_eq!(stays(&error), expected, "{error}");
+        }
+    }
+
+    #[test]
+    fn options_that_change_inputs_or_outputs_are_misplaced() {
+        let misplaced = |words: &[&str]| misplaced(&words.iter().map(Into::into).collect::<Vec<_>>());
+        for (words, expected) in [
+            (&["--format", "csv"][..], "--format"),
+            (&["--partition", "run"], "--partition"),
+            (&["--files-from", "list"], "--files-from"),
+            (&["--strict", "notes.txt"], "notes.txt"),
+            (&["--help"], "--help"),
+            (&["--"], "--"),
+        ] {
+            assert_eq!(misplaced(words).unwrap().as_deref(), Some(expected), "{words:?}");
+        }
+        assert_eq!(misplaced(&["--boards", "b", "--geometry", "g", "--strict", "--columns", "run"]).unwrap(), None);
+        for words in [&["--clusters", "many"][..], &["--output", "x"], &["--columns"]] {
+            assert!(misplaced(words).is_err(), "{words:?}");
         }
     }
 }

@@ -80,14 +80,22 @@ impl Sums {
     }
 }
 
+/// The last entry of a file.
+#[derive(Debug)]
+struct Known {
+    /// `None` where it is to be decoded again, whatever its content.
+    mark: Option<Mark>,
+    failed: bool,
+    output: Option<String>,
+}
+
 /// The journal of an output folder.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     /// Bytes of whole lines.
     length: u64,
-    /// The last entry of each file: its mark, and whether it failed.
-    known: HashMap<String, (Mark, bool)>,
+    known: HashMap<String, Known>,
     sums: Sums,
 }
 
@@ -136,7 +144,8 @@ impl Journal {
 
     fn note(&mut self, entry: Entry) {
         self.sums.add(&entry);
-        self.known.insert(entry.file, (entry.mark, entry.reason.is_some()));
+        let known = Known { mark: Some(entry.mark), failed: entry.reason.is_some(), output: entry.output };
+        self.known.insert(entry.file, known);
     }
 
     /// Enters a file; when this returns, the entry survives a loss of power.
@@ -173,14 +182,18 @@ impl Journal {
 
     /// Whether this content of a file needs nothing any more.
     pub fn knows(&self, file: &str, mark: Mark) -> bool {
-        self.known.get(file).is_some_and(|&(known, _)| known == mark)
+        self.known.get(file).is_some_and(|known| known.mark == Some(mark))
     }
 
-    /// Forgets the failures, so that those files are tried again; how many there were.
+    /// The hits that the last entry of a file names, from the output folder.
+    pub fn output(&self, file: &str) -> Option<&str> {
+        self.known.get(file)?.output.as_deref()
+    }
+
+    /// Has the files that failed tried again; how many there are.
     pub fn forget_failures(&mut self) -> usize {
-        let before = self.known.len();
-        self.known.retain(|_, (_, failed)| !*failed);
-        before - self.known.len()
+        let failures = self.known.values_mut().filter(|known| known.failed);
+        failures.map(|known| known.mark = None).count()
     }
 
     /// Sums over all entries.
@@ -193,13 +206,17 @@ impl Journal {
     /// # Errors
     /// When the journal cannot be read again.
     pub fn failures(&self, n: usize) -> io::Result<Vec<Entry>> {
-        let text = match fs::read_to_string(&self.path) {
+        // Bytes: the line that is being written, or that a crash cut, may end within a letter.
+        let mut bytes = match fs::read(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            text => text?,
+            bytes => bytes?,
         };
+        bytes.truncate(usize::try_from(self.length).unwrap_or(usize::MAX));
         let mut failures: Vec<Entry> = Vec::new();
-        let stands = |entry: &Entry| self.known.get(&entry.file) == Some(&(entry.mark, true));
-        let entries = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let stands = |entry: &Entry| {
+            self.known.get(&entry.file).is_some_and(|known| known.failed && known.mark == Some(entry.mark))
+        };
+        let entries = bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
         for entry in entries.filter(|entry: &Entry| entry.reason.is_some() && stands(entry)) {
             failures.retain(|other| other.file != entry.file);
             failures.push(entry);
@@ -275,6 +292,8 @@ mod tests {
         assert_eq!((sums.done, sums.failed, sums.bytes, sums.events, sums.hits), (1, 5, 60, 12, 18));
         assert_eq!((sums.seconds, sums.troubles["truncated"]), (3.0, 6));
         assert_eq!(journal.forget_failures(), 3);
+        // What hits they left is still known.
+        assert_eq!(journal.output("b"), Some("b.parquet"));
         assert!(!journal.knows("b", Mark { size: 10, modified: 1 }));
         assert!(journal.knows("a", Mark { size: 10, modified: 2 }));
     }
@@ -305,6 +324,21 @@ mod tests {
         assert!(fs::read(&path).unwrap() == begun);
         assert_eq!(Journal::open(path.clone()).unwrap().sums().done, 1);
         assert!(fs::read(&path).unwrap() == whole);
+    }
+
+    #[test]
+    fn the_failures_of_a_journal_that_ends_within_a_letter_are_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let mut journal = Journal::open(path.clone()).unwrap();
+        for file in ["a", "µ"] {
+            journal.enter(entry(file, 1, Some("cut"))).unwrap();
+        }
+        let whole = fs::read(&path).unwrap();
+        let within = whole.iter().position(|&byte| byte == "µ".as_bytes()[1]).unwrap();
+        fs::write(&path, &whole[..within]).unwrap();
+        let failures = Journal::read(path).unwrap().failures(9).unwrap();
+        assert_eq!(failures.into_iter().map(|entry| entry.file).collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]

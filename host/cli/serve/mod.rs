@@ -25,7 +25,8 @@ use self::journal::{Entry, Journal};
 use self::state::State;
 use self::watch::{Found, Mark, Watch};
 use crate::cli::output::{count, detail, in_one_line, is_stdout, print, say, write_file, write_json};
-use crate::cli::{Failure, INVOCATION, signals, usage};
+use crate::cli::{Failure, INVOCATION, exit, signals, usage};
+use crate::output::place_of;
 
 /// Where a server keeps what is its own, in the output folder.
 const OWN: &str = ".serve";
@@ -129,6 +130,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.metrics.as_deref().is_some_and(|metrics| is_watched(metrics, watch, &args.output)) {
         usage("--metrics is inside the watched folder: it would overwrite an input, or be taken for one");
     }
+    if args.metrics.as_deref().is_some_and(|metrics| metrics.metadata().is_ok_and(|there| !there.is_file())) {
+        usage("--metrics is there and not a regular file: to write to a FIFO or a device may take for ever");
+    }
+    match job::misplaced(&args.options) {
+        Ok(None) => {}
+        Ok(Some(what)) => usage(&format!(
+            "{what} cannot stand after --: serve itself says which files are read, and where and in which form hits are written"
+        )),
+        Err(error) => exit(&error, None),
+    }
     let listed = fs::read_dir(watch).map_err(|error| cannot("watch", watch, &error))?;
     drop(listed);
     let mut server = Server::new(args, watch)?;
@@ -154,8 +165,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// Whether a file is in the watched folder, but not in an output folder inside it.
 fn is_watched(file: &Path, watch: &Path, output: &Path) -> bool {
-    let file = std::path::absolute(file);
-    file.is_ok_and(|file| file.parent().is_some_and(|folder| is_within_watched(folder, watch, output)))
+    // A link there could be taken for an input, and one that leads there overwrites one.
+    let places = [std::path::absolute(file).ok(), place_of(file)];
+    let mut folders = places.iter().flatten().filter_map(|file| file.parent());
+    folders.any(|folder| is_within_watched(folder, watch, output))
 }
 
 /// Whether a folder is the watched one or inside it, but not in an output folder inside it.
@@ -265,6 +278,10 @@ impl Server {
     fn new(args: &Args, watch: &Path) -> Result<Self, Failure> {
         let own = args.output.join(OWN);
         fs::create_dir_all(&own).map_err(|error| cannot("make", &own, &error))?;
+        let inside = |file: &Path| Some(place_of(file)?.starts_with(own.canonicalize().ok()?));
+        if args.metrics.as_deref().and_then(inside) == Some(true) {
+            usage("--metrics is inside the folder that the server keeps for itself: it could overwrite the journal");
+        }
         let lock = lock(&own).map_err(|error| cannot("lock", &own, &error))?;
         let Some(lock) = lock else {
             return Err(format!("{}: another server has this output folder", args.output.display()).into());
@@ -410,8 +427,15 @@ impl Server {
             if self.pause.as_ref().is_some_and(|pause| Instant::now() < pause.until) {
                 break;
             }
-            if let Err(error) = self.journal.enter(entry.clone()) {
-                self.wait_for(format!("cannot write the journal: {error}"));
+            // Old hits go first: the new entry no longer names them, so that nobody would do it after a crash.
+            let entered = job::remove_old(&self.plan, self.journal.output(&entry.file), entry)
+                .map_err(|error| format!("cannot remove old hits of {}: {error}", in_one_line(&entry.file)))
+                .and_then(|()| {
+                    let entered = self.journal.enter(entry.clone());
+                    entered.map_err(|error| format!("cannot write the journal: {error}"))
+                });
+            if let Err(reason) = entered {
+                self.wait_for(reason);
                 break;
             }
             self.state.files_since_start += 1;

@@ -98,6 +98,7 @@ impl Watch {
             }
         };
         let mut not_utf8 = Vec::new();
+        let mut unknown = Vec::new();
         let mut folders = vec![self.root.clone()];
         while let Some(folder) = folders.pop() {
             let entries = match fs::read_dir(&folder) {
@@ -150,18 +151,22 @@ impl Watch {
                     continue;
                 };
                 let mark = Mark::of(&there);
-                if !self.pattern.matches(name) || known(name, mark) {
-                    continue;
+                if self.pattern.matches(name) && !known(name, mark) {
+                    unknown.push((name.to_owned(), mark, Identity::of(&there)));
                 }
-                // A file only grows while it is written: a smaller one is another file with the same inode.
-                let before = Identity::of(&there).and_then(|identity| self.temporary.get(&identity));
-                let renamed = before.is_some_and(|&size| size <= there.len());
-                let since = self.unsettled.get(name).filter(|(before, _)| *before == mark).map_or(now, |&(_, at)| at);
-                if renamed || now.duration_since(since) >= self.settle {
-                    found.complete.push((name.to_owned(), mark));
-                } else {
-                    unsettled.insert(name.to_owned(), (mark, since));
-                }
+            }
+        }
+        // Once the whole folder is listed: what still has its temporary name was not renamed, but has a link as well.
+        for (name, mark, identity) in unknown {
+            let identity = identity.filter(|identity| !temporary.contains_key(identity));
+            // A file only grows while it is written: a smaller one is another file with the same inode.
+            let before = identity.and_then(|identity| self.temporary.get(&identity));
+            let renamed = before.is_some_and(|&size| size <= mark.size);
+            let since = self.unsettled.get(&name).filter(|(before, _)| *before == mark).map_or(now, |&(_, at)| at);
+            if renamed || now.duration_since(since) >= self.settle {
+                found.complete.push((name, mark));
+            } else {
+                unsettled.insert(name, (mark, since));
             }
         }
         found.complete.sort_by(|a, b| (a.1.modified, &a.0).cmp(&(b.1.modified, &b.0)));
@@ -318,6 +323,20 @@ mod tests {
         assert!(names(&mut hour).is_empty());
         hour.temporary = seen;
         assert_eq!(names(&mut hour), ["a"]);
+    }
+
+    #[test]
+    fn a_link_to_a_file_that_still_has_its_temporary_name_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let mut hour = watch(root, Duration::from_hours(1));
+        fs::write(root.join("a.part"), "a").unwrap();
+        assert!(names(&mut hour).is_empty());
+        std::os::unix::fs::symlink("a.part", root.join("link")).unwrap();
+        fs::hard_link(root.join("a.part"), root.join("hard")).unwrap();
+        assert!(names(&mut hour).is_empty());
+        fs::rename(root.join("a.part"), root.join("a")).unwrap();
+        assert_eq!(names(&mut hour), ["a", "hard"]);
     }
 
     #[test]
