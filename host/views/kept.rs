@@ -42,9 +42,8 @@ impl RunView {
                 && can_be_added(rows.iter().flatten().copied())
         };
         // What is bounded and in order, each once, has a bounded length.
-        let is_error_bank = |&(of, source, _): &(u8, u32, u64)| {
-            (of == kind::UT_ERROR || kind::is_daq_error(of)) && source <= u32::from(u16::MAX)
-        };
+        let is_error_bank =
+            |&(of, source, _): &(u8, u32, u64)| (of == kind::UT_ERROR || kind::is_daq_error(of)) && source < 1 << 16;
         let of_span = |span: &Span| {
             let lists = [(&span.lanes, slots), (&span.counts, N_COUNTS)];
             lists.into_iter().all(|(list, n)| list.is_empty() || fits(list, n))
