@@ -77,9 +77,7 @@ impl Tables {
     #[staticmethod]
     fn from_bytes(boards: &[u8], geometry: &[u8], grouping: &str, names: Option<(PathBuf, PathBuf)>) -> PyResult<Self> {
         let files = names.map(<[PathBuf; 2]>::from);
-        let [boards_name, geometry_name] = files
-            .as_ref()
-            .map_or([SYNTHETIC; 2].map(str::to_owned), |files| files.each_ref().map(|path| path.display().to_string()));
+        let [boards_name, geometry_name] = files.as_ref().map_or([SYNTHETIC; 2].map(str::to_owned), shown);
         let (boards, geometry) = parse(boards, geometry, &boards_name, &geometry_name)?;
         Ok(Self::make(boards, geometry, grouping, files)?)
     }
@@ -132,7 +130,10 @@ impl Tables {
 
     fn __repr__(&self) -> String {
         let what = match &self.files {
-            Some([boards, geometry]) => format!("{boards:?}, {geometry:?}"),
+            Some(files) => {
+                let [boards, geometry] = shown(files);
+                format!("{boards:?}, {geometry:?}")
+            }
             None => SYNTHETIC.to_owned(),
         };
         format!(
@@ -143,6 +144,10 @@ impl Tables {
             self.grouping()
         )
     }
+}
+
+fn shown(files: &[PathBuf; 2]) -> [String; 2] {
+    files.each_ref().map(|path| path.display().to_string())
 }
 
 fn parse(
