@@ -187,6 +187,16 @@ def check(browser, page):
     ink = js("getComputedStyle(document.querySelector('figure .xtick text') || document.body).fill")
     if charts and ink not in ("rgb(31, 41, 51)", "#1f2933"):
         wrong.append(f"on paper the text of charts is {ink}")
+
+    # Heads of tables sort by numbers as they are written: sourceIDs have 16 for their base.
+    order = js("""(() => { const button = document.querySelector('th:first-child button'); if (!button) return [];
+        const body = button.closest('table').tBodies[0], row = body.rows[0];
+        body.replaceChildren(...['0x9', '0x2801', '0x402'].map(text => {
+            const copy = row.cloneNode(true); copy.cells[0].textContent = text; return copy; }));
+        button.closest('th').removeAttribute('aria-sort');
+        return [0, 1].map(() => { button.click(); return [...body.rows].map(row => row.cells[0].textContent).join() }) })()""")
+    if order not in ([], ["0x2801,0x402,0x9", "0x9,0x402,0x2801"]):
+        wrong.append(f"tables sort sourceIDs as {order}")
     return wrong
 
 

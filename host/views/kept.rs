@@ -4,6 +4,7 @@ use super::Bins;
 use super::bins::MOST;
 use super::run::{CHARGES, LANE_HITS, RunView, SIZES, Span};
 use crate::detector::{DetectorTables, N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
+use crate::input::kind;
 use ut_kernels::report::N_COUNTS;
 
 /// Largest sum of the numbers of one kind, so that nothing computed from them overflows.
@@ -11,6 +12,13 @@ const MOST_IN_ALL: u128 = 1 << 62;
 
 /// Most runs that a view names.
 const RUNS: usize = 64;
+
+/// Boards that a sourceID can name.
+const BOARDS: u32 = 1 << 11;
+
+const fn is_board(board: u32) -> bool {
+    board < BOARDS
+}
 
 /// Whether these are `n` numbers, and not too large to be added.
 fn fits(numbers: &[u64], n: usize) -> bool {
@@ -27,11 +35,20 @@ impl RunView {
     /// may be anything.
     pub fn is_of(&self, tables: &DetectorTables) -> bool {
         let slots = tables.slots().len();
-        let layered = |rows: &[Vec<u64>], n: usize| rows.len() == N_LAYERS && rows.iter().all(|row| fits(row, n));
+        // The layers of a run are drawn as one where it is compared.
+        let layered = |rows: &[Vec<u64>], n: usize| {
+            rows.len() == N_LAYERS
+                && rows.iter().all(|row| row.len() == n)
+                && can_be_added(rows.iter().flatten().copied())
+        };
+        // What is bounded and in order, each once, has a bounded length.
+        let is_error_bank =
+            |&(of, source, _): &(u8, u32, u64)| (of == kind::UT_ERROR || kind::is_daq_error(of)) && source < 1 << 16;
         let of_span = |span: &Span| {
             let lists = [(&span.lanes, slots), (&span.counts, N_COUNTS)];
             lists.into_iter().all(|(list, n)| list.is_empty() || fits(list, n))
                 && can_be_added(span.error_banks.values().copied())
+                && span.error_banks.keys().all(|board| is_board(*board))
         };
         can_be_added([self.events, self.hits, self.clusters].into_iter())
             && fits(&self.counts, N_COUNTS)
@@ -52,9 +69,10 @@ impl RunView {
             && can_be_added(self.spans.iter().map(|(_, span)| span.events))
             // A board's hits are added up over neighbouring bins.
             && can_be_added(self.spans.iter().flat_map(|(_, span)| span.lanes.iter().copied()))
-            && self.troubles.iter().all(|trouble| trouble.kind < N_COUNTS)
+            && self.troubles.iter().all(|trouble| trouble.kind < N_COUNTS && trouble.board.is_none_or(is_board))
             && self.troubles.is_sorted_by(|a, b| (a.kind, a.board) < (b.kind, b.board))
             && can_be_added(self.troubles.iter().map(|trouble| trouble.count))
+            && self.error_banks.iter().all(is_error_bank)
             && self.error_banks.is_sorted_by(|a, b| (a.0, a.1) < (b.0, b.1))
             && can_be_added(self.error_banks.iter().map(|bank| bank.2))
             && self.runs.len() <= RUNS
@@ -66,10 +84,9 @@ impl<T> Bins<T> {
     /// Whether there are no more bins than there may be, and every key of them is a number.
     fn is_sound(&self) -> bool {
         let (shift, first, n) = self.place();
-        n == 0
-            || n <= MOST
-                && shift < u64::BITS
-                && first.checked_add(n as u64 - 1).is_some_and(|last| last <= u64::MAX >> shift)
+        // Where there is no bin, too, the width is asked for.
+        shift < u64::BITS
+            && (n == 0 || n <= MOST && first.checked_add(n as u64 - 1).is_some_and(|last| last <= u64::MAX >> shift))
     }
 }
 
@@ -104,6 +121,7 @@ mod tests {
             |view| view.charge.fill(1 << 60),
             |view| view.hits = u64::MAX,
             |view| view.charge_of_layer.clear(),
+            |view| view.charge_of_layer.iter_mut().for_each(|bins| bins[3] = 1 << 62),
             |view| view.size_of_layer[2].clear(),
             |view| drop(view.hits_of_event.pop()),
             |view| view.spans.at(7).lanes.truncate(1),
@@ -121,12 +139,16 @@ mod tests {
             |view| view.spans.at(7).counts = vec![0; 3],
             |view| view.spans.at(7).counts = vec![1 << 62; N_COUNTS],
             |view| view.spans.at(7).error_banks.extend([(3, u64::MAX)]),
+            |view| view.spans.at(7).error_banks.extend([(BOARDS, 1)]),
             |view| (0..3).for_each(|key| view.spans.at(key).lanes = vec![1 << 51; view.lanes.len()]),
             |view| view.spans = serde_json::from_str(&format!(r#"{{"shift":64,"first":0,"row":[{SPAN}]}}"#)).unwrap(),
             |view| view.troubles = vec![trouble(2, 1), trouble(1, 1)],
             |view| view.troubles = vec![trouble(1, u64::MAX)],
+            |view| view.troubles = vec![TroubleSum { board: Some(BOARDS), ..trouble(1, 1) }],
             |view| view.error_banks = vec![(68, 2, 1), (68, 1, 1)],
             |view| view.error_banks = vec![(68, 1, u64::MAX)],
+            |view| view.error_banks = vec![(68, 1 << 16, 1)],
+            |view| view.error_banks = vec![(66, 1, 1)],
             |view| view.runs = (0..=RUNS as u32).collect(),
         ];
         for (i, change) in changes.iter().enumerate() {
@@ -136,6 +158,7 @@ mod tests {
         }
         for bins in [
             r#"{"shift":64,"first":0,"row":[1]}"#,
+            r#"{"shift":200,"first":0,"row":[]}"#,
             r#"{"shift":63,"first":2,"row":[1]}"#,
             r#"{"shift":0,"first":18446744073709551615,"row":[1,1]}"#,
             &format!(r#"{{"shift":0,"first":0,"row":{:?}}}"#, [1; MOST + 1]),

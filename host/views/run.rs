@@ -196,12 +196,21 @@ impl RunView {
         }
         self.hits_of_event.iter_mut().zip(&other.hits_of_event).for_each(|(mine, theirs)| mine.merge(theirs));
         self.spans.merge(&other.spans);
-        for trouble in &other.troubles {
-            self.add_trouble(trouble);
-        }
-        for &(kind, source, n) in &other.error_banks {
-            self.add_error_bank(kind, source, n);
-        }
+        merge_sums(
+            &mut self.troubles,
+            &other.troubles,
+            |trouble| (trouble.kind, trouble.board),
+            |sum, more| {
+                add(&mut sum.count, more.count);
+                sum.first = sum.first.min(more.first);
+            },
+        );
+        merge_sums(
+            &mut self.error_banks,
+            &other.error_banks,
+            |bank| (bank.0, bank.1),
+            |sum, more| add(&mut sum.2, more.2),
+        );
         other.runs.iter().for_each(|&run| self.add_run(run));
         Ok(())
     }
@@ -255,10 +264,60 @@ fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
+/// Adds sums, in the order of their keys, to others. Files may hold many: to insert one after the other would move all behind
+/// it each time.
+fn merge_sums<T: Clone, K: Ord>(sums: &mut Vec<T>, more: &[T], key: fn(&T) -> K, add: fn(&mut T, &T)) {
+    sums.extend_from_slice(more);
+    sums.sort_by_key(key);
+    sums.dedup_by(|next, sum| {
+        let is_same = key(next) == key(sum);
+        if is_same {
+            add(sum, next);
+        }
+        is_same
+    });
+}
+
 /// Adds number by number; what is missing is 0.
 fn add_all(sums: &mut Vec<u64>, more: &[u64]) {
     if sums.len() < more.len() {
         sums.resize(more.len(), 0);
     }
     sums.iter_mut().zip(more).for_each(|(sum, more)| add(sum, *more));
+}
+
+#[cfg(all(test, feature = "synth"))]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{Against, RunView, TroubleSum};
+    use crate::detector::BankVersion;
+    use crate::{DetectorTables, Grouping, synth};
+
+    #[test]
+    fn long_lists_of_troubles_and_error_banks_are_merged_at_once() {
+        const N: u32 = 300_000;
+        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+        // The odd boards, with one that both have, before the even ones.
+        let view = |first: u32| {
+            let mut view = RunView::new(&tables, Against::Number);
+            let boards = || std::iter::once(0).chain((0..N).map(|i| 2 * i + first));
+            let trouble = |board| TroubleSum { kind: 1, board: Some(board), count: 3, first: u64::from(first) };
+            view.troubles = boards().map(trouble).collect();
+            view.error_banks = boards().map(|board| (68, board, 3)).collect();
+            view
+        };
+        let (mut odd, even) = (view(1), view(2));
+        let start = Instant::now();
+        odd.merge(&even).unwrap();
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        let expected = |board: u32| if board == 0 { 6 } else { 3 };
+        assert_eq!((odd.troubles.len(), odd.error_banks.len()), (2 * N as usize + 1, 2 * N as usize + 1));
+        for (board, (trouble, bank)) in (0..).zip(odd.troubles.iter().zip(&odd.error_banks)) {
+            let first = if board == 0 { 1 } else { 2 - u64::from(board % 2) };
+            assert_eq!(*trouble, TroubleSum { kind: 1, board: Some(board), count: expected(board), first });
+            assert_eq!(*bank, (68, board, expected(board)));
+        }
+    }
 }

@@ -39,7 +39,8 @@ pub enum Shading {
     Linear,
     /// By the logarithm. Values that are not positive get the colour of none.
     Log,
-    /// By the logarithm on both sides of 1: less, as much, more. What is under a hundredth, 0 too, counts as that.
+    /// By the logarithm on both sides of 1: less, as much, more. What is under a hundredth, 0 too, counts as that; what is
+    /// over a hundred, infinity too, as that.
     Ratio,
     /// In proportion on both sides of 0.
     Signed,
@@ -118,7 +119,7 @@ impl Shading {
         match self {
             Self::Linear | Self::Signed => value,
             Self::Log if value > 0.0 => value.log10(),
-            Self::Ratio if value >= 0.0 => value.max(0.01).log10(),
+            Self::Ratio if value >= 0.0 => value.clamp(0.01, 100.0).log10(),
             Self::Log | Self::Ratio => f64::NAN,
         }
     }
@@ -293,6 +294,14 @@ mod tests {
         assert_eq!(points["marker"]["colorbar"]["ticktext"], serde_json::json!(["1", "3", "10", "30", "100"]));
         let marks = traces.iter().find(|trace| trace.0["name"] == "dead").unwrap();
         assert_eq!(marks.0["x"], serde_json::json!([0.5, 3.5]));
+    }
+
+    #[test]
+    fn a_ratio_to_nothing_is_drawn_as_the_largest_and_no_ratio_as_none() {
+        let traces = squares(vec![f64::INFINITY, f64::NAN, 1.0], Shading::Ratio).traces();
+        let drawn = |fill: &str| traces.iter().find(|trace| trace.0["fillcolor"] == fill).unwrap().0["x"][0].as_f64();
+        assert_eq!(drawn(&Shading::Ratio.colour(1.0)), Some(0.0));
+        assert_eq!(drawn("rgba(128,128,128,0.12)"), Some(1.0));
     }
 
     #[test]

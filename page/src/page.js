@@ -98,7 +98,8 @@
   // Tables: a click on a head sorts by its column, a second one the other way round.
   const key = (cell) => {
     const text = cell.textContent.trim();
-    const number = parseFloat(text.replace(/^\u2212/, "-"));
+    // parseFloat reads 0x2801 as 0.
+    const number = /^0x/.test(text) ? Number(text) : parseFloat(text.replace(/^\u2212/, "-"));
     return text === "" ? null : Number.isNaN(number) ? text : number;
   };
   const sortable = (table) => {

@@ -1,5 +1,6 @@
 //! Errors of the library as exceptions of Python.
 
+use std::ffi::OsString;
 use std::io;
 
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
@@ -22,7 +23,7 @@ pub enum Failure {
     Sums(#[from] SumsError),
     #[error(transparent)]
     Memory(#[from] TooMuchMemory),
-    /// The system did not give memory for the hits.
+    /// The system did not give memory for hits or events.
     #[error(transparent)]
     Pages(#[from] io::Error),
     #[error("{0}")]
@@ -63,14 +64,14 @@ impl Failure {
     /// The exception, as an object.
     pub fn exception(&self, py: Python<'_>) -> PyResult<PyErr> {
         let message = with_causes(self);
-        let mut place = (None, None, None, None);
+        let mut place: (Option<OsString>, _, Option<u64>, _) = (None, None, None, None);
         let class = match self {
             Self::Value(_) | Self::Sums(SumsError::Different(_)) => return Ok(PyValueError::new_err(message)),
             Self::Work(WorkError::Capacity(_)) | Self::Memory(_) | Self::Pages(_) => {
                 return Ok(PyMemoryError::new_err(message));
             }
             Self::Work(WorkError::Input(error)) => {
-                place.0 = Some(error.file().display().to_string());
+                place.0 = Some(error.file().into());
                 if let Some(at) = error.place() {
                     place.1 = Some(at.event);
                     let more = if let InputError::Packet { byte, .. } = error { *byte } else { 0 };
@@ -82,12 +83,12 @@ impl Failure {
                 }
             }
             Self::Versions(error) => {
-                place.0 = Some(error.file.display().to_string());
+                place.0 = Some(error.file.clone().into());
                 "InputError"
             }
             Self::Sums(_) => "InputError",
             Self::Tables(error) => {
-                place.0 = Some(error.file().to_owned());
+                place.0 = Some(error.file().into());
                 place.3 = error.byte();
                 match error {
                     TablesError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => "NoSuchTablesError",
@@ -98,14 +99,14 @@ impl Failure {
             Self::Work(WorkError::Output(error)) => {
                 place.0 = match error {
                     OutputError::Format(file) | OutputError::Io { file, .. } | OutputError::Parquet { file, .. } => {
-                        Some(file.display().to_string())
+                        Some(file.into())
                     }
                 };
                 "OutputError"
             }
         };
         let class = py.import("ut_decoding._errors")?.getattr(class)?;
-        let (file, event, bank, byte): (_, _, Option<u64>, _) = place;
+        let (file, event, bank, byte) = place;
         Ok(PyErr::from_value(class.call1((message, file, event, bank, byte))?))
     }
 }

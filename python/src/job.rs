@@ -24,7 +24,7 @@ use crate::piece::{Batch, Piece, no_pool};
 use crate::request::{Request, Task};
 
 /// Hits that an event has, at most, in the mean.
-const HITS_OF_EVENT: u64 = 2048;
+pub const HITS_OF_EVENT: u64 = 2048;
 
 /// How often the caller looks for signals.
 const LOOK: Duration = Duration::from_millis(50);
@@ -277,15 +277,23 @@ pub struct Job {
     pieces: Mutex<Option<Receiver<Result<Piece, Failure>>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     stop: Arc<AtomicBool>,
+    /// The process that started it.
+    process: u32,
 }
 
 impl Job {
+    /// Whether this is the copy that a fork made: without the thread, and maybe with locks that nobody will open.
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+
     fn start(task: Task, step: Option<u64>) -> PyResult<Self> {
         let stop: Arc<AtomicBool> = Arc::default();
         let (send, pieces) = sync_channel(0);
         let seen = Arc::clone(&stop);
         let thread = start(move || make_pieces(&task, step, &seen, &send))?;
-        Ok(Self { pieces: Mutex::new(Some(pieces)), thread: Mutex::new(Some(thread)), stop })
+        let process = std::process::id();
+        Ok(Self { pieces: Mutex::new(Some(pieces)), thread: Mutex::new(Some(thread)), stop, process })
     }
 }
 
@@ -300,6 +308,11 @@ impl Job {
 
     /// The next piece, or `None` after the last.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if self.is_forked() {
+            return Err(PyRuntimeError::new_err(
+                "these hits are decoded by the process that this one was forked from: call iterate after the fork",
+            ));
+        }
         loop {
             let found = py.detach(|| {
                 let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
@@ -325,6 +338,9 @@ impl Job {
 
     /// Ends the job.
     fn close(&self) {
+        if self.is_forked() {
+            return;
+        }
         self.stop.store(true, Ordering::Relaxed);
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
@@ -333,5 +349,9 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        if self.is_forked() {
+            std::mem::forget(self.pieces.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+            std::mem::forget(self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        }
     }
 }

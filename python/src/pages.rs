@@ -77,7 +77,8 @@ impl Pages {
     }
 }
 
-fn too_much(error: TooMuchMemory) -> io::Error {
+/// It, as what goes wrong with a file in memory.
+pub fn too_much(error: TooMuchMemory) -> io::Error {
     io::Error::new(io::ErrorKind::OutOfMemory, error)
 }
 

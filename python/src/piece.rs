@@ -232,7 +232,8 @@ impl Piece {
 /// What was wrong with events: file, event, bank, byte of the file, message.
 pub fn damages<'py>(py: Python<'py>, damages: &[(Place, Damage)]) -> PyResult<Bound<'py, PyList>> {
     let rows = damages.iter().map(|(place, damage)| {
-        (place.file.display().to_string(), place.event, damage.bank(), place.byte, damage.to_string())
+        // As the inputs are named.
+        (place.file.as_os_str(), place.event, damage.bank(), place.byte, damage.to_string())
     });
     PyList::new(py, rows.collect::<Vec<_>>())
 }

@@ -1,7 +1,8 @@
 //! What the events of a run add up to, and the page that is drawn of it.
 
+use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -48,13 +49,9 @@ impl RunSums {
     #[pyo3(signature = (page, compare = None))]
     fn draw(&self, py: Python<'_>, page: PathBuf, compare: Option<&Self>) -> PyResult<String> {
         let (first, second) = (Arc::clone(&self.0), compare.map(|other| Arc::clone(&other.0)));
-        let of_another = |second: &Arc<Sums>| second.detector.tables != first.detector.tables;
-        if second.as_ref().is_some_and(of_another) {
-            return Err(Failure::Value("compare: the second run is of another detector".to_owned()).into());
-        }
         let drawn = py.detach(move || -> Result<String, Failure> {
+            let drawn = draw(&first, second.as_deref())?;
             let mut file = NewFile::create(&page)?;
-            let drawn = draw(&first, second.as_deref());
             file.write_all(drawn.html.as_bytes()).map_err(|error| file.cannot(error))?;
             file.finish()?;
             Ok(drawn.json.to_string())
@@ -73,8 +70,8 @@ impl RunSums {
     }
 
     #[getter]
-    fn files(&self) -> Vec<String> {
-        self.0.files.iter().map(|file| file.display().to_string()).collect()
+    fn files(&self) -> Vec<OsString> {
+        self.0.files.iter().map(OsString::from).collect()
     }
 
     /// The files of the tables.
@@ -175,11 +172,7 @@ impl Request {
     /// The detector, with the names of its files.
     pub fn detector(&self, py: Python<'_>) -> Arc<Detector> {
         let tables = self.tables.bind(py).get();
-        let name = |name: &str| (!tables.is_synthetic()).then(|| Path::new(name).to_path_buf());
-        Arc::new(Detector {
-            tables: (*tables.detector).clone(),
-            boards: name(&tables.boards),
-            geometry: name(&tables.geometry),
-        })
+        let (boards, geometry) = tables.files.clone().map(<(PathBuf, PathBuf)>::from).unzip();
+        Arc::new(Detector { tables: (*tables.detector).clone(), boards, geometry })
     }
 }

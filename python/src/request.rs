@@ -11,6 +11,7 @@ use ut_decoding::input::{InputPart, Places, Section, Select, count_events};
 use ut_decoding::{DecodeOptions, DetectorTables, Flip, Position, memory};
 
 use crate::failure::Failure;
+use crate::job::HITS_OF_EVENT;
 use crate::piece::Columns;
 use crate::tables::Tables;
 
@@ -100,6 +101,9 @@ const BYTES_OF_HIT: u64 = 13;
 /// Hits for which room is made before there is one.
 const MOST_HITS: u64 = 1 << 30;
 
+/// The most events of a batch that are meant.
+const MAX_BATCH: usize = 1 << 20;
+
 /// The most threads that are meant.
 const MAX_THREADS: usize = 1024;
 
@@ -129,6 +133,11 @@ impl Request {
         if self.threads > MAX_THREADS {
             return Err(bad(format!("threads: {} is more than {MAX_THREADS}", self.threads)));
         }
+        if let Some(batch) = self.batch
+            && !(1..=MAX_BATCH).contains(&batch)
+        {
+            return Err(bad(format!("batch: {batch} is not from 1 to {MAX_BATCH}")));
+        }
         let position = match self.position.as_str() {
             "adc" => Position::Adc,
             "geometric" => Position::Geometric,
@@ -152,12 +161,14 @@ impl Request {
             return Err(bad("standard input can be read only once".to_owned()));
         }
         let bytes: u64 = self.parts.iter().map(Part::bytes).sum();
+        let mut most_events = self.limit.unwrap_or(u64::MAX);
         let once = self.parts.iter().position(|part| !part.is_kept());
         let parts: Vec<InputPart> = self.parts.into_iter().map(Into::into).collect();
         let names: Vec<PathBuf> = parts.iter().map(|part| part.name().to_path_buf()).collect();
         let mut select = Select::default().run(self.run).number(self.event_number);
         if let Some(places) = &self.events {
             let places: Places = places.parse().map_err(|error| bad(format!("events: {error}")))?;
+            most_events = most_events.min(places.count());
             select = select.places(&places);
         }
         if let Some((i, n)) = self.shard {
@@ -167,7 +178,9 @@ impl Request {
             if let Some(once) = once {
                 return Err(bad(format!("shard: {} can be read only once", names[once].display())));
             }
-            select = select.places(&Places::shard(i, n, count_events(&parts)?));
+            let places = Places::shard(i, n, count_events(&parts)?);
+            most_events = most_events.min(places.count());
+            select = select.places(&places);
         }
         let is_device = matches!(backend, Backend::Emulated | Backend::Cuda);
         let n_workers = match (backend, self.threads) {
@@ -188,8 +201,8 @@ impl Request {
             options,
             backend,
             n_workers,
-            hits: (bytes / BYTES_OF_HIT).min(MOST_HITS) as usize,
-            batch: self.batch.unwrap_or(if is_device { LARGE_BATCH } else { BATCH }).clamp(1, 1 << 20),
+            hits: (bytes / BYTES_OF_HIT).min(most_events.saturating_mul(HITS_OF_EVENT)).min(MOST_HITS) as usize,
+            batch: self.batch.unwrap_or(if is_device { LARGE_BATCH } else { BATCH }),
             check: self.checksum,
             keep_going: self.keep_going,
             select: select.window(self.skip, self.limit),

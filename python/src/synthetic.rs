@@ -5,10 +5,33 @@ use std::io;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use ut_decoding::input::{Bank, EventHeader, GENERATED_MASK, MdfWriter, WriteError, kind};
+use ut_decoding::memory;
 use ut_decoding::synth::{Generator, Profile};
 
 use crate::failure::Failure;
+use crate::pages::too_much;
 use crate::tables::version_of;
+
+/// A file in memory, of which there may be too little: where an allocation fails, the process ends.
+#[derive(Default)]
+struct MemoryFile(Vec<u8>);
+
+impl io::Write for MemoryFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Self(all) = self;
+        if bytes.len() > all.capacity() - all.len() {
+            // It doubles, and Python gets a copy.
+            memory::check("the events", 3 * (all.capacity() + bytes.len()) as u64).map_err(too_much)?;
+            all.try_reserve(bytes.len())?;
+        }
+        all.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// The bytes of an MDF file of synthetic events.
 #[pyfunction]
@@ -26,13 +49,20 @@ pub fn generate<'py>(
         return Err(Failure::Value(format!("no profile is called {profile:?}: there are {all}")).into());
     };
     let generator = Generator::new(named, version_of(version)?, seed);
-    let mut writer = MdfWriter::new(Vec::new());
+    let mut writer = MdfWriter::new(MemoryFile::default());
     for index in 0..events {
         py.check_signals()?;
         let written = py.detach(|| write(&mut writer, &generator, index));
-        written.map_err(|error| Failure::Value(error.to_string()))?;
+        written.map_err(|error| match error {
+            WriteError::Io(error) => Failure::Pages(error),
+            error => Failure::Value(error.to_string()),
+        })?;
     }
-    Ok(PyBytes::new(py, &writer.into_inner()))
+    let MemoryFile(all) = writer.into_inner();
+    PyBytes::new_with(py, all.len(), |bytes| {
+        bytes.copy_from_slice(&all);
+        Ok(())
+    })
 }
 
 fn write<W: io::Write>(writer: &mut MdfWriter<W>, generator: &Generator, index: u64) -> Result<(), WriteError> {

@@ -1,7 +1,9 @@
 //! A detector's tables.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -10,16 +12,14 @@ use ut_decoding::{DetectorTables, Grouping, synth};
 
 use crate::array::Array;
 use crate::failure::Failure;
+use crate::job::wait_for;
 
 /// Which sensor hangs on which lane of which board, where it is, and how sensors form groups.
 #[pyclass(frozen, eq, module = "ut_decoding._native", name = "Tables")]
 pub struct Tables {
     pub detector: Arc<DetectorTables>,
-    /// Names of the files.
-    #[pyo3(get)]
-    pub boards: String,
-    #[pyo3(get)]
-    pub geometry: String,
+    /// The boards file and the geometry file; `None`: those of the synthetic detector, which are no files.
+    pub files: Option<[PathBuf; 2]>,
 }
 
 // Hits depend on what the files hold, not on what they are called.
@@ -30,7 +30,7 @@ impl PartialEq for Tables {
 }
 
 /// What the tables of the synthetic detector are called.
-pub const SYNTHETIC: &str = "synthetic detector";
+const SYNTHETIC: &str = "synthetic detector";
 
 fn grouping_of(name: &str) -> Result<Grouping, Failure> {
     name.parse().map_err(|error: ut_decoding::detector::UnknownGrouping| Failure::Value(error.to_string()))
@@ -43,14 +43,13 @@ pub fn version_of(name: &str) -> Result<BankVersion, Failure> {
 }
 
 impl Tables {
-    fn make(
-        boards: Boards,
-        geometry: Geometry,
-        grouping: &str,
-        [boards_name, geometry_name]: [String; 2],
-    ) -> Result<Self, Failure> {
+    fn make(boards: Boards, geometry: Geometry, grouping: &str, files: Option<[PathBuf; 2]>) -> Result<Self, Failure> {
         let detector = Arc::new(DetectorTables::new(boards, geometry, grouping_of(grouping)?)?);
-        Ok(Self { detector, boards: boards_name, geometry: geometry_name })
+        Ok(Self { detector, files })
+    }
+
+    fn name(&self, of: usize) -> &Path {
+        self.files.as_ref().map_or(Path::new(SYNTHETIC), |files| files[of].as_path())
     }
 }
 
@@ -59,25 +58,38 @@ impl Tables {
     #[new]
     #[pyo3(signature = (boards, geometry, *, grouping = "y-rows"))]
     fn new(py: Python<'_>, boards: PathBuf, geometry: PathBuf, grouping: &str) -> PyResult<Self> {
-        Ok(py.detach(|| {
-            let names = [&boards, &geometry].map(|path| path.display().to_string());
-            Self::make(Boards::read(&boards)?, Geometry::read(&geometry)?, grouping, names)
-        })?)
+        let grouping = grouping.to_owned();
+        // They may be pipes.
+        wait_for(py, &AtomicBool::new(false), move || {
+            let files = [boards, geometry];
+            Self::make(Boards::read(&files[0])?, Geometry::read(&files[1])?, &grouping, Some(files))
+        })
     }
 
     #[staticmethod]
     #[pyo3(signature = (version = "v5", *, grouping = "y-rows"))]
     fn synthetic(version: &str, grouping: &str) -> PyResult<Self> {
         let (boards, geometry) = synth::detector(version_of(version)?, 1);
-        Ok(Self::make(boards, geometry, grouping, [SYNTHETIC; 2].map(str::to_owned))?)
+        Ok(Self::make(boards, geometry, grouping, None)?)
     }
 
+    /// `names`: of the files, or `None` for the synthetic detector.
     #[staticmethod]
-    #[pyo3(signature = (boards, geometry, *, grouping = "y-rows", names = None))]
-    fn from_bytes(boards: &[u8], geometry: &[u8], grouping: &str, names: Option<(String, String)>) -> PyResult<Self> {
-        let (boards_name, geometry_name) = names.unwrap_or_else(|| ("boards".to_owned(), "geometry".to_owned()));
+    fn from_bytes(boards: &[u8], geometry: &[u8], grouping: &str, names: Option<(PathBuf, PathBuf)>) -> PyResult<Self> {
+        let files = names.map(<[PathBuf; 2]>::from);
+        let [boards_name, geometry_name] = files.as_ref().map_or([SYNTHETIC; 2].map(str::to_owned), shown);
         let (boards, geometry) = parse(boards, geometry, &boards_name, &geometry_name)?;
-        Ok(Self::make(boards, geometry, grouping, [boards_name, geometry_name])?)
+        Ok(Self::make(boards, geometry, grouping, files)?)
+    }
+
+    #[getter]
+    fn boards(&self) -> OsString {
+        self.name(0).into()
+    }
+
+    #[getter]
+    fn geometry(&self) -> OsString {
+        self.name(1).into()
     }
 
     /// The bytes of the boards file and of the geometry file.
@@ -107,8 +119,8 @@ impl Tables {
     }
 
     #[getter]
-    pub fn is_synthetic(&self) -> bool {
-        self.boards == SYNTHETIC
+    fn is_synthetic(&self) -> bool {
+        self.files.is_none()
     }
 
     /// By sector: its group.
@@ -117,8 +129,13 @@ impl Tables {
     }
 
     fn __repr__(&self) -> String {
-        let what =
-            if self.is_synthetic() { SYNTHETIC.to_owned() } else { format!("{:?}, {:?}", self.boards, self.geometry) };
+        let what = match &self.files {
+            Some(files) => {
+                let [boards, geometry] = shown(files);
+                format!("{boards:?}, {geometry:?}")
+            }
+            None => SYNTHETIC.to_owned(),
+        };
         format!(
             "Tables({what}: {} boards, format {}, {} groups by {})",
             self.n_boards(),
@@ -127,6 +144,10 @@ impl Tables {
             self.grouping()
         )
     }
+}
+
+fn shown(files: &[PathBuf; 2]) -> [String; 2] {
+    files.each_ref().map(|path| path.display().to_string())
 }
 
 fn parse(

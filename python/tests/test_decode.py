@@ -194,6 +194,22 @@ def test_parts_of_hits_keep_why_their_events_and_files_are_broken(busy, syntheti
     assert [[failure.file for failure in part.failures] for part in parts] == [["no-such.mdf"], [str(cut)], []]
 
 
+def test_names_that_are_not_utf8_are_known_again(busy, synthetic, fixtures, v5, tmp_path):
+    broken, cut = (os.fsdecode(os.fsencode(tmp_path) + name) for name in (b"/\xff.mdf", b"/cut-\xff.mdf"))
+    shutil.copy(fixtures / "v5/troubles.mdf", broken)
+    hits = ut.decode(broken, v5)
+    assert hits.files == [broken] and {one.file for one in hits.broken_events} == {broken}
+    assert hits.of_events(0, hits.n_events).broken_events == hits.broken_events
+    assert set(hits.troubles["file"]) == {broken} and pickle.loads(pickle.dumps(hits)) == hits
+    with open(cut, "wb") as file:
+        file.write(open(busy, "rb").read()[:-1])
+    parts = ut.decode([cut, busy], synthetic, keep_going=True)
+    assert [one.file for one in parts.failures] == [cut]
+    assert [len(parts.of_events(*some).failures) for some in ((0, 698), (698, 699), (699, 1399))] == [0, 1, 0]
+    pytest.importorskip("pyarrow")
+    assert set(hits.to_arrow()["file"].to_pylist()) == {f"{tmp_path}/\ufffd.mdf"}
+
+
 def test_only_the_columns_that_are_asked_for_are_kept(busy, synthetic):
     whole = ut.decode(busy, synthetic)
     hits = ut.decode(busy, synthetic, columns=["x_at_y_eq0", "lhcb_id", "lhcb_id"])
@@ -327,6 +343,12 @@ def test_tables_of_the_other_format_are_refused(fixtures, v4):
         ({"events": []}, ValueError),
         ({"shard": (0, 3)}, ValueError),
         ({"shard": (4, 3)}, ValueError),
+        ({"shard": (-1, 3)}, ValueError),
+        ({"shard": (1, 1 << 64)}, ValueError),
+        ({"shard": "1/2"}, TypeError),
+        ({"shard": (1, 2, 3)}, TypeError),
+        ({"batch": 0}, ValueError),
+        ({"batch": 1 << 40}, ValueError),
         ({"columns": ["chrge"]}, ValueError),
         ({"columns": "lhcb_id"}, TypeError),
         ({"colums": ["lhcb_id"]}, TypeError),
@@ -336,7 +358,15 @@ def test_tables_of_the_other_format_are_refused(fixtures, v4):
 def test_options_that_cannot_be_meant_are_refused(synthetic, options, error):
     with pytest.raises(error) as caught:
         ut.decode(b"", synthetic, **options)
-    assert next(iter(options)) in str(caught.value)
+    assert next(iter(options)) in str(caught.value) and "Request" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("number", "error"), [(0, ValueError), (1 << 64, ValueError), (1.5, TypeError), (True, TypeError)])
+def test_numbers_of_events_that_cannot_be_meant_are_refused(busy, synthetic, number, error):
+    with pytest.raises(error, match="step: "):
+        ut.iterate(busy, synthetic, step=number)
+    with pytest.raises(error, match="events: "):
+        ut.plan(busy, synthetic, events=number)
 
 
 def test_without_tables_nothing_is_decoded(busy):
@@ -385,6 +415,7 @@ except KeyboardInterrupt:
         "next(ut.iterate(sys.argv[1], ut.Tables.synthetic(), step=10))",
         "ut.decode_to_parquet(sys.argv[1], sys.argv[1] + '.parquet', ut.Tables.synthetic())",
         "ut.report(sys.argv[1], ut.Tables.synthetic(), sys.argv[1] + '.html')",
+        "ut.Tables(sys.argv[1], sys.argv[1])",
     ],
 )
 def test_ctrl_c_ends_a_call_that_waits_for_a_pipe(tmp_path, call):
@@ -455,6 +486,62 @@ except RuntimeError as error:
 def test_a_machine_that_has_no_thread_left_is_an_error(busy):
     done = subprocess.run([sys.executable, "-c", NO_THREAD, busy], capture_output=True, text=True, timeout=60)
     assert "cannot start a thread" in done.stdout, done.stderr
+
+
+FORKED = """
+import os, signal, sys
+import ut_decoding as ut
+hits = ut.iterate(sys.argv[1], ut.Tables.synthetic(), step=100)
+next(hits)
+if os.fork() == 0:
+    signal.alarm(20)
+    try:
+        next(hits)
+    except RuntimeError as error:
+        print(error, flush=True)
+    hits.close()
+    del hits
+    print(ut.decode(sys.argv[1], ut.Tables.synthetic()).n_events, flush=True)
+    os._exit(0)
+os.wait()
+print(sum(part.n_events for part in hits), flush=True)
+"""
+
+
+def test_an_iterator_in_a_forked_process_is_an_error(busy):
+    done = subprocess.run([sys.executable, "-c", FORKED, busy], capture_output=True, text=True, timeout=60)
+    error, *events = done.stdout.splitlines()
+    assert "forked" in error and events == ["700", "600"], done
+
+
+LITTLE_MEMORY = """
+import resource, sys
+import ut_decoding as ut
+decode, generate, tables = ut.decode, ut.generate, ut.Tables.synthetic()
+taken = 1024 * next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize:"))
+resource.setrlimit(resource.RLIMIT_AS, (taken + ({megabytes} << 20),) * 2)
+try:
+    print({call}, flush=True)
+except MemoryError as error:
+    print(error, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "megabytes", "said"),
+    [
+        ("generate(10**8, profile='pp-low')", 64, "the events would take about"),
+        ("decode(sys.argv[1], tables, limit=10, threads=1)", 3000, "Hits(10 events, "),
+        ("decode(sys.argv[1], tables, events='3,5', threads=1)", 3000, "Hits(2 events, "),
+    ],
+)
+def test_a_machine_with_little_memory_does_what_fits_and_says_what_does_not(busy, tmp_path, call, megabytes, said):
+    large = tmp_path / "large.mdf"
+    shutil.copy(busy, large)
+    os.truncate(large, 64 << 30)
+    code = LITTLE_MEMORY.format(call=call, megabytes=megabytes)
+    done = subprocess.run([sys.executable, "-c", code, large], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith(said), done
 
 
 def test_the_lock_of_python_is_free_while_a_call_waits(tmp_path, synthetic):

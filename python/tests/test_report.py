@@ -4,6 +4,7 @@ import functools
 import gzip
 import multiprocessing
 import operator
+import os
 import pathlib
 import pickle
 import shutil
@@ -130,8 +131,10 @@ def test_what_does_not_belong_together_is_not_added(busy, synthetic, v4):
             sums + other
     with pytest.raises(TypeError):
         sums + 1
-    with pytest.raises(ValueError, match="another detector"):
-        sums.write_page("/nowhere/run.html", others["detectors"])
+    # Nor drawn beside each other: the page says detector and clustering once.
+    for why in ("detectors", "clustering"):
+        with pytest.raises(ValueError, match=why):
+            sums.write_page("/nowhere/run.html", others[why])
 
 
 def test_bytes_that_are_no_sums_are_refused(busy, synthetic):
@@ -178,6 +181,37 @@ def test_a_page_does_not_replace_what_it_is_made_of(fixtures, tmp_path):
     # Nothing was decoded before: it would have failed.
     with pytest.raises(ValueError, match="would replace"):
         ut.report([data, "no-such.mdf"], tables, data)
+
+
+def test_a_page_does_not_replace_a_file_whose_name_is_not_utf8(fixtures, tmp_path):
+    names = [os.fsdecode(os.fsencode(tmp_path / name) + b"\xff") for name in ("events.mdf", "boards.bin", "geometry.bin")]
+    for name in names:
+        shutil.copy(fixtures / "v5" / os.path.basename(name)[:-1], name)
+    before = [pathlib.Path(name).read_bytes() for name in names]
+    tables = pickle.loads(pickle.dumps(ut.Tables(*names[1:])))
+    assert [tables.boards, tables.geometry] == names[1:]
+    sums = ut.run_sums(names[0], tables)
+    for one in (sums, pickle.loads(pickle.dumps(sums))):
+        assert one.files == names[:1]
+        for name in names:
+            with pytest.raises(ValueError, match="would replace"):
+                one.write_page(name)
+    for name in names:
+        with pytest.raises(ValueError, match="would replace"):
+            ut.report(names[0], tables, name)
+    assert [pathlib.Path(name).read_bytes() for name in names] == before
+
+
+def test_tables_that_are_called_like_the_synthetic_ones_are_files(fixtures, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(fixtures / "v5/boards.bin", "synthetic detector")
+    shutil.copy(fixtures / "v5/geometry.bin", "geometry.bin")
+    tables = ut.Tables("synthetic detector", "geometry.bin")
+    for one in (tables, pickle.loads(pickle.dumps(tables))):
+        assert not one.is_synthetic
+        for name in ("synthetic detector", "geometry.bin"):
+            with pytest.raises(ValueError, match="would replace"):
+                ut.report(fixtures / "v5/events.mdf", one, name)
 
 
 def test_damage_in_the_middle_of_a_run_does_not_depend_on_the_splits(busy, several, synthetic, tmp_path):

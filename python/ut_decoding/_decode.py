@@ -131,6 +131,7 @@ def iterate(
     Raises:
         As `decode`; the hits before an InputError come first.
     """
+    step = integer("step", step)
     if step < 1:
         raise ValueError(f"step: {step} is less than 1")
     request, files = request_of(inputs, tables, options)
@@ -233,16 +234,28 @@ def _checked(name: str, value: Any) -> Any:
         if isinstance(value, str):
             raise TypeError('columns: several names, as ["lhcb_id"]')
         return tuple(value)
+    if name == "shard" and value is not None:
+        if not isinstance(value, tuple | list) or len(value) != 2:
+            raise TypeError(f"shard: {value!r} is no pair of int, as (1, 4)")
+        return tuple(integer(name, number) for number in value)
     kind: Any = _NUMBERS.get(name, type(DEFAULTS[name]))
     if kind is not type(None) and not (value is None and DEFAULTS[name] is None):
-        if kind is int and not isinstance(value, bool) and hasattr(value, "__index__"):
-            value = operator.index(value)
-        # True is an int to Python, and no number of threads.
-        if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
+        if kind is int:
+            return integer(name, value, 32 if name in ("run", "max_cluster_size", "flip") else 63)
+        if not isinstance(value, kind):
             raise TypeError(f"{name}: {value!r} is no {kind.__name__}")
-        if kind is int and not 0 <= value < 1 << (32 if name in ("run", "max_cluster_size", "flip") else 63):
-            raise ValueError(f"{name}: {value} is out of range")
     return value
+
+
+def integer(name: str, value: Any, bits: int = 63) -> int:
+    """The value as an int, which is refused if it is none, negative, or of more bits."""
+    # True is an int to Python, and no number of threads.
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}: {value!r} is no int")
+    number = operator.index(value)
+    if not 0 <= number < 1 << bits:
+        raise ValueError(f"{name}: {value} is out of range")
+    return number
 
 
 def _parts(one: Any) -> list[Any]:

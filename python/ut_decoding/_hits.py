@@ -1,5 +1,6 @@
 """Hits as columns."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -408,9 +409,11 @@ class Hits:
 
         run, has_run = masked(self.events.run)
         number, has_number = masked(self.events.event_number)
+        # Arrow has UTF-8 alone, which a name need not be.
+        names = [os.fsencode(name).decode(errors="replace") for name in self.files]
         # A file of several splits is one word: pandas takes no dictionary that has a word twice.
-        words = {name: place for place, name in enumerate(dict.fromkeys(self.files))}
-        of_file = np.array([words[name] for name in self.files] or [0], np.int32)
+        words = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        of_file = np.array([words[name] for name in names] or [0], np.int32)
         file = self._per_hit(of_file[self.events.file])
         columns = [(name, column.dtype.str, column, None, None) for name, column in self.columns.items()]
         return [

@@ -11,7 +11,18 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from . import _native
-from ._decode import DEFAULTS, Name, Options, SplitOptions, checked, files_of, request_of, several_of, spare_inputs
+from ._decode import (
+    DEFAULTS,
+    Name,
+    Options,
+    SplitOptions,
+    checked,
+    files_of,
+    integer,
+    request_of,
+    several_of,
+    spare_inputs,
+)
 from ._hits import BrokenEvent, Hits, Summary
 from ._split import Split
 from ._tables import Tables
@@ -52,6 +63,7 @@ def plan(
         InputError: a file cannot be opened, or is of a format that is not taken.
         ValueError: an option is invalid, or a file is a pipe or standard input: who decodes a split opens it again.
     """
+    events = integer("events", events)
     if events < 1:
         raise ValueError(f"events: {events} is less than 1")
     for name in sorted(options.keys() & DEFAULTS.keys() - SplitOptions.__annotations__.keys()):

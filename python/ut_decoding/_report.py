@@ -80,7 +80,8 @@ class RunSums:
         Raises:
             OutputError: the page cannot be written.
             InputError: no bank of a file has the version of the board table.
-            ValueError: the second run is of another detector, or the page would replace a file of raw data or a table.
+            ValueError: the second run is of another detector or of other clustering, or the page would replace a file of raw
+                data or a table.
         """
         for sums in (self, compare):
             if sums is not None and sums._sums.wrong_version is not None:

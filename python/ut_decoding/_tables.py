@@ -54,7 +54,7 @@ class Tables:
     @classmethod
     def from_bytes(cls, boards: bytes, geometry: bytes, *, grouping: str = "y-rows") -> "Tables":
         """Tables from the bytes of the two files."""
-        return cls._of(_native.Tables.from_bytes(boards, geometry, grouping=grouping))
+        return cls._of(_native.Tables.from_bytes(boards, geometry, grouping, ("boards", "geometry")))
 
     def to_bytes(self) -> tuple[bytes, bytes]:
         """The bytes of the boards file and of the geometry file."""
@@ -107,11 +107,12 @@ class Tables:
         return hash((self.to_bytes(), self.grouping))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (*self.to_bytes(), self.grouping, (self.boards, self.geometry))
+        names = None if self.is_synthetic else (self.boards, self.geometry)
+        return _unpickled, (*self.to_bytes(), self.grouping, names)
 
     def __repr__(self) -> str:
         return repr(self._tables)
 
 
-def _unpickled(boards: bytes, geometry: bytes, grouping: str, names: tuple[str, str]) -> Tables:
-    return Tables._of(_native.Tables.from_bytes(boards, geometry, grouping=grouping, names=names))
+def _unpickled(boards: bytes, geometry: bytes, grouping: str, names: tuple[str, str] | None) -> Tables:
+    return Tables._of(_native.Tables.from_bytes(boards, geometry, grouping, names))

@@ -335,12 +335,20 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
         let (_, err) = run_to(1, directory, &["report", "--merge", "good", name, "--output", "run.html"]);
         assert!(err.contains(why), "{name}: {err}");
     }
-    // Runs of two detectors are not compared, either.
+    // Runs of two detectors, or with other clustering, are not compared, either: the page says these once.
     run_to(0, directory, &["generate", "--events", "1", "--format", "v4", "--output", "."]);
     run_to(0, directory, &["report", "events.mdf", "--sums", "v4"]);
-    let args = ["report", "--merge", "good", "--compare", "v4", "--output", "run.html"];
-    let (_, err) = run_to(1, directory, &args);
-    assert!(err.contains("of different detectors"), "{err}");
+    let text_of = |name: &str| String::from_utf8(zstd::decode_all(&read(directory, name)[..]).unwrap()).unwrap();
+    let moved = text_of("good").replacen("\"grouping\":\"y-rows\"", "\"grouping\":\"unique-x\"", 1);
+    assert_ne!(moved, text_of("good"));
+    pack("moved", &moved);
+    for (name, why) in
+        [("v4", "different detectors"), ("moved", "different detectors"), ("strips", "different clustering")]
+    {
+        let args = ["report", "--merge", "good", "--compare", name, "--output", "run.html"];
+        let (_, err) = run_to(1, directory, &args);
+        assert!(err.contains("do not belong together") && err.contains(why), "{name}: {err}");
+    }
     assert!(!directory.join("run.html").exists());
     for args in [
         &["report", "run.mdf"][..],

@@ -15,6 +15,11 @@ const MARKED: f64 = 5.0;
 /// Sectors that the table lists.
 const LISTED: usize = 200;
 
+/// B by A. Of a sector that has hits in B alone, it is beyond all numbers.
+fn ratio(difference: &Difference) -> String {
+    if difference.ratio.is_infinite() { "∞".to_owned() } else { short(difference.ratio) }
+}
+
 /// The section.
 pub fn section(page: &mut Page, detector: &Detector, a: &Run<'_>, b: &Run<'_>, differences: &[Difference]) {
     page.heading(&format!("What differs: {} (A) and {} (B)", a.name, b.name));
@@ -36,7 +41,7 @@ pub fn section(page: &mut Page, detector: &Detector, a: &Run<'_>, b: &Run<'_>, d
     let hover = |sector: usize| {
         let d = &differences[sector];
         let [in_a, in_b] = d.hits.map(short);
-        format!("A: {in_a} hits an event, B: {in_b}\nB to A, as shares: {}, {} σ", short(d.ratio), short(d.sigmas))
+        format!("A: {in_a} hits an event, B: {in_b}\nB to A, as shares: {}, {} σ", ratio(d), short(d.sigmas))
     };
     page.large_charts(&drawing.charts(&MapOf {
         name: "hits in B to A".to_owned(),
@@ -68,8 +73,7 @@ pub fn section(page: &mut Page, detector: &Detector, a: &Run<'_>, b: &Run<'_>, d
         let name = sector_name(d.sector, &lanes[d.sector], tables);
         let [hits_a, hits_b] = d.hits.map(short);
         let [charge_a, charge_b] = d.charge.map(short);
-        let cells =
-            vec![name, hits_a, hits_b, short(d.ratio), short(d.sigmas), charge_a, charge_b, short(d.charge_sigmas)];
+        let cells = vec![name, hits_a, hits_b, ratio(d), short(d.sigmas), charge_a, charge_b, short(d.charge_sigmas)];
         (is_marked(d.sigmas) || is_marked(d.charge_sigmas), cells)
     };
     page.named_table("Differences by sector", &head, order.iter().take(LISTED).map(row));

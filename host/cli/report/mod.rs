@@ -101,7 +101,11 @@ pub struct Drawn {
 }
 
 /// Draws a run, or two that are compared.
-pub fn draw(first: &Sums, second: Option<&Sums>) -> Drawn {
+///
+/// # Errors
+/// When the two are of other detectors or other options: the page says these once, and has one map for both.
+pub fn draw(first: &Sums, second: Option<&Sums>) -> Result<Drawn, SumsError> {
+    second.map_or(Ok(()), |second| first.check_alike(second))?;
     let (detector, rules) = (&*first.detector, Rules::default());
     let tables = &detector.tables;
     let [name, other_name] = names_of(first, second);
@@ -115,7 +119,7 @@ pub fn draw(first: &Sums, second: Option<&Sums>) -> Drawn {
     let drawn = run(name, first, &verdicts);
     let html = page::html(detector, first.options, &drawn, compared.as_ref().map(|(run, d)| (run, *d)));
     let json = json_of(&drawn, tables);
-    Drawn { html, json, verdicts }
+    Ok(Drawn { html, json, verdicts })
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -135,9 +139,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     } else {
         gather(args, &files, &others)?
     };
-    if second.as_ref().is_some_and(|second| second.detector.tables.slots() != first.detector.tables.slots()) {
-        return Err("the runs to compare are of different detectors".into());
-    }
     let elapsed = start.elapsed();
     let both = || [Some(&first), second.as_ref()].into_iter().flatten();
     both().for_each(warn);
@@ -157,7 +158,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         elapsed.as_secs_f64(),
         both().map(|sums| sums.view.events).sum::<u64>() as f64 / elapsed.as_secs_f64().max(1e-9),
     );
-    let drawn = (args.output.is_some() || args.json.is_some()).then(|| draw(&first, second.as_ref()));
+    let drawn = (args.output.is_some() || args.json.is_some()).then(|| draw(&first, second.as_ref())).transpose()?;
     if let Some(Drawn { html, json, verdicts }) = &drawn {
         if let Some(output) = &args.output {
             write_file(output, html)?;

@@ -4,6 +4,7 @@
 //! and so is the page that is drawn of them: nothing on it is about a part.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -55,13 +56,36 @@ pub struct Sums {
 /// A file, and its banks by version byte.
 type KeptVersions = (String, Vec<(Option<u8>, u64)>);
 
+/// The name of a file, in a file: text, where it is text.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Name {
+    Text(String),
+    Other(OsString),
+}
+
+impl From<&PathBuf> for Name {
+    fn from(path: &PathBuf) -> Self {
+        path.to_str().map_or_else(|| Self::Other(path.into()), |text| Self::Text(text.to_owned()))
+    }
+}
+
+impl From<Name> for PathBuf {
+    fn from(name: Name) -> Self {
+        match name {
+            Name::Text(text) => text.into(),
+            Name::Other(name) => name.into(),
+        }
+    }
+}
+
 /// The same in a file.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     format: String,
-    files: Vec<String>,
-    boards_name: Option<String>,
-    geometry_name: Option<String>,
+    files: Vec<Name>,
+    boards_name: Option<Name>,
+    geometry_name: Option<Name>,
     boards: Vec<u8>,
     geometry: Vec<u8>,
     grouping: Grouping,
@@ -94,7 +118,7 @@ pub enum SumsError {
         why: String,
     },
     /// They do not belong together.
-    #[error("these sums cannot be added: they are of {0}")]
+    #[error("these sums do not belong together: they are of {0}")]
     Different(&'static str),
 }
 
@@ -122,18 +146,27 @@ impl Sums {
         sums
     }
 
-    /// Adds the sums of other events. The sums do not depend on the order; the list of files is in that of the additions.
+    /// Checks that these are sums of hits of one kind, which can be added, or drawn beside each other.
     ///
     /// # Errors
-    /// When detector, options, or the number that the pictures against time are over, are not the same, or there are more
-    /// events, hits or the like than can be counted. The sums then stay as they were.
-    pub fn add(&mut self, other: &Self) -> Result<(), SumsError> {
+    /// When the detector or the options are not the same.
+    pub fn check_alike(&self, other: &Self) -> Result<(), SumsError> {
         if self.detector.tables != other.detector.tables {
             return Err(SumsError::Different("different detectors"));
         }
         if self.options != other.options {
             return Err(SumsError::Different("hits with different clustering"));
         }
+        Ok(())
+    }
+
+    /// Adds the sums of other events. The sums do not depend on the order; the list of files is in that of the additions.
+    ///
+    /// # Errors
+    /// When detector, options, or the number that the pictures against time are over, are not the same, or there are more
+    /// events, hits or the like than can be counted. The sums then stay as they were.
+    pub fn add(&mut self, other: &Self) -> Result<(), SumsError> {
+        self.check_alike(other)?;
         if self.view.against != other.view.against {
             return Err(SumsError::Different("events by their number and events by their place"));
         }
@@ -184,12 +217,11 @@ impl Sums {
     /// When there is no memory for them.
     pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let tables = &self.detector.tables;
-        let name = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         let kept = Kept {
             format: FORMAT.to_owned(),
-            files: self.files.iter().map(|file| file.display().to_string()).collect(),
-            boards_name: name(&self.detector.boards),
-            geometry_name: name(&self.detector.geometry),
+            files: self.files.iter().map(Name::from).collect(),
+            boards_name: self.detector.boards.as_ref().map(Name::from),
+            geometry_name: self.detector.geometry.as_ref().map(Name::from),
             boards: tables.boards().to_bytes(),
             geometry: tables.geometry().to_bytes(),
             grouping: tables.grouping(),
@@ -231,7 +263,7 @@ impl Sums {
         if !kept.view.is_of(&tables) {
             return Err(refused("the numbers do not fit the detector".to_owned()));
         }
-        let path = |name: Option<String>| name.map(PathBuf::from);
+        let path = |name: Option<Name>| name.map(PathBuf::from);
         let detector = Detector { tables, boards: path(kept.boards_name), geometry: path(kept.geometry_name) };
         Ok(Self {
             files: kept.files.into_iter().map(PathBuf::from).collect(),
@@ -377,6 +409,17 @@ mod tests {
             assert_eq!((&all.warnings, &all.failures), (&other.warnings, &other.failures));
             assert_eq!(all.versions["b.mdf"], [(Some(3), 1), (Some(4), 2)].into());
             assert_eq!(all.troubles(), other.failures);
+        }
+        // A name is kept as it is.
+        #[cfg(unix)]
+        {
+            use std::os::unix::ffi::OsStringExt;
+            let name = PathBuf::from(OsString::from_vec(b"run-\xff.mdf".to_vec()));
+            let gathered = gather(&detector.tables, &[], true);
+            let detector = Arc::new(Detector { boards: Some(name.clone()), ..(*detector).clone() });
+            let sums = Sums::new(std::slice::from_ref(&name), detector, DecodeOptions::default(), gathered);
+            let read = packed(&sums);
+            assert_eq!((&read.files[..], &read.detector.boards), (&[name.clone()][..], &Some(name)));
         }
         // The third part adds to what the second said of the same file.
         let mut all = one.clone();

@@ -465,6 +465,15 @@ fn what_differs_is_marked_and_listed_the_most_first() {
     let shapes = rows(&html, "Differences of distributions");
     let shapes: Vec<(bool, &str)> = shapes.iter().map(|(stands_out, cells)| (*stands_out, cells[0].as_str())).collect();
     assert_eq!(shapes, [(true, "charge, layer UTaU"), (false, "cluster size, layer UTbV")]);
+    // A sector that is dead in A is not one of which nothing is known.
+    (differences[10].hits[0], differences[10].ratio) = (0.0, f64::INFINITY);
+    let html = page::html(&detector, DecodeOptions::default(), &a, Some((&b, &differences)));
+    assert_eq!(rows(&html, "Differences by sector")[1].1[1..5], ["0", "2.00", "∞", "6.00"]);
+    let charts = self::charts(&html);
+    let points = points(&charts[0]);
+    assert!(points["hovertext"][10].as_str().unwrap().contains("as shares: ∞, 6.00 σ"));
+    let [dead_in_a, alike] = [10, 9].map(|sector| points["marker"]["color"][sector].as_f64().unwrap());
+    assert!(dead_in_a >= 2f64.log10() && alike < 0.1, "{dead_in_a} {alike}");
     // Sectors of which nothing is known are not listed.
     let known = [3, 500, 1000];
     for difference in differences.iter_mut().filter(|difference| !known.contains(&difference.sector)) {
