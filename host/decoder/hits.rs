@@ -214,10 +214,10 @@ impl UtHits {
         if max_events > self.max_events || max_hits > self.stride {
             let (events, hits) = (max_events.max(self.max_events), max_hits.max(self.stride));
             let clusters = self.clusters.is_some();
-            // What is there is given back first.
-            *self = Self::try_with_capacity(0, self.n_groups, 0)?;
-            let larger = Self::try_with_capacity(events, self.n_groups, hits)?;
-            *self = if clusters { larger.try_with_clusters()? } else { larger };
+            let and_clusters = |hits: Self| if clusters { hits.try_with_clusters() } else { Ok(hits) };
+            // What is there is given back first; what fails leaves that clusters were asked for.
+            *self = and_clusters(Self::try_with_capacity(0, self.n_groups, 0)?)?;
+            *self = and_clusters(Self::try_with_capacity(events, self.n_groups, hits)?)?;
         }
         Ok(())
     }
@@ -268,6 +268,14 @@ impl UtHits {
         self.has_clusters = clusters.is_some();
         let offsets = &mut self.offsets;
         Ok(UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets, clusters })
+    }
+
+    /// Passes a result on, and forgets the hits where it is an error: offsets may then count hits beyond the capacity.
+    pub(crate) fn forget_on<T, E>(&mut self, result: Result<T, E>) -> Result<T, E> {
+        if result.is_err() {
+            self.offsets.clear();
+        }
+        result
     }
 
     /// Takes the hits out to whose LHCbID `keep` says false; how many those were. The others stay in their order.

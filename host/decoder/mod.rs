@@ -59,7 +59,8 @@ pub trait Decoder: Send {
     fn name(&self) -> &'static str;
 
     /// Decodes every event of `batch`, or those that it selects, replacing what `hits` and `report` held. Every backend takes
-    /// an interval of the events and one version for all banks; a list of events is refused by Allen's kernels alone.
+    /// an interval of the events and one version for all banks. A list of events is refused by Allen's kernels, and by the
+    /// fused ones where the tables have more groups or kinds of sectors than they have room for (96 and 24).
     ///
     /// Hits come out in the order of `docs/format.md`: by event, then by sector group, and inside a group ascending by
     /// x and `LHCbID`. Bad banks cost only themselves and are counted in `report`.

@@ -16,6 +16,7 @@ use ut_kernels::tables::Tables;
 
 use super::launch::LaunchParams;
 use super::ptx::Kernel;
+use super::rank_tables::RankTables;
 use super::{Count, DecodeError, DecodeOptions, EventReport, Position};
 use crate::detector::DetectorTables;
 use crate::input::{BatchView, EventMeta};
@@ -127,22 +128,35 @@ pub fn cluster_options(options: &DecodeOptions) -> ClusterOptions {
     }
 }
 
-/// Refuses a list of events that names one which the batch does not have, and any list where Allen's kernels run, which
-/// have no place to look it up.
+/// Refuses a list of events that names one which the batch does not have, and any list where [`check_list`] does.
 ///
 /// # Errors
 /// Either of the two.
-pub fn check_selected(backend: &'static str, fused: bool, batch: &BatchView<'_>) -> Result<(), DecodeError> {
-    if batch.selected.is_some() && !fused {
-        return Err(no_list(backend));
+pub fn check_selected(
+    backend: &'static str,
+    ranks: Option<&RankTables>,
+    batch: &BatchView<'_>,
+) -> Result<(), DecodeError> {
+    if batch.selected.is_some() {
+        check_list(backend, ranks)?;
     }
     batch.check_selected()
 }
 
-/// The error that Allen's kernels do not take a list of events.
-pub fn no_list(backend: &'static str) -> DecodeError {
-    let message = "a list of selected events needs the fused pipeline: Allen's kernels decode whole batches".to_owned();
-    DecodeError::Device { backend, message }
+/// Refuses a list of events where Allen's kernels run, which have no place to look it up; and where the fused kernel has no
+/// room for the tables: the event that it leaves out would be placed by tables that are not there.
+///
+/// # Errors
+/// Either of the two.
+pub fn check_list(backend: &'static str, ranks: Option<&RankTables>) -> Result<(), DecodeError> {
+    let message = match ranks {
+        Some(ranks) if ranks.records.fits => return Ok(()),
+        Some(_) => {
+            "these tables have too many groups or kinds of sectors for decoding a list of events: decode all of them"
+        }
+        None => "a list of selected events needs the fused pipeline: Allen's kernels decode whole batches",
+    };
+    Err(DecodeError::Device { backend, message: message.to_owned() })
 }
 
 /// [`Batch::version`](ut_kernels::bank::layout::Batch::version) of a batch that has a version for each bank, or one for all,

@@ -53,6 +53,22 @@ fn a_batch_on_another_gpu_is_refused_and_one_of_another_decoder_of_the_gpu_is_de
 }
 
 #[test]
+fn a_rung_of_the_ladder_is_refused_for_v4() {
+    well_on_the_fake("refusals::a_rung_of_the_ladder_is_refused_for_v4", &[], || {
+        let config = || CudaConfig {
+            rung: Some("v5_allen__rung6".to_owned()),
+            pipeline: Pipeline::Allen,
+            ..CudaConfig::default()
+        };
+        let error = CudaDecoder::new(&detector(BankVersion::V4, Grouping::YRows), OPTIONS(), config())
+            .err()
+            .expect("v4 tables");
+        assert!(error.to_string().contains("decodes v5 banks"), "{error}");
+        assert!(CudaDecoder::new(&tables(), OPTIONS(), config()).is_ok());
+    });
+}
+
+#[test]
 fn a_ticket_is_good_for_one_decoder() {
     well_on_the_fake("refusals::a_ticket_is_good_for_one_decoder", &[], || {
         let (tables, batch) = (tables(), batch());

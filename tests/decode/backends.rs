@@ -11,8 +11,10 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::decoder::{Count, EventReport, Kind};
-use ut_decoding::detector::BankVersion;
-use ut_decoding::{BatchReport, DecodeError, DecodeOptions, DetectorTables, Flip, Grouping, Position, UtHits};
+use ut_decoding::detector::{BankVersion, Lane};
+use ut_decoding::{
+    BatchReport, BatchView, DecodeError, DecodeOptions, DetectorTables, Flip, Grouping, Position, UtHits,
+};
 
 fn up_to(max: u32) -> DecodeOptions {
     DecodeOptions { max_cluster_size: NonZeroU32::new(max).expect("not 0"), ..DecodeOptions::default() }
@@ -312,6 +314,45 @@ fn an_empty_batch_and_empty_events_have_no_hits() {
 }
 
 #[test]
+fn a_detector_with_nothing_connected_has_no_hits() {
+    for (version, grouping) in [(BankVersion::V4, Grouping::UniqueX), (BankVersion::V5, Grouping::YRows)] {
+        let (mut boards, geometry) = ut_decoding::synth::detector(version, 1);
+        boards.lanes.fill(Lane::default());
+        let tables = DetectorTables::new(boards, geometry, grouping).expect("nothing has to be connected");
+        let events = generated(version, 2);
+        for batch in [allen_batch(&events), mep_batch(&events)] {
+            compare(&tables, DecodeOptions::default(), batch.view()).unwrap();
+            let mut decoder = ReferenceDecoder::new(&tables, DecodeOptions::default());
+            assert!(decode(&mut decoder, &tables, batch.view()).0.is_empty());
+        }
+    }
+}
+
+/// The fused kernel has room for a few kinds of sectors; with more of them, another kernel decodes all events.
+#[test]
+fn with_more_kinds_of_sectors_than_there_are_all_decode_alike_and_a_list_is_decoded_or_refused() {
+    for version in [BankVersion::V4, BankVersion::V5] {
+        let (boards, mut geometry) = ut_decoding::synth::detector(version, 1);
+        for (i, sector) in geometry.sectors.iter_mut().enumerate() {
+            sector.pitch *= 1.0 + i as f32 / 65536.0;
+        }
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+        let batch = allen_batch(&generated(version, 2));
+        compare(&tables, DecodeOptions::default(), batch.view()).unwrap();
+        let list = BatchView { selected: Some(&[0]), ..batch.view() };
+        let mut reference = ReferenceDecoder::new(&tables, DecodeOptions::default());
+        let expected = decode(&mut reference, &tables, list).0;
+        for (name, make) in backends() {
+            let mut hits = UtHits::with_capacity(2, tables.n_groups(), batch.view().max_hits());
+            match make(&tables, DecodeOptions::default()).decode(list, &mut hits, &mut BatchReport::new()) {
+                Ok(()) => assert!(hits.id() == expected.id() && hits.offsets() == expected.offsets(), "{name}"),
+                Err(error) => assert!(error.to_string().contains("list of"), "{name}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn hits_beyond_the_capacity_are_an_error_that_names_the_event() {
     for tables in detectors() {
         let events = generated(tables.boards().version, 6);
@@ -328,9 +369,15 @@ fn hits_beyond_the_capacity_are_an_error_that_names_the_event() {
                 }
                 other => panic!("{name}: {other:?}"),
             }
+            assert!(hits.len() <= hits.stride() && hits.iter().len() == hits.len(), "{name}");
             let mut hits = UtHits::with_capacity(1, tables.n_groups(), all.len());
             let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
             assert!(matches!(result, Err(DecodeError::TooManyEvents { .. })), "{name}: {result:?}");
+            // As many as no memory has reports for.
+            for n_events in [1 << 40, usize::MAX] {
+                let batch = BatchView { n_events, ..batch.view() };
+                assert!(decoder.decode(batch, &mut hits, &mut BatchReport::new()).is_err(), "{name}");
+            }
             let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups() + 1, all.len());
             let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
             assert!(matches!(result, Err(DecodeError::WrongGroups { .. })), "{name}: {result:?}");

@@ -151,6 +151,9 @@ fn hits_that_are_reserved_anew_or_asked_for_no_more_keep_to_what_was_asked() {
     let mut hits = UtHits::with_capacity(0, tables.n_groups(), 0).try_with_clusters().expect("no memory is needed");
     hits.reserve(2, batch.view().max_hits());
     assert!(hits.wants_clusters() && hits.clusters().is_none());
+    hits.try_reserve(2, usize::MAX).expect_err("32 bits do not number them");
+    assert!(hits.wants_clusters() && hits.stride() == 0);
+    hits.try_reserve(2, batch.view().max_hits()).expect("there is the memory");
     let (_, make) = backends()[0];
     make(&tables, DecodeOptions::default()).decode(batch.view(), &mut hits, &mut BatchReport::new()).unwrap();
     assert!(hits == expected && hits.clusters().is_some_and(|clusters| clusters.len() == hits.len()));

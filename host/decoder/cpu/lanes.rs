@@ -181,7 +181,8 @@ impl LaneOrder {
                 for (id, kind) in id.iter_mut().zip(of_rank) {
                     *id |= numbers[kind] as u32;
                 }
-                let mut table = vec![kinds[0]; MAX_KINDS];
+                // (Where nothing is connected, there is nothing to look up.)
+                let mut table = kinds.first().map_or_else(Vec::new, |&kind| vec![kind; MAX_KINDS]);
                 for (&kind, &number) in kinds.iter().zip(&numbers) {
                     table[number] = kind;
                     // Where there is no other kind.

@@ -226,8 +226,8 @@ impl CpuDecoder {
         report: &mut BatchReport,
     ) -> Result<StageTimes, DecodeError> {
         let mut times = StageTimes::start();
-        report.reset(batch.n_events);
         let mut hits = hits.begin_with_clusters(batch.n_events, self.fast.n_groups(), self.fast.version())?;
+        report.reset(batch.n_events);
         let (hits, offsets) = EventHits::of_batch(&mut hits);
         let out = Output { hits: Some(hits), offsets, reports: &mut report.events };
         let job = Job::new(&self.fast, batch, self.selection.of(&batch)?, out, None);
@@ -248,9 +248,10 @@ impl Decoder for CpuDecoder {
     }
 
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+        let mut out = hits.begin_with_clusters(batch.n_events, self.fast.n_groups(), self.fast.version())?;
         report.reset(batch.n_events);
-        let mut hits = hits.begin_with_clusters(batch.n_events, self.fast.n_groups(), self.fast.version())?;
-        self.decode_into(batch, &mut hits, &mut report.events).map(|_| ())
+        let result = self.decode_into(batch, &mut out, &mut report.events).map(|_| ());
+        hits.forget_on(result)
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) struct AllenWork<D: Device> {
     permutation: Buffer<D>,
     scratch: Buffer<D>,
     /// Room for strips, in elements.
-    strips: usize,
+    pub(super) strips: usize,
 }
 
 impl<D: Device> AllenWork<D> {

@@ -13,10 +13,10 @@ use super::setup::Setup;
 use super::stream::{BatchStream, Readback, Request};
 use super::tables::{TablesOnDevice, write_all};
 use crate::decoder::launch::LaunchParams;
-use crate::decoder::plan::{DeviceTables, Plan, check_selected, cluster_options, no_list};
+use crate::decoder::plan::{DeviceTables, Plan, check_list, check_selected, cluster_options};
 use crate::decoder::rank_tables::{FusedStep, RankTables};
 use crate::decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, Pipeline, UtHits};
-use crate::detector::DetectorTables;
+use crate::detector::{BankVersion, DetectorTables};
 use crate::input::BatchView;
 
 /// How much is made room for before the first batch. What is not enough is grown when a batch needs more.
@@ -152,6 +152,9 @@ impl<D: Device> DeviceDecoder<D> {
         let DeviceConfig { launch, capacity, pipeline, rung, step, .. } = config;
         let failure = |message| DecodeError::Device { backend: name, message };
         launch.validate().map_err(|error| failure(error.to_string()))?;
+        if rung.is_some() && tables.boards().version != BankVersion::V5 {
+            return Err(failure("a rung of the ladder decodes v5 banks, and these tables are of v4".to_owned()));
+        }
         let ranks = match (pipeline, &rung) {
             (Pipeline::Fused, None) => Some(RankTables::of_step(name, tables, options, step)?),
             _ => None,
@@ -225,6 +228,11 @@ impl<D: Device> DeviceDecoder<D> {
         &self.setup.tables.host
     }
 
+    /// With the fused pipeline.
+    fn rank_tables(&self) -> Option<&RankTables> {
+        self.setup.ranks.as_ref().map(|ranks| &ranks.host)
+    }
+
     pub(super) fn failure(&self, message: &str) -> DecodeError {
         DecodeError::Device { backend: self.name, message: message.to_owned() }
     }
@@ -236,7 +244,7 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     fn plan_of(&self, batch: &BatchView<'_>) -> Result<Option<Plan>, DecodeError> {
-        check_selected(self.name, self.setup.ranks.is_some(), batch)?;
+        check_selected(self.name, self.rank_tables(), batch)?;
         let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
         let words = [batch.offsets, batch.sizes, batch.types, optional[0], optional[1]];
         let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);
@@ -244,8 +252,8 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     pub(super) fn plan_at(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
-        if batch.selected.is_some() && self.setup.ranks.is_none() {
-            return Err(no_list(self.name));
+        if batch.selected.is_some() {
+            check_list(self.name, self.rank_tables())?;
         }
         self.plan(batch.n_events, batch.raw.1, batch.most_words())
     }

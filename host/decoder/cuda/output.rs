@@ -245,6 +245,9 @@ impl<'a> HostHits<'a> {
             }
             to.id[..n].copy_from_slice(&self.array(N_ARRAYS - 1)[..n]);
         }
-        if self.len > capacity { Err(too_many_hits(self.offsets, self.n_groups, capacity)) } else { Ok(()) }
+        if self.len > capacity {
+            return hits.forget_on(Err(too_many_hits(self.offsets, self.n_groups, capacity)));
+        }
+        Ok(())
     }
 }

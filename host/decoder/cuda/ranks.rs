@@ -12,7 +12,7 @@ use crate::decoder::rank_tables::RankTables;
 
 /// The tables by rank, once copied and never changed.
 pub(super) struct RanksOnDevice<D: Device> {
-    host: RankTables,
+    pub(super) host: RankTables,
     buffers: [Buffer<D>; 14],
 }
 

@@ -551,16 +551,16 @@ impl<D: Device> BatchStream<D> {
                 break hits as usize;
             }
             // The fused kernel has no room for strips, only for hits.
-            let strips = match self.work.strips_found(&plan) {
+            let (strips, room) = match self.work.strips_found(&plan) {
                 // SAFETY: a word of the work buffers, reserved for this plan.
-                Some(place) => unsafe { self.read_word(device, place) }?,
-                None if hits >= LIMIT => u32::MAX,
-                None => hits,
+                Some((place, room)) => (unsafe { self.read_word(device, place) }?, room),
+                None if hits >= LIMIT => (u32::MAX, 0),
+                None => (hits, self.output.stride()),
             };
             if strips == u32::MAX {
                 return failure("the batch has more strips than 32 bits can count".to_owned());
             }
-            if strips as usize <= self.output.stride() {
+            if strips as usize <= room {
                 return failure(format!("the device has no room for {strips} strips where there is some for more"));
             }
             self.reserve(device, &plan, strips as usize)?;

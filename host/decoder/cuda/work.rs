@@ -69,10 +69,11 @@ impl<D: Device> Work<D> {
         }
     }
 
-    /// Where the number of strips of the batch is, once the kernels have run, if there is room for strips at all.
-    pub(super) fn strips_found(&self, plan: &Plan) -> Option<u64> {
+    /// Where the number of strips of the batch is, once the kernels have run, and for how many there was room, if strips are
+    /// kept at all.
+    pub(super) fn strips_found(&self, plan: &Plan) -> Option<(u64, usize)> {
         match self {
-            Self::Allen(work) => Some(work.strips_found(plan)),
+            Self::Allen(work) => Some((work.strips_found(plan), work.strips)),
             Self::Fused(_) => None,
         }
     }

@@ -250,7 +250,7 @@ impl Decoder for EmulatedDecoder {
     }
 
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
-        check_selected("emulated", self.ranks.is_some(), &batch)?;
+        check_selected("emulated", self.ranks.as_ref(), &batch)?;
         let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
         let words = [batch.offsets, batch.sizes, batch.types, optional[0], optional[1]];
         let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);
@@ -259,7 +259,8 @@ impl Decoder for EmulatedDecoder {
         report.reset(batch.n_events);
         self.stats.clear();
         if batch.n_events > 0 {
-            self.run(&batch, &mut arrays, bytemuck::cast_slice_mut(&mut report.events))?;
+            let result = self.run(&batch, &mut arrays, bytemuck::cast_slice_mut(&mut report.events));
+            hits.forget_on(result)?;
         }
         for (counts, meta) in report.events.iter_mut().zip(batch.meta_of_results()) {
             add_meta(meta, counts);

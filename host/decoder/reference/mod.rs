@@ -219,8 +219,8 @@ impl Decoder for ReferenceDecoder {
 
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
         let n_groups = self.lookup.n_groups();
-        report.reset(batch.n_events);
         let mut out = hits.begin_with_clusters(batch.n_events, n_groups, self.lookup.version())?;
+        report.reset(batch.n_events);
         let capacity = out.id.len();
         batch.check_selected()?;
         let mut written = 0;
@@ -233,7 +233,8 @@ impl Decoder for ReferenceDecoder {
             };
             report.events[event] = event_report;
             if written + event_hits.len() > capacity {
-                return Err(DecodeError::TooManyHits { event, hits: written + event_hits.len(), capacity });
+                let n_hits = written + event_hits.len();
+                return hits.forget_on(Err(DecodeError::TooManyHits { event, hits: n_hits, capacity }));
             }
             for hit in &event_hits {
                 out.y_begin[written] = hit.y_begin;
