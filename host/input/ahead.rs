@@ -246,7 +246,7 @@ mod tests {
             assert!(ahead.reach(&parts, 0, &Arc::default()).is_none());
             let read = [ahead.reach(&parts, 1, &Arc::default()).unwrap(), parts[0].open(&Arc::default()).unwrap().0];
             for mut opened in read {
-                let (mut found, mut more) = (Vec::new(), vec![0; at_once]);
+                let (mut found, mut more) = (Vec::<u8>::new(), vec![0; at_once]);
                 let error = loop {
                     match opened.input.read(&mut more) {
                         Ok(n) => {
