@@ -1,7 +1,6 @@
 //! `ut-decode convert`: between MDF files and Allen-layout dumps.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::detector::BankVersion;
@@ -11,7 +10,7 @@ use crate::input::{
 use crate::output::NewFile;
 
 use crate::cli::args::bank_format;
-use crate::cli::output::{cannot_write, print, write_failure};
+use crate::cli::output::{cannot_write, count, is_stdout, print, write_failure};
 use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
 use crate::cli::{Failure, usage};
@@ -59,7 +58,8 @@ struct Lost {
     other_banks: u64,
     error_banks: u64,
     padded: u64,
-    unnumbered: u64,
+    no_run: u64,
+    no_number: u64,
     generated: u64,
     versions: HashSet<u8>,
 }
@@ -105,7 +105,8 @@ impl Lost {
         self.events += 1;
         self.damaged += u64::from(event.damage.is_some());
         self.other_banks += event.entries.iter().filter(|bank| !kind::is_decoded(bank.kind)).count() as u64;
-        self.unnumbered += u64::from(event.run.is_none() || event.number.is_none());
+        self.no_run += u64::from(event.run.is_none());
+        self.no_number += u64::from(event.number.is_none());
         self.generated += u64::from(event.is_generated());
         for bank in banks {
             self.error_banks += u64::from(bank.kind == kind::UT_ERROR);
@@ -118,27 +119,31 @@ impl Lost {
         let mut versions: Vec<_> = self.versions.iter().map(u8::to_string).collect();
         versions.sort();
         let mut lines = vec![
-            format!("{}: {} events, one a file", directory.display(), self.events),
+            format!("{}: {}, one a file", directory.display(), count(self.events as usize, "event")),
             "A dump holds sourceIDs and payloads of UT banks. Not in it:".to_owned(),
         ];
         if !versions.is_empty() {
             lines.push(format!("  the version of the banks, {}: keep a note of it", versions.join(" and ")));
         }
         for (n, what) in [
-            (self.other_banks, "banks that are not decoded (of other types than UT and UTError)"),
-            (self.error_banks, "banks of type UTError, which are UT banks in the dump"),
-            (self.padded, "payload lengths that are not multiples of 4: padded with zeros"),
-            (self.unnumbered, "events without run or event number, named by their place in the input instead"),
-            (self.generated, "marks of generated events: decode with --boards and --geometry"),
-            (self.damaged, "events that were damaged, from the damage on"),
-            (self.events, "trigger masks, bunch and orbit numbers, checksums"),
+            (self.other_banks, "bank* not decoded (of other types than UT and UTError)"),
+            (self.error_banks, "bank* of type UTError, the same as UT in the dump"),
+            (self.padded, "payload length* other than multiples of 4: padded with zeros"),
+            (self.no_run, "run number*: made up, 0"),
+            (self.no_number, "event number*: made up, the place in the input"),
+            (self.generated, "mark* of generated events: decode with --boards and --geometry"),
+            (self.damaged, "damaged event*, from the damage on"),
+            (self.events, "trigger mask*, bunch and orbit number*, checksum*"),
         ] {
-            if n > 0 {
-                lines.push(format!("  {n} {what}"));
-            }
+            lines.extend(line(n, what));
         }
         lines.join("\n") + "\n"
     }
+}
+
+/// What is said of `n` things, if there are any; `*` stands where the plural has its s.
+fn line(n: u64, what: &str) -> Option<String> {
+    (n > 0).then(|| format!("  {n} {}", what.replace('*', if n == 1 { "" } else { "s" })))
 }
 
 /// Files of many events.
@@ -150,11 +155,18 @@ enum Kind {
 }
 
 impl Kind {
+    /// The kind that a name asks for; `None`: a directory. Ends the program where it asks for what is not made.
     fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
-        [(".mdf", Self::Mdf), (".raw", Self::Mdf), (".zst", Self::MdfZst), (".mep", Self::Mep)]
-            .into_iter()
-            .find_map(|(ending, kind)| name.ends_with(ending).then_some(kind))
+        let kinds = [(".mdf", Self::Mdf), (".raw", Self::Mdf), (".mdf.zst", Self::MdfZst), (".mep", Self::Mep)];
+        let kind = kinds.into_iter().find_map(|(ending, kind)| name.ends_with(ending).then_some(kind));
+        if is_stdout(path) {
+            usage("--output -: convert writes to files only");
+        }
+        if kind.is_none() && [".zst", ".gz"].iter().any(|ending| name.ends_with(ending)) {
+            usage(&format!("--output {}: of compressed files only .mdf.zst is made", path.display()));
+        }
+        kind
     }
 }
 
@@ -217,6 +229,7 @@ struct Changes {
     events: u64,
     damaged: u64,
     skipped: u64,
+    no_run: u64,
     no_number: u64,
     no_odin: u64,
     made_odin: u64,
@@ -230,6 +243,7 @@ impl Changes {
         self.events += 1;
         self.damaged += u64::from(event.damage.is_some());
         self.skipped += u64::from(event.skipped);
+        self.no_run += u64::from(event.run.is_none());
         self.no_number += u64::from(event.number.is_none());
         self.no_odin += u64::from(!has_odin(event));
         self.made_odin += u64::from(!has_odin(event) && event.number.is_some());
@@ -238,26 +252,24 @@ impl Changes {
     }
 
     fn text(&self, path: &Path, kind: Kind) -> String {
-        let mut text = format!("{}: {} events\n", path.display(), self.events);
+        let mut lines = vec![format!("{}: {}", path.display(), count(self.events as usize, "event"))];
         let mep = kind == Kind::Mep;
         for (n, what) in [
-            (if mep { 0 } else { self.events }, "bunch and orbit numbers: made up, 0"),
-            (if mep { 0 } else { self.made_odin }, "ODIN banks: made up, with run and event number"),
-            (if mep { self.no_odin } else { 0 }, "events without an ODIN bank: their run is lost"),
-            (if mep { self.no_number } else { 0 }, "event numbers: made up, the place in the input"),
-            (if mep { self.masks } else { 0 }, "trigger masks, bunch and orbit numbers: lost"),
-            (if mep { 0 } else { self.events - self.masks }, "trigger masks: made up, 0"),
-            (self.of_dumps, "events of dumps: types and versions of their banks are made up"),
-            (self.skipped, "banks of other detectors in MEP packets: left out"),
-            (self.no_banks, "events without banks: left out, a packet cannot hold them"),
-            (self.damaged, "events that were damaged: left out from the damage on"),
+            (if mep { 0 } else { self.events }, "bunch and orbit number*: made up, 0"),
+            (if mep { 0 } else { self.no_run }, "run number*: made up, 0"),
+            (if mep { 0 } else { self.made_odin }, "ODIN bank*: made up, with run and event number"),
+            (if mep { self.no_odin } else { 0 }, "event* without an ODIN bank: the run is lost"),
+            (if mep { self.no_number } else { 0 }, "event number*: made up, the place in the input"),
+            (if mep { self.masks } else { 0 }, "trigger mask*, bunch and orbit number*: lost"),
+            (if mep { 0 } else { self.events - self.masks }, "trigger mask*: made up, 0"),
+            (self.of_dumps, "event* of dumps: types and versions of banks are made up"),
+            (self.skipped, "bank* of other detectors in MEP packets: left out"),
+            (self.no_banks, "event* without banks: left out, a packet cannot hold them"),
+            (self.damaged, "damaged event*: left out from the damage on"),
         ] {
-            if n > 0 {
-                // Writing to a String cannot fail.
-                let _ = writeln!(text, "  {n} {what}");
-            }
+            lines.extend(line(n, what));
         }
-        text
+        lines.join("\n") + "\n"
     }
 }
 
@@ -290,8 +302,8 @@ fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progre
         writer.finish(path)?;
     }
     if result.is_err() && changes.events > 0 {
-        let n = changes.events;
-        progress.say(&format!("warning: {} is incomplete: it holds the first {n} events", path.display()));
+        let n = count(changes.events as usize, "event");
+        progress.say(&format!("warning: {} is incomplete: it holds the first {n}", path.display()));
     }
     result?;
     Ok(changes.text(path, kind))

@@ -68,9 +68,9 @@ impl Detector {
         Some(found.check(self.tables.boards().version).err()?.to_string())
     }
 
-    /// Checks that no file that was read has UT banks of which none has the board table's version.
-    pub fn check_versions(&self, seen: &Seen) -> Result<(), Failure> {
-        Ok(seen.check_versions(self.tables.boards().version)?)
+    /// The files that were read which have UT banks, and none of the board table's version.
+    pub fn check_versions(&self, seen: &Seen) -> impl Iterator<Item = Failure> {
+        seen.files.iter().filter_map(|file| Some(file.check(self.tables.boards().version).err()?.into()))
     }
 }
 

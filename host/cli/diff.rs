@@ -21,8 +21,8 @@ pub const FAILED: u8 = 2;
 ///
 /// Says which events and hits are in one file only, which columns differ and by how much, whether the order is the same,
 /// and the first differences. Reads CSV, Parquet and NumPy files of decode, and CSV of other programs, whose columns
-/// --names translates. Floats are equal when all their bits are. Columns that one file lacks, and the files' names, are not
-/// compared. Exit code: 0 no difference, 1 some, 2 failed.
+/// --names translates. Floats are equal when all their bits are. Events belong together if their files' names do; where no
+/// name is in both, the files' order counts. Columns that one file lacks are not compared. Exit code: 0 no difference, 1 some, 2 failed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// One file.
@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     print_beside(args.json.as_deref(), &text(args, &found))?;
     if let [a, b] = found.files
         && a != b
-        && a.max(b) > 1
+        && found.fell
     {
         say(&format!(
             "warning: A has events of {}, B of {}: a new file begins where event numbers fall. If that is not so, sort both \

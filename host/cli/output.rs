@@ -1,12 +1,13 @@
 //! Text and JSON to standard output and files.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicI8, Ordering::Relaxed};
 
 use crate::input::WriteError;
-use crate::output::NewFile;
+use crate::output::{NewFile, names_stdout};
 use anstyle::{AnsiColor, Effects, Style};
 use serde::Serialize;
 
@@ -14,18 +15,26 @@ use crate::cli::Failure;
 
 /// Prints to standard output. A reader that has gone (`| head`) is not an error.
 pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
-    match out.write_all(painted(&escaped(text)).as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("cannot write to standard output: {error}").into())
-        }
-        _ => Ok(()),
+    write_out(painted(&escaped(text)).as_bytes(), &mut anstream::stdout().lock()).map(|_| ())
+}
+
+/// Prints what a program reads, byte for byte. Whether there is a reader: with one that has gone it makes no sense to go on.
+pub fn print_data(text: &str) -> Result<bool, Failure> {
+    write_out(text.as_bytes(), &mut io::stdout().lock())
+}
+
+/// Writes to standard output; false if its reader has gone.
+fn write_out(bytes: &[u8], out: &mut impl Write) -> Result<bool, Failure> {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("cannot write to standard output: {error}").into()),
     }
 }
 
-/// Prints what a person reads: to standard output, or to standard error when JSON goes to standard output.
-pub fn print_beside(json: Option<&Path>, text: &str) -> Result<(), Failure> {
-    if json.is_some_and(is_stdout) {
+/// Prints what a person reads: to standard output, or to standard error when `output`, such as JSON, goes to standard output.
+pub fn print_beside(output: Option<&Path>, text: &str) -> Result<(), Failure> {
+    if output.is_some_and(names_stdout) {
         say(text.trim_end());
         return Ok(());
     }
@@ -97,6 +106,16 @@ pub fn in_one_line(name: &str) -> String {
 /// The text with every control character but line ends and tabs escaped, and those that turn the direction of writing:
 /// names of files and fields of data reach a terminal only so.
 pub fn escaped(text: &str) -> Cow<'_, str> {
+    escaped_as(text, |c, safe| safe.extend(c.escape_default()))
+}
+
+/// The same of JSON, as JSON has it: such characters stand only in its strings.
+pub fn escaped_json(text: &str) -> Cow<'_, str> {
+    // Writing to a String cannot fail.
+    escaped_as(text, |c, safe| _ = write!(safe, "\\u{:04x}", u32::from(c)))
+}
+
+fn escaped_as(text: &str, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
     let acts = |c: char| {
         c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
@@ -105,7 +124,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     }
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        if acts(c) { safe.extend(c.escape_default()) } else { safe.push(c) }
+        if acts(c) { escape(c, &mut safe) } else { safe.push(c) }
     }
     Cow::Owned(safe)
 }
@@ -146,7 +165,7 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(&Versioned { schema_version: SCHEMA_VERSION, value })?;
     text.push('\n');
     if is_stdout(path) {
-        return print(&text);
+        return print_data(&escaped_json(&text)).map(|_| ());
     }
     write_file(path, text)
 }
@@ -184,11 +203,12 @@ pub fn is_stdout(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::escaped;
+    use super::{escaped, escaped_json};
 
     #[test]
     fn what_acts_on_a_terminal_is_escaped() {
         assert_eq!(escaped("a\tb\nµ 日"), "a\tb\nµ 日");
+        assert_eq!(escaped_json("\"\u{7f}\u{9b}\u{202e}µ\"\n"), "\"\\u007f\\u009b\\u202eµ\"\n");
         assert_eq!(escaped("\x1b[31m\r\x07\u{9b}\u{202e}"), "\\u{1b}[31m\\r\\u{7}\\u{9b}\\u{202e}");
     }
 }

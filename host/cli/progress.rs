@@ -34,7 +34,8 @@ impl Progress {
             self.shown = true;
         }
         self.bar.set_position(position);
-        signals::reached(position, self.bar.length().unwrap_or_default());
+        // More was read than files have: of a pipe among them nobody knows the length.
+        signals::reached(position, self.bar.length().filter(|&length| position <= length).unwrap_or_default());
     }
 
     /// What the template's `{msg}` says.

@@ -208,7 +208,7 @@ pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<E
         }
     }
     // Banks that are skipped are decoded very fast.
-    detector.check_versions(batches.seen())?;
+    batches.seen().check_versions(detector.tables.boards().version)?;
     if detector.is_embedded() && batches.seen().measured > 0 {
         say(&format!("warning: {SYNTHETIC}"));
     }

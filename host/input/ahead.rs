@@ -229,6 +229,40 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_stream_gives_the_same_bytes_whoever_reads_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..7 * BLOCK as u32 / 2).map(|i| (i.wrapping_mul(2_654_435_761) >> 20) as u8).collect();
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.include_checksum(true).unwrap();
+        std::io::Write::write_all(&mut encoder, &bytes).unwrap();
+        let mut packed = encoder.finish().unwrap();
+        // The checksum at its end: all blocks are unpacked before it is wrong.
+        *packed.last_mut().unwrap() ^= 1;
+        let path = directory.path().join("damaged.zst");
+        std::fs::write(&path, &packed).unwrap();
+        let parts = vec![InputPart::file(path); 2];
+        for at_once in [1 << 10, BLOCK, 2 * BLOCK, 8 * BLOCK] {
+            let mut ahead = Ahead::new(2);
+            assert!(ahead.reach(&parts, 0, &Arc::default()).is_none());
+            let read = [ahead.reach(&parts, 1, &Arc::default()).unwrap(), parts[0].open(&Arc::default()).unwrap().0];
+            for mut opened in read {
+                let (mut found, mut more) = (Vec::<u8>::new(), vec![0; at_once]);
+                let error = loop {
+                    match opened.input.read(&mut more) {
+                        Ok(n) => {
+                            assert!(n > 0);
+                            found.extend(&more[..n]);
+                        }
+                        Err(error) => break error,
+                    }
+                };
+                assert!(error.to_string().contains("damaged"), "{error}");
+                assert!(found == bytes[..3 * BLOCK], "{} bytes, {at_once} at once", found.len());
+            }
+        }
+    }
+
+    #[test]
     fn a_stream_that_ends_early_is_an_error_where_it_ends() {
         let directory = tempfile::tempdir().unwrap();
         let bytes: Vec<u8> = (0..3 * BLOCK as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 20) as u8).collect();

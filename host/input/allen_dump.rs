@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::event::{Format, kind};
 use super::mdf_format::u32_at;
+use super::recognise::without_compression;
 use super::{Bank, BankEntry, Damage, InputError, Place, RawEvent};
 
 /// Banks that an event can have: sourceIDs have 16 bits.
@@ -97,6 +98,7 @@ impl AllenDumpReader {
             number,
             trigger_mask: None,
             data: &self.data,
+            stored: &self.data,
             entries: &self.entries,
             skipped: 0,
             damage: self.damage.as_ref(),
@@ -150,16 +152,17 @@ fn find_banks(data: &[u8], n_banks: usize, entries: &mut Vec<BankEntry>) -> Resu
     Ok(())
 }
 
-/// Run and event number of a name like `6718861_6001.bin`.
+/// Run and event number of a name like `6718861_6001.bin`, or `6718861_6001.bin.zst`.
 fn run_and_event_of_name(file: &Path) -> Option<(u32, u64)> {
-    let (run, event) = file.file_stem()?.to_str()?.split_once('_')?;
+    let name = Path::new(without_compression(file.file_name()?.to_str()?));
+    let (run, event) = name.file_stem()?.to_str()?.split_once('_')?;
     Some((run.parse().ok()?, event.parse().ok()?))
 }
 
 /// Writes one event as a dump. Types and versions are lost; payloads are padded to 4 bytes with zeros.
 ///
 /// # Errors
-/// When writing fails, or the event is longer than 4 GiB.
+/// When writing fails, or the event is longer than 4 GiB or has more banks than there are sourceIDs.
 pub fn write_allen_dump<'a>(mut output: impl Write, banks: impl IntoIterator<Item = Bank<'a>>) -> io::Result<()> {
     let mut rel = vec![0u32];
     let mut body = Vec::new();
@@ -168,10 +171,38 @@ pub fn write_allen_dump<'a>(mut output: impl Write, banks: impl IntoIterator<Ite
         body.extend(bank.payload);
         body.resize(body.len().next_multiple_of(4), 0);
         rel.push(u32::try_from(body.len()).map_err(|_| io::Error::other("the event exceeds 4 GiB"))?);
+        if rel.len() as u64 > MAX_BANKS + 1 {
+            return Err(io::Error::other(format!("the event has more than {MAX_BANKS} banks, which no dump can have")));
+        }
     }
     output.write_all(&((rel.len() - 1) as u32).to_le_bytes())?;
     for word in rel {
         output.write_all(&word.to_le_bytes())?;
     }
     output.write_all(&body)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Bank, MAX_BANKS, kind, run_and_event_of_name, write_allen_dump};
+
+    #[test]
+    fn a_dump_has_the_numbers_of_its_name_also_where_it_is_compressed() {
+        for name in ["1_2.bin", "a/1_2.bin.zst", "1_2.BIN.GZ", "1_2.zst", "1_2.dat", "1_2"] {
+            assert_eq!(run_and_event_of_name(Path::new(name)), Some((1, 2)), "{name}");
+        }
+        for name in ["1_2.3.bin", "12.bin.zst", "-", ".."] {
+            assert_eq!(run_and_event_of_name(Path::new(name)), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_dump_of_more_banks_than_can_be_read_is_not_written() {
+        let bank = |source_id| Bank { kind: kind::UT, version: None, source_id, payload: &[] };
+        write_allen_dump(std::io::sink(), (0..MAX_BANKS as u32).map(bank)).unwrap();
+        let error = write_allen_dump(std::io::sink(), (0..=MAX_BANKS as u32).map(bank)).unwrap_err();
+        assert!(error.to_string().contains("more than 65536 banks"), "{error}");
+    }
 }

@@ -245,6 +245,11 @@ impl Chunks {
         self.next_file.saturating_sub(1)
     }
 
+    /// How many of the inputs were opened so far: behind the last event that is wanted, none is.
+    pub const fn opened(&self) -> usize {
+        self.next_file
+    }
+
     /// The names of the parts.
     pub fn files(&self) -> &Arc<[PathBuf]> {
         &self.files

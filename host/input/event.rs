@@ -128,6 +128,8 @@ pub struct RawEvent<'a> {
     pub trigger_mask: Option<[u32; 4]>,
     /// The event's bytes, headers included and out of their compression; for packets, those of the packet that were kept.
     pub data: &'a [u8],
+    /// The same as the file holds them: an event of MDF that is compressed inside is not unpacked here.
+    pub stored: &'a [u8],
     /// Its banks, up to the damage if there is one.
     pub entries: &'a [BankEntry],
     /// Banks of other detectors that were not read (MEP packets).

@@ -45,7 +45,7 @@ impl Packet {
         end
     }
 
-    /// ODIN's fragments, where there are some, then the UT's.
+    /// ODIN's senders, where there are some, then the UT's.
     fn senders(&self) -> impl Iterator<Item = &Sender> {
         self.odin.iter().chain(&self.ut)
     }
@@ -143,14 +143,16 @@ impl<'a> Fragments<'a> {
 
     /// The senders of the UT.
     fn ut(self) -> impl Iterator<Item = (u32, &'a Sender)> {
-        self.senders().skip(usize::from(self.packet.odin.is_some()))
+        self.senders().skip(self.packet.odin.len())
     }
 
     /// Run and number of event `e`; no number where it would be beyond what the packet's first one leaves.
     pub fn numbers(&self, e: usize) -> (Option<u32>, Option<u64>) {
         let packet = self.packet;
-        let odin = packet.odin.as_ref().and_then(|odin| {
-            let start = self.base(0, odin).wrapping_add(odin.starts[e]) as usize;
+        // The first that can be read counts, as in an event of MDF. A source may send another type in ODIN's place.
+        let mut odin = packet.odin.iter().enumerate().filter(|(_, odin)| odin.types[e] == kind::ODIN);
+        let odin = odin.find_map(|(i, odin)| {
+            let start = self.base(i, odin).wrapping_add(odin.starts[e]) as usize;
             run_and_event(Some(odin.version), &self.raw[start..start + usize::from(odin.sizes[e])])
         });
         let next = || packet.first.checked_add(e as u64);

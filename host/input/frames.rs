@@ -2,7 +2,7 @@
 //!
 //! On a regular file a size is compared with the file's length first; on a pipe the buffer grows with what arrives.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -237,11 +237,15 @@ impl<R: Read> Frames<R> {
         let mut input = Summed { input: self.input.by_ref().take(body), sum };
         self.packet.use_buffer_of(&self.pool);
         self.packet.read(&[], &mut input, body, None).map_err(|error| of_packet(&place, error))?;
-        let rest = io::copy(&mut input, &mut io::sink());
+        let mut zeros = Zeros(true);
+        let rest = io::copy(&mut input, &mut zeros);
         let rest = rest.map_err(|source| InputError::Read { place: place.clone(), source })?;
         if self.packet.bytes() + rest < body {
             let left = u64::from(headers) + self.packet.bytes() + rest;
             return Err(InputError::BeyondFile { place, size, left });
+        }
+        if !zeros.0 {
+            return Err(behind_packet(place, self.packet.bytes()));
         }
         if let Some(computed) = input.sum.map(Checksum::value).filter(|&computed| computed != stored) {
             self.packet.give_up(Damage::Checksum { stored, computed });
@@ -271,6 +275,9 @@ impl<R: Read> Frames<R> {
         self.packet.use_buffer_of(&self.pool);
         let read = self.packet.read(&[], &mut &unpacked[..], unpacked.len() as u64, None);
         read.map_err(|error| of_packet(&place, error))?;
+        if unpacked[self.packet.bytes() as usize..].iter().any(|&byte| byte != 0) {
+            return Err(behind_packet(place, self.packet.bytes()));
+        }
         let computed = (self.check && stored != 0).then(|| checksum(&event[CHECKED_FROM..]));
         if let Some(computed) = computed.filter(|&computed| computed != stored) {
             self.packet.give_up(Damage::Checksum { stored, computed });
@@ -365,6 +372,26 @@ pub(super) fn of_packet(place: &Place, error: PacketError) -> InputError {
     match error {
         PacketError::Read(source) => InputError::Read { place: place.clone(), source },
         PacketError::Bad { byte, what } => InputError::Packet { place: place.clone(), byte, what },
+    }
+}
+
+/// An event that goes on behind its packet, which ends at byte `byte`: nobody knows how many events are lost there.
+fn behind_packet(place: Place, byte: u64) -> InputError {
+    let what = "the packet ends here, and its MDF event goes on with bytes that are not zeros".to_owned();
+    InputError::Packet { place, byte, what }
+}
+
+/// Tells whether all bytes that are written to it are zeros.
+struct Zeros(bool);
+
+impl Write for Zeros {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 &= bytes.iter().all(|&byte| byte == 0);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -85,12 +85,14 @@ impl<R: Read> MdfReader<R> {
         let Facts { run, number, trigger_mask, ref damage, unpacked } = self.facts;
         let frames = &self.frames;
         let packet = frames.packet();
-        let (format, index, data, skipped) = match self.of_packet {
-            Some(next) => {
-                let first = frames.events() - packet.n_events() as u64;
-                (Format::Mep, first + next as u64 - 1, packet.fragments().raw(), packet.skipped())
-            }
-            None => (self.format, frames.events() - 1, if unpacked { &self.unpacked[..] } else { &self.data }, 0),
+        let (format, index, (data, stored), skipped) = if let Some(next) = self.of_packet {
+            let first = frames.events() - packet.n_events() as u64;
+            let raw = packet.fragments().raw();
+            (Format::Mep, first + next as u64 - 1, (raw, raw), packet.skipped())
+        } else {
+            let stored = &self.data[..];
+            let data = if unpacked { &self.unpacked[..] } else { stored };
+            (self.format, frames.events() - 1, (data, stored), 0)
         };
         RawEvent {
             file: frames.file(),
@@ -101,6 +103,7 @@ impl<R: Read> MdfReader<R> {
             number,
             trigger_mask,
             data,
+            stored,
             entries: &self.entries,
             skipped,
             damage: damage.as_ref(),

@@ -44,6 +44,8 @@ pub use mep::{banks_of, to_allen, to_mep};
 pub use mep_writer::MepWriter;
 pub use parser::{Parser, Part};
 pub use part::{InputPart, Section, sections};
+#[cfg(feature = "cli")]
+pub(crate) use recognise::without_compression;
 pub use select::{Places, Select};
 pub use source::{Batches, Events, Seen};
 pub use unpack::UnpackError;

@@ -77,7 +77,8 @@ pub struct Packet {
     pub n_events: usize,
     pub first: u64,
     pub ut: Vec<Sender>,
-    pub odin: Option<Sender>,
+    /// Those that sent ODIN banks, in the order of the packet.
+    pub odin: Vec<Sender>,
     /// Banks of each event that are not the UT's.
     pub others: u32,
     pub damage: Option<Damage>,
@@ -276,9 +277,8 @@ impl Packet {
             self.others += u32::from(!matches!(fate, Fate::Ut));
             match fate {
                 Fate::Ut => self.ut.push(sender),
-                // Of several the first counts, as it does in an event of MDF.
-                Fate::Odin if self.odin.is_none() => self.odin = Some(sender),
-                Fate::Odin | Fate::Skipped => {}
+                Fate::Odin => self.odin.push(sender),
+                Fate::Skipped => {}
             }
         }
         match &self.damage {
@@ -393,12 +393,12 @@ impl Packet {
     /// Gives all events of the packet up.
     pub(super) fn give_up(&mut self, damage: Damage) {
         self.ut.clear();
-        self.odin = None;
+        self.odin.clear();
         self.damage = Some(damage);
     }
 
     /// Banks of an event that were skipped.
     pub(super) fn skipped(&self) -> u32 {
-        self.others - u32::from(self.odin.is_some())
+        self.others - self.odin.len() as u32
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::fs::File;
+#[cfg(feature = "containers")]
+use std::io::BufRead as _;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +20,6 @@ use super::packet;
 const BEGIN: usize = 16;
 
 /// Compressions that are taken off, one inside the other.
-#[cfg(feature = "containers")]
 const MAX_LAYERS: usize = 2;
 
 /// Logarithm of the bytes that a decoder of zstd keeps at most where little memory is to be taken: frames that are made with
@@ -27,6 +28,10 @@ const SMALL_WINDOW: u32 = 23;
 
 /// Bytes that are read at a time.
 pub(super) const BUFFER: usize = 1 << 18;
+
+/// Bytes that are asked of a decoder at a time: as many as a block of zstd has at most.
+#[cfg(feature = "containers")]
+const UNPACKED: usize = 1 << 17;
 
 /// How the first bytes of other formats look, and what they are.
 const NOT_TAKEN: [(&[u8], &str); 7] = [
@@ -204,6 +209,7 @@ fn unpacked(
         }
         Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
     };
+    let input = BufReader::with_capacity(UNPACKED, input);
     Ok(Input(Box::new(Unpacked { input, name: compression.name() })))
 }
 
@@ -219,6 +225,17 @@ fn unpacked(
         Compression::Gzip => "a gzip stream; this build lacks the feature `containers`",
     };
     Err(InputError::NotTaken { file: path.to_path_buf(), what })
+}
+
+/// A name without the endings of the compressions that are taken off.
+pub(crate) fn without_compression(name: &str) -> &str {
+    let mut name = name;
+    for _ in 0..MAX_LAYERS {
+        let lower = name.to_ascii_lowercase();
+        let ending = [".zst", ".gz"].into_iter().find(|ending| lower.ends_with(ending) && lower.len() > ending.len());
+        name = &name[..name.len() - ending.map_or(0, str::len)];
+    }
+    name
 }
 
 /// Whether a file begins with the three equal words of an MDF event.
@@ -258,16 +275,21 @@ impl<R: Read> Read for Counted<R> {
 }
 
 /// Says of what stream an error is.
+///
+/// The decoder is always asked for as many bytes: where it fails it gives nothing of what it unpacked in that call, and what
+/// is lost must not depend on who reads.
 #[cfg(feature = "containers")]
 struct Unpacked<R> {
-    input: R,
+    input: BufReader<R>,
     name: &'static str,
 }
 
 #[cfg(feature = "containers")]
 impl<R: Read> Read for Unpacked<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.input.read(bytes).map_err(|error| {
+        // Not `read`, which asks the decoder itself for what is larger than the buffer.
+        let read = self.input.fill_buf().and_then(|mut there| there.read(bytes));
+        let n = read.map_err(|error| {
             let name = self.name;
             let what = match error.kind() {
                 io::ErrorKind::UnexpectedEof => {
@@ -282,6 +304,8 @@ impl<R: Read> Read for Unpacked<R> {
                 _ => format!("the {name} stream is damaged: {error}"),
             };
             io::Error::new(error.kind(), what)
-        })
+        })?;
+        self.input.consume(n);
+        Ok(n)
     }
 }

@@ -1,12 +1,14 @@
 //! Two files of hits, hit by hit: which events, which hits, and which columns differ, and by how much.
 //!
-//! Events are matched by the place of their file among the files and by their number in it, both of which rise. Inside an
-//! event, hits are matched by LHCbID; where an id comes several times, in the order in which it comes. Floats are equal
-//! when their bits are. Memory: one event of each file.
+//! Events are matched by their file and by their number in it, which rises. Files are matched by name where both tables have
+//! names and share one, else by their place among those that have hits. Inside an event, hits are matched by LHCbID; where an id
+//! comes several times, in the order in which it comes. Floats are equal when their bits are. Memory: one event of each file.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::read::{Cell, EventOfFile, HitReader, ReadColumn, ReadError, Values};
+use super::read::{Cell, EventOfFile, FileKey, HitReader, ReadColumn, ReadError, Values};
 use crate::detector::{LhcbId, N_LAYERS};
 
 /// How often hits of one layer are in A and B.
@@ -76,8 +78,10 @@ pub struct Diff {
     pub other_order_events: u64,
     /// By layer; the last are ids that do not name the UT.
     pub layers: [LayerDiff; N_LAYERS + 1],
-    /// Files whose events are in A and in B. Without a column that names them, a new one begins where event numbers fall.
+    /// Files whose events are in A and in B. A new one begins where the name changes, and where event numbers fall.
     pub files: [u64; 2],
+    /// Whether a file of A or B began where event numbers fall.
+    pub fell: bool,
     /// The columns that were compared, beside event and id.
     pub columns: Vec<ColumnDiff>,
     /// Columns that only A, or only B has.
@@ -105,7 +109,7 @@ impl Diff {
 /// Compares two files.
 ///
 /// # Errors
-/// When one cannot be read, or its events do not rise.
+/// When one cannot be read, or has the same files as the other in another order.
 pub fn diff(a: &mut HitReader, b: &mut HitReader, options: DiffOptions) -> Result<Diff, ReadError> {
     let (ours, theirs) = (a.columns().to_vec(), b.columns().to_vec());
     let without = |some: &[ReadColumn], others: &[ReadColumn]| {
@@ -127,10 +131,14 @@ pub fn diff(a: &mut HitReader, b: &mut HitReader, options: DiffOptions) -> Resul
         diff: Diff { columns, only_in: [without(&ours, &theirs), without(&theirs, &ours)], ..Diff::default() },
     };
     let (mut event_a, mut event_b) = (EventOfFile::default(), EventOfFile::default());
-    let (mut has_a, mut has_b) = (next(a, &mut event_a)?, next(b, &mut event_b)?);
+    let (mut has_a, mut has_b) = (a.next_event(&mut event_a)?, b.next_event(&mut event_b)?);
+    let mut files = Files { by_name: a.has_names() && b.has_names(), all: None };
     while has_a || has_b {
         let order = match (has_a, has_b) {
-            (true, true) => event_a.place.cmp(&event_b.place),
+            (true, true) => match files.order(a, b)? {
+                Some(order) => order.then(event_a.place.1.cmp(&event_b.place.1)),
+                None => event_a.place.cmp(&event_b.place),
+            },
             (true, false) => Ordering::Less,
             _ => Ordering::Greater,
         };
@@ -140,26 +148,63 @@ pub fn diff(a: &mut HitReader, b: &mut HitReader, options: DiffOptions) -> Resul
             Ordering::Equal => this.event(&event_a, &event_b),
         }
         if order.is_le() {
-            has_a = next(a, &mut event_a)?;
+            has_a = a.next_event(&mut event_a)?;
         }
         if order.is_ge() {
-            has_b = next(b, &mut event_b)?;
+            has_b = b.next_event(&mut event_b)?;
         }
     }
     this.diff.files = [a.n_files(), b.n_files()];
+    this.diff.fell = a.has_fallen() || b.has_fallen();
     Ok(this.diff)
 }
 
-/// The next event, which must be behind the one before.
-fn next(reader: &mut HitReader, event: &mut EventOfFile) -> Result<bool, ReadError> {
-    let before = (!event.columns.is_empty()).then_some(event.place);
-    let there = reader.next_event(event)?;
-    match before {
-        Some(before) if there && event.place <= before => Err(ReadError::Content {
-            file: reader.path().display().to_string(),
-            what: format!("event {} comes after event {} of the same file; they must rise", event.place.1, before.1),
-        }),
-        _ => Ok(there),
+/// How the files of two tables go together.
+struct Files {
+    by_name: bool,
+    /// All files of A and of B by name, once they are needed.
+    all: Option<[HashMap<Arc<[u8]>, u64>; 2]>,
+}
+
+impl Files {
+    /// Whether the file of A's event comes before that of B's; `None` where their places say it.
+    fn order(&mut self, a: &HitReader, b: &HitReader) -> Result<Option<Ordering>, ReadError> {
+        if !self.by_name {
+            return Ok(None);
+        }
+        let (of_a, of_b) = (a.file(), b.file());
+        if of_a == of_b {
+            return Ok(Some(Ordering::Equal));
+        }
+        // The other one is done with a file that it has reached.
+        if b.has_reached(of_a) {
+            return Ok(Some(Ordering::Less));
+        }
+        if a.has_reached(of_b) {
+            return Ok(Some(Ordering::Greater));
+        }
+        let [all_a, all_b] = &*match &mut self.all {
+            Some(all) => all,
+            None => self.all.insert([a.all_files()?, b.all_files()?]),
+        };
+        if !all_a.keys().any(|name| all_b.contains_key(name)) {
+            // The same events under other names, or nothing that belongs together.
+            self.by_name = false;
+            return Ok(None);
+        }
+        let holds = |all: &HashMap<Arc<[u8]>, u64>, (name, before): &FileKey| all.get(name).is_some_and(|n| n > before);
+        match (holds(all_b, of_a), holds(all_a, of_b)) {
+            (false, _) => Ok(Some(Ordering::Less)),
+            (true, false) => Ok(Some(Ordering::Greater)),
+            (true, true) => {
+                let [of_a, of_b] = [of_a, of_b].map(|(name, _)| String::from_utf8_lossy(name));
+                let what = format!(
+                    "file {of_b} comes before {of_a}, in {} after it; they must come in the same order",
+                    a.path().display()
+                );
+                Err(ReadError::Content { file: b.path().display().to_string(), what })
+            }
+        }
     }
 }
 

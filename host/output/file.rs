@@ -114,6 +114,7 @@ pub struct HitStyle {
     names: Vec<String>,
     packing: Packing,
     columns: Columns,
+    n_groups: usize,
 }
 
 /// A file of hits in the making. Dropped without [`Self::finish`], it leaves nothing behind.
@@ -163,7 +164,14 @@ impl HitStyle {
                 *name = quoted(name);
             }
         }
-        Ok(Self { path, format, form, names, packing, columns })
+        Ok(Self { path, format, form, names, packing, columns, n_groups: 0 })
+    }
+
+    /// The same for hits in `n_groups` groups an event, which files without any event could not tell otherwise.
+    #[must_use]
+    pub const fn with_groups(mut self, n_groups: usize) -> Self {
+        self.n_groups = n_groups;
+        self
     }
 
     /// The same without the column `run`, which readers of partitions take from the names of the folders.
@@ -196,7 +204,7 @@ impl HitStyle {
                 Writer::Csv(file)
             }
             HitFormat::Numpy => {
-                let writer = NumpyWriter::new(file, &self.names, &self.columns.detector);
+                let writer = NumpyWriter::new(file, &self.names, &self.columns.detector, self.n_groups);
                 Writer::Numpy(Box::new(writer.map_err(|source| io_error(&path, source))?))
             }
             HitFormat::Parquet => {

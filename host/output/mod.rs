@@ -23,10 +23,10 @@ pub use csv::CsvWriter;
 pub(crate) use csv::quoted;
 #[cfg(feature = "parquet")]
 pub use file::{Encoded, Encoder, HitFile, HitFormat, HitStyle, OutputError, Provenance};
-#[cfg(feature = "cli")]
-pub(crate) use new_file::place_of;
 #[cfg(feature = "parquet")]
 pub use new_file::{NewFile, remove_unfinished};
+#[cfg(feature = "cli")]
+pub(crate) use new_file::{names_stdout, place_of};
 #[cfg(feature = "parquet")]
 pub use parquet::Packing;
 

@@ -151,13 +151,52 @@ fn begin(path: &Path) -> io::Result<(File, Option<(TempPath, PathBuf)>)> {
 #[cfg(unix)]
 const OPEN_FILES: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
 
+/// An open file that is named by its number.
+#[cfg(unix)]
+enum Numbered {
+    /// One of this process.
+    Own(std::os::fd::RawFd),
+    /// One of another, under this path.
+    Other(PathBuf),
+}
+
+/// Whether what is written to `path` goes to standard output, `-` or by the number of that file or a link to it.
+#[cfg(all(feature = "cli", unix))]
+pub(crate) fn names_stdout(path: &Path) -> bool {
+    matches!(numbered(path), Some(Numbered::Own(1)))
+}
+
+/// Whether what is written to `path` goes to standard output.
+#[cfg(all(feature = "cli", not(unix)))]
+pub(crate) fn names_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
 /// The open file whose number `path`, or a link there, names. It keeps its position and mode, such as append.
 #[cfg(unix)]
 fn open_already(path: &Path) -> Option<io::Result<File>> {
-    use std::os::fd::{AsFd, BorrowedFd};
+    use std::os::fd::BorrowedFd;
+
+    Some(match numbered(path)? {
+        Numbered::Own(number) => {
+            // SAFETY:
+            // - `number` is not negative, so it is not the one value that a `BorrowedFd` cannot hold;
+            // - the file is used for no more than a copy, which fails if nothing is open under that number.
+            let open = unsafe { BorrowedFd::borrow_raw(number) };
+            open.try_clone_to_owned().map(File::from)
+        }
+        // The position belongs to another process; appending overwrites nothing.
+        Numbered::Other(path) => OpenOptions::new().append(true).open(path),
+    })
+}
+
+/// The number that `path`, or a link there, is of an open file.
+#[cfg(unix)]
+fn numbered(path: &Path) -> Option<Numbered> {
+    use std::os::fd::AsRawFd;
 
     if path.as_os_str() == "-" {
-        return Some(io::stdout().as_fd().try_clone_to_owned().map(File::from));
+        return Some(Numbered::Own(io::stdout().as_raw_fd()));
     }
     let mut path = path.to_path_buf();
     for _ in 0..MAX_LINKS {
@@ -165,15 +204,10 @@ fn open_already(path: &Path) -> Option<io::Result<File>> {
         if let Some(number) = number {
             let folder = folder_of(&path).canonicalize().ok()?;
             if OPEN_FILES.iter().any(|own| Path::new(own).canonicalize().is_ok_and(|own| own == folder)) {
-                // SAFETY:
-                // - `number` is not negative, so it is not the one value that a `BorrowedFd` cannot hold;
-                // - the file is used for no more than a copy, which fails if nothing is open under that number.
-                let open = unsafe { BorrowedFd::borrow_raw(number) };
-                return Some(open.try_clone_to_owned().map(File::from));
+                return Some(Numbered::Own(number));
             }
             if folder.starts_with("/proc") && folder.ends_with("fd") {
-                // The position belongs to another process; appending overwrites nothing.
-                return Some(OpenOptions::new().append(true).open(path));
+                return Some(Numbered::Other(path));
             }
         }
         let link = fs::read_link(&path).ok()?;

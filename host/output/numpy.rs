@@ -112,11 +112,11 @@ pub struct NumpyWriter {
 }
 
 impl NumpyWriter {
-    /// Begins the file of the hits of the inputs `files`.
+    /// Begins the file of the hits of the inputs `files`, in `n_groups` groups an event unless a batch has another number.
     ///
     /// # Errors
     /// When temporary files cannot be made.
-    pub fn new(target: NewFile, files: &[String], detector: &[DetectorColumn]) -> io::Result<Self> {
+    pub fn new(target: NewFile, files: &[String], detector: &[DetectorColumn], n_groups: usize) -> io::Result<Self> {
         // Beside the target, where there is room for it; a FIFO may be anywhere.
         let folder = target.folder().map_or_else(std::env::temp_dir, Path::to_path_buf);
         let temporary = Box::new(move || tempfile::tempfile_in(&folder));
@@ -144,7 +144,7 @@ impl NumpyWriter {
         let mut offsets = BufWriter::new(temporary()?);
         offsets.write_all(&0u64.to_le_bytes())?;
         let files = files.to_vec();
-        Ok(Self { target, files, arrays, offsets, n_groups: 0, n_offsets: 1, n_hits: 0, temporary })
+        Ok(Self { target, files, arrays, offsets, n_groups, n_offsets: 1, n_hits: 0, temporary })
     }
 
     /// Writes the hits of a batch.

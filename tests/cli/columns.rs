@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{TABLES, json_of, read, run, run_to, sample, write};
+use crate::support::{TABLES, event, json_of, read, run, run_to, sample, write};
 use ut_decoding::output::read::{EventOfFile, HitReader, Names, Values};
 
 const DETECTOR: &str = "layer,side,stave,face,module,sector,strip,board,lane,charge,n_strips,first_strip,flipped";
@@ -243,7 +243,6 @@ fn diff_reads_tables_of_others_and_says_what_is_wrong_with_a_file() {
         (b"event,lhcb_id\n0,1\n,2\n", &["a row has no event"]),
         (b"event,lhcb_id\n0,1,2\n", &["record 1"]),
         (b"event,lhcb_id,weight\n0,1,much\n", &["line 2", "weight is \"much\""]),
-        (b"event,lhcb_id,file\n4,1,a\n4,2,a\n1,3,a\n", &["event 1 comes after event 4"]),
         (b"\x1f\x8b\x08\0", &["compressed: unpack it"]),
         (b"\x28\xb5\x2f\xfd", &["compressed: unpack it"]),
         (b"PAR1 and nothing else", &["bad"]),
@@ -297,15 +296,56 @@ fn events_of_several_files_are_kept_apart_also_where_the_names_differ() {
     let decode = |first: &str, second: &str, output: &str| {
         run_to(0, directory, &[&["decode", first, second, "--output", output][..], &TABLES].concat());
     };
+    for (from, to) in [("events.mdf", "third.mdf"), ("events.mdf", "fourth.mdf")] {
+        fs::copy(directory.join(from), directory.join(to)).unwrap();
+    }
     decode("events.mdf", "again.mdf", "a.csv");
-    decode("again.mdf", "events.mdf", "b.npz");
-    decode("again.mdf", "events.mdf", "b.parquet");
-    for other in ["b.npz", "b.parquet"] {
-        let (json, _) = json_of(0, directory, &["diff", "a.csv", other]);
+    decode("third.mdf", "fourth.mdf", "b.npz");
+    decode("third.mdf", "fourth.mdf", "b.parquet");
+    // The same name twice.
+    decode("third.mdf", "third.mdf", "twice.csv");
+    for [a, b] in [["a.csv", "b.npz"], ["a.csv", "b.parquet"], ["a.csv", "twice.csv"], ["twice.csv", "twice.csv"]] {
+        let (json, err) = json_of(0, directory, &["diff", a, b]);
         assert_eq!(json["events"]["same"], 10);
+        assert!(!err.contains("warning"), "{err}");
     }
     let reader = HitReader::open(directory.join("b.npz"), &Names::default()).unwrap();
     assert!(reader.columns().iter().any(|column| column.name == "weight" && column.values == Values::Floats));
+}
+
+#[test]
+fn diff_matches_files_by_name_in_every_format() {
+    let directory = sample();
+    let directory = directory.path();
+    // The first and the third have no hits, so that tables of text do not know them.
+    for name in ["a.mdf", "c.mdf"] {
+        write(directory, name, &event(&[]));
+    }
+    for name in ["b.mdf", "d.mdf", "e.mdf"] {
+        fs::copy(directory.join("events.mdf"), directory.join(name)).unwrap();
+    }
+    let decode = |inputs: &[&str], output: &str| {
+        run_to(0, directory, &[&["decode", "--output", output], inputs, &TABLES].concat());
+    };
+    for output in ["all.csv", "all.npz", "all.parquet"] {
+        decode(&["a.mdf", "b.mdf", "c.mdf", "d.mdf", "e.mdf"], output);
+    }
+    for other in ["all.npz", "all.parquet"] {
+        let (json, _) = json_of(0, directory, &["diff", "all.csv", other]);
+        assert_eq!((&json["events"]["same"], &json["files"]), (&15.into(), &serde_json::json!([3, 3])), "{other}");
+    }
+    // Without the file in the middle, in an order that is not that of the names.
+    decode(&["e.mdf", "d.mdf", "b.mdf"], "turned.parquet");
+    for output in ["part.csv", "part.npz"] {
+        decode(&["e.mdf", "b.mdf"], output);
+        for (a, b, only) in [("turned.parquet", output, "only_a"), (output, "turned.parquet", "only_b")] {
+            let (json, err) = json_of(1, directory, &["diff", a, b]);
+            assert_eq!((&json["events"]["same"], &json["events"][only]), (&10.into(), &5.into()), "{a} {b}");
+            assert!(!err.contains("warning"), "{err}");
+        }
+    }
+    let (_, err) = run_to(2, directory, &["diff", "all.csv", "turned.parquet"]);
+    assert!(err.contains("file e.mdf comes before b.mdf, in all.csv after it"), "{err}");
 }
 
 #[test]

@@ -153,6 +153,20 @@ fn a_signal_ends_the_tool_without_a_half_written_file() {
 }
 
 #[test]
+fn a_command_that_is_stopped_at_a_pipe_is_not_beyond_its_end() {
+    let directory = sample();
+    let directory = directory.path();
+    let one = u32::from_le_bytes(*read(directory, "events.mdf").first_chunk().unwrap()) as usize;
+    write(directory, "one.mdf", &read(directory, "events.mdf")[..one]);
+    // Descriptor 5 keeps the pipe open behind five events, where one is all that files are known to have.
+    let line = "mkfifo fifo; exec 5<>fifo; cat events.mdf >fifo 5>&- & \"$TOOL\" inspect fifo one.mdf 5>&- & \
+                sleep 1; kill -TERM $!; wait $!";
+    let (_, _, err) = shell(directory, line);
+    let share = err.split_once("stopped at ").and_then(|(_, rest)| rest.split_once(" %"));
+    assert!(err.contains("stopped") && share.is_none_or(|(share, _)| share.parse::<u32>().unwrap() <= 100), "{err}");
+}
+
+#[test]
 fn zeros_are_no_dump_whatever_their_number() {
     let directory = sample();
     let directory = directory.path();
@@ -414,6 +428,35 @@ fn a_failure_at_the_end_hides_neither_what_was_wrong_with_the_input_nor_the_summ
     );
     assert!(json["error"].as_str().unwrap().contains("bad.mdf"), "{json}");
     assert!(!directory.join("hits.csv").exists());
+}
+
+#[test]
+fn files_that_were_written_before_a_failure_are_listed() {
+    let directory = sample();
+    let directory = directory.path();
+    write(directory, "a.mdf", b"");
+    let decode = format!("decode a.mdf events.mdf {} --output new --format csv --json -", TABLES.join(" "));
+    let (code, out, err) = shell(directory, &format!("ulimit -f 8; \"$TOOL\" {decode}"));
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("error: cannot write new/events.csv"), "{err}");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&json["complete"], &json["outputs"]), (&false.into(), &serde_json::json!(["new/a.csv"])));
+    assert_eq!(names(&directory.join("new")), ["a.csv"]);
+}
+
+#[test]
+fn no_summary_gets_among_hits_for_standard_output_whatever_it_is_called() {
+    let directory = sample();
+    let directory = directory.path();
+    run_to(0, directory, &[&["decode", "events.mdf", "--output", "hits.csv"][..], &TABLES].concat());
+    symlink("/dev/stdout", directory.join("link.csv")).unwrap();
+    symlink("link.csv", directory.join("second.csv")).unwrap();
+    for output in ["-", "/dev/stdout", "/proc/self/fd/1", "link.csv", "second.csv"] {
+        let line = format!("\"$TOOL\" decode events.mdf {} --format csv --output {output} >all.csv", TABLES.join(" "));
+        let (code, _, err) = shell(directory, &line);
+        assert!(code == Some(0) && err.contains("clusters (hits)"), "{output}: {err}");
+        assert!(read(directory, "all.csv") == read(directory, "hits.csv"), "{output}");
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -376,6 +376,24 @@ fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_f
 }
 
 #[test]
+fn an_event_that_is_cut_out_stays_compressed_with_what_is_wrong_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let pack = |bytes: &[u8]| block(b"ZL\x08", bytes.len(), &zlib(bytes));
+    let good = packed(&event(&[bank(1, &ONE_HIT), bank(2, &ONE_HIT)]), 40, pack);
+    // A wrong checksum; and a last block that cannot be unpacked, where nobody compares checksums.
+    let (mut sum, mut block) = (good.clone(), good.clone());
+    sum[12] ^= 1;
+    block[12..16].fill(0);
+    *block.last_mut().unwrap() ^= 1;
+    for damaged in [good, sum, block] {
+        write(directory, "packed.mdf", &damaged);
+        run_to(0, directory, &["inspect", "packed.mdf", "--extract", "cut.mdf", "--event", "0"]);
+        assert!(read(directory, "cut.mdf") == damaged);
+    }
+}
+
+#[test]
 fn a_block_of_nothing_is_passed_over() {
     let whole = event(&[bank(0, &ONE_HIT)]);
     let empty = block(b"ZS\x01", 0, &[]);
@@ -450,6 +468,45 @@ fn behind_a_packet_its_event_may_go_on_if_all_of_it_is_there() {
         let InputError::BeyondFile { size, left, .. } = error else { panic!("{error}") };
         assert_eq!((size as usize, left as usize), (whole.len(), there));
     }
+}
+
+#[test]
+fn events_behind_the_packet_of_an_event_are_not_lost_silently() {
+    let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
+    let mep = packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
+    let pack = |bytes: &[u8]| block(b"ZL\x08", bytes.len(), &zlib(bytes));
+    for more in [&mep[..], &[0, 0, 0, 1]] {
+        let body = [&mep[..], more].concat();
+        for bytes in [frame(&body, 0, 2), frame(&pack(&body), 0x11, 2)] {
+            let error = MdfReader::new(Cursor::new(bytes), "a.mdf", None).next_event().unwrap_err();
+            let InputError::Packet { byte, .. } = error else { panic!("{error}") };
+            assert_eq!(byte as usize, mep.len());
+        }
+    }
+    // Zeros are padding, packed or not.
+    let padded = [&mep[..], &[0; 8]].concat();
+    for bytes in [frame(&padded, 0, 2), frame(&pack(&padded), 0x11, 2)] {
+        assert!(MdfReader::new(Cursor::new(bytes), "a.mdf", None).next_event().unwrap().is_some());
+    }
+}
+
+#[test]
+fn the_numbers_of_an_event_are_those_of_the_first_odin_bank_that_can_be_read() {
+    let odin = |run: u32, number: u64| [&run.to_le_bytes()[..], &[0; 28], &number.to_le_bytes()].concat();
+    let (good, other, strange) = (odin(100, 5), odin(100, 6), odin(999, 777));
+    // The first source sends something else in event 1, and the second too few bytes in event 2.
+    let first = vec![(16, &good[..]), (90, &strange), (90, &strange)];
+    let second = vec![(16, &strange[..]), (16, &other), (16, &other[..12])];
+    let ut = vec![(66, &ONE_HIT[..]); 3];
+    let mfps = [(0, 7, first), (1, 7, second), (5 << 11 | 1, 4, ut)];
+    let mfps = mfps.map(|(source_id, version, fragments)| Mfp { source_id, version, fragments });
+    let mut reader = MdfReader::of_packets(Cursor::new(packet(50, 3, &mfps)), "a.mep", None);
+    let mut numbers = Vec::new();
+    while let Some(event) = reader.next_event().unwrap() {
+        numbers.push((event.run, event.number));
+        assert_eq!((event.entries.len(), event.skipped), (3, 0));
+    }
+    assert_eq!(numbers, [(Some(100), Some(5)), (Some(100), Some(6)), (None, Some(52))]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `ut-decode inspect` on damaged files: troubles counted, listed and cut out.
 
-use crate::support::{ONE_HIT, bank, event, json_of, read, run_to, unchecked, write};
+use crate::support::{ONE_HIT, bank, event, json_of, read, run, run_to, unchecked, write};
 use serde_json::{Value, json};
 use ut_decoding::input::{Bank, EventHeader, MdfWriter};
 
@@ -90,6 +90,50 @@ fn troubles_are_listed_as_table_json_lines_and_csv() {
 }
 
 #[test]
+fn what_a_program_reads_is_json_whatever_files_are_called_and_no_message_is_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let name = "del\u{7f}\u{9b}\u{202e}.mdf";
+    write(directory, name, &troubled());
+    let (out, _) = run_to(0, directory, &["inspect", name, "--troubles=jsonl"]);
+    assert!(!out.contains(['\u{7f}', '\u{9b}', '\u{202e}']), "{out:?}");
+    for line in out.lines() {
+        assert_eq!(serde_json::from_str::<Value>(line).unwrap()["file"], name);
+    }
+    let (json, _) = json_of(0, directory, &["inspect", name]);
+    assert_eq!(json["troubles"][0]["first"]["file"], name);
+    let (out, _) = run_to(0, directory, &["inspect", name, "--troubles=csv"]);
+    assert!(out.lines().nth(1).unwrap().starts_with(name), "{out:?}");
+    // An event on standard output, chosen or with a trouble, is nothing but the event.
+    for (options, to) in [(&["--event", "0"][..], "-"), (&["--event", "0"], "/dev/stdout"), (&[], "-")] {
+        let args = [&["inspect", name, "--extract"][..], &[to], options].concat();
+        let output = run(directory, &args);
+        assert!(output.status.success() && troubled().windows(output.stdout.len()).any(|bytes| bytes == output.stdout));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("written to"));
+    }
+    // The message of what was wrong has its cause in JSON, too.
+    let (json, _) = json_of(1, directory, &["inspect", "absent.mdf"]);
+    assert!(json["error"].as_str().unwrap().contains("No such file"), "{json}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_list_of_troubles_ends_when_its_reader_leaves() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "a.mdf", &troubled());
+    // Without end; the shell's exit code is that of the list.
+    let tool = assert_cmd::cargo::cargo_bin!("ut-decode");
+    let line = format!(
+        "while cat a.mdf; do :; done | (timeout 60 {} inspect - --troubles; echo $? >code) | head -1",
+        tool.display()
+    );
+    let output = std::process::Command::new("bash").args(["-c", &line]).current_dir(directory).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(read(directory, "code"), b"0\n");
+}
+
+#[test]
 fn the_board_table_shows_what_the_numbers_alone_do_not() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
@@ -136,7 +180,7 @@ fn an_event_is_found_by_its_number_and_cut_out_with_its_damage() {
         let (json, _) = json_of(0, directory, &["inspect", "back.mdf"]);
         assert_eq!((&json["events"], &json["source_ids"]), (&1.into(), &json!([2, 3])), "{packed}");
     }
-    // A compressed event comes out of its compression.
+    // Of a file that is compressed as a whole, an event comes out of its compression.
     run_to(0, directory, &["convert", "good.mdf", "--output", "good.mdf.zst"]);
     run_to(0, directory, &["inspect", "good.mdf.zst", "--extract", "unpacked.mdf", "--event", "0"]);
     assert!(read(directory, "unpacked.mdf") == read(directory, "good.mdf"));

@@ -129,7 +129,7 @@ fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
     let directory = sample();
     let directory = directory.path();
     let (out, _) = run_to(0, directory, &["convert", "events.mdf", "--output", "dumps"]);
-    for expected in ["5 events", "version of the banks, 4", "5 banks that are not decoded", "5 marks of generated"] {
+    for expected in ["5 events", "version of the banks, 4", "5 banks not decoded", "5 marks of generated"] {
         assert!(out.contains(expected), "{expected} in\n{out}");
     }
     let dumps = ["dumps/1_0.bin", "dumps/1_1.bin", "dumps/1_2.bin", "dumps/1_3.bin", "dumps/1_4.bin"];
@@ -169,18 +169,18 @@ fn a_conversion_counts_what_it_loses_and_makes_up() {
     let expected = [
         "all.mdf: 5 events",
         "5 bunch and orbit numbers: made up, 0",
-        "1 ODIN banks: made up, with run and event number",
-        "1 trigger masks: made up, 0",
-        "1 events of dumps: types and versions of their banks are made up",
+        "1 ODIN bank: made up, with run and event number",
+        "1 trigger mask: made up, 0",
+        "1 event of dumps: types and versions of banks are made up",
     ];
     assert_eq!(lines(&both, "all.mdf"), expected);
     let expected = [
         "all.mep: 4 events",
-        "3 events without an ODIN bank: their run is lost",
+        "3 events without an ODIN bank: the run is lost",
         "3 event numbers: made up, the place in the input",
         "3 trigger masks, bunch and orbit numbers: lost",
-        "1 events of dumps: types and versions of their banks are made up",
-        "1 events without banks: left out, a packet cannot hold them",
+        "1 event of dumps: types and versions of banks are made up",
+        "1 event without banks: left out, a packet cannot hold them",
     ];
     assert_eq!(lines(&both, "all.mep"), expected);
     let mut events = Events::new(&[directory.join("all.mep")]);
@@ -193,15 +193,24 @@ fn a_conversion_counts_what_it_loses_and_makes_up() {
         "dumps: 4 events, one a file",
         "A dump holds sourceIDs and payloads of UT banks. Not in it:",
         "the version of the banks, 4: keep a note of it",
-        "1 banks that are not decoded (of other types than UT and UTError)",
-        "1 banks of type UTError, which are UT banks in the dump",
-        "1 payload lengths that are not multiples of 4: padded with zeros",
-        "4 events without run or event number, named by their place in the input instead",
+        "1 bank not decoded (of other types than UT and UTError)",
+        "1 bank of type UTError, the same as UT in the dump",
+        "1 payload length other than multiples of 4: padded with zeros",
+        "4 event numbers: made up, the place in the input",
         "4 trigger masks, bunch and orbit numbers, checksums",
     ];
     assert_eq!(lines(&["odd.mdf"], "dumps"), expected);
     for place in 0..4 {
         assert!(directory.join(format!("dumps/7_{place}.bin")).exists(), "{place}");
+    }
+    // An event of which nothing tells the run: without ODIN, and without the sub-header that has it.
+    let mut norun = 20u32.to_le_bytes().repeat(3);
+    norun.extend([0, 0, 0, 0, 0, 0x30, 1, 0]);
+    write(directory, "norun.mdf", &norun);
+    for output in ["zero.mdf", "zeros"] {
+        let lines = lines(&["norun.mdf"], output);
+        assert!(lines.iter().any(|line| line == "1 run number: made up, 0"), "{lines:?}");
+        assert!(lines[0].starts_with(&format!("{output}: 1 event")) && !lines[0].contains("events"), "{lines:?}");
     }
 }
 
@@ -298,6 +307,13 @@ fn what_cannot_be_converted_fails() {
     let (_, err) = run_to(2, directory, &["convert", "dumps/1_0.bin", "--output", "a.mdf"]);
     assert!(err.contains("--format"), "{err}");
     run_to(2, directory, &["convert", "events.mdf"]);
+    for (output, message) in
+        [("a.mep.zst", "only .mdf.zst"), ("a.zst", "only .mdf.zst"), ("a.mdf.gz", "only .mdf.zst"), ("-", "files only")]
+    {
+        let (_, err) = run_to(2, directory, &["convert", "events.mdf", "--output", output]);
+        assert!(err.contains(message), "{err}");
+        assert!(!directory.join(output).exists());
+    }
     let (_, err) = run_to(1, directory, &["convert", "dumps/1_0.bin", "--output", "a"]);
     assert!(err.contains("nothing to convert"), "{err}");
     assert!(!directory.join("a.mdf").exists());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::outputs::{Outputs, Story};
+use super::outputs::{Outputs, Story, Written};
 use super::sets::Sets;
 use super::work::{Batch, Done};
 use crate::bench::Machine;
@@ -36,6 +36,8 @@ pub struct Job<'a> {
     /// Parameter sets of several workloads, if there are.
     pub sets: Option<Arc<Sets>>,
     pub outputs: Option<Outputs>,
+    /// What an output that failed had written before.
+    pub written: Written,
     pub totals: Totals,
     pub progress: Option<Progress>,
     pub read: Arc<AtomicU64>,
@@ -86,7 +88,7 @@ impl Job<'_> {
             self.stop = Some(if is_broken_pipe(error.as_ref()) { Stop::ReaderLeft } else { Stop::Failure });
             // What could not be decoded or written is not completed.
             self.fail(error);
-            self.outputs = None;
+            self.written = self.outputs.take().map(Outputs::into_written).unwrap_or_default();
         }
         self.stop.is_none() && !signals::interrupted()
     }
@@ -214,6 +216,7 @@ mod tests {
             keep_going: true,
             sets: None,
             outputs: None,
+            written: Written::default(),
             totals: Totals::new(&detector.tables, false),
             progress: None,
             read: Arc::default(),

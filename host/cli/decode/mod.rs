@@ -8,15 +8,15 @@ mod waiting;
 mod work;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use self::job::{Job, Stop};
 pub use self::job::{LISTED_FAILURES, is_broken_pipe, story};
 pub use self::outputs::Story;
-use self::outputs::{Outputs, Wanted};
+use self::outputs::{Outputs, Wanted, Written};
 pub use self::select::SelectArgs;
 use self::sets::Sets;
 use self::waiting::{Waiting, bytes_of};
@@ -26,7 +26,7 @@ use crate::bench::Configuration;
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs};
 use crate::cli::detector::Detector;
 use crate::cli::inputs::InputArgs;
-use crate::cli::output::{count, detail, is_quiet, is_stdout, print, say, write_json};
+use crate::cli::output::{count, detail, is_quiet, print, say, write_json};
 use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
 use crate::cli::signals;
@@ -37,7 +37,7 @@ use crate::decoder::{Backend, DecoderConfig};
 use crate::detector::Mask;
 use crate::error::{WorkError, with_causes};
 use crate::input::{Apart, Chunk, Chunks, InputError, Parser, Seen, Select};
-use crate::output::{Columns, HitFormat, Packing};
+use crate::output::{Columns, HitFormat, Packing, names_stdout};
 use crate::pipeline::{Flow, ordered};
 use crate::{BatchReport, UtHits};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -125,11 +125,6 @@ fn packing() -> impl TypedValueParser<Value = Packing> {
     PossibleValuesParser::new(["zstd", "lz4"]).map(of)
 }
 
-/// Whether a path is standard output.
-fn goes_to_stdout(path: &Path) -> bool {
-    is_stdout(path) || ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
-}
-
 pub fn run(args: &Args) -> Result<(), Failure> {
     let columns = args.columns.clone().unwrap_or_default();
     let clusters = columns.needs_clusters();
@@ -140,7 +135,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             args.backend.backend.name()
         ));
     }
-    let to_stdout = [&args.output, &args.json].map(|path| path.as_deref().is_some_and(goes_to_stdout));
+    let to_stdout = [&args.output, &args.json].map(|path| path.as_deref().is_some_and(names_stdout));
     if to_stdout == [true; 2] {
         usage("--output and --json both go to standard output");
     }
@@ -149,6 +144,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         format: args.format.as_ref().and_then(|name| name.parse().ok()),
         packing: args.compression,
         columns,
+        n_groups: 0,
         by_run: args.partition.is_some(),
         shard: args.select.shard(),
         protected: Protected::default(),
@@ -211,7 +207,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             protected.add_unnamed();
             protected.add(read.into_iter().flatten(), what);
             args.json.iter().for_each(|json| protected.add_output(json, what));
-            Some(Outputs::begin(Wanted { protected, ..wanted }, Arc::clone(&story))?)
+            Some(Outputs::begin(
+                Wanted { protected, n_groups: detector.tables.n_groups(), ..wanted },
+                Arc::clone(&story),
+            )?)
         }
         None => None,
     };
@@ -259,6 +258,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         keep_going: args.keep_going,
         sets: sets.clone(),
         outputs,
+        written: Written::default(),
         totals,
         progress: (!is_quiet()).then(|| Progress::new(total, template)),
         read: chunks.read(),
@@ -275,6 +275,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     signals::end_gently();
     // Open nothing after a failure: it may be a pipe without a writer, which would block.
     let ended = &AtomicBool::new(false);
+    let opened = &AtomicUsize::new(0);
     let produce = || {
         waiting.wait();
         if let Some(sets) = &sets {
@@ -283,12 +284,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if ended.load(Ordering::SeqCst) {
             return None;
         }
-        let chunk = chunks.next_chunk().transpose()?;
+        let chunk = chunks.next_chunk().transpose();
+        opened.store(chunks.opened(), Ordering::SeqCst);
+        let chunk = chunk?;
         ended.store(chunk.is_err() && !args.keep_going, Ordering::SeqCst);
         Some((chunks.file(), chunk))
     };
     let conclude = |job: Job<'_>, flow: &Flow| -> Result<(), Failure> {
-        let Job { outputs, totals, mut failures, failed, seen, progress, copied, runs, stop, .. } = job;
+        let Job { outputs, mut written, totals, mut failures, failed, seen, progress, copied, runs, stop, .. } = job;
         drop(progress);
         if signals::interrupted() {
             let n = totals.events;
@@ -311,9 +314,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         for warning in seen.warnings() {
             say(&format!("warning: {warning}"));
         }
-        if failures.is_empty() {
-            failures.extend(detector.check_versions(&seen).err());
-        }
+        failures.extend(detector.check_versions(&seen).take(LISTED_FAILURES));
         if seen.events == 0 && failures.is_empty() {
             say(if select == Select::default() {
                 "warning: there is no event in the input"
@@ -326,19 +327,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         let incomplete = failures.first().map(|error| with_causes(error.as_ref()));
         let provenance = story.provenance(&files, seen.measured > 0, incomplete.clone());
-        let (written, cut) = match outputs {
-            Some(outputs) => {
-                match outputs.finish(incomplete.as_ref(), stop.is_some(), |file| detector.check_file(&seen, file)) {
-                    Ok(written) => written,
-                    Err(error) if is_broken_pipe(&error) && args.json.is_none() && failures.is_empty() => return Ok(()),
-                    Err(error) => {
-                        failures.push(error.into());
-                        Default::default()
-                    }
-                }
+        if let Some(mut outputs) = outputs {
+            let opened = stop.is_none().then(|| opened.load(Ordering::SeqCst));
+            match outputs.finish(incomplete.as_ref(), opened, |file| detector.check_file(&seen, file)) {
+                Ok(()) => {}
+                Err(error) if is_broken_pipe(&error) && args.json.is_none() && failures.is_empty() => return Ok(()),
+                Err(error) => failures.push(error.into()),
             }
-            None => Default::default(),
-        };
+            written = outputs.into_written();
+        }
+        let Written { files: written, incomplete: cut } = written;
         if let Some(path) = &args.json {
             let mut json = totals.json(elapsed);
             let entries = provenance.entries.into_iter().map(|(key, value)| (key, Value::String(value)));

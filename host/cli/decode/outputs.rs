@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::cli::output::is_stdout;
 use crate::cli::paths::Protected;
 use crate::cli::{Failure, usage};
-use crate::input::Apart;
+use crate::input::{Apart, without_compression};
 use crate::output::{
     Columns, Encoded, Encoder, HitFile, HitFormat, HitStyle, NewFile, OutputError, Packing, Provenance, place_of,
 };
@@ -20,8 +20,7 @@ const MAX_OPEN: usize = 64;
 /// The folder of events that do not tell their run, as Hive calls what is null.
 const NO_RUN: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Endings of inputs that a file of their hits goes without: those of compression, then those of formats.
-const PACKED: [&str; 2] = [".zst", ".gz"];
+/// Endings of inputs that a file of their hits goes without, beside those of compression.
 const RAW: [&str; 4] = [".mdf", ".raw", ".mep", ".bin"];
 
 /// How the hits were made, for the outputs' metadata.
@@ -80,11 +79,17 @@ pub struct Outputs {
     story: Arc<Story>,
     /// That which was written to last comes last.
     open: Vec<Open>,
-    written: Vec<PathBuf>,
-    /// Of those, the ones that lack hits at their end.
-    incomplete: Vec<PathBuf>,
+    written: Written,
     /// Folders that were made for files to come.
     made: Vec<PathBuf>,
+}
+
+/// Files that were written.
+#[derive(Default)]
+pub struct Written {
+    pub files: Vec<PathBuf>,
+    /// Of those, the ones that lack hits at their end.
+    pub incomplete: Vec<PathBuf>,
 }
 
 /// What an output option asks for.
@@ -94,6 +99,8 @@ pub struct Wanted<'a> {
     pub format: Option<HitFormat>,
     pub packing: Packing,
     pub columns: Columns,
+    /// Groups of an event's hits.
+    pub n_groups: usize,
     /// Whether there is to be a file a run.
     pub by_run: bool,
     /// The part of all events that this is, if it is one.
@@ -157,13 +164,10 @@ fn stem(file: &Path) -> String {
         return "stdin".to_owned();
     }
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut stem = name.as_str();
-    for endings in [&PACKED[..], &RAW] {
-        let lower = stem.to_ascii_lowercase();
-        let ending = endings.iter().find(|ending| lower.ends_with(**ending) && lower.len() > ending.len());
-        stem = &stem[..stem.len() - ending.map_or(0, |ending| ending.len())];
-    }
-    stem.to_owned()
+    let stem = without_compression(&name);
+    let lower = stem.to_ascii_lowercase();
+    let ending = RAW.iter().find(|ending| lower.ends_with(**ending) && lower.len() > ending.len());
+    stem[..stem.len() - ending.map_or(0, |ending| ending.len())].to_owned()
 }
 
 impl Outputs {
@@ -171,12 +175,12 @@ impl Outputs {
     pub fn begin(mut wanted: Wanted<'_>, story: Arc<Story>) -> Result<Self, Failure> {
         let plan = wanted.plan(&story.files);
         let format = wanted.format();
-        let Wanted { path: at, packing, mut columns, .. } = wanted;
+        let Wanted { path: at, packing, mut columns, n_groups, .. } = wanted;
         columns.file |= story.files.len() > 1 && !matches!(plan, Plan::Inputs { .. });
-        let style = HitStyle::new(at, format, packing, &story.files, columns)?;
+        let style = HitStyle::new(at, format, packing, &story.files, columns)?.with_groups(n_groups);
         let style = if let Plan::Runs { .. } = plan { style.without_run()? } else { style };
-        let (open, written, incomplete, made) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut outputs = Self { style, plan, story, open, written, incomplete, made };
+        let (open, written, made) = (Vec::new(), Written::default(), Vec::new());
+        let mut outputs = Self { style, plan, story, open, written, made };
         // What cannot be written is noticed before the work.
         match &outputs.plan {
             Plan::One(path) => {
@@ -308,10 +312,14 @@ impl Outputs {
         let inputs = input.map_or(&self.story.files[..], |input| &self.story.files[input..=input]);
         let path = file.path().to_path_buf();
         if why.is_some() {
-            self.incomplete.push(path.clone());
+            self.written.incomplete.push(path.clone());
         }
-        file.finish(&self.story.provenance(inputs, measured, why))?;
-        self.written.push(path);
+        let finished = file.finish(&self.story.provenance(inputs, measured, why));
+        if finished.is_err() {
+            self.written.incomplete.retain(|other| *other != path);
+        }
+        finished?;
+        self.written.files.push(path);
         Ok(())
     }
 
@@ -324,27 +332,30 @@ impl Outputs {
         Ok(())
     }
 
-    /// Completes all files; `why` hits are missing, if they are. `stopped`: the inputs after that in work were not read.
-    /// Returns the files that were written, and those of them that lack hits.
+    /// Completes all files; `why` hits are missing, if they are. The inputs behind the first `opened` were not read; without
+    /// that number the job was stopped, and those behind that in work were not.
     pub fn finish(
-        mut self,
+        &mut self,
         why: Option<&String>,
-        stopped: bool,
+        opened: Option<usize>,
         wrong: impl Fn(&Path) -> Option<String>,
-    ) -> Result<(Vec<PathBuf>, Vec<PathBuf>), OutputError> {
-        let end = if stopped { self.input().map_or(0, |input| input + 1) } else { self.story.files.len() };
-        self.reach(end, wrong)?;
+    ) -> Result<(), OutputError> {
+        self.reach(opened.unwrap_or_else(|| self.input().map_or(0, |input| input + 1)), wrong)?;
         for open in std::mem::take(&mut self.open) {
             self.complete(open, None, why.cloned())?;
         }
-        let mut written = std::mem::take(&mut self.written);
-        written.sort();
-        Ok((written, std::mem::take(&mut self.incomplete)))
+        Ok(())
     }
 
     /// Files that are whole so far.
     pub fn written(&self) -> usize {
-        self.written.len()
+        self.written.files.len()
+    }
+
+    /// Those files; what is unfinished goes.
+    pub fn into_written(mut self) -> Written {
+        self.written.files.sort();
+        std::mem::take(&mut self.written)
     }
 }
 
@@ -373,6 +384,7 @@ mod tests {
             ("1_2.bin", "1_2"),
             ("plain", "plain"),
             ("a.zst", "a"),
+            ("a.bin.zst.gz", "a"),
             (".mdf", ".mdf"),
             ("data.dat", "data.dat"),
             ("-", "stdin"),

@@ -9,25 +9,12 @@ use crate::detector::BankVersion;
 use crate::input::{Bank, EventHeader, Format, MdfWriter, RawEvent, kind};
 use crate::output::NewFile;
 
-/// Byte of an MDF event that says how it is compressed.
-const COMPRESSION: usize = 16;
-
-/// Writes an event: one of an MDF file byte by byte, with all its damage; of another file, its banks. `format` is that of
-/// banks that do not say it.
+/// Writes an event: one of an MDF file byte by byte as it is stored there, with all its damage; of another file, its banks.
+/// `format` is that of banks that do not say it.
 pub fn extract(event: &RawEvent<'_>, format: Option<BankVersion>, path: &Path) -> Result<(), Failure> {
     let mut file = NewFile::create(path)?;
     if event.format == Format::Mdf {
-        let mut bytes = event.data.to_vec();
-        if bytes.get(COMPRESSION).is_some_and(|&compression| compression != 0) {
-            // It came out of its compression; size and checksum are those of the compressed bytes.
-            let size = u32::try_from(bytes.len())
-                .map_err(|_| format!("{}: an event of more than 4 GiB cannot be written", event.place()))?;
-            for at in [0, 4, 8] {
-                bytes[at..at + 4].copy_from_slice(&size.to_le_bytes());
-            }
-            bytes[12..=COMPRESSION].fill(0);
-        }
-        file.write_all(&bytes).map_err(|error| file.cannot(error))?;
+        file.write_all(event.stored).map_err(|error| file.cannot(error))?;
         return Ok(file.finish()?);
     }
     let has_odin = event.entries.iter().any(|bank| bank.kind == kind::ODIN);

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use crate::cli::args::{bank_format, one_of};
 use crate::cli::inputs::InputArgs;
-use crate::cli::output::{print, say};
+use crate::cli::output::{print, print_beside, say};
 use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
 use crate::cli::{Failure, config, usage};
@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 extract(event, args.format, path)?;
                 let mut text = format!("event {place} ({}) written to {}\n", event.place(), path.display());
                 finder.find(event, |found| text += &found.in_words());
-                print(&text)
+                print_beside(Some(path), &text)
             })
         }
         (None, None) => overview::overview(Events::new(&files), &files, args.json.as_deref(), &finder, &remark),
@@ -104,7 +104,8 @@ fn one(args: &Args, events: Events) -> Result<(), Failure> {
     with_event(events, is_wanted, missing, |place, event| {
         if let Some(path) = &args.extract {
             extract(event, args.format, path)?;
-            return print(&format!("event {place} ({}) written to {}\n", event.place(), path.display()));
+            let text = format!("event {place} ({}) written to {}\n", event.place(), path.display());
+            return print_beside(Some(path), &text);
         }
         print(&match args.bank {
             None => one_event(event, args.format),
@@ -143,14 +144,15 @@ fn list(mut events: Events, finder: &Finder, format: ListFormat, remark: &str) -
     let error = loop {
         match events.next_event() {
             Ok(Some(event)) => {
-                let mut failure = None;
+                let mut listed = Ok(true);
                 finder.find(&event, |found| {
-                    if failure.is_none() {
-                        failure = list.add(n, &event, &found).err();
+                    if matches!(listed, Ok(true)) {
+                        listed = list.add(n, &event, &found);
                     }
                 });
-                if let Some(failure) = failure {
-                    return Err(failure);
+                if !listed? {
+                    // The reader has enough of it (`| head`), and the input may have no end.
+                    return Ok(());
                 }
             }
             Ok(None) => break None,
@@ -158,7 +160,9 @@ fn list(mut events: Events, finder: &Finder, format: ListFormat, remark: &str) -
         }
         n += 1;
     };
-    list.flush()?;
+    if !list.flush()? {
+        return Ok(());
+    }
     say(&format!("{} troubles in {n} events. {remark}", list.n));
     error.map_or(Ok(()), |error| Err(error.into()))
 }

@@ -8,6 +8,7 @@ use crate::cli::Failure;
 use crate::cli::output::{print_beside, write_json};
 use crate::cli::progress::Progress;
 use crate::detector::BankVersion;
+use crate::error::with_causes;
 use crate::input::{Events, Format, RawEvent, kind};
 use serde_json::json;
 use ut_kernels::bank::board_of;
@@ -103,7 +104,7 @@ pub fn overview(
             "troubles": troubles.json(),
             "error_banks": error_banks.json(),
             "complete": error.is_none(),
-            "error": error.as_ref().map(ToString::to_string),
+            "error": error.as_ref().map(|error| with_causes(error)),
         });
         write_json(path, &value)?;
     }

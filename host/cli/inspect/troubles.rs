@@ -12,7 +12,7 @@ use crate::views::{troubles, troubles_without_table};
 use serde_json::{Value, json};
 
 use crate::cli::Failure;
-use crate::cli::output::print;
+use crate::cli::output::{escaped, escaped_json, print_data};
 use crate::cli::summary::meaning;
 use crate::cli::table::table;
 
@@ -141,8 +141,8 @@ impl List {
         Self { format, text, n: 0 }
     }
 
-    /// Lists a trouble of event `place` of all files.
-    pub fn add(&mut self, place: u64, event: &RawEvent<'_>, found: &Found) -> Result<(), Failure> {
+    /// Lists a trouble of event `place` of all files; false if the list's reader has gone.
+    pub fn add(&mut self, place: u64, event: &RawEvent<'_>, found: &Found) -> Result<bool, Failure> {
         self.n += 1;
         let file = event.file.display().to_string();
         let source = found.source_id.map(|id| format!("0x{id:04x}"));
@@ -186,12 +186,17 @@ impl List {
                 );
             }
         }
-        if self.text.len() > PRINTED_AT { self.flush() } else { Ok(()) }
+        if self.text.len() > PRINTED_AT { self.flush() } else { Ok(true) }
     }
 
-    /// Prints what was collected.
-    pub fn flush(&mut self) -> Result<(), Failure> {
-        print(&std::mem::take(&mut self.text))
+    /// Prints what was collected; false if the list's reader has gone.
+    pub fn flush(&mut self) -> Result<bool, Failure> {
+        let text = std::mem::take(&mut self.text);
+        match self.format {
+            ListFormat::Table => print_data(&escaped(&text)),
+            ListFormat::JsonLines => print_data(&escaped_json(&text)),
+            ListFormat::Csv => print_data(&text),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Chain, Cursor, Read};
 
 use ::csv::{ByteRecord, Reader, ReaderBuilder};
 
-use super::{Cell, FileNumber, Names, PIECE, Piece, ReadColumn, Source, Values, known};
+use super::{Cell, LastName, Names, PIECE, Piece, ReadColumn, Source, Values, known};
 
 /// A file of comma-separated values with a row of names.
 pub struct CsvSource {
@@ -14,7 +14,7 @@ pub struct CsvSource {
     /// By column: its place in a row.
     places: Vec<usize>,
     file: Option<usize>,
-    numbers: FileNumber,
+    name: LastName,
     record: ByteRecord,
 }
 
@@ -34,7 +34,7 @@ impl CsvSource {
             }
         }
         let file = place("file");
-        Ok(Self { reader, columns, places, file, numbers: FileNumber::default(), record: ByteRecord::new() })
+        Ok(Self { reader, columns, places, file, name: LastName::default(), record: ByteRecord::new() })
     }
 }
 
@@ -67,6 +67,10 @@ impl Source for CsvSource {
         &self.columns
     }
 
+    fn has_names(&self) -> bool {
+        self.file.is_some()
+    }
+
     fn read(&mut self, piece: &mut Piece) -> Result<(), String> {
         for _ in 0..PIECE {
             if !self.reader.read_byte_record(&mut self.record).map_err(|error| error.to_string())? {
@@ -83,7 +87,7 @@ impl Source for CsvSource {
                 to.push(value);
             }
             if let Some(place) = self.file {
-                piece.files.push(self.numbers.of(self.record.get(place).unwrap_or_default()));
+                piece.files.push(self.name.of(self.record.get(place).unwrap_or_default()));
             }
         }
         Ok(())

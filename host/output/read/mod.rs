@@ -7,9 +7,11 @@ mod csv;
 mod numpy;
 mod parquet;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[doc(hidden)]
 pub use parquet::silence_caught_panics;
@@ -19,8 +21,9 @@ use super::DetectorColumn;
 /// Rows that are read at a time.
 const PIECE: usize = 4096;
 
-/// Rows that an event may have: beyond, the column of events is no such column.
-const MAX_ROWS: usize = 1 << 24;
+/// Values that an event may have, 256 MiB of them: beyond, the column of events is no such column. A file of some kilobytes
+/// can claim any number.
+const MAX_CELLS: usize = 1 << 24;
 
 /// The columns of integers that every output of this program has.
 const INTEGERS: [&str; 5] = ["event", "run", "event_number", "group", "lhcb_id"];
@@ -113,8 +116,8 @@ pub type Cell = Option<u64>;
 struct Piece {
     /// As the columns of the file.
     columns: Vec<Vec<Cell>>,
-    /// A number a row that changes where the file of the events does; empty without that column.
-    files: Vec<u64>,
+    /// The name of each row's file, or what stands for it; empty without that column.
+    files: Vec<Arc<[u8]>>,
 }
 
 impl Piece {
@@ -130,31 +133,33 @@ trait Source {
     /// The columns that the file has.
     fn columns(&self) -> &[ReadColumn];
 
+    /// Whether the files of events are told by name.
+    fn has_names(&self) -> bool;
+
     /// Reads the next rows, at most [`PIECE`]; none at the end.
     fn read(&mut self, piece: &mut Piece) -> Result<(), String>;
 }
 
-/// Numbers the files that events come from: another number where the name changes.
+/// The name of the last row's file, which the next row probably shares.
 #[derive(Debug, Default)]
-struct FileNumber {
-    last: Option<Vec<u8>>,
-    number: u64,
-}
+struct LastName(Arc<[u8]>);
 
-impl FileNumber {
-    fn of(&mut self, name: &[u8]) -> u64 {
-        if self.last.as_deref() != Some(name) {
-            self.number += u64::from(self.last.is_some());
-            self.last = Some(name.to_vec());
+impl LastName {
+    fn of(&mut self, name: &[u8]) -> Arc<[u8]> {
+        if *self.0 != *name {
+            self.0 = name.into();
         }
-        self.number
+        Arc::clone(&self.0)
     }
 }
+
+/// A file of events: its name, and how many files of that name come before it.
+pub type FileKey = (Arc<[u8]>, u64);
 
 /// The hits of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventOfFile {
-    /// The place of the event's file among the files, and of the event in its file.
+    /// The place of the event's file among those that have hits, and of the event in its file.
     pub place: (u64, u64),
     /// As the columns of the file; all of one length.
     pub columns: Vec<Vec<Cell>>,
@@ -167,9 +172,14 @@ pub struct HitReader {
     event: usize,
     piece: Piece,
     next: usize,
-    /// File and event of the row before, with the files numbered by this reader where the file does not name them.
+    /// What the file calls its columns, to read it again.
+    names: Names,
+    /// File and event of the row before.
     before: Option<(u64, u64)>,
-    falls: u64,
+    file: FileKey,
+    /// By name: the files so far.
+    files: HashMap<Arc<[u8]>, u64>,
+    fell: bool,
 }
 
 impl HitReader {
@@ -204,7 +214,12 @@ impl HitReader {
             let what = format!("no column {absent}; it has {there}; --names {absent}=… says what the file calls it");
             return Err(content(what));
         };
-        Ok(Self { path, source, event, piece: Piece::default(), next: 0, before: None, falls: 0 })
+        Ok(Self::of(path, source, event, names.clone()))
+    }
+
+    fn of(path: PathBuf, source: Box<dyn Source>, event: usize, names: Names) -> Self {
+        let (piece, file, files) = (Piece::default(), FileKey::default(), HashMap::new());
+        Self { path, source, event, piece, next: 0, names, before: None, file, files, fell: false }
     }
 
     /// What the user called the file.
@@ -217,9 +232,45 @@ impl HitReader {
         self.source.columns()
     }
 
-    /// Files whose events were read so far: by name where there is such a column, else a new one where event numbers fall.
+    /// Files whose events were read so far: a new one begins where the name changes, if there is such a column, and where event
+    /// numbers fall.
     pub fn n_files(&self) -> u64 {
         self.before.map_or(0, |(file, _)| file + 1)
+    }
+
+    /// Whether a file began where event numbers fall.
+    pub const fn has_fallen(&self) -> bool {
+        self.fell
+    }
+
+    /// Whether it tells the files of its events by name.
+    pub fn has_names(&self) -> bool {
+        self.source.has_names()
+    }
+
+    /// The file of the last event that was read.
+    pub const fn file(&self) -> &FileKey {
+        &self.file
+    }
+
+    /// Whether a file is that of the last event that was read, or came before.
+    pub fn has_reached(&self, (name, before): &FileKey) -> bool {
+        self.files.get(name).is_some_and(|files| files > before)
+    }
+
+    /// All files whose events it has, by name, out of a second reading.
+    ///
+    /// # Errors
+    /// When it cannot be read again, as a pipe.
+    pub fn all_files(&self) -> Result<HashMap<Arc<[u8]>, u64>, ReadError> {
+        if !self.path.is_file() {
+            return Err(
+                self.content("its files are not those of the other, and a pipe is read only once: save it".to_owned())
+            );
+        }
+        let (mut again, mut event) = (Self::open(&self.path, &self.names)?, EventOfFile::default());
+        while again.next_event(&mut event)? {}
+        Ok(again.files)
     }
 
     /// Reads the next event that has hits into `to`; false at the end.
@@ -243,21 +294,26 @@ impl HitReader {
             let Some(event) = self.piece.columns[self.event][self.next] else {
                 return Err(self.content("a row has no event".to_owned()));
             };
-            let place = if let Some(&file) = self.piece.files.get(self.next) {
-                (file, event)
-            } else {
-                let falls = self.before.is_some_and(|(_, before)| event < before);
-                (self.falls + u64::from(falls), event)
-            };
-            if rows > 0 && place != to.place {
+            let name = self.piece.files.get(self.next);
+            let is_renamed = name.is_some_and(|name| *name != self.file.0);
+            let falls = self.before.is_some_and(|(_, before)| event < before);
+            let is_new = is_renamed || falls || self.before.is_none();
+            if rows > 0 && (is_new || event != to.place.1) {
                 return Ok(true);
             }
-            self.falls = place.0;
-            self.before = Some(place);
-            to.place = place;
+            if is_new {
+                self.fell |= falls && !is_renamed;
+                self.file.0 = name.cloned().unwrap_or_default();
+                let files = self.files.entry(Arc::clone(&self.file.0)).or_default();
+                self.file.1 = *files;
+                *files += 1;
+            }
+            let file = self.before.map_or(0, |(file, _)| file + u64::from(is_new));
+            to.place = (file, event);
+            self.before = Some(to.place);
             rows += 1;
-            if rows > MAX_ROWS {
-                return Err(self.content(format!("event {event} has more than {MAX_ROWS} hits")));
+            if rows > MAX_CELLS / n {
+                return Err(self.content(format!("event {event} has more than {} hits", MAX_CELLS / n)));
             }
             for (to, from) in to.columns.iter_mut().zip(&self.piece.columns) {
                 to.push(from[self.next]);
@@ -283,4 +339,38 @@ fn read_up_to(file: &mut impl Read, bytes: &mut [u8]) -> std::io::Result<usize> 
         }
     }
     Ok(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::{EventOfFile, HitReader, MAX_CELLS, Names, PIECE, Piece, ReadColumn, Source, known};
+
+    /// Hits of one event, without end.
+    struct Endless(Vec<ReadColumn>);
+
+    impl Source for Endless {
+        fn columns(&self) -> &[ReadColumn] {
+            &self.0
+        }
+
+        fn has_names(&self) -> bool {
+            false
+        }
+
+        fn read(&mut self, piece: &mut Piece) -> Result<(), String> {
+            piece.columns.iter_mut().for_each(|column| column.resize(PIECE, Some(7)));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_event_takes_little_memory_however_many_columns_there_are() {
+        let columns: Vec<_> = known().collect();
+        let most = MAX_CELLS / columns.len();
+        let mut reader = HitReader::of(PathBuf::from("a"), Box::new(Endless(columns)), 0, Names::default());
+        let error = reader.next_event(&mut EventOfFile::default()).unwrap_err().to_string();
+        assert_eq!(error, format!("a: event 7 has more than {most} hits"));
+    }
 }

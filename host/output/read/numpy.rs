@@ -3,13 +3,17 @@
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
+use std::sync::Arc;
 
 use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ZipArchive};
 
-use super::{Cell, Names, PIECE, Piece, ReadColumn, Source, Values, known};
+use super::{Cell, LastName, Names, PIECE, Piece, ReadColumn, Source, Values, known};
 
 /// Arrays that a file may have.
 const MAX_MEMBERS: usize = 1000;
+
+/// Bytes that the names of the files may have.
+const MAX_TEXTS: u64 = 256 << 20;
 
 /// Bytes that the header of an array may have.
 const MAX_HEADER: usize = 1 << 16;
@@ -20,7 +24,12 @@ pub struct NumpySource {
     arrays: Vec<Array>,
     /// By column: where it is null, if anywhere.
     nulls: Vec<Option<Array>>,
+    /// By hit: the place of its file in `names`.
     file: Option<Array>,
+    /// The files' names, if it has them.
+    names: Option<Vec<Arc<[u8]>>>,
+    /// The number that stands for a name where there are none.
+    number: LastName,
     left: u64,
 }
 
@@ -71,13 +80,18 @@ impl NumpySource {
         if let Some(other) = arrays.iter().chain(nulls.iter().flatten()).chain(&file).find(|array| array.len != left) {
             return Err(format!("array {} has {} values, {} has {left}", other.name, other.len, arrays[0].name));
         }
-        Ok(Self { columns, arrays, nulls, file, left })
+        let names = if file.is_some() { texts(path, &members, "files")? } else { None };
+        Ok(Self { columns, arrays, nulls, file, names, number: LastName::default(), left })
     }
 }
 
 impl Source for NumpySource {
     fn columns(&self) -> &[ReadColumn] {
         &self.columns
+    }
+
+    fn has_names(&self) -> bool {
+        self.names.is_some()
     }
 
     fn read(&mut self, piece: &mut Piece) -> Result<(), String> {
@@ -92,7 +106,16 @@ impl Source for NumpySource {
             }
         }
         if let Some(file) = &mut self.file {
-            piece.files.extend(file.read(n)?);
+            for place in file.read(n)? {
+                piece.files.push(match &self.names {
+                    Some(names) => {
+                        usize::try_from(place).ok().and_then(|place| names.get(place)).cloned().ok_or_else(|| {
+                            format!("array file names file {place} of array files, which has {}", names.len())
+                        })?
+                    }
+                    None => self.number.of(&place.to_le_bytes()),
+                });
+            }
         }
         Ok(())
     }
@@ -101,35 +124,12 @@ impl Source for NumpySource {
 impl Array {
     /// Finds an array in the archive; `None` where there is none of this name.
     fn open(path: &Path, members: &[Member], name: &str) -> Result<Option<Self>, String> {
-        let of_name = |member: &&Member| member.name.strip_suffix(b".npy") == Some(name.as_bytes());
-        let Some(Member { stored, range, .. }) = members.iter().find(of_name) else { return Ok(None) };
+        let Some(Stored { bytes, header, size }) = stored(path, members, name)? else { return Ok(None) };
         let wrong = |what: &str| format!("array {name}: {what}");
-        if !stored {
-            return Err(wrong("it is compressed; numpy.savez writes it without"));
-        }
-        let (start, size) = (range.0, range.1.saturating_sub(range.0));
-        let mut bytes = File::open(path).map(BufReader::new).map_err(|error| wrong(&error.to_string()))?;
-        bytes.seek(SeekFrom::Start(start)).map_err(|error| wrong(&error.to_string()))?;
-        let mut read = |n: usize| {
-            let mut buffer = vec![0; n];
-            bytes.read_exact(&mut buffer).map_err(|error| wrong(&error.to_string())).map(|()| buffer)
-        };
-        let start = read(8)?;
-        if &start[..6] != b"\x93NUMPY" {
-            return Err(wrong("it does not begin as arrays do"));
-        }
-        // Version 1 has a length of two bytes, the others of four.
-        let length = read(if start[6] == 1 { 2 } else { 4 })?;
-        let header_len = length.iter().rev().fold(0, |len, &byte| len << 8 | usize::from(byte));
-        if header_len > MAX_HEADER {
-            return Err(wrong("its header is too long"));
-        }
-        let header = String::from_utf8(read(header_len)?).map_err(|_| wrong("its header is not text"))?;
         let Some((len, kind)) = shape(&header).zip(kind(&header)) else {
             return Err(wrong(&format!("not a one-dimensional, little-endian array of numbers: {}", header.trim())));
         };
-        let head = 8 + length.len() as u64 + header_len as u64;
-        if len.checked_mul(kind.size() as u64).and_then(|bytes| bytes.checked_add(head)) != Some(size) {
+        if len.checked_mul(kind.size() as u64) != Some(size) {
             return Err(wrong("its size is not what its header says"));
         }
         Ok(Some(Self { name: name.to_owned(), bytes, kind, len }))
@@ -159,6 +159,65 @@ impl Kind {
             Self::Double => 8,
         }
     }
+}
+
+/// An array whose header was read.
+struct Stored {
+    /// Behind the header.
+    bytes: BufReader<File>,
+    header: String,
+    /// Bytes behind the header.
+    size: u64,
+}
+
+/// Finds an array in the archive and reads its header; `None` where there is none of this name.
+fn stored(path: &Path, members: &[Member], name: &str) -> Result<Option<Stored>, String> {
+    let of_name = |member: &&Member| member.name.strip_suffix(b".npy") == Some(name.as_bytes());
+    let Some(Member { stored, range, .. }) = members.iter().find(of_name) else { return Ok(None) };
+    let wrong = |what: &str| format!("array {name}: {what}");
+    if !stored {
+        return Err(wrong("it is compressed; numpy.savez writes it without"));
+    }
+    let (start, size) = (range.0, range.1.saturating_sub(range.0));
+    let mut bytes = File::open(path).map(BufReader::new).map_err(|error| wrong(&error.to_string()))?;
+    bytes.seek(SeekFrom::Start(start)).map_err(|error| wrong(&error.to_string()))?;
+    let mut read = |n: usize| {
+        let mut buffer = vec![0; n];
+        bytes.read_exact(&mut buffer).map_err(|error| wrong(&error.to_string())).map(|()| buffer)
+    };
+    let start = read(8)?;
+    if &start[..6] != b"\x93NUMPY" {
+        return Err(wrong("it does not begin as arrays do"));
+    }
+    // Version 1 has a length of two bytes, the others of four.
+    let length = read(if start[6] == 1 { 2 } else { 4 })?;
+    let header_len = length.iter().rev().fold(0, |len, &byte| len << 8 | usize::from(byte));
+    if header_len > MAX_HEADER {
+        return Err(wrong("its header is too long"));
+    }
+    let header = String::from_utf8(read(header_len)?).map_err(|_| wrong("its header is not text"))?;
+    let head = 8 + length.len() as u64 + header_len as u64;
+    let size = size.checked_sub(head).ok_or_else(|| wrong("its size is not what its header says"))?;
+    Ok(Some(Stored { bytes, header, size }))
+}
+
+/// An array of texts; `None` where there is none of this name, or it holds something else.
+fn texts(path: &Path, members: &[Member], name: &str) -> Result<Option<Vec<Arc<[u8]>>>, String> {
+    let Some(Stored { bytes, header, size }) = stored(path, members, name)? else { return Ok(None) };
+    let chars =
+        value_of(&header, "descr").and_then(|kind| kind.strip_prefix("'<U")?.split_once('\'')?.0.parse::<u64>().ok());
+    let Some((chars, len)) = chars.filter(|&chars| chars > 0).zip(shape(&header)) else { return Ok(None) };
+    if size > MAX_TEXTS || chars.checked_mul(4).and_then(|text| text.checked_mul(len)) != Some(size) {
+        return Err(format!("array {name}: its size is not what its header says, or more than {MAX_TEXTS} bytes"));
+    }
+    let mut all = Vec::new();
+    bytes.take(size).read_to_end(&mut all).map_err(|error| format!("array {name}: {error}"))?;
+    let text = |text: &[u8]| -> Arc<[u8]> {
+        let chars = text.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).take_while(|&c| c != 0);
+        let text: String = chars.map(|c| char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+        text.into_bytes().into()
+    };
+    Ok(Some(all.chunks(4 * chars as usize).map(text).collect()))
 }
 
 /// The members of an archive.
@@ -265,7 +324,7 @@ mod tests {
         assert_eq!(read("layer", vec![("layer", array(2, "|u1", 2, &[3, 2]))]).0, [Some(3), Some(2)]);
         let null = vec![("run", array(1, "|u1", 2, &[5, 6])), ("run_null", array(1, "|b1", 2, &[0, 1]))];
         assert_eq!(read("run", null).0, [Some(5), None]);
-        assert_eq!(read("event", vec![("file", array(1, "|u1", 2, &[0, 2]))]).1, [0, 2]);
+        assert_eq!(read("event", vec![("file", array(1, "|u1", 2, &[0, 2]))]).1, [0, 1]);
     }
 
     #[test]

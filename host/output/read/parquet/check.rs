@@ -187,15 +187,18 @@ impl Header {
     fn of(bytes: &[u8]) -> Option<Self> {
         let mut header = Self::default();
         let mut rest = Thrift(bytes);
+        // Its kind and its sizes. Zeros are a struct without any field, and one a byte would keep us busy for hours.
+        let mut required = 0;
         rest.walk(&mut |path, item| match (path, item) {
-            ([2], Item::Number(n)) => header.unpacked = n,
-            ([3], Item::Number(n)) => header.packed = n,
+            ([1], Item::Number(_)) => required += 1,
+            ([2], Item::Number(n)) => (header.unpacked, required) = (n, required + 1),
+            ([3], Item::Number(n)) => (header.packed, required) = (n, required + 1),
             ([5 | 7, 2] | [8, 4], Item::Number(n)) => header.encoding = n,
             ([7, 1], Item::Number(n)) => header.dictionary = n,
             _ => {}
         })?;
         header.length = (bytes.len() - rest.0.len()) as u64;
-        Some(header)
+        (required == 3).then_some(header)
     }
 
     /// What the page takes in memory, in bytes.
@@ -405,6 +408,18 @@ mod tests {
         assert!(wrong(n - 1).unwrap_err().contains("column event: the page at byte 22 is too long"));
         assert!(wrong(n + 1).unwrap_err().contains("column event: no page begins at byte 43"));
         assert!(wrong(-1).unwrap_err().contains("a negative place or size"));
+    }
+
+    #[test]
+    fn zeros_are_no_pages() {
+        let error = wrong(&[0; 1000], 1000, 1, Compression::UNCOMPRESSED).unwrap_err();
+        assert!(error.contains("no page begins at byte 0"), "{error}");
+        // The kind alone, and without one of the sizes.
+        for fields in
+            [fields(&[(1, 5, &[0])]), fields(&[(1, 5, &[0]), (1, 5, &[2])]), fields(&[(1, 5, &[0]), (2, 5, &[2])])]
+        {
+            assert_eq!(Header::of(&fields), None);
+        }
     }
 
     #[test]

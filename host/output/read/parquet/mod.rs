@@ -16,7 +16,7 @@ use ::parquet::data_type::{AsBytes, DataType};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::{Cell, FileNumber, Names, PIECE, Piece, ReadColumn, Source, Values, known};
+use super::{Cell, LastName, Names, PIECE, Piece, ReadColumn, Source, Values, known};
 
 thread_local! {
     static IS_CAUGHT: Flag<bool> = const { Flag::new(false) };
@@ -53,7 +53,7 @@ pub struct ParquetSource {
     /// By column: its place in the file. The file's names last, if it has them.
     places: Vec<usize>,
     has_names: bool,
-    numbers: FileNumber,
+    name: LastName,
     /// The row group after this one.
     next_group: usize,
     /// Of the row group: readers as `places`, and rows that are left.
@@ -105,15 +105,22 @@ impl ParquetSource {
         }
         let names = place("file");
         places.extend(names);
-        let (numbers, readers) = (FileNumber::default(), Vec::new());
+        let (name, readers) = (LastName::default(), Vec::new());
         let (next_group, left, wrong) = (0, 0, None);
-        Ok(Self { file, raw, columns, places, has_names: names.is_some(), numbers, next_group, readers, left, wrong })
+        Ok(Self { file, raw, columns, places, has_names: names.is_some(), name, next_group, readers, left, wrong })
     }
 
     fn open_group(&mut self) -> Result<(), String> {
         let group = self.file.get_row_group(self.next_group).map_err(in_words)?;
         check::pages(&self.raw, self.places.iter().map(|&place| group.metadata().column(place)))?;
-        self.left = usize::try_from(group.metadata().num_rows()).unwrap_or_default();
+        let rows = group.metadata().num_rows();
+        let other =
+            self.places.iter().map(|&place| group.metadata().column(place)).find(|column| column.num_values() != rows);
+        if let Some(column) = other {
+            let (name, n) = (column.column_path().string(), column.num_values());
+            return Err(format!("column {name} has {n} values in a group of {rows} rows: it is damaged"));
+        }
+        self.left = usize::try_from(rows).map_err(|_| "it is damaged")?;
         self.next_group += 1;
         let reader = |&place: &usize| {
             let nullable = group.metadata().column(place).column_descr().max_def_level() > 0;
@@ -142,10 +149,9 @@ impl ParquetSource {
         if let (true, Some((ColumnReader::ByteArrayColumnReader(reader), nullable))) =
             (self.has_names, names.first_mut())
         {
-            let number = |name: Option<&::parquet::data_type::ByteArray>| {
-                self.numbers.of(name.map_or(&[][..], AsBytes::as_bytes))
-            };
-            piece.files = values(reader, *nullable, n, number).map_err(|error| error.to_string())?;
+            let name =
+                |name: Option<&::parquet::data_type::ByteArray>| self.name.of(name.map_or(&[][..], AsBytes::as_bytes));
+            piece.files = values(reader, *nullable, n, name).map_err(|error| error.to_string())?;
             if piece.files.len() != n {
                 return Err("column file is too short".to_owned());
             }
@@ -157,6 +163,10 @@ impl ParquetSource {
 impl Source for ParquetSource {
     fn columns(&self) -> &[ReadColumn] {
         &self.columns
+    }
+
+    fn has_names(&self) -> bool {
+        self.has_names
     }
 
     fn read(&mut self, piece: &mut Piece) -> Result<(), String> {
@@ -238,7 +248,7 @@ mod tests {
         column.close().unwrap();
     }
 
-    /// The same for a column with fewer values than the others: `alone` is its declaration, `rows` what it claims to have.
+    /// The same for a column with fewer or more values than it should have: `alone` is its declaration, `rows` what it claims.
     fn short_column<T: DataType>(group: &mut Group<'_>, alone: &str, values: &[T::T], rows: u64) {
         let file = written(alone, &[&|group: &mut Group<'_>| column::<T>(group, values, None, None)]);
         let file = file.reopen().unwrap();
@@ -322,8 +332,20 @@ mod tests {
             };
             let mut reader = open(&columns.concat(), &[&group]).unwrap();
             let error = reader.next_event(&mut EventOfFile::default()).unwrap_err().to_string();
-            assert!(error.contains(&format!("column {name} ")) && error.contains("too short"), "{error}");
+            assert!(error.contains(&format!("column {name} has 2 values in a group of 3 rows")), "{error}");
         }
+    }
+
+    #[test]
+    fn a_row_group_that_says_fewer_rows_than_it_holds_is_refused() {
+        let columns = ["required int64 event;", "required int32 lhcb_id;"];
+        let group = |group: &mut Group<'_>| {
+            short_column::<Int64Type>(group, columns[0], &[4; 3], 2);
+            short_column::<Int32Type>(group, columns[1], &[7; 3], 2);
+        };
+        let mut reader = open(&columns.concat(), &[&group]).unwrap();
+        let error = reader.next_event(&mut EventOfFile::default()).unwrap_err().to_string();
+        assert!(error.contains("column event has 3 values in a group of 2 rows"), "{error}");
     }
 
     #[test]
