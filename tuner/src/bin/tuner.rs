@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use tuner::budget::{Budget, LONGEST};
+#[cfg(unix)]
+use tuner::cli::is_ignored;
 use tuner::cli::{Program, ProgramArgs};
 use tuner::report::explain::explain;
 use tuner::report::{Evaluation, Report, write_whole};
@@ -97,19 +99,6 @@ fn end_with_what_is_measured() {
         let _ = signal_hook::low_level::emulate_default_handler(signal);
         std::process::exit(1);
     });
-}
-
-#[cfg(unix)]
-fn is_ignored(signal: i32) -> bool {
-    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY:
-    // - no new action is given, so none is set; the old one is written into `action`, which has room for it;
-    // - `action` is all zeros before, which is a valid `sigaction` should the call write nothing.
-    let action = unsafe {
-        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
-        action.assume_init()
-    };
-    action.sa_sigaction == libc::SIG_IGN
 }
 
 fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
