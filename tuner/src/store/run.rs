@@ -6,6 +6,7 @@
 //! store, which the system releases when its process dies, keeps two processes from continuing one run.
 
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{ErrorCode, OptionalExtension, params};
@@ -193,17 +194,26 @@ fn lock_path(store: &Path, run: i64) -> PathBuf {
     PathBuf::from(path)
 }
 
-/// The lock of a run; `Ok(None)` where the file system has no locks, `Err` if a living process holds it.
+/// The lock of a run; `Ok(None)` where the file system has no locks, `Err` if a living process holds it, or if that
+/// cannot be found out.
 fn lock(store: &Path, run: i64) -> Result<Option<RunLock>, StoreError> {
     let path = lock_path(store, run);
+    // No process can hold a lock there. Anything else, as too many open files, says nothing of other processes.
+    let without = |error: std::io::Error| match error.kind() {
+        ErrorKind::Unsupported | ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => Ok(None),
+        _ => Err(StoreError::CannotOpen { file: path.clone(), what: error.to_string() }),
+    };
     loop {
-        let Ok(file) = File::create(&path) else { return Ok(None) };
+        let file = match File::create(&path) {
+            Ok(file) => file,
+            Err(error) => return without(error),
+        };
         match file.try_lock() {
             Ok(()) if is_at(&file, &path) => return Ok(Some(RunLock { file, path })),
             // Its last holder removed it after this process had opened it: others lock another file of the name.
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(StoreError::RunTaken { file: store.to_owned(), run }),
-            Err(TryLockError::Error(_)) => return Ok(None),
+            Err(TryLockError::Error(error)) => return without(error),
         }
     }
 }
@@ -233,7 +243,8 @@ impl Store {
     /// Those of writing.
     pub fn begin(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Run, StoreError> {
         let hash = hash_of(task.space).map_err(|error| self.failure(error))?;
-        let (id, space) = self.write(|transaction| {
+        let file = self.file.clone();
+        let (id, space, lock) = self.write_or_refuse(|transaction| {
             let space = space_row(transaction, &hash, &parameters_of(task.space), task.space.len() as u64)?;
             transaction.execute(
                 &format!(
@@ -250,9 +261,10 @@ impl Store {
                     plan.budget
                 ],
             )?;
-            Ok((transaction.last_insert_rowid(), space))
+            let id = transaction.last_insert_rowid();
+            // Before any other process can see the run, and continue it.
+            Ok((id, space, lock(&file, id)?))
         })?;
-        let lock = self.lock_run(id)?;
         Ok(Run { id, space, next: 0, budget: plan.budget.clone(), _lock: lock })
     }
 
@@ -489,6 +501,9 @@ pub(super) fn check(observation: &Observation) -> Result<(), StoreError> {
     }
     if let Some(&cost) = observation.parts.iter().flatten().find(|cost| !cost.is_finite()) {
         return bad("a cost", cost);
+    }
+    if i64::try_from(observation.launches).is_err() {
+        return bad("the number of launches", observation.launches as f64);
     }
     if observation.took_ms.is_finite() { Ok(()) } else { bad("the duration", observation.took_ms) }
 }
