@@ -112,17 +112,20 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     let Program { device: machine, tunable, workload, space, default, objective, goals } = &program;
     let task = Task { device: machine, tunable, workload, space };
     let locations = Locations::choose(Application("tuner"), args.db.clone(), None)?;
-    let seeds = Layers::open(locations.clone())?.seeds(&task, args.fresh)?.map(|seeds| seeds.configs);
     let mut store = Store::open(&locations.user)?;
     let kind = StrategyKind::default_for(space.len(), args.budget.most_evaluations());
-    let session = Session {
+    let mut session = Session {
         launches: usize::from(args.launches),
         default: default.clone(),
-        seeds: seeds.unwrap_or_default(),
         goals: goals.clone(),
         fresh: args.fresh,
         ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, args.budget.clone())
     };
+    if session.begun_with(&store)?.is_none()
+        && let Some(seeds) = Layers::open(locations)?.seeds(&task)?
+    {
+        session.seeds = seeds.configs;
+    }
     say(&format!("{} configurations, {}, until {}", space.len(), session.strategy, session.budget));
     let mut best = f64::INFINITY;
     let tuning = tune(&session, device.as_mut(), &mut store, &mut |step| {

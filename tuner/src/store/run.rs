@@ -146,6 +146,18 @@ pub struct RaceDetails {
     pub quiet: bool,
 }
 
+/// What stands before the seeds of a search at the end of a plan's strategy. They are not part of what a run is looked
+/// for by: what is a good seed changes with every run that is kept.
+pub(crate) const SEEDS: &str = ", seeds ";
+
+/// A run that may be continued.
+struct Unfinished {
+    id: i64,
+    space: i64,
+    budget: String,
+    strategy: String,
+}
+
 /// A run that this process measures.
 #[derive(Debug)]
 pub struct Run {
@@ -275,17 +287,71 @@ impl Store {
     /// # Errors
     /// Those of reading; rows that cannot be understood.
     pub fn resume(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
+        for Unfinished { id, space, budget, strategy } in self.unfinished(task, plan)? {
+            if strategy != plan.strategy {
+                continue;
+            }
+            let lock = match self.lock_run(id) {
+                Ok(lock) => lock,
+                Err(StoreError::RunTaken { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            let finished: Option<Option<String>> = self
+                .connection
+                .query_row("SELECT finished FROM runs WHERE id = ?1", [id], |row| row.get(0))
+                .optional()
+                .map_err(|error| self.failure(error))?;
+            // Between the query and the lock its process may have ended it, or pruned it away.
+            if finished != Some(None) {
+                continue;
+            }
+            let observations = self.observations(id)?;
+            let next = observations.len() as i64;
+            return Ok(Some((Run { id, space, next, budget, _lock: lock }, observations)));
+        }
+        Ok(None)
+    }
+
+    /// What the unfinished run that [`resume`](Self::resume) would continue began with, whatever that is: `plan` is
+    /// without seeds. `None` if there is no such run.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(crate) fn seeds_begun_with(&self, task: &Task<'_>, plan: &Plan) -> Result<Option<Vec<Config>>, StoreError> {
+        for Unfinished { id, strategy, .. } in self.unfinished(task, plan)? {
+            let Some(rest) = strategy.strip_prefix(plan.strategy.as_str()) else { continue };
+            let seeds = match rest.strip_prefix(SEEDS) {
+                None => Vec::new(),
+                // Older versions wrote the seeds otherwise.
+                Some(json) => match serde_json::from_str(json) {
+                    Ok(seeds) => seeds,
+                    Err(_) => continue,
+                },
+            };
+            match self.lock_run(id) {
+                Ok(_) => return Ok(Some(seeds)),
+                Err(StoreError::RunTaken { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The unfinished runs of the same task, strategy and seed, whatever seeds they began with; the one to continue
+    /// comes first.
+    fn unfinished(&self, task: &Task<'_>, plan: &Plan) -> Result<Vec<Unfinished>, StoreError> {
         let hash = hash_of(task.space).map_err(|error| self.failure(error))?;
         let device = task.device;
-        let candidates: rusqlite::Result<Vec<(i64, i64, String)>> = (|| {
+        let candidates: rusqlite::Result<Vec<Unfinished>> = (|| {
             let mut statement = self.connection.prepare(
-                "SELECT runs.id, runs.space_id, budget FROM runs
+                "SELECT runs.id, runs.space_id, budget, strategy FROM runs
                  JOIN devices ON devices.id = device_id JOIN tunables ON tunables.id = tunable_id
                  JOIN spaces ON spaces.id = space_id JOIN workloads ON workloads.id = workload_id
                  WHERE finished IS NULL AND devices.name = ?1 AND uuid = ?2 AND compute_capability = ?3
                  AND sm_count = ?4 AND driver = ?5 AND runtime = ?6 AND platform = ?7
                  AND tunables.name = ?8 AND version = ?9 AND kernel_hash = ?10 AND hash = ?11
-                 AND keys = ?12 AND place = ?13 AND strategy = ?14 AND seed = ?15
+                 AND keys = ?12 AND place = ?13 AND seed = ?15
+                 AND (strategy = ?14 OR substr(strategy, 1, length(?14) + length(?17)) = ?14 || ?17)
                  ORDER BY budget = ?16 DESC, runs.id DESC",
             )?;
             let keys = json_of(task.workload.keys())?;
@@ -306,32 +372,16 @@ impl Store {
                     task.workload.place(),
                     plan.strategy,
                     plan.seed as i64,
-                    plan.budget
+                    plan.budget,
+                    SEEDS
                 ],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+                |row| {
+                    Ok(Unfinished { id: row.get(0)?, space: row.get(1)?, budget: row.get(2)?, strategy: row.get(3)? })
+                },
             )?;
             rows.collect()
         })();
-        for (id, space, budget) in candidates.map_err(|error| self.failure(error))? {
-            let lock = match self.lock_run(id) {
-                Ok(lock) => lock,
-                Err(StoreError::RunTaken { .. }) => continue,
-                Err(error) => return Err(error),
-            };
-            let finished: Option<Option<String>> = self
-                .connection
-                .query_row("SELECT finished FROM runs WHERE id = ?1", [id], |row| row.get(0))
-                .optional()
-                .map_err(|error| self.failure(error))?;
-            // Between the query and the lock its process may have ended it, or pruned it away.
-            if finished != Some(None) {
-                continue;
-            }
-            let observations = self.observations(id)?;
-            let next = observations.len() as i64;
-            return Ok(Some((Run { id, space, next, budget, _lock: lock }, observations)));
-        }
-        Ok(None)
+        candidates.map_err(|error| self.failure(error))
     }
 
     /// Keeps one completed measurement. When this returns, it is safe.
