@@ -516,7 +516,7 @@ fn a_summary_is_checked_as_times_are_and_samples_need_a_mean() {
         )))
     };
     assert!(matches!(summary("2", "2", "3").unwrap().records[0].measured, Measured::Summary(_)));
-    for (mean, median, n) in [("0", "2", "3"), ("-2", "2", "3"), ("2", "-2", "3"), ("2", "2", "0")] {
+    for (mean, median, n) in [("0", "2", "3"), ("-2", "2", "3"), ("2", "-2", "3"), ("2", "2", "-3")] {
         let error = summary(mean, median, n).unwrap_err();
         assert!(error.contains("summary"), "{error}");
     }
