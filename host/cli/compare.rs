@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use crate::bench::Machine;
 use crate::bench::configuration::{ConfigurationError, parameters};
@@ -10,6 +11,7 @@ use crate::bench::decoding::{name, parse};
 use crate::decoder::Backend;
 use serde_json::json;
 use tuner::compare::{Comparison, Plan, compare};
+use tuner::program::run_to_end;
 use tuner::verdict::{Side, Verdict, judge_apart};
 use tuner::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
 
@@ -46,6 +48,9 @@ Exit codes, for a CI where A is what is in use and B what is proposed:
 
 /// The exit code for what decodes something else.
 const DIFFERENT: u8 = 6;
+
+/// How long one run of a build may take. It decodes for half a second, after it has read its input.
+const LIMIT: Duration = Duration::from_mins(5);
 
 /// Compare two configurations, two builds, or two files of samples: better, same, or cannot tell.
 #[derive(Debug, clap::Args)]
@@ -234,19 +239,10 @@ impl Builds {
         // Each with its defaults: what was tuned for one of them is not for the other.
         let no_store = std::env::temp_dir().join("ut-decode-compare").join("no-store.sqlite");
         let mut command = Command::new(path);
-        command
-            .args(&self.arguments)
-            .env(APPLICATION.db_variable(), no_store)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped());
-        let run = command.output();
-        let run = run.map_err(|error| launch(error.to_string()))?;
-        if !run.status.success() {
-            let words = String::from_utf8_lossy(&run.stderr);
-            return Err(launch(format!("{}: {}", run.status, words.lines().next().unwrap_or_default())));
-        }
+        command.args(&self.arguments).env(APPLICATION.db_variable(), no_store);
+        let ran = run_to_end(&mut command, LIMIT).map_err(|failure| fault(failure.kind, failure.message))?;
         let value: serde_json::Value =
-            serde_json::from_slice(&run.stdout).map_err(|error| launch(error.to_string()))?;
+            serde_json::from_slice(&ran.output).map_err(|error| launch(error.to_string()))?;
         let number = |path: &str| {
             value
                 .pointer(path)

@@ -44,6 +44,7 @@ pub fn end() -> ! {
 pub fn prepare() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use signal_hook::iterator::Signals;
+    use tuner::cli::is_ignored;
 
     // SAFETY: to ignore a signal installs no handler, so no code of ours can run inside one.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -108,19 +109,6 @@ fn say_what_was_done() {
     let kept = KEPT.lock().map_or("", |kept| *kept);
     let kept = if kept.is_empty() { "no unfinished file is left" } else { kept };
     let _ = writeln!(err, "stopped{share}: {kept}");
-}
-
-#[cfg(unix)]
-fn is_ignored(signal: i32) -> bool {
-    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY:
-    // - no new action is given, so none is set; the old one is written into `action`, which has room for it;
-    // - `action` is all zeros before, which is a valid `sigaction` should the call write nothing.
-    let action = unsafe {
-        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
-        action.assume_init()
-    };
-    action.sa_sigaction == libc::SIG_IGN
 }
 
 #[cfg(not(unix))]

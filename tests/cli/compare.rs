@@ -169,6 +169,17 @@ fn a_build_that_decodes_other_bits_is_never_promoted_however_fast() {
 
 #[cfg(unix)]
 #[test]
+fn a_build_that_prints_without_end_is_an_error_and_fills_no_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let endless = build(&directory, "endless", 100.0, "");
+    std::fs::write(&endless, "#!/bin/sh\nexec cat /dev/zero\n").unwrap();
+    let mut tool = tool();
+    let compared = tool.arg("compare").args([&endless, &endless]).args(["--looks", "4", "--others", "100"]).assert();
+    compared.code(1).stderr(predicate::str::contains("printed more than 16 MiB"));
+}
+
+#[cfg(unix)]
+#[test]
 fn builds_are_run_with_the_options_of_the_comparison() {
     let directory = tempfile::tempdir().unwrap();
     let [a, b] = ["a", "b"].map(|name| build(&directory, name, 100.0, ""));

@@ -131,6 +131,31 @@ fn parameters_of_one_device_are_grouped_and_the_defaults_stay_without_evidence()
 }
 
 #[test]
+fn a_recording_with_other_times_is_another_search_and_its_fixed_parameters_are_part_of_the_workload() {
+    let place = Place::new();
+    let file = place.write("groups.toml", "[default]\nwidth = 1\n[[group]]\ntogether = [\"width\"]\n");
+    let kernels = "[[kernel]]\nname = \"scan\"\ndevice = \"replay:scan.csv\"\n";
+    let kernels = place.write("kernels.toml", kernels);
+    let (groups, chain) = (["tune", "groups", &file, "--backend", "replay:scan.csv"], ["tune", "groups", &kernels]);
+    let run = ["tune", "run", "--backend", "replay:scan.csv", "--finalists", "0"];
+    let mut plans = Vec::new();
+    for times in [[2.0, 1.5, 1.8, 1.9], [2.0, 1.0, 1.8, 1.9]] {
+        place.write("scan.csv", &recording(times).replace("# a kernel", "# kernel=scan; fixed={\"items\": 7}"));
+        for arguments in [&groups[..], &chain[..], &run[..]] {
+            let before = place.store().runs().unwrap().len();
+            place.tool(arguments).assert().code(0);
+            plans.push(place.store().runs().unwrap()[before].record.clone());
+        }
+    }
+    for (one, other) in plans[..3].iter().zip(&plans[3..]) {
+        assert_eq!((&one.tunable, &one.workload), (&other.tunable, &other.workload));
+        assert_ne!(one.plan.strategy, other.plan.strategy);
+    }
+    assert!(plans[0].workload.to_string().contains("items"), "{}", plans[0].workload);
+    assert_eq!(plans[0].workload, plans[2].workload);
+}
+
+#[test]
 fn groups_that_cannot_be_meant_are_named() {
     let place = Place::new();
     place.write("a.csv", &recording([4.0, 3.0, 2.0, 1.0]));

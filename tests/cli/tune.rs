@@ -284,6 +284,7 @@ fn runs_move_between_stores_and_to_other_programs() {
             // The same recording in two forms is one run.
             let new = if format == "t4" { "0 new runs" } else { "1 new run," };
             assert!(one.says(&["tune", "store", "import", file.to_str().unwrap()]).contains(new));
+            assert!(one.says(&["tune", "store", "list"]).contains(" failed), recorded\n"));
         }
     }
     let device = format!("replay:{export}");

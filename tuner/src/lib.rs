@@ -8,6 +8,7 @@ pub mod cli;
 mod decide;
 mod device;
 pub mod expression;
+mod fnv;
 pub mod goals;
 pub mod interchange;
 mod minimise;
@@ -91,6 +92,20 @@ pub struct Failure {
     pub kind: FailureKind,
     /// The cause, in words.
     pub message: String,
+}
+
+impl Failure {
+    /// That of a measurement which was given up after `limit`.
+    pub(crate) fn timed_out(limit: Duration) -> Self {
+        Self { kind: FailureKind::TimeOut, message: format!("killed after {:.3} s", limit.as_secs_f64()) }
+    }
+
+    /// After how many seconds a measurement was given up, where the failure says it. That is not what the measurement
+    /// took, which may include a build, a check, and the start of a process.
+    pub(crate) fn given_up_after_s(&self) -> Option<f64> {
+        let seconds = self.message.strip_prefix("killed after ")?.strip_suffix(" s")?.parse().ok()?;
+        (self.kind == FailureKind::TimeOut).then_some(seconds)
+    }
 }
 
 /// What measuring a configuration gave.

@@ -5,6 +5,15 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The largest cost. What is made of costs has their squares in it: of larger ones these are infinite, infinities give
+/// what is not a number, and JSON, in which decisions are kept, has neither.
+const MOST_COST: f64 = 1e150;
+
+/// Whether a number is a cost: positive, and not so large that nothing can be computed with it.
+pub(crate) fn is_cost(number: f64) -> bool {
+    number > 0.0 && number <= MOST_COST
+}
+
 /// What is measured, and which way is better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -50,15 +59,18 @@ impl Objective {
     /// The cost of a value.
     ///
     /// # Errors
-    /// A value that is not positive and finite: ratios, by which everything is judged, have no meaning there.
+    /// A value that is not positive and finite: ratios, by which everything is judged, have no meaning there. One whose
+    /// cost is above 1e150: its square is infinite.
     pub fn cost(self, value: f64) -> Result<f64, String> {
         let cost = match self {
             Self::Time | Self::Smaller | Self::Weighted => value,
             Self::Rate => 1e3 / value,
             Self::Larger => 1.0 / value,
         };
-        if value > 0.0 && cost.is_finite() && cost > 0.0 {
+        if is_cost(value) && is_cost(cost) {
             Ok(cost)
+        } else if value > 0.0 && value.is_finite() {
+            Err(format!("{value:e} is too far from 1 to be compared"))
         } else {
             Err(format!("{value} is not a positive number"))
         }
@@ -136,7 +148,7 @@ mod tests {
             assert!(b < a, "{objective}");
             assert!((objective.value(a) / worse - 1.0).abs() < 1e-12);
             assert_eq!(Objective::named(objective.name()), Some(objective));
-            for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1.1e308] {
                 assert!(objective.cost(bad).is_err(), "{objective} {bad}");
             }
         }

@@ -210,7 +210,8 @@ pub fn tuned<'d>(
     };
     let mut session = request.session.clone();
     if session.seeds.is_empty()
-        && let Some(seeds) = layers.seeds(request.task(), session.fresh)?
+        && !session.no_seeds
+        && let Some(seeds) = layers.seeds(request.task())?
     {
         session.seeds = seeds.configs;
     }

@@ -10,11 +10,9 @@ use serde_json::json;
 use tuner::budget::Budget;
 use tuner::chain::{ChainFile, DeviceChain, Kernel, default_of};
 use tuner::groups::{self, Group};
-use tuner::interchange::read_recording;
 use tuner::session::{Session, TuneError};
 use tuner::store::{DeviceIdentity, Evidence, Finding, Plan, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
-use tuner::synthetic::Synthetic;
 use tuner::tune;
 use tuner::watch::{NoWatch, Watch};
 use tuner::{Config, Device, Noise, Replay, Space, Value};
@@ -25,6 +23,7 @@ use crate::cli::output::{print_beside, say, write_json};
 use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
 use crate::cli::tune::run_args::DeviceSpec;
 use crate::cli::tune::store::StoreArgs;
+use crate::cli::tune::target::Target;
 use tuner::report::words::in_words;
 
 const FILE: &str = "\
@@ -92,6 +91,14 @@ struct Opened<'d> {
     identity: DeviceIdentity,
     tunable: TunableIdentity,
     workload: Workload,
+    sample: String,
+}
+
+impl<'d> Opened<'d> {
+    fn new(target: Target, device: impl Device + 'd) -> Self {
+        let Target { device: identity, tunable, workload, space, default, sample, .. } = target;
+        Self { device: Box::new(device), space, default, identity, tunable, workload, sample }
+    }
 }
 
 /// Opens a device in this process.
@@ -112,6 +119,7 @@ fn open<'d>(
                 tunable: tunable::tunable(*backend),
                 workload: tunable::workload(&detector.tables, &args.sample.clustering.options())?,
                 device: Box::new(device.with_parameters(&names, tunable::base(*backend))?),
+                sample: args.sample.source(),
                 space,
                 identity,
             })
@@ -121,26 +129,12 @@ fn open<'d>(
                 .into())
         }
         (DeviceSpec::Replay(file), _) => {
-            let recording = read_recording(file)?;
-            Ok(Opened {
-                space: recording.space.clone(),
-                default: None,
-                identity: DeviceIdentity::named(recording.device.clone(), "replay"),
-                tunable: TunableIdentity::new(format!("replay of {}", recording.kernel), 0),
-                workload: Workload::new().with("problem_size", recording.problem.as_str())?,
-                device: Box::new(Replay::new(recording, Noise::Resampled { seed: 1, first: true })),
-            })
+            let (target, recording) = Target::recorded(file)?;
+            Ok(Opened::new(target, Replay::new(recording, Noise::Resampled { seed: 1, first: true })))
         }
         (DeviceSpec::Synthetic(spec), _) => {
-            let synthetic = Synthetic::new(spec.parse()?);
-            Ok(Opened {
-                space: synthetic.space().clone(),
-                default: Some(synthetic.space().config(0)),
-                identity: DeviceIdentity::named(synthetic.name(), "synthetic"),
-                tunable: TunableIdentity::new("synthetic", 0),
-                workload: Workload::new().with("spec", spec.as_str())?,
-                device: Box::new(synthetic),
-            })
+            let (target, synthetic) = Target::synthetic(spec)?;
+            Ok(Opened::new(target, synthetic))
         }
     }
 }
@@ -151,6 +145,8 @@ struct Whole<'d> {
     identity: DeviceIdentity,
     tunable: TunableIdentity,
     workload: Workload,
+    /// What is measured, where the workload does not say it.
+    sample: String,
     space: Option<Space>,
 }
 
@@ -160,26 +156,30 @@ fn whole<'d>(
     loaded: Option<&'d (Detector, Vec<EventBatch>, String)>,
 ) -> Result<Whole<'d>, Failure> {
     if file.kernels.is_empty() {
-        let Opened { device, space, default, identity, tunable, workload } = open(args, &args.backend, loaded)?;
+        let Opened { device, space, default, identity, tunable, workload, sample } = open(args, &args.backend, loaded)?;
         let default = default_of(&tunable.name, &space, default.as_ref(), &file.default)?;
         let kernel = Kernel { name: tunable.name.clone(), device, space: space.clone(), default };
         let chain = DeviceChain::new(vec![kernel], true, &file.groups)?;
-        return Ok(Whole { chain, identity, tunable, workload, space: Some(space) });
+        return Ok(Whole { chain, identity, tunable, workload, sample, space: Some(space) });
     }
     let mut kernels = Vec::new();
     let mut workload = Workload::new();
+    let mut samples = Vec::new();
     for entry in &file.kernels {
         let opened = open(args, &entry.device.parse::<DeviceSpec>()?, None)?;
         workload = workload.with(entry.name.as_str(), entry.device.as_str())?;
         let default = default_of(&entry.name, &opened.space, opened.default.as_ref(), &entry.default)?;
-        let Opened { device, space, .. } = opened;
+        let Opened { device, space, sample, .. } = opened;
+        if !sample.is_empty() {
+            samples.push(sample);
+        }
         kernels.push(Kernel { name: entry.name.clone(), device, space, default });
     }
     let names: Vec<&str> = file.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     let tunable = TunableIdentity::new(format!("chain of {}", names.join(", ")), 0);
     let chain = DeviceChain::new(kernels, false, &file.groups)?;
     let identity = DeviceIdentity::named(groups::Chain::name(&chain), "chain");
-    Ok(Whole { chain, identity, tunable, workload, space: None })
+    Ok(Whole { chain, identity, tunable, workload, sample: samples.join(" and "), space: None })
 }
 
 /// What became of a group.
@@ -199,7 +199,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         _ => None,
     };
     let loaded = if backend.is_some() { Some(args.sample.load()?) } else { None };
-    let Whole { mut chain, identity, tunable, workload, space } = whole(args, &file, loaded.as_ref())?;
+    let Whole { mut chain, identity, tunable, workload, sample, space } = whole(args, &file, loaded.as_ref())?;
     let groups = chain.groups().to_vec();
     let defaults = chain.defaults();
     let mut spaces = Vec::new();
@@ -218,7 +218,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let session = Session {
             launches: usize::from(args.launches),
             default: Some(default.clone()),
-            sample: if backend.is_some() { args.sample.source() } else { String::new() },
+            sample: sample.clone(),
             ..Session::new(task, strategy, plan.seed, args.budget.clone())
         };
         let tuning = tune(&session, device, &mut store, &mut |_| true)?;

@@ -33,17 +33,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Task { device: &target.device, tunable: &target.tunable, workload: &target.workload, space: &target.space };
     let locations = args.store.locations(None)?;
     let mut store = Store::open(&locations.user)?;
-    let seeds = if args.no_seeds { Vec::new() } else { seeds(&task, locations, args.fresh)? };
-    let session = Session {
+    let mut session = Session {
         launches: usize::from(args.launches),
         finalists: usize::from(args.finalists),
         default: target.default.clone(),
         sample: target.sample.clone(),
-        seeds,
+        no_seeds: args.no_seeds,
         goals: target.goals.clone(),
         fresh: args.fresh,
         ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, budget)
     };
+    if !args.no_seeds && session.begun_with(&store)?.is_none() {
+        session.seeds = seeds(&task, locations)?;
+    }
     say(&format!(
         "{} for {} on {}: {} configurations, {}, until {}",
         target.tunable,
@@ -92,8 +94,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// What was good on a sibling of the device, said where there is something.
-fn seeds(task: &Task<'_>, locations: Locations, fresh: bool) -> Result<Vec<Config>, Failure> {
-    let Some(Seeds { configs, sibling }) = Layers::open(locations)?.seeds(task, fresh)? else {
+fn seeds(task: &Task<'_>, locations: Locations) -> Result<Vec<Config>, Failure> {
+    let Some(Seeds { configs, sibling }) = Layers::open(locations)?.seeds(task)? else {
         return Ok(Vec::new());
     };
     say(&format!("beginning with the {} best of {}: {}", configs.len(), sibling.device, sibling.in_words()));

@@ -210,7 +210,9 @@ fn state(summary: &RunSummary) -> &'static str {
         (None, ..) => "unfinished",
         (_, _, true) => "retired",
         (_, Some(_), _) => "decided",
-        (_, None, _) => "no winner",
+        (_, None, _) if summary.record.plan.strategy == store_json::RECORDED => "recorded",
+        (_, None, _) if summary.failed == summary.measured => "all failed",
+        (_, None, _) => "undecided",
     }
 }
 

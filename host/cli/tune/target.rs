@@ -1,6 +1,7 @@
 //! What `tune run` tunes, and the process that measures it.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::Command;
 
 use crate::Layout;
@@ -9,11 +10,12 @@ use crate::decoder::Backend;
 use tuner::cli::Program;
 use tuner::goals::Goal;
 use tuner::interchange::read_recording;
+use tuner::interchange::store_json::fingerprint;
 use tuner::objective::Objective;
 use tuner::process::{ProcessDevice, refuse, serve_standard_streams};
 use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
 use tuner::synthetic::Synthetic;
-use tuner::{Config, Device, Noise, Replay, Space};
+use tuner::{Config, Device, Noise, Recording, Replay, Space};
 
 use super::run_args::{Args, DeviceSpec};
 use super::store::cut_short;
@@ -37,7 +39,7 @@ pub struct Target {
     pub workload: Workload,
     pub space: Space,
     pub default: Option<Config>,
-    /// The events, where the workload does not say which.
+    /// The events or the recording, where the workload does not say which.
     pub sample: String,
     pub budget: &'static str,
     pub objective: Objective,
@@ -82,48 +84,57 @@ impl Target {
                     program: None,
                 })
             }
-            DeviceSpec::Replay(file) => {
-                let recording = read_recording(file)?;
-                if recording.cut {
-                    say(&cut_short(file));
-                }
-                let mut workload = Workload::new();
-                if !recording.problem.is_empty() {
-                    workload = workload.with("problem_size", recording.problem.as_str())?;
-                }
-                for (name, value) in &recording.fixed {
-                    workload = workload.with(name.as_str(), value.clone())?;
-                }
-                Ok(Self {
-                    device: DeviceIdentity::named(recording.device, "replay"),
-                    // Not the kernel's own name: what a replay decides must never be taken for a measurement.
-                    tunable: TunableIdentity::new(format!("replay of {}", recording.kernel), 0),
-                    workload,
-                    space: recording.space,
-                    default: None,
-                    sample: String::new(),
-                    budget: BUDGET,
-                    objective: Objective::Time,
-                    goals: Vec::new(),
-                    program: None,
-                })
-            }
-            DeviceSpec::Synthetic(spec) => {
-                let synthetic = Synthetic::new(spec.parse()?);
-                Ok(Self {
-                    device: DeviceIdentity::named(synthetic.name(), "synthetic"),
-                    tunable: TunableIdentity::new("synthetic", 0),
-                    workload: Workload::new().with("spec", spec.as_str())?,
-                    default: Some(synthetic.space().config(0)),
-                    sample: String::new(),
-                    space: synthetic.space().clone(),
-                    budget: BUDGET,
-                    objective: Objective::Time,
-                    goals: Vec::new(),
-                    program: None,
-                })
-            }
+            DeviceSpec::Replay(file) => Ok(Self::recorded(file)?.0),
+            DeviceSpec::Synthetic(spec) => Ok(Self::synthetic(spec)?.0),
         }
+    }
+
+    /// A recorded space.
+    pub fn recorded(file: &Path) -> Result<(Self, Recording), Failure> {
+        let recording = read_recording(file)?;
+        if recording.cut {
+            say(&cut_short(file));
+        }
+        let mut workload = Workload::new();
+        if !recording.problem.is_empty() {
+            workload = workload.with("problem_size", recording.problem.as_str())?;
+        }
+        for (name, value) in &recording.fixed {
+            workload = workload.with(name.as_str(), value.clone())?;
+        }
+        let target = Self {
+            device: DeviceIdentity::named(recording.device.clone(), "replay"),
+            // Not the kernel's own name: what a replay decides must never be taken for a measurement.
+            tunable: TunableIdentity::new(format!("replay of {}", recording.kernel), 0),
+            workload,
+            space: recording.space.clone(),
+            default: None,
+            // Two recordings of one kernel differ in their times alone.
+            sample: format!("recording {}", fingerprint(&recording)),
+            budget: BUDGET,
+            objective: Objective::Time,
+            goals: Vec::new(),
+            program: None,
+        };
+        Ok((target, recording))
+    }
+
+    /// A device that is made up.
+    pub fn synthetic(spec: &str) -> Result<(Self, Synthetic), Failure> {
+        let synthetic = Synthetic::new(spec.parse()?);
+        let target = Self {
+            device: DeviceIdentity::named(synthetic.name(), "synthetic"),
+            tunable: TunableIdentity::new("synthetic", 0),
+            workload: Workload::new().with("spec", spec)?,
+            default: Some(synthetic.space().config(0)),
+            sample: String::new(),
+            space: synthetic.space().clone(),
+            budget: BUDGET,
+            objective: Objective::Time,
+            goals: Vec::new(),
+            program: None,
+        };
+        Ok((target, synthetic))
     }
 
     /// The device: the program that is tuned, or this program again as another process, which a configuration may hang

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use tuner::budget::{Budget, LONGEST};
+#[cfg(unix)]
+use tuner::cli::is_ignored;
 use tuner::cli::{Program, ProgramArgs};
 use tuner::report::explain::explain;
 use tuner::report::{Evaluation, Report, write_whole};
@@ -99,19 +101,6 @@ fn end_with_what_is_measured() {
     });
 }
 
-#[cfg(unix)]
-fn is_ignored(signal: i32) -> bool {
-    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY:
-    // - no new action is given, so none is set; the old one is written into `action`, which has room for it;
-    // - `action` is all zeros before, which is a valid `sigaction` should the call write nothing.
-    let action = unsafe {
-        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
-        action.assume_init()
-    };
-    action.sa_sigaction == libc::SIG_IGN
-}
-
 fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     let Some(program) = args.program.program()? else {
         return Err("name a program: --space FILE --command COMMAND".into());
@@ -123,17 +112,20 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     let Program { device: machine, tunable, workload, space, default, objective, goals } = &program;
     let task = Task { device: machine, tunable, workload, space };
     let locations = Locations::choose(Application("tuner"), args.db.clone(), None)?;
-    let seeds = Layers::open(locations.clone())?.seeds(&task, args.fresh)?.map(|seeds| seeds.configs);
     let mut store = Store::open(&locations.user)?;
     let kind = StrategyKind::default_for(space.len(), args.budget.most_evaluations());
-    let session = Session {
+    let mut session = Session {
         launches: usize::from(args.launches),
         default: default.clone(),
-        seeds: seeds.unwrap_or_default(),
         goals: goals.clone(),
         fresh: args.fresh,
         ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, args.budget.clone())
     };
+    if session.begun_with(&store)?.is_none()
+        && let Some(seeds) = Layers::open(locations)?.seeds(&task)?
+    {
+        session.seeds = seeds.configs;
+    }
     say(&format!("{} configurations, {}, until {}", space.len(), session.strategy, session.budget));
     let mut best = f64::INFINITY;
     let tuning = tune(&session, device.as_mut(), &mut store, &mut |step| {

@@ -4,6 +4,7 @@
 //! meets all of them alike; the order of the turns is random, so that whatever changes with the position in the
 //! block cannot favour one. [`verdict`](super::verdict) weighs the blocks.
 
+use crate::objective::is_cost;
 use crate::verdict::{Block, Judgement, Rules, Side, Verdict, judge};
 use crate::watch::{State, Watch};
 use crate::{Config, Device, Failure, FailureKind, Outcome};
@@ -129,8 +130,8 @@ fn one_time(device: &mut dyn Device, config: &Config) -> Result<f64, Failure> {
     match device.measure(config, 1) {
         Outcome::Failed(failure) => Err(failure),
         Outcome::Times(times) => match times.as_slice() {
-            [time] if time.is_finite() && *time > 0.0 => Ok(*time),
-            [time] => Err(broken(format!("the device gave a time of {time} ms"))),
+            [time] if is_cost(*time) => Ok(*time),
+            [time] => Err(broken(format!("the device gave a time of {time:?} ms"))),
             _ => Err(broken(format!("the device gave {} times for one launch", times.len()))),
         },
     }

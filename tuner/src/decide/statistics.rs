@@ -52,7 +52,10 @@ pub fn lag_one(values: &[f64]) -> f64 {
     }
     let centre = mean(values);
     let power: f64 = values.iter().map(|v| (v - centre) * (v - centre)).sum();
-    if power <= 0.0 {
+    // The mean of equal values is not exactly that value; what is left of them then all has the same sign, and looks
+    // like a perfect correlation.
+    let rounding = values.len() as f64 * f64::EPSILON * centre.abs();
+    if power <= values.len() as f64 * rounding * rounding {
         return 0.0;
     }
     let product: f64 = values.windows(2).map(|w| (w[0] - centre) * (w[1] - centre)).sum();
@@ -256,6 +259,13 @@ mod tests {
         assert!((effective_count(&steps) - 40.0 * 15.0 / 59.0).abs() < 1e-9, "{}", effective_count(&steps));
         assert_eq!(effective_count(&[1.0; 10]), 10.0);
         assert_eq!(effective_count(&[]), 0.0);
+    }
+
+    #[test]
+    fn equal_values_are_not_correlated_whatever_their_mean_is_rounded_to() {
+        for (value, count) in [(0.1, 21), (0.7, 9), (1.0 / 3.0, 10_000), (1e100, 37)] {
+            assert_eq!(effective_count(&vec![value; count]), count as f64, "{count} times {value}");
+        }
     }
 
     #[test]

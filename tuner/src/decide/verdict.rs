@@ -14,6 +14,7 @@
 //! Bonferroni's division is used for both the family and the looks: it holds whatever the dependence between
 //! candidates that share the default's blocks, and its cost in power is small beside the noise of a real machine.
 
+use crate::objective::is_cost;
 use crate::statistics::{
     effective_count, mean, sign_flip, smallest_sign_flip, student_critical, student_two_sided, variance,
 };
@@ -171,12 +172,15 @@ pub struct Judgement {
     #[serde(deserialize_with = "or_nan")]
     pub high: f64,
     /// Two-sided chance of so large a difference between equals, before correction.
+    #[serde(deserialize_with = "or_nan")]
     pub chance: f64,
     /// What `chance` was compared with.
+    #[serde(deserialize_with = "or_nan")]
     pub level: f64,
     /// Usable blocks (of the shorter side, if the sides were measured apart).
     pub blocks: usize,
     /// How many independent blocks they are worth.
+    #[serde(deserialize_with = "or_nan")]
     pub effective_blocks: f64,
     /// Samples that were used.
     pub kept: usize,
@@ -293,7 +297,7 @@ struct Estimate {
 }
 
 fn usable(times: &[f64]) -> bool {
-    !times.is_empty() && times.iter().all(|t| t.is_finite() && *t > 0.0)
+    !times.is_empty() && times.iter().all(|&time| is_cost(time))
 }
 
 /// Whether the second half of a series differs from the first by more than chance (1 %) allows.
@@ -363,6 +367,8 @@ fn alice(a: &[f64], b: &[f64], blocks: usize, tally: Tally, rules: &Rules) -> Ju
         Verdict::CannotTell(Reason::Throttled)
     } else if a.len() < 2 || b.len() < 2 {
         Verdict::CannotTell(Reason::TooFewBlocks)
+    } else if !(low.is_finite() && high.is_finite()) {
+        Verdict::CannotTell(Reason::TooNoisy)
     } else if low > 0.0 || high < 0.0 {
         Verdict::Better(if apart > 0.0 { Side::A } else { Side::B })
     } else {

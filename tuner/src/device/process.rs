@@ -9,9 +9,9 @@
 //! [`serve`] is the child's side; what it writes to its standard output besides answers counts as a failure, so a device
 //! must not print there.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read as _, Write};
 use std::process::{ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel};
 use std::time::Duration;
 
 pub use super::group::end_all;
@@ -21,6 +21,12 @@ use crate::{Config, Device, Failure, FailureKind, Outcome};
 
 /// How long a child may take to make its device ready: to read its input, to start a driver.
 const READY: Duration = Duration::from_mins(5);
+
+/// Bytes of an answer at most: a child that never ends its line must not fill the memory.
+const MOST_ANSWER: u64 = 16 << 20;
+
+/// Answers that wait to be read at most. A child that says more than it is asked waits too.
+const MOST_WAITING: usize = 16;
 
 /// What the child says first.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -109,16 +115,33 @@ impl Drop for Running {
     }
 }
 
+/// The next line, without its end; `None` if there is none.
+fn next_line(from: &mut impl BufRead) -> std::io::Result<Option<String>> {
+    let mut line = Vec::new();
+    from.take(MOST_ANSWER).read_until(b'\n', &mut line)?;
+    if line.len() as u64 == MOST_ANSWER {
+        return Err(std::io::Error::other(format!("its answer is longer than {} MiB", MOST_ANSWER >> 20)));
+    }
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let end = line.len() - usize::from(line.ends_with(b"\n"));
+    line.truncate(end);
+    String::from_utf8(line).map(Some).map_err(std::io::Error::other)
+}
+
 fn start(command: &mut Command) -> std::io::Result<Running> {
     let mut child = Group::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
     let missing = || std::io::Error::other("the child has no pipes");
     let requests = child.leader().stdin.take().ok_or_else(missing)?;
     let output = child.leader().stdout.take().ok_or_else(missing)?;
-    let (sender, answers) = channel();
-    // Ends with the child, whose end closes the pipe.
+    let (sender, answers) = sync_channel(MOST_WAITING);
+    // Ends with the child, whose end closes the pipe, or with what it reads for.
     std::thread::spawn(move || {
-        for line in BufReader::new(output).lines() {
-            if sender.send(line).is_err() {
+        let mut output = BufReader::new(output);
+        while let Some(line) = next_line(&mut output).transpose() {
+            let last = line.is_err();
+            if sender.send(line).is_err() || last {
                 break;
             }
         }
@@ -169,10 +192,15 @@ impl ProcessDevice {
         self.start().map_err(launch)?;
         let running = self.child.as_mut().ok_or_else(|| launch("there is no measuring process".to_owned()))?;
         // Taken for the answer to this request, it would give every configuration the time of the one before.
-        if let Ok(Ok(line)) = running.answers.try_recv() {
-            return Err(launch(format!("the measuring process printed more than its answers: {}", quoted(&line))));
+        match running.answers.try_recv() {
+            Ok(Ok(line)) => {
+                let said = quoted(&line);
+                return Err(launch(format!("the measuring process printed more than its answers: {said}")));
+            }
+            Ok(Err(error)) => return Err(launch(format!("the measuring process: {error}"))),
+            // A child that died since the last answer shows when no answer comes.
+            Err(_) => {}
         }
-        // A child that died since the last answer shows when no answer comes.
         let _ = write_line(&mut running.requests, &Request { config: config.clone(), launches });
         let line = answer(running, self.time_out)?;
         serde_json::from_str(&line).map_err(|_| launch(nonsense(&line)))
@@ -185,10 +213,7 @@ fn answer(running: &mut Running, time_out: Duration) -> Result<String, Failure> 
     match running.answers.recv_timeout(time_out) {
         Ok(Ok(line)) => Ok(line),
         Ok(Err(error)) => Err(launch(format!("the measuring process: {error}"))),
-        Err(RecvTimeoutError::Timeout) => {
-            let message = format!("killed after {:.3} s", time_out.as_secs_f64());
-            Err(Failure { kind: FailureKind::TimeOut, message })
-        }
+        Err(RecvTimeoutError::Timeout) => Err(Failure::timed_out(time_out)),
         Err(RecvTimeoutError::Disconnected) => {
             let status = match running.child.ended() {
                 Some(status) => status.map_or_else(|error| error.to_string(), |status| status.to_string()),
@@ -291,6 +316,28 @@ mod tests {
         assert_eq!(failure.kind, FailureKind::Launch);
         assert!(failure.message.contains("more than its answers: \"{\\\"times"), "{}", failure.message);
         assert_eq!(measure(&mut device), Outcome::Times(vec![2.0]), "it has a new child");
+    }
+
+    #[test]
+    fn a_child_that_prints_without_end_is_a_failed_launch_and_fills_no_memory() {
+        let mut endless = device("read -r line; cat /dev/zero", 60_000);
+        let said = failure(measure(&mut endless));
+        assert!(said.message.contains("longer than 16 MiB"), "{}", said.message);
+        // It waits once as much is there as anybody could have asked for.
+        let folder = tempfile::tempdir().unwrap();
+        let count = folder.path().join("count");
+        let talk = format!(
+            "read -r line; head -c 400000 /dev/zero | tr '\\0' x >line; n=0; while cat line; echo; do n=$((n+1)); \
+             echo $n >{}; done",
+            count.display()
+        );
+        let mut talks = device(&format!("cd {}; {talk}", folder.path().display()), 60_000);
+        assert!(failure(measure(&mut talks)).message.contains("answered"));
+        let mut running = start(&mut talks.command).unwrap();
+        write_line(&mut running.requests, &1).unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+        let printed: usize = std::fs::read_to_string(&count).unwrap().trim().parse().unwrap();
+        assert!(printed <= 2 * MOST_WAITING, "{printed} lines that nobody reads");
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! The compact form of a recorded space: CSV, gzipped or not, one row a configuration.
 //!
-//! The first lines may be comments (`# device=…; kernel=…; problem_size=…; fixed={…}`); then a header: the names of the
-//! parameters, `status`, and `mean_ms,median_ms,min_ms,sd_ms,n,compile_ms` in any order, of which only `mean_ms` must be
-//! there. `status` is `ok`, `compile`, `runtime` or `invalid`.
+//! The first lines may be comments (`# device=…; kernel=…; problem_size=…; fixed={…}`); then a header, in any order:
+//! `status`, `mean_ms,median_ms,min_ms,sd_ms,n,compile_ms`, of which only `mean_ms` must be there, and the names of the
+//! parameters, which are all others. `status` is `ok`, `compile`, `runtime` or `invalid`.
 
 use crate::replay::{Measured, Record, Recording, Summary};
 use crate::space::{Space, SpaceError};
 use crate::{Failure, FailureKind, Value};
+
+/// The columns that are no parameters.
+const KNOWN: [&str; 7] = ["status", "mean_ms", "median_ms", "min_ms", "sd_ms", "n", "compile_ms"];
 
 /// Reads a recorded space from the text of the compact form.
 ///
@@ -32,7 +35,12 @@ pub fn parse_csv(text: &str) -> Result<Recording, String> {
     let (median, min, sd, n) = (place("median_ms"), place("min_ms"), place("sd_ms"), place("n"));
     let compile = place("compile_ms");
 
-    let names: Vec<String> = columns[..status].iter().map(|&name| name.to_owned()).collect();
+    let twice = |name: &&&str| columns.iter().filter(|&column| column == *name).count() > 1;
+    if let Some(name) = KNOWN.iter().find(twice) {
+        return Err(format!("the header has two columns {name:?}"));
+    }
+    let parameters: Vec<usize> = (0..columns.len()).filter(|&column| !KNOWN.contains(&columns[column])).collect();
+    let names: Vec<String> = parameters.iter().map(|&column| columns[column].to_owned()).collect();
     let mut cells: Vec<Vec<&str>> = Vec::new();
     let mut records = Vec::new();
     let mut at_line = Vec::new();
@@ -67,12 +75,12 @@ pub fn parse_csv(text: &str) -> Result<Recording, String> {
             other => return Err(format!("line {at}: status {other:?} is none of ok, compile, runtime, invalid")),
         };
         records.push(Record { measured, compile_ms: number(compile)? });
-        cells.push(fields[..status].to_vec());
+        cells.push(parameters.iter().map(|&column| fields[column]).collect());
         at_line.push(at);
     }
 
     let kinds: Vec<fn(&str) -> Option<Value>> =
-        (0..status).map(|column| kind_of(&cells.iter().map(|row| row[column]).collect::<Vec<_>>())).collect();
+        (0..parameters.len()).map(|column| kind_of(&cells.iter().map(|row| row[column]).collect::<Vec<_>>())).collect();
     let mut rows = Vec::new();
     for row in &cells {
         // The column's kind was chosen so that every cell parses.

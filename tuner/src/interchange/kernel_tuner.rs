@@ -93,8 +93,16 @@ fn measured(entry: &Map<String, Json>, objective: &str) -> Result<Measured, Stri
         ));
     }
     if let Some(summary) = entry.get("summary") {
-        let summary: Summary = serde_json::from_value(summary.clone()).map_err(|error| format!("summary: {error}"))?;
-        return Ok(Measured::Summary(summary));
+        let wrong = |error: String| format!("summary: {error}");
+        // What it lacks, and what is no number of samples, is refused when it is read.
+        let read: Summary = serde_json::from_value(summary.clone()).map_err(|error| wrong(error.to_string()))?;
+        for name in ["mean_ms", "median_ms", "min_ms", "sd_ms"] {
+            time_of(&summary[name], 1.0).map_err(|error| wrong(format!("{name}: {error}")))?;
+        }
+        if read.mean_ms == 0.0 {
+            return Err(wrong("mean_ms: it is 0".to_owned()));
+        }
+        return Ok(Measured::Summary(read));
     }
     if let Some(word) = ["time", objective].into_iter().find_map(|name| entry.get(name)?.as_str()) {
         return Ok(failed(kind_of(word), format!("recorded: {word}")));

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use super::{InterchangeError, assemble, failed, key_of, samples};
+use crate::fnv::Fnv;
 use crate::replay::{Measured, Record, Recording};
 use crate::store::contents::{PinRecord, RunRecord, SpaceRecord};
 use crate::store::{DeviceIdentity, Observation, Plan, Store, StoreError, TunableIdentity, Workload};
@@ -20,6 +21,9 @@ const FORMER_FORMAT: &str = "ut-decode tuning store";
 
 /// Version of the format.
 pub const VERSION: u32 = 1;
+
+/// The strategy of a run that is an imported recording.
+pub const RECORDED: &str = "recorded";
 
 /// A store, or some of its runs.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -93,25 +97,33 @@ pub fn parse(text: &str) -> Result<Export, String> {
     serde_json::from_str(text).map_err(|error| format!("store export: {error}"))
 }
 
+/// What a configuration of a recording gave; of a summary, one sample.
+fn outcome_of(record: &Record) -> Outcome {
+    match &record.measured {
+        Measured::Samples(times) => Outcome::Times(times.clone()),
+        Measured::Summary(summary) => Outcome::Times(vec![summary.mean_ms]),
+        Measured::Failed(failure) => Outcome::Failed(failure.clone()),
+    }
+}
+
+/// What tells a recording from others, by all that is in it (64-bit FNV-1a, in hexadecimal).
+pub fn fingerprint(recording: &Recording) -> String {
+    let mut hash = Fnv::default();
+    let head = (&recording.device, &recording.kernel, &recording.problem, &recording.fixed);
+    hash.take(format!("{head:?}").as_bytes());
+    for (index, record) in recording.records.iter().enumerate() {
+        hash.take(format!("{:?}{:?}", recording.space.config(index), outcome_of(record)).as_bytes());
+    }
+    hash.to_string()
+}
+
 /// A recording as one run, so that a store can take it in. What has only a summary counts as one sample, its mean.
 pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut take = |text: String| {
-        for byte in text.bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
-    take(format!("{:?}", (&recording.device, &recording.kernel, &recording.problem, &recording.fixed)));
     let mut measurements = Vec::new();
     for (index, record) in recording.records.iter().enumerate() {
-        let outcome = match &record.measured {
-            Measured::Samples(times) => Outcome::Times(times.clone()),
-            Measured::Summary(summary) => Outcome::Times(vec![summary.mean_ms]),
-            Measured::Failed(failure) => Outcome::Failed(failure.clone()),
-        };
+        let outcome = outcome_of(record);
         let launches = if let Outcome::Times(times) = &outcome { times.len() } else { 1 };
         let config = recording.space.config(index);
-        take(format!("{config:?}{outcome:?}"));
         measurements.push(Observation { config, launches, outcome, took_ms: 0.0, parts: Vec::new() });
     }
     let mut workload = Workload::new();
@@ -124,12 +136,12 @@ pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
     let run = RunRecord {
         run: 1,
         // The same recording again is the same run.
-        uid: format!("imported-{hash:016x}"),
+        uid: format!("imported-{}", fingerprint(recording)),
         device: DeviceIdentity::named(recording.device.clone(), "recorded"),
         tunable: TunableIdentity::new(recording.kernel.clone(), 0),
         workload,
         space: SpaceRecord::of(&recording.space)?,
-        plan: Plan { strategy: "recorded".to_owned(), seed: 0, budget: String::new() },
+        plan: Plan { strategy: RECORDED.to_owned(), seed: 0, budget: String::new() },
         started: "1970-01-01T00:00:00.000Z".to_owned(),
         finished: Some("1970-01-01T00:00:00.000Z".to_owned()),
         decision: None,

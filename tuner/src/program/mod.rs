@@ -74,9 +74,50 @@ pub struct ProgramDevice {
 }
 
 /// What a command did.
-struct Ran {
-    output: Vec<u8>,
-    took: Duration,
+#[derive(Debug)]
+pub struct Ran {
+    /// What it printed.
+    pub output: Vec<u8>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Runs a command without input to its end. It is killed, with all that it has started, if it takes longer than `limit`,
+/// if it prints too much for the memory or the disk, and when this process is told to end.
+///
+/// # Errors
+/// Of the kind [`FailureKind::TimeOut`] after `limit`; [`FailureKind::Launch`] if it cannot be started, fails, or prints
+/// too much.
+pub fn run_to_end(command: &mut Command, limit: Duration) -> Result<Ran, Failure> {
+    let launch = |message: String| Failure { kind: FailureKind::Launch, message };
+    let file = |error: std::io::Error| launch(format!("no room for the output: {error}"));
+    let (output, errors) = (tempfile::tempfile().map_err(file)?, tempfile::tempfile().map_err(file)?);
+    command.stdin(Stdio::null());
+    command.stdout(output.try_clone().map_err(file)?).stderr(errors.try_clone().map_err(file)?);
+    let begun = Instant::now();
+    // Killed wherever this is left before it ends.
+    let mut child = Group::spawn(command)
+        .map_err(|error| launch(format!("{}: {error}", command.get_program().to_string_lossy())))?;
+    let status = loop {
+        match child.leader().try_wait().map_err(|error| launch(error.to_string()))? {
+            Some(status) => break status,
+            None if begun.elapsed() >= limit => return Err(Failure::timed_out(limit)),
+            None => {}
+        }
+        // It would fill the disk while it is waited for.
+        for (file, most) in [(&output, MOST_OUTPUT), (&errors, MOST_ERRORS)] {
+            if file.metadata().is_ok_and(|file| file.len() > most) {
+                return Err(launch(format!("killed: it printed more than {} MiB", most >> 20)));
+            }
+        }
+        std::thread::sleep(pause(begun.elapsed()));
+    };
+    let took = begun.elapsed();
+    if !status.success() {
+        return Err(launch(format!("{status}{}", last_words(errors))));
+    }
+    let output = reading::all_of(output, MOST_OUTPUT).map_err(launch)?;
+    Ok(Ran { output, took })
 }
 
 impl ProgramDevice {
@@ -123,40 +164,11 @@ impl ProgramDevice {
 
     /// Runs one command of a configuration.
     fn run(&self, template: &Template, config: &Config, folder: Option<&str>, limit: Duration) -> Result<Ran, Failure> {
-        let launch = |message: String| Failure { kind: FailureKind::Launch, message };
         let values = self.values(config, folder);
         let mut command = Command::new("sh");
-        command.arg("-c").arg(template.fill(&values)).stdin(Stdio::null());
+        command.arg("-c").arg(template.fill(&values));
         command.envs(values.iter().map(|(name, value)| (format!("TUNE_{name}"), value)));
-        let file = |error: std::io::Error| launch(format!("no room for the output: {error}"));
-        let (output, errors) = (tempfile::tempfile().map_err(file)?, tempfile::tempfile().map_err(file)?);
-        command.stdout(output.try_clone().map_err(file)?).stderr(errors.try_clone().map_err(file)?);
-        let begun = Instant::now();
-        // Killed with all that the shell has started, wherever this is left before it ends.
-        let mut child = Group::spawn(&mut command).map_err(|error| launch(format!("sh: {error}")))?;
-        let status = loop {
-            match child.leader().try_wait().map_err(|error| launch(error.to_string()))? {
-                Some(status) => break status,
-                None if begun.elapsed() >= limit => {
-                    let message = format!("killed after {:.3} s", begun.elapsed().as_secs_f64());
-                    return Err(Failure { kind: FailureKind::TimeOut, message });
-                }
-                None => {}
-            }
-            // It would fill the disk while it is waited for.
-            for (file, most) in [(&output, MOST_OUTPUT), (&errors, MOST_ERRORS)] {
-                if file.metadata().is_ok_and(|file| file.len() > most) {
-                    return Err(launch(format!("killed: it printed more than {} MiB", most >> 20)));
-                }
-            }
-            std::thread::sleep(pause(begun.elapsed()));
-        };
-        let took = begun.elapsed();
-        if !status.success() {
-            return Err(launch(format!("{status}{}", last_words(errors))));
-        }
-        let output = reading::all_of(output, MOST_OUTPUT).map_err(launch)?;
-        Ok(Ran { output, took })
+        run_to_end(&mut command, limit)
     }
 
     /// The folder in which a configuration is built, after its build; an empty one where nothing is to be built.

@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 
 use super::words::{changes, in_words, objective_of, percent, tried, word};
 use super::{Evaluation, Importance, Report};
+use crate::Outcome;
 use crate::compare::{Decision, Fate};
 use crate::goals::Front;
+use crate::interchange::store_json::RECORDED;
 use crate::objective::Objective;
 use crate::store::contents::RunRecord;
 use crate::store::{Contender, Details, Evidence, Observation};
@@ -22,7 +24,13 @@ const VALUES: usize = 12;
 pub fn explain(record: &RunRecord) -> String {
     let mut text = format!("Run {}: {} for {} on {}.\n", record.run, record.tunable, record.workload, record.device);
     let Some(evidence) = &record.decision else {
-        let why = if record.finished.is_some() { "every configuration failed" } else { "it is not finished" };
+        let failed = |seen: &Observation| matches!(seen.outcome, Outcome::Failed(_));
+        let why = match &record.finished {
+            None => "it is not finished",
+            Some(_) if record.plan.strategy == RECORDED => "it was recorded, not tuned",
+            Some(_) if record.measurements.iter().all(failed) => "every configuration failed",
+            Some(_) => "its samples showed nothing to decide",
+        };
         let _ = writeln!(text, "It decided nothing: {why}.");
         failures(record, &mut text);
         return text;

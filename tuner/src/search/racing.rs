@@ -12,6 +12,7 @@
 //! outliers cannot be estimated from so few launches and would be mistaken for a property of the candidate; and the
 //! first launch where it was the slowest, which pays for caches and clocks.
 
+use crate::objective::is_cost;
 use crate::{Failure, FailureKind, Outcome};
 
 /// How a race is run.
@@ -168,7 +169,7 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
                 }
                 self.result.launches += 1;
                 let failure = match (self.measure)(at, 1) {
-                    Outcome::Times(times) if times.len() == 1 && times[0].is_finite() && times[0] > 0.0 => {
+                    Outcome::Times(times) if times.len() == 1 && is_cost(times[0]) => {
                         self.result.samples[at].push(times[0]);
                         continue;
                     }

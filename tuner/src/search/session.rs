@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use crate::budget::{Budget, Spent};
 use crate::compare;
 use crate::goals::Goal;
-use crate::store::{Evidence, Plan, StoreError, Task};
+use crate::store::run::SEEDS;
+use crate::store::{Evidence, Plan, Store, StoreError, Task};
 use crate::strategy::StrategyKind;
 use crate::verdict::Rules;
 use crate::{Config, Failure};
@@ -30,8 +31,10 @@ pub struct Session<'a> {
     /// What is measured, where the workload does not say it: a run of another sample is not continued. Lookups do not
     /// ask for it.
     pub sample: String,
-    /// Configurations that were good elsewhere, to be tried first.
+    /// Configurations that were good elsewhere, to be tried first. A run that is continued keeps those that it began with.
     pub seeds: Vec<Config>,
+    /// Whether a run that began with seeds is left alone too.
+    pub no_seeds: bool,
     /// This many of the best of the search are raced for the places in the final rounds, if that is more than there are
     /// places; fewer where the search took few launches.
     pub racers: usize,
@@ -59,6 +62,7 @@ impl<'a> Session<'a> {
             default: None,
             sample: String::new(),
             seeds: Vec::new(),
+            no_seeds: false,
             racers: 16,
             finalists: 3,
             rounds,
@@ -66,8 +70,23 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// The seeds of the unfinished run that this session would continue; `None` where it begins a new one.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub fn begun_with(&self, store: &Store) -> Result<Option<Vec<Config>>, StoreError> {
+        if self.fresh || self.no_seeds {
+            return Ok(None);
+        }
+        store.seeds_begun_with(&self.task, &self.plan_with(&[]))
+    }
+
     /// The plan: all of what determines the proposals.
     pub(super) fn plan(&self) -> Plan {
+        self.plan_with(&self.seeds)
+    }
+
+    fn plan_with(&self, seeds: &[Config]) -> Plan {
         let looks: Vec<String> = self.rounds.rules.looks.iter().map(ToString::to_string).collect();
         let mut strategy = format!("{}, {} launches, {} finalists", self.strategy, self.launches, self.finalists);
         if self.finalists > 0 {
@@ -82,12 +101,13 @@ impl<'a> Session<'a> {
         if !self.sample.is_empty() {
             let _ = write!(strategy, ", on {}", self.sample);
         }
-        for (word, configs) in [("default", self.default.as_slice()), ("seeds", &self.seeds)] {
-            if !configs.is_empty() {
-                let values = |config: &Config| config.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("/");
-                let configs: Vec<String> = configs.iter().map(values).collect();
-                let _ = write!(strategy, ", {word} {}", configs.join(" "));
-            }
+        if let Some(default) = &self.default {
+            let values: Vec<String> = default.0.iter().map(ToString::to_string).collect();
+            let _ = write!(strategy, ", default {}", values.join("/"));
+        }
+        if !seeds.is_empty() {
+            // Last, and so that they can be read back.
+            let _ = write!(strategy, "{SEEDS}{}", serde_json::json!(seeds));
         }
         Plan { strategy, seed: self.seed, budget: self.budget.to_string() }
     }

@@ -35,10 +35,14 @@ pub fn tune(
     store: &mut Store,
     tell: &mut dyn FnMut(&Progress<'_>) -> bool,
 ) -> Result<Tuning, TuneError> {
-    let space = session.task.space;
-    if space.is_empty() {
+    if session.task.space.is_empty() {
         return Err(TuneError::EmptySpace);
     }
+    let mut session = session.clone();
+    if let Some(seeds) = session.begun_with(store)? {
+        session.seeds = seeds;
+    }
+    let session = &session;
     let recorder = Recorder::start(device, store, &session.task, &session.plan(), session.fresh)?;
     let resumed = recorder.resumed();
     let mut bench = Bench::new(session, recorder);
@@ -61,7 +65,7 @@ pub fn tune(
         runner_up: ending.runner_up,
         tried: bench.spent.evaluations,
         failed: bench.failed,
-        valid: space.len(),
+        valid: session.task.space.len(),
         launches: bench.spent.launches,
         stopped,
         expected_gain,

@@ -9,7 +9,7 @@ use super::rows::{
     NOW, ParameterRow, blob_of, configuration_row, device_row, hash_of, json_of, parameters_of, parts_cell, space_row,
     tunable_row, word_of, workload_row,
 };
-use super::{DeviceIdentity, Evidence, Observation, Plan, Store, StoreError, TunableIdentity, Workload};
+use super::{DeviceIdentity, Evidence, Observation, Plan, Refusal, Store, StoreError, TunableIdentity, Workload};
 use crate::space::Space;
 use crate::{Config, Outcome};
 
@@ -114,6 +114,14 @@ pub struct Prune {
     pub tunable: Option<String>,
 }
 
+/// A run that may be removed.
+struct Prunable {
+    run: i64,
+    tunable: String,
+    finished: bool,
+    retired: bool,
+}
+
 /// What an import did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
@@ -125,8 +133,9 @@ pub struct Imported {
     pub pins: usize,
 }
 
-const HEADS: &str = "SELECT runs.id, devices.name, uuid, compute_capability, sm_count, driver, runtime, platform,
-        tunables.name, version, kernel_hash, keys, place, hash, parameters, valid,
+const HEADS: &str =
+    "SELECT runs.id AS run, devices.name, uuid, compute_capability, sm_count, driver, runtime, platform,
+        tunables.name AS tunable, version, kernel_hash, keys, place, hash, parameters, valid,
         strategy, seed, budget, started, finished, evidence, uid,
         (SELECT count(*) FROM measurements WHERE run_id = runs.id),
         (SELECT count(*) FROM measurements WHERE run_id = runs.id AND failure IS NOT NULL),
@@ -134,7 +143,7 @@ const HEADS: &str = "SELECT runs.id, devices.name, uuid, compute_capability, sm_
                 AND (newer.version > tunables.version
                      OR newer.version = tunables.version AND
                         ((SELECT max(started) FROM runs WHERE tunable_id = newer.id), newer.id)
-                        > ((SELECT max(started) FROM runs WHERE tunable_id = tunables.id), tunables.id)))
+                        > ((SELECT max(started) FROM runs WHERE tunable_id = tunables.id), tunables.id))) AS retired
      FROM runs JOIN devices ON devices.id = device_id JOIN tunables ON tunables.id = tunable_id
      JOIN workloads ON workloads.id = workload_id JOIN spaces ON spaces.id = space_id
      LEFT JOIN decisions ON decisions.run_id = runs.id";
@@ -188,11 +197,18 @@ impl Store {
     /// # Errors
     /// Those of reading; rows that cannot be understood.
     pub fn runs(&self) -> Result<Vec<RunSummary>, StoreError> {
-        let rows = self
-            .connection
-            .prepare(&format!("{HEADS} ORDER BY runs.id"))
-            .and_then(|mut statement| statement.query_map([], head)?.collect::<rusqlite::Result<Vec<_>>>());
-        rows.map_err(|error| self.failure(error))
+        let rows = self.connection.prepare(&format!("{HEADS} ORDER BY runs.id")).and_then(|mut statement| {
+            let numbered = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, head(row)));
+            statement.query_map([], numbered)?.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        let rows = rows.map_err(|error| self.failure(error))?;
+        let named = |(run, head): (i64, rusqlite::Result<_>)| head.map_err(|error| self.bad_run(run, &error));
+        rows.into_iter().map(named).collect()
+    }
+
+    /// A run that cannot be understood; its number is what prune needs.
+    fn bad_run(&self, run: i64, error: &rusqlite::Error) -> StoreError {
+        self.bad_row(format!("run {run}"), error)
     }
 
     /// One run with its measurements.
@@ -200,9 +216,11 @@ impl Store {
     /// # Errors
     /// [`StoreError::Missing`]; those of reading; rows that cannot be understood.
     pub fn run_record(&self, run: i64) -> Result<RunRecord, StoreError> {
-        let found = self.connection.query_row(&format!("{HEADS} WHERE runs.id = ?1"), [run], head).optional();
+        let query = format!("{HEADS} WHERE runs.id = ?1");
+        let found = self.connection.query_row(&query, [run], |row| Ok(head(row))).optional();
         let missing = || StoreError::Missing { file: self.file.clone(), what: format!("run {run}") };
-        let mut record = found.map_err(|error| self.failure(error))?.ok_or_else(missing)?.record;
+        let head = found.map_err(|error| self.failure(error))?.ok_or_else(missing)?;
+        let mut record = head.map_err(|error| self.bad_run(run, &error))?.record;
         record.measurements = self.observations(run)?;
         Ok(record)
     }
@@ -286,17 +304,16 @@ impl Store {
             None => Vec::new(),
             Some(days) => self.older_than(days)?,
         };
-        let runs = self.runs()?;
-        if let Some(missing) = prune.runs.iter().find(|&&run| runs.iter().all(|known| known.record.run != run)) {
+        let runs = self.prunable()?;
+        if let Some(missing) = prune.runs.iter().find(|&&named| runs.iter().all(|known| known.run != named)) {
             return Err(StoreError::Missing { file: self.file.clone(), what: format!("run {missing}") });
         }
-        let chosen = runs.iter().filter(|summary| {
-            let record = &summary.record;
-            prune.runs.contains(&record.run)
-                || prune.tunable.as_ref().is_none_or(|name| *name == record.tunable.name)
-                    && ((prune.retired && summary.retired)
-                        || (prune.unfinished && record.finished.is_none())
-                        || old.contains(&record.run)
+        let chosen = runs.iter().filter(|known| {
+            prune.runs.contains(&known.run)
+                || prune.tunable.as_ref().is_none_or(|name| *name == known.tunable)
+                    && ((prune.retired && known.retired)
+                        || (prune.unfinished && !known.finished)
+                        || old.contains(&known.run)
                         || (prune.tunable.is_some()
                             && !prune.retired
                             && !prune.unfinished
@@ -305,15 +322,16 @@ impl Store {
         let mut removed = Vec::new();
         // Held until the rows are gone, so that no process resumes what is being removed.
         let mut locks = Vec::new();
-        for record in chosen.map(|summary| &summary.record) {
-            match self.lock_run(record.run) {
-                Ok(lock) => {
-                    locks.push(lock);
-                    removed.push(record.run);
+        for known in chosen {
+            // Nobody continues one that is over, and each lock is an open file.
+            if !known.finished {
+                match self.lock_run(known.run) {
+                    Ok(lock) => locks.push(lock),
+                    Err(StoreError::RunTaken { run, .. }) if !prune.runs.contains(&run) => continue,
+                    Err(error) => return Err(error),
                 }
-                Err(StoreError::RunTaken { run, .. }) if !prune.runs.contains(&run) => {}
-                Err(error) => return Err(error),
             }
+            removed.push(known.run);
         }
         self.write(|transaction| {
             for run in &removed {
@@ -334,6 +352,19 @@ impl Store {
             )
         })?;
         Ok(removed)
+    }
+
+    /// What prune needs to know of the runs, without what may be unreadable: such a run must be removable too.
+    fn prunable(&self) -> Result<Vec<Prunable>, StoreError> {
+        let query = format!("SELECT run, tunable, finished IS NOT NULL, retired FROM ({HEADS}) ORDER BY run");
+        let prunable = |row: &rusqlite::Row<'_>| {
+            Ok(Prunable { run: row.get(0)?, tunable: row.get(1)?, finished: row.get(2)?, retired: row.get(3)? })
+        };
+        let rows = self
+            .connection
+            .prepare(&query)
+            .and_then(|mut statement| statement.query_map([], prunable)?.collect::<rusqlite::Result<Vec<_>>>());
+        rows.map_err(|error| self.failure(error))
     }
 
     fn older_than(&self, days: u32) -> Result<Vec<i64>, StoreError> {
@@ -365,13 +396,13 @@ impl Store {
                 locks.push(self.lock_run(id)?);
             }
         }
-        self.write(|transaction| {
+        self.write_or_refuse(|transaction| {
             let mut imported = Imported::default();
             for run in runs {
                 import_run(transaction, run, &mut imported)?;
             }
             for pin in pins {
-                let space = space_row(transaction, &pin.space.hash, &pin.space.parameters, pin.space.valid)?;
+                let space = imported_space(transaction, &pin.space, &format!("pin {}", pin.pin))?;
                 imported.pins += transaction.execute(
                     "INSERT INTO pins (device_id, tunable_id, workload_id, configuration_id, reason, at)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (device_id, tunable_id, workload_id) DO NOTHING",
@@ -439,23 +470,39 @@ fn check(run: &RunRecord) -> Result<(), StoreError> {
     }
 }
 
+/// The row of an imported space, which must be the space that is known by its hash.
+fn imported_space(transaction: &rusqlite::Transaction<'_>, space: &SpaceRecord, of: &str) -> Result<i64, Refusal> {
+    let id = space_row(transaction, &space.hash, &space.parameters, space.valid)?;
+    let known: Vec<ParameterRow> =
+        transaction.query_row("SELECT parameters FROM spaces WHERE id = ?1", [id], |row| json(row, 0))?;
+    if known == space.parameters {
+        return Ok(id);
+    }
+    let why = format!("the space {} has other parameters here", space.hash);
+    Err(StoreError::BadKey { what: of.to_owned(), why }.into())
+}
+
 fn import_run(
     transaction: &rusqlite::Transaction<'_>,
     run: &RunRecord,
     imported: &mut Imported,
-) -> rusqlite::Result<()> {
-    let space = space_row(transaction, &run.space.hash, &run.space.parameters, run.space.valid)?;
+) -> Result<(), Refusal> {
+    let space = imported_space(transaction, &run.space, &format!("run {}", run.run))?;
     let (device, tunable) = (device_row(transaction, &run.device)?, tunable_row(transaction, &run.tunable)?);
     let workload = workload_row(transaction, &run.workload)?;
-    let known: Option<i64> = transaction
+    let known: Option<(i64, bool)> = transaction
         .query_row(
-            "SELECT id FROM runs WHERE uid = ?1 AND device_id = ?2 AND tunable_id = ?3 AND space_id = ?4
-             AND workload_id = ?5",
+            "SELECT id, device_id = ?2 AND tunable_id = ?3 AND space_id = ?4 AND workload_id = ?5
+             FROM runs WHERE uid = ?1",
             params![run.uid, device, tunable, space, workload],
-            |row| row.get(0),
+            |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .optional()?;
-    let id = if let Some(id) = known {
+    let id = if let Some((id, same)) = known {
+        if !same {
+            let why = format!("by its uid it is run {id} here, which has another device, tunable, space or workload");
+            return Err(StoreError::BadKey { what: format!("run {}", run.run), why }.into());
+        }
         id
     } else {
         transaction.execute(

@@ -108,12 +108,41 @@ impl Store {
         &mut self,
         work: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
+        self.write_or_refuse(|transaction| Ok(work(transaction)?))
+    }
+
+    /// The same for work that is not only SQLite's to refuse.
+    fn write_or_refuse<T>(
+        &mut self,
+        work: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, Refusal>,
+    ) -> Result<T, StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let value = work(&transaction)?;
             transaction.commit()?;
             Ok(value)
         })();
-        result.map_err(|error| open::failure(&self.file, self.wait, error))
+        result.map_err(|refusal| match refusal {
+            Refusal::Sqlite(error) => open::failure(&self.file, self.wait, error),
+            Refusal::Store(error) => error,
+        })
+    }
+}
+
+/// Why a transaction does not take place.
+enum Refusal {
+    Sqlite(rusqlite::Error),
+    Store(StoreError),
+}
+
+impl From<rusqlite::Error> for Refusal {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
     }
 }

@@ -32,7 +32,15 @@ pub struct Recorder<'a> {
 struct Hang {
     failure: Failure,
     launches: usize,
-    waited_ms: f64,
+    /// How long the device waited.
+    limit_s: f64,
+}
+
+impl Hang {
+    /// `None` for what is no time-out, or does not say of how long.
+    fn of(failure: &Failure, launches: usize) -> Option<Self> {
+        Some(Self { failure: failure.clone(), launches, limit_s: failure.given_up_after_s()? })
+    }
 }
 
 impl<'a> Recorder<'a> {
@@ -54,9 +62,9 @@ impl<'a> Recorder<'a> {
             None => (store.begin(task, plan)?, Vec::new()),
         };
         let mut hangs: HashMap<String, Vec<Hang>> = HashMap::new();
-        for Observation { config, launches, outcome, took_ms: waited_ms, .. } in store.hangs(&run)? {
+        for Observation { config, launches, outcome, .. } in store.hangs(&run)? {
             if let Outcome::Failed(failure) = outcome {
-                hangs.entry(key_of(&config)).or_default().push(Hang { failure, launches, waited_ms });
+                hangs.entry(key_of(&config)).or_default().extend(Hang::of(&failure, launches));
             }
         }
         let other_budget = (*run.budget() != plan.budget).then(|| plan.budget.clone());
@@ -162,8 +170,8 @@ impl Device for Recorder<'_> {
         }
         let begun = Instant::now();
         // What was given up sooner than it would be now, or after more launches, may still come to an end.
-        let limit_ms = self.device.time_out().map_or(0.0, |limit| limit.as_secs_f64() * 1e3);
-        let tells = |hang: &&Hang| hang.waited_ms >= 0.9 * limit_ms && hang.launches <= launches;
+        let limit_s = self.device.time_out().map_or(0.0, |limit| limit.as_secs_f64());
+        let tells = |hang: &&Hang| hang.limit_s >= 0.9 * limit_s && hang.launches <= launches;
         let known = self.hangs.get(&key_of(config)).and_then(|hangs| hangs.iter().find(tells));
         let remembered = known.is_some();
         let (outcome, parts) = match known {
@@ -178,11 +186,9 @@ impl Device for Recorder<'_> {
             self.error = Some(error);
         }
         if let Outcome::Failed(failure) = &observation.outcome
-            && failure.kind == FailureKind::TimeOut
             && !remembered
         {
-            let hang = Hang { failure: failure.clone(), launches, waited_ms: took_ms };
-            self.hangs.entry(key_of(config)).or_default().push(hang);
+            self.hangs.entry(key_of(config)).or_default().extend(Hang::of(failure, launches));
         }
         observation.outcome
     }

@@ -3,6 +3,7 @@
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::{DeviceIdentity, TunableIdentity, Workload};
+use crate::fnv::Fnv;
 use crate::space::Space;
 use crate::{Config, FailureKind, Value};
 
@@ -53,19 +54,14 @@ pub(super) fn kind_of(word: &str) -> Option<FailureKind> {
 
 /// What tells two spaces apart: parameters, values and which configurations are valid (64-bit FNV-1a, in hexadecimal).
 pub(super) fn hash_of(space: &Space) -> rusqlite::Result<String> {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut take = |bytes: &[u8]| {
-        for &byte in bytes {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
-    take(json_of(&parameters_of(space))?.as_bytes());
+    let mut hash = Fnv::default();
+    hash.take(json_of(&parameters_of(space))?.as_bytes());
     for index in 0..space.len() {
         for parameter in 0..space.parameters().len() {
-            take(&(space.code(index, parameter) as u32).to_le_bytes());
+            hash.take(&(space.code(index, parameter) as u32).to_le_bytes());
         }
     }
-    Ok(format!("{hash:016x}"))
+    Ok(hash.to_string())
 }
 
 pub(super) fn parameters_of(space: &Space) -> Vec<ParameterRow> {

@@ -6,6 +6,7 @@
 //! store, which the system releases when its process dies, keeps two processes from continuing one run.
 
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{ErrorCode, OptionalExtension, params};
@@ -145,6 +146,18 @@ pub struct RaceDetails {
     pub quiet: bool,
 }
 
+/// What stands before the seeds of a search at the end of a plan's strategy. They are not part of what a run is looked
+/// for by: what is a good seed changes with every run that is kept.
+pub(crate) const SEEDS: &str = ", seeds ";
+
+/// A run that may be continued.
+struct Unfinished {
+    id: i64,
+    space: i64,
+    budget: String,
+    strategy: String,
+}
+
 /// A run that this process measures.
 #[derive(Debug)]
 pub struct Run {
@@ -193,17 +206,26 @@ fn lock_path(store: &Path, run: i64) -> PathBuf {
     PathBuf::from(path)
 }
 
-/// The lock of a run; `Ok(None)` where the file system has no locks, `Err` if a living process holds it.
+/// The lock of a run; `Ok(None)` where the file system has no locks, `Err` if a living process holds it, or if that
+/// cannot be found out.
 fn lock(store: &Path, run: i64) -> Result<Option<RunLock>, StoreError> {
     let path = lock_path(store, run);
+    // No process can hold a lock there. Anything else, as too many open files, says nothing of other processes.
+    let without = |error: std::io::Error| match error.kind() {
+        ErrorKind::Unsupported | ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => Ok(None),
+        _ => Err(StoreError::CannotOpen { file: path.clone(), what: error.to_string() }),
+    };
     loop {
-        let Ok(file) = File::create(&path) else { return Ok(None) };
+        let file = match File::create(&path) {
+            Ok(file) => file,
+            Err(error) => return without(error),
+        };
         match file.try_lock() {
             Ok(()) if is_at(&file, &path) => return Ok(Some(RunLock { file, path })),
             // Its last holder removed it after this process had opened it: others lock another file of the name.
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(StoreError::RunTaken { file: store.to_owned(), run }),
-            Err(TryLockError::Error(_)) => return Ok(None),
+            Err(TryLockError::Error(error)) => return without(error),
         }
     }
 }
@@ -233,7 +255,8 @@ impl Store {
     /// Those of writing.
     pub fn begin(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Run, StoreError> {
         let hash = hash_of(task.space).map_err(|error| self.failure(error))?;
-        let (id, space) = self.write(|transaction| {
+        let file = self.file.clone();
+        let (id, space, lock) = self.write_or_refuse(|transaction| {
             let space = space_row(transaction, &hash, &parameters_of(task.space), task.space.len() as u64)?;
             transaction.execute(
                 &format!(
@@ -250,9 +273,10 @@ impl Store {
                     plan.budget
                 ],
             )?;
-            Ok((transaction.last_insert_rowid(), space))
+            let id = transaction.last_insert_rowid();
+            // Before any other process can see the run, and continue it.
+            Ok((id, space, lock(&file, id)?))
         })?;
-        let lock = self.lock_run(id)?;
         Ok(Run { id, space, next: 0, budget: plan.budget.clone(), _lock: lock })
     }
 
@@ -263,17 +287,71 @@ impl Store {
     /// # Errors
     /// Those of reading; rows that cannot be understood.
     pub fn resume(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
+        for Unfinished { id, space, budget, strategy } in self.unfinished(task, plan)? {
+            if strategy != plan.strategy {
+                continue;
+            }
+            let lock = match self.lock_run(id) {
+                Ok(lock) => lock,
+                Err(StoreError::RunTaken { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            let finished: Option<Option<String>> = self
+                .connection
+                .query_row("SELECT finished FROM runs WHERE id = ?1", [id], |row| row.get(0))
+                .optional()
+                .map_err(|error| self.failure(error))?;
+            // Between the query and the lock its process may have ended it, or pruned it away.
+            if finished != Some(None) {
+                continue;
+            }
+            let observations = self.observations(id)?;
+            let next = observations.len() as i64;
+            return Ok(Some((Run { id, space, next, budget, _lock: lock }, observations)));
+        }
+        Ok(None)
+    }
+
+    /// What the unfinished run that [`resume`](Self::resume) would continue began with, whatever that is: `plan` is
+    /// without seeds. `None` if there is no such run.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(crate) fn seeds_begun_with(&self, task: &Task<'_>, plan: &Plan) -> Result<Option<Vec<Config>>, StoreError> {
+        for Unfinished { id, strategy, .. } in self.unfinished(task, plan)? {
+            let Some(rest) = strategy.strip_prefix(plan.strategy.as_str()) else { continue };
+            let seeds = match rest.strip_prefix(SEEDS) {
+                None => Vec::new(),
+                // Older versions wrote the seeds otherwise.
+                Some(json) => match serde_json::from_str(json) {
+                    Ok(seeds) => seeds,
+                    Err(_) => continue,
+                },
+            };
+            match self.lock_run(id) {
+                Ok(_) => return Ok(Some(seeds)),
+                Err(StoreError::RunTaken { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The unfinished runs of the same task, strategy and seed, whatever seeds they began with; the one to continue
+    /// comes first.
+    fn unfinished(&self, task: &Task<'_>, plan: &Plan) -> Result<Vec<Unfinished>, StoreError> {
         let hash = hash_of(task.space).map_err(|error| self.failure(error))?;
         let device = task.device;
-        let candidates: rusqlite::Result<Vec<(i64, i64, String)>> = (|| {
+        let candidates: rusqlite::Result<Vec<Unfinished>> = (|| {
             let mut statement = self.connection.prepare(
-                "SELECT runs.id, runs.space_id, budget FROM runs
+                "SELECT runs.id, runs.space_id, budget, strategy FROM runs
                  JOIN devices ON devices.id = device_id JOIN tunables ON tunables.id = tunable_id
                  JOIN spaces ON spaces.id = space_id JOIN workloads ON workloads.id = workload_id
                  WHERE finished IS NULL AND devices.name = ?1 AND uuid = ?2 AND compute_capability = ?3
                  AND sm_count = ?4 AND driver = ?5 AND runtime = ?6 AND platform = ?7
                  AND tunables.name = ?8 AND version = ?9 AND kernel_hash = ?10 AND hash = ?11
-                 AND keys = ?12 AND place = ?13 AND strategy = ?14 AND seed = ?15
+                 AND keys = ?12 AND place = ?13 AND seed = ?15
+                 AND (strategy = ?14 OR substr(strategy, 1, length(?14) + length(?17)) = ?14 || ?17)
                  ORDER BY budget = ?16 DESC, runs.id DESC",
             )?;
             let keys = json_of(task.workload.keys())?;
@@ -294,32 +372,16 @@ impl Store {
                     task.workload.place(),
                     plan.strategy,
                     plan.seed as i64,
-                    plan.budget
+                    plan.budget,
+                    SEEDS
                 ],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+                |row| {
+                    Ok(Unfinished { id: row.get(0)?, space: row.get(1)?, budget: row.get(2)?, strategy: row.get(3)? })
+                },
             )?;
             rows.collect()
         })();
-        for (id, space, budget) in candidates.map_err(|error| self.failure(error))? {
-            let lock = match self.lock_run(id) {
-                Ok(lock) => lock,
-                Err(StoreError::RunTaken { .. }) => continue,
-                Err(error) => return Err(error),
-            };
-            let finished: Option<Option<String>> = self
-                .connection
-                .query_row("SELECT finished FROM runs WHERE id = ?1", [id], |row| row.get(0))
-                .optional()
-                .map_err(|error| self.failure(error))?;
-            // Between the query and the lock its process may have ended it, or pruned it away.
-            if finished != Some(None) {
-                continue;
-            }
-            let observations = self.observations(id)?;
-            let next = observations.len() as i64;
-            return Ok(Some((Run { id, space, next, budget, _lock: lock }, observations)));
-        }
-        Ok(None)
+        candidates.map_err(|error| self.failure(error))
     }
 
     /// Keeps one completed measurement. When this returns, it is safe.
@@ -489,6 +551,9 @@ pub(super) fn check(observation: &Observation) -> Result<(), StoreError> {
     }
     if let Some(&cost) = observation.parts.iter().flatten().find(|cost| !cost.is_finite()) {
         return bad("a cost", cost);
+    }
+    if i64::try_from(observation.launches).is_err() {
+        return bad("the number of launches", observation.launches as f64);
     }
     if observation.took_ms.is_finite() { Ok(()) } else { bad("the duration", observation.took_ms) }
 }

@@ -22,20 +22,6 @@ pub struct Seeds {
 }
 
 impl Store {
-    /// When the latest unfinished run of a task began, if there is one.
-    ///
-    /// # Errors
-    /// Those of reading; rows that cannot be understood.
-    pub fn unfinished_since(&self, task: &Task<'_>) -> Result<Option<String>, StoreError> {
-        let parameters = super::rows::parameters_of(task.space);
-        let same = |record: &super::contents::RunRecord| {
-            record.finished.is_none()
-                && (&record.device, &record.tunable, &record.workload) == (task.device, task.tunable, task.workload)
-                && record.space.parameters == parameters
-        };
-        Ok(self.runs()?.into_iter().map(|run| run.record).filter(same).map(|record| record.started).max())
-    }
-
     /// The configurations of a run that worked, the fastest first, as far as the task's space has them.
     fn fastest(&self, run: i64, task: &Task<'_>) -> Result<Vec<Config>, StoreError> {
         let record = self.run_record(run)?;
@@ -63,21 +49,14 @@ impl Layers {
     /// The five best configurations of the nearest sibling; `None` without one. Results of this very device are no
     /// seeds: a search is to find again what it found before.
     ///
-    /// An unfinished run of the task can be continued only by a search that begins as it began. So decisions that were
-    /// made since are left out, unless the search is a `fresh` one.
-    ///
     /// # Errors
     /// Those of reading; rows that cannot be understood.
-    pub fn seeds(&self, task: &Task<'_>, fresh: bool) -> Result<Option<Seeds>, StoreError> {
-        let since = match self.stores().next() {
-            Some(users) if !fresh => users.unfinished_since(task)?,
-            _ => None,
-        };
+    pub fn seeds(&self, task: &Task<'_>) -> Result<Option<Seeds>, StoreError> {
         let mut siblings: Vec<(Found, &Store)> = Vec::new();
         for store in self.stores() {
             siblings.extend(store.find(task, Matching::Nearest)?.into_iter().map(|found| (found, store)));
         }
-        siblings.retain(|(found, _)| found.step() > 0 && since.as_ref().is_none_or(|since| found.at < *since));
+        siblings.retain(|(found, _)| found.step() > 0);
         siblings.sort_by_key(|(found, _)| found.rank());
         for (sibling, store) in siblings {
             let Origin::Decided { run, .. } = sibling.origin else { continue };

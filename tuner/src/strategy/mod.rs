@@ -20,6 +20,7 @@ pub use random::Random;
 pub use told::Lesson;
 
 use super::Outcome;
+use super::objective::is_cost;
 use super::space::{ConfigIndex, Space};
 
 /// Chooses configurations.
@@ -102,7 +103,7 @@ impl std::str::FromStr for StrategyKind {
 pub fn search_time(outcome: &Outcome) -> Option<f64> {
     let Outcome::Times(times) = outcome else { return None };
     let mut times = times.clone();
-    if times.is_empty() || times.iter().any(|time| !time.is_finite() || *time <= 0.0) {
+    if times.is_empty() || !times.iter().all(|&time| is_cost(time)) {
         return None;
     }
     times.sort_by(f64::total_cmp);

@@ -483,6 +483,48 @@ fn an_export_that_contradicts_itself_or_is_of_another_version_is_refused_whole()
 }
 
 #[test]
+fn an_import_that_could_not_be_read_again_or_contradicts_what_is_here_says_which_run_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let export = store_json::export(&small_store(folder.path()), &[]).unwrap();
+    let mut other = Store::open(&folder.path().join("other.sqlite")).unwrap();
+    let mut refused = |change: fn(&mut RunRecord), said: &str| {
+        let mut wrong = export.clone();
+        change(&mut wrong.runs[1]);
+        let error = other.import(&wrong.runs, &[]).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+        other.runs().unwrap().len()
+    };
+    assert_eq!(refused(|run| run.measurements[0].launches = usize::MAX, "number of launches"), 0);
+    let another_space = |run: &mut RunRecord| {
+        run.uid = "another".to_owned();
+        run.space.parameters[0].1.push(Value::Int(128));
+    };
+    assert_eq!(refused(another_space, "run 2 cannot be stored: the space "), 0);
+    Store::open(&folder.path().join("other.sqlite")).unwrap().import(&export.runs, &[]).unwrap();
+    let elsewhere = |run: &mut RunRecord| run.device.name = "elsewhere".to_owned();
+    assert_eq!(refused(elsewhere, "run 2 cannot be stored: by its uid it is run 2 here"), 3);
+}
+
+#[test]
+fn a_summary_is_checked_as_times_are_and_samples_need_a_mean() {
+    let entry = |result: &str| {
+        format!("{{\"tune_params_keys\": [\"b\"], \"cache\": {{\"1\": {{\"b\": 1, \"time\": 1.0, {result}}}}}}}")
+    };
+    let summary = |mean: &str, median: &str, n: &str| {
+        parsed(&entry(&format!(
+            "\"summary\": {{\"mean_ms\": {mean}, \"median_ms\": {median}, \"min_ms\": 1, \"sd_ms\": 0, \"samples\": {n}}}"
+        )))
+    };
+    assert!(matches!(summary("2", "2", "3").unwrap().records[0].measured, Measured::Summary(_)));
+    for (mean, median, n) in [("0", "2", "3"), ("-2", "2", "3"), ("2", "-2", "3"), ("2", "2", "-3")] {
+        let error = summary(mean, median, n).unwrap_err();
+        assert!(error.contains("summary"), "{error}");
+    }
+    let endless = parsed(&entry("\"times\": [1e308, 1e308, 1e308]")).unwrap();
+    assert!(matches!(endless.records[0].measured, Measured::Failed(_)), "{:?}", endless.records[0].measured);
+}
+
+#[test]
 fn generated_constants_compile_whatever_the_names_are() {
     let entry = |tunable: &str, names: &[&str], values: Vec<Value>| constants::Constants {
         tunable: TunableIdentity::new(tunable, 2),

@@ -104,6 +104,18 @@ fn a_bad_file_is_named_with_its_line() {
 }
 
 #[test]
+fn parameters_are_all_columns_whose_names_are_not_known_wherever_they_stand() {
+    let recording = parse_csv("mean_ms,a,status,b\n1.5,2,ok,3\n2.5,2,ok,4\n").unwrap();
+    assert_eq!(recording.space.names(), ["a", "b"]);
+    let config = Config(vec![Value::Int(2), Value::Int(4)]);
+    assert_eq!(recording.records[recording.space.index_of(&config).unwrap()].mean_ms(), Some(2.5));
+    for header in ["a,status,mean_ms,mean_ms", "n,status,mean_ms,n", "status,status,mean_ms"] {
+        let error = parse_csv(&format!("{header}\n")).expect_err(header);
+        assert!(error.contains("two columns"), "{error}");
+    }
+}
+
+#[test]
 fn an_empty_recording_has_no_configuration() {
     let recording = parse_csv("a,status,mean_ms\n").expect("a header is enough");
     assert!(recording.space.is_empty());

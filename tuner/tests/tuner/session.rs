@@ -236,9 +236,9 @@ fn a_search_begins_with_the_five_best_of_the_nearest_sibling() {
     let folder = tempfile::tempdir().unwrap();
     let mut here = Place::new("seed=2,noise=0.01,fail=0.1");
     let space = here.synthetic.space().clone();
-    let seeds = |place: &Place, fresh: bool| {
+    let seeds = |place: &Place| {
         let session = place.session(StrategyKind::Random, "10");
-        layers(&folder, Matching::Nearest).seeds(&session.task, fresh).unwrap()
+        layers(&folder, Matching::Nearest).seeds(&session.task).unwrap()
     };
     let on = |name: &str| {
         let mut place = Place::new("seed=2,noise=0.01,fail=0.1");
@@ -249,13 +249,13 @@ fn a_search_begins_with_the_five_best_of_the_nearest_sibling() {
         let session = Session { seed, finalists: 0, ..place.session(StrategyKind::Random, "60") };
         place.run(&session, &store_in(&folder)).unwrap().run
     };
-    assert_eq!(seeds(&here, false), None);
+    assert_eq!(seeds(&here), None);
     // What this device has found itself is not a seed.
     tuned_there(&here, 1);
-    assert_eq!(seeds(&here, false), None);
+    assert_eq!(seeds(&here), None);
     let sibling = on("sibling");
     let run = tuned_there(&sibling, 2);
-    let found = seeds(&here, false).unwrap();
+    let found = seeds(&here).unwrap();
     assert_eq!(found.sibling.device.name, "sibling");
     let observations = Store::open(&store_in(&folder)).unwrap().observations(run).unwrap();
     let mut times: Vec<(f64, Config)> = Vec::new();
@@ -270,22 +270,81 @@ fn a_search_begins_with_the_five_best_of_the_nearest_sibling() {
     assert_eq!(found.configs, best);
     // Another driver here is nearer than another device.
     here.device.driver = "2".to_owned();
-    assert_eq!(seeds(&here, false).unwrap().sibling.device.driver, "1");
+    assert_eq!(seeds(&here).unwrap().sibling.device.driver, "1");
     // A run that is continued begins as it began, whatever was found since.
     let seeded = |seeds: Vec<Config>| Session { seeds, ..here.session(StrategyKind::Random, "10") };
-    let first = seeds(&here, false).unwrap().configs;
+    let first = seeds(&here).unwrap().configs;
     here.interrupted(&seeded(first.clone()), &store_in(&folder), 3).unwrap_err();
     std::thread::sleep(Duration::from_millis(5));
     let mut updated = on("synthetic 2");
     updated.device.name.clone_from(&here.device.name);
     tuned_there(&updated, 3);
-    assert_eq!(seeds(&here, false).unwrap().configs, first);
-    assert_ne!(seeds(&here, true).unwrap().configs, first);
-    let tuning = here.run(&seeded(seeds(&here, false).unwrap().configs), &store_in(&folder)).unwrap();
+    let newer = seeds(&here).unwrap().configs;
+    assert_ne!(newer, first);
+    let store = Store::open(&store_in(&folder)).unwrap();
+    let begun_with = |session: Session<'_>| session.begun_with(&store).unwrap();
+    assert_eq!(begun_with(seeded(newer.clone())), Some(first.clone()));
+    assert_eq!(begun_with(Session { fresh: true, ..seeded(newer.clone()) }), None);
+    assert_eq!(begun_with(Session { no_seeds: true, ..seeded(Vec::new()) }), None);
+    let tuning = here.run(&seeded(newer), &store_in(&folder)).unwrap();
     assert_eq!(tuning.resumed, 3);
     let measured = Store::open(&store_in(&folder)).unwrap().observations(tuning.run).unwrap();
     assert!(measured.iter().zip(&first).all(|(observation, seed)| observation.config == *seed));
     assert!(first.iter().all(|config| space.index_of(config).is_some()));
+}
+
+#[test]
+fn an_interrupted_search_goes_on_with_its_seeds_after_an_import_and_another_interrupted_one() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = Place::new("seed=2,noise=0.01");
+    let decided = |name: &str, driver: &str, folder: &tempfile::TempDir, seed: u64| {
+        let mut place = Place::new("seed=2,noise=0.01");
+        place.device.name = name.to_owned();
+        place.device.driver = driver.to_owned();
+        let session = Session { seed, finalists: 0, ..place.session(StrategyKind::Random, "60") };
+        place.run(&session, &store_in(folder)).unwrap().run
+    };
+    let seeds = || {
+        let session = here.session(StrategyKind::Random, "10");
+        layers(&folder, Matching::Nearest).seeds(&session.task).unwrap().unwrap().configs
+    };
+    let seeded = || Session { seeds: seeds(), ..here.session(StrategyKind::Random, "10") };
+    decided("sibling", "1", &folder, 2);
+    let first = seeds();
+    here.interrupted(&seeded(), &store_in(&folder), 3).unwrap_err();
+    // Nearer, and decided before the interrupted search began.
+    let run = decided(&here.device.name, "2", &elsewhere, 3);
+    let mut imported = Store::open(&store_in(&elsewhere)).unwrap().run_record(run).unwrap();
+    imported.started = "2020-01-02T03:04:05.678Z".to_owned();
+    imported.finished = Some("2020-01-02T04:04:05.678Z".to_owned());
+    Store::open(&store_in(&folder)).unwrap().import(&[imported], &[]).unwrap();
+    assert_ne!(seeds(), first);
+    here.interrupted(&Session { seed: 6, fresh: true, ..seeded() }, &store_in(&folder), 3).unwrap_err();
+    let tuning = here.run(&seeded(), &store_in(&folder)).unwrap();
+    assert_eq!(tuning.resumed, 3);
+    let measured = Store::open(&store_in(&folder)).unwrap().observations(tuning.run).unwrap();
+    assert!(measured.iter().zip(&first).all(|(observation, seed)| observation.config == *seed));
+}
+
+#[test]
+fn a_time_that_nothing_can_be_computed_with_is_none_and_leaves_the_store_readable() {
+    struct Endless;
+    impl Device for Endless {
+        fn name(&self) -> String {
+            "endless".to_owned()
+        }
+        fn measure(&mut self, _: &Config, launches: usize) -> Outcome {
+            Outcome::Times(vec![1.1e308; launches])
+        }
+    }
+    let place = Place::new("");
+    let folder = tempfile::tempdir().unwrap();
+    let default = Some(place.synthetic.space().config(0));
+    let session = Session { default, ..place.session(StrategyKind::Random, "2") };
+    let mut store = Store::open(&store_in(&folder)).unwrap();
+    let tuned = tune(&session, &mut Endless, &mut store, &mut |_| true);
+    assert!(matches!(tuned, Err(TuneError::AllFailed { tried: 2, .. })), "{tuned:?}");
+    assert_eq!(store.runs().unwrap().len(), 1);
 }
 
 #[test]
@@ -526,7 +585,7 @@ fn a_time_out_is_remembered_and_tried_again_only_with_more_time() {
                 return Outcome::Times(vec![30.0; launches]);
             }
             std::thread::sleep(self.limit);
-            let message = "killed".to_owned();
+            let message = format!("killed after {:.3} s", self.limit.as_secs_f64());
             Outcome::Failed(tuner::Failure { kind: FailureKind::TimeOut, message })
         }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
+use tuner::store::contents::Prune;
 use tuner::store::{Layers, Locations, Matching, Store, StoreError};
 
 use super::{Folder, Key, config, plan, times};
@@ -186,4 +187,23 @@ fn times_that_end_within_a_number_are_an_error_that_names_the_measurement() {
     connection.execute("UPDATE measurements SET times = substr(times, 1, 15)", []).unwrap();
     let error = store.observations(run.id()).unwrap_err().to_string();
     assert!(error.contains("measurement 0 of run 1") && error.contains("15 bytes are not times"), "{error}");
+}
+
+#[test]
+fn a_run_that_cannot_be_read_is_named_and_can_be_pruned() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let mut store = folder.store();
+    key.decided(&mut store, 64);
+    let unreadable = key.decided(&mut store, 32);
+    let connection = Connection::open(folder.file()).unwrap();
+    let broken =
+        "UPDATE decisions SET evidence = replace(evidence, '\"time_ms\":1.0', '\"time_ms\":null') WHERE run_id = ?1";
+    assert_eq!(connection.execute(broken, [unreadable]).unwrap(), 1);
+    for error in [store.runs().unwrap_err(), store.run_record(unreadable).unwrap_err()] {
+        assert!(error.to_string().contains(": run 2: ") && error.to_string().contains("null"), "{error}");
+    }
+    let prune = Prune { runs: vec![unreadable], ..Prune::default() };
+    assert_eq!(store.prune(&prune).unwrap(), [unreadable]);
+    assert_eq!(store.runs().unwrap().len(), 1);
 }

@@ -76,5 +76,29 @@ fn a_configuration_that_failed_once_is_no_seed() {
     store.decide(run, &evidence(config(64, "a"), 1.0)).unwrap();
     let layers = Layers::open(Locations { user: folder.file(), shipped: None, matching: Matching::Nearest }).unwrap();
     let here = Key::new();
-    assert_eq!(layers.seeds(&here.task(), true).unwrap().unwrap().configs, [config(64, "a")]);
+    assert_eq!(layers.seeds(&here.task()).unwrap().unwrap().configs, [config(64, "a")]);
+}
+
+#[test]
+fn why_a_run_decided_nothing_is_said_by_what_became_of_its_measurements() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let mut store = folder.store();
+    let failed = Outcome::Failed(Failure { kind: FailureKind::Launch, message: "no".to_owned() });
+    let failed = Observation { outcome: failed, ..times(config(64, "a"), &[0.0]) };
+    let worked = times(config(32, "a"), &[1.0]);
+    for (strategy, measured, said) in [
+        ("random", vec![&failed], "every configuration failed"),
+        ("random", vec![&worked, &failed], "its samples showed nothing to decide"),
+        ("recorded", vec![&worked, &failed], "it was recorded, not tuned"),
+    ] {
+        let mut run = store.begin(&key.task(), &Plan { strategy: strategy.to_owned(), ..plan() }).unwrap();
+        for observation in measured {
+            store.record(&mut run, observation).unwrap();
+        }
+        let id = run.id();
+        store.end(run).unwrap();
+        let text = tuner::report::explain::explain(&store.run_record(id).unwrap());
+        assert!(text.contains(&format!("It decided nothing: {said}.")), "{text}");
+    }
 }

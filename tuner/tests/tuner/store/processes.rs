@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tuner::store::{Observation, Plan, Recorder, Store};
+use tuner::store::contents::Prune;
+use tuner::store::{Observation, Plan, Recorder, Store, StoreError};
 use tuner::synthetic::Synthetic;
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 
@@ -282,4 +283,69 @@ fn a_run_that_another_version_would_continue_otherwise_is_not_mixed() {
     let error = recorder.finish(None).unwrap_err();
     assert!(error.to_string().contains("begin a fresh run"), "{error}");
     assert_eq!(store.observations(1).unwrap().len(), 1);
+}
+
+/// Something at the place of a run's lock that is no file: whether a process holds the lock cannot be found out then, as
+/// without a file descriptor left.
+fn block_lock(folder: &Folder, run: i64) {
+    std::fs::create_dir(folder.folder.path().join(format!("tune.sqlite-run-{run}.lock"))).unwrap();
+}
+
+#[test]
+fn a_run_that_a_process_may_be_measuring_is_not_pruned_and_one_that_is_over_needs_no_lock() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let mut store = folder.store();
+    let over = key.decided(&mut store, 64);
+    let unfinished = store.begin(&key.task(), &plan()).unwrap().id();
+    block_lock(&folder, over);
+    block_lock(&folder, unfinished);
+    let all = |unfinished: bool| Prune { unfinished, tunable: Some("decode".to_owned()), ..Prune::default() };
+    for prune in [all(true), all(false)] {
+        let error = store.prune(&prune).unwrap_err();
+        assert!(matches!(error, StoreError::CannotOpen { .. }), "{error}");
+    }
+    assert_eq!(store.runs().unwrap().len(), 2);
+    assert_eq!(store.prune(&Prune { runs: vec![over], ..Prune::default() }).unwrap(), [over]);
+}
+
+#[test]
+fn a_run_that_cannot_be_locked_is_not_begun() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let mut store = folder.store();
+    block_lock(&folder, 1);
+    assert!(matches!(store.begin(&key.task(), &plan()), Err(StoreError::CannotOpen { .. })));
+    assert!(store.runs().unwrap().is_empty(), "another process could continue it");
+}
+
+#[test]
+fn what_took_long_before_it_hung_for_less_than_the_limit_is_measured() {
+    /// It may take five seconds.
+    struct Patient;
+    impl Device for Patient {
+        fn name(&self) -> String {
+            "patient".to_owned()
+        }
+        fn measure(&mut self, _: &Config, launches: usize) -> Outcome {
+            Outcome::Times(vec![4000.0; launches])
+        }
+        fn time_out(&self) -> Option<Duration> {
+            Some(Duration::from_secs(5))
+        }
+    }
+    let folder = Folder::new();
+    let key = Key::new();
+    let mut store = folder.store();
+    let mut run = store.begin(&key.task(), &plan()).unwrap();
+    for (block, message) in [(32, "killed after 3.000 s"), (64, "killed"), (128, "killed after 5.000 s")] {
+        let outcome = Outcome::Failed(Failure { kind: FailureKind::TimeOut, message: message.to_owned() });
+        // With its build and its check it took longer than five seconds.
+        store.record(&mut run, &Observation { outcome, took_ms: 9000.0, ..times(config(block, "a"), &[0.0]) }).unwrap();
+    }
+    drop(run);
+    let mut patient = Patient;
+    let mut recorder = Recorder::start(&mut patient, &mut store, &key.task(), &plan(), true).unwrap();
+    let measured = [32, 64, 128].map(|block| matches!(recorder.measure(&config(block, "a"), 1), Outcome::Times(_)));
+    assert_eq!(measured, [true, true, false]);
 }
