@@ -78,8 +78,8 @@ fn all_packets_behind_their_padding_are_read_with_the_first_odin_and_the_number_
     let bytes = packets();
     let mut reader = MdfReader::of_packets(&bytes[..], "a.mep", None);
     let event = reader.next_event().unwrap().unwrap();
-    // One of the sources that are not read is not an ODIN, the other is the second one.
-    assert_eq!((event.entries.len(), event.skipped, event.meta().other_banks), (3, 2, 3));
+    // Both sources of ODIN banks are read; the one that is not sends others.
+    assert_eq!((event.entries.len(), event.skipped, event.meta().other_banks), (4, 1, 3));
 }
 
 #[test]
