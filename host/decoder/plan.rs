@@ -150,7 +150,7 @@ pub fn check_selected(
 /// Either of the two.
 pub fn check_list(backend: &'static str, ranks: Option<&RankTables>) -> Result<(), DecodeError> {
     let message = match ranks {
-        Some(ranks) if ranks.records.fits => return Ok(()),
+        Some(ranks) if ranks.has_records() => return Ok(()),
         Some(_) => {
             "these tables have too many groups or kinds of sectors for decoding a list of events: decode all of them"
         }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use ut_kernels::detector::{LANES_PER_BOARD, SectorConstants};
+use ut_kernels::fused::hit_tables::MAX_GROUPS;
 use ut_kernels::fused::pipeline::FusedTables;
 use ut_kernels::fused::tables::{CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, MAX_RANKS, REVERSED, UNCONNECTED};
 
@@ -117,6 +118,11 @@ impl RankTables {
             records.fits = false;
         }
         Ok(Self { lanes, records })
+    }
+
+    /// Whether the fused kernel's own records are there, used or not ([`FusedStep::Lanes`]): it had room for them.
+    pub fn has_records(&self) -> bool {
+        self.records.lanes.len() == self.lanes.chan_ids.len() && self.records.n_groups <= MAX_GROUPS
     }
 
     /// The tables where they are, in the host's memory.
