@@ -236,7 +236,7 @@ def _checked(name: str, value: Any) -> Any:
         return tuple(value)
     if name == "shard" and value is not None:
         if not isinstance(value, tuple | list) or len(value) != 2:
-            raise TypeError(f"shard: {value!r} is no pair of int, as (1, 4)")
+            raise TypeError(f"shard: {value!r} is not a pair of ints, such as (1, 4)")
         return tuple(integer(name, number) for number in value)
     kind: Any = _NUMBERS.get(name, type(DEFAULTS[name]))
     if kind is not type(None) and not (value is None and DEFAULTS[name] is None):
@@ -248,10 +248,10 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def integer(name: str, value: Any, bits: int = 63) -> int:
-    """The value as an int, which is refused if it is none, negative, or of more bits."""
+    """The value as an int, refused if it is not one, negative, or has more bits."""
     # True is an int to Python, and no number of threads.
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name}: {value!r} is no int")
+        raise TypeError(f"{name}: {value!r} is not an int")
     number = operator.index(value)
     if not 0 <= number < 1 << bits:
         raise ValueError(f"{name}: {value} is out of range")
@@ -302,5 +302,5 @@ def _places(events: Any) -> str | None:
 def _place(place: Any) -> int:
     # True is an int to Python, and no place.
     if isinstance(place, bool) or not hasattr(place, "__index__"):
-        raise TypeError(f"events: {place!r} is no int")
+        raise TypeError(f"events: {place!r} is not an int")
     return operator.index(place)

@@ -409,7 +409,7 @@ class Hits:
 
         run, has_run = masked(self.events.run)
         number, has_number = masked(self.events.event_number)
-        # Arrow has UTF-8 alone, which a name need not be.
+        # Arrow strings are UTF-8; file names need not be.
         names = [os.fsencode(name).decode(errors="replace") for name in self.files]
         # A file of several splits is one word: pandas takes no dictionary that has a word twice.
         words = {name: place for place, name in enumerate(dict.fromkeys(names))}
