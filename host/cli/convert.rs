@@ -164,7 +164,7 @@ impl Kind {
             usage("--output -: convert writes to files only");
         }
         if kind.is_none() && [".zst", ".gz"].iter().any(|ending| name.ends_with(ending)) {
-            usage(&format!("--output {}: of compressed files only .mdf.zst is made", path.display()));
+            usage(&format!("--output {}: the only compressed output is .mdf.zst", path.display()));
         }
         kind
     }

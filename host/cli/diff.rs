@@ -21,8 +21,9 @@ pub const FAILED: u8 = 2;
 ///
 /// Says which events and hits are in one file only, which columns differ and by how much, whether the order is the same,
 /// and the first differences. Reads CSV, Parquet and NumPy files of decode, and CSV of other programs, whose columns
-/// --names translates. Floats are equal when all their bits are. Events belong together if their files' names do; where no
-/// name is in both, the files' order counts. Columns that one file lacks are not compared. Exit code: 0 no difference, 1 some, 2 failed.
+/// --names translates. Floats are equal when all their bits are. Events are matched by the names of their input files; if
+/// the tables share no name, by the order of those files. Columns that one file lacks are not compared. Exit code: 0 no
+/// difference, 1 some, 2 failed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// One file.

@@ -199,7 +199,7 @@ impl Files {
             (true, true) => {
                 let [of_a, of_b] = [of_a, of_b].map(|(name, _)| String::from_utf8_lossy(name));
                 let what = format!(
-                    "file {of_b} comes before {of_a}, in {} after it; they must come in the same order",
+                    "file {of_b} comes before {of_a}, but after it in {}; both need the same order",
                     a.path().display()
                 );
                 Err(ReadError::Content { file: b.path().display().to_string(), what })

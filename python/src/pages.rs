@@ -77,7 +77,7 @@ impl Pages {
     }
 }
 
-/// It, as what goes wrong with a file in memory.
+/// The refusal as an error of a file in memory.
 pub fn too_much(error: TooMuchMemory) -> io::Error {
     io::Error::new(io::ErrorKind::OutOfMemory, error)
 }

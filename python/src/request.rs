@@ -101,7 +101,7 @@ const BYTES_OF_HIT: u64 = 13;
 /// Hits for which room is made before there is one.
 const MOST_HITS: u64 = 1 << 30;
 
-/// The most events of a batch that are meant.
+/// The most events in a batch, as on the command line.
 const MAX_BATCH: usize = 1 << 20;
 
 /// The most threads that are meant.

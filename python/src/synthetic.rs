@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::pages::too_much;
 use crate::tables::version_of;
 
-/// A file in memory, of which there may be too little: where an allocation fails, the process ends.
+/// A file in memory that asks before it grows: an allocation that fails would end the process.
 #[derive(Default)]
 struct MemoryFile(Vec<u8>);
 

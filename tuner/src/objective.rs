@@ -59,8 +59,8 @@ impl Objective {
     /// The cost of a value.
     ///
     /// # Errors
-    /// A value that is not positive and finite: ratios, by which everything is judged, have no meaning there. One whose
-    /// cost is above 1e150: its square is infinite.
+    /// A value that is not positive and finite, because everything is judged by ratios; or one whose cost is above 1e150,
+    /// because its square is infinite.
     pub fn cost(self, value: f64) -> Result<f64, String> {
         let cost = match self {
             Self::Time | Self::Smaller | Self::Weighted => value,
@@ -70,7 +70,7 @@ impl Objective {
         if is_cost(value) && is_cost(cost) {
             Ok(cost)
         } else if value > 0.0 && value.is_finite() {
-            Err(format!("{value:e} is too far from 1 to be compared"))
+            Err(format!("{value:e} is too large or too small to compare"))
         } else {
             Err(format!("{value} is not a positive number"))
         }

@@ -362,8 +362,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         for path in cut.iter().take(LISTED) {
             let holds = match apart {
                 Apart::Files => "the hits of an input that could not be read to its end".to_owned(),
-                _ if args.keep_going => format!("the hits of the {} events", totals.events),
-                _ => format!("the hits of the first {} events", totals.events),
+                _ if args.keep_going => format!("the hits of {}", count(totals.events as usize, "event")),
+                _ => format!("the hits of the first {}", count(totals.events as usize, "event")),
             };
             say(&format!("warning: {} is incomplete: it holds {holds}", path.display()));
         }

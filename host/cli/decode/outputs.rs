@@ -20,7 +20,7 @@ const MAX_OPEN: usize = 64;
 /// The folder of events that do not tell their run, as Hive calls what is null.
 const NO_RUN: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Endings of inputs that a file of their hits goes without, beside those of compression.
+/// Endings of inputs that are left out of the name of their hits, after those of compression.
 const RAW: [&str; 4] = [".mdf", ".raw", ".mep", ".bin"];
 
 /// How the hits were made, for the outputs' metadata.

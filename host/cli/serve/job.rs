@@ -139,7 +139,8 @@ impl Job {
             Some(0) => None,
             // What it says is written to the same disk as its hits.
             Some(1 | 2) if !is_whole => {
-                let why = format!("a process ended with {status} and could not write why, as when the disk is full");
+                let why =
+                    format!("a process ended with {status} and did not say why, as it does when the disk is full");
                 return Ok(Outcome::Blocked(why));
             }
             Some(1) if is_of_machine(&said, &input) => return Ok(Outcome::Blocked(said)),

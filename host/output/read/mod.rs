@@ -264,9 +264,10 @@ impl HitReader {
     /// When it cannot be read again, as a pipe.
     pub fn all_files(&self) -> Result<HashMap<Arc<[u8]>, u64>, ReadError> {
         if !self.path.is_file() {
-            return Err(
-                self.content("its files are not those of the other, and a pipe is read only once: save it".to_owned())
-            );
+            return Err(self.content(
+                "its file names differ from the other table's, and a pipe can be read only once: save it to a file"
+                    .to_owned(),
+            ));
         }
         let (mut again, mut event) = (Self::open(&self.path, &self.names)?, EventOfFile::default());
         while again.next_event(&mut event)? {}

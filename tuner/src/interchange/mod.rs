@@ -217,7 +217,7 @@ pub(super) fn time_of(json: &serde_json::Value, unit_ms: f64) -> Result<f64, Str
 /// Samples as they were recorded; times that are all 0 tell nothing, and neither do those without a mean.
 pub(super) fn samples(times: Vec<f64>) -> Measured {
     if !times.iter().sum::<f64>().is_finite() {
-        failed(FailureKind::Launch, "recorded with times too long to be true".to_owned())
+        failed(FailureKind::Launch, "the recorded times are too long to be real".to_owned())
     } else if times.iter().any(|&time| time > 0.0) {
         Measured::Samples(times)
     } else {
