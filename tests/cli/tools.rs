@@ -307,9 +307,12 @@ fn what_cannot_be_converted_fails() {
     let (_, err) = run_to(2, directory, &["convert", "dumps/1_0.bin", "--output", "a.mdf"]);
     assert!(err.contains("--format"), "{err}");
     run_to(2, directory, &["convert", "events.mdf"]);
-    for (output, message) in
-        [("a.mep.zst", "only .mdf.zst"), ("a.zst", "only .mdf.zst"), ("a.mdf.gz", "only .mdf.zst"), ("-", "files only")]
-    {
+    for (output, message) in [
+        ("a.mep.zst", "output is .mdf.zst"),
+        ("a.zst", "output is .mdf.zst"),
+        ("a.mdf.gz", "output is .mdf.zst"),
+        ("-", "files only"),
+    ] {
         let (_, err) = run_to(2, directory, &["convert", "events.mdf", "--output", output]);
         assert!(err.contains(message), "{err}");
         assert!(!directory.join(output).exists());
