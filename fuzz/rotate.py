@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 STATE = Path(os.environ.get("FUZZ_STATE", HERE))
 SLICES = STATE / "slices.jsonl"
 TABLE = HERE.parent / "docs/fuzzing.md"
-SLICE_S = 120
+SLICE_S = 300
 # What a target must have: executions, and seconds of a core's time without a new edge. All together: executions.
 ENOUGH, ENOUGH_EMULATED, QUIET_S, ENOUGH_IN_ALL = 10**6, 10**5, 30 * 60, 10**8
 TARGETS = re.findall(r'^    \("([a-z-]+)", ', (HERE / "src/lib.rs").read_text(), re.M)

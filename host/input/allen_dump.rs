@@ -146,6 +146,7 @@ fn find_banks(data: &[u8], n_banks: usize, entries: &mut Vec<BankEntry>) -> Resu
             version: None,
             source_id: u32_at(data, byte),
             start: byte + 4,
+            place: byte as u64 + 4,
             length: length as usize - 4,
         });
     }

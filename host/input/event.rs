@@ -81,8 +81,10 @@ pub struct BankEntry {
     pub version: Option<u8>,
     /// Which board sent it.
     pub source_id: u32,
-    /// First byte of the payload, from the beginning of the event.
+    /// First byte of the payload in [`RawEvent::data`].
     pub start: usize,
+    /// The same for a person: from the beginning of the event, or of its MEP packet.
+    pub place: u64,
     /// Bytes of the payload.
     pub length: usize,
 }

@@ -185,3 +185,36 @@ fn an_event_is_found_by_its_number_and_cut_out_with_its_damage() {
     run_to(0, directory, &["inspect", "good.mdf.zst", "--extract", "unpacked.mdf", "--event", "0"]);
     assert!(read(directory, "unpacked.mdf") == read(directory, "good.mdf"));
 }
+
+#[cfg(unix)]
+#[test]
+fn bytes_of_troubles_in_packets_count_from_the_packet_however_it_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let mut bad = ONE_HIT;
+    bad[5] = 255;
+    let filler = vec![0; 65_000];
+    // Of a packet of megabytes in a file, slices are read.
+    for n_events in [2, 80] {
+        let mut writer = MdfWriter::new(Vec::new());
+        for number in 0..n_events {
+            let header = EventHeader { run: 7, number: Some(number), ..EventHeader::default() };
+            let payload = if number + 1 == n_events { &bad } else { &ONE_HIT };
+            let full = Bank { kind: 67, ..bank(1, &filler) };
+            writer.write(&header, [full, bank(2, payload)].into_iter()).unwrap();
+        }
+        write(directory, "events.mdf", &writer.finish().unwrap());
+        run_to(0, directory, &["convert", "events.mdf", "--output", "events.mep", "--packet-events", "100"]);
+        let mep = read(directory, "events.mep");
+        let payload = mep.windows(bad.len()).position(|bytes| bytes == bad).unwrap();
+        let tool = env!("CARGO_BIN_EXE_ut-decode");
+        for source in ["events.mep", "-"] {
+            let line = format!("cat events.mep | {tool} inspect {source} --troubles=jsonl");
+            let output = std::process::Command::new("sh").args(["-c", &line]).current_dir(directory).output().unwrap();
+            let troubles = String::from_utf8(output.stdout).unwrap();
+            let trouble: Value = serde_json::from_str(troubles.trim_end()).unwrap();
+            assert_eq!(trouble["byte"], payload + 5, "{n_events} events, {source}: {trouble}");
+            assert_eq!(trouble["source_id"], 2);
+        }
+    }
+}

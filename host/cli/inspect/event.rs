@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::cli::Failure;
 use crate::cli::describe::{Words, hex, source_in_words};
 use crate::detector::{BankVersion, LANES_PER_BOARD};
-use crate::input::{Bank, RawEvent, kind};
+use crate::input::{Bank, Format, RawEvent, kind};
 use ut_kernels::bank::board_of;
 
 use super::kinds::{Kinds, add_kinds, kinds_table};
@@ -86,11 +86,12 @@ pub fn one_bank(event: &RawEvent<'_>, number: usize, format: Option<BankVersion>
     let mut text = event_head(event);
     let _ = writeln!(
         text,
-        "bank {number}: type {kind}{}, version {}, sourceID 0x{source_id:04x}, {} bytes of payload from byte {} of the event",
+        "bank {number}: type {kind}{}, version {}, sourceID 0x{source_id:04x}, {} bytes of payload from byte {} of the {}",
         Some(kind::name(kind)).filter(|name| !name.is_empty()).map_or_else(String::new, |name| format!(" ({name})")),
         bank.version.map_or_else(|| "not in the file".to_owned(), |version| version.to_string()),
         payload.len(),
-        entry.start,
+        entry.place,
+        if event.format == Format::Mep { "packet" } else { "event" },
     );
     if kind::is_decoded(kind) {
         let _ = writeln!(text, "from {}", source_in_words(source_id));

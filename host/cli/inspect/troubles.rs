@@ -47,19 +47,18 @@ pub struct Found {
     source_id: Option<u32>,
     board: Option<u32>,
     lane: Option<u8>,
-    /// Byte of the event.
-    byte: Option<usize>,
+    /// Byte of the event, or of its MEP packet.
+    byte: Option<u64>,
     what: String,
 }
 
 impl Found {
     /// In one line, for a person.
     pub fn in_words(&self) -> String {
-        let part =
-            |name: &str, value: Option<usize>| value.map_or_else(String::new, |value| format!(", {name} {value}"));
-        let place = part("bank", self.bank)
-            + &part("board", self.board.map(|board| board as usize))
-            + &part("lane", self.lane.map(usize::from))
+        let part = |name: &str, value: Option<u64>| value.map_or_else(String::new, |value| format!(", {name} {value}"));
+        let place = part("bank", self.bank.map(|bank| bank as u64))
+            + &part("board", self.board.map(u64::from))
+            + &part("lane", self.lane.map(u64::from))
             + &part("byte", self.byte);
         let what = if self.what.is_empty() { meaning(self.count) } else { &self.what };
         format!("  {}{place}: {what}\n", self.count.name())
@@ -82,7 +81,7 @@ impl Finder {
                 Damage::Magic { bank, byte, .. }
                 | Damage::BankTooSmall { bank, byte, .. }
                 | Damage::BankBeyond { bank, byte, .. }
-                | Damage::Entry { bank, byte, .. } => (Some(bank), Some(byte)),
+                | Damage::Entry { bank, byte, .. } => (Some(bank), Some(byte as u64)),
                 Damage::Checksum { .. } | Damage::Unpack(_) | Damage::Fragments { .. } => (None, None),
             };
             let (count, what) = (Count::BrokenEvent, damage.to_string());
@@ -97,7 +96,7 @@ impl Finder {
                 source_id: Some(trouble.source_id),
                 board: trouble.board,
                 lane: trouble.lane,
-                byte: Some(event.entries[bank].start + trouble.byte),
+                byte: Some(event.entries[bank].place + trouble.byte as u64),
                 what: trouble.what,
             });
         };
@@ -153,7 +152,7 @@ impl List {
             found.bank.map(|bank| bank as u64),
             found.board.map(u64::from),
             found.lane.map(u64::from),
-            found.byte.map(|byte| byte as u64),
+            found.byte,
         ];
         let kind = found.count.name();
         match self.format {
