@@ -5,7 +5,9 @@
 needs the package jsonschema. Ends with an error at the first command whose JSON does not fit.
 """
 
+import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -15,12 +17,22 @@ from jsonschema import Draft202012Validator
 
 SCHEMAS = Path(__file__).parent.parent / "docs" / "schemas"
 
+# What the commands need.
+SETUP = [
+    "generate --events 5 --output .",
+    "convert events.mdf --output dumps",
+    "tune run --backend synthetic:seed=3 --budget 12 --finalists 1 --tune-db unfinished",
+    "tune store export 1 --format t4 --output run.t4 --tune-db unfinished",
+    "tune store import run.t4 --tune-db imported",
+]
+
 # The schema, and a command that writes such a JSON; later ones read what earlier ones wrote.
 COMMANDS = [
     ("decode", "decode events.mdf"),
     ("decode", "decode events.mdf --output hits.csv"),
     ("diff", "diff hits.csv hits.csv"),
     ("inspect", "inspect events.mdf"),
+    ("inspect", "inspect dumps"),
     ("report", "report events.mdf --output report.html"),
     ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20"),
     ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20 --columns detector"),
@@ -34,6 +46,10 @@ COMMANDS = [
     ("tune-explain", "tune explain --tune-db db"),
     ("tune-store-list", "tune store list --tune-db db"),
     ("tune-store-show", "tune store show 1 --tune-db db"),
+    ("tune-store-list", "tune store list --tune-db imported"),
+    ("tune-store-show", "tune store show 1 --tune-db imported"),
+    ("tune-store-list", "tune store list --tune-db unfinished"),
+    ("tune-store-show", "tune store show 1 --tune-db unfinished"),
     ("tune-replay", "tune replay --score db --evaluations 20 --seeds 1"),
     ("tune-groups", "tune groups groups.toml --backend synthetic:seed=3 --budget 4 --looks 4 --tune-db other"),
     ("tune-workloads", "tune workloads pp-low events.mdf --budget 3 --launches 1 --rounds 3 --tune-db third"),
@@ -55,7 +71,12 @@ def main(tool):
     untried = set(validators) - {name for name, _ in COMMANDS}
     check(not untried, f"no command is tried for {untried}")
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([tool, "generate", "--events", "5", "--output", ".", "--quiet"], cwd=folder, check=True)
+        for line in SETUP:
+            subprocess.run([tool, *line.split(), "--quiet"], cwd=folder, check=True)
+        # As if that run had been killed at its end.
+        with contextlib.closing(sqlite3.connect(Path(folder) / "unfinished")) as store, store:
+            store.execute("DELETE FROM decisions")
+            store.execute("UPDATE runs SET finished = NULL")
         (Path(folder) / "samples.json").write_text("[[1.0, 1.1], [1.0, 1.2], [1.1, 1.0], [1.0, 1.1]]")
         (Path(folder) / "groups.toml").write_text('[[group]]\ntogether = ["block", "layout"]\n')
         for name, line in COMMANDS:

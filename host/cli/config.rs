@@ -45,7 +45,7 @@ pub fn load(asked: Option<&Path>) -> Result<(), Failure> {
         Some(path) => Some(path),
         None => {
             let of_user = choose_base_strategy().ok().map(|folders| folders.config_dir().join("ut-decode").join(NAME));
-            [Some(PathBuf::from(NAME)), of_user].into_iter().flatten().find(|path| path.is_file())
+            [Some(PathBuf::from(NAME)), of_user].into_iter().flatten().find(|path| path.symlink_metadata().is_ok())
         }
     };
     if let Some(path) = found {

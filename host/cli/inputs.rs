@@ -40,10 +40,15 @@ impl InputArgs {
                 }
             }
         }
-        if files.iter().chain(&self.files_from).filter(|file| file.as_os_str() == "-").count() > 1 {
-            usage("standard input can be read only once");
-        }
+        check_standard_input(files.iter().chain(&self.files_from));
         Ok(files)
+    }
+}
+
+/// Ends the program where standard input is to be read twice.
+pub fn check_standard_input<'a>(files: impl Iterator<Item = &'a PathBuf>) {
+    if files.filter(|file| file.as_os_str() == "-").count() > 1 {
+        usage("standard input can be read only once");
     }
 }
 

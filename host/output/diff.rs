@@ -237,15 +237,21 @@ impl Comparison {
         let (ids_a, ids_b) = (&a.columns[self.ids[0]], &b.columns[self.ids[1]]);
         let mut same = true;
         let mut pairs = Vec::with_capacity(ids_a.len());
-        if ids_a == ids_b {
+        // Where the order is to be ignored, hits that share an id are told apart by their values.
+        let values = if self.options.any_order { &self.compared[..] } else { &[] };
+        if ids_a == ids_b && values.iter().all(|&(in_a, in_b)| a.columns[in_a] == b.columns[in_b]) {
             pairs.extend((0..ids_a.len()).map(|i| (i, i)));
         } else {
-            let sorted = |ids: &[Cell]| {
-                let mut order: Vec<usize> = (0..ids.len()).collect();
-                order.sort_by_key(|&i| ids[i]);
+            let sorted = |event: &EventOfFile, side: usize| {
+                let columns = values.iter().map(|&(in_a, in_b)| [in_a, in_b][side]);
+                let columns: Vec<&[Cell]> =
+                    std::iter::once(self.ids[side]).chain(columns).map(|column| &event.columns[column][..]).collect();
+                let mut order: Vec<usize> = (0..columns[0].len()).collect();
+                let of = |i: usize| columns.iter().map(move |column| column[i]);
+                order.sort_by(|&i, &j| of(i).cmp(of(j)));
                 order
             };
-            let (order_a, order_b) = (sorted(ids_a), sorted(ids_b));
+            let (order_a, order_b) = (sorted(a, 0), sorted(b, 1));
             let (mut of_a, mut of_b) = (order_a.iter().peekable(), order_b.iter().peekable());
             loop {
                 let order = match (of_a.peek(), of_b.peek()) {

@@ -241,10 +241,13 @@ impl Areas {
         let hover: Vec<String> = self.hover.iter().map(|text| lines(text)).collect();
         // A point without a number has no colour, and would not be there to be pointed at.
         let colours: Vec<f64> = numbers.iter().map(|number| if number.is_finite() { *number } else { low }).collect();
+        // JSON has no infinity.
+        let values: Vec<_> =
+            self.values.iter().map(|value| if value.is_infinite() { json!("∞") } else { json!(value) }).collect();
         traces.push(Raw(json!({
             "type": "scatter", "mode": "markers", "x": x, "y": y, "showlegend": false, "hovertext": hover,
             "hovertemplate": "%{hovertext}<extra></extra>", "customdata": self.keys,
-            "meta": {"unit": self.unit, "values": self.values},
+            "meta": {"unit": self.unit, "values": values},
             "marker": {"size": 12, "opacity": 0, "color": colours, "colorscale": scale, "cmin": low, "cmax": high,
                 "showscale": true, "colorbar": bar},
         })));
@@ -302,6 +305,7 @@ mod tests {
         let drawn = |fill: &str| traces.iter().find(|trace| trace.0["fillcolor"] == fill).unwrap().0["x"][0].as_f64();
         assert_eq!(drawn(&Shading::Ratio.colour(1.0)), Some(0.0));
         assert_eq!(drawn("rgba(128,128,128,0.12)"), Some(1.0));
+        assert_eq!(traces.last().unwrap().0["meta"]["values"], serde_json::json!(["∞", null, 1.0]));
     }
 
     #[test]

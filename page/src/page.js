@@ -99,7 +99,7 @@
   const key = (cell) => {
     const text = cell.textContent.trim();
     // parseFloat reads 0x2801 as 0.
-    const number = /^0x/.test(text) ? Number(text) : parseFloat(text.replace(/^\u2212/, "-"));
+    const number = /^0x/.test(text) ? Number(text) : parseFloat(text.replace(/^\u2212/, "-").replace("∞", "Infinity"));
     return text === "" ? null : Number.isNaN(number) ? text : number;
   };
   const sortable = (table) => {
@@ -117,7 +117,8 @@
         order.sort(([a], [b]) => {
           // What is empty stays at the end.
           if (a === null || b === null) return (a === null) - (b === null);
-          if (typeof a === typeof b && typeof a === "number") return sign * (a - b);
+          if (a === b) return 0;
+          if (typeof a === typeof b && typeof a === "number") return sign * (a < b ? -1 : 1);
           return sign * String(a).localeCompare(String(b), undefined, { numeric: true });
         });
         body.append(...order.map(([, row]) => row));

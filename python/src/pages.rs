@@ -36,7 +36,7 @@ pub struct Pages {
 impl Pages {
     /// An empty column of about `bytes` bytes.
     pub fn new(bytes: usize, pool: Weak<Pool>) -> io::Result<Self> {
-        let used = pool.upgrade().and_then(|pool| pool.0.lock().ok()?.pop());
+        let used = pool.upgrade().and_then(|pool| pool.0.try_lock().ok()?.pop());
         let (map, touched) = match used {
             Some(used) => used,
             None => (of_size(bytes)?, 0),
@@ -109,9 +109,10 @@ impl AsRef<[u8]> for Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         let Some(pool) = self.pool.upgrade() else { return };
-        if let Ok(mut maps) = pool.0.lock()
+        let Ok(empty) = MmapMut::map_anon(1) else { return };
+        // Without waiting: in a forked process, nobody may be left to open the lock.
+        if let Ok(mut maps) = pool.0.try_lock()
             && maps.len() < KEPT
-            && let Ok(empty) = MmapMut::map_anon(1)
         {
             maps.push((std::mem::replace(&mut self.map, empty), self.touched));
         }

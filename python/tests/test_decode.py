@@ -207,7 +207,11 @@ def test_names_that_are_not_utf8_are_known_again(busy, synthetic, fixtures, v5, 
     assert [one.file for one in parts.failures] == [cut]
     assert [len(parts.of_events(*some).failures) for some in ((0, 698), (698, 699), (699, 1399))] == [0, 1, 0]
     pytest.importorskip("pyarrow")
-    assert set(hits.to_arrow()["file"].to_pylist()) == {f"{tmp_path}/\ufffd.mdf"}
+    assert set(hits.to_arrow()["file"].to_pylist()) == {rf"{tmp_path}/\xff.mdf"}
+    other = broken.replace("\udcff", "\udcfe")
+    shutil.copy(broken, other)
+    words = ut.decode([broken, other], v5).to_arrow()["file"].to_pylist()
+    assert {word: words.count(word) for word in words} == {rf"{tmp_path}/{name}.mdf": len(hits) for name in (r"\xff", r"\xfe")}
 
 
 def test_only_the_columns_that_are_asked_for_are_kept(busy, synthetic):

@@ -410,10 +410,10 @@ class Hits:
         run, has_run = masked(self.events.run)
         number, has_number = masked(self.events.event_number)
         # Arrow strings are UTF-8; file names need not be.
-        names = [os.fsencode(name).decode(errors="replace") for name in self.files]
+        words = [os.fsencode(name).decode(errors="backslashreplace") for name in dict.fromkeys(self.files)]
         # A file of several splits is one word: pandas takes no dictionary that has a word twice.
-        words = {name: place for place, name in enumerate(dict.fromkeys(names))}
-        of_file = np.array([words[name] for name in names] or [0], np.int32)
+        places = {name: place for place, name in enumerate(dict.fromkeys(self.files))}
+        of_file = np.array([places[name] for name in self.files] or [0], np.int32)
         file = self._per_hit(of_file[self.events.file])
         columns = [(name, column.dtype.str, column, None, None) for name, column in self.columns.items()]
         return [
@@ -422,7 +422,7 @@ class Hits:
             ("event_number", "<u8", number, has_number, None),
             ("group", "<u2", self.group, None, None),
             *columns,
-            ("file", "<i4", file, None, list(words)),
+            ("file", "<i4", file, None, words),
         ]
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

@@ -212,6 +212,18 @@ fn what_diff_finds_is_what_was_changed() {
     let json = differ("turned.csv", &[]);
     assert_eq!((&json["events"]["other_order"], &json["columns"]["charge"]["hits"]), (&1.into(), &0.into()));
     run_to(0, directory, &["diff", "a.csv", "turned.csv", "--any-order"]);
+    // Also of hits that share an id.
+    let mut twice = rows.clone();
+    let mut other = twice[30].clone();
+    *other.last_mut().unwrap() = "1".to_owned();
+    twice.insert(31, other);
+    file("twice.csv", &twice);
+    let mut swapped = twice.clone();
+    swapped.swap(30, 31);
+    file("swapped.csv", &swapped);
+    run_to(1, directory, &["diff", "twice.csv", "swapped.csv"]);
+    run_to(0, directory, &["diff", "twice.csv", "swapped.csv", "--any-order"]);
+    run_to(1, directory, &["diff", "twice.csv", "turned.csv", "--any-order"]);
 
     // Columns that only one has are told, and do not count as a difference.
     decode(directory, "plain.parquet", &[]);

@@ -64,6 +64,28 @@ fn the_overview_counts_troubles_by_kind_and_board_and_names_the_first_event() {
 }
 
 #[test]
+fn the_overview_counts_each_event_once_names_the_worst_board_first_and_lists_damage_wherever_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let mut bad = ONE_HIT;
+    bad[5] = 255;
+    let mut events = vec![event(&[bank(3, &bad), bank(5, &bad)]), event(&[bank(5, &bad)])];
+    events.resize(22, event(&[Bank { version: Some(3), ..bank(7, &[0; 4]) }]));
+    let mut damaged = unchecked(event(&[bank(0, &ONE_HIT), bank(1, &ONE_HIT)]));
+    damaged[48 + 40] = 0;
+    events.push(damaged);
+    write(directory, "a.mdf", &events.concat());
+    let (out, _) = run_to(0, directory, &["inspect", "a.mdf"]);
+    let fields: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
+    let row = |name: &str| fields.iter().find(|row| row.first() == Some(&name)).map(|row| row.join(" "));
+    assert_eq!(row("bad_header").as_deref(), Some("bad_header 3 2 0, bank 0 5 (2), 3 (1)"), "{out}");
+    let listed: Vec<_> =
+        fields.iter().filter_map(|row| row.first()?.parse::<u64>().ok().filter(|_| row.len() > 6)).collect();
+    assert!(listed.contains(&19) && !listed.contains(&21) && listed.contains(&22), "{listed:?}");
+    assert!(out.contains("One run of decode takes one version"), "{out}");
+}
+
+#[test]
 fn troubles_are_listed_as_table_json_lines_and_csv() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
@@ -81,10 +103,17 @@ fn troubles_are_listed_as_table_json_lines_and_csv() {
     );
     let kinds: Vec<_> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["bad_header", "truncated", "broken_event"]);
+    // The second bank's header, behind the event's 48 bytes and a bank of 8 + 32.
+    assert_eq!((&lines[2]["bank"], &lines[2]["byte"]), (&1.into(), &(48 + 40).into()));
     let (out, _) = run_to(0, directory, &["inspect", "a,b.mdf", "--troubles=csv"]);
     let rows: Vec<&str> = out.lines().collect();
     assert!(rows[0].starts_with("file,event,run,event_number,bank,source_id,board,lane,byte,kind"), "{out}");
     assert_eq!(rows[1], "\"a,b.mdf\",1,7,11,1,0x0002,2,1,109,bad_header,1,a count of 255");
+    // What was found before a file breaks off is listed, and the exit code says that it does.
+    write(directory, "cut.mdf", &troubled()[..troubled().len() - 1]);
+    let (out, err) = run_to(1, directory, &["inspect", "cut.mdf", "--troubles=csv"]);
+    assert_eq!(out.lines().count(), 3, "{out}");
+    assert!(err.contains("2 troubles in 2 events") && err.contains("cut.mdf: event 2"), "{err}");
     run_to(2, directory, &["inspect", "a,b.mdf", "--troubles=xml"]);
     run_to(2, directory, &["inspect", "a,b.mdf", "--troubles", "--event", "1"]);
 }
@@ -141,15 +170,20 @@ fn the_board_table_shows_what_the_numbers_alone_do_not() {
     let lanes = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1).0.lanes;
     let slot = (0..1296).find(|&slot| !lanes[slot].is_connected()).unwrap();
     let mut payload = ONE_HIT;
-    payload[[4, 5, 6, 7, 0, 1][slot % 6]] = 1;
+    payload[[4, 5, 6, 7, 0, 1][slot % 6]] = 2;
     write(directory, "a.mdf", &event(&[bank(slot as u32 / 6, &payload), bank(300, &ONE_HIT)]));
     let (out, _) = run_to(0, directory, &["inspect", "a.mdf"]);
     assert!(!out.contains("unconnected_hits") && out.contains("unknown_board"), "{out}");
     let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--boards", "boards.bin"]);
     assert!(out.contains("unconnected_hits") && out.contains("unknown_board"), "{out}");
     assert!(out.contains("by the board table boards.bin"), "{out}");
+    let (json, _) = json_of(0, directory, &["inspect", "a.mdf", "--boards", "boards.bin"]);
+    let troubles = json["troubles"].as_array().unwrap();
+    let unconnected = troubles.iter().find(|kind| kind["kind"] == "unconnected_hits").unwrap();
+    assert_eq!((&unconnected["count"], &unconnected["events"]), (&2.into(), &1.into()));
     let (out, _) = run_to(0, directory, &["inspect", "events.mdf"]);
     assert!(out.contains("troubles  none"), "{out}");
+    assert!(out.contains("by the board table of the embedded synthetic detector"), "{out}");
 }
 
 #[test]
@@ -179,7 +213,15 @@ fn an_event_is_found_by_its_number_and_cut_out_with_its_damage() {
         run_to(0, directory, &[&["inspect", packed, "--extract", "back.mdf", "--event", "0"][..], extra].concat());
         let (json, _) = json_of(0, directory, &["inspect", "back.mdf"]);
         assert_eq!((&json["events"], &json["source_ids"]), (&1.into(), &json!([2, 3])), "{packed}");
+        let (out, _) = run_to(0, directory, &["inspect", "back.mdf", "--event", "0"]);
+        assert!(out.contains("event number 0"), "{out}");
     }
+    // The number of an event with an ODIN bank is in that: there is no second one.
+    run_to(0, directory, &["convert", "a.mdf", "--output", "a.mep"]);
+    run_to(0, directory, &["inspect", "a.mep", "--extract", "back.mdf", "--event", "0"]);
+    let (json, _) = json_of(0, directory, &["inspect", "back.mdf"]);
+    let odin: Vec<_> = json["types"].as_array().unwrap().iter().filter(|of| of["name"] == "ODIN").collect();
+    assert_eq!((odin.len(), &odin[0]["banks"]), (1, &1.into()));
     // Of a file that is compressed as a whole, an event comes out of its compression.
     run_to(0, directory, &["convert", "good.mdf", "--output", "good.mdf.zst"]);
     run_to(0, directory, &["inspect", "good.mdf.zst", "--extract", "unpacked.mdf", "--event", "0"]);
@@ -217,4 +259,58 @@ fn bytes_of_troubles_in_packets_count_from_the_packet_however_it_is_read() {
             assert_eq!(trouble["source_id"], 2);
         }
     }
+}
+
+#[test]
+fn banks_of_a_type_are_shown_with_their_least_mean_and_most_bytes_and_strange_sources_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let [large, small, middle] = [[0; 64].as_slice(), &[0; 24], &[0; 32]];
+    write(directory, "a.mdf", &[event(&[bank(1, large), bank(2, small)]), event(&[bank(1, middle)])].concat());
+    let (out, _) = run_to(0, directory, &["inspect", "a.mdf"]);
+    let row = out.lines().find(|line| line.starts_with("66 ")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>().join(" "), "66 UT 4 3 1.5 24 40.0 64");
+    assert!(!out.contains("neither a board of the simulation"), "{out}");
+    let (json, _) = json_of(0, directory, &["inspect", "a.mdf"]);
+    let ut = json["types"].as_array().unwrap().iter().find(|of| of["type"] == 66).unwrap();
+    assert_eq!((&ut["least"], &ut["most"], &ut["payload_bytes"]), (&24.into(), &64.into(), &120.into()));
+    write(directory, "strange.mdf", &event(&[bank(1 << 11, &ONE_HIT)]));
+    let (out, _) = run_to(0, directory, &["inspect", "strange.mdf"]);
+    assert!(out.contains("1 sourceIDs are neither a board of the simulation"), "{out}");
+}
+
+#[test]
+fn what_cannot_be_told_of_a_bank_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "new.mdf", &event(&[Bank { version: Some(9), ..bank(2, &ONE_HIT) }]));
+    let (out, _) = run_to(0, directory, &["inspect", "new.mdf", "--event", "0"]);
+    assert!(out.contains("unknown version"), "{out}");
+    write(directory, "a.mdf", &event(&[bank(2, &ONE_HIT)]));
+    run_to(0, directory, &["convert", "a.mdf", "--output", "dumps"]);
+    let hint = "--format v4 or --format v5 shows their hits";
+    let (out, _) = run_to(0, directory, &["inspect", "dumps", "--event", "0"]);
+    assert!(out.contains(hint) && !out.contains("unknown version"), "{out}");
+    let (out, _) = run_to(0, directory, &["inspect", "dumps", "--event", "0", "--format", "v5"]);
+    assert!(!out.contains(hint), "{out}");
+}
+
+#[test]
+fn error_banks_are_counted_by_their_first_words() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let of = |payload| Bank { kind: 68, version: Some(3), ..bank(2, payload) };
+    // One cluster, PCN 7, the error flag; the same again; the other bits.
+    let [one, other] = [[1, 0, 7, 1, 0, 0], [1, 0, 7, 2, 0, 0]];
+    write(directory, "a.mdf", &[event(&[of(&one)]), event(&[of(&one)]), event(&[of(&other)])].concat());
+    let (out, _) = run_to(0, directory, &["inspect", "a.mdf"]);
+    for part in [
+        "2 begin with 01 00 07 01 00 00: 1 clusters, PCN 7, error flag 1, other bits 0x00",
+        "1 begin with 01 00 07 02 00 00: 1 clusters, PCN 7, error flag 0, other bits 0x02",
+    ] {
+        assert!(out.contains(part), "{part} in\n{out}");
+    }
+    let (json, _) = json_of(0, directory, &["inspect", "a.mdf"]);
+    let banks = &json["error_banks"][0];
+    assert_eq!((&banks["banks"], &banks["banks_of_other_words"]), (&3.into(), &0.into()));
 }

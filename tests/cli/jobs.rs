@@ -224,6 +224,8 @@ fn inputs_come_as_folders_patterns_and_lists() {
     run_to(2, directory, &["decode"]);
     let (_, err) = run_to(2, directory, &["decode", "--files-from", "-", "-"]);
     assert!(err.contains("standard input can be read only once"), "{err}");
+    let (_, err) = run_to(2, directory, &["report", "-", "--compare", "-", "--output", "page.html"]);
+    assert!(err.contains("standard input can be read only once"), "{err}");
     // A dangling link is an error, not skipped.
     std::os::unix::fs::symlink("nowhere.mdf", directory.join("folder/c.mdf")).unwrap();
     fs::create_dir(directory.join("folder/d.mdf")).unwrap();

@@ -295,6 +295,11 @@ fn sums_of_shards_make_the_page_of_the_whole_run() {
         run_to(0, directory, &["report", "--merge", "1.sums", "2.sums", "3.sums", "--output", "merged.html"]);
     assert!(out.contains("350 events") && out.contains("things stand out"), "{out}");
     assert!(page(directory, "merged.html") == page(directory, "whole.html"));
+    let shell = "cat 1.sums | \"$TOOL\" report --merge - 2.sums 3.sums --output piped.html";
+    let mut tool = std::process::Command::new("sh");
+    tool.current_dir(directory).env("TOOL", assert_cmd::cargo::cargo_bin!("ut-decode")).args(["-c", shell]);
+    assert!(tool.status().unwrap().success());
+    assert!(page(directory, "piped.html") == page(directory, "whole.html"));
     // Two runs that were summed up can be compared.
     part(&["b.mdf"], "1/1", "b.sums");
     let args = ["report", "--merge", "b.sums", "--compare", "1.sums", "--output", "two.html"];

@@ -117,6 +117,14 @@ fn settings_stand_in_for_options_and_options_win() {
         tool.current_dir(directory).env_remove("UT_DECODE_CONFIG").args(["decode", "events.mdf"]).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && err.contains("ut-decode.toml") && err.contains("`fliq`"), "{err}");
+    // Settings that cannot be read are not passed over.
+    std::fs::remove_file(directory.join("ut-decode.toml")).unwrap();
+    std::os::unix::fs::symlink("nowhere.toml", directory.join("ut-decode.toml")).unwrap();
+    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
+    let output =
+        tool.current_dir(directory).env_remove("UT_DECODE_CONFIG").args(["decode", "events.mdf"]).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && err.contains("cannot read the settings in ut-decode.toml"), "{err}");
     let (_, err) = run_to(1, directory, &["decode", "events.mdf", "--config", "absent.toml"]);
     assert!(err.contains("absent.toml"), "{err}");
 }

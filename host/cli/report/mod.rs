@@ -28,7 +28,7 @@ use crate::cli::args::{ClusterArgs, DetectorArgs, one_of};
 use crate::cli::decode::SelectArgs;
 pub use crate::cli::detector::Detector;
 use crate::cli::detector::SYNTHETIC;
-use crate::cli::inputs::InputArgs;
+use crate::cli::inputs::{InputArgs, check_standard_input};
 use crate::cli::output::{count, is_quiet, print_beside, say, write_file, write_json};
 use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
@@ -125,6 +125,7 @@ pub fn draw(first: &Sums, second: Option<&Sums>) -> Result<Drawn, SumsError> {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let files = args.inputs.expand()?;
     let others = InputArgs { files: args.compare.clone(), files_from: None }.expand()?;
+    check_standard_input(files.iter().chain(&others).chain(&args.inputs.files_from));
     let outputs = [args.output.as_ref(), args.sums.as_ref(), args.json.as_ref()];
     let inputs = Protected::inputs(files.iter().chain(&others));
     for output in outputs.into_iter().flatten() {

@@ -50,11 +50,11 @@ pub struct Sums {
     /// Why files could not be read to their end.
     pub failures: Vec<String>,
     /// By file: the versions of its banks.
-    versions: BTreeMap<String, BTreeMap<Option<u8>, u64>>,
+    versions: BTreeMap<PathBuf, BTreeMap<Option<u8>, u64>>,
 }
 
 /// A file, and its banks by version byte.
-type KeptVersions = (String, Vec<(Option<u8>, u64)>);
+type KeptVersions = (Name, Vec<(Option<u8>, u64)>);
 
 /// The name of a file, in a file: text, where it is text.
 #[derive(Serialize, Deserialize)]
@@ -127,9 +127,9 @@ impl Sums {
     pub fn new(files: &[PathBuf], detector: Arc<Detector>, options: DecodeOptions, gathered: Gathered) -> Self {
         let Gathered { view, seen, failures, numbers } = gathered;
         let warnings = seen.warnings().collect();
-        let mut versions: BTreeMap<String, BTreeMap<Option<u8>, u64>> = BTreeMap::new();
+        let mut versions: BTreeMap<PathBuf, BTreeMap<Option<u8>, u64>> = BTreeMap::new();
         for file in seen.files {
-            add_versions(versions.entry(file.file.display().to_string()).or_default(), file.versions);
+            add_versions(versions.entry(file.file).or_default(), file.versions);
         }
         let mut sums = Self {
             files: Vec::new(),
@@ -194,8 +194,8 @@ impl Sums {
     /// What to say where a file has banks of which none has the version of the board table.
     pub fn wrong_version(&self) -> Option<String> {
         let table = self.detector.tables.boards().version;
-        let wrong = |(file, versions): (&String, &BTreeMap<Option<u8>, u64>)| {
-            let file = FileVersions { file: file.into(), versions: versions.clone() };
+        let wrong = |(file, versions): (&PathBuf, &BTreeMap<Option<u8>, u64>)| {
+            let file = FileVersions { file: file.clone(), versions: versions.clone() };
             file.check(table).err().map(|error| error.to_string())
         };
         self.versions.iter().find_map(wrong)
@@ -231,7 +231,7 @@ impl Sums {
             measured: self.measured,
             warnings: self.warnings.clone(),
             failures: self.failures.clone(),
-            versions: self.versions.iter().map(|(file, of)| (file.clone(), of.clone().into_iter().collect())).collect(),
+            versions: self.versions.iter().map(|(file, of)| (file.into(), of.clone().into_iter().collect())).collect(),
         };
         let mut packed = zstd::Encoder::new(Vec::new(), 1)?;
         // A flipped bit would otherwise be another number on the page.
@@ -274,7 +274,7 @@ impl Sums {
             measured: kept.measured,
             warnings: kept.warnings,
             failures: kept.failures,
-            versions: kept.versions.into_iter().map(|(file, of)| (file, of.into_iter().collect())).collect(),
+            versions: kept.versions.into_iter().map(|(file, of)| (file.into(), of.into_iter().collect())).collect(),
         })
     }
 
@@ -295,8 +295,12 @@ impl Sums {
     }
 
     fn of_file(path: &Path) -> Result<Self, SumsError> {
+        let name = path.display().to_string();
+        if name == "-" {
+            return Self::from_bytes(io::stdin().lock(), &name);
+        }
         let file = File::open(path).map_err(|source| SumsError::Io { file: path.to_path_buf(), source })?;
-        Self::from_bytes(file, &path.display().to_string())
+        Self::from_bytes(file, &name)
     }
 }
 
@@ -407,7 +411,7 @@ mod tests {
             assert_eq!(names, ["a.mdf", "b.mdf"]);
             assert_eq!((all.numbers, all.measured), (Some((2, 8)), one.measured + other.measured));
             assert_eq!((&all.warnings, &all.failures), (&other.warnings, &other.failures));
-            assert_eq!(all.versions["b.mdf"], [(Some(3), 1), (Some(4), 2)].into());
+            assert_eq!(all.versions[Path::new("b.mdf")], [(Some(3), 1), (Some(4), 2)].into());
             assert_eq!(all.troubles(), other.failures);
         }
         // A name is kept as it is.
@@ -420,11 +424,20 @@ mod tests {
             let sums = Sums::new(std::slice::from_ref(&name), detector, DecodeOptions::default(), gathered);
             let read = packed(&sums);
             assert_eq!((&read.files[..], &read.detector.boards), (&[name.clone()][..], &Some(name)));
+            // Two names that look alike are two files.
+            let called = |name: &[u8], bytes: Vec<u8>| {
+                let mut gathered = gather(&tables(), &[("x", bytes)], true);
+                gathered.seen.files[0].file = OsString::from_vec(name.to_vec()).into();
+                Sums::new(&[], Arc::clone(&one.detector), DecodeOptions::default(), gathered)
+            };
+            let mut all = called(b"\xff", mdf(&[1], 0x2801, 4, &[0; 24]));
+            all.add(&called(b"\xfe", mdf(&[1], 0x2801, 3, &[0; 24]))).unwrap();
+            assert!(all.wrong_version().is_some() && packed(&all).wrong_version().is_some());
         }
         // The third part adds to what the second said of the same file.
         let mut all = one.clone();
         all.add(&one).unwrap();
-        assert_eq!((all.versions["b.mdf"][&Some(4)], all.wrong_version()), (4, None));
+        assert_eq!((all.versions[Path::new("b.mdf")][&Some(4)], all.wrong_version()), (4, None));
         // Of a part whose banks are all of the other version, that is what is wrong.
         let mut all = one;
         all.add(&sums(&[("c.mdf", mdf(&[1], 0x2801, 3, &[0; 24]))])).unwrap();

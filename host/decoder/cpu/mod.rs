@@ -226,14 +226,15 @@ impl CpuDecoder {
         report: &mut BatchReport,
     ) -> Result<StageTimes, DecodeError> {
         let mut times = StageTimes::start();
-        let mut hits = hits.begin_with_clusters(batch.n_events, self.fast.n_groups(), self.fast.version())?;
+        let selected = self.selection.of(&batch)?;
+        let mut out = hits.begin_with_clusters(batch.n_events, self.fast.n_groups(), self.fast.version())?;
         report.reset(batch.n_events);
-        let (hits, offsets) = EventHits::of_batch(&mut hits);
-        let out = Output { hits: Some(hits), offsets, reports: &mut report.events };
-        let job = Job::new(&self.fast, batch, self.selection.of(&batch)?, out, None);
+        let (columns, offsets) = EventHits::of_batch(&mut out);
+        let out = Output { hits: Some(columns), offsets, reports: &mut report.events };
+        let job = Job::new(&self.fast, batch, selected, out, None);
         job.work(self.workers[0].get_mut().unwrap_or_else(PoisonError::into_inner), &mut times);
-        job.finish()?;
-        Ok(times)
+        let result = job.finish();
+        hits.forget_on(result.map(|_| times))
     }
 
     /// Threads that decode.
