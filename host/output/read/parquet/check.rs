@@ -25,10 +25,11 @@ const MAX_PAGES: u64 = 512 << 20;
 /// What a value of a dictionary takes in memory, in bytes.
 const DICTIONARY_VALUE: u64 = 32;
 
-/// A struct or number on the way through Thrift's compact protocol, in which footers and headers of pages are written.
+/// What is met on the way through Thrift's compact protocol, in which footers and headers of pages are written.
 enum Item {
     Struct,
     Number(i64),
+    Other,
 }
 
 /// What is left to read.
@@ -63,8 +64,7 @@ impl Thrift<'_> {
         Some((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// Goes through a struct, and tells `found` of every struct and number in it, with the fields that lead there. `None`
-    /// where it is none, or has fields out of order: the library might read another number then than is told of here.
+    /// Goes through a struct, and tells `found` of everything in it, with the fields that lead there. `None` where it is none, or has fields out of order: the library might read another number then than is told of here.
     fn walk(&mut self, found: &mut dyn FnMut(&[i64], Item)) -> Option<()> {
         self.value(12, &mut Vec::new(), 0, found)
     }
@@ -78,6 +78,9 @@ impl Thrift<'_> {
     ) -> Option<()> {
         if depth > MAX_DEPTH {
             return None;
+        }
+        if !matches!(kind, 4..=6 | 12) {
+            found(path, Item::Other);
         }
         match kind {
             // A field's type says whether it is true.
@@ -175,11 +178,11 @@ fn schema(footer: &[u8]) -> Result<(), String> {
 struct Header {
     /// Its own bytes, and those of the page in the file and unpacked.
     length: u64,
-    packed: i64,
-    unpacked: i64,
+    packed: i32,
+    unpacked: i32,
     /// Values of a dictionary.
-    dictionary: i64,
-    encoding: i64,
+    dictionary: i32,
+    encoding: i32,
 }
 
 impl Header {
@@ -188,17 +191,28 @@ impl Header {
         let mut header = Self::default();
         let mut rest = Thrift(bytes);
         // Its kind and its sizes. Zeros are a struct without any field, and one a byte would keep us busy for hours.
-        let mut required = 0;
+        let (mut required, mut is_sound) = (0, true);
         rest.walk(&mut |path, item| match (path, item) {
-            ([1], Item::Number(_)) => required += 1,
-            ([2], Item::Number(n)) => (header.unpacked, required) = (n, required + 1),
-            ([3], Item::Number(n)) => (header.packed, required) = (n, required + 1),
-            ([5 | 7, 2] | [8, 4], Item::Number(n)) => header.encoding = n,
-            ([7, 1], Item::Number(n)) => header.dictionary = n,
-            _ => {}
+            // Statistics, which the library skips.
+            ([5, 5, ..] | [8, 8, ..], _) => {}
+            ([1..=4] | [5 | 7 | 8, _], Item::Number(n)) => {
+                // The library takes the lower half of a larger number.
+                let Ok(n) = i32::try_from(n) else { return is_sound = false };
+                match path {
+                    [1] => required += 1,
+                    [2] => (header.unpacked, required) = (n, required + 1),
+                    [3] => (header.packed, required) = (n, required + 1),
+                    [5 | 7, 2] | [8, 4] => header.encoding = n,
+                    [7, 1] => header.dictionary = n,
+                    _ => {}
+                }
+            }
+            ([] | [5..=8], Item::Struct) | ([7, 3] | [8, 7], Item::Other) => {}
+            // The library reads a number where one is due, whatever is there.
+            _ => is_sound = false,
         })?;
         header.length = (bytes.len() - rest.0.len()) as u64;
-        (required == 3).then_some(header)
+        (is_sound && required == 3).then_some(header)
     }
 
     /// What the page takes in memory, in bytes.
@@ -374,6 +388,40 @@ mod tests {
             let page = fields(&[(1, 5, &[6]), (1, 5, &[10]), (1, 5, &[10]), (5, 12, &data)]);
             assert!(Header::of(&page).unwrap().takes().unwrap_err().contains(name));
         }
+    }
+
+    #[test]
+    fn what_the_library_would_read_as_another_number_is_no_header() {
+        let number = |mut n: u64| {
+            n <<= 1;
+            let mut bytes = Vec::new();
+            while n >= 0x80 {
+                bytes.push(n as u8 | 0x80);
+                n >>= 7;
+            }
+            bytes.push(n as u8);
+            bytes
+        };
+        let page = |unpacked: &[u8], packed: &[u8], encoding: (u8, &[u8])| {
+            let data = fields(&[(1, 5, &[6]), (1, encoding.0, encoding.1), (1, 5, &[6]), (1, 5, &[6])]);
+            fields(&[(1, 5, &[0]), (1, 5, unpacked), (1, 5, packed), (2, 12, &data)])
+        };
+        let ten = &number(10)[..];
+        assert!(Header::of(&page(ten, ten, (5, &[0]))).is_some());
+        for encoding in [6, 7] {
+            assert_eq!(Header::of(&page(ten, ten, (5, &number((1 << 32) + encoding)))), None);
+            // A byte, which the library reads as a number.
+            assert_eq!(Header::of(&page(ten, ten, (3, &number(encoding)))), None);
+        }
+        // Text, whose length it reads as a number.
+        assert_eq!(Header::of(&page(ten, ten, (8, &[12, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]))), None);
+        assert_eq!(Header::of(&page(&number((1 << 32) + 1), ten, (5, &[0]))), None);
+        assert_eq!(Header::of(&page(ten, &number((1 << 32) + 1), (5, &[0]))), None);
+        // Together, what these would take is 0 in 64 bits.
+        let huge = number(1 << 62);
+        let head = fields(&[(1, 5, &number(1 << 58)), (1, 5, &[0])]);
+        let dictionary = fields(&[(1, 5, &[4]), (1, 5, &huge), (1, 5, &huge), (4, 12, &head)]);
+        assert_eq!(Header::of(&dictionary), None);
     }
 
     /// The header of a page of values, with its sizes in the file and unpacked; both below 2^20.
