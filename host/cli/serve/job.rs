@@ -267,11 +267,24 @@ fn end_with_this_thread(command: &mut Command) {
     unsafe { std::os::unix::process::CommandExt::pre_exec(command, ask) };
 }
 
-/// Whether a message of `decode` is about disk or memory, which other processes take as well, and not about its input: by
-/// its first words, because the name of the input may be anything.
+/// Whether a message of `decode` is about disk, memory or open files, which other processes take as well, and not about its
+/// input: by its first words and by its last ones, because the name of the input may be anything.
 fn is_of_machine(said: &str, input: &Path) -> bool {
     let about = ["cannot write ", "decoding with ", "no memory for ", "no room for "];
-    about.into_iter().any(|words| said.starts_with(words)) && !said.starts_with(&*input.to_string_lossy())
+    let begins = about.into_iter().any(|words| said.starts_with(words)) && !said.starts_with(&*input.to_string_lossy());
+    // With --keep-going another error follows.
+    let first = said.split(" error: ").next().unwrap_or(said);
+    begins || lacks().any(|why| first.ends_with(&why))
+}
+
+/// How reading fails for lack of memory or file descriptors, in the words that end a message.
+fn lacks() -> impl Iterator<Item = String> {
+    #[cfg(unix)]
+    let codes = [libc::ENOMEM, libc::EMFILE, libc::ENFILE];
+    #[cfg(not(unix))]
+    let codes = [];
+    let of_system = codes.into_iter().map(|code| io::Error::from_raw_os_error(code).to_string());
+    once(io::ErrorKind::OutOfMemory.to_string()).chain(of_system)
 }
 
 /// Whether an error stays until somebody gives the input another name, or moves what is in the way of its hits: other
@@ -396,6 +409,24 @@ mod tests {
         ] {
             let outcome = outcome(&format!("echo 'error: {said}' >&2; exit 1"));
             assert!(matches!(&outcome, Outcome::Blocked(why) if why == said), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn a_lack_of_memory_or_descriptors_while_reading_is_not_the_files_fault() {
+        let why = [io::ErrorKind::OutOfMemory.into(), io::Error::from_raw_os_error(libc::EMFILE)];
+        for why in why.iter().chain([&io::Error::from_raw_os_error(libc::ENFILE)]) {
+            let error = format!("echo 'error: cannot open in/a.mdf\n  because: {why}' >&2");
+            let said = format!("cannot open in/a.mdf because: {why}");
+            let of_one = outcome(&format!("{error}; exit 1"));
+            assert!(matches!(&of_one, Outcome::Blocked(why) if *why == said), "{of_one:?}");
+            // With --keep-going.
+            let of_all = "echo 'error: 1 of 1 files could not be read to their end' >&2";
+            let of_one = outcome(&format!("{error}; {of_all}; exit 1"));
+            assert!(matches!(&of_one, Outcome::Blocked(why) if why.starts_with(&said)), "{of_one:?}");
+            // The name of a file may be anything.
+            let of_one = outcome(&format!("echo 'error: because: {why}: not an MDF file' >&2; exit 1"));
+            assert!(matches!(&of_one, Outcome::Ended(_)), "{of_one:?}");
         }
     }
 
