@@ -514,6 +514,26 @@ fn hits_of_what_a_file_held_before_go() {
 }
 
 #[test]
+fn hits_of_the_same_content_stay_when_another_attempt_gives_none() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir(directory.join("in")).unwrap();
+    let events = fs::read(directory.join("events.mdf")).unwrap();
+    fs::write(directory.join("in/a.mdf"), &events[..events.len() - 1]).unwrap();
+    once(1, directory, &[]);
+    let before = files(&directory.join("out"));
+    assert_eq!(before.len(), 1);
+    once(1, directory, &["--retry-failed", "--time-out", "0.001"]);
+    assert!(files(&directory.join("out")) == before);
+    let last = journal(directory).pop().unwrap();
+    assert_eq!((&last["events"], &last["output"]), (&0.into(), &"incomplete/a.mdf.parquet".into()));
+    // Of another content they go.
+    fs::write(directory.join("in/a.mdf"), "text").unwrap();
+    once(1, directory, &[]);
+    assert!(files(&directory.join("out")).is_empty());
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn a_server_that_is_killed_takes_the_processes_that_decode_with_it() {
     let directory = sample();

@@ -423,9 +423,13 @@ impl Server {
                 Outcome::Usage(message) => return Err(message.into()),
             }
         }
-        while let Some(entry) = self.pending.first() {
+        while let Some(entry) = self.pending.first_mut() {
             if self.pause.as_ref().is_some_and(|pause| Instant::now() < pause.until) {
                 break;
+            }
+            // Where the same content gave no hits this time, those of the last time stay.
+            if entry.output.is_none() && self.journal.mark(&entry.file) == Some(entry.mark) {
+                entry.output = self.journal.output(&entry.file).map(str::to_owned);
             }
             // Old hits go first: the new entry no longer names them, so that nobody would do it after a crash.
             let entered = job::remove_old(&self.plan, self.journal.output(&entry.file), entry)
