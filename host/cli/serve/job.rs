@@ -19,8 +19,8 @@ use serde_json::Value;
 use super::is_within_watched;
 use super::journal::{Entry, now};
 use super::watch::Mark;
-use crate::cli::Cli;
 use crate::cli::output::in_one_line;
+use crate::cli::{Cli, config, error, paths};
 use crate::decoder::{Count, Kind};
 
 /// Bytes of what a process said that are looked at.
@@ -34,6 +34,8 @@ const INCOMPLETE: &str = "incomplete";
 pub struct Plan {
     /// Program and first arguments that start the tool.
     pub again: Vec<OsString>,
+    /// The settings file that the server began with; empty: none.
+    pub settings: PathBuf,
     /// Options of `decode` that the user gave.
     pub options: Vec<OsString>,
     pub watch: PathBuf,
@@ -95,6 +97,8 @@ impl Job {
         let mut command = Command::new(program);
         let hits = work.join("hits").with_extension(&plan.format);
         command.args(first).args(arguments(&plan.options, &plan.watch.join(file), &hits, &work.join("summary.json")));
+        // Always, so that a settings file that appears later changes no hits.
+        command.env(config::VARIABLE, &plan.settings);
         command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
         #[cfg(unix)]
         // Ctrl-C is for the server, which ends its processes itself.
@@ -224,25 +228,34 @@ fn arguments(options: &[OsString], input: &Path, hits: &Path, summary: &Path) ->
     first.into_iter().chain(files).chain(options.iter().cloned()).chain(last).collect()
 }
 
-/// What in the options of `decode` would change which files are read, or where and in which form hits are written: every
-/// file would look decoded, and have wrong hits or none.
+/// The files that options of `decode` have it read.
 ///
 /// # Errors
-/// When they are no options of `decode`.
-pub fn misplaced(options: &[OsString]) -> Result<Option<String>, clap::Error> {
-    let [input, hits, summary] = ["input", "hits", "summary"].map(Path::new);
-    let line = once("ut-decode".into()).chain(arguments(options, input, hits, summary));
-    let matches = match Cli::command().try_get_matches_from(line) {
-        Ok(matches) => matches,
-        Err(help) if !help.use_stderr() => return Ok(Some("--help".to_owned())),
-        Err(error) => return Err(error),
+/// When they are no options of `decode`, or would change which files are read, or where and in which form hits are written:
+/// every file would look decoded, and have wrong hits or none. Or when they, too, name a settings file.
+pub fn read_by(options: &[OsString], has_config: bool) -> Result<Vec<PathBuf>, clap::Error> {
+    let misplaced = |what: &str| {
+        let why = "serve itself says which files are read, and where and in which form hits are written";
+        error(&format!("{what} cannot stand after --: {why}"))
     };
-    let Some((_, decode)) = matches.subcommand() else { return Ok(None) };
+    // Folders, which no output overwrites, stand for the files that serve says.
+    let line = once("ut-decode".into()).chain(arguments(options, Path::new("."), Path::new("."), Path::new(".")));
+    let matches = Cli::command().try_get_matches_from(line);
+    let matches = matches.map_err(|error| if error.use_stderr() { error } else { misplaced("--help") })?;
+    let Some((_, decode)) = matches.subcommand() else { return Ok(Vec::new()) };
     let named = ["files_from", "format", "partition"].into_iter().find(|name| decode.contains_id(name));
     // The last one is the input.
     let word = decode.get_raw("files").into_iter().flatten().rev().nth(1);
     let word = word.map(|word| in_one_line(&word.to_string_lossy()));
-    Ok(named.map(|name| format!("--{}", name.replace('_', "-"))).or(word))
+    if let Some(what) = named.map(|name| format!("--{}", name.replace('_', "-"))).or(word) {
+        return Err(misplaced(&what));
+    }
+    let config = decode.get_one::<PathBuf>("config");
+    if has_config && config.is_some() {
+        return Err(error("--config is given both before and after --"));
+    }
+    let tables = config.map(|config| config::tables_in(config));
+    Ok(paths::inputs(&matches).into_iter().chain(tables.into_iter().flatten()).collect())
 }
 
 /// Has the kernel end the process when the thread that starts it ends, however that happens: a server that was killed
@@ -357,9 +370,10 @@ impl Drop for Job {
 mod tests {
     use std::fs;
     use std::io;
+    use std::path::{Path, PathBuf};
     use std::time::Duration;
 
-    use super::{Job, Mark, Outcome, Plan, misplaced, stays};
+    use super::{Job, Mark, Outcome, Plan, read_by, stays};
 
     /// What becomes of a file whose process is a shell with these lines, in which $8 are the hits.
     fn outcome(lines: &str) -> Outcome {
@@ -373,8 +387,8 @@ mod tests {
         let mark = Mark::of(&watch.join("a.mdf").metadata().unwrap());
         let again = vec!["sh".into(), script.into()];
         let time_out = Duration::from_mins(1);
-        let (options, format, by_run) = (Vec::new(), "csv".to_owned(), false);
-        let plan = Plan { again, options, watch, output, work, format, by_run, time_out };
+        let (settings, options, format, by_run) = (PathBuf::new(), Vec::new(), "csv".to_owned(), false);
+        let plan = Plan { again, settings, options, watch, output, work, format, by_run, time_out };
         let mut job = Job::start(&plan, "a.mdf".to_owned(), mark, 0, 1).unwrap();
         loop {
             if let Some(outcome) = job.poll(&plan).unwrap() {
@@ -449,7 +463,10 @@ mod tests {
 
     #[test]
     fn options_that_change_inputs_or_outputs_are_misplaced() {
-        let misplaced = |words: &[&str]| misplaced(&words.iter().map(Into::into).collect::<Vec<_>>());
+        let read_by = |words: &[&str], has_config| {
+            let words: Vec<_> = words.iter().map(Into::into).collect();
+            read_by(&words, has_config).map_err(|error| error.to_string())
+        };
         for (words, expected) in [
             (&["--format", "csv"][..], "--format"),
             (&["--partition", "run"], "--partition"),
@@ -458,11 +475,18 @@ mod tests {
             (&["--help"], "--help"),
             (&["--"], "--"),
         ] {
-            assert_eq!(misplaced(words).unwrap().as_deref(), Some(expected), "{words:?}");
+            let error = read_by(words, false).unwrap_err();
+            assert!(error.contains(&format!("{expected} cannot stand after --")), "{words:?}: {error}");
         }
-        assert_eq!(misplaced(&["--boards", "b", "--geometry", "g", "--strict", "--columns", "run"]).unwrap(), None);
         for words in [&["--clusters", "many"][..], &["--output", "x"], &["--columns"]] {
-            assert!(misplaced(words).is_err(), "{words:?}");
+            assert!(read_by(words, false).is_err(), "{words:?}");
+        }
+        let config = &["--config", "c.toml"];
+        assert!(read_by(config, false).is_ok());
+        assert!(read_by(config, true).unwrap_err().contains("both before and after --"));
+        let tables = read_by(&["--boards=b", "--geometry", "g", "--strict", "--columns", "run"], true).unwrap();
+        for table in ["b", "g"] {
+            assert!(tables.iter().any(|path| path == Path::new(table)), "{tables:?}");
         }
     }
 }

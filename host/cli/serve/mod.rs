@@ -25,7 +25,8 @@ use self::journal::{Entry, Journal};
 use self::state::State;
 use self::watch::{Found, Mark, Watch};
 use crate::cli::output::{count, detail, in_one_line, is_stdout, print, say, write_file, write_json};
-use crate::cli::{Failure, INVOCATION, exit, signals, usage};
+use crate::cli::paths::Protected;
+use crate::cli::{Failure, INVOCATION, config, exit, signals, usage};
 use crate::output::place_of;
 
 /// Where a server keeps what is its own, in the output folder.
@@ -116,7 +117,7 @@ fn time_out(text: &str) -> Result<f64, String> {
     if time > 0.0 { Ok(time) } else { Err("every file would take too long: it must be above 0".to_owned()) }
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub fn run(args: &Args, has_config: bool) -> Result<(), Failure> {
     if args.status {
         return status(&args.output, args.json.as_deref());
     }
@@ -133,12 +134,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.metrics.as_deref().is_some_and(|metrics| metrics.metadata().is_ok_and(|there| !there.is_file())) {
         usage("--metrics is there and not a regular file: to write to a FIFO or a device may take for ever");
     }
-    match job::misplaced(&args.options) {
-        Ok(None) => {}
-        Ok(Some(what)) => usage(&format!(
-            "{what} cannot stand after --: serve itself says which files are read, and where and in which form hits are written"
-        )),
-        Err(error) => exit(&error, None),
+    let read = job::read_by(&args.options, has_config).unwrap_or_else(|error| exit(&error, None));
+    if let Some(Err(message)) = args.metrics.as_deref().map(|metrics| Protected::inputs(&read).check(metrics)) {
+        usage(&format!("--metrics {message}"));
     }
     let listed = fs::read_dir(watch).map_err(|error| cannot("watch", watch, &error))?;
     drop(listed);
@@ -303,6 +301,7 @@ impl Server {
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let plan = Plan {
             again: INVOCATION.get().map(|invocation| invocation.again.clone()).unwrap_or_default(),
+            settings: config::file().unwrap_or(Path::new("")).to_path_buf(),
             options: args.options.clone(),
             watch: watch.to_path_buf(),
             output: args.output.clone(),
