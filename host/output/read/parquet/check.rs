@@ -29,7 +29,8 @@ const DICTIONARY_VALUE: u64 = 32;
 enum Item {
     Struct,
     Number(i64),
-    Other,
+    /// Of another type: its number.
+    Other(u8),
 }
 
 /// What is left to read.
@@ -80,7 +81,7 @@ impl Thrift<'_> {
             return None;
         }
         if !matches!(kind, 4..=6 | 12) {
-            found(path, Item::Other);
+            found(path, Item::Other(kind));
         }
         match kind {
             // A field's type says whether it is true.
@@ -145,15 +146,39 @@ pub fn footer(file: &File) -> Result<(), String> {
     schema(&read(begin, length.into())?)
 }
 
+/// Whether a footer can have this there. What the library does not know it skips, and the lists that follow the schema it
+/// checks itself.
+fn is_expected(path: &[i64], item: &Item) -> bool {
+    let is_free = matches!(path, [3..=i64::MAX, ..] | [2, 11..=i64::MAX, ..] | [2, 10, 19..=i64::MAX, ..]);
+    is_free
+        || match item {
+            // Elements, their logical types, and the units of times.
+            Item::Struct => matches!(path, [] | [2] | [2, 10] | [2, 10, _] | [2, 10, 7 | 8, 2] | [2, 10, 7 | 8, 2, _]),
+            Item::Number(_) => matches!(path, [1] | [2, 1..=3 | 5..=9] | [2, 10, 5, 1 | 2] | [2, 10, 18, 2]),
+            // Whether a time is adjusted and an integer signed.
+            Item::Other(1 | 2) => matches!(path, [2, 10, 7 | 8, 1] | [2, 10, 10, 2]),
+            // Bits of an integer, and a version.
+            Item::Other(3) => matches!(path, [2, 10, 10 | 16, 1]),
+            // Names.
+            Item::Other(8) => matches!(path, [2, 4] | [2, 10, 17 | 18, 1]),
+            Item::Other(kind) => matches!(kind, 9 | 10) && path == [2],
+        }
+}
+
 /// Checks the schema of a footer: the children that each of its elements claims.
 fn schema(footer: &[u8]) -> Result<(), String> {
-    let mut children = Vec::new();
-    let walked = Thrift(footer).walk(&mut |path, item| match (path, item) {
-        ([2], Item::Struct) => children.push(0),
-        ([2, 5], Item::Number(n)) => *children.last_mut().expect("behind its element") = n,
-        _ => {}
+    let (mut children, mut is_list, mut is_sound) = (Vec::new(), false, true);
+    let walked = Thrift(footer).walk(&mut |path, item| {
+        // The library reads what it expects, whatever is there, and would find other groups from there on.
+        is_sound &= is_expected(path, &item) && (path != [2] || is_list != matches!(item, Item::Other(_)));
+        match (path, item) {
+            ([2], Item::Other(_)) => is_list = true,
+            ([2], Item::Struct) => children.push(0),
+            ([2, 5], Item::Number(n)) => *children.last_mut().expect("behind its element") = n,
+            _ => {}
+        }
     });
-    walked.ok_or("its footer is damaged")?;
+    walked.filter(|()| is_sound).ok_or("its footer is damaged")?;
     // Of each group that is open: children to come.
     let mut open: Vec<i64> = Vec::new();
     for &n in &children {
@@ -194,7 +219,7 @@ impl Header {
         let (mut required, mut is_sound) = (0, true);
         rest.walk(&mut |path, item| match (path, item) {
             // Statistics, which the library skips.
-            ([5, 5, ..] | [8, 8, ..], _) => {}
+            ([5, 5, ..] | [8, 8, ..], _) | ([] | [5..=8], Item::Struct) | ([7, 3] | [8, 7], Item::Other(_)) => {}
             ([1..=4] | [5 | 7 | 8, _], Item::Number(n)) => {
                 // The library takes the lower half of a larger number.
                 let Ok(n) = i32::try_from(n) else { return is_sound = false };
@@ -207,7 +232,6 @@ impl Header {
                     _ => {}
                 }
             }
-            ([] | [5..=8], Item::Struct) | ([7, 3] | [8, 7], Item::Other) => {}
             // The library reads a number where one is due, whatever is there.
             _ => is_sound = false,
         })?;
@@ -296,8 +320,11 @@ mod tests {
 
     use super::{Header, MAX_DEPTH, pages, schema};
 
-    /// Fields of a struct, each with its distance to the one before; and its end.
-    fn fields(of: &[(u8, u8, &[u8])]) -> Vec<u8> {
+    /// A field of a struct: its distance to the one before, its type and its bytes.
+    type Field<'a> = (u8, u8, &'a [u8]);
+
+    /// Fields of a struct, and its end.
+    fn fields(of: &[Field<'_>]) -> Vec<u8> {
         let mut bytes: Vec<u8> =
             of.iter().flat_map(|(by, kind, value)| [&[by << 4 | kind][..], value].concat()).collect();
         bytes.push(0);
@@ -346,7 +373,39 @@ mod tests {
         damaged(&[&[0x18][..], &[0xff; 8], &[0x7f, 0]].concat());
         damaged(&[&[0x16][..], &[0xff; 11], &[0, 0]].concat());
         damaged(&[&[0x19; 1000][..], &[0; 1000]].concat());
-        assert_eq!(schema(&[&[0x19; 8][..], &[0, 0]].concat()), Ok(()));
+        assert_eq!(schema(&[&[0x39][..], &[0x19; 7], &[0, 0]].concat()), Ok(()));
+    }
+
+    #[test]
+    fn a_schema_of_other_types_than_the_library_expects_is_damaged() {
+        // An element with these fields behind its name.
+        let schema = |of: &[Field<'_>]| {
+            let element = fields(&[&[(4, 8, &b"\x01x"[..])][..], of].concat());
+            schema(&fields(&[(1, 5, &[2]), (1, 9, &[&[0x1c][..], &element].concat())]))
+        };
+        // A logical type.
+        let logical = |kind: u8, of: &[Field<'_>]| schema(&[(6, 12, &fields(&[(kind, 12, &fields(of))]))]);
+        let unit = fields(&[(1, 12, &[0])]);
+        assert_eq!(schema(&[(1, 5, &[0]), (1, 5, &[2]), (3, 5, &[2])]), Ok(()));
+        let good: [(u8, &[Field<'_>]); 4] = [
+            (1, &[]),
+            (5, &[(1, 5, &[2]), (1, 5, &[4])]),
+            (8, &[(1, 1, &[]), (1, 12, &unit)]),
+            (10, &[(1, 3, &[64]), (1, 2, &[])]),
+        ];
+        for (kind, good) in good {
+            assert_eq!(logical(kind, good), Ok(()), "{kind}");
+        }
+        let damaged = Err("its footer is damaged".to_owned());
+        // Children as a byte and as text, a number as a struct, and in a logical type a scale as text.
+        let wrong: [Field<'_>; 3] = [(1, 3, &[0x7e]), (1, 8, &[1, 0x7e]), (2, 12, &[0])];
+        for wrong in wrong {
+            assert_eq!(schema(&[wrong]), damaged, "{wrong:?}");
+        }
+        assert_eq!(logical(5, &[(1, 8, &[1, 1])]), damaged);
+        // A version that is text, and one element in place of a list.
+        assert_eq!(super::schema(&fields(&[(1, 8, &[1, 1])])), damaged);
+        assert_eq!(super::schema(&fields(&[(2, 12, &fields(&[(5, 5, &[2])]))])), damaged);
     }
 
     #[test]
