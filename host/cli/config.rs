@@ -49,17 +49,21 @@ pub fn load(asked: Option<&Path>) -> Result<(), Failure> {
         }
     };
     if let Some(path) = found {
-        let text = std::fs::File::open(&path)
-            .and_then(|text| read_text(text, LARGEST))
-            .map_err(|error| format!("cannot read the settings in {}: {error}", path.display()))?;
-        let settings = parse(&text, path.parent().unwrap_or(Path::new("")))
-            .map_err(|error| format!("{}: {}", path.display(), error.trim_end()))?;
+        let settings = read(&path)?;
         detail(&format!("settings from {}", path.display()));
         // `main` is called once.
         let _ = SETTINGS.set(settings);
         let _ = FILE.set(path);
     }
     Ok(())
+}
+
+fn read(path: &Path) -> Result<Settings, String> {
+    let text = std::fs::File::open(path)
+        .and_then(|text| read_text(text, LARGEST))
+        .map_err(|error| format!("cannot read the settings in {}: {error}", path.display()))?;
+    parse(&text, path.parent().unwrap_or(Path::new("")))
+        .map_err(|error| format!("{}: {}", path.display(), error.trim_end()))
 }
 
 /// What a file in `folder` says.
@@ -87,10 +91,20 @@ fn settings() -> Settings {
     SETTINGS.get().cloned().unwrap_or_default()
 }
 
+/// The file that was read.
+pub fn file() -> Option<&'static Path> {
+    FILE.get().map(PathBuf::as_path)
+}
+
+/// The tables that another file names; none where it cannot be read.
+pub fn tables_in(path: &Path) -> Vec<PathBuf> {
+    read(path).map(|settings| settings.boards.into_iter().chain(settings.geometry).collect()).unwrap_or_default()
+}
+
 /// The files that are read because of the settings, and what they are.
 pub fn files() -> Vec<(PathBuf, &'static str)> {
     let tables = tables().into_iter().flat_map(|(boards, geometry)| [boards, geometry]);
-    let file = FILE.get().cloned().map(|file| (file, "the settings file"));
+    let file = file().map(|file| (file.to_path_buf(), "the settings file"));
     file.into_iter().chain(tables.map(|table| (table, "a table that the settings name"))).collect()
 }
 

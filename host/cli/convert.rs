@@ -195,12 +195,7 @@ impl Writer {
 
     /// Writes an event; `place` numbers those that have no number.
     fn write(&mut self, event: &RawEvent<'_>, place: u64, format: Option<BankVersion>) -> Result<(), WriteError> {
-        let banks = event.banks().map(|bank| Bank { version: bank.version.or(format.map(BankVersion::byte)), ..bank });
-        let header = EventHeader {
-            trigger_mask: event.trigger_mask.unwrap_or_default(),
-            run: event.run.unwrap_or_default(),
-            number: event.number.filter(|_| !has_odin(event)),
-        };
+        let (header, banks) = for_mdf(event, format);
         match self {
             Self::Mdf(writer) => writer.write(&header, banks),
             Self::MdfZst(writer) => writer.write(&header, banks),
@@ -217,6 +212,20 @@ impl Writer {
         };
         Ok(file.finish()?)
     }
+}
+
+/// What an MDF file is to hold of an event; `format` is that of banks that do not say it.
+pub fn for_mdf<'a>(
+    event: &RawEvent<'a>,
+    format: Option<BankVersion>,
+) -> (EventHeader, impl Iterator<Item = Bank<'a>> + Clone + use<'a>) {
+    let header = EventHeader {
+        trigger_mask: event.trigger_mask.unwrap_or_default(),
+        run: event.run.unwrap_or_default(),
+        number: event.number.filter(|_| !has_odin(event)),
+    };
+    let version = format.map(BankVersion::byte);
+    (header, event.banks().map(move |bank| Bank { version: bank.version.or(version), ..bank }))
 }
 
 fn has_odin(event: &RawEvent<'_>) -> bool {

@@ -32,7 +32,7 @@ const PAGE: usize = 4096;
 /// marked as generated in their trigger mask, so that `decode` knows that they belong to the embedded detector.
 ///
 /// With --corrupt, faults.json lists the faults that were made, the banks that are incomplete because of them, and the
-/// report that a decoder must give; without it, one that is there is removed.
+/// report that a decoder must give; one of an earlier run is removed first.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How busy the events are.
@@ -319,6 +319,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let [events, boards, geometry, json] =
         [name, "boards.bin", "geometry.bin", "faults.json"].map(|name| args.output.join(name));
+    // First: what an earlier run left there would be taken for the faults of these events, also if this run is killed.
+    if let Err(error) = std::fs::remove_file(&json)
+        && error.kind() != ErrorKind::NotFound
+    {
+        return Err(format!("cannot remove {}: {error}", json.display()).into());
+    }
     write_file(&boards, detector.0.to_bytes())?;
     write_file(&geometry, detector.1.to_bytes())?;
     maker.write(&events, &mut progress)?;
@@ -326,13 +332,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mean = maker.payload as f64 / (args.events.max(1) as f64);
     let ledger = maker.corruptor.into_ledger();
     let made = if args.corrupt.is_empty() {
-        // What an earlier run left there would be taken for the faults of these events.
-        match std::fs::remove_file(&json) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(format!("cannot remove {}: {error}", json.display()).into());
-            }
-            _ => String::new(),
-        }
+        String::new()
     } else {
         write_json(&json, &faults(&ledger))?;
         format!("{}: {} faults\n", json.display(), ledger.entries.len())

@@ -147,6 +147,11 @@ fn is_output(option: &str) -> bool {
     OUTPUTS.contains(&option)
 }
 
+/// Every value on the command line that may name an input.
+pub fn inputs(matches: &ArgMatches) -> Vec<PathBuf> {
+    values(matches).into_iter().filter(|(option, _)| !is_output(option)).map(|(_, value)| value.into()).collect()
+}
+
 /// Checks that no file would be written over an input or over another output; what is wrong, otherwise.
 pub fn check(matches: &ArgMatches) -> Result<(), String> {
     let values = values(matches);

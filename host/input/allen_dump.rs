@@ -163,11 +163,20 @@ fn run_and_event_of_name(file: &Path) -> Option<(u32, u64)> {
 /// Writes one event as a dump. Types and versions are lost; payloads are padded to 4 bytes with zeros.
 ///
 /// # Errors
-/// When writing fails, or the event is longer than 4 GiB or has more banks than there are sourceIDs.
+/// When writing fails, or the event is longer than 4 GiB, has more banks than there are sourceIDs, or a bank that is too
+/// long once it is padded.
 pub fn write_allen_dump<'a>(mut output: impl Write, banks: impl IntoIterator<Item = Bank<'a>>) -> io::Result<()> {
     let mut rel = vec![0u32];
     let mut body = Vec::new();
     for bank in banks {
+        let length = bank.payload.len();
+        if 4 + length.next_multiple_of(4) as u64 > LONGEST {
+            let why = "padded to 4 bytes, it is longer than any bank of a dump";
+            return Err(io::Error::other(format!(
+                "sourceID {} has a payload of {length} bytes: {why}",
+                bank.source_id
+            )));
+        }
         body.extend(bank.source_id.to_le_bytes());
         body.extend(bank.payload);
         body.resize(body.len().next_multiple_of(4), 0);
@@ -187,7 +196,7 @@ pub fn write_allen_dump<'a>(mut output: impl Write, banks: impl IntoIterator<Ite
 mod tests {
     use std::path::Path;
 
-    use super::{Bank, MAX_BANKS, kind, run_and_event_of_name, write_allen_dump};
+    use super::{AllenDumpReader, Bank, MAX_BANKS, kind, run_and_event_of_name, write_allen_dump};
 
     #[test]
     fn a_dump_has_the_numbers_of_its_name_also_where_it_is_compressed() {
@@ -205,5 +214,22 @@ mod tests {
         write_allen_dump(std::io::sink(), (0..MAX_BANKS as u32).map(bank)).unwrap();
         let error = write_allen_dump(std::io::sink(), (0..=MAX_BANKS as u32).map(bank)).unwrap_err();
         assert!(error.to_string().contains("more than 65536 banks"), "{error}");
+    }
+
+    #[test]
+    fn a_dump_of_a_bank_that_is_too_long_to_be_read_once_it_is_padded_is_not_written() {
+        let payload = vec![1; usize::from(u16::MAX)];
+        let dump = |length: usize| {
+            let mut bytes = Vec::new();
+            let bank = Bank { kind: kind::UT, version: None, source_id: 3, payload: &payload[..length] };
+            write_allen_dump(&mut bytes, [bank]).map(|()| bytes)
+        };
+        let mut reader = AllenDumpReader::new(&dump(65532).unwrap()[..], "1_2.bin").unwrap();
+        let event = reader.next_event().unwrap();
+        assert!(event.damage.is_none() && event.banks().next().unwrap().payload == &payload[..65532]);
+        for length in 65533..=65535 {
+            let error = dump(length).unwrap_err().to_string();
+            assert!(error.contains(&format!("sourceID 3 has a payload of {length} bytes")), "{error}");
+        }
     }
 }

@@ -24,15 +24,7 @@ impl FileAt {
     /// # Errors
     /// When the system cannot read.
     pub fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize> {
-        let mut n = 0;
-        while n < bytes.len() {
-            match read_at(&self.file, &mut bytes[n..], at.saturating_add(n as u64)) {
-                Ok(0) => break,
-                Ok(more) => n += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let n = fill(bytes, |rest, n| read_at(&self.file, rest, at.saturating_add(n as u64)))?;
         self.read.fetch_add(n as u64, Ordering::Relaxed);
         Ok(n)
     }
@@ -41,6 +33,20 @@ impl FileAt {
     pub const fn bytes(self, at: u64, end: u64) -> Bytes {
         Bytes { file: self, at, end }
     }
+}
+
+/// Fills `bytes` by calls of `read`, which is given what is still empty and how many bytes are before it; how many there were.
+pub fn fill(bytes: &mut [u8], mut read: impl FnMut(&mut [u8], usize) -> io::Result<usize>) -> io::Result<usize> {
+    let mut n = 0;
+    while n < bytes.len() {
+        match read(&mut bytes[n..], n) {
+            Ok(0) => break,
+            Ok(more) => n += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(n)
 }
 
 #[cfg(unix)]

@@ -12,7 +12,7 @@ mod checksums;
 mod chunks;
 mod error;
 mod event;
-mod file_at;
+pub(crate) mod file_at;
 mod fragments;
 mod frames;
 mod mdf;

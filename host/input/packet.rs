@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::Damage;
 use super::event::kind;
+use super::file_at::fill;
 use super::mdf_format::{u16_at, u32_at};
 use super::pool::{Buffer, Pool};
 
@@ -128,18 +129,11 @@ impl<R: Read> Cursor<'_, R> {
             let read = self.input.by_ref().take(n).read_to_end(to)? as u64;
             return self.passed(read, n);
         }
-        let (mut end, all) = (to.len(), to.len() + n as usize);
-        to.resize(all, 0);
-        while end < all {
-            match self.input.read(&mut to[end..]) {
-                Ok(0) => break,
-                Ok(more) => end += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        to.truncate(end);
-        self.passed(n - (all - end) as u64, n)
+        let before = to.len();
+        to.resize(before + n as usize, 0);
+        let read = fill(&mut to[before..], |rest, _| self.input.read(rest))?;
+        to.truncate(before + read);
+        self.passed(read as u64, n)
     }
 
     fn skip(&mut self, n: u64) -> Result<(), PacketError> {

@@ -219,8 +219,12 @@ fn events_without_faults_have_no_list_of_faults_of_others() {
     generate(directory, &[], &["cut=1"]);
     run_to(0, directory, &["generate", "--output", "."]);
     assert!(directory.join("events.mdf").exists() && !directory.join("faults.json").exists());
-    // What is in its place cannot be taken for one.
+    // It goes before the events are replaced, so that a run that is killed leaves none beside other events.
+    let before = read(directory, "events.mdf");
     std::fs::create_dir(directory.join("faults.json")).unwrap();
-    let (_, err) = run_to(1, directory, &["generate", "--output", "."]);
-    assert!(err.contains("cannot remove ./faults.json"), "{err}");
+    for faults in [&[][..], &["--corrupt", "cut=1"]] {
+        let (_, err) = run_to(1, directory, &[&["generate", "--seed", "2", "--output", "."], faults].concat());
+        assert!(err.contains("cannot remove ./faults.json"), "{err}");
+        assert!(read(directory, "events.mdf") == before, "{faults:?}");
+    }
 }

@@ -313,6 +313,29 @@ fn a_reader_that_leaves_ends_the_job_without_a_word_and_a_full_disk_is_told_as_t
 }
 
 #[test]
+fn a_reader_that_leaves_hides_no_file_that_could_not_be_read() {
+    let directory = sample();
+    let directory = directory.path();
+    run_to(0, directory, &["generate", "--events", "40", "--output", "."]);
+    let mdf = read(directory, "events.mdf");
+    let one = u32::from_le_bytes(*mdf.first_chunk().unwrap()) as usize;
+    write(directory, "one.mdf", &mdf[..one]);
+    write(directory, "text.mdf", b"this is text, not raw data");
+    // Hits of many events are written at once; those of one stay in the buffer to the end.
+    for file in ["events.mdf", "one.mdf"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
+        tool.current_dir(directory).env("UT_DECODE_CONFIG", "").stdout(writer);
+        tool.args(["decode", "--keep-going", "text.mdf", file, "--format", "csv", "--output", "-"]).args(TABLES);
+        let output = tool.output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{file}: {err}");
+        assert!(err.contains("error: text.mdf") && !err.contains("Broken pipe"), "{file}: {err}");
+    }
+}
+
+#[test]
 fn a_file_behind_standard_output_goes_on_where_the_shell_left_it() {
     let directory = sample();
     let directory = directory.path();

@@ -243,7 +243,7 @@ fn bytes_of_troubles_in_packets_count_from_the_packet_however_it_is_read() {
             let header = EventHeader { run: 7, number: Some(number), ..EventHeader::default() };
             let payload = if number + 1 == n_events { &bad } else { &ONE_HIT };
             let full = Bank { kind: 67, ..bank(1, &filler) };
-            writer.write(&header, [full, bank(2, payload)].into_iter()).unwrap();
+            writer.write(&header, [full, bank(2, payload)]).unwrap();
         }
         write(directory, "events.mdf", &writer.finish().unwrap());
         run_to(0, directory, &["convert", "events.mdf", "--output", "events.mep", "--packet-events", "100"]);

@@ -514,6 +514,26 @@ fn hits_of_what_a_file_held_before_go() {
 }
 
 #[test]
+fn hits_of_the_same_content_stay_when_another_attempt_gives_none() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir(directory.join("in")).unwrap();
+    let events = fs::read(directory.join("events.mdf")).unwrap();
+    fs::write(directory.join("in/a.mdf"), &events[..events.len() - 1]).unwrap();
+    once(1, directory, &[]);
+    let before = files(&directory.join("out"));
+    assert_eq!(before.len(), 1);
+    once(1, directory, &["--retry-failed", "--time-out", "0.001"]);
+    assert!(files(&directory.join("out")) == before);
+    let last = journal(directory).pop().unwrap();
+    assert_eq!((&last["events"], &last["output"]), (&0.into(), &"incomplete/a.mdf.parquet".into()));
+    // Of another content they go.
+    fs::write(directory.join("in/a.mdf"), "text").unwrap();
+    once(1, directory, &[]);
+    assert!(files(&directory.join("out")).is_empty());
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn a_server_that_is_killed_takes_the_processes_that_decode_with_it() {
     let directory = sample();
@@ -578,6 +598,66 @@ fn metrics_are_a_regular_file_and_none_of_the_servers_own() {
     refused("journal", "keeps for itself");
     refused("input", "inside the watched folder");
     assert!(fs::read(directory.join("out/.serve/journal.jsonl")).unwrap() == before);
+}
+
+#[test]
+fn metrics_overwrite_nothing_that_the_processes_read() {
+    let directory = sample();
+    let directory = directory.path();
+    feed(directory, 1);
+    fs::write(directory.join("my.toml"), "boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n").unwrap();
+    let before = files(directory);
+    let serve = ["serve", "--watch", "in", "--output", "out", "--settle", "0", "--once", "--metrics"];
+    for (metrics, options) in [
+        ("boards.bin", &DECODE[1..]),
+        ("boards.bin", &["--boards=boards.bin", "--geometry=geometry.bin"]),
+        ("geometry.bin", &["--boards=boards.bin", "--geometry=./geometry.bin"]),
+        ("my.toml", &["--config=my.toml"]),
+        ("boards.bin", &["--config=my.toml"]),
+    ] {
+        let (_, said) = run_to(2, directory, &[&serve[..], &[metrics, "--"], options].concat());
+        assert!(said.contains(&format!("--metrics {metrics} would overwrite")), "{options:?}: {said}");
+        assert!(files(directory) == before, "{options:?}");
+    }
+}
+
+#[test]
+fn settings_are_those_that_the_server_began_with() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir(directory.join("in")).unwrap();
+    fs::create_dir(directory.join("elsewhere")).unwrap();
+    fs::write(directory.join("elsewhere/my.toml"), "flip = 511\n").unwrap();
+    let config = ["--config", "elsewhere/my.toml"];
+    let decode = |name: &str, options: &[&str]| {
+        let hits = ["decode", "events.mdf", "--output", name];
+        run_to(0, directory, &[&hits[..], &DECODE[1..], options].concat());
+        fs::read(directory.join(name)).unwrap()
+    };
+    let (plain, flipped) = (decode("plain.csv", &[]), decode("flipped.csv", &config));
+    assert!(plain != flipped);
+    fs::copy(directory.join("events.mdf"), directory.join("in/a.mdf")).unwrap();
+    once(0, directory, &[&config[..], &["--format", "csv"]].concat());
+    assert!(files(&directory.join("out"))["a.mdf.csv"] == flipped);
+    let serve = ["serve", "--watch", "in", "--output", "out", "--once"];
+    let (_, said) = run_to(2, directory, &[&serve[..], &config, &DECODE, &config].concat());
+    assert!(said.contains("--config is given both before and after --"), "{said}");
+
+    // A file that appears when the server runs changes nothing.
+    fs::remove_dir_all(directory.join("out")).unwrap();
+    fs::remove_file(directory.join("in/a.mdf")).unwrap();
+    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
+    tool.current_dir(directory).env_remove("UT_DECODE_CONFIG").env("XDG_CONFIG_HOME", directory.join("none"));
+    tool.args(["serve", "--watch", "in", "--output", "out", "--settle", "0", "--format", "csv"]).args(DECODE);
+    let mut server = tool.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the start", || directory.join("out/.serve/state.json").exists());
+    fs::copy(directory.join("elsewhere/my.toml"), directory.join("ut-decode.toml")).unwrap();
+    fs::copy(directory.join("events.mdf"), directory.join("in/.part")).unwrap();
+    fs::rename(directory.join("in/.part"), directory.join("in/a.mdf")).unwrap();
+    wait_until("the output", || directory.join("out/a.mdf.csv").exists());
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(files(&directory.join("out"))["a.mdf.csv"] == plain);
 }
 
 #[test]

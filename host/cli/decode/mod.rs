@@ -306,9 +306,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             say(&format!("interrupted after {n} events{left}"));
             signals::end();
         }
-        // As of what is printed, a reader that has gone (`| head`) is not an error; a summary that was asked for is written.
+        // As of what is printed, a reader that has gone (`| head`) is not an error; a summary that was asked for is written,
+        // and files that could not be read are told of.
         if stop == Some(Stop::ReaderLeft) && args.json.is_none() {
-            return Ok(());
+            if failed == 0 {
+                return Ok(());
+            }
+            failures.retain(|failure| !is_broken_pipe(failure.as_ref()));
         }
         let elapsed = start.elapsed();
         for warning in seen.warnings() {
@@ -331,7 +335,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let opened = stop.is_none().then(|| opened.load(Ordering::SeqCst));
             match outputs.finish(incomplete.as_ref(), opened, |file| detector.check_file(&seen, file)) {
                 Ok(()) => {}
-                Err(error) if is_broken_pipe(&error) && args.json.is_none() && failures.is_empty() => return Ok(()),
+                Err(error) if is_broken_pipe(&error) && args.json.is_none() => {
+                    if failures.is_empty() {
+                        return Ok(());
+                    }
+                }
                 Err(error) => failures.push(error.into()),
             }
             written = outputs.into_written();

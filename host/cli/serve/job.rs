@@ -19,8 +19,8 @@ use serde_json::Value;
 use super::is_within_watched;
 use super::journal::{Entry, now};
 use super::watch::Mark;
-use crate::cli::Cli;
 use crate::cli::output::in_one_line;
+use crate::cli::{Cli, config, error, paths};
 use crate::decoder::{Count, Kind};
 
 /// Bytes of what a process said that are looked at.
@@ -34,6 +34,8 @@ const INCOMPLETE: &str = "incomplete";
 pub struct Plan {
     /// Program and first arguments that start the tool.
     pub again: Vec<OsString>,
+    /// The settings file that the server began with; empty: none.
+    pub settings: PathBuf,
     /// Options of `decode` that the user gave.
     pub options: Vec<OsString>,
     pub watch: PathBuf,
@@ -95,6 +97,8 @@ impl Job {
         let mut command = Command::new(program);
         let hits = work.join("hits").with_extension(&plan.format);
         command.args(first).args(arguments(&plan.options, &plan.watch.join(file), &hits, &work.join("summary.json")));
+        // Always, so that a settings file that appears later changes no hits.
+        command.env(config::VARIABLE, &plan.settings);
         command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
         #[cfg(unix)]
         // Ctrl-C is for the server, which ends its processes itself.
@@ -224,25 +228,34 @@ fn arguments(options: &[OsString], input: &Path, hits: &Path, summary: &Path) ->
     first.into_iter().chain(files).chain(options.iter().cloned()).chain(last).collect()
 }
 
-/// What in the options of `decode` would change which files are read, or where and in which form hits are written: every
-/// file would look decoded, and have wrong hits or none.
+/// The files that options of `decode` have it read.
 ///
 /// # Errors
-/// When they are no options of `decode`.
-pub fn misplaced(options: &[OsString]) -> Result<Option<String>, clap::Error> {
-    let [input, hits, summary] = ["input", "hits", "summary"].map(Path::new);
-    let line = once("ut-decode".into()).chain(arguments(options, input, hits, summary));
-    let matches = match Cli::command().try_get_matches_from(line) {
-        Ok(matches) => matches,
-        Err(help) if !help.use_stderr() => return Ok(Some("--help".to_owned())),
-        Err(error) => return Err(error),
+/// When they are no options of `decode`, or would change which files are read, or where and in which form hits are written:
+/// every file would look decoded, and have wrong hits or none. Or when they, too, name a settings file.
+pub fn read_by(options: &[OsString], has_config: bool) -> Result<Vec<PathBuf>, clap::Error> {
+    let misplaced = |what: &str| {
+        let why = "serve itself says which files are read, and where and in which form hits are written";
+        error(&format!("{what} cannot stand after --: {why}"))
     };
-    let Some((_, decode)) = matches.subcommand() else { return Ok(None) };
+    // Folders, which no output overwrites, stand for the files that serve says.
+    let line = once("ut-decode".into()).chain(arguments(options, Path::new("."), Path::new("."), Path::new(".")));
+    let matches = Cli::command().try_get_matches_from(line);
+    let matches = matches.map_err(|error| if error.use_stderr() { error } else { misplaced("--help") })?;
+    let Some((_, decode)) = matches.subcommand() else { return Ok(Vec::new()) };
     let named = ["files_from", "format", "partition"].into_iter().find(|name| decode.contains_id(name));
     // The last one is the input.
     let word = decode.get_raw("files").into_iter().flatten().rev().nth(1);
     let word = word.map(|word| in_one_line(&word.to_string_lossy()));
-    Ok(named.map(|name| format!("--{}", name.replace('_', "-"))).or(word))
+    if let Some(what) = named.map(|name| format!("--{}", name.replace('_', "-"))).or(word) {
+        return Err(misplaced(&what));
+    }
+    let config = decode.get_one::<PathBuf>("config");
+    if has_config && config.is_some() {
+        return Err(error("--config is given both before and after --"));
+    }
+    let tables = config.map(|config| config::tables_in(config));
+    Ok(paths::inputs(&matches).into_iter().chain(tables.into_iter().flatten()).collect())
 }
 
 /// Has the kernel end the process when the thread that starts it ends, however that happens: a server that was killed
@@ -267,11 +280,24 @@ fn end_with_this_thread(command: &mut Command) {
     unsafe { std::os::unix::process::CommandExt::pre_exec(command, ask) };
 }
 
-/// Whether a message of `decode` is about disk or memory, which other processes take as well, and not about its input: by
-/// its first words, because the name of the input may be anything.
+/// Whether a message of `decode` is about disk, memory or open files, which other processes take as well, and not about its
+/// input: by its first words and by its last ones, because the name of the input may be anything.
 fn is_of_machine(said: &str, input: &Path) -> bool {
     let about = ["cannot write ", "decoding with ", "no memory for ", "no room for "];
-    about.into_iter().any(|words| said.starts_with(words)) && !said.starts_with(&*input.to_string_lossy())
+    let begins = about.into_iter().any(|words| said.starts_with(words)) && !said.starts_with(&*input.to_string_lossy());
+    // With --keep-going another error follows.
+    let first = said.split(" error: ").next().unwrap_or(said);
+    begins || lacks().any(|why| first.ends_with(&why))
+}
+
+/// How reading fails for lack of memory or file descriptors, in the words that end a message.
+fn lacks() -> impl Iterator<Item = String> {
+    #[cfg(unix)]
+    let codes = [libc::ENOMEM, libc::EMFILE, libc::ENFILE];
+    #[cfg(not(unix))]
+    let codes = [];
+    let of_system = codes.into_iter().map(|code| io::Error::from_raw_os_error(code).to_string());
+    once(io::ErrorKind::OutOfMemory.to_string()).chain(of_system)
 }
 
 /// Whether an error stays until somebody gives the input another name, or moves what is in the way of its hits: other
@@ -344,9 +370,10 @@ impl Drop for Job {
 mod tests {
     use std::fs;
     use std::io;
+    use std::path::{Path, PathBuf};
     use std::time::Duration;
 
-    use super::{Job, Mark, Outcome, Plan, misplaced, stays};
+    use super::{Job, Mark, Outcome, Plan, read_by, stays};
 
     /// What becomes of a file whose process is a shell with these lines, in which $8 are the hits.
     fn outcome(lines: &str) -> Outcome {
@@ -360,8 +387,8 @@ mod tests {
         let mark = Mark::of(&watch.join("a.mdf").metadata().unwrap());
         let again = vec!["sh".into(), script.into()];
         let time_out = Duration::from_mins(1);
-        let (options, format, by_run) = (Vec::new(), "csv".to_owned(), false);
-        let plan = Plan { again, options, watch, output, work, format, by_run, time_out };
+        let (settings, options, format, by_run) = (PathBuf::new(), Vec::new(), "csv".to_owned(), false);
+        let plan = Plan { again, settings, options, watch, output, work, format, by_run, time_out };
         let mut job = Job::start(&plan, "a.mdf".to_owned(), mark, 0, 1).unwrap();
         loop {
             if let Some(outcome) = job.poll(&plan).unwrap() {
@@ -400,6 +427,24 @@ mod tests {
     }
 
     #[test]
+    fn a_lack_of_memory_or_descriptors_while_reading_is_not_the_files_fault() {
+        let why = [io::ErrorKind::OutOfMemory.into(), io::Error::from_raw_os_error(libc::EMFILE)];
+        for why in why.iter().chain([&io::Error::from_raw_os_error(libc::ENFILE)]) {
+            let error = format!("echo 'error: cannot open in/a.mdf\n  because: {why}' >&2");
+            let said = format!("cannot open in/a.mdf because: {why}");
+            let of_one = outcome(&format!("{error}; exit 1"));
+            assert!(matches!(&of_one, Outcome::Blocked(why) if *why == said), "{of_one:?}");
+            // With --keep-going.
+            let of_all = "echo 'error: 1 of 1 files could not be read to their end' >&2";
+            let of_one = outcome(&format!("{error}; {of_all}; exit 1"));
+            assert!(matches!(&of_one, Outcome::Blocked(why) if why.starts_with(&said)), "{of_one:?}");
+            // The name of a file may be anything.
+            let of_one = outcome(&format!("echo 'error: because: {why}: not an MDF file' >&2; exit 1"));
+            assert!(matches!(&of_one, Outcome::Ended(_)), "{of_one:?}");
+        }
+    }
+
+    #[test]
     fn hits_that_cannot_be_written_are_called_by_their_input() {
         let outcome = outcome("printf \"error: cannot write $8\\n  because: no room\\n\" >&2; exit 1");
         let said = "cannot write the hits of a.mdf because: no room";
@@ -418,7 +463,10 @@ mod tests {
 
     #[test]
     fn options_that_change_inputs_or_outputs_are_misplaced() {
-        let misplaced = |words: &[&str]| misplaced(&words.iter().map(Into::into).collect::<Vec<_>>());
+        let read_by = |words: &[&str], has_config| {
+            let words: Vec<_> = words.iter().map(Into::into).collect();
+            read_by(&words, has_config).map_err(|error| error.to_string())
+        };
         for (words, expected) in [
             (&["--format", "csv"][..], "--format"),
             (&["--partition", "run"], "--partition"),
@@ -427,11 +475,18 @@ mod tests {
             (&["--help"], "--help"),
             (&["--"], "--"),
         ] {
-            assert_eq!(misplaced(words).unwrap().as_deref(), Some(expected), "{words:?}");
+            let error = read_by(words, false).unwrap_err();
+            assert!(error.contains(&format!("{expected} cannot stand after --")), "{words:?}: {error}");
         }
-        assert_eq!(misplaced(&["--boards", "b", "--geometry", "g", "--strict", "--columns", "run"]).unwrap(), None);
         for words in [&["--clusters", "many"][..], &["--output", "x"], &["--columns"]] {
-            assert!(misplaced(words).is_err(), "{words:?}");
+            assert!(read_by(words, false).is_err(), "{words:?}");
+        }
+        let config = &["--config", "c.toml"];
+        assert!(read_by(config, false).is_ok());
+        assert!(read_by(config, true).unwrap_err().contains("both before and after --"));
+        let tables = read_by(&["--boards=b", "--geometry", "g", "--strict", "--columns", "run"], true).unwrap();
+        for table in ["b", "g"] {
+            assert!(tables.iter().any(|path| path == Path::new(table)), "{tables:?}");
         }
     }
 }

@@ -83,8 +83,9 @@ impl Sums {
 /// The last entry of a file.
 #[derive(Debug)]
 struct Known {
-    /// `None` where it is to be decoded again, whatever its content.
-    mark: Option<Mark>,
+    mark: Mark,
+    /// Whether it is to be decoded again, whatever its content.
+    again: bool,
     failed: bool,
     output: Option<String>,
 }
@@ -144,7 +145,7 @@ impl Journal {
 
     fn note(&mut self, entry: Entry) {
         self.sums.add(&entry);
-        let known = Known { mark: Some(entry.mark), failed: entry.reason.is_some(), output: entry.output };
+        let known = Known { mark: entry.mark, again: false, failed: entry.reason.is_some(), output: entry.output };
         self.known.insert(entry.file, known);
     }
 
@@ -182,7 +183,12 @@ impl Journal {
 
     /// Whether this content of a file needs nothing any more.
     pub fn knows(&self, file: &str, mark: Mark) -> bool {
-        self.known.get(file).is_some_and(|known| known.mark == Some(mark))
+        self.known.get(file).is_some_and(|known| !known.again && known.mark == mark)
+    }
+
+    /// Which content of a file its last entry is of.
+    pub fn mark(&self, file: &str) -> Option<Mark> {
+        Some(self.known.get(file)?.mark)
     }
 
     /// The hits that the last entry of a file names, from the output folder.
@@ -193,7 +199,7 @@ impl Journal {
     /// Has the files that failed tried again; how many there are.
     pub fn forget_failures(&mut self) -> usize {
         let failures = self.known.values_mut().filter(|known| known.failed);
-        failures.map(|known| known.mark = None).count()
+        failures.map(|known| known.again = true).count()
     }
 
     /// Sums over all entries.
@@ -213,9 +219,8 @@ impl Journal {
         };
         bytes.truncate(usize::try_from(self.length).unwrap_or(usize::MAX));
         let mut failures: Vec<Entry> = Vec::new();
-        let stands = |entry: &Entry| {
-            self.known.get(&entry.file).is_some_and(|known| known.failed && known.mark == Some(entry.mark))
-        };
+        let stands =
+            |entry: &Entry| self.known.get(&entry.file).is_some_and(|known| known.failed && known.mark == entry.mark);
         let entries = bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
         for entry in entries.filter(|entry: &Entry| entry.reason.is_some() && stands(entry)) {
             failures.retain(|other| other.file != entry.file);
@@ -294,6 +299,7 @@ mod tests {
         assert_eq!(journal.forget_failures(), 3);
         // What hits they left is still known.
         assert_eq!(journal.output("b"), Some("b.parquet"));
+        assert_eq!(journal.mark("b"), Some(Mark { size: 10, modified: 1 }));
         assert!(!journal.knows("b", Mark { size: 10, modified: 1 }));
         assert!(journal.knows("a", Mark { size: 10, modified: 2 }));
     }

@@ -25,7 +25,8 @@ use self::journal::{Entry, Journal};
 use self::state::State;
 use self::watch::{Found, Mark, Watch};
 use crate::cli::output::{count, detail, in_one_line, is_stdout, print, say, write_file, write_json};
-use crate::cli::{Failure, INVOCATION, exit, signals, usage};
+use crate::cli::paths::Protected;
+use crate::cli::{Failure, INVOCATION, config, exit, signals, usage};
 use crate::output::place_of;
 
 /// Where a server keeps what is its own, in the output folder.
@@ -116,7 +117,7 @@ fn time_out(text: &str) -> Result<f64, String> {
     if time > 0.0 { Ok(time) } else { Err("every file would take too long: it must be above 0".to_owned()) }
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub fn run(args: &Args, has_config: bool) -> Result<(), Failure> {
     if args.status {
         return status(&args.output, args.json.as_deref());
     }
@@ -133,12 +134,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.metrics.as_deref().is_some_and(|metrics| metrics.metadata().is_ok_and(|there| !there.is_file())) {
         usage("--metrics is there and not a regular file: to write to a FIFO or a device may take for ever");
     }
-    match job::misplaced(&args.options) {
-        Ok(None) => {}
-        Ok(Some(what)) => usage(&format!(
-            "{what} cannot stand after --: serve itself says which files are read, and where and in which form hits are written"
-        )),
-        Err(error) => exit(&error, None),
+    let read = job::read_by(&args.options, has_config).unwrap_or_else(|error| exit(&error, None));
+    if let Some(Err(message)) = args.metrics.as_deref().map(|metrics| Protected::inputs(&read).check(metrics)) {
+        usage(&format!("--metrics {message}"));
     }
     let listed = fs::read_dir(watch).map_err(|error| cannot("watch", watch, &error))?;
     drop(listed);
@@ -303,6 +301,7 @@ impl Server {
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let plan = Plan {
             again: INVOCATION.get().map(|invocation| invocation.again.clone()).unwrap_or_default(),
+            settings: config::file().unwrap_or(Path::new("")).to_path_buf(),
             options: args.options.clone(),
             watch: watch.to_path_buf(),
             output: args.output.clone(),
@@ -351,6 +350,10 @@ impl Server {
                 next_word = now + SAY;
             }
             let idle = self.queue.is_empty() && self.running.is_empty() && self.pending.is_empty();
+            // What waited may have been removed, or be another file now.
+            if idle && self.pause.take().is_some() {
+                say("no file waits any longer");
+            }
             if self.once && idle && self.state.unsettled == 0 && !self.gone && !self.look_again {
                 break;
             }
@@ -423,9 +426,13 @@ impl Server {
                 Outcome::Usage(message) => return Err(message.into()),
             }
         }
-        while let Some(entry) = self.pending.first() {
+        while let Some(entry) = self.pending.first_mut() {
             if self.pause.as_ref().is_some_and(|pause| Instant::now() < pause.until) {
                 break;
+            }
+            // Where the same content gave no hits this time, those of the last time stay.
+            if entry.output.is_none() && self.journal.mark(&entry.file) == Some(entry.mark) {
+                entry.output = self.journal.output(&entry.file).map(str::to_owned);
             }
             // Old hits go first: the new entry no longer names them, so that nobody would do it after a crash.
             let entered = job::remove_old(&self.plan, self.journal.output(&entry.file), entry)
@@ -472,12 +479,19 @@ impl Server {
 
     /// Waits with everything that writes, each time longer.
     fn wait_for(&mut self, reason: String) {
-        let before = self.pause.take();
+        let (now, before) = (Instant::now(), self.pause.take());
         if before.as_ref().is_none_or(|before| before.reason != reason) {
             say(&format!("warning: {reason}; waiting"));
         }
-        let length = before.map_or(LOOK, |before| (before.length * 2).min(LONGEST_PAUSE));
-        self.pause = Some(Pause { reason, length, until: Instant::now() + length });
+        let (length, until) = match before {
+            // Processes that fail together are one attempt.
+            Some(before) if now < before.until => (before.length, before.until),
+            before => {
+                let length = before.map_or(LOOK, |before| (before.length * 2).min(LONGEST_PAUSE));
+                (length, now + length)
+            }
+        };
+        self.pause = Some(Pause { reason, length, until });
     }
 
     /// Writes the files of state. They are not worth waiting for: the next turn writes them again.
@@ -513,9 +527,12 @@ impl Drop for Server {
 mod tests {
     use std::fs;
 
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+
     use clap::Parser as _;
 
-    use super::{Args, Server};
+    use super::{Args, Pause, Server};
 
     #[derive(clap::Parser)]
     struct Line {
@@ -523,22 +540,54 @@ mod tests {
         args: Args,
     }
 
-    #[test]
-    fn a_file_that_changes_while_the_last_one_is_decoded_is_decoded_before_the_end() {
-        let folder = tempfile::tempdir().unwrap();
-        let [watch, output, script] = ["in", "out", "decode.sh"].map(|name| folder.path().join(name));
+    /// A server on a folder with one file, for which a shell with these lines stands for the tool: $8 are the hits, ${10} is
+    /// the summary and $last the input.
+    fn server(folder: &Path, lines: &str) -> Server {
+        let [watch, output, script] = ["in", "out", "decode.sh"].map(|name| folder.join(name));
         fs::create_dir(&watch).unwrap();
         fs::write(watch.join("a"), "a").unwrap();
-        // What stands for the tool: the first time the input grows meanwhile. Its tenth argument is the summary.
-        let lines = "for last; do :; done\n[ -e \"$0.once\" ] || { : > \"$0.once\"; echo b >> \"$last\"; }\n\
-                     echo '{\"events\": 7}' > \"${10}\"\n";
-        fs::write(&script, lines).unwrap();
+        fs::write(&script, format!("for last; do :; done\n{lines}")).unwrap();
         let words = ["serve", "--settle", "0", "--once", "--watch"].map(Into::into);
         let line = words.into_iter().chain([watch.clone().into(), "--output".into(), output.into_os_string()]);
         let args = Line::parse_from(line).args;
         let mut server = Server::new(&args, &watch).unwrap();
         server.plan.again = vec!["sh".into(), script.into()];
+        server
+    }
+
+    #[test]
+    fn a_file_that_changes_while_the_last_one_is_decoded_is_decoded_before_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        // The first time the input grows meanwhile.
+        let lines = "[ -e \"$0.once\" ] || { : > \"$0.once\"; echo b >> \"$last\"; }\n\
+                     echo '{\"events\": 7}' > \"${10}\"\n";
+        let mut server = server(folder.path(), lines);
         assert_eq!(server.serve().unwrap(), 0);
         assert_eq!((server.journal.sums().done, server.journal.sums().bytes), (1, 3));
+    }
+
+    #[test]
+    fn a_server_whose_blocked_file_goes_no_longer_says_that_it_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let lines = "[ ! -e \"$0.once\" ] || rm \"$last\"\n: > \"$0.once\"\necho 'error: cannot write x' >&2; exit 1\n";
+        let mut server = server(folder.path(), lines);
+        assert_eq!(server.serve().unwrap(), 0);
+        assert_eq!((server.started, &server.state.blocked), (2, &None));
+    }
+
+    #[test]
+    fn processes_that_fail_together_lengthen_the_pause_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut server = server(folder.path(), "");
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let until = now + Duration::from_hours(1);
+        server.pause = Some(Pause { reason: "one".to_owned(), length: second, until });
+        server.wait_for("two".to_owned());
+        let pause = server.pause.as_ref().unwrap();
+        assert_eq!((pause.reason.as_str(), pause.length, pause.until), ("two", second, until));
+        // One that has run out.
+        server.pause = Some(Pause { reason: "two".to_owned(), length: second, until: now });
+        server.wait_for("two".to_owned());
+        assert_eq!(server.pause.as_ref().unwrap().length, 2 * second);
     }
 }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 pub use parquet::silence_caught_panics;
 
 use super::DetectorColumn;
+use crate::input::file_at::fill;
 
 /// Rows that are read at a time.
 const PIECE: usize = 4096;
@@ -192,7 +193,7 @@ impl HitReader {
         let io = |source| ReadError::Io { file: path.display().to_string(), source };
         let mut magic = [0; 4];
         let mut file = File::open(&path).map_err(io)?;
-        let n = read_up_to(&mut file, &mut magic).map_err(io)?;
+        let n = fill(&mut magic, |rest, _| file.read(rest)).map_err(io)?;
         let content = |what| ReadError::Content { file: path.display().to_string(), what };
         let is_pipe = !file.metadata().map_err(io)?.is_file();
         let source: Box<dyn Source> = match &magic[..n] {
@@ -326,20 +327,6 @@ impl HitReader {
     fn content(&self, what: String) -> ReadError {
         ReadError::Content { file: self.path.display().to_string(), what }
     }
-}
-
-/// Reads until `bytes` are full or the file ends; how many were read.
-fn read_up_to(file: &mut impl Read, bytes: &mut [u8]) -> std::io::Result<usize> {
-    let mut n = 0;
-    while n < bytes.len() {
-        match file.read(&mut bytes[n..]) {
-            Ok(0) => break,
-            Ok(more) => n += more,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(n)
 }
 
 #[cfg(test)]

@@ -25,10 +25,12 @@ const MAX_PAGES: u64 = 512 << 20;
 /// What a value of a dictionary takes in memory, in bytes.
 const DICTIONARY_VALUE: u64 = 32;
 
-/// A struct or number on the way through Thrift's compact protocol, in which footers and headers of pages are written.
+/// What is met on the way through Thrift's compact protocol, in which footers and headers of pages are written.
 enum Item {
     Struct,
     Number(i64),
+    /// Of another type: its number.
+    Other(u8),
 }
 
 /// What is left to read.
@@ -63,8 +65,7 @@ impl Thrift<'_> {
         Some((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// Goes through a struct, and tells `found` of every struct and number in it, with the fields that lead there. `None`
-    /// where it is none, or has fields out of order: the library might read another number then than is told of here.
+    /// Goes through a struct, and tells `found` of everything in it, with the fields that lead there. `None` where it is none, or has fields out of order: the library might read another number then than is told of here.
     fn walk(&mut self, found: &mut dyn FnMut(&[i64], Item)) -> Option<()> {
         self.value(12, &mut Vec::new(), 0, found)
     }
@@ -78,6 +79,9 @@ impl Thrift<'_> {
     ) -> Option<()> {
         if depth > MAX_DEPTH {
             return None;
+        }
+        if !matches!(kind, 4..=6 | 12) {
+            found(path, Item::Other(kind));
         }
         match kind {
             // A field's type says whether it is true.
@@ -142,15 +146,39 @@ pub fn footer(file: &File) -> Result<(), String> {
     schema(&read(begin, length.into())?)
 }
 
+/// Whether a footer can have this there. What the library does not know it skips, and the lists that follow the schema it
+/// checks itself.
+fn is_expected(path: &[i64], item: &Item) -> bool {
+    let is_free = matches!(path, [3..=i64::MAX, ..] | [2, 11..=i64::MAX, ..] | [2, 10, 19..=i64::MAX, ..]);
+    is_free
+        || match item {
+            // Elements, their logical types, and the units of times.
+            Item::Struct => matches!(path, [] | [2] | [2, 10] | [2, 10, _] | [2, 10, 7 | 8, 2] | [2, 10, 7 | 8, 2, _]),
+            Item::Number(_) => matches!(path, [1] | [2, 1..=3 | 5..=9] | [2, 10, 5, 1 | 2] | [2, 10, 18, 2]),
+            // Whether a time is adjusted and an integer signed.
+            Item::Other(1 | 2) => matches!(path, [2, 10, 7 | 8, 1] | [2, 10, 10, 2]),
+            // Bits of an integer, and a version.
+            Item::Other(3) => matches!(path, [2, 10, 10 | 16, 1]),
+            // Names.
+            Item::Other(8) => matches!(path, [2, 4] | [2, 10, 17 | 18, 1]),
+            Item::Other(kind) => matches!(kind, 9 | 10) && path == [2],
+        }
+}
+
 /// Checks the schema of a footer: the children that each of its elements claims.
 fn schema(footer: &[u8]) -> Result<(), String> {
-    let mut children = Vec::new();
-    let walked = Thrift(footer).walk(&mut |path, item| match (path, item) {
-        ([2], Item::Struct) => children.push(0),
-        ([2, 5], Item::Number(n)) => *children.last_mut().expect("behind its element") = n,
-        _ => {}
+    let (mut children, mut is_list, mut is_sound) = (Vec::new(), false, true);
+    let walked = Thrift(footer).walk(&mut |path, item| {
+        // The library reads what it expects, whatever is there, and would find other groups from there on.
+        is_sound &= is_expected(path, &item) && (path != [2] || is_list != matches!(item, Item::Other(_)));
+        match (path, item) {
+            ([2], Item::Other(_)) => is_list = true,
+            ([2], Item::Struct) => children.push(0),
+            ([2, 5], Item::Number(n)) => *children.last_mut().expect("behind its element") = n,
+            _ => {}
+        }
     });
-    walked.ok_or("its footer is damaged")?;
+    walked.filter(|()| is_sound).ok_or("its footer is damaged")?;
     // Of each group that is open: children to come.
     let mut open: Vec<i64> = Vec::new();
     for &n in &children {
@@ -175,11 +203,11 @@ fn schema(footer: &[u8]) -> Result<(), String> {
 struct Header {
     /// Its own bytes, and those of the page in the file and unpacked.
     length: u64,
-    packed: i64,
-    unpacked: i64,
+    packed: i32,
+    unpacked: i32,
     /// Values of a dictionary.
-    dictionary: i64,
-    encoding: i64,
+    dictionary: i32,
+    encoding: i32,
 }
 
 impl Header {
@@ -188,17 +216,27 @@ impl Header {
         let mut header = Self::default();
         let mut rest = Thrift(bytes);
         // Its kind and its sizes. Zeros are a struct without any field, and one a byte would keep us busy for hours.
-        let mut required = 0;
+        let (mut required, mut is_sound) = (0, true);
         rest.walk(&mut |path, item| match (path, item) {
-            ([1], Item::Number(_)) => required += 1,
-            ([2], Item::Number(n)) => (header.unpacked, required) = (n, required + 1),
-            ([3], Item::Number(n)) => (header.packed, required) = (n, required + 1),
-            ([5 | 7, 2] | [8, 4], Item::Number(n)) => header.encoding = n,
-            ([7, 1], Item::Number(n)) => header.dictionary = n,
-            _ => {}
+            // Statistics, which the library skips.
+            ([5, 5, ..] | [8, 8, ..], _) | ([] | [5..=8], Item::Struct) | ([7, 3] | [8, 7], Item::Other(_)) => {}
+            ([1..=4] | [5 | 7 | 8, _], Item::Number(n)) => {
+                // The library takes the lower half of a larger number.
+                let Ok(n) = i32::try_from(n) else { return is_sound = false };
+                match path {
+                    [1] => required += 1,
+                    [2] => (header.unpacked, required) = (n, required + 1),
+                    [3] => (header.packed, required) = (n, required + 1),
+                    [5 | 7, 2] | [8, 4] => header.encoding = n,
+                    [7, 1] => header.dictionary = n,
+                    _ => {}
+                }
+            }
+            // The library reads a number where one is due, whatever is there.
+            _ => is_sound = false,
         })?;
         header.length = (bytes.len() - rest.0.len()) as u64;
-        (required == 3).then_some(header)
+        (is_sound && required == 3).then_some(header)
     }
 
     /// What the page takes in memory, in bytes.
@@ -282,8 +320,11 @@ mod tests {
 
     use super::{Header, MAX_DEPTH, pages, schema};
 
-    /// Fields of a struct, each with its distance to the one before; and its end.
-    fn fields(of: &[(u8, u8, &[u8])]) -> Vec<u8> {
+    /// A field of a struct: its distance to the one before, its type and its bytes.
+    type Field<'a> = (u8, u8, &'a [u8]);
+
+    /// Fields of a struct, and its end.
+    fn fields(of: &[Field<'_>]) -> Vec<u8> {
         let mut bytes: Vec<u8> =
             of.iter().flat_map(|(by, kind, value)| [&[by << 4 | kind][..], value].concat()).collect();
         bytes.push(0);
@@ -332,7 +373,39 @@ mod tests {
         damaged(&[&[0x18][..], &[0xff; 8], &[0x7f, 0]].concat());
         damaged(&[&[0x16][..], &[0xff; 11], &[0, 0]].concat());
         damaged(&[&[0x19; 1000][..], &[0; 1000]].concat());
-        assert_eq!(schema(&[&[0x19; 8][..], &[0, 0]].concat()), Ok(()));
+        assert_eq!(schema(&[&[0x39][..], &[0x19; 7], &[0, 0]].concat()), Ok(()));
+    }
+
+    #[test]
+    fn a_schema_of_other_types_than_the_library_expects_is_damaged() {
+        // An element with these fields behind its name.
+        let schema = |of: &[Field<'_>]| {
+            let element = fields(&[&[(4, 8, &b"\x01x"[..])][..], of].concat());
+            schema(&fields(&[(1, 5, &[2]), (1, 9, &[&[0x1c][..], &element].concat())]))
+        };
+        // A logical type.
+        let logical = |kind: u8, of: &[Field<'_>]| schema(&[(6, 12, &fields(&[(kind, 12, &fields(of))]))]);
+        let unit = fields(&[(1, 12, &[0])]);
+        assert_eq!(schema(&[(1, 5, &[0]), (1, 5, &[2]), (3, 5, &[2])]), Ok(()));
+        let good: [(u8, &[Field<'_>]); 4] = [
+            (1, &[]),
+            (5, &[(1, 5, &[2]), (1, 5, &[4])]),
+            (8, &[(1, 1, &[]), (1, 12, &unit)]),
+            (10, &[(1, 3, &[64]), (1, 2, &[])]),
+        ];
+        for (kind, good) in good {
+            assert_eq!(logical(kind, good), Ok(()), "{kind}");
+        }
+        let damaged = Err("its footer is damaged".to_owned());
+        // Children as a byte and as text, a number as a struct, and in a logical type a scale as text.
+        let wrong: [Field<'_>; 3] = [(1, 3, &[0x7e]), (1, 8, &[1, 0x7e]), (2, 12, &[0])];
+        for wrong in wrong {
+            assert_eq!(schema(&[wrong]), damaged, "{wrong:?}");
+        }
+        assert_eq!(logical(5, &[(1, 8, &[1, 1])]), damaged);
+        // A version that is text, and one element in place of a list.
+        assert_eq!(super::schema(&fields(&[(1, 8, &[1, 1])])), damaged);
+        assert_eq!(super::schema(&fields(&[(2, 12, &fields(&[(5, 5, &[2])]))])), damaged);
     }
 
     #[test]
@@ -374,6 +447,40 @@ mod tests {
             let page = fields(&[(1, 5, &[6]), (1, 5, &[10]), (1, 5, &[10]), (5, 12, &data)]);
             assert!(Header::of(&page).unwrap().takes().unwrap_err().contains(name));
         }
+    }
+
+    #[test]
+    fn what_the_library_would_read_as_another_number_is_no_header() {
+        let number = |mut n: u64| {
+            n <<= 1;
+            let mut bytes = Vec::new();
+            while n >= 0x80 {
+                bytes.push(n as u8 | 0x80);
+                n >>= 7;
+            }
+            bytes.push(n as u8);
+            bytes
+        };
+        let page = |unpacked: &[u8], packed: &[u8], encoding: (u8, &[u8])| {
+            let data = fields(&[(1, 5, &[6]), (1, encoding.0, encoding.1), (1, 5, &[6]), (1, 5, &[6])]);
+            fields(&[(1, 5, &[0]), (1, 5, unpacked), (1, 5, packed), (2, 12, &data)])
+        };
+        let ten = &number(10)[..];
+        assert!(Header::of(&page(ten, ten, (5, &[0]))).is_some());
+        for encoding in [6, 7] {
+            assert_eq!(Header::of(&page(ten, ten, (5, &number((1 << 32) + encoding)))), None);
+            // A byte, which the library reads as a number.
+            assert_eq!(Header::of(&page(ten, ten, (3, &number(encoding)))), None);
+        }
+        // Text, whose length it reads as a number.
+        assert_eq!(Header::of(&page(ten, ten, (8, &[12, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]))), None);
+        assert_eq!(Header::of(&page(&number((1 << 32) + 1), ten, (5, &[0]))), None);
+        assert_eq!(Header::of(&page(ten, &number((1 << 32) + 1), (5, &[0]))), None);
+        // Together, what these would take is 0 in 64 bits.
+        let huge = number(1 << 62);
+        let head = fields(&[(1, 5, &number(1 << 58)), (1, 5, &[0])]);
+        let dictionary = fields(&[(1, 5, &[4]), (1, 5, &huge), (1, 5, &huge), (4, 12, &head)]);
+        assert_eq!(Header::of(&dictionary), None);
     }
 
     /// The header of a page of values, with its sizes in the file and unpacked; both below 2^20.
