@@ -172,6 +172,9 @@ fn the_kernels_are_tuned_and_decode_uses_what_was_found() {
     let more = ["--budget", "5", "--finalists", "0", "--launches", "1", events.as_str(), "--timeout", "60"];
     let text = place.says(&tune("emulated", &[&more[..], &tables[..], &["--pipeline", "fused"]].concat()));
     assert!(text.contains("emulated-fused-decoder v1 for banks=v5") && text.contains("fused.block_x="), "{text}");
+    // An interrupted one would go on only with these very events and tables.
+    let strategy = place.store().run_record(1).unwrap().plan.strategy;
+    assert!(strategy.contains(&format!(", on {events} (")), "{strategy}");
     let observations = place.store().observations(1).unwrap();
     assert_eq!(observations.len(), 5);
     assert!(observations.iter().all(|observation| matches!(observation.outcome, Outcome::Times(_))));
