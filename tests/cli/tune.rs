@@ -594,6 +594,24 @@ fn explain_without_a_run_says_that_it_took_the_latest_of_several_devices() {
 }
 
 #[test]
+fn the_latest_decision_is_explained_and_exported_also_of_a_run_that_began_earlier() {
+    let place = Place::new();
+    for seed in ["1", "2"] {
+        place.says(&tune("synthetic:seed=1", &["--finalists", "0", "--seed", seed, "--fresh"]));
+    }
+    let mut export: serde_json::Value =
+        serde_json::from_str(&place.says(&["tune", "store", "export"])).unwrap();
+    export["runs"][0]["finished"] = "2999-01-01T00:00:00.000Z".into();
+    std::fs::write(place.path("export.json"), export.to_string()).unwrap();
+    let [file, store] = ["export.json", "other.sqlite"].map(|name| place.path(name).to_str().unwrap().to_owned());
+    let of_other = |arguments: &[&str]| place.says(&[arguments, &["--tune-db", store.as_str()]].concat());
+    of_other(&["tune", "store", "import", file.as_str()]);
+    assert!(of_other(&["tune", "explain"]).starts_with("Run 1:"));
+    let constants = of_other(&["tune", "store", "export", "--format", "rust"]);
+    assert!(constants.contains("run 1 of") && !constants.contains("run 2 of"), "{constants}");
+}
+
+#[test]
 fn two_objectives_are_tuned_from_the_command_line_with_a_front_in_text_json_and_page() {
     let place = Place::new();
     let [space, _] = program(&place);

@@ -282,6 +282,19 @@ impl Store {
         Ok(())
     }
 
+    /// The runs that decided something, the latest decision first: the order in which lookups prefer them. A run that
+    /// was begun later may have decided earlier.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn latest_decisions(&self) -> Result<Vec<i64>, StoreError> {
+        let query = "SELECT run_id FROM decisions ORDER BY at DESC, id DESC";
+        let rows = self.connection.prepare(query).and_then(|mut statement| {
+            statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()
+        });
+        rows.map_err(|error| self.failure(error))
+    }
+
     /// Removes a pin.
     ///
     /// # Errors

@@ -132,6 +132,18 @@ fn of_equally_near_results_the_newest_counts() {
 }
 
 #[test]
+fn the_latest_decision_is_the_one_that_is_found_also_of_a_run_that_began_earlier() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let key = Key::new();
+    let first = store.begin(&key.task(), &plan()).unwrap();
+    let (earlier, later) = (first.id(), key.decided(&mut store, 64));
+    store.decide(first, &evidence(config(32, "a"), 1.0)).unwrap();
+    assert_eq!(key.found(&store, Matching::Exact).unwrap().0, Value::Int(32));
+    assert_eq!(store.latest_decisions().unwrap(), [earlier, later]);
+}
+
+#[test]
 fn another_version_or_other_code_is_never_found_and_stays_in_the_store() {
     let folder = Folder::new();
     let mut store = folder.store();
