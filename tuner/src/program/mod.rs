@@ -99,7 +99,7 @@ pub fn run_to_end(command: &mut Command, limit: Duration) -> Result<Ran, Failure
     let mut child = Group::spawn(command)
         .map_err(|error| launch(format!("{}: {error}", command.get_program().to_string_lossy())))?;
     let status = loop {
-        match child.leader().try_wait().map_err(|error| launch(error.to_string()))? {
+        match child.try_wait().map_err(|error| launch(error.to_string()))? {
             Some(status) => break status,
             None if begun.elapsed() >= limit => return Err(Failure::timed_out(limit)),
             None => {}

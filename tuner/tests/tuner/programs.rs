@@ -91,6 +91,20 @@ fn a_launch_that_takes_too_long_ends_with_all_that_it_started() {
 }
 
 #[test]
+fn what_a_program_leaves_in_the_background_ends_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let command = format!("exec 3>{}; (sleep 5; echo alive >&3) & echo 1", pipe.display());
+    // It ends with the last process that could write to the pipe.
+    let reader = std::thread::spawn(move || std::fs::read_to_string(pipe).unwrap());
+    let mut program = ProgramDevice::new(&space(), &command);
+    program.reading = Reading::regex("1").unwrap();
+    assert_eq!(program.measure(&config(8, "a"), 1), Outcome::Times(vec![1.0]));
+    assert_eq!(reader.join().unwrap(), "");
+}
+
+#[test]
 fn a_program_that_prints_without_end_is_ended_before_it_fills_the_disk() {
     for command in ["yes", "yes >&2"] {
         let mut program = ProgramDevice::new(&space(), command);
