@@ -315,7 +315,11 @@ impl Device for ProgramDevice {
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
         match self.launches(config, launches) {
             Ok(costs) => Outcome::Times(costs),
-            Err(failure) => Outcome::Failed(failure),
+            Err(failure) => {
+                // Those of another configuration, or of only some launches.
+                self.parts.clear();
+                Outcome::Failed(failure)
+            }
         }
     }
 

@@ -94,6 +94,19 @@ fn a_launch_that_takes_too_long_ends_with_all_that_it_started() {
 }
 
 #[test]
+fn a_failure_has_no_costs_of_the_configuration_before() {
+    let mut program = ProgramDevice::new(&space(), "test {tile} -ne 16 && echo 1");
+    program.goals = vec![("size=smaller".parse().unwrap(), Reading::regex("1").unwrap())];
+    program.check = Some(Template::new("test {tile} -ne 32"));
+    for tile in [16, 32] {
+        assert_eq!(program.measure(&config(8, "a"), 1), Outcome::Times(vec![1.0]));
+        assert_eq!(program.parts(), [[1.0]]);
+        failure(program.measure(&config(tile, "a"), 1));
+        assert!(program.parts().is_empty(), "{:?}", program.parts());
+    }
+}
+
+#[test]
 fn what_a_program_leaves_in_the_background_ends_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
