@@ -103,7 +103,7 @@ enum Command {
         /// Runs that were not finished.
         #[arg(long)]
         unfinished: bool,
-        /// Runs that began more than this many days ago.
+        /// Runs that began more than this many days ago; imported recordings, which do not say when, stay.
         #[arg(long, value_name = "DAYS")]
         older_than: Option<u32>,
         /// Only runs of this tunable; without other options, all of its runs.

@@ -10,6 +10,7 @@ use super::{InterchangeError, assemble, failed, key_of, samples};
 use crate::fnv::Fnv;
 use crate::replay::{Measured, Record, Recording};
 use crate::store::contents::{PinRecord, RunRecord, SpaceRecord};
+use crate::store::rows::UNKNOWN;
 use crate::store::{DeviceIdentity, Observation, Plan, Store, StoreError, TunableIdentity, Workload};
 use crate::{FailureKind, Outcome};
 
@@ -142,8 +143,8 @@ pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
         workload,
         space: SpaceRecord::of(&recording.space)?,
         plan: Plan { strategy: RECORDED.to_owned(), seed: 0, budget: String::new() },
-        started: "1970-01-01T00:00:00.000Z".to_owned(),
-        finished: Some("1970-01-01T00:00:00.000Z".to_owned()),
+        started: UNKNOWN.to_owned(),
+        finished: Some(UNKNOWN.to_owned()),
         decision: None,
         measurements,
     };

@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::lookup::device_of;
 use super::rows::{
-    NOW, ParameterRow, blob_of, configuration_row, device_row, hash_of, json_of, parameters_of, parts_cell, space_row,
+    NOW, ParameterRow, UNKNOWN, blob_of, configuration_row, device_row, hash_of, json_of, parameters_of, parts_cell, space_row,
     tunable_row, word_of, workload_row,
 };
 use super::{DeviceIdentity, Evidence, Observation, Plan, Refusal, Store, StoreError, TunableIdentity, Workload};
@@ -108,7 +108,7 @@ pub struct Prune {
     pub retired: bool,
     /// Those that are not over and that no living process continues.
     pub unfinished: bool,
-    /// Those that began more than this many days ago.
+    /// Those that began more than this many days ago. Imported recordings, which do not say when, are none of them.
     pub older_than_days: Option<u32>,
     /// Only of this tunable thing.
     pub tunable: Option<String>,
@@ -142,8 +142,10 @@ const HEADS: &str =
         EXISTS (SELECT 1 FROM tunables AS newer WHERE newer.name = tunables.name
                 AND (newer.version > tunables.version
                      OR newer.version = tunables.version AND
-                        ((SELECT max(started) FROM runs WHERE tunable_id = newer.id), newer.id)
-                        > ((SELECT max(started) FROM runs WHERE tunable_id = tunables.id), tunables.id))) AS retired
+                        ((SELECT max(started) FROM runs WHERE tunable_id = newer.id),
+                         (SELECT max(id) FROM runs WHERE tunable_id = newer.id))
+                        > ((SELECT max(started) FROM runs WHERE tunable_id = tunables.id),
+                           (SELECT max(id) FROM runs WHERE tunable_id = tunables.id)))) AS retired
      FROM runs JOIN devices ON devices.id = device_id JOIN tunables ON tunables.id = tunable_id
      JOIN workloads ON workloads.id = workload_id JOIN spaces ON spaces.id = space_id
      LEFT JOIN decisions ON decisions.run_id = runs.id";
@@ -272,7 +274,8 @@ impl Store {
             transaction.execute(
                 &format!(
                     "INSERT INTO pins (device_id, tunable_id, workload_id, configuration_id, reason, at)
-                     SELECT device_id, tunable_id, workload_id, ?2, ?3, {NOW} FROM runs WHERE id = ?1
+                     SELECT device_id, tunable_id, workload_id, ?2, ?3,
+                            max({NOW}, (SELECT coalesce(max(at), '') FROM pins)) FROM runs WHERE id = ?1
                      ON CONFLICT (device_id, tunable_id, workload_id)
                      DO UPDATE SET configuration_id = excluded.configuration_id, reason = excluded.reason, at = excluded.at"
                 ),
@@ -381,9 +384,9 @@ impl Store {
     }
 
     fn older_than(&self, days: u32) -> Result<Vec<i64>, StoreError> {
-        let query = "SELECT id FROM runs WHERE julianday(started) < julianday('now') - ?1";
+        let query = "SELECT id FROM runs WHERE julianday(started) < julianday('now') - ?1 AND started <> ?2";
         let rows = self.connection.prepare(query).and_then(|mut statement| {
-            statement.query_map([days], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()
+            statement.query_map(params![days, UNKNOWN], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()
         });
         rows.map_err(|error| self.failure(error))
     }

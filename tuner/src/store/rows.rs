@@ -10,6 +10,9 @@ use crate::{Config, FailureKind, Value};
 /// The time that goes into rows: UTC with milliseconds.
 pub(super) const NOW: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
 
+/// The time of what does not say when it was.
+pub(crate) const UNKNOWN: &str = "1970-01-01T00:00:00.000Z";
+
 /// A parameter and its values.
 pub(super) type ParameterRow = (String, Vec<Value>);
 

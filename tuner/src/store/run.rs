@@ -267,9 +267,10 @@ impl Store {
         let (id, uid, space, lock) = self.write_or_refuse(|transaction| {
             let space = space_row(transaction, &hash, &parameters_of(task.space), task.space.len() as u64)?;
             transaction.execute(
+                // Not before the others, also where the clock was ahead when those began: the latest one's code counts.
                 &format!(
                     "INSERT INTO runs (device_id, tunable_id, space_id, workload_id, strategy, seed, budget, started)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, {NOW})"
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, max({NOW}, (SELECT coalesce(max(started), '') FROM runs)))"
                 ),
                 params![
                     device_row(transaction, task.device)?,

@@ -298,6 +298,36 @@ fn code_that_was_measured_later_retires_other_code_also_if_it_was_known_before()
 }
 
 #[test]
+fn a_clock_that_was_ahead_retires_nothing_of_what_is_measured_now() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let mut old = key.clone();
+    old.tunable.kernel_hash = "old".to_owned();
+    let mut store = folder.store();
+    let retired = |store: &Store| -> Vec<bool> { store.runs().unwrap().iter().map(|run| run.retired).collect() };
+    old.decided(&mut store, 32);
+    let connection = Connection::open(folder.file()).unwrap();
+    connection.execute("UPDATE runs SET started = '2999-01-01T00:00:00.000Z'", []).unwrap();
+    key.decided(&mut store, 64);
+    assert_eq!(retired(&store), [true, false]);
+    // Both began at that time: then the run that was begun last counts.
+    old.decided(&mut store, 32);
+    assert_eq!(retired(&store), [false, true, false]);
+}
+
+#[test]
+fn a_recording_that_does_not_say_when_it_was_made_is_not_old() {
+    let (folder, theirs) = (Folder::new(), Folder::new());
+    let key = Key::new();
+    let run = key.decided(&mut theirs.store(), 64);
+    let mut record = theirs.store().run_record(run).unwrap();
+    record.started = "1970-01-01T00:00:00.000Z".to_owned();
+    let mut store = folder.store();
+    store.import(&[record], &[]).unwrap();
+    assert_eq!(store.prune(&Prune { older_than_days: Some(1), ..Prune::default() }).unwrap(), [0; 0]);
+}
+
+#[test]
 fn more_of_a_run_that_is_being_continued_is_not_imported() {
     let (folder, theirs) = (Folder::new(), Folder::new());
     let key = Key::new();
