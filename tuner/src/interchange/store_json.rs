@@ -176,14 +176,17 @@ fn choose(runs: &mut Vec<RunRecord>, run: Option<i64>) -> Result<&[RunRecord], S
         return if runs.is_empty() { Err(format!("there is no run {number}")) } else { Ok(runs) };
     }
     let Some(first) = runs.first() else { return Err("there is no run in it".to_owned()) };
+    // Two cards of one model share their results; other drivers have others.
+    let device = |run: &RunRecord| DeviceIdentity { uuid: String::new(), ..run.device.clone() };
     let same = |other: &RunRecord| {
-        (&other.device.name, &other.tunable, &other.workload, &other.space.hash)
-            == (&first.device.name, &first.tunable, &first.workload, &first.space.hash)
+        (&device(other), &other.tunable, &other.workload, &other.space.hash)
+            == (&device(first), &first.tunable, &first.workload, &first.space.hash)
     };
     if runs.iter().all(same) {
         return Ok(runs);
     }
-    let named = runs.iter().map(|record| format!("#{}: {} for {}", record.run, record.tunable, record.workload));
+    let words = |run: &RunRecord| format!("#{}: {} for {} on {}", run.run, run.tunable, run.workload, run.device);
+    let named = runs.iter().map(words);
     let named: Vec<String> = named.take(20).collect();
     Err(format!("it holds runs of several things; name one as FILE#RUN: {}", named.join("; ")))
 }

@@ -1,6 +1,8 @@
 //! What is kept, and what is found.
 
 use rusqlite::Connection;
+use tuner::interchange::store_json;
+use tuner::replay::Measured;
 use tuner::space::Space;
 use tuner::store::contents::Prune;
 use tuner::store::layers::{Layers, Locations};
@@ -325,6 +327,26 @@ fn a_recording_that_does_not_say_when_it_was_made_is_not_old() {
     let mut store = folder.store();
     store.import(&[record], &[]).unwrap();
     assert_eq!(store.prune(&Prune { older_than_days: Some(1), ..Prune::default() }).unwrap(), [0; 0]);
+}
+
+#[test]
+fn runs_of_two_cards_of_a_model_are_one_recording_and_those_of_two_drivers_are_not() {
+    for (driver, uuid, refused) in [("580.1", "GPU-2", None), ("600", "GPU-1", Some("driver 600"))] {
+        let folder = Folder::new();
+        let mut store = folder.store();
+        let mut other = Key::new();
+        other.decided(&mut store, 64);
+        (other.device.driver, other.device.uuid) = (driver.to_owned(), uuid.to_owned());
+        other.decided(&mut store, 64);
+        let recording = store_json::recording_of_export(&store_json::export(&store, &[]).unwrap(), None);
+        match (recording, refused) {
+            (Ok(recording), None) => {
+                assert_eq!(recording.records[0].measured, Measured::Samples(vec![1.0, 1.25, 1.0, 1.25]));
+            }
+            (Err(error), Some(named)) => assert!(error.contains(named), "{error}"),
+            (other, _) => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]
