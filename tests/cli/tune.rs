@@ -599,8 +599,7 @@ fn the_latest_decision_is_explained_and_exported_also_of_a_run_that_began_earlie
     for seed in ["1", "2"] {
         place.says(&tune("synthetic:seed=1", &["--finalists", "0", "--seed", seed, "--fresh"]));
     }
-    let mut export: serde_json::Value =
-        serde_json::from_str(&place.says(&["tune", "store", "export"])).unwrap();
+    let mut export: serde_json::Value = serde_json::from_str(&place.says(&["tune", "store", "export"])).unwrap();
     export["runs"][0]["finished"] = "2999-01-01T00:00:00.000Z".into();
     std::fs::write(place.path("export.json"), export.to_string()).unwrap();
     let [file, store] = ["export.json", "other.sqlite"].map(|name| place.path(name).to_str().unwrap().to_owned());

@@ -6,8 +6,8 @@ use rusqlite::{OptionalExtension, params};
 
 use super::lookup::device_of;
 use super::rows::{
-    NOW, ParameterRow, UNKNOWN, blob_of, configuration_row, device_row, hash_of, json_of, parameters_of, parts_cell, space_row,
-    tunable_row, word_of, workload_row,
+    NOW, ParameterRow, UNKNOWN, blob_of, configuration_row, device_row, hash_of, json_of, parameters_of, parts_cell,
+    space_row, tunable_row, word_of, workload_row,
 };
 use super::{DeviceIdentity, Evidence, Observation, Plan, Refusal, Store, StoreError, TunableIdentity, Workload};
 use crate::space::Space;
@@ -113,6 +113,9 @@ pub struct Prune {
     /// Only of this tunable thing.
     pub tunable: Option<String>,
 }
+
+/// Locks of runs that are held at a time: each is an open file, of which a process may have few.
+const MOST_LOCKS: usize = 200;
 
 /// A run that may be removed.
 struct Prunable {
@@ -314,7 +317,8 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Missing`] for a run that is named and not there, [`StoreError::RunTaken`] for one that is named and
-    /// being continued; those of writing. Nothing is removed then.
+    /// being continued; those of writing. Nothing is removed then, but for very many unfinished runs, which are removed in
+    /// steps.
     pub fn prune(&mut self, prune: &Prune) -> Result<Vec<i64>, StoreError> {
         let old = match prune.older_than_days {
             None => Vec::new(),
@@ -324,7 +328,7 @@ impl Store {
         if let Some(missing) = prune.runs.iter().find(|&&named| runs.iter().all(|known| known.run != named)) {
             return Err(StoreError::Missing { file: self.file.clone(), what: format!("run {missing}") });
         }
-        let chosen = runs.iter().filter(|known| {
+        let mut chosen = runs.iter().filter(|known| {
             prune.runs.contains(&known.run)
                 || prune.tunable.as_ref().is_none_or(|name| *name == known.tunable)
                     && ((prune.retired && known.retired)
@@ -336,21 +340,34 @@ impl Store {
                             && prune.older_than_days.is_none()))
         });
         let mut removed = Vec::new();
-        // Held until the rows are gone, so that no process resumes what is being removed.
-        let mut locks = Vec::new();
-        for known in chosen {
-            // Nobody continues one that is over, and each lock is an open file.
-            if !known.finished {
-                match self.lock_run(known.run) {
-                    Ok(lock) => locks.push(lock),
-                    Err(StoreError::RunTaken { run, .. }) if !prune.runs.contains(&run) => continue,
-                    Err(error) => return Err(error),
+        loop {
+            let done = removed.len();
+            // Held until the rows are gone, so that no process resumes what is being removed.
+            let mut locks = Vec::new();
+            while locks.len() < MOST_LOCKS
+                && let Some(known) = chosen.next()
+            {
+                // Nobody continues one that is over.
+                if !known.finished {
+                    match self.lock_run(known.run) {
+                        Ok(lock) => locks.push(lock),
+                        Err(StoreError::RunTaken { run, .. }) if !prune.runs.contains(&run) => continue,
+                        Err(error) => return Err(error),
+                    }
                 }
+                removed.push(known.run);
             }
-            removed.push(known.run);
+            self.remove(&removed[done..])?;
+            if locks.len() < MOST_LOCKS {
+                return Ok(removed);
+            }
         }
+    }
+
+    /// Removes the rows of runs, and what belonged only to them.
+    fn remove(&mut self, runs: &[i64]) -> Result<(), StoreError> {
         self.write(|transaction| {
-            for run in &removed {
+            for run in runs {
                 transaction.execute("DELETE FROM runs WHERE id = ?1", [run])?;
             }
             transaction.execute_batch(
@@ -366,8 +383,7 @@ impl Store {
                  DELETE FROM devices WHERE id NOT IN (SELECT device_id FROM runs)
                      AND id NOT IN (SELECT device_id FROM pins);",
             )
-        })?;
-        Ok(removed)
+        })
     }
 
     /// What prune needs to know of the runs, without what may be unreadable: such a run must be removable too.
@@ -396,7 +412,8 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::BadKey`] for a run that contradicts itself, [`StoreError::RunTaken`] for more of a run that a living
-    /// process continues here; those of writing. Nothing is taken in then.
+    /// process continues here; those of writing. Nothing is taken in then, but for more of very many unfinished runs, which
+    /// are taken in in steps.
     pub fn import(&mut self, runs: &[RunRecord], pins: &[PinRecord]) -> Result<Imported, StoreError> {
         for run in runs {
             check(run)?;
@@ -405,17 +422,35 @@ impl Store {
             let why = "its space does not have these values".to_owned();
             return Err(StoreError::BadKey { what: format!("pin {}", pin.pin), why });
         }
-        // Held until the rows are there, so that no process continues from what is being changed.
-        let mut locks = Vec::new();
-        for run in runs {
-            if let Some(id) = self.unfinished_with_less(run)? {
-                locks.push(self.lock_run(id)?);
+        let mut imported = Imported::default();
+        let mut left = runs;
+        loop {
+            // Held until the rows are there, so that no process continues from what is being changed.
+            let mut locks = Vec::new();
+            let mut count = 0;
+            while locks.len() < MOST_LOCKS
+                && let Some(run) = left.get(count)
+            {
+                if let Some(id) = self.unfinished_with_less(run)? {
+                    locks.push(self.lock_run(id)?);
+                }
+                count += 1;
             }
+            let (now, later) = left.split_at(count);
+            let pins = if later.is_empty() { pins } else { &[] };
+            self.take_in(now, pins, &mut imported)?;
+            if later.is_empty() {
+                return Ok(imported);
+            }
+            left = later;
         }
+    }
+
+    /// Takes in runs and pins in one transaction.
+    fn take_in(&mut self, runs: &[RunRecord], pins: &[PinRecord], imported: &mut Imported) -> Result<(), StoreError> {
         self.write_or_refuse(|transaction| {
-            let mut imported = Imported::default();
             for run in runs {
-                import_run(transaction, run, &mut imported)?;
+                import_run(transaction, run, imported)?;
             }
             for pin in pins {
                 let space = imported_space(transaction, &pin.space, &format!("pin {}", pin.pin))?;
@@ -432,7 +467,7 @@ impl Store {
                     ],
                 )?;
             }
-            Ok(imported)
+            Ok(())
         })
     }
 

@@ -252,12 +252,13 @@ fn a_run_of_another_user_whose_lock_may_only_be_read_is_neither_continued_nor_pr
         let path = entry.unwrap().path();
         allow(&path, if path.to_string_lossy().ends_with(".lock") { 0o444 } else { 0o666 });
     }
-    let mut other = helper("store::processes::helper_that_prunes_what_another_user_measures", &folder.file(), |command| {
-        // Permissions do not bind root.
-        if rustix::process::geteuid().is_root() {
-            std::os::unix::process::CommandExt::uid(command, 65534);
-        }
-    });
+    let mut other =
+        helper("store::processes::helper_that_prunes_what_another_user_measures", &folder.file(), |command| {
+            // Permissions do not bind root.
+            if rustix::process::geteuid().is_root() {
+                std::os::unix::process::CommandExt::uid(command, 65534);
+            }
+        });
     assert!(other.wait().unwrap().success());
 }
 
@@ -344,6 +345,44 @@ fn a_run_that_another_version_would_continue_otherwise_is_not_mixed() {
     let error = recorder.finish(None).unwrap_err();
     assert!(error.to_string().contains("begin a fresh run"), "{error}");
     assert_eq!(store.observations(1).unwrap().len(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn helper_that_imports_and_prunes_with_few_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let Some(file) = asked() else { return };
+    let limit = Rlimit { current: Some(240), ..getrlimit(Resource::Nofile) };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let mut store = Store::open(&file).unwrap();
+    let mut runs: Vec<_> = store.runs().unwrap().into_iter().map(|run| run.record).collect();
+    for run in &mut runs {
+        run.measurements.push(times(config(32, "a"), &[1.0]));
+    }
+    assert_eq!(store.import(&runs, &[]).unwrap().measurements, 500);
+    assert_eq!(store.prune(&Prune { unfinished: true, ..Prune::default() }).unwrap().len(), 500);
+}
+
+#[cfg(unix)]
+#[test]
+fn more_runs_are_imported_and_pruned_than_files_may_be_open() {
+    if asked().is_some() {
+        return;
+    }
+    let folder = Folder::new();
+    drop(folder.store().begin(&Key::new().task(), &plan()).unwrap());
+    let connection = rusqlite::Connection::open(folder.file()).unwrap();
+    let columns = "device_id, tunable_id, space_id, workload_id, strategy, seed, budget, started";
+    connection
+        .execute_batch(&format!(
+            "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+             INSERT INTO runs ({columns}) SELECT {columns} FROM runs JOIN n"
+        ))
+        .unwrap();
+    let mut child =
+        helper("store::processes::helper_that_imports_and_prunes_with_few_open_files", &folder.file(), |_| {});
+    assert!(child.wait().unwrap().success());
 }
 
 /// Something at the place of a run's lock that is no file: whether a process holds the lock cannot be found out then, as
