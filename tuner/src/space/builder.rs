@@ -31,6 +31,8 @@ use crate::space::{Parameter, Space, SpaceError, SpaceReport, unique};
 
 /// More parameters are refused.
 const MOST_PARAMETERS: usize = 256;
+/// Constraints: the work of ordering them grows with their number times that of the parameters.
+const MOST_CONSTRAINTS: usize = 1000;
 /// A constraint is tried by itself if its own parameters have at most this many combinations.
 const MOST_ALONE: u64 = 1 << 22;
 
@@ -229,6 +231,9 @@ impl SpaceBuilder {
         if let Some((parameter, _)) = self.derived.get(MOST_PARAMETERS) {
             let message = format!("one of more than {MOST_PARAMETERS} derived values");
             return Err(SpaceError::BadValues { parameter: parameter.clone(), message });
+        }
+        if let Some((name, _)) = self.constraints.get(MOST_CONSTRAINTS) {
+            return Err(SpaceError::TooManyConstraints { constraint: name.clone(), most: MOST_CONSTRAINTS });
         }
         let mut parameters = Vec::new();
         for (name, values) in &self.parameters {
