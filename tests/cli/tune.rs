@@ -74,6 +74,7 @@ fn a_tuning_is_listed_shown_explained_and_pinned() {
     let list = place.says(&["tune", "store", "list"]);
     assert!(list.contains("1 run, 0 pins") && list.contains("decided: "), "{list}");
     let show = place.says(&["tune", "store", "show", "1", "--top", "3"]);
+    assert!(show.contains("ut-decode tune explain 1 says why"), "{show}");
     assert!(show.contains("12 configurations tried") && show.contains("and 9 more"), "{show}");
     let pinned = place.says(&[
         "tune",

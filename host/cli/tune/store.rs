@@ -295,7 +295,7 @@ fn show(record: &RunRecord, top: usize, json: Option<&Path>) -> Result<(), Failu
         let words = in_words(&record.space.parameters, &decision.chosen.config);
         let _ = writeln!(
             text,
-            "decided: {words}: {}; ut-decode explain {} says why",
+            "decided: {words}: {}; ut-decode tune explain {} says why",
             objective_of(record).words(decision.chosen.time_ms),
             record.run
         );
