@@ -200,11 +200,15 @@ impl SpaceBuilder {
     pub fn report(&self) -> Result<SpaceReport, SpaceError> {
         let mut report = self.build()?.report().clone();
         let (parameters, graph, _) = self.compile()?;
+        if report.combinations == 0 {
+            // A parameter without values: the products of the others may be beyond every number.
+            return Ok(report);
+        }
         for (number, constraint) in report.constraints.iter_mut().enumerate() {
             let (graph, rules) = self.rules(graph.clone(), &[number])?;
             let used = rules.first().map(|(_, rule)| rule.parameters(&graph)).unwrap_or_default();
             let own: u64 = used.iter().map(|&place| parameters[place].values().len() as u64).product();
-            if own > MOST_ALONE || report.combinations == 0 {
+            if own > MOST_ALONE {
                 continue;
             }
             // One value for each parameter that it does not ask for.

@@ -298,6 +298,14 @@ fn spaces_that_are_declared_wrongly_are_refused() {
 }
 
 #[test]
+fn a_parameter_without_values_is_reported_however_many_the_others_have() {
+    let names: Vec<String> = (0..20).map(|at| format!("p{at}")).collect();
+    let vast = names.iter().fold(SpaceBuilder::new().ints("none", []), |builder, name| builder.range(name, 0, 99, 1));
+    let report = vast.constraint(&format!("{} > 0", names.join(" + "))).report().unwrap();
+    assert_eq!((report.combinations, report.constraints[0].alone), (0, None));
+}
+
+#[test]
 fn a_file_of_more_than_16_mib_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("space.toml");
