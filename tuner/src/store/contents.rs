@@ -6,12 +6,12 @@ use rusqlite::{OptionalExtension, params};
 
 use super::lookup::device_of;
 use super::rows::{
-    NOW, ParameterRow, UNKNOWN, blob_of, configuration_row, device_row, hash_of, json_of, parameters_of, parts_cell,
-    space_row, tunable_row, word_of, workload_row,
+    NOW, ParameterRow, UNKNOWN, configuration_row, device_row, hash_of, json_of, measurement_row, parameters_of,
+    space_row, tunable_row, workload_row,
 };
 use super::{DeviceIdentity, Evidence, Observation, Plan, Refusal, Store, StoreError, TunableIdentity, Workload};
+use crate::Config;
 use crate::space::Space;
-use crate::{Config, Outcome};
 
 /// A space as the store keeps it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -577,28 +577,7 @@ fn import_run(
     let have: i64 =
         transaction.query_row("SELECT count(*) FROM measurements WHERE run_id = ?1", [id], |row| row.get(0))?;
     for (sequence, measurement) in run.measurements.iter().enumerate().skip(have as usize) {
-        let (times, failure, message) = match &measurement.outcome {
-            Outcome::Times(times) => (Some(blob_of(times)), None, None),
-            Outcome::Failed(failure) => (None, Some(word_of(failure.kind)), Some(failure.message.as_str())),
-        };
-        transaction
-            .prepare_cached(
-                "INSERT INTO measurements
-                 (run_id, sequence, configuration_id, launches, times, failure, message, took_ms, parts, at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-            )?
-            .execute(params![
-                id,
-                sequence as i64,
-                configuration_row(transaction, space, &measurement.config)?,
-                measurement.launches as i64,
-                times,
-                failure,
-                message,
-                measurement.took_ms,
-                parts_cell(&measurement.parts)?,
-                run.started
-            ])?;
+        measurement_row(transaction, (id, space), sequence as i64, measurement, Some(&run.started))?;
         imported.measurements += 1;
     }
     if let Some(finished) = &run.finished {

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 
 use super::rows::{
-    NOW, blob_of, configuration_row, device_row, hash_of, json_of, kind_of, parameters_of, parts_cell, space_row,
-    times_of, tunable_row, word_of, workload_row,
+    NOW, configuration_row, device_row, hash_of, json_of, kind_of, measurement_row, parameters_of, space_row, times_of,
+    tunable_row, word_of, workload_row,
 };
 use super::{DeviceIdentity, Refusal, Store, StoreError, TunableIdentity, Workload};
 use crate::compare::Decision;
@@ -399,35 +399,14 @@ impl Store {
     /// where the file system has no locks); [`StoreError::BadKey`] for times or parameters that are not finite.
     pub fn record(&mut self, run: &mut Run, observation: &Observation) -> Result<(), StoreError> {
         check(observation)?;
-        let (times, failure, message) = match &observation.outcome {
-            Outcome::Times(times) => (Some(blob_of(times)), None, None),
-            Outcome::Failed(failure) => (None, Some(word_of(failure.kind)), Some(failure.message.as_str())),
-        };
         let sequence = run.next;
         let file = self.file.clone();
         let written = self.write_or_refuse(|transaction| {
             check_held(transaction, run, &file)?;
-            let configuration = configuration_row(transaction, run.space, &observation.config)?;
-            Ok(transaction
-                .prepare_cached(&format!(
-                    "INSERT INTO measurements
-                     (run_id, sequence, configuration_id, launches, times, failure, message, took_ms, parts, at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, {NOW})"
-                ))?
-                .execute(params![
-                    run.id,
-                    sequence,
-                    configuration,
-                    observation.launches as i64,
-                    times,
-                    failure,
-                    message,
-                    observation.took_ms,
-                    parts_cell(&observation.parts)?
-                ])?)
+            Ok(measurement_row(transaction, (run.id, run.space), sequence, observation, None)?)
         });
         match written {
-            Ok(_) => {
+            Ok(()) => {
                 run.next += 1;
                 Ok(())
             }
