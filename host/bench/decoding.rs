@@ -28,6 +28,7 @@ use crate::decoder::launch::Parameter;
 use crate::decoder::{Backend, DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
 use crate::input::{EventBatch, Layout};
+use crate::memory;
 use tuner::{Config, Device, Failure, FailureKind, Outcome};
 
 pub(super) use configs::of_kernels;
@@ -36,6 +37,9 @@ pub use configs::{base, choices, configuration_of, name, parameters, parse, valu
 /// Batches that each stream of a GPU is given while a time is taken, at the least: with one a stream nothing overlaps,
 /// and what is measured is how long the host takes to begin and to end.
 const BATCHES_A_STREAM: usize = 4;
+
+/// Times the memory of its sample that a configuration may take: the batches, and room for all hits in each thread.
+const OF_SAMPLE: usize = 20;
 
 /// Measures configurations of a backend's decoder on a sample. Before its first launch each one is checked, hit by hit
 /// and bit by bit, against the reference decoder.
@@ -73,8 +77,8 @@ impl<'t> DecodeDevice<'t> {
         }
     }
 
-    /// The same, but with decoders and batches of no more than `most` configurations kept, those used last. All are
-    /// kept otherwise: each takes some ten times as much memory as the sample.
+    /// The same, but with decoders and batches of no more than `most` configurations kept, those used last. Otherwise as
+    /// many are kept as the memory has room for: each takes some ten times as much as the sample.
     #[must_use]
     pub fn keeping(mut self, most: usize) -> Self {
         self.most = most.max(1);
@@ -138,14 +142,16 @@ impl<'t> DecodeDevice<'t> {
             self.configuration_of(config).map_err(|error| failure(FailureKind::Constraint)(error.to_string()))?;
         let n_events = self.n_events();
         self.expect(configuration.layout)?;
-        let expected = self.expected.iter().find(|(layout, _)| *layout == configuration.layout);
         // A few events are repeated if a branch predictor would learn them; otherwise to fill a batch.
         let wanted = match self.backend {
             Backend::Emulated => n_events,
             Backend::Cuda => n_events.max(configuration.batch),
             Backend::Reference | Backend::Cpu => Sample::enough(n_events, configuration.batch),
         };
+        let bytes: usize = self.events.iter().map(|batch| batch.raw.len()).sum();
+        self.make_room((OF_SAMPLE * bytes / n_events.max(1) * wanted) as u64, memory::available());
         let sample = configuration.sample(&self.events, wanted).map_err(failure(FailureKind::Declined))?;
+        let expected = self.expected.iter().find(|(layout, _)| *layout == configuration.layout);
         let expected = expected.map(|(_, expected)| expected);
         let make = || configuration.variant(self.backend, self.mode, &sample, self.tables, self.options, expected);
         let made = match make() {
@@ -163,6 +169,17 @@ impl<'t> DecodeDevice<'t> {
         };
         Ok((variant, passes))
     }
+
+    /// Forgets configurations, those used last in the end, until one more may be kept, which takes so many bytes. On-line
+    /// tuning comes to them all.
+    fn make_room(&mut self, bytes: u64, mut available: Option<u64>) {
+        while !self.recent.is_empty()
+            && (self.prepared.len() >= self.most || available.is_some_and(|available| available < bytes))
+        {
+            self.prepared.remove(&self.recent.remove(0));
+            available = available.map(|available| available + bytes);
+        }
+    }
 }
 
 impl Device for DecodeDevice<'_> {
@@ -176,9 +193,6 @@ impl Device for DecodeDevice<'_> {
         let key = format!("{config:?}");
         self.recent.retain(|other| *other != key);
         if !self.prepared.contains_key(&key) {
-            while self.prepared.len() >= self.most && !self.recent.is_empty() {
-                self.prepared.remove(&self.recent.remove(0));
-            }
             match self.prepare(config) {
                 Ok(prepared) => self.prepared.insert(key.clone(), prepared),
                 Err(failure) => return Outcome::Failed(failure),
@@ -251,6 +265,23 @@ mod tests {
             if text == "batch=3" {
                 assert!(device.prepared.contains_key(&format!("{:?}", cpu("batch=1"))), "it was used after batch=2");
             }
+        }
+    }
+
+    #[test]
+    fn configurations_are_forgotten_where_the_memory_has_no_room_for_one_more() {
+        let tables = tables();
+        let mut device = DecodeDevice::new(Backend::Cpu, &tables, DecodeOptions::default(), vec![events(2)]);
+        let configs = ["batch=1", "batch=2", "batch=3"].map(|text| parse(Backend::Cpu, text).unwrap());
+        for config in &configs {
+            assert!(matches!(device.measure(config, 1), Outcome::Times(_)));
+        }
+        let kept = |device: &DecodeDevice<'_>| {
+            configs.each_ref().map(|config| device.prepared.contains_key(&format!("{config:?}")))
+        };
+        for (available, left) in [(None, [true; 3]), (Some(1000), [true; 3]), (Some(900), [false, true, true])] {
+            device.make_room(1000, available);
+            assert_eq!(kept(&device), left);
         }
     }
 

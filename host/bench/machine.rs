@@ -21,19 +21,13 @@ impl Machine {
     /// This machine and this program.
     pub fn this() -> Self {
         Self {
-            cpu: cpu_model(),
+            cpu: tuner::watch::cpu::model(),
             cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: option_env!("UT_DECODE_COMMIT").map(ToOwned::to_owned).or_else(commit),
             optimised: !cfg!(debug_assertions),
         }
     }
-}
-
-fn cpu_model() -> Option<String> {
-    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = info.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
 }
 
 /// The commit of the checkout in whose `target` this program lies.

@@ -12,6 +12,7 @@ use crate::decoder::launch::Parameter;
 use crate::decoder::ptx::Unit;
 use crate::decoder::{Backend, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
+use tuner::fnv::Fnv;
 use tuner::space::{Space, SpaceError};
 use tuner::store::{DeviceIdentity, Layers, StoreError, Task, TunableIdentity, Workload};
 use tuner::{Config, SpaceBuilder, Value};
@@ -220,11 +221,11 @@ pub fn tunable(what: impl Into<Subject>) -> TunableIdentity {
         TunableIdentity::new(format!("{backend}-decoder"), CPU_VERSION)
     };
     if backend == Backend::Cuda {
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for byte in Unit::PRODUCTION.iter().flat_map(|unit| unit.text.bytes()) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let mut hash = Fnv::default();
+        for unit in Unit::PRODUCTION {
+            hash.take(unit.text.as_bytes());
         }
-        identity.kernel_hash = format!("{hash:016x}");
+        identity.kernel_hash = hash.to_string();
     }
     identity
 }

@@ -1,6 +1,7 @@
 //! The events that are measured: those of files, or synthetic ones that are part of the program.
 
 use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
 
 use crate::bench::configuration::BATCH;
 use crate::bench::{Configuration, ENOUGH_DISTINCT, Expected, Sample};
@@ -16,6 +17,7 @@ use crate::cli::detector::{Detector, SYNTHETIC};
 use crate::cli::output::say;
 use crate::cli::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tuner::fnv::Fnv;
 
 /// Seed of the embedded sample.
 const SEED: u64 = 1;
@@ -167,6 +169,25 @@ impl Loaded {
     }
 }
 
+/// `source`, and what tells its files and tables from others of the same names: what was interrupted goes on only with
+/// the same.
+pub fn identity(source: &str, files: &[PathBuf], detector: &Detector) -> String {
+    let all: Vec<_> = files.iter().chain(&detector.boards).chain(&detector.geometry).collect();
+    if all.is_empty() {
+        return source.to_owned();
+    }
+    let mut hash = Fnv::default();
+    for file in all {
+        // Of a pipe there is no more than its name.
+        let place = file.canonicalize().unwrap_or_else(|_| file.clone());
+        let meta = file.metadata().ok().filter(std::fs::Metadata::is_file);
+        let written = meta.as_ref().and_then(|meta| meta.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+        hash.take(place.as_os_str().as_encoded_bytes());
+        hash.take(format!("{:?}{written:?}", meta.map(|meta| meta.len())).as_bytes());
+    }
+    format!("{source} ({hash})")
+}
+
 /// `n` events of a profile, as one batch.
 pub fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<EventBatch, Failure> {
     memory::check(format!("a sample of {n} events"), LITTLE)?;
@@ -213,4 +234,33 @@ pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<E
         say(&format!("warning: {SYNTHETIC}"));
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_or_tables_of_the_same_names_are_others_once_they_are_rewritten_or_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let (boards, geometry) = crate::synth::detector(BankVersion::V5, 1);
+        let tables = crate::DetectorTables::new(boards, geometry, crate::Grouping::YRows).unwrap();
+        let embedded = Detector { tables, boards: None, geometry: None };
+        let path = |name: &str| folder.path().join(name);
+        for name in ["a", "b"] {
+            std::fs::write(path(name), "events").unwrap();
+        }
+        let of = |name: &str, detector: &Detector| identity("a", &[path(name)], detector);
+        assert_eq!(identity("synthetic", &[], &embedded), "synthetic");
+        let first = of("a", &embedded);
+        assert!(first.starts_with("a (") && first == of("a", &embedded), "{first}");
+        assert_ne!(first, of("b", &embedded));
+        let tables = Detector { boards: Some(path("b")), ..embedded.clone() };
+        let with_tables = of("a", &tables);
+        assert_ne!(first, with_tables);
+        std::fs::write(path("b"), "other tables").unwrap();
+        assert_ne!(with_tables, of("a", &tables));
+        std::fs::write(path("a"), "other events").unwrap();
+        assert_ne!(first, of("a", &embedded));
+    }
 }

@@ -26,7 +26,7 @@ use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, one_of};
 use crate::cli::help::did_you_mean;
 use crate::cli::output::{print, print_beside, say, write_file, write_json};
 use crate::cli::progress::Progress;
-use crate::cli::sample::{Loaded, SampleArgs};
+use crate::cli::sample::{Loaded, SampleArgs, identity};
 use crate::cli::table::table;
 use crate::cli::{Failure, signals, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -162,7 +162,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "backend": about.backend,
         "unit": about.unit,
         "gpu": environment.facts().map(|facts| &facts.gpu.name),
-        "sample": about.sample,
+        "sample": identity(&about.sample, &args.sample.files, &detector),
         "events": about.events,
         "grouping": detector.tables.grouping().name(),
         "boards": detector.boards,

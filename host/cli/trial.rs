@@ -16,7 +16,7 @@ use tuner::watch::{Limits, Watch};
 
 use crate::cli::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
 use crate::cli::detector::Detector;
-use crate::cli::sample::{MAX_EVENTS, embedded, read};
+use crate::cli::sample::{MAX_EVENTS, embedded, identity, read};
 use crate::cli::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
@@ -70,6 +70,11 @@ impl SampleArgs {
         }
         let names: Vec<_> = self.files.iter().map(|file| file.display().to_string()).collect();
         names.join(" ")
+    }
+
+    /// The same with what tells the events and tables from others of the same names.
+    pub fn identity(&self, detector: &Detector) -> String {
+        identity(&self.source(), &self.files, detector)
     }
 
     /// The decoder of a backend on these events.

@@ -113,6 +113,27 @@ fn the_folder_of_another_sweep_is_left_alone_unless_it_is_to_begin_anew() {
 }
 
 #[test]
+fn measurements_of_a_file_that_was_rewritten_are_those_of_another_sweep() {
+    let (folder, events) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = events.path().join("events.mdf");
+    let generate = |seed: &str| {
+        let mut command = assert_cmd::Command::new(cargo_bin!("ut-decode"));
+        command.args(["generate", "--profile", "pp-low", "--events", "2", "--seed", seed, "--output"]);
+        command.arg(events.path()).assert().success();
+    };
+    let sweep = || {
+        let mut command = assert_cmd::Command::new(cargo_bin!("ut-decode"));
+        command.arg("sweep").arg(&file).args(["--backend", "emulated", "--axis", "count.bins=8", "--output"]);
+        command.arg(folder.path()).assert()
+    };
+    generate("1");
+    sweep().success();
+    sweep().success();
+    generate("2");
+    sweep().code(1).stderr(contains("belongs to another sweep: its sample is"));
+}
+
+#[test]
 fn measurements_with_other_vector_instructions_are_those_of_another_sweep() {
     let folder = tempfile::tempdir().unwrap();
     let axes = ["--axis", "batch=2", "--threads", "1", "--rounds", "1"];

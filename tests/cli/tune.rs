@@ -74,6 +74,7 @@ fn a_tuning_is_listed_shown_explained_and_pinned() {
     let list = place.says(&["tune", "store", "list"]);
     assert!(list.contains("1 run, 0 pins") && list.contains("decided: "), "{list}");
     let show = place.says(&["tune", "store", "show", "1", "--top", "3"]);
+    assert!(show.contains("ut-decode tune explain 1 says why"), "{show}");
     assert!(show.contains("12 configurations tried") && show.contains("and 9 more"), "{show}");
     let pinned = place.says(&[
         "tune",
@@ -172,6 +173,9 @@ fn the_kernels_are_tuned_and_decode_uses_what_was_found() {
     let more = ["--budget", "5", "--finalists", "0", "--launches", "1", events.as_str(), "--timeout", "60"];
     let text = place.says(&tune("emulated", &[&more[..], &tables[..], &["--pipeline", "fused"]].concat()));
     assert!(text.contains("emulated-fused-decoder v1 for banks=v5") && text.contains("fused.block_x="), "{text}");
+    // An interrupted one would go on only with these very events and tables.
+    let strategy = place.store().run_record(1).unwrap().plan.strategy;
+    assert!(strategy.contains(&format!(", on {events} (")), "{strategy}");
     let observations = place.store().observations(1).unwrap();
     assert_eq!(observations.len(), 5);
     assert!(observations.iter().all(|observation| matches!(observation.outcome, Outcome::Times(_))));
@@ -588,6 +592,23 @@ fn explain_without_a_run_says_that_it_took_the_latest_of_several_devices() {
     place.says(&["tune", "run", "--space", &space, "--command", "echo {tile}", "--regex", "[0-9]+"]);
     assert!(place.says(&["tune", "explain"]).contains(said));
     assert!(!place.says(&["tune", "explain", "1"]).contains(said), "the run was named");
+}
+
+#[test]
+fn the_latest_decision_is_explained_and_exported_also_of_a_run_that_began_earlier() {
+    let place = Place::new();
+    for seed in ["1", "2"] {
+        place.says(&tune("synthetic:seed=1", &["--finalists", "0", "--seed", seed, "--fresh"]));
+    }
+    let mut export: serde_json::Value = serde_json::from_str(&place.says(&["tune", "store", "export"])).unwrap();
+    export["runs"][0]["finished"] = "2999-01-01T00:00:00.000Z".into();
+    std::fs::write(place.path("export.json"), export.to_string()).unwrap();
+    let [file, store] = ["export.json", "other.sqlite"].map(|name| place.path(name).to_str().unwrap().to_owned());
+    let of_other = |arguments: &[&str]| place.says(&[arguments, &["--tune-db", store.as_str()]].concat());
+    of_other(&["tune", "store", "import", file.as_str()]);
+    assert!(of_other(&["tune", "explain"]).starts_with("Run 1:"));
+    let constants = of_other(&["tune", "store", "export", "--format", "rust"]);
+    assert!(constants.contains("run 1 of") && !constants.contains("run 2 of"), "{constants}");
 }
 
 #[test]

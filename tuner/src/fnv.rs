@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The hash of the bytes so far. It is written in hexadecimal.
-pub(crate) struct Fnv(u64);
+pub struct Fnv(u64);
 
 impl Default for Fnv {
     fn default() -> Self {
@@ -13,7 +13,7 @@ impl Default for Fnv {
 
 impl Fnv {
     /// Takes more bytes.
-    pub(crate) fn take(&mut self, bytes: &[u8]) {
+    pub fn take(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }

@@ -8,7 +8,7 @@ pub mod cli;
 mod decide;
 mod device;
 pub mod expression;
-mod fnv;
+pub mod fnv;
 pub mod goals;
 pub mod interchange;
 mod minimise;

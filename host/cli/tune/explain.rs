@@ -29,11 +29,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let run = match args.run {
         Some(run) => run,
         None => store
-            .runs()?
-            .iter()
-            .rev()
-            .find(|summary| summary.record.decision.is_some())
-            .map(|summary| summary.record.run)
+            .latest_decisions()?
+            .first()
+            .copied()
             .ok_or_else(|| format!("{}: no run decided anything yet", store.file().display()))?,
     };
     let record = store.run_record(run)?;

@@ -119,7 +119,7 @@ fn open<'d>(
                 tunable: tunable::tunable(*backend),
                 workload: tunable::workload(&detector.tables, &args.sample.clustering.options())?,
                 device: Box::new(device.with_parameters(&names, tunable::base(*backend))?),
-                sample: args.sample.source(),
+                sample: args.sample.identity(detector),
                 space,
                 identity,
             })

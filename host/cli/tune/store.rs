@@ -103,7 +103,7 @@ enum Command {
         /// Runs that were not finished.
         #[arg(long)]
         unfinished: bool,
-        /// Runs that began more than this many days ago.
+        /// Runs that began more than this many days ago; imported recordings, which do not say when, stay.
         #[arg(long, value_name = "DAYS")]
         older_than: Option<u32>,
         /// Only runs of this tunable; without other options, all of its runs.
@@ -295,7 +295,7 @@ fn show(record: &RunRecord, top: usize, json: Option<&Path>) -> Result<(), Failu
         let words = in_words(&record.space.parameters, &decision.chosen.config);
         let _ = writeln!(
             text,
-            "decided: {words}: {}; ut-decode explain {} says why",
+            "decided: {words}: {}; ut-decode tune explain {} says why",
             objective_of(record).words(decision.chosen.time_ms),
             record.run
         );
@@ -321,6 +321,7 @@ fn show(record: &RunRecord, top: usize, json: Option<&Path>) -> Result<(), Failu
 
 fn export(store: &Store, runs: &[i64], form: Form, output: &Path) -> Result<(), Failure> {
     let export = store_json::export(store, runs)?;
+    let decisions = |export| decisions(export, &store.latest_decisions()?);
     let mut bytes = Vec::new();
     match form {
         Form::Json => store_json::write(&export, &mut bytes)?,
@@ -339,8 +340,9 @@ fn export(store: &Store, runs: &[i64], form: Form, output: &Path) -> Result<(), 
     }
 }
 
-/// The pins and the newest decision of each task, without what a pin replaces.
-fn decisions(export: &store_json::Export) -> Result<Vec<Constants>, Failure> {
+/// The pins and the newest decision of each task, without what a pin replaces. `latest`: the runs in the order in which
+/// decisions are preferred.
+fn decisions(export: &store_json::Export, latest: &[i64]) -> Result<Vec<Constants>, Failure> {
     let mut found: Vec<Constants> = Vec::new();
     let mut add = |constants: Constants| {
         let same = |other: &Constants| {
@@ -362,7 +364,7 @@ fn decisions(export: &store_json::Export) -> Result<Vec<Constants>, Failure> {
             origin: format!("pinned {}, {}", pin.at, pin.reason),
         });
     }
-    for run in export.runs.iter().rev() {
+    for run in latest.iter().filter_map(|latest| export.runs.iter().find(|run| run.run == *latest)) {
         let Some(decision) = &run.decision else { continue };
         add(Constants {
             tunable: run.tunable.clone(),

@@ -68,14 +68,14 @@ impl Target {
             DeviceSpec::Decoder(backend) => {
                 // First what this machine cannot do, then what is wrong with the files.
                 let device = tunable::device(*backend)?;
-                let tables = args.sample.detector()?.tables;
+                let detector = args.sample.detector()?;
                 let what = subject(*backend, args);
                 let space = tunable::space(what, device.sm_count as usize)?;
                 Ok(Self {
                     tunable: tunable::tunable(what),
-                    workload: tunable::workload(&tables, &args.sample.clustering.options())?,
+                    workload: tunable::workload(&detector.tables, &args.sample.clustering.options())?,
                     default: Some(tunable::default_config(what, &space)?),
-                    sample: args.sample.source(),
+                    sample: args.sample.identity(&detector),
                     space,
                     device,
                     budget: DECODER_BUDGET,

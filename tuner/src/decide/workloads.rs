@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::Config;
+use crate::report::words::quoted;
 use serde::{Deserialize, Serialize};
 
 /// Times of parameter sets on workloads.
@@ -211,10 +212,6 @@ impl Matrix {
         }
         text
     }
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
 /// What a batch of work looks like, as far as a rule may use it: named quantities, none of them negative, that the

@@ -41,7 +41,8 @@ pub fn end_all() {
     std::mem::forget(left);
 }
 
-/// A process that leads a group. Dropped while it runs, it is killed with its group.
+/// A process that leads a group, which ends with it: what a program left in the background would go on beside the
+/// measurements of the next one.
 pub(crate) struct Group(Child);
 
 impl Group {
@@ -60,9 +61,22 @@ impl Group {
         &mut self.0
     }
 
+    /// How the leader ended, if it has. The others of the group are killed then.
+    pub(crate) fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>> {
+        match state(self.0.id()) {
+            State::Runs => return Ok(None),
+            // As long as nobody has waited for it, its number is nobody else's.
+            State::Ended => kill(self.0.id()),
+            State::Unknown => {}
+        }
+        self.0.try_wait()
+    }
+
     /// Kills all of the group. Afterwards its leader is neither running nor a zombie.
     pub(crate) fn kill(&mut self) {
-        kill(self.0.id());
+        if state(self.0.id()) == State::Runs {
+            kill(self.0.id());
+        }
         let _ = self.0.kill();
         let _ = self.ended();
     }
@@ -72,7 +86,7 @@ impl Group {
     pub(crate) fn ended(&mut self) -> Option<std::io::Result<ExitStatus>> {
         let begun = Instant::now();
         loop {
-            match self.0.try_wait() {
+            match self.try_wait() {
                 Ok(None) if begun.elapsed() < GONE => std::thread::sleep(Duration::from_millis(1)),
                 status => return status.transpose(),
             }
@@ -82,11 +96,35 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            self.kill();
-        }
+        self.kill();
         left().groups.retain(|&group| group != self.0.id());
     }
+}
+
+/// What is known of a child.
+#[derive(PartialEq, Eq)]
+enum State {
+    Runs,
+    /// And nobody has waited for it.
+    Ended,
+    /// Somebody has waited for it, or the system does not say.
+    Unknown,
+}
+
+#[cfg(unix)]
+fn state(child: u32) -> State {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match Pid::from_raw(child as i32).map(|child| waitid(WaitId::Pid(child), options)) {
+        Some(Ok(None)) => State::Runs,
+        Some(Ok(Some(_))) => State::Ended,
+        Some(Err(_)) | None => State::Unknown,
+    }
+}
+
+#[cfg(not(unix))]
+fn state(_: u32) -> State {
+    State::Unknown
 }
 
 #[cfg(unix)]

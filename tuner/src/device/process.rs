@@ -10,8 +10,8 @@
 //! must not print there.
 
 use std::io::{BufRead, BufReader, Read as _, Write};
-use std::process::{ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::time::Duration;
 
 pub use super::group::end_all;
@@ -101,10 +101,10 @@ pub struct ProcessDevice {
     child: Option<Running>,
 }
 
-/// A child and the two ends of its pipes.
+/// A child, and the two threads at the ends of its pipes.
 struct Running {
     child: Group,
-    requests: ChildStdin,
+    requests: Sender<Request>,
     answers: Receiver<std::io::Result<String>>,
 }
 
@@ -133,7 +133,7 @@ fn next_line(from: &mut impl BufRead) -> std::io::Result<Option<String>> {
 fn start(command: &mut Command) -> std::io::Result<Running> {
     let mut child = Group::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
     let missing = || std::io::Error::other("the child has no pipes");
-    let requests = child.leader().stdin.take().ok_or_else(missing)?;
+    let mut input = child.leader().stdin.take().ok_or_else(missing)?;
     let output = child.leader().stdout.take().ok_or_else(missing)?;
     let (sender, answers) = sync_channel(MOST_WAITING);
     // Ends with the child, whose end closes the pipe, or with what it reads for.
@@ -146,6 +146,10 @@ fn start(command: &mut Command) -> std::io::Result<Running> {
             }
         }
     });
+    let (requests, asked) = channel::<Request>();
+    // A child that does not read lets only this thread wait, and not the one that looks at the clock. It ends with the
+    // child: then no answer comes either, which says why.
+    std::thread::spawn(move || asked.iter().try_for_each(|request| write_line(&mut input, &request)));
     Ok(Running { child, requests, answers })
 }
 
@@ -201,7 +205,7 @@ impl ProcessDevice {
             // A child that died since the last answer shows when no answer comes.
             Err(_) => {}
         }
-        let _ = write_line(&mut running.requests, &Request { config: config.clone(), launches });
+        let _ = running.requests.send(Request { config: config.clone(), launches });
         let line = answer(running, self.time_out)?;
         serde_json::from_str(&line).map_err(|_| launch(nonsense(&line)))
     }
@@ -305,6 +309,13 @@ mod tests {
     }
 
     #[test]
+    fn a_child_that_does_not_read_a_long_request_is_killed_in_time() {
+        let mut device = device("exec sleep 5", 50);
+        let long = Config(vec![Value::Text("x".repeat(1 << 20))]);
+        assert_eq!(failure(device.measure(&long, 1)).kind, FailureKind::TimeOut);
+    }
+
+    #[test]
     fn a_line_that_nobody_asked_for_is_not_the_next_ones_answer() {
         let mut device = device("while read -r line; do echo '{\"times\":[2]}'; done", 20_000);
         device.start().unwrap();
@@ -333,8 +344,8 @@ mod tests {
         );
         let mut talks = device(&format!("cd {}; {talk}", folder.path().display()), 60_000);
         assert!(failure(measure(&mut talks)).message.contains("answered"));
-        let mut running = start(&mut talks.command).unwrap();
-        write_line(&mut running.requests, &1).unwrap();
+        let running = start(&mut talks.command).unwrap();
+        running.requests.send(Request { config: Config(Vec::new()), launches: 1 }).unwrap();
         // Until it has stood still for half a second.
         let printed = || std::fs::read_to_string(&count).ok()?.trim().parse::<usize>().ok();
         let (mut last, mut still) = (None, 0);

@@ -2,7 +2,7 @@
 //!
 //! The first lines may be comments (`# device=…; kernel=…; problem_size=…; fixed={…}`); then a header, in any order:
 //! `status`, `mean_ms,median_ms,min_ms,sd_ms,n,compile_ms`, of which only `mean_ms` must be there, and the names of the
-//! parameters, which are all others. `status` is `ok`, `compile`, `runtime` or `invalid`.
+//! parameters, which are all others; but `n` stands behind `status`. `status` is `ok`, `compile`, `runtime` or `invalid`.
 
 use crate::replay::{Measured, Record, Recording, Summary};
 use crate::space::{Space, SpaceError};
@@ -38,6 +38,11 @@ pub fn parse_csv(text: &str) -> Result<Recording, String> {
     let twice = |name: &&&str| columns.iter().filter(|&column| column == *name).count() > 1;
     if let Some(name) = KNOWN.iter().find(twice) {
         return Err(format!("the header has two columns {name:?}"));
+    }
+    // Taken for the number of samples, a parameter of this name would be lost.
+    if n.is_some_and(|n| n < status) {
+        let why = "the number of samples stands behind \"status\", and a parameter needs another name";
+        return Err(format!("the header has a column \"n\" before \"status\": {why}"));
     }
     let parameters: Vec<usize> = (0..columns.len()).filter(|&column| !KNOWN.contains(&columns[column])).collect();
     let names: Vec<String> = parameters.iter().map(|&column| columns[column].to_owned()).collect();

@@ -10,6 +10,7 @@ use super::{InterchangeError, assemble, failed, key_of, samples};
 use crate::fnv::Fnv;
 use crate::replay::{Measured, Record, Recording};
 use crate::store::contents::{PinRecord, RunRecord, SpaceRecord};
+use crate::store::rows::UNKNOWN;
 use crate::store::{DeviceIdentity, Observation, Plan, Store, StoreError, TunableIdentity, Workload};
 use crate::{FailureKind, Outcome};
 
@@ -142,8 +143,8 @@ pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
         workload,
         space: SpaceRecord::of(&recording.space)?,
         plan: Plan { strategy: RECORDED.to_owned(), seed: 0, budget: String::new() },
-        started: "1970-01-01T00:00:00.000Z".to_owned(),
-        finished: Some("1970-01-01T00:00:00.000Z".to_owned()),
+        started: UNKNOWN.to_owned(),
+        finished: Some(UNKNOWN.to_owned()),
         decision: None,
         measurements,
     };
@@ -175,14 +176,17 @@ fn choose(runs: &mut Vec<RunRecord>, run: Option<i64>) -> Result<&[RunRecord], S
         return if runs.is_empty() { Err(format!("there is no run {number}")) } else { Ok(runs) };
     }
     let Some(first) = runs.first() else { return Err("there is no run in it".to_owned()) };
+    // Two cards of one model share their results; other drivers have others.
+    let device = |run: &RunRecord| DeviceIdentity { uuid: String::new(), ..run.device.clone() };
     let same = |other: &RunRecord| {
-        (&other.device.name, &other.tunable, &other.workload, &other.space.hash)
-            == (&first.device.name, &first.tunable, &first.workload, &first.space.hash)
+        (&device(other), &other.tunable, &other.workload, &other.space.hash)
+            == (&device(first), &first.tunable, &first.workload, &first.space.hash)
     };
     if runs.iter().all(same) {
         return Ok(runs);
     }
-    let named = runs.iter().map(|record| format!("#{}: {} for {}", record.run, record.tunable, record.workload));
+    let words = |run: &RunRecord| format!("#{}: {} for {} on {}", run.run, run.tunable, run.workload, run.device);
+    let named = runs.iter().map(words);
     let named: Vec<String> = named.take(20).collect();
     Err(format!("it holds runs of several things; name one as FILE#RUN: {}", named.join("; ")))
 }

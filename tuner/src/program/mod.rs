@@ -20,6 +20,7 @@ mod reading;
 mod template;
 
 use std::collections::HashMap;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -99,7 +100,7 @@ pub fn run_to_end(command: &mut Command, limit: Duration) -> Result<Ran, Failure
     let mut child = Group::spawn(command)
         .map_err(|error| launch(format!("{}: {error}", command.get_program().to_string_lossy())))?;
     let status = loop {
-        match child.leader().try_wait().map_err(|error| launch(error.to_string()))? {
+        match child.try_wait().map_err(|error| launch(error.to_string()))? {
             Some(status) => break status,
             None if begun.elapsed() >= limit => return Err(Failure::timed_out(limit)),
             None => {}
@@ -287,8 +288,13 @@ fn pause(passed: Duration) -> Duration {
 }
 
 /// The end of what a program said on its standard error, or, of much, from its first line with an error on.
-fn last_words(errors: std::fs::File) -> String {
-    let text = reading::all_of(errors, MOST_OUTPUT).unwrap_or_default();
+fn last_words(mut errors: std::fs::File) -> String {
+    let mut text = Vec::new();
+    // Of very much, its end: what cannot be read leaves the reason unsaid.
+    let _ = errors.seek(SeekFrom::End(0)).and_then(|end| {
+        errors.seek(SeekFrom::Start(end.saturating_sub(MOST_OUTPUT)))?;
+        errors.take(MOST_OUTPUT).read_to_end(&mut text)
+    });
     let text = String::from_utf8_lossy(&text);
     let text = text.trim();
     if text.len() > LAST_WORDS
@@ -309,7 +315,11 @@ impl Device for ProgramDevice {
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
         match self.launches(config, launches) {
             Ok(costs) => Outcome::Times(costs),
-            Err(failure) => Outcome::Failed(failure),
+            Err(failure) => {
+                // Those of another configuration, or of only some launches.
+                self.parts.clear();
+                Outcome::Failed(failure)
+            }
         }
     }
 

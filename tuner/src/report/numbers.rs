@@ -1,6 +1,7 @@
 //! The numbers behind the pictures.
 
 use super::Report;
+use super::words::quoted;
 use crate::compare::Fate;
 use crate::statistics::{mean, median, quantile, variance};
 use crate::verdict::Judgement;
@@ -229,10 +230,6 @@ pub(super) fn decisions_csv(report: &Report) -> String {
         }
     }
     text
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
 #[cfg(test)]

@@ -91,3 +91,8 @@ pub fn objective_for(workload: &Workload) -> Objective {
         _ => Objective::Time,
     }
 }
+
+/// A text as a cell of a CSV file.
+pub(crate) fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}

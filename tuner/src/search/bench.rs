@@ -66,9 +66,13 @@ impl<'s, 'a> Bench<'s, 'a> {
             return Err(error.into());
         }
         self.spent.ms = self.recorder.spent_ms();
-        if let Outcome::Times(times) = &outcome {
-            self.spent.launches += times.len();
-            self.keep_parts(config);
+        match &outcome {
+            Outcome::Times(times) => {
+                self.spent.launches += times.len().max(1);
+                self.keep_parts(config);
+            }
+            // A budget of launches must end also where nothing works.
+            Outcome::Failed(_) => self.spent.launches += 1,
         }
         Ok(outcome)
     }

@@ -17,7 +17,7 @@ pub const LONGEST: f64 = 365.0 * 86_400.0;
 pub struct Spent {
     /// Configurations that were measured.
     pub evaluations: usize,
-    /// Launches.
+    /// Launches; a failed measurement counts as one.
     pub launches: usize,
     /// What measuring took, in ms: also of the measurements of an earlier process that this one continues.
     pub ms: f64,

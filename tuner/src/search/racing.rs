@@ -86,7 +86,7 @@ pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -
             race.keep(share, count);
             race.level(launches);
         }
-        race.most = (count + count / 2).max(FEWEST * 6);
+        race.most = (count + count / 2).max(FEWEST * 6).min(most);
         while let Some(tie) = race.tie() {
             race.alive = tie.to_vec();
             race.level(race.fewest_samples() + 1);

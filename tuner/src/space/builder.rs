@@ -31,6 +31,8 @@ use crate::space::{Parameter, Space, SpaceError, SpaceReport, unique};
 
 /// More parameters are refused.
 const MOST_PARAMETERS: usize = 256;
+/// Constraints: the work of ordering them grows with their number times that of the parameters.
+const MOST_CONSTRAINTS: usize = 1000;
 /// A constraint is tried by itself if its own parameters have at most this many combinations.
 const MOST_ALONE: u64 = 1 << 22;
 
@@ -198,11 +200,15 @@ impl SpaceBuilder {
     pub fn report(&self) -> Result<SpaceReport, SpaceError> {
         let mut report = self.build()?.report().clone();
         let (parameters, graph, _) = self.compile()?;
+        if report.combinations == 0 {
+            // A parameter without values: the products of the others may be beyond every number.
+            return Ok(report);
+        }
         for (number, constraint) in report.constraints.iter_mut().enumerate() {
             let (graph, rules) = self.rules(graph.clone(), &[number])?;
             let used = rules.first().map(|(_, rule)| rule.parameters(&graph)).unwrap_or_default();
             let own: u64 = used.iter().map(|&place| parameters[place].values().len() as u64).product();
-            if own > MOST_ALONE || report.combinations == 0 {
+            if own > MOST_ALONE {
                 continue;
             }
             // One value for each parameter that it does not ask for.
@@ -229,6 +235,9 @@ impl SpaceBuilder {
         if let Some((parameter, _)) = self.derived.get(MOST_PARAMETERS) {
             let message = format!("one of more than {MOST_PARAMETERS} derived values");
             return Err(SpaceError::BadValues { parameter: parameter.clone(), message });
+        }
+        if let Some((name, _)) = self.constraints.get(MOST_CONSTRAINTS) {
+            return Err(SpaceError::TooManyConstraints { constraint: name.clone(), most: MOST_CONSTRAINTS });
         }
         let mut parameters = Vec::new();
         for (name, values) in &self.parameters {

@@ -4,6 +4,7 @@
 //! computes is done at the first level where its parameters are bound, once for all combinations of the later ones; as
 //! soon as a constraint rejects, all that lies below is skipped. A closure is asked when its last parameter is bound.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::Value;
@@ -11,7 +12,7 @@ use crate::expression::number::{Fault, Number};
 use crate::expression::program::{Graph, Node, NodeId};
 use crate::space::{ConstraintReport, Parameter, SpaceError, SpaceReport, strides};
 
-/// Values tried in all before the enumeration is given up.
+/// Values tried, and what is computed for each, in all before the enumeration is given up.
 const MOST_STEPS: u64 = 2_000_000_000;
 /// Valid configurations before it is given up: 1 GiB of keys.
 const MOST_VALID: usize = 1 << 27;
@@ -86,7 +87,8 @@ struct Walk<'a> {
     keys: Vec<u64>,
     rejected: Vec<u64>,
     faults: Vec<Option<Fault>>,
-    steps_left: u64,
+    steps_done: u64,
+    steps_most: u64,
 }
 
 impl Problem<'_> {
@@ -94,7 +96,11 @@ impl Problem<'_> {
     ///
     /// # Errors
     /// More combinations than 2^64, or too many to visit.
-    pub(crate) fn enumerate(mut self) -> Result<Enumerated, SpaceError> {
+    pub(crate) fn enumerate(self) -> Result<Enumerated, SpaceError> {
+        self.enumerate_within(MOST_STEPS)
+    }
+
+    fn enumerate_within(mut self, steps: u64) -> Result<Enumerated, SpaceError> {
         let (strides, combinations) = strides(self.parameters.iter().map(|parameter| parameter.values().len()))?;
         let uses = self.uses();
         let order = self.order(&uses);
@@ -107,7 +113,8 @@ impl Problem<'_> {
             keys: Vec::new(),
             rejected: vec![0; count],
             faults: vec![None; count],
-            steps_left: MOST_STEPS,
+            steps_done: 0,
+            steps_most: steps,
         };
         if combinations > 0 {
             self.plan(&order, &strides, &uses, &mut walk);
@@ -238,10 +245,11 @@ impl Problem<'_> {
     fn emit(&self, root: NodeId, level: usize, levels: &[usize], emitted: &mut [bool], steps: &mut Vec<Step>) {
         // Operands stand before their nodes, so ascending order computes them first.
         let mut wanted = vec![root];
+        let mut seen = HashSet::from([root]);
         let mut at = 0;
         while at < wanted.len() {
             for operand in self.graph.nodes[wanted[at] as usize].operands() {
-                if levels[operand as usize] == level && !emitted[operand as usize] && !wanted.contains(&operand) {
+                if levels[operand as usize] == level && !emitted[operand as usize] && seen.insert(operand) {
                     wanted.push(operand);
                 }
             }
@@ -298,7 +306,7 @@ impl Walk<'_> {
     fn descend(&mut self, at: usize, key: u64) -> Result<(), SpaceError> {
         if at == self.levels.len() {
             if self.keys.len() == MOST_VALID {
-                return Err(SpaceError::TooLong(MOST_STEPS - self.steps_left));
+                return Err(SpaceError::TooLong(self.steps_done));
             }
             self.keys.push(key);
             return Ok(());
@@ -310,11 +318,11 @@ impl Walk<'_> {
         );
         let mut done = Ok(());
         for (code, &value) in level.values.iter().enumerate() {
-            let Some(left) = self.steps_left.checked_sub(1) else {
-                done = Err(SpaceError::TooLong(MOST_STEPS));
+            self.steps_done += 1 + level.steps.len() as u64;
+            if self.steps_done > self.steps_most {
+                done = Err(SpaceError::TooLong(self.steps_most));
                 break;
-            };
-            self.steps_left = left;
+            }
             // The graph's first nodes are the parameters.
             self.values[level.parameter] = value;
             self.codes[level.parameter] = code;
@@ -327,5 +335,25 @@ impl Walk<'_> {
         }
         self.levels[at] = level;
         done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expression::Expr;
+
+    #[test]
+    fn what_is_computed_for_a_value_counts_as_much_as_the_value() {
+        let enumerate = |steps| {
+            let parameters = [Parameter::new("a", (0..100).map(Value::Int).collect()).unwrap()];
+            let mut graph = Graph::new(&["a".to_owned()]);
+            let root = graph.compile(&Expr::parse("a * a + 3 * a + 1 > 0").unwrap()).unwrap();
+            Problem { parameters: &parameters, graph, constraints: vec![("c".to_owned(), Rule::Node(root))] }
+                .enumerate_within(steps)
+                .map(|found| found.keys.len())
+        };
+        assert_eq!(enumerate(1000).unwrap(), 100);
+        assert!(matches!(enumerate(300), Err(SpaceError::TooLong(300))));
     }
 }

@@ -64,6 +64,14 @@ pub enum SpaceError {
         /// What it asks for.
         name: String,
     },
+    /// More constraints than can be put into an order.
+    #[error("constraint {constraint:?} is one of more than {most}")]
+    TooManyConstraints {
+        /// The first that is too many.
+        constraint: String,
+        /// How many there may be.
+        most: usize,
+    },
     /// More combinations than a 64-bit key can number.
     #[error("the parameters have {0:e} combinations; at most 2^64 can be numbered")]
     TooManyCombinations(f64),

@@ -6,12 +6,12 @@ use rusqlite::{OptionalExtension, params};
 
 use super::lookup::device_of;
 use super::rows::{
-    NOW, ParameterRow, blob_of, configuration_row, device_row, hash_of, json_of, parameters_of, parts_cell, space_row,
-    tunable_row, word_of, workload_row,
+    NOW, ParameterRow, UNKNOWN, configuration_row, device_row, hash_of, json_of, measurement_row, parameters_of,
+    space_row, tunable_row, workload_row,
 };
 use super::{DeviceIdentity, Evidence, Observation, Plan, Refusal, Store, StoreError, TunableIdentity, Workload};
+use crate::Config;
 use crate::space::Space;
-use crate::{Config, Outcome};
 
 /// A space as the store keeps it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -108,11 +108,14 @@ pub struct Prune {
     pub retired: bool,
     /// Those that are not over and that no living process continues.
     pub unfinished: bool,
-    /// Those that began more than this many days ago.
+    /// Those that began more than this many days ago. Imported recordings, which do not say when, are none of them.
     pub older_than_days: Option<u32>,
     /// Only of this tunable thing.
     pub tunable: Option<String>,
 }
+
+/// Locks of runs that are held at a time: each is an open file, of which a process may have few.
+const MOST_LOCKS: usize = 200;
 
 /// A run that may be removed.
 struct Prunable {
@@ -142,8 +145,10 @@ const HEADS: &str =
         EXISTS (SELECT 1 FROM tunables AS newer WHERE newer.name = tunables.name
                 AND (newer.version > tunables.version
                      OR newer.version = tunables.version AND
-                        ((SELECT max(started) FROM runs WHERE tunable_id = newer.id), newer.id)
-                        > ((SELECT max(started) FROM runs WHERE tunable_id = tunables.id), tunables.id))) AS retired
+                        ((SELECT max(started) FROM runs WHERE tunable_id = newer.id),
+                         (SELECT max(id) FROM runs WHERE tunable_id = newer.id))
+                        > ((SELECT max(started) FROM runs WHERE tunable_id = tunables.id),
+                           (SELECT max(id) FROM runs WHERE tunable_id = tunables.id)))) AS retired
      FROM runs JOIN devices ON devices.id = device_id JOIN tunables ON tunables.id = tunable_id
      JOIN workloads ON workloads.id = workload_id JOIN spaces ON spaces.id = space_id
      LEFT JOIN decisions ON decisions.run_id = runs.id";
@@ -272,7 +277,8 @@ impl Store {
             transaction.execute(
                 &format!(
                     "INSERT INTO pins (device_id, tunable_id, workload_id, configuration_id, reason, at)
-                     SELECT device_id, tunable_id, workload_id, ?2, ?3, {NOW} FROM runs WHERE id = ?1
+                     SELECT device_id, tunable_id, workload_id, ?2, ?3,
+                            max({NOW}, (SELECT coalesce(max(at), '') FROM pins)) FROM runs WHERE id = ?1
                      ON CONFLICT (device_id, tunable_id, workload_id)
                      DO UPDATE SET configuration_id = excluded.configuration_id, reason = excluded.reason, at = excluded.at"
                 ),
@@ -280,6 +286,19 @@ impl Store {
             )
         })?;
         Ok(())
+    }
+
+    /// The runs that decided something, the latest decision first: the order in which lookups prefer them. A run that
+    /// was begun later may have decided earlier.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn latest_decisions(&self) -> Result<Vec<i64>, StoreError> {
+        let query = "SELECT run_id FROM decisions ORDER BY at DESC, id DESC";
+        let rows = self.connection.prepare(query).and_then(|mut statement| {
+            statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()
+        });
+        rows.map_err(|error| self.failure(error))
     }
 
     /// Removes a pin.
@@ -298,7 +317,8 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Missing`] for a run that is named and not there, [`StoreError::RunTaken`] for one that is named and
-    /// being continued; those of writing. Nothing is removed then.
+    /// being continued; those of writing. Nothing is removed then, but for very many unfinished runs, which are removed in
+    /// steps.
     pub fn prune(&mut self, prune: &Prune) -> Result<Vec<i64>, StoreError> {
         let old = match prune.older_than_days {
             None => Vec::new(),
@@ -308,7 +328,7 @@ impl Store {
         if let Some(missing) = prune.runs.iter().find(|&&named| runs.iter().all(|known| known.run != named)) {
             return Err(StoreError::Missing { file: self.file.clone(), what: format!("run {missing}") });
         }
-        let chosen = runs.iter().filter(|known| {
+        let mut chosen = runs.iter().filter(|known| {
             prune.runs.contains(&known.run)
                 || prune.tunable.as_ref().is_none_or(|name| *name == known.tunable)
                     && ((prune.retired && known.retired)
@@ -320,21 +340,34 @@ impl Store {
                             && prune.older_than_days.is_none()))
         });
         let mut removed = Vec::new();
-        // Held until the rows are gone, so that no process resumes what is being removed.
-        let mut locks = Vec::new();
-        for known in chosen {
-            // Nobody continues one that is over, and each lock is an open file.
-            if !known.finished {
-                match self.lock_run(known.run) {
-                    Ok(lock) => locks.push(lock),
-                    Err(StoreError::RunTaken { run, .. }) if !prune.runs.contains(&run) => continue,
-                    Err(error) => return Err(error),
+        loop {
+            let done = removed.len();
+            // Held until the rows are gone, so that no process resumes what is being removed.
+            let mut locks = Vec::new();
+            while locks.len() < MOST_LOCKS
+                && let Some(known) = chosen.next()
+            {
+                // Nobody continues one that is over.
+                if !known.finished {
+                    match self.lock_run(known.run) {
+                        Ok(lock) => locks.push(lock),
+                        Err(StoreError::RunTaken { run, .. }) if !prune.runs.contains(&run) => continue,
+                        Err(error) => return Err(error),
+                    }
                 }
+                removed.push(known.run);
             }
-            removed.push(known.run);
+            self.remove(&removed[done..])?;
+            if locks.len() < MOST_LOCKS {
+                return Ok(removed);
+            }
         }
+    }
+
+    /// Removes the rows of runs, and what belonged only to them.
+    fn remove(&mut self, runs: &[i64]) -> Result<(), StoreError> {
         self.write(|transaction| {
-            for run in &removed {
+            for run in runs {
                 transaction.execute("DELETE FROM runs WHERE id = ?1", [run])?;
             }
             transaction.execute_batch(
@@ -350,8 +383,7 @@ impl Store {
                  DELETE FROM devices WHERE id NOT IN (SELECT device_id FROM runs)
                      AND id NOT IN (SELECT device_id FROM pins);",
             )
-        })?;
-        Ok(removed)
+        })
     }
 
     /// What prune needs to know of the runs, without what may be unreadable: such a run must be removable too.
@@ -368,9 +400,9 @@ impl Store {
     }
 
     fn older_than(&self, days: u32) -> Result<Vec<i64>, StoreError> {
-        let query = "SELECT id FROM runs WHERE julianday(started) < julianday('now') - ?1";
+        let query = "SELECT id FROM runs WHERE julianday(started) < julianday('now') - ?1 AND started <> ?2";
         let rows = self.connection.prepare(query).and_then(|mut statement| {
-            statement.query_map([days], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()
+            statement.query_map(params![days, UNKNOWN], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()
         });
         rows.map_err(|error| self.failure(error))
     }
@@ -380,7 +412,8 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::BadKey`] for a run that contradicts itself, [`StoreError::RunTaken`] for more of a run that a living
-    /// process continues here; those of writing. Nothing is taken in then.
+    /// process continues here; those of writing. Nothing is taken in then, but for more of very many unfinished runs, which
+    /// are taken in in steps.
     pub fn import(&mut self, runs: &[RunRecord], pins: &[PinRecord]) -> Result<Imported, StoreError> {
         for run in runs {
             check(run)?;
@@ -389,17 +422,35 @@ impl Store {
             let why = "its space does not have these values".to_owned();
             return Err(StoreError::BadKey { what: format!("pin {}", pin.pin), why });
         }
-        // Held until the rows are there, so that no process continues from what is being changed.
-        let mut locks = Vec::new();
-        for run in runs {
-            if let Some(id) = self.unfinished_with_less(run)? {
-                locks.push(self.lock_run(id)?);
+        let mut imported = Imported::default();
+        let mut left = runs;
+        loop {
+            // Held until the rows are there, so that no process continues from what is being changed.
+            let mut locks = Vec::new();
+            let mut count = 0;
+            while locks.len() < MOST_LOCKS
+                && let Some(run) = left.get(count)
+            {
+                if let Some(id) = self.unfinished_with_less(run)? {
+                    locks.push(self.lock_run(id)?);
+                }
+                count += 1;
             }
+            let (now, later) = left.split_at(count);
+            let pins = if later.is_empty() { pins } else { &[] };
+            self.take_in(now, pins, &mut imported)?;
+            if later.is_empty() {
+                return Ok(imported);
+            }
+            left = later;
         }
+    }
+
+    /// Takes in runs and pins in one transaction.
+    fn take_in(&mut self, runs: &[RunRecord], pins: &[PinRecord], imported: &mut Imported) -> Result<(), StoreError> {
         self.write_or_refuse(|transaction| {
-            let mut imported = Imported::default();
             for run in runs {
-                import_run(transaction, run, &mut imported)?;
+                import_run(transaction, run, imported)?;
             }
             for pin in pins {
                 let space = imported_space(transaction, &pin.space, &format!("pin {}", pin.pin))?;
@@ -416,7 +467,7 @@ impl Store {
                     ],
                 )?;
             }
-            Ok(imported)
+            Ok(())
         })
     }
 
@@ -526,28 +577,7 @@ fn import_run(
     let have: i64 =
         transaction.query_row("SELECT count(*) FROM measurements WHERE run_id = ?1", [id], |row| row.get(0))?;
     for (sequence, measurement) in run.measurements.iter().enumerate().skip(have as usize) {
-        let (times, failure, message) = match &measurement.outcome {
-            Outcome::Times(times) => (Some(blob_of(times)), None, None),
-            Outcome::Failed(failure) => (None, Some(word_of(failure.kind)), Some(failure.message.as_str())),
-        };
-        transaction
-            .prepare_cached(
-                "INSERT INTO measurements
-                 (run_id, sequence, configuration_id, launches, times, failure, message, took_ms, parts, at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-            )?
-            .execute(params![
-                id,
-                sequence as i64,
-                configuration_row(transaction, space, &measurement.config)?,
-                measurement.launches as i64,
-                times,
-                failure,
-                message,
-                measurement.took_ms,
-                parts_cell(&measurement.parts)?,
-                run.started
-            ])?;
+        measurement_row(transaction, (id, space), sequence as i64, measurement, Some(&run.started))?;
         imported.measurements += 1;
     }
     if let Some(finished) = &run.finished {

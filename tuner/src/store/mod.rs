@@ -22,7 +22,7 @@ pub mod lookup;
 pub mod memory;
 mod open;
 pub mod recorder;
-mod rows;
+pub(crate) mod rows;
 pub mod run;
 mod schema;
 mod seeds;

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::StoreError;
@@ -60,13 +61,16 @@ fn look(file: &Path) -> Result<bool, StoreError> {
 /// Looks at the content through a connection: its version if it is ours; 0 if there is nothing in it.
 fn version(connection: &Connection, file: &Path, wait: Duration) -> Result<i32, StoreError> {
     let failure = |error| failure(file, wait, error);
-    // One read transaction: all three belong to the same state of the file.
-    let (id, version, tables) = connection
+    // One read transaction: all four belong to the same state of the file. Of what a store never has, a virtual table is
+    // one without a page.
+    let (id, version, tables, strange) = connection
         .query_row(
             "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
-                    (SELECT count(*) FROM sqlite_schema)",
+                    (SELECT count(*) FROM sqlite_schema),
+                    (SELECT min(type || ' ' || name) FROM sqlite_schema
+                     WHERE type NOT IN ('table', 'index') OR type = 'table' AND rootpage = 0)",
             [],
-            |row| Ok((row.get::<_, i32>(0)?, row.get::<_, i32>(1)?, row.get::<_, i64>(2)?)),
+            |row| Ok((row.get::<_, i32>(0)?, row.get::<_, i32>(1)?, row.get::<_, i64>(2)?, row.get(3)?)),
         )
         .map_err(failure)?;
     if id == 0 && version == 0 && tables == 0 {
@@ -79,9 +83,13 @@ fn version(connection: &Connection, file: &Path, wait: Duration) -> Result<i32, 
     if version > SCHEMA_VERSION {
         return Err(StoreError::Newer { file: file.to_owned(), found: version, known: SCHEMA_VERSION });
     }
+    let corrupt = |what: String| Err(StoreError::Corrupt { file: file.to_owned(), what });
     if version < 1 {
-        let what = format!("its schema has the version {version}");
-        return Err(StoreError::Corrupt { file: file.to_owned(), what });
+        return corrupt(format!("its schema has the version {version}"));
+    }
+    // It could compute without end, or change what is written.
+    if let Some::<String>(strange) = strange {
+        return corrupt(format!("no store has a {strange}"));
     }
     Ok(version)
 }
@@ -98,6 +106,15 @@ fn connect(file: &Path, wait: Duration, flags: OpenFlags) -> Result<Connection, 
     let failure = |error| failure(file, wait, error);
     let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(failure)?;
     connection.busy_timeout(wait).map_err(failure)?;
+    // The file may come from anybody: what its schema says is not to be run.
+    for (setting, on) in [
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+    ] {
+        connection.set_db_config(setting, on).map_err(failure)?;
+    }
     Ok(connection)
 }
 

@@ -2,19 +2,22 @@
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{DeviceIdentity, TunableIdentity, Workload};
+use super::{DeviceIdentity, Observation, TunableIdentity, Workload};
 use crate::fnv::Fnv;
 use crate::space::Space;
-use crate::{Config, FailureKind, Value};
+use crate::{Config, FailureKind, Outcome, Value};
 
 /// The time that goes into rows: UTC with milliseconds.
 pub(super) const NOW: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
+
+/// The time of what does not say when it was.
+pub(crate) const UNKNOWN: &str = "1970-01-01T00:00:00.000Z";
 
 /// A parameter and its values.
 pub(super) type ParameterRow = (String, Vec<Value>);
 
 /// Times as a blob: 64-bit little-endian floats.
-pub(super) fn blob_of(times: &[f64]) -> Vec<u8> {
+fn blob_of(times: &[f64]) -> Vec<u8> {
     times.iter().flat_map(|time| time.to_le_bytes()).collect()
 }
 
@@ -30,7 +33,7 @@ pub(super) fn json_of(value: &impl serde::Serialize) -> rusqlite::Result<String>
 }
 
 /// Costs by objective; nothing where there is one objective.
-pub(super) fn parts_cell(parts: &[Vec<f64>]) -> rusqlite::Result<Option<String>> {
+fn parts_cell(parts: &[Vec<f64>]) -> rusqlite::Result<Option<String>> {
     if parts.is_empty() { Ok(None) } else { json_of(&parts).map(Some) }
 }
 
@@ -137,4 +140,38 @@ pub(super) fn configuration_row(transaction: &Transaction<'_>, space: i64, confi
         "INSERT INTO configurations (space_id, value) VALUES (?1, ?2)",
         params![space, json_of(config)?],
     )
+}
+
+/// Makes the row of a measurement of a run with this number and space; of now, unless a time is given.
+pub(super) fn measurement_row(
+    transaction: &Transaction<'_>,
+    (run, space): (i64, i64),
+    sequence: i64,
+    observation: &Observation,
+    at: Option<&str>,
+) -> rusqlite::Result<()> {
+    let (times, failure, message) = match &observation.outcome {
+        Outcome::Times(times) => (Some(blob_of(times)), None, None),
+        Outcome::Failed(failure) => (None, Some(word_of(failure.kind)), Some(failure.message.as_str())),
+    };
+    let configuration = configuration_row(transaction, space, &observation.config)?;
+    transaction
+        .prepare_cached(&format!(
+            "INSERT INTO measurements
+             (run_id, sequence, configuration_id, launches, times, failure, message, took_ms, parts, at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, coalesce(?10, {NOW}))"
+        ))?
+        .execute(params![
+            run,
+            sequence,
+            configuration,
+            observation.launches as i64,
+            times,
+            failure,
+            message,
+            observation.took_ms,
+            parts_cell(&observation.parts)?,
+            at
+        ])?;
+    Ok(())
 }

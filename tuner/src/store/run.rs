@@ -9,13 +9,13 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{ErrorCode, OptionalExtension, params};
+use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 
 use super::rows::{
-    NOW, blob_of, configuration_row, device_row, hash_of, json_of, kind_of, parameters_of, parts_cell, space_row,
-    times_of, tunable_row, word_of, workload_row,
+    NOW, configuration_row, device_row, hash_of, json_of, kind_of, measurement_row, parameters_of, space_row, times_of,
+    tunable_row, word_of, workload_row,
 };
-use super::{DeviceIdentity, Store, StoreError, TunableIdentity, Workload};
+use super::{DeviceIdentity, Refusal, Store, StoreError, TunableIdentity, Workload};
 use crate::compare::Decision;
 use crate::goals::Front;
 use crate::space::Space;
@@ -162,6 +162,8 @@ struct Unfinished {
 #[derive(Debug)]
 pub struct Run {
     id: i64,
+    /// A number is given again once its run is pruned; this is not.
+    uid: String,
     space: i64,
     next: i64,
     budget: String,
@@ -212,12 +214,18 @@ fn lock(store: &Path, run: i64) -> Result<Option<RunLock>, StoreError> {
     let path = lock_path(store, run);
     // No process can hold a lock there. Anything else, as too many open files, says nothing of other processes.
     let without = |error: std::io::Error| match error.kind() {
-        ErrorKind::Unsupported | ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => Ok(None),
+        ErrorKind::Unsupported | ErrorKind::ReadOnlyFilesystem => Ok(None),
         _ => Err(StoreError::CannotOpen { file: path.clone(), what: error.to_string() }),
     };
     loop {
         let file = match File::create(&path) {
             Ok(file) => file,
+            // Perhaps another user's, who may be measuring: to lock it, reading is enough.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => match File::open(&path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                Err(error) => return without(error),
+            },
             Err(error) => return without(error),
         };
         match file.try_lock() {
@@ -256,12 +264,13 @@ impl Store {
     pub fn begin(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Run, StoreError> {
         let hash = hash_of(task.space).map_err(|error| self.failure(error))?;
         let file = self.file.clone();
-        let (id, space, lock) = self.write_or_refuse(|transaction| {
+        let (id, uid, space, lock) = self.write_or_refuse(|transaction| {
             let space = space_row(transaction, &hash, &parameters_of(task.space), task.space.len() as u64)?;
             transaction.execute(
+                // Not before the others, also where the clock was ahead when those began: the latest one's code counts.
                 &format!(
                     "INSERT INTO runs (device_id, tunable_id, space_id, workload_id, strategy, seed, budget, started)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, {NOW})"
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, max({NOW}, (SELECT coalesce(max(started), '') FROM runs)))"
                 ),
                 params![
                     device_row(transaction, task.device)?,
@@ -274,10 +283,11 @@ impl Store {
                 ],
             )?;
             let id = transaction.last_insert_rowid();
+            let uid = transaction.query_row("SELECT uid FROM runs WHERE id = ?1", [id], |row| row.get(0))?;
             // Before any other process can see the run, and continue it.
-            Ok((id, space, lock(&file, id)?))
+            Ok((id, uid, space, lock(&file, id)?))
         })?;
-        Ok(Run { id, space, next: 0, budget: plan.budget.clone(), _lock: lock })
+        Ok(Run { id, uid, space, next: 0, budget: plan.budget.clone(), _lock: lock })
     }
 
     /// The latest unfinished run of the same task, strategy and seed that no living process continues, with its
@@ -296,18 +306,16 @@ impl Store {
                 Err(StoreError::RunTaken { .. }) => continue,
                 Err(error) => return Err(error),
             };
-            let finished: Option<Option<String>> = self
+            let unfinished: Option<String> = self
                 .connection
-                .query_row("SELECT finished FROM runs WHERE id = ?1", [id], |row| row.get(0))
+                .query_row("SELECT uid FROM runs WHERE id = ?1 AND finished IS NULL", [id], |row| row.get(0))
                 .optional()
                 .map_err(|error| self.failure(error))?;
             // Between the query and the lock its process may have ended it, or pruned it away.
-            if finished != Some(None) {
-                continue;
-            }
+            let Some(uid) = unfinished else { continue };
             let observations = self.observations(id)?;
             let next = observations.len() as i64;
-            return Ok(Some((Run { id, space, next, budget, _lock: lock }, observations)));
+            return Ok(Some((Run { id, uid, space, next, budget, _lock: lock }, observations)));
         }
         Ok(None)
     }
@@ -387,37 +395,18 @@ impl Store {
     /// Keeps one completed measurement. When this returns, it is safe.
     ///
     /// # Errors
-    /// Those of writing; [`StoreError::RunTaken`] if another process has continued the run (only possible where the
-    /// file system has no locks); [`StoreError::BadKey`] for times or parameters that are not finite.
+    /// Those of writing; [`StoreError::RunTaken`] if another process has continued or removed the run (only possible
+    /// where the file system has no locks); [`StoreError::BadKey`] for times or parameters that are not finite.
     pub fn record(&mut self, run: &mut Run, observation: &Observation) -> Result<(), StoreError> {
         check(observation)?;
-        let (times, failure, message) = match &observation.outcome {
-            Outcome::Times(times) => (Some(blob_of(times)), None, None),
-            Outcome::Failed(failure) => (None, Some(word_of(failure.kind)), Some(failure.message.as_str())),
-        };
         let sequence = run.next;
-        let written = self.write(|transaction| {
-            let configuration = configuration_row(transaction, run.space, &observation.config)?;
-            transaction
-                .prepare_cached(&format!(
-                    "INSERT INTO measurements
-                     (run_id, sequence, configuration_id, launches, times, failure, message, took_ms, parts, at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, {NOW})"
-                ))?
-                .execute(params![
-                    run.id,
-                    sequence,
-                    configuration,
-                    observation.launches as i64,
-                    times,
-                    failure,
-                    message,
-                    observation.took_ms,
-                    parts_cell(&observation.parts)?
-                ])
+        let file = self.file.clone();
+        let written = self.write_or_refuse(|transaction| {
+            check_held(transaction, run, &file)?;
+            Ok(measurement_row(transaction, (run.id, run.space), sequence, observation, None)?)
         });
         match written {
-            Ok(_) => {
+            Ok(()) => {
                 run.next += 1;
                 Ok(())
             }
@@ -433,10 +422,12 @@ impl Store {
     /// Ends a run with a decision.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Those of writing; [`StoreError::RunTaken`] if another process has removed the run.
     #[expect(clippy::needless_pass_by_value, reason = "the run is over: its lock goes with it")]
     pub fn decide(&mut self, run: Run, evidence: &Evidence) -> Result<(), StoreError> {
-        self.write(|transaction| {
+        let file = self.file.clone();
+        self.write_or_refuse(|transaction| {
+            check_held(transaction, &run, &file)?;
             let configuration = configuration_row(transaction, run.space, &evidence.chosen.config)?;
             transaction.execute(
                 // Not before the others, also where the clock was ahead when those were made: the latest one counts.
@@ -446,7 +437,7 @@ impl Store {
                 ),
                 params![run.id, configuration, json_of(evidence)?],
             )?;
-            transaction.execute(&format!("UPDATE runs SET finished = {NOW} WHERE id = ?1"), [run.id])
+            Ok(transaction.execute(&format!("UPDATE runs SET finished = {NOW} WHERE id = ?1"), [run.id])?)
         })?;
         Ok(())
     }
@@ -454,11 +445,13 @@ impl Store {
     /// Ends a run in which nothing worked: without a decision.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Those of writing; [`StoreError::RunTaken`] if another process has removed the run.
     #[expect(clippy::needless_pass_by_value, reason = "the run is over: its lock goes with it")]
     pub fn end(&mut self, run: Run) -> Result<(), StoreError> {
-        self.write(|transaction| {
-            transaction.execute(&format!("UPDATE runs SET finished = {NOW} WHERE id = ?1"), [run.id])
+        let file = self.file.clone();
+        self.write_or_refuse(|transaction| {
+            check_held(transaction, &run, &file)?;
+            Ok(transaction.execute(&format!("UPDATE runs SET finished = {NOW} WHERE id = ?1"), [run.id])?)
         })?;
         Ok(())
     }
@@ -530,6 +523,16 @@ impl Store {
             });
         understood.collect()
     }
+}
+
+/// Whether the row of this number is still this run: once a run is pruned, the next one gets its number.
+fn check_held(transaction: &Transaction<'_>, run: &Run, file: &Path) -> Result<(), Refusal> {
+    let uid: Option<String> =
+        transaction.query_row("SELECT uid FROM runs WHERE id = ?1", [run.id], |row| row.get(0)).optional()?;
+    if uid.as_ref() == Some(&run.uid) {
+        return Ok(());
+    }
+    Err(StoreError::RunTaken { file: file.to_owned(), run: run.id }.into())
 }
 
 /// What JSON and SQLite would turn into something else.

@@ -64,6 +64,9 @@ fn what_goes_wrong_is_a_failure_of_its_kind_with_the_programs_last_words() {
     // A compiler says what is wrong first, and then what might be right.
     let said = of("echo error: no such machine >&2; for i in $(seq 400); do echo machine $i >&2; done; exit 1");
     assert!(said.message.contains(": error: no such machine\nmachine 1\n"), "{}", said.message);
+    // Where it says more than is read, its end.
+    let said = of("yes no memory | head -c 17000000 >&2; echo; echo the last word >&2; exit 3");
+    assert!(said.message.ends_with("no memory\nthe last word"), "{}", said.message);
     assert!(of("kill -9 $$").message.contains("signal: 9"));
     assert!(of("./there-is-no-such-program").message.contains("127"));
     let mut silent = ProgramDevice::new(&space(), "echo done");
@@ -88,6 +91,33 @@ fn a_launch_that_takes_too_long_ends_with_all_that_it_started() {
     assert!(begun.elapsed() < Duration::from_millis(1900), "it was not waited for");
     std::thread::sleep(Duration::from_millis(2200));
     assert!(!alive.exists(), "what the shell had started went on");
+}
+
+#[test]
+fn a_failure_has_no_costs_of_the_configuration_before() {
+    let mut program = ProgramDevice::new(&space(), "test {tile} -ne 16 && echo 1");
+    program.goals = vec![("size=smaller".parse().unwrap(), Reading::regex("1").unwrap())];
+    program.check = Some(Template::new("test {tile} -ne 32"));
+    for tile in [16, 32] {
+        assert_eq!(program.measure(&config(8, "a"), 1), Outcome::Times(vec![1.0]));
+        assert_eq!(program.parts(), [[1.0]]);
+        failure(program.measure(&config(tile, "a"), 1));
+        assert!(program.parts().is_empty(), "{:?}", program.parts());
+    }
+}
+
+#[test]
+fn what_a_program_leaves_in_the_background_ends_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let command = format!("exec 3>{}; (sleep 5; echo alive >&3) & echo 1", pipe.display());
+    // It ends with the last process that could write to the pipe.
+    let reader = std::thread::spawn(move || std::fs::read_to_string(pipe).unwrap());
+    let mut program = ProgramDevice::new(&space(), &command);
+    program.reading = Reading::regex("1").unwrap();
+    assert_eq!(program.measure(&config(8, "a"), 1), Outcome::Times(vec![1.0]));
+    assert_eq!(reader.join().unwrap(), "");
 }
 
 #[test]

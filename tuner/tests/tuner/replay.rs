@@ -116,6 +116,12 @@ fn parameters_are_all_columns_whose_names_are_not_known_wherever_they_stand() {
 }
 
 #[test]
+fn a_parameter_that_would_be_taken_for_the_number_of_samples_is_refused() {
+    let error = parse_csv("n,status,mean_ms\n1,ok,2\n2,ok,3\n").unwrap_err();
+    assert!(error.contains("\"n\" before \"status\""), "{error}");
+}
+
+#[test]
 fn an_empty_recording_has_no_configuration() {
     let recording = parse_csv("a,status,mean_ms\n").expect("a header is enough");
     assert!(recording.space.is_empty());

@@ -348,6 +348,14 @@ fn a_time_that_nothing_can_be_computed_with_is_none_and_leaves_the_store_readabl
 }
 
 #[test]
+fn a_budget_of_launches_ends_where_everything_fails() {
+    let place = Place::new("fail=1");
+    let folder = tempfile::tempdir().unwrap();
+    let error = place.run(&place.session(StrategyKind::Random, "launches=10"), &store_in(&folder)).unwrap_err();
+    assert!(matches!(error, TuneError::AllFailed { tried: ..=10, .. }), "{error}");
+}
+
+#[test]
 fn when_everything_fails_the_last_cause_is_said_and_the_run_is_over() {
     let place = Place::new("fail=1");
     let folder = tempfile::tempdir().unwrap();

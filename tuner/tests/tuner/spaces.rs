@@ -284,6 +284,9 @@ fn spaces_that_are_declared_wrongly_are_refused() {
     assert!(matches!(vast.build(), Err(SpaceError::TooManyCombinations(_))));
     let many = (0..300).fold(SpaceBuilder::new(), |builder, at| builder.ints(&format!("p{at}"), [0]));
     assert!(many.build().is_err());
+    let crowd = SpaceBuilder::new().ints("a", [1]);
+    let crowd = (0..1001).fold(crowd, |builder, at| builder.constraint(&format!("a < {at}")));
+    assert!(wrong(crowd).contains("one of more than 1000"));
     let derived = (0..300).fold(SpaceBuilder::new(), |builder, at| builder.derive(&format!("d{at}"), "1"));
     assert!(wrong(derived).contains("more than 256 derived values"));
     for text in ["x = 1", "[[parameter]]\nname = 'a'", "[[parameter]]\nname='a'\nvalues=[[1]]", "limits = 3", "\u{1}"] {
@@ -292,6 +295,14 @@ fn spaces_that_are_declared_wrongly_are_refused() {
     for text in ["", "{}", "[]", "{\"ConfigurationSpace\": {}}"] {
         assert!(parse_t1(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn a_parameter_without_values_is_reported_however_many_the_others_have() {
+    let names: Vec<String> = (0..20).map(|at| format!("p{at}")).collect();
+    let vast = names.iter().fold(SpaceBuilder::new().ints("none", []), |builder, name| builder.range(name, 0, 99, 1));
+    let report = vast.constraint(&format!("{} > 0", names.join(" + "))).report().unwrap();
+    assert_eq!((report.combinations, report.constraints[0].alone), (0, None));
 }
 
 #[test]

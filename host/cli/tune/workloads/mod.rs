@@ -2,7 +2,7 @@
 
 mod describe;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::bench::decoding::{DecodeDevice, base};
 use crate::bench::{Machine, looks, tunable};
@@ -28,7 +28,7 @@ use crate::cli::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
 use crate::cli::detector::Detector;
 use crate::cli::output::{print_beside, say, write_file, write_json};
 use crate::cli::progress::Progress;
-use crate::cli::sample::{MAX_EVENTS, embedded, read};
+use crate::cli::sample::{MAX_EVENTS, embedded, identity, read};
 use crate::cli::sets_file::{SetOf, SetsFile};
 use crate::cli::trial::evidence;
 use crate::cli::tune::store::StoreArgs;
@@ -103,7 +103,7 @@ pub struct Args {
 /// A workload: its name, its events, and what they look like.
 struct Load {
     name: String,
-    /// A file as it was named, or a profile: files of several folders may have one name.
+    /// A profile, or a file with what tells it from others of the same name.
     source: String,
     events: Vec<EventBatch>,
     looks: Vec<Features>,
@@ -127,15 +127,15 @@ fn load(args: &Args) -> Result<(Detector, Vec<Load>), Failure> {
     };
     let mut loads: Vec<Load> = Vec::new();
     for text in &args.workloads {
-        let (name, events) = if let Some(profile) = profile(text) {
+        let (name, source, events) = if let Some(profile) = profile(text) {
             let few = embedded(profile, args.format, 10)?;
             // A strip is 2 bytes.
             let n = (20 * STRIPS / few.raw.len().max(1)).clamp(50, 1000);
-            (text.clone(), vec![embedded(profile, args.format, n)?])
+            (text.clone(), identity(text, &[], &detector), vec![embedded(profile, args.format, n)?])
         } else {
-            let file = Path::new(text);
-            let name = file.file_stem().map_or_else(|| text.clone(), |stem| stem.to_string_lossy().into_owned());
-            (name, read(&[file.to_owned()], &detector, MAX_EVENTS)?)
+            let file = [PathBuf::from(text)];
+            let name = file[0].file_stem().map_or_else(|| text.clone(), |stem| stem.to_string_lossy().into_owned());
+            (name, identity(text, &file, &detector), read(&file, &detector, MAX_EVENTS)?)
         };
         if loads.iter().any(|load| load.name == name) {
             usage(&format!("there are two workloads called {name}"));
@@ -144,7 +144,7 @@ fn load(args: &Args) -> Result<(Detector, Vec<Load>), Failure> {
             return Err(format!("{name}: there is no event").into());
         }
         let looks = looks(&events, &detector.tables, args.clustering.options(), RULE_BATCH, STRETCH)?;
-        loads.push(Load { name, source: text.clone(), events, looks });
+        loads.push(Load { name, source, events, looks });
     }
     Ok((detector, loads))
 }

@@ -113,6 +113,23 @@ fn a_newer_schema_is_left_alone() {
 }
 
 #[test]
+fn a_store_whose_schema_would_compute_something_is_refused_at_once() {
+    for strange in [
+        "ALTER TABLE runs RENAME TO others;
+         CREATE VIEW runs AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n",
+        "CREATE TRIGGER more AFTER INSERT ON runs BEGIN DELETE FROM pins; END",
+        "CREATE VIRTUAL TABLE words USING fts5(text)",
+    ] {
+        let folder = Folder::new();
+        Key::new().decided(&mut folder.store(), 64);
+        Connection::open(folder.file()).unwrap().execute_batch(strange).unwrap();
+        for error in refused(&folder.file()) {
+            assert!(matches!(&error, StoreError::Corrupt { what, .. } if what.contains("no store has a ")), "{error}");
+        }
+    }
+}
+
+#[test]
 fn a_damaged_file_is_refused_and_left_alone() {
     let folder = Folder::new();
     let key = Key::new();

@@ -1,6 +1,8 @@
 //! What is kept, and what is found.
 
 use rusqlite::Connection;
+use tuner::interchange::store_json;
+use tuner::replay::Measured;
 use tuner::space::Space;
 use tuner::store::contents::Prune;
 use tuner::store::layers::{Layers, Locations};
@@ -129,6 +131,18 @@ fn of_equally_near_results_the_newest_counts() {
         key.decided(&mut store, block);
         assert_eq!(key.found(&store, Matching::Exact).unwrap().0, Value::Int(block));
     }
+}
+
+#[test]
+fn the_latest_decision_is_the_one_that_is_found_also_of_a_run_that_began_earlier() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let key = Key::new();
+    let first = store.begin(&key.task(), &plan()).unwrap();
+    let (earlier, later) = (first.id(), key.decided(&mut store, 64));
+    store.decide(first, &evidence(config(32, "a"), 1.0)).unwrap();
+    assert_eq!(key.found(&store, Matching::Exact).unwrap().0, Value::Int(32));
+    assert_eq!(store.latest_decisions().unwrap(), [earlier, later]);
 }
 
 #[test]
@@ -283,6 +297,56 @@ fn code_that_was_measured_later_retires_other_code_also_if_it_was_known_before()
     let retired = Prune { retired: true, ..Prune::default() };
     assert_eq!(store.prune(&retired).unwrap(), [ours + 1]);
     assert!(store.run_record(ours).is_ok());
+}
+
+#[test]
+fn a_clock_that_was_ahead_retires_nothing_of_what_is_measured_now() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let mut old = key.clone();
+    old.tunable.kernel_hash = "old".to_owned();
+    let mut store = folder.store();
+    let retired = |store: &Store| -> Vec<bool> { store.runs().unwrap().iter().map(|run| run.retired).collect() };
+    old.decided(&mut store, 32);
+    let connection = Connection::open(folder.file()).unwrap();
+    connection.execute("UPDATE runs SET started = '2999-01-01T00:00:00.000Z'", []).unwrap();
+    key.decided(&mut store, 64);
+    assert_eq!(retired(&store), [true, false]);
+    // Both began at that time: then the run that was begun last counts.
+    old.decided(&mut store, 32);
+    assert_eq!(retired(&store), [false, true, false]);
+}
+
+#[test]
+fn a_recording_that_does_not_say_when_it_was_made_is_not_old() {
+    let (folder, theirs) = (Folder::new(), Folder::new());
+    let key = Key::new();
+    let run = key.decided(&mut theirs.store(), 64);
+    let mut record = theirs.store().run_record(run).unwrap();
+    record.started = "1970-01-01T00:00:00.000Z".to_owned();
+    let mut store = folder.store();
+    store.import(&[record], &[]).unwrap();
+    assert_eq!(store.prune(&Prune { older_than_days: Some(1), ..Prune::default() }).unwrap(), [0; 0]);
+}
+
+#[test]
+fn runs_of_two_cards_of_a_model_are_one_recording_and_those_of_two_drivers_are_not() {
+    for (driver, uuid, refused) in [("580.1", "GPU-2", None), ("600", "GPU-1", Some("driver 600"))] {
+        let folder = Folder::new();
+        let mut store = folder.store();
+        let mut other = Key::new();
+        other.decided(&mut store, 64);
+        (other.device.driver, other.device.uuid) = (driver.to_owned(), uuid.to_owned());
+        other.decided(&mut store, 64);
+        let recording = store_json::recording_of_export(&store_json::export(&store, &[]).unwrap(), None);
+        match (recording, refused) {
+            (Ok(recording), None) => {
+                assert_eq!(recording.records[0].measured, Measured::Samples(vec![1.0, 1.25, 1.0, 1.25]));
+            }
+            (Err(error), Some(named)) => assert!(error.contains(named), "{error}"),
+            (other, _) => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]

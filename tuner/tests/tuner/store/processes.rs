@@ -13,15 +13,15 @@ use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 use super::{Folder, Key, config, evidence, plan, times};
 
 /// This test program again, as another process that runs one of the helpers below.
-fn helper(name: &str, file: &Path, extra: &[(&str, String)]) -> Child {
-    Command::new(std::env::current_exe().unwrap())
+fn helper(name: &str, file: &Path, change: impl FnOnce(&mut Command)) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env("TUNING_STORE_HELPER", file)
-        .envs(extra.iter().map(|(name, value)| (*name, value.as_str())))
         .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .unwrap()
+        .stderr(Stdio::inherit());
+    change(&mut command);
+    command.spawn().unwrap()
 }
 
 /// The store that a helper is to use; nothing if this is not a helper.
@@ -102,7 +102,7 @@ fn killed_at_random_moments_no_completed_measurement_is_lost_and_it_goes_on_as_i
         let folder = Folder::new();
         let mut done = 0;
         loop {
-            let mut child = helper("store::processes::helper_that_tunes", &folder.file(), &[]);
+            let mut child = helper("store::processes::helper_that_tunes", &folder.file(), |_| {});
             let output = BufReader::new(child.stdout.take().unwrap());
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let microseconds = (random >> 33) % 30_000;
@@ -166,7 +166,9 @@ fn eight_processes_write_one_new_store_at_once() {
     }
     let folder = Folder::new();
     let start = |number: i64| {
-        helper("store::processes::helper_that_writes", &folder.file(), &[("TUNING_STORE_NUMBER", number.to_string())])
+        helper("store::processes::helper_that_writes", &folder.file(), |command| {
+            command.env("TUNING_STORE_NUMBER", number.to_string());
+        })
     };
     let children: Vec<Child> = (0..8).map(start).collect();
     for child in children {
@@ -223,6 +225,66 @@ fn a_run_that_a_living_process_continues_is_not_taken_and_a_hang_is_remembered()
     let mut never = Never;
     let mut recorder = Recorder::start(&mut never, &mut one, &key.task(), &another, true).unwrap();
     assert_eq!(recorder.measure(&config(64, "b"), 5), Outcome::Failed(hang));
+}
+
+#[test]
+fn helper_that_prunes_what_another_user_measures() {
+    let Some(file) = asked() else { return };
+    let mut store = Store::open(&file).unwrap();
+    assert!(store.resume(&Key::new().task(), &plan()).unwrap().is_none());
+    assert!(store.prune(&Prune { unfinished: true, ..Prune::default() }).unwrap().is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_of_another_user_whose_lock_may_only_be_read_is_neither_continued_nor_pruned() {
+    use std::os::unix::fs::PermissionsExt;
+
+    if asked().is_some() {
+        return;
+    }
+    let folder = Folder::new();
+    let allow = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let mut store = folder.store();
+    let _run = store.begin(&Key::new().task(), &plan()).unwrap();
+    allow(folder.folder.path(), 0o777);
+    for entry in std::fs::read_dir(folder.folder.path()).unwrap() {
+        let path = entry.unwrap().path();
+        allow(&path, if path.to_string_lossy().ends_with(".lock") { 0o444 } else { 0o666 });
+    }
+    let mut other =
+        helper("store::processes::helper_that_prunes_what_another_user_measures", &folder.file(), |command| {
+            // Permissions do not bind root.
+            if rustix::process::geteuid().is_root() {
+                std::os::unix::process::CommandExt::uid(command, 65534);
+            }
+        });
+    assert!(other.wait().unwrap().success());
+}
+
+#[test]
+fn a_run_that_was_removed_meanwhile_is_not_written_into_the_next_one_of_its_number() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let mut store = folder.store();
+    let taken = |error: StoreError| assert!(matches!(error, StoreError::RunTaken { run: 1, .. }), "{error}");
+    // As another process does where the file system has no locks.
+    let replace = || {
+        let connection = rusqlite::Connection::open(folder.file()).unwrap();
+        connection.execute_batch("DELETE FROM runs").unwrap();
+        drop(folder.store().begin(&key.task(), &plan()).unwrap());
+    };
+    let mut run = store.begin(&key.task(), &plan()).unwrap();
+    std::fs::remove_file(folder.folder.path().join("tune.sqlite-run-1.lock")).unwrap();
+    replace();
+    taken(store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap_err());
+    taken(store.decide(run, &evidence(config(32, "a"), 1.0)).unwrap_err());
+    let (run, _) = store.resume(&key.task(), &plan()).unwrap().unwrap();
+    std::fs::remove_file(folder.folder.path().join("tune.sqlite-run-1.lock")).unwrap();
+    replace();
+    taken(store.end(run).unwrap_err());
+    let runs = store.runs().unwrap();
+    assert_eq!((runs.len(), runs[0].measured, &runs[0].record.finished), (1, 0, &None));
 }
 
 #[test]
@@ -283,6 +345,44 @@ fn a_run_that_another_version_would_continue_otherwise_is_not_mixed() {
     let error = recorder.finish(None).unwrap_err();
     assert!(error.to_string().contains("begin a fresh run"), "{error}");
     assert_eq!(store.observations(1).unwrap().len(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn helper_that_imports_and_prunes_with_few_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let Some(file) = asked() else { return };
+    let limit = Rlimit { current: Some(240), ..getrlimit(Resource::Nofile) };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let mut store = Store::open(&file).unwrap();
+    let mut runs: Vec<_> = store.runs().unwrap().into_iter().map(|run| run.record).collect();
+    for run in &mut runs {
+        run.measurements.push(times(config(32, "a"), &[1.0]));
+    }
+    assert_eq!(store.import(&runs, &[]).unwrap().measurements, 500);
+    assert_eq!(store.prune(&Prune { unfinished: true, ..Prune::default() }).unwrap().len(), 500);
+}
+
+#[cfg(unix)]
+#[test]
+fn more_runs_are_imported_and_pruned_than_files_may_be_open() {
+    if asked().is_some() {
+        return;
+    }
+    let folder = Folder::new();
+    drop(folder.store().begin(&Key::new().task(), &plan()).unwrap());
+    let connection = rusqlite::Connection::open(folder.file()).unwrap();
+    let columns = "device_id, tunable_id, space_id, workload_id, strategy, seed, budget, started";
+    connection
+        .execute_batch(&format!(
+            "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+             INSERT INTO runs ({columns}) SELECT {columns} FROM runs JOIN n"
+        ))
+        .unwrap();
+    let mut child =
+        helper("store::processes::helper_that_imports_and_prunes_with_few_open_files", &folder.file(), |_| {});
+    assert!(child.wait().unwrap().success());
 }
 
 /// Something at the place of a run's lock that is no file: whether a process holds the lock cannot be found out then, as
