@@ -252,6 +252,18 @@ fn shards_that_keep_going_share_what_can_be_read() {
 }
 
 #[test]
+fn the_last_shard_that_keeps_going_finds_that_the_last_file_is_cut() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    run_to(0, directory, &["generate", "--events", "9", "--corrupt", "cut=1", "--output", "."]);
+    for (shard, code, events) in [("1/3", 0, 2), ("2/3", 0, 3), ("3/3", 1, 3)] {
+        let (json, err) = json_of(code, directory, &["decode", "events.mdf", "--keep-going", "--shard", shard]);
+        assert_eq!((&json["events"], &json["complete"]), (&events.into(), &(code == 0).into()), "{shard}");
+        assert_eq!(err.contains("error: events.mdf: event 8"), code == 1, "{err}");
+    }
+}
+
+#[test]
 fn hits_go_to_standard_output_and_into_pipes() {
     let directory = several();
     let directory = directory.path();

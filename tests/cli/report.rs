@@ -303,6 +303,28 @@ fn sums_of_shards_make_the_page_of_the_whole_run() {
 }
 
 #[test]
+fn sums_of_shards_of_cut_files_make_the_page_of_the_whole_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    run_to(0, directory, &["generate", "--events", "9", "--corrupt", "cut=1", "--output", "."]);
+    std::fs::rename(directory.join("events.mdf"), directory.join("a.mdf")).unwrap();
+    std::fs::copy(directory.join("a.mdf"), directory.join("b.mdf")).unwrap();
+    let args = ["report", "a.mdf", "b.mdf", "--keep-going"];
+    run_to(1, directory, &[&args[..], &["--output", "whole.html"]].concat());
+    // The second part comes to the end of the first file, the third does so again.
+    for (shard, code) in [("1/3", 0), ("2/3", 1), ("3/3", 1)] {
+        let sums = format!("{}.sums", &shard[..1]);
+        run_to(code, directory, &[&args[..], &["--shard", shard, "--sums", &sums]].concat());
+    }
+    let merge = ["report", "--merge", "1.sums", "2.sums", "3.sums", "--output", "merged.html"];
+    let (_, err) = run_to(1, directory, &merge);
+    for file in ["a.mdf", "b.mdf"] {
+        assert_eq!(err.matches(&format!("error: {file}: event 8")).count(), 1, "{err}");
+    }
+    assert!(page(directory, "merged.html") == page(directory, "whole.html"));
+}
+
+#[test]
 fn what_is_no_sums_or_does_not_belong_together_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();

@@ -72,7 +72,9 @@ impl SelectArgs {
             let parts: Vec<InputPart> = files.iter().map(InputPart::file).collect();
             let readable = || parts.iter().map(|part| count_readable(part).0).sum();
             let events = if keep_going { readable() } else { count_events(&parts)? };
-            select = select.places(&Places::shard(i, n, events));
+            let part = Places::shard(i, n, events);
+            // The last part finds what is wrong behind the last event that can be read.
+            select = select.places(&if keep_going && i == n { part.to_the_end() } else { part });
         }
         Ok(select.window(self.skip, self.limit))
     }

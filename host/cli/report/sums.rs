@@ -183,7 +183,9 @@ impl Sums {
             [(&mut self.warnings, &other.warnings, WARNINGS), (&mut self.failures, &other.failures, LISTED_FAILURES)]
         {
             let room = most.saturating_sub(mine.len());
-            mine.extend(theirs.iter().take(room).cloned());
+            // A part that reads past a file that breaks off, to its own events, says what is wrong with it once more.
+            let new: Vec<String> = theirs.iter().filter(|line| !mine.contains(line)).take(room).cloned().collect();
+            mine.extend(new);
         }
         for (file, versions) in &other.versions {
             add_versions(self.versions.entry(file.clone()).or_default(), versions.clone());
