@@ -205,7 +205,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let what = "which is named by another option";
             let read = [&detector.boards, &detector.geometry, &args.mask, &args.sets, &args.inputs.files_from];
             protected.add_unnamed();
-            protected.add(read.into_iter().flatten(), what);
+            protected.add(read.into_iter().chain([&args.tuned.tune_db]).flatten(), what);
             args.json.iter().for_each(|json| protected.add_output(json, what));
             Some(Outputs::begin(
                 Wanted { protected, n_groups: detector.tables.n_groups(), ..wanted },
