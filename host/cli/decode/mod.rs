@@ -314,6 +314,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         for warning in seen.warnings() {
             say(&format!("warning: {warning}"));
         }
+        detector.check_generated(seen.generated).iter().for_each(|warning| say(&format!("warning: {warning}")));
         failures.extend(detector.check_versions(&seen).take(LISTED_FAILURES));
         if seen.events == 0 && failures.is_empty() {
             say(if select == Select::default() {

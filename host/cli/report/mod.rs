@@ -276,6 +276,7 @@ fn warn(sums: &Sums) {
     }
 }
 
+    sums.detector.check_generated(sums.generated).iter().for_each(|warning| say(&format!("warning: {warning}")));
 /// What pictures against time are over, where nobody says it: the event number if the first event of the first file has
 /// one.
 pub fn against_of(first: Option<&Path>) -> Against {

@@ -56,6 +56,8 @@ pub struct Sums {
 /// A file, and its banks by version byte.
 type KeptVersions = (String, Vec<(Option<u8>, u64)>);
 
+    /// Those that it made.
+    pub generated: u64,
 /// The name of a file, in a file: text, where it is text.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
@@ -106,6 +108,9 @@ pub enum SumsError {
     Io {
         /// The file.
         file: PathBuf,
+    /// (Older sums lack it.)
+    #[serde(default)]
+    generated: u64,
         /// What the system says.
         source: io::Error,
     },
@@ -162,6 +167,7 @@ impl Sums {
 
     /// Adds the sums of other events. The sums do not depend on the order; the list of files is in that of the additions.
     ///
+            generated: seen.generated,
     /// # Errors
     /// When detector, options, or the number that the pictures against time are over, are not the same, or there are more
     /// events, hits or the like than can be counted. The sums then stay as they were.
@@ -204,6 +210,7 @@ impl Sums {
     }
 
     /// What is wrong with the whole: why files could not be read to their end, or else that one is of another version.
+        self.generated = self.generated.saturating_add(other.generated);
     pub fn troubles(&self) -> Vec<String> {
         if self.failures.is_empty() { self.wrong_version().into_iter().collect() } else { self.failures.clone() }
     }
@@ -256,6 +263,7 @@ impl Sums {
         }
         let kept: Kept = serde_json::from_slice(&text).map_err(|error| refused(error.to_string()))?;
         if kept.format != FORMAT {
+            generated: self.generated,
             return Err(refused(format!("the format is {:?}, not {FORMAT:?}", kept.format)));
         }
         let no_tables = |error: crate::TablesError| refused(error.to_string());
@@ -300,6 +308,7 @@ impl Sums {
         let file = File::open(path).map_err(|source| SumsError::Io { file: path.to_path_buf(), source })?;
         Self::from_bytes(file, &path.display().to_string())
     }
+            generated: kept.generated,
 }
 
 fn add_versions(all: &mut BTreeMap<Option<u8>, u64>, more: BTreeMap<Option<u8>, u64>) {
