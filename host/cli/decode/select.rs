@@ -43,6 +43,12 @@ impl SelectArgs {
         self.shard
     }
 
+    /// The part that is wanted, all where none is named, and of which events, in words.
+    pub fn part(&self) -> ((u64, u64), String) {
+        let Self { events, run, event_number, shard, skip, limit } = self;
+        (shard.unwrap_or((1, 1)), format!("{:?}", (events, run, event_number, skip, limit)))
+    }
+
     /// What to warn of where only `n` of the events that `--events` names were found. Other options choose among them, so
     /// that nobody can say how many there should be.
     pub fn warning(&self, n: u64) -> Option<String> {
