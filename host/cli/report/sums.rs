@@ -264,10 +264,10 @@ impl Sums {
             numbers: self.numbers,
             measured: self.measured,
             generated: self.generated,
+            part: self.part.clone(),
             warnings: self.warnings.clone(),
             failures: self.failures.clone(),
             versions: self.versions.iter().map(|(file, of)| (file.clone(), of.clone().into_iter().collect())).collect(),
-            part: self.part.clone(),
         };
         let mut packed = zstd::Encoder::new(Vec::new(), 1)?;
         // A flipped bit would otherwise be another number on the page.
@@ -309,9 +309,9 @@ impl Sums {
             numbers: kept.numbers,
             measured: kept.measured,
             generated: kept.generated,
+            part: kept.part,
             warnings: kept.warnings,
             failures: kept.failures,
-            part: kept.part,
             versions: kept.versions.into_iter().map(|(file, of)| (file, of.into_iter().collect())).collect(),
         })
     }
