@@ -10,7 +10,7 @@ use crate::synth;
 use crate::cli::Failure;
 use crate::cli::args::DetectorArgs;
 use crate::cli::config;
-use crate::cli::output::detail;
+use crate::cli::output::{count, detail};
 
 /// The file version of the embedded geometry: with dxDy a sector.
 const GEOMETRY_VERSION: u16 = 1;
@@ -62,6 +62,23 @@ impl Detector {
         self.boards.is_none()
     }
 
+    /// What to say where events that `ut-decode generate` made, so many, were decoded with tables that are not theirs.
+    pub fn check_generated(&self, generated: u64) -> Option<String> {
+        let boards = self.boards.as_ref().filter(|_| generated > 0)?;
+        let (mine, geometry) = (self.tables.boards(), self.tables.geometry());
+        let theirs = synth::detector(mine.version, geometry.version);
+        // (As files: of the first version, one that was read has more.)
+        let alike = theirs.0 == *mine && theirs.1.to_bytes() == geometry.to_bytes();
+        (!alike).then(|| {
+            format!(
+                "{} were made by ut-decode generate, and their hits are wrong: they belong to its synthetic detector, not \
+                 to that of {}",
+                count(generated as usize, "event"),
+                boards.display()
+            )
+        })
+    }
+
     /// What to say of a file that was read if it has UT banks of which none has the board table's version.
     pub fn check_file(&self, seen: &Seen, file: &Path) -> Option<String> {
         let found = seen.files.iter().rev().find(|seen| seen.file == file)?;
@@ -74,10 +91,18 @@ impl Detector {
     }
 }
 
-/// Whether the first event of the first file, which can be read again, was made by `ut-decode generate`.
+/// Whether the first whole event of the files that can be read again was made by `ut-decode generate`. A damaged one may
+/// have lost its mark, but none has it by chance.
 fn is_generated(files: &[PathBuf]) -> bool {
-    let first = files.first().filter(|file| file.is_file());
-    first.is_some_and(|file| matches!(Events::new([file]).next_event(), Ok(Some(event)) if event.is_generated()))
+    for file in files.iter().filter(|file| file.is_file()) {
+        let mut events = Events::new([file]);
+        while let Ok(Some(event)) = events.next_event() {
+            if event.is_generated() || event.damage.is_none() {
+                return event.is_generated();
+            }
+        }
+    }
+    false
 }
 
 /// The format of the first UT bank of a known version. A file that cannot be read ends the search: the command itself

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::cli::args::{bank_format, one_of};
 use crate::cli::decode::is_broken_pipe;
 use crate::cli::output::{cannot_write, print, write_failure, write_file, write_json};
+use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
 use crate::cli::{Failure, usage};
 
@@ -319,6 +320,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let [events, boards, geometry, json] =
         [name, "boards.bin", "geometry.bin", "faults.json"].map(|name| args.output.join(name));
+    let mut protected = Protected::default();
+    protected.add_unnamed();
+    for file in [&events, &boards, &geometry, &json] {
+        protected.check(file).unwrap_or_else(|message| usage(&message));
+    }
     // First: what an earlier run left there would be taken for the faults of these events, also if this run is killed.
     if let Err(error) = std::fs::remove_file(&json)
         && error.kind() != ErrorKind::NotFound

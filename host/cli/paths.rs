@@ -4,7 +4,7 @@
 //! names an existing file and is not an output is an input.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -143,6 +143,13 @@ fn values(matches: &ArgMatches) -> Vec<(String, OsString)> {
     values
 }
 
+/// The files that a value may name: itself, and a recording that it replays, `replay:FILE`, or a run of one, `FILE#RUN`.
+pub fn named(value: &OsStr) -> impl Iterator<Item = PathBuf> + use<> {
+    let recording = value.to_str().map(|text| text.strip_prefix("replay:").unwrap_or(text).to_owned());
+    let of_run = recording.as_ref().and_then(|text| Some(text.rsplit_once('#')?.0.to_owned()));
+    [Some(PathBuf::from(value)), recording.map(PathBuf::from), of_run.map(PathBuf::from)].into_iter().flatten()
+}
+
 fn is_output(option: &str) -> bool {
     OUTPUTS.contains(&option)
 }
@@ -158,11 +165,11 @@ pub fn check(matches: &ArgMatches) -> Result<(), String> {
     for (i, (option, output)) in values.iter().enumerate().filter(|(_, (option, _))| is_output(option)) {
         let output = Path::new(output);
         let Some(identity) = Identity::of_output(output) else { continue };
-        let same = |(other, path): &(String, OsString)| {
-            let path = Path::new(path);
+        let same = |(other, value): &(String, OsString)| {
+            let is = |of: Option<Identity>| of.as_ref() == Some(&identity);
             // What is not there is no input: `--format csv --output csv`.
-            let of = if is_output(other) { Identity::of_output(path) } else { Identity::of_input(path) };
-            of.as_ref() == Some(&identity)
+            let is_input = || named(value).any(|path| is(Identity::of_input(&path)));
+            if is_output(other) { is(Identity::of_output(Path::new(value))) } else { is_input() }
         };
         let mut others = values.iter().enumerate().filter(|&(other, _)| other != i);
         if let Some((_, (other, path))) = others.find(|(_, value)| same(value)) {

@@ -233,6 +233,7 @@ pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<E
     if detector.is_embedded() && batches.seen().measured > 0 {
         say(&format!("warning: {SYNTHETIC}"));
     }
+    detector.check_generated(batches.seen().generated).iter().for_each(|warning| say(&format!("warning: {warning}")));
     Ok(all)
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::decoder::{Count, EventReport, Kind};
 use crate::detector::N_LAYERS;
+use crate::input::Origin;
 use crate::pipeline::{Fill, Flow, Stage};
 use crate::{BatchReport, DetectorTables, UtHits};
 use serde_json::{Map, Value, json};
@@ -19,7 +20,7 @@ struct Total {
     sum: u64,
     /// Events in which it is not 0.
     events: u64,
-    /// The first of them.
+    /// The place of the first of them, over all inputs.
     first: u64,
 }
 
@@ -28,20 +29,30 @@ pub struct Part {
     hits: u64,
     masked: u64,
     hits_of_layer: [u64; N_LAYERS],
-    events: Vec<EventReport>,
+    /// The events with their places over all inputs.
+    events: Vec<(u64, EventReport)>,
     /// Time in the decoder.
     decoding: Duration,
 }
 
 impl Part {
-    /// Counts what was decoded in `decoding` and what a mask took out; `layers` are [`Totals::layers`].
-    pub fn of(layers: &[usize], hits: &UtHits, report: &BatchReport, masked: usize, decoding: Duration) -> Self {
+    /// Counts what was decoded in `decoding` and what a mask took out; `layers` are [`Totals::layers`], `origins` those of
+    /// the events.
+    pub fn of(
+        layers: &[usize],
+        origins: &[Origin],
+        hits: &UtHits,
+        report: &BatchReport,
+        masked: usize,
+        decoding: Duration,
+    ) -> Self {
         let mut hits_of_layer = [0; N_LAYERS];
         for (ends, &layer) in hits.offsets().windows(2).zip(layers.iter().cycle()) {
             hits_of_layer[layer] += u64::from(ends[1] - ends[0]);
         }
         let (hits, masked) = (hits.len() as u64, masked as u64);
-        Self { hits, masked, hits_of_layer, events: report.events.clone(), decoding }
+        let events = origins.iter().map(|origin| origin.place).zip(report.events.iter().copied()).collect();
+        Self { hits, masked, hits_of_layer, events, decoding }
     }
 
     /// Hits that are left.
@@ -85,11 +96,11 @@ impl Totals {
 
     /// Adds a batch.
     pub fn add(&mut self, part: &Part) {
-        for (i, event) in part.events.iter().enumerate() {
+        for &(place, event) in &part.events {
             for (total, count) in self.counts.iter_mut().zip(Count::ALL) {
                 let n = u64::from(event.get(count));
                 if n > 0 && total.events == 0 {
-                    total.first = self.events + i as u64;
+                    total.first = place;
                 }
                 total.sum += n;
                 total.events += u64::from(n > 0);

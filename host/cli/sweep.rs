@@ -25,6 +25,7 @@ use tuner::store::{Store, StoreError};
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, one_of};
 use crate::cli::help::did_you_mean;
 use crate::cli::output::{print, print_beside, say, write_file, write_json};
+use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
 use crate::cli::sample::{Loaded, SampleArgs, identity};
 use crate::cli::table::table;
@@ -33,6 +34,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// Points of the table on the terminal.
 const SHOWN_POINTS: usize = 10;
+
+/// What is written into the folder, beside the journal.
+const RESULTS: [&str; 4] = ["sweep.json", "sweep.csv", "sweep.md", "sweep.html"];
+
+const JOURNAL: &str = "journal.sqlite";
 
 /// Memory that the batches of a point may take.
 const MAX_BYTES: f64 = 4e9;
@@ -125,6 +131,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.dry_run {
         return print(&dry_run(&plan));
     }
+    let mut protected = Protected::inputs(&args.sample.files);
+    protected.add([&detector.boards, &detector.geometry].into_iter().flatten(), "a table");
+    protected.add_unnamed();
+    for name in RESULTS.into_iter().chain([JOURNAL]) {
+        protected.check(&args.output.join(name)).unwrap_or_else(|message| usage(&message));
+    }
     // On the emulated backend a batch is never more than the sample: repeated events would only repeat the counts.
     let samples = |configuration: &Configuration| -> Result<Sample, String> {
         configuration
@@ -193,7 +205,7 @@ fn measure(
 ) -> Result<Vec<Vec<Outcome>>, Failure> {
     let folder = |error| format!("cannot make the folder {}: {error}", args.output.display());
     std::fs::create_dir_all(&args.output).map_err(folder)?;
-    let path = args.output.join("journal.sqlite");
+    let path = args.output.join(JOURNAL);
     if args.fresh && path.exists() {
         if let Err(error @ StoreError::Foreign { .. }) = Store::open_read_only(&path) {
             return Err(error.into());
@@ -228,13 +240,11 @@ fn in_words(time: Duration) -> String {
 }
 
 fn write(folder: &Path, report: &Report) -> Result<(), Failure> {
-    write_json(&folder.join("sweep.json"), report)?;
-    let files = [("sweep.csv", report.csv()), ("sweep.md", report.markdown()), ("sweep.html", report.html())];
-    for (name, text) in files {
-        let path = folder.join(name);
-        write_file(&path, text)?;
-    }
-    Ok(())
+    let [json, csv, markdown, html] = RESULTS.map(|name| folder.join(name));
+    write_json(&json, report)?;
+    write_file(&csv, report.csv())?;
+    write_file(&markdown, report.markdown())?;
+    write_file(&html, report.html())
 }
 
 fn text(report: &Report, folder: &Path) -> String {

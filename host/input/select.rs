@@ -106,6 +106,15 @@ impl Places {
         let part = end(i.saturating_sub(1))..end(i);
         Self(vec![part])
     }
+
+    /// The same, and everything behind them.
+    #[must_use]
+    pub fn to_the_end(mut self) -> Self {
+        if let Some(last) = self.0.last_mut() {
+            last.end = ALL.end;
+        }
+        self
+    }
 }
 
 impl FromStr for Places {

@@ -73,6 +73,7 @@ fn what_is_read_without_being_named_is_not_written_over() {
         "inspect events.mdf --json ut-decode.toml",
         "decode events.mdf --json tune.sqlite",
         "tune store export --output tune.sqlite",
+        "generate --events 1 -o .",
         "inspect day --json day/a.mdf",
         "inspect 'day/*' --event 0 --extract day/a.mdf",
         "serve --watch day --output hits --once --metrics day/a.mdf",
@@ -84,6 +85,30 @@ fn what_is_read_without_being_named_is_not_written_over() {
         assert!(err.contains("overwrite"), "{line}: {err}");
         assert!(files.map(|name| read(directory, name)) == before, "{line}");
     }
+}
+
+#[test]
+fn results_in_a_folder_are_not_written_over_what_is_read() {
+    let directory = sample();
+    let directory = directory.path();
+    fs::create_dir(directory.join("new")).unwrap();
+    fs::copy(directory.join("events.mdf"), directory.join("new/sweep.csv")).unwrap();
+    fs::copy(directory.join("boards.bin"), directory.join("new/sweep.html")).unwrap();
+    write(directory, "new/run-1.json", b"[parameters]\nx = [1]\n");
+    let files = ["sweep.csv", "sweep.html", "run-1.json"].map(|name| format!("new/{name}"));
+    let before = files.each_ref().map(|name| read(directory, name));
+    let sweep = "-o new --backend emulated --axis cluster.block_x=32 --events 1";
+    for line in [
+        format!("sweep new/sweep.csv {sweep}"),
+        format!("sweep events.mdf {sweep} --boards new/sweep.html --geometry geometry.bin"),
+        "tune run --space new/run-1.json --command true --report new".to_owned(),
+        "tune run --backend replay:new/run-1.json#1 --report new".to_owned(),
+    ] {
+        let (code, _, err) = shell(directory, &format!("UT_DECODE_TUNE_DB=tune.sqlite \"$TOOL\" {line}"));
+        assert!(code == Some(2) && err.contains("would overwrite new/"), "{line}: {err}");
+    }
+    assert!(files.each_ref().map(|name| read(directory, name)) == before);
+    assert_eq!(names(&directory.join("new")), ["run-1.json", "sweep.csv", "sweep.html"]);
 }
 
 #[test]

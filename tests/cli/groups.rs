@@ -276,3 +276,23 @@ fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others
     }
     place.tool(&["tune", "workloads", "no-such"]).assert().code(1).stderr(predicate::str::contains("no-such"));
 }
+
+#[test]
+fn a_recording_that_is_replayed_is_not_written_over() {
+    let place = Place::new();
+    let text = recording([2.0, 1.5, 1.8, 1.9]);
+    place.write("scan.csv", &text);
+    let kernel = place.write("kernels.toml", "[[kernel]]\nname = \"scan\"\ndevice = \"replay:scan.csv\"\n");
+    let group = place.write("groups.toml", "[[group]]\ntogether = [\"width\"]\n");
+    for args in [
+        &["tune", "run", "--finalists", "0", "--backend", "replay:scan.csv"][..],
+        &["tune", "run", "--finalists", "0", "--backend", "replay:scan.csv#1"],
+        &["tune", "groups", &group, "--backend", "replay:scan.csv"],
+        &["tune", "groups", &kernel],
+    ] {
+        let refused = place.tool(args).args(["--json", "scan.csv"]).assert().code(2);
+        refused
+            .stderr(predicate::str::contains("would overwrite").and(predicate::str::contains(", which is an input")));
+        assert_eq!(std::fs::read_to_string(place.path("scan.csv")).unwrap(), text, "{args:?}");
+    }
+}

@@ -254,6 +254,33 @@ fn shards_that_keep_going_share_what_can_be_read() {
 }
 
 #[test]
+fn the_last_shard_that_keeps_going_finds_that_the_last_file_is_cut() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    run_to(0, directory, &["generate", "--events", "9", "--corrupt", "cut=1", "--output", "."]);
+    for (shard, code, events) in [("1/3", 0, 2), ("2/3", 0, 3), ("3/3", 1, 3)] {
+        let (json, err) = json_of(code, directory, &["decode", "events.mdf", "--keep-going", "--shard", shard]);
+        assert_eq!((&json["events"], &json["complete"]), (&events.into(), &(code == 0).into()), "{shard}");
+        assert_eq!(err.contains("error: events.mdf: event 8"), code == 1, "{err}");
+    }
+}
+
+#[test]
+fn the_first_event_with_a_fault_is_counted_over_all_inputs_whatever_is_chosen() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let faults = ["--corrupt", "truncated=0.001", "--seed", "5"];
+    run_to(0, directory, &[&["generate", "--events", "30", "--output", "."], &faults[..]].concat());
+    // The faults are in the events 2, 8 and 22.
+    let chosen = [("--events", "0-29", 2), ("--events", "5-9", 8), ("--skip", "10", 22), ("--shard", "2/2", 22)];
+    for (option, value, first) in chosen {
+        let (json, err) = json_of(0, directory, &["decode", "events.mdf", option, value]);
+        assert_eq!(json["first_event_with"]["truncated"], first, "{option} {value}");
+        assert_eq!(err.contains(&format!("(event {first})")), first > 2, "{err}");
+    }
+}
+
+#[test]
 fn hits_go_to_standard_output_and_into_pipes() {
     let directory = several();
     let directory = directory.path();

@@ -410,7 +410,14 @@ fn files_of_a_folder_are_not_written_over_what_the_job_reads_or_writes_otherwise
     write(directory, "new/events.csv", b"grouping = \"y-rows\"\n");
     refused(2, &["events.mdf", "--config", "new/events.csv"], "the settings file");
     assert_eq!(text(directory, "new/events.csv"), "grouping = \"y-rows\"\n");
-    fs::remove_file(directory.join("new/events.csv")).unwrap();
+    refused(2, &["events.mdf", "--tune-db", "new/events.csv"], "which is named by another option");
+    write(directory, "new/run=1/hits.csv", b"store");
+    let partition = ["events.mdf", "--partition", "run", "--tune-db", "new/run=1/hits.csv"];
+    refused(1, &partition, "would overwrite new/run=1/hits.csv, which is named by another option");
+    assert_eq!(text(directory, "new/run=1/hits.csv"), "store");
+    for name in ["new/events.csv", "new/run=1/hits.csv"] {
+        fs::remove_file(directory.join(name)).unwrap();
+    }
     // Links to one file that is not there.
     for name in ["new/events.csv", "new/run=1/hits.csv", "new/run=2/hits.csv"] {
         std::os::unix::fs::symlink(directory.join("one.csv"), directory.join(name)).unwrap();

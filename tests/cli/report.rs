@@ -308,6 +308,55 @@ fn sums_of_shards_make_the_page_of_the_whole_run() {
 }
 
 #[test]
+fn sums_of_shards_of_cut_files_make_the_page_of_the_whole_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    run_to(0, directory, &["generate", "--events", "9", "--corrupt", "cut=1", "--output", "."]);
+    std::fs::rename(directory.join("events.mdf"), directory.join("a.mdf")).unwrap();
+    std::fs::copy(directory.join("a.mdf"), directory.join("b.mdf")).unwrap();
+    let args = ["report", "a.mdf", "b.mdf", "--keep-going"];
+    run_to(1, directory, &[&args[..], &["--output", "whole.html"]].concat());
+    // The second part comes to the end of the first file, the third does so again.
+    for (shard, code) in [("1/3", 0), ("2/3", 1), ("3/3", 1)] {
+        let sums = format!("{}.sums", &shard[..1]);
+        run_to(code, directory, &[&args[..], &["--shard", shard, "--sums", &sums]].concat());
+    }
+    let merge = ["report", "--merge", "1.sums", "2.sums", "3.sums", "--output", "merged.html"];
+    let (_, err) = run_to(1, directory, &merge);
+    for file in ["a.mdf", "b.mdf"] {
+        assert_eq!(err.matches(&format!("error: {file}: event 8")).count(), 1, "{err}");
+    }
+    assert!(page(directory, "merged.html") == page(directory, "whole.html"));
+}
+
+#[test]
+fn a_part_that_comes_twice_is_refused_and_one_that_is_missing_is_warned_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "run.mdf", &run_with(None, 2, 20));
+    for i in ["1", "2", "3", "4"] {
+        let (shard, sums) = (format!("{i}/4"), format!("{i}.sums"));
+        run_to(0, directory, &["report", "run.mdf", "--shard", &shard, "--sums", &sums]);
+    }
+    let merge = |code: i32, sums: &[&str]| {
+        run_to(code, directory, &[&["report", "--output", "merged.html", "--merge"], sums].concat()).1
+    };
+    let all = ["1.sums", "2.sums", "3.sums", "4.sums"];
+    assert!(!merge(0, &all).contains("missing"));
+    let err = merge(0, &["4.sums", "1.sums"]);
+    assert!(err.contains("2 of the 4 parts of which 4.sums is one are missing, the first is 2/4"), "{err}");
+    std::fs::copy(directory.join("2.sums"), directory.join("again.sums")).unwrap();
+    let err = merge(1, &[&all[..], &["again.sums"]].concat());
+    assert!(err.contains("2.sums and again.sums are sums of the same events"), "{err}");
+    // Those of an older program do not say which part they are.
+    let text = String::from_utf8(zstd::decode_all(&read(directory, "2.sums")[..]).unwrap()).unwrap();
+    let (old, part) = text.rsplit_once(",\"part\":").unwrap();
+    assert!(part.starts_with("{\"shard\":[2,4]"), "{part}");
+    write(directory, "old.sums", &zstd::encode_all(format!("{old}}}").as_bytes(), 1).unwrap());
+    merge(0, &["old.sums", "old.sums"]);
+}
+
+#[test]
 fn what_is_no_sums_or_does_not_belong_together_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();

@@ -250,8 +250,11 @@ fn the_oldest_files_are_decoded_first_and_odd_things_are_left_alone() {
         let time = SystemTime::now() - Duration::from_secs(age);
         fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
     }
-    let said = once(0, directory, &["--jobs", "1"]);
+    fs::write(directory.join("in").join(std::ffi::OsStr::from_bytes(b"\xff.log")), "").unwrap();
+    // It may be an input, and is not decoded.
+    let said = once(1, directory, &["--jobs", "1", "--match", "*.mdf"]);
     assert_eq!(said.matches("its name is not UTF-8").count(), 1, "{said}");
+    assert!(said.contains("1 path could not be looked at"), "{said}");
     let order: Vec<_> = journal(directory).iter().map(|entry| entry["file"].as_str().unwrap().to_owned()).collect();
     assert_eq!(order, ["b.mdf", "c.mdf", "a.mdf"]);
     let journal = journal(directory);

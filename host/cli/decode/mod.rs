@@ -205,7 +205,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let what = "which is named by another option";
             let read = [&detector.boards, &detector.geometry, &args.mask, &args.sets, &args.inputs.files_from];
             protected.add_unnamed();
-            protected.add(read.into_iter().flatten(), what);
+            protected.add(read.into_iter().chain([&args.tuned.tune_db]).flatten(), what);
             args.json.iter().for_each(|json| protected.add_output(json, what));
             Some(Outputs::begin(
                 Wanted { protected, n_groups: detector.tables.n_groups(), ..wanted },
@@ -318,6 +318,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         for warning in seen.warnings() {
             say(&format!("warning: {warning}"));
         }
+        detector.check_generated(seen.generated).iter().for_each(|warning| say(&format!("warning: {warning}")));
         failures.extend(detector.check_versions(&seen).take(LISTED_FAILURES));
         if seen.events == 0 && failures.is_empty() {
             say(if select == Select::default() {

@@ -43,6 +43,12 @@ impl SelectArgs {
         self.shard
     }
 
+    /// The part that is wanted, all where none is named, and of which events, in words.
+    pub fn part(&self) -> ((u64, u64), String) {
+        let Self { events, run, event_number, shard, skip, limit } = self;
+        (shard.unwrap_or((1, 1)), format!("{:?}", (events, run, event_number, skip, limit)))
+    }
+
     /// What to warn of where only `n` of the events that `--events` names were found. Other options choose among them, so
     /// that nobody can say how many there should be.
     pub fn warning(&self, n: u64) -> Option<String> {
@@ -72,7 +78,9 @@ impl SelectArgs {
             let parts: Vec<InputPart> = files.iter().map(InputPart::file).collect();
             let readable = || parts.iter().map(|part| count_readable(part).0).sum();
             let events = if keep_going { readable() } else { count_events(&parts)? };
-            select = select.places(&Places::shard(i, n, events));
+            let part = Places::shard(i, n, events);
+            // The last part finds what is wrong behind the last event that can be read.
+            select = select.places(&if keep_going && i == n { part.to_the_end() } else { part });
         }
         Ok(select.window(self.skip, self.limit))
     }

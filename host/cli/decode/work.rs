@@ -115,10 +115,10 @@ impl Worker<'_> {
                     sets.look(*set, &features(hits, report));
                 }
                 let masked = mask.as_ref().map_or(0, |mask| hits.retain(|id| !mask.contains(id)));
-                let part = Part::of(layers, hits, report, masked, decoding);
+                let origins = &origins[first..first + batch.n_events];
+                let part = Part::of(layers, origins, hits, report, masked, decoding);
                 let encoded = match encoder {
                     Some(encoder) => {
-                        let origins = &origins[first..first + batch.n_events];
                         Some(encoder.encode(&Rows { files: &[], origins, meta: batch.meta, hits, tables })?)
                     }
                     None => None,

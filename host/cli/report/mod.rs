@@ -13,6 +13,7 @@ mod tests;
 mod time;
 
 use std::fmt::Write as _;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 pub use self::gather::{GatherError, Gathered, Gatherer};
 use self::names::{place_json, place_text};
 use self::run::Run;
-pub use self::sums::{Sums, SumsError};
+pub use self::sums::{Part, Sums, SumsError};
 use crate::cli::args::{ClusterArgs, DetectorArgs, one_of};
 use crate::cli::decode::SelectArgs;
 pub use crate::cli::detector::Detector;
@@ -209,7 +210,11 @@ fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, O
         let gathered = with_progress(&gatherer, files, select, &output)?;
         Ok(Sums::new(files, Arc::clone(&detector), gatherer.options, gathered))
     };
-    let first = sums(files, &args.select.select(files, args.keep_going)?)?;
+    let mut first = sums(files, &args.select.select(files, args.keep_going)?)?;
+    let size = |file: &PathBuf| Some(file.metadata().ok().filter(Metadata::is_file)?.len());
+    let sizes: Option<Vec<u64>> = files.iter().map(size).collect();
+    let (shard, selection) = args.select.part();
+    first.part = sizes.map(|sizes| Part { shard, selection, sizes });
     // The places that were chosen are those of the first run.
     let second = if others.is_empty() { None } else { Some(sums(others, &Select::default())?) };
     Ok((first, second))
@@ -272,6 +277,7 @@ fn warn(sums: &Sums) {
     if sums.detector.is_embedded() && sums.measured > 0 {
         say(&format!("warning: {SYNTHETIC}"));
     }
+    sums.detector.check_generated(sums.generated).iter().for_each(|warning| say(&format!("warning: {warning}")));
     if sums.view.events == 0 && sums.troubles().is_empty() {
         say("warning: there is no event in the input, or none was selected");
     }

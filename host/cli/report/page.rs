@@ -141,6 +141,9 @@ fn facts(page: &mut Page, detector: &Detector, options: DecodeOptions, run: &Run
         if detector.is_embedded() && run.gathered.measured > 0 {
             page.text(&format!("Warning: {SYNTHETIC}."));
         }
+        if let Some(warning) = detector.check_generated(run.gathered.generated) {
+            page.text(&format!("Warning: {warning}."));
+        }
         for trouble in run.gathered.troubles() {
             page.text(&format!("Incomplete: {trouble}."));
         }

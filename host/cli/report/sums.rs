@@ -3,8 +3,8 @@
 //! A part can be summed by any process on any machine. The sums of all parts, added in any order, are those of the whole run,
 //! and so is the page that is drawn of them: nothing on it is about a part.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -30,6 +30,17 @@ const MOST_BYTES: u64 = 1 << 28;
 /// Warnings that are kept.
 const WARNINGS: usize = 16;
 
+/// Which part of some events sums are of, so that parts that come twice or are missing are noticed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Part i of n.
+    pub shard: (u64, u64),
+    /// Of the events that other options chose.
+    pub selection: String,
+    /// Bytes of the inputs.
+    pub sizes: Vec<u64>,
+}
+
 /// What the events of a run, or of a part of it, add up to, and what a page says beside it.
 #[derive(Clone)]
 pub struct Sums {
@@ -45,10 +56,14 @@ pub struct Sums {
     pub numbers: Option<(u64, u64)>,
     /// Events that `ut-decode generate` did not make.
     pub measured: u64,
+    /// Those that it made.
+    pub generated: u64,
     /// What was wrong with the first events that were given up.
     pub warnings: Vec<String>,
     /// Why files could not be read to their end.
     pub failures: Vec<String>,
+    /// Which part they are, where somebody said it.
+    pub part: Option<Part>,
     /// By file: the versions of its banks.
     versions: BTreeMap<PathBuf, BTreeMap<Option<u8>, u64>>,
 }
@@ -93,9 +108,15 @@ struct Kept {
     view: RunView,
     numbers: Option<(u64, u64)>,
     measured: u64,
+    /// (Older sums lack it.)
+    #[serde(default)]
+    generated: u64,
     warnings: Vec<String>,
     failures: Vec<String>,
     versions: Vec<KeptVersions>,
+    /// (Older sums lack it.)
+    #[serde(default)]
+    part: Option<Part>,
 }
 
 /// Why sums are refused.
@@ -116,6 +137,14 @@ pub enum SumsError {
         name: String,
         /// What is wrong.
         why: String,
+    },
+    /// Two are of the same events.
+    #[error("{other} and {name} are sums of the same events, which would count twice")]
+    Twice {
+        /// What the later one is called.
+        name: String,
+        /// What the earlier one is called.
+        other: String,
     },
     /// They do not belong together.
     #[error("these sums do not belong together: they are of {0}")]
@@ -138,8 +167,10 @@ impl Sums {
             view,
             numbers,
             measured: seen.measured,
+            generated: seen.generated,
             warnings,
             failures: failures.iter().map(|failure| with_causes(failure)).collect(),
+            part: None,
             versions,
         };
         sums.add_files(files);
@@ -179,11 +210,14 @@ impl Sums {
         self.add_files(&other.files);
         self.numbers = both(self.numbers, other.numbers);
         self.measured = self.measured.saturating_add(other.measured);
+        self.generated = self.generated.saturating_add(other.generated);
         for (mine, theirs, most) in
             [(&mut self.warnings, &other.warnings, WARNINGS), (&mut self.failures, &other.failures, LISTED_FAILURES)]
         {
             let room = most.saturating_sub(mine.len());
-            mine.extend(theirs.iter().take(room).cloned());
+            // A part that reads past a file that breaks off, to its own events, says what is wrong with it once more.
+            let new: Vec<String> = theirs.iter().filter(|line| !mine.contains(line)).take(room).cloned().collect();
+            mine.extend(new);
         }
         for (file, versions) in &other.versions {
             add_versions(self.versions.entry(file.clone()).or_default(), versions.clone());
@@ -229,6 +263,8 @@ impl Sums {
             view: self.view.clone(),
             numbers: self.numbers,
             measured: self.measured,
+            generated: self.generated,
+            part: self.part.clone(),
             warnings: self.warnings.clone(),
             failures: self.failures.clone(),
             versions: self.versions.iter().map(|(file, of)| (file.into(), of.clone().into_iter().collect())).collect(),
@@ -272,24 +308,29 @@ impl Sums {
             view: kept.view,
             numbers: kept.numbers,
             measured: kept.measured,
+            generated: kept.generated,
+            part: kept.part,
             warnings: kept.warnings,
             failures: kept.failures,
             versions: kept.versions.into_iter().map(|(file, of)| (file.into(), of.into_iter().collect())).collect(),
         })
     }
 
-    /// The sums in files, added in this order; `None` where there is no file.
+    /// The sums in files, added in this order; `None` where there is no file. Warns of parts that are missing.
     ///
     /// # Errors
-    /// When a file cannot be read, or the sums cannot be added.
+    /// When a file cannot be read, the sums cannot be added, or a part comes twice.
     pub fn of_files(files: &[PathBuf]) -> Result<Option<Self>, SumsError> {
         let mut all: Option<Self> = None;
+        let mut parts = Parts::default();
         for path in files {
             let sums = Self::of_file(path)?;
-            match &mut all {
-                Some(all) => all.add(&sums)?,
-                None => all = Some(sums),
-            }
+            all.as_mut().map_or(Ok(()), |all| all.add(&sums))?;
+            parts.add(path, &sums)?;
+            all.get_or_insert(sums);
+        }
+        if let Some(all) = &mut all {
+            all.warnings.extend(parts.missing());
         }
         Ok(all)
     }
@@ -301,6 +342,58 @@ impl Sums {
         }
         let file = File::open(path).map_err(|source| SumsError::Io { file: path.to_path_buf(), source })?;
         Self::from_bytes(file, &name)
+    }
+}
+
+/// Parts by what they are of.
+#[derive(Default)]
+struct Parts(BTreeMap<Whole, Vec<Known>>);
+
+/// What parts are of.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Whole {
+    n: u64,
+    selection: String,
+    /// Names and sizes, without the folder, which another machine may call otherwise.
+    inputs: Vec<(Option<OsString>, u64)>,
+}
+
+/// A part: its place, what its events add up to, and its file.
+struct Known {
+    i: u64,
+    is: (u64, u64, Option<(u64, u64)>),
+    file: PathBuf,
+}
+
+impl Parts {
+    /// Adds sums; refuses those that are there already.
+    fn add(&mut self, path: &Path, sums: &Sums) -> Result<(), SumsError> {
+        let Some(Part { shard: (i, n), selection, sizes }) = sums.part.clone() else { return Ok(()) };
+        let name = |file: &PathBuf| file.file_name().map(OsStr::to_owned);
+        let inputs = sums.files.iter().map(name).zip(sizes).collect();
+        let known = self.0.entry(Whole { n, selection, inputs }).or_default();
+        // Files of two runs may have the same names and sizes.
+        let is = (sums.view.events, sums.view.hits, sums.numbers);
+        if let Some(other) = known.iter().find(|other| other.i == i && other.is == is) {
+            let [name, other] = [path, &other.file].map(|path| path.display().to_string());
+            return Err(SumsError::Twice { name, other });
+        }
+        known.push(Known { i, is, file: path.to_path_buf() });
+        Ok(())
+    }
+
+    /// What to say where parts are missing.
+    fn missing(self) -> impl Iterator<Item = String> {
+        self.0.into_iter().filter_map(|(Whole { n, .. }, known)| {
+            let there: BTreeSet<u64> = known.iter().map(|part| part.i).filter(|i| (1..=n).contains(i)).collect();
+            let missing = n - there.len() as u64;
+            let first = (1..=n).find(|i| !there.contains(i))?;
+            let file = known.first()?.file.display();
+            Some(format!(
+                "{missing} of the {n} parts of which {file} is one are missing, the first is {first}/{n}: the numbers \
+                 are too small"
+            ))
+        })
     }
 }
 

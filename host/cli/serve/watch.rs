@@ -57,9 +57,9 @@ pub struct Found {
     pub complete: Vec<(String, Mark)>,
     /// Files that may still be written to.
     pub unsettled: usize,
-    /// Folders and files that could not be looked at: inputs may be among them.
+    /// Folders and files that could not be looked at, or have names that are not UTF-8: inputs may be among them.
     pub unread: usize,
-    /// Those, and files whose names are not UTF-8, found for the first time; with the reason.
+    /// Those, found for the first time; with the reason.
     pub odd: Vec<(PathBuf, String)>,
 }
 
@@ -147,7 +147,9 @@ impl Watch {
                     continue;
                 }
                 let Some(name) = name.to_str() else {
-                    not_utf8.push(path);
+                    if self.pattern.matches(&name.to_string_lossy()) {
+                        not_utf8.push(path);
+                    }
                     continue;
                 };
                 let mark = Mark::of(&there);
@@ -172,6 +174,7 @@ impl Watch {
         found.complete.sort_by(|a, b| (a.1.modified, &a.0).cmp(&(b.1.modified, &b.0)));
         found.unsettled = unsettled.len();
         (self.unsettled, self.temporary) = (unsettled, temporary);
+        found.unread += not_utf8.len();
         odd.extend(not_utf8.into_iter().map(|path| (path, "its name is not UTF-8".to_owned())));
         found.odd = odd.into_iter().filter(|(path, _)| self.odd.insert(path.clone())).collect();
         Ok(found)
@@ -274,13 +277,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_cannot_be_told_is_told_of_once() {
+    fn a_name_that_cannot_be_told_is_told_of_once_and_counted_every_time() {
         use std::os::unix::ffi::OsStrExt;
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(std::ffi::OsStr::from_bytes(b"\xff")), "").unwrap();
         let mut now = watch(folder.path(), Duration::ZERO);
-        let mut odd = || now.look(|_, _| false).unwrap().odd.len();
-        assert_eq!((odd(), odd()), (1, 0));
+        let mut look = || now.look(|_, _| false).map(|found| (found.odd.len(), found.unread)).unwrap();
+        assert_eq!((look(), look()), ((1, 1), (0, 1)));
     }
 
     #[test]

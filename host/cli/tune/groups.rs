@@ -17,13 +17,14 @@ use tuner::tune;
 use tuner::watch::{NoWatch, Watch};
 use tuner::{Config, Device, Noise, Replay, Space, Value};
 
-use crate::cli::Failure;
 use crate::cli::detector::Detector;
 use crate::cli::output::{print_beside, say, write_json};
+use crate::cli::paths::{Protected, named};
 use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
 use crate::cli::tune::run_args::DeviceSpec;
 use crate::cli::tune::store::StoreArgs;
 use crate::cli::tune::target::Target;
+use crate::cli::{Failure, usage};
 use tuner::report::words::in_words;
 
 const FILE: &str = "\
@@ -194,6 +195,10 @@ struct Searched {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let plan = args.rules.plan(15, &args.looks);
     let file = ChainFile::read(&args.file)?;
+    // The command line does not name these.
+    let devices = file.kernels.iter().flat_map(|kernel| named(kernel.device.as_ref())).collect::<Vec<_>>();
+    let recordings = Protected::inputs(&devices);
+    args.json.iter().for_each(|json| recordings.check(json).unwrap_or_else(|message| usage(&message)));
     let backend = match args.backend {
         DeviceSpec::Decoder(backend) if file.kernels.is_empty() => Some(backend),
         _ => None,

@@ -1,5 +1,7 @@
 //! `ut-decode tune run`: find good launch parameters, and keep them.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::json;
 use tuner::Config;
 use tuner::report::explain::explain;
@@ -14,13 +16,18 @@ use tuner::tune;
 use super::run_args::{Args, DeviceSpec};
 use super::target::Target;
 use super::watcher::Watcher;
+use crate::cli::args::DetectorArgs;
 use crate::cli::output::{print_beside, say, write_json};
+use crate::cli::paths::{Protected, named};
 use crate::cli::{Failure, signals, usage};
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let kernels = matches!(args.backend, DeviceSpec::Decoder(backend) if backend.runs_kernels());
     if args.pipeline.is_some() && !kernels {
         usage("--pipeline chooses between kernels, for --backend cuda and emulated");
+    }
+    if let Some(directory) = &args.report {
+        check_report(args, directory);
     }
     let target = Target::of(args)?;
     let device = &mut *target.process(args)?;
@@ -91,6 +98,25 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     print_beside(args.json.as_deref(), &explain(&record))?;
     Ok(())
+}
+
+/// Ends the program where a report could be written over what is read. The number of the run is not known yet, so that no
+/// such file may have the name of any run.
+fn check_report(args: &Args, directory: &Path) {
+    let mut protected = Protected::inputs(&args.sample.files);
+    let DetectorArgs { boards, geometry, .. } = &args.sample.detector;
+    let recording: Vec<PathBuf> = match &args.backend {
+        DeviceSpec::Replay(file) => named(file.as_os_str()).collect(),
+        _ => Vec::new(),
+    };
+    let options = [boards, geometry, &args.program.space, &args.store.tune_db];
+    protected.add(options.into_iter().flatten().chain(&recording), "which is named by another option");
+    protected.add_unnamed();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(b"run-") {
+            protected.check(&entry.path()).unwrap_or_else(|message| usage(&format!("--report: {message}")));
+        }
+    }
 }
 
 /// What was good on a sibling of the device, said where there is something.
