@@ -65,7 +65,8 @@ impl Thrift<'_> {
         Some((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// Goes through a struct, and tells `found` of everything in it, with the fields that lead there. `None` where it is none, or has fields out of order: the library might read another number then than is told of here.
+    /// Goes through a struct, and tells `found` of everything in it, with the fields that lead there. `None` where it is
+    /// none, or has fields out of order: the library might read another number then than is told of here.
     fn walk(&mut self, found: &mut dyn FnMut(&[i64], Item)) -> Option<()> {
         self.value(12, &mut Vec::new(), 0, found)
     }
