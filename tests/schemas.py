@@ -72,7 +72,7 @@ def main(tool):
     check(not untried, f"no command is tried for {untried}")
     with tempfile.TemporaryDirectory() as folder:
         for line in SETUP:
-            subprocess.run([tool, *line.split(), "--quiet"], cwd=folder, check=True)
+            subprocess.run([tool, *line.split(), "--quiet"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         # As if that run had been killed at its end.
         with contextlib.closing(sqlite3.connect(Path(folder) / "unfinished")) as store, store:
             store.execute("DELETE FROM decisions")
