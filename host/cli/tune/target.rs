@@ -10,7 +10,7 @@ use crate::decoder::Backend;
 use tuner::cli::Program;
 use tuner::goals::Goal;
 use tuner::interchange::read_recording;
-use tuner::interchange::store_json::fingerprint;
+use tuner::interchange::store_json::{fingerprint, workload_of};
 use tuner::objective::Objective;
 use tuner::process::{ProcessDevice, refuse, serve_standard_streams};
 use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
@@ -95,18 +95,11 @@ impl Target {
         if recording.cut {
             say(&cut_short(file));
         }
-        let mut workload = Workload::new();
-        if !recording.problem.is_empty() {
-            workload = workload.with("problem_size", recording.problem.as_str())?;
-        }
-        for (name, value) in &recording.fixed {
-            workload = workload.with(name.as_str(), value.clone())?;
-        }
         let target = Self {
             device: DeviceIdentity::named(recording.device.clone(), "replay"),
             // Not the kernel's own name: what a replay decides must never be taken for a measurement.
             tunable: TunableIdentity::new(format!("replay of {}", recording.kernel), 0),
-            workload,
+            workload: workload_of(&recording)?,
             space: recording.space.clone(),
             default: None,
             // Two recordings of one kernel differ in their times alone.

@@ -118,6 +118,24 @@ pub fn fingerprint(recording: &Recording) -> String {
     hash.to_string()
 }
 
+/// The key of a workload that is the problem of a recording.
+const PROBLEM: &str = "problem_size";
+
+/// What a recording was measured for: the problem, and what was fixed.
+///
+/// # Errors
+/// [`StoreError::BadKey`] for names that are empty or twice there, and numbers that are not finite.
+pub fn workload_of(recording: &Recording) -> Result<Workload, StoreError> {
+    let mut workload = Workload::new();
+    if !recording.problem.is_empty() {
+        workload = workload.with(PROBLEM, recording.problem.as_str())?;
+    }
+    for (name, value) in &recording.fixed {
+        workload = workload.with(name.as_str(), value.clone())?;
+    }
+    Ok(workload)
+}
+
 /// A recording as one run, so that a store can take it in. What has only a summary counts as one sample, its mean.
 pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
     let mut measurements = Vec::new();
@@ -127,20 +145,13 @@ pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
         let config = recording.space.config(index);
         measurements.push(Observation { config, launches, outcome, took_ms: 0.0, parts: Vec::new() });
     }
-    let mut workload = Workload::new();
-    if !recording.problem.is_empty() {
-        workload = workload.with("problem_size", recording.problem.as_str())?;
-    }
-    for (name, value) in &recording.fixed {
-        workload = workload.with(name.as_str(), value.clone())?;
-    }
     let run = RunRecord {
         run: 1,
         // The same recording again is the same run.
         uid: format!("imported-{}", fingerprint(recording)),
         device: DeviceIdentity::named(recording.device.clone(), "recorded"),
         tunable: TunableIdentity::new(recording.kernel.clone(), 0),
-        workload,
+        workload: workload_of(recording)?,
         space: SpaceRecord::of(&recording.space)?,
         plan: Plan { strategy: RECORDED.to_owned(), seed: 0, budget: String::new() },
         started: UNKNOWN.to_owned(),
@@ -218,10 +229,20 @@ pub fn recording_of(runs: &[RunRecord]) -> Result<Recording, String> {
     };
     let rows =
         rows.into_iter().map(|(values, measured)| (values, Record { measured: record(measured), compile_ms: None }));
+    // The inverse of `workload_of`, so that a recording is exported as it was imported. Other workloads become text.
+    let keys = first.workload.keys();
+    let (problem, fixed) = match keys.get(PROBLEM) {
+        Some(problem) => {
+            let fixed = keys.iter().filter(|(name, _)| *name != PROBLEM);
+            (problem.to_string(), fixed.map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        None => (first.workload.to_string(), Vec::new()),
+    };
     let recording = Recording {
         device: first.device.name.clone(),
         kernel: first.tunable.name.clone(),
-        problem: first.workload.to_string(),
+        problem,
+        fixed,
         ..Recording::default()
     };
     assemble(recording, &names, rows.collect())

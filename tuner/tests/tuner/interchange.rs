@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tuner::interchange::{kernel_tuner, read_recording, t4};
+use tuner::interchange::{kernel_tuner, read_import, read_recording, t4};
 use tuner::replay::{Measured, Recording, Summary};
 use tuner::{Config, FailureKind, Value};
 
@@ -451,6 +451,21 @@ fn a_store_and_its_export_are_recordings_run_by_run() {
 }
 
 #[test]
+fn a_recording_that_was_imported_is_exported_for_the_same_problem() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixed = "# device=gpu; kernel=k; problem_size=[8, 8]; fixed={\"f\": 3}\nb,status,mean_ms\n1,ok,2.0\n2,ok,3.0\n";
+    for (name, text) in [("cache.json", CACHE), ("fixed.csv", fixed)] {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        let recording = read_recording(&file).unwrap();
+        let mut store = Store::open(&folder.path().join(format!("{name}.sqlite"))).unwrap();
+        store.import(&read_import(&file).unwrap().runs, &[]).unwrap();
+        let again = store_json::recording_of(&store_json::export(&store, &[]).unwrap().runs).unwrap();
+        assert_eq!((again.problem.as_str(), &again.fixed), ("[8, 8]", &recording.fixed), "{name}");
+    }
+}
+
+#[test]
 fn an_export_that_contradicts_itself_or_is_of_another_version_is_refused_whole() {
     let folder = tempfile::tempdir().unwrap();
     let export = store_json::export(&small_store(folder.path()), &[]).unwrap();
@@ -611,7 +626,7 @@ fn a_file_is_read_out_of_a_pipe() {
     assert_same(&read_recording(&pipe).unwrap(), &parsed(CACHE).unwrap());
     feed.join().unwrap();
     let feed = fed(CACHE);
-    let runs = serde_json::to_value(tuner::interchange::read_import(&pipe).unwrap()).unwrap();
+    let runs = serde_json::to_value(read_import(&pipe).unwrap()).unwrap();
     assert_eq!(runs["runs"].as_array().unwrap().len(), 1, "{runs}");
     feed.join().unwrap();
 }
