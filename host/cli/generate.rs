@@ -322,17 +322,25 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         [name, "boards.bin", "geometry.bin", "faults.json"].map(|name| args.output.join(name));
     let mut protected = Protected::default();
     protected.add_unnamed();
-    for file in [&events, &boards, &geometry, &json] {
+    let tables = [(&boards, detector.0.to_bytes()), (&geometry, detector.1.to_bytes())];
+    // The settings may name the tables that an earlier run made: to write the same bytes again does no harm.
+    let is_there = |file: &Path, bytes: &[u8]| {
+        file.metadata().is_ok_and(|there| there.len() == bytes.len() as u64)
+            && std::fs::read(file).is_ok_and(|there| there == bytes)
+    };
+    let others = tables.iter().filter(|(file, bytes)| !is_there(file, bytes)).map(|(file, _)| *file);
+    for file in others.chain([&events, &json]) {
         protected.check(file).unwrap_or_else(|message| usage(&message));
     }
-    // First: what an earlier run left there would be taken for the faults of these events, also if this run is killed.
+    // Before anything is written: if this run is killed, the old list must not stand beside the new events.
     if let Err(error) = std::fs::remove_file(&json)
         && error.kind() != ErrorKind::NotFound
     {
         return Err(format!("cannot remove {}: {error}", json.display()).into());
     }
-    write_file(&boards, detector.0.to_bytes())?;
-    write_file(&geometry, detector.1.to_bytes())?;
+    for (file, bytes) in tables {
+        write_file(file, bytes)?;
+    }
     maker.write(&events, &mut progress)?;
     drop(progress);
     let mean = maker.payload as f64 / (args.events.max(1) as f64);

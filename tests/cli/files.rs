@@ -6,15 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{ONE_HIT, TABLES, bank, event, read, run, run_to, sample, write};
-
-/// Runs a line of shell in `directory`, where `$TOOL` is the tool; exit code, standard output and standard error.
-fn shell(directory: &Path, line: &str) -> (Option<i32>, String, String) {
-    let tool = assert_cmd::cargo::cargo_bin!("ut-decode");
-    let output = Command::new("bash").args(["-c", line]).env("TOOL", tool).current_dir(directory).output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    (output.status.code(), out, err)
-}
+use crate::support::{ONE_HIT, TABLES, bank, event, read, run, run_to, sample, shell, write};
 
 /// The names of the files in `directory`, sorted.
 fn names(directory: &Path) -> Vec<String> {
@@ -67,24 +59,28 @@ fn what_is_read_without_being_named_is_not_written_over() {
     write(directory, "tune.sqlite", b"store");
     let files = ["day/a.mdf", "boards.bin", "geometry.bin", "ut-decode.toml", "tune.sqlite"];
     let before = files.map(|name| read(directory, name));
+    let variables = "UT_DECODE_CONFIG=ut-decode.toml UT_DECODE_TUNE_DB=tune.sqlite";
     for line in [
         "decode events.mdf --json boards.bin",
         "report events.mdf --output geometry.bin",
         "inspect events.mdf --json ut-decode.toml",
         "decode events.mdf --json tune.sqlite",
         "tune store export --output tune.sqlite",
-        "generate --events 1 -o .",
+        "generate --events 1 --format v4 -o .",
         "inspect day --json day/a.mdf",
         "inspect 'day/*' --event 0 --extract day/a.mdf",
         "serve --watch day --output hits --once --metrics day/a.mdf",
         "serve --watch . --output hits --once --metrics day/new.prom",
     ] {
-        let variables = "UT_DECODE_CONFIG=ut-decode.toml UT_DECODE_TUNE_DB=tune.sqlite";
         let (code, _, err) = shell(directory, &format!("{variables} \"$TOOL\" {line}"));
         assert_eq!(code, Some(2), "{line}: {err}");
         assert!(err.contains("overwrite"), "{line}: {err}");
         assert!(files.map(|name| read(directory, name)) == before, "{line}");
     }
+    // More events of the same detector leave its tables as they are.
+    let (code, _, err) = shell(directory, &format!("{variables} \"$TOOL\" generate --events 6 -o ."));
+    assert_eq!(code, Some(0), "{err}");
+    assert!(files.map(|name| read(directory, name)) == before);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::{Cursor, Write};
 use std::path::Path;
 
-use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, write};
+use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, shell, write};
 use proptest::prelude::*;
 use ut_decoding::input::{Bank, Damage, Events, InputError, MdfReader, MepWriter, checksum, kind};
 
@@ -166,11 +166,10 @@ fn every_container_gives_the_same_hits_as_the_plain_file() {
         let (json, _) = json_of(0, directory, &["inspect", name]);
         assert_eq!((&json["events"], &json["complete"]), (&5.into(), &true.into()), "{name}");
     }
-    let tool = assert_cmd::cargo::cargo_bin!("ut-decode");
     for name in ["events.mdf", "written.mdf.zst", "small.mep"] {
-        let line = format!("cat {name} | {} decode - --output piped.csv {}", tool.display(), TABLES.join(" "));
-        let output = std::process::Command::new("bash").args(["-c", &line]).current_dir(directory).output().unwrap();
-        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let line = format!("cat {name} | \"$TOOL\" decode - --output piped.csv {}", TABLES.join(" "));
+        let (code, _, err) = shell(directory, &line);
+        assert_eq!(code, Some(0), "{name}: {err}");
         assert!(read(directory, "piped.csv") == expected.1, "{name}");
     }
 }

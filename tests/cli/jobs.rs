@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, unchecked, write};
+use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, shell, unchecked, write};
 
 /// A folder with files of generated events in MDF (5 and 7 events), zstd (4) and MEP (6 in packets of 4).
 fn several() -> tempfile::TempDir {
@@ -287,20 +286,20 @@ fn hits_go_to_standard_output_and_into_pipes() {
     run_to(0, directory, &[&["decode", "a.mdf", "--output", "hits.csv"][..], &TABLES].concat());
     let expected = read(directory, "hits.csv");
     let tables = TABLES.join(" ");
-    let tool = assert_cmd::cargo::cargo_bin!("ut-decode").display().to_string();
+    let tool = "\"$TOOL\"";
     for line in [
         format!("{tool} decode a.mdf {tables} --output - --format csv"),
         format!("{tool} decode - {tables} --output - --format csv <a.mdf"),
         format!("{tool} decode a.mdf {tables} --output /dev/stdout --format csv | cat"),
         format!("mkfifo pipe.csv; {tool} decode a.mdf {tables} --output pipe.csv >/dev/null & cat pipe.csv; wait"),
     ] {
-        let output = Command::new("bash").args(["-c", &line]).current_dir(directory).output().unwrap();
-        assert!(output.stdout == expected, "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        let (_, out, err) = shell(directory, &line);
+        assert!(out.as_bytes() == expected, "{line}: {err}");
     }
     let line = format!(
         "{tool} report - {tables} --output page.html --json - <a.mdf && {tool} decode - {tables} --json - <a.mdf"
     );
-    assert!(Command::new("bash").args(["-c", &line]).current_dir(directory).status().unwrap().success());
+    assert_eq!(shell(directory, &line).0, Some(0));
     run_to(2, directory, &["decode", "a.mdf", "--output", "-"]);
     run_to(2, directory, &["decode", "a.mdf", "--output", "-", "--format", "csv", "--json", "-"]);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, write};
+use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, shell, write};
 use ut_decoding::input::{Bank, EventHeader, MdfWriter, MepWriter};
 
 /// The files below `directory` that are not folders, by their names from there, sorted.
@@ -252,14 +252,9 @@ fn runs_that_alternate_without_end_are_written_with_few_open_files() {
     let directory = directory.path();
     let runs: Vec<u32> = (0..300).map(|i| 1 + i % 150).collect();
     write(directory, "many.mdf", &of_runs(&runs));
-    let tool = assert_cmd::cargo::cargo_bin!("ut-decode");
-    let tables = TABLES.join(" ");
-    let line = format!(
-        "ulimit -n 100; {} decode many.mdf {tables} --output set --format csv --partition run --threads 2",
-        tool.display()
-    );
-    let output = std::process::Command::new("bash").args(["-c", &line]).current_dir(directory).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let decode = "ulimit -n 100; \"$TOOL\" decode many.mdf --output set --format csv --partition run --threads 2";
+    let (code, _, err) = shell(directory, &format!("{decode} {}", TABLES.join(" ")));
+    assert_eq!(code, Some(0), "{err}");
     let files = tree(&directory.join("set"));
     assert_eq!(files.iter().filter(|name| name.ends_with("/hits.csv")).count(), 150);
     let rows: usize = files.iter().map(|name| text(&directory.join("set"), name).lines().count() - 1).sum();

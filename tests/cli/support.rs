@@ -1,7 +1,7 @@
 //! What the end-to-end tests of the tool share.
 
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -12,6 +12,20 @@ pub fn run(directory: &Path, args: &[&str]) -> Output {
     let mut tool = assert_cmd::cargo::cargo_bin_cmd!("ut-decode");
     // The settings of who runs the tests must not matter.
     tool.current_dir(directory).env("UT_DECODE_CONFIG", "").args(args).output().unwrap()
+}
+
+/// Runs a line of shell in `directory`, where `$TOOL` is the tool; exit code, standard output and standard error.
+pub fn shell(directory: &Path, line: &str) -> (Option<i32>, String, String) {
+    let tool = assert_cmd::cargo::cargo_bin!("ut-decode");
+    let output = Command::new("bash")
+        .args(["-c", line])
+        .env("TOOL", tool)
+        .env("UT_DECODE_CONFIG", "")
+        .current_dir(directory)
+        .output()
+        .unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    (output.status.code(), out, err)
 }
 
 /// Runs the tool, which must end with `code`; what it printed, to standard output and standard error.
