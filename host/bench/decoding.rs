@@ -170,8 +170,8 @@ impl<'t> DecodeDevice<'t> {
         Ok((variant, passes))
     }
 
-    /// Forgets configurations, those used last in the end, until one more may be kept, which takes so many bytes. On-line
-    /// tuning comes to them all.
+    /// Forgets configurations, the least recently used first, until there is room for one more that takes `bytes`. On-line
+    /// tuning tries all of them in the end.
     fn make_room(&mut self, bytes: u64, mut available: Option<u64>) {
         while !self.recent.is_empty()
             && (self.prepared.len() >= self.most || available.is_some_and(|available| available < bytes))

@@ -62,17 +62,17 @@ impl Detector {
         self.boards.is_none()
     }
 
-    /// What to say where events that `ut-decode generate` made, so many, were decoded with tables that are not theirs.
+    /// The warning if `generated` events of `ut-decode generate` were decoded with tables other than their own.
     pub fn check_generated(&self, generated: u64) -> Option<String> {
         let boards = self.boards.as_ref().filter(|_| generated > 0)?;
         let (mine, geometry) = (self.tables.boards(), self.tables.geometry());
         let theirs = synth::detector(mine.version, geometry.version);
-        // (As files: of the first version, one that was read has more.)
+        // As files, because reading fills in what a geometry of the first version lacks.
         let alike = theirs.0 == *mine && theirs.1.to_bytes() == geometry.to_bytes();
         (!alike).then(|| {
             format!(
-                "{} were made by ut-decode generate, and their hits are wrong: they belong to its synthetic detector, not \
-                 to that of {}",
+                "{} were made by ut-decode generate, and their hits are wrong: such events belong to its synthetic \
+                 detector, not to that of {}",
                 count(generated as usize, "event"),
                 boards.display()
             )
@@ -91,9 +91,9 @@ impl Detector {
     }
 }
 
-/// Whether the first whole event of the files that can be read again was made by `ut-decode generate`. A damaged one may
-/// have lost its mark, but none has it by chance.
-fn is_generated(files: &[PathBuf]) -> bool {
+/// Whether the first undamaged event of the files was made by `ut-decode generate`. Damage can remove the mark of such an
+/// event, but does not make one. Pipes, which can be read only once, are passed over.
+pub fn is_generated(files: &[PathBuf]) -> bool {
     for file in files.iter().filter(|file| file.is_file()) {
         let mut events = Events::new([file]);
         while let Ok(Some(event)) = events.next_event() {
@@ -107,7 +107,7 @@ fn is_generated(files: &[PathBuf]) -> bool {
 
 /// The format of the first UT bank of a known version. A file that cannot be read ends the search: the command itself
 /// will come to it and say so.
-fn first_version(files: &[PathBuf]) -> Result<Option<BankVersion>, Failure> {
+pub fn first_version(files: &[PathBuf]) -> Result<Option<BankVersion>, Failure> {
     let pipe = files
         .iter()
         .find(|file| file.as_os_str() == "-" || file.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir()));

@@ -45,7 +45,7 @@ impl InputArgs {
     }
 }
 
-/// Ends the program where standard input is to be read twice.
+/// Ends the program if two of the files are standard input.
 pub fn check_standard_input<'a>(files: impl Iterator<Item = &'a PathBuf>) {
     if files.filter(|file| file.as_os_str() == "-").count() > 1 {
         usage("standard input can be read only once");

@@ -169,8 +169,8 @@ impl Loaded {
     }
 }
 
-/// `source`, and what tells its files and tables from others of the same names: what was interrupted goes on only with
-/// the same.
+/// `source` with a hash of where its files and tables are, their sizes and times: an interrupted run goes on only if they
+/// are the same.
 pub fn identity(source: &str, files: &[PathBuf], detector: &Detector) -> String {
     let all: Vec<_> = files.iter().chain(&detector.boards).chain(&detector.geometry).collect();
     if all.is_empty() {
@@ -178,7 +178,7 @@ pub fn identity(source: &str, files: &[PathBuf], detector: &Detector) -> String 
     }
     let mut hash = Fnv::default();
     for file in all {
-        // Of a pipe there is no more than its name.
+        // A pipe has only its name.
         let place = file.canonicalize().unwrap_or_else(|_| file.clone());
         let meta = file.metadata().ok().filter(std::fs::Metadata::is_file);
         let written = meta.as_ref().and_then(|meta| meta.modified().ok()?.duration_since(UNIX_EPOCH).ok());

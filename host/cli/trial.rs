@@ -72,7 +72,7 @@ impl SampleArgs {
         names.join(" ")
     }
 
-    /// The same with what tells the events and tables from others of the same names.
+    /// The same, with a hash that tells the files from others of the same names.
     pub fn identity(&self, detector: &Detector) -> String {
         identity(&self.source(), &self.files, detector)
     }

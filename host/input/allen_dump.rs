@@ -146,7 +146,7 @@ fn find_banks(data: &[u8], n_banks: usize, entries: &mut Vec<BankEntry>) -> Resu
             version: None,
             source_id: u32_at(data, byte),
             start: byte + 4,
-            place: byte as u64 + 4,
+            byte: byte as u64 + 4,
             length: length as usize - 4,
         });
     }
@@ -164,14 +164,14 @@ fn run_and_event_of_name(file: &Path) -> Option<(u32, u64)> {
 ///
 /// # Errors
 /// When writing fails, or the event is longer than 4 GiB, has more banks than there are sourceIDs, or a bank that is too
-/// long once it is padded.
+/// long with its padding.
 pub fn write_allen_dump<'a>(mut output: impl Write, banks: impl IntoIterator<Item = Bank<'a>>) -> io::Result<()> {
     let mut rel = vec![0u32];
     let mut body = Vec::new();
     for bank in banks {
         let length = bank.payload.len();
         if 4 + length.next_multiple_of(4) as u64 > LONGEST {
-            let why = "padded to 4 bytes, it is longer than any bank of a dump";
+            let why = "padded to a multiple of 4, that is more than a bank of a dump can have";
             return Err(io::Error::other(format!(
                 "sourceID {} has a payload of {length} bytes: {why}",
                 bank.source_id

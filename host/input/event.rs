@@ -83,8 +83,8 @@ pub struct BankEntry {
     pub source_id: u32,
     /// First byte of the payload in [`RawEvent::data`].
     pub start: usize,
-    /// The same for a person: from the beginning of the event, or of its MEP packet.
-    pub place: u64,
+    /// The same as messages count it: from the beginning of the event, or of its MEP packet.
+    pub byte: u64,
     /// Bytes of the payload.
     pub length: usize,
 }

@@ -35,7 +35,8 @@ impl FileAt {
     }
 }
 
-/// Fills `bytes` by calls of `read`, which is given what is still empty and how many bytes are before it; how many there were.
+/// Fills `bytes` with several calls of `read`, which gets the part that is still empty and the number of bytes before it.
+/// Returns how many bytes were read.
 pub fn fill(bytes: &mut [u8], mut read: impl FnMut(&mut [u8], usize) -> io::Result<usize>) -> io::Result<usize> {
     let mut n = 0;
     while n < bytes.len() {

@@ -167,7 +167,7 @@ impl<'a> Fragments<'a> {
             version: Some(source.version),
             source_id: source.source_id,
             start: base.wrapping_add(source.starts[e]) as usize,
-            place: source.place + u64::from(source.starts[e]),
+            byte: source.in_packet + u64::from(source.starts[e]),
             length: usize::from(source.sizes[e]),
         }));
     }

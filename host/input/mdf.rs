@@ -219,7 +219,7 @@ fn find_banks(data: &[u8], mut at: usize, entries: &mut Vec<BankEntry>) -> Resul
             version: Some(data[at + 5]),
             source_id: u32::from(u16_at(data, at + 6)),
             start: at + BANK_HEADER,
-            place: (at + BANK_HEADER) as u64,
+            byte: (at + BANK_HEADER) as u64,
             length: usize::from(size) - BANK_HEADER,
         });
         // The padding of the last bank may be missing: nothing is lost with it.

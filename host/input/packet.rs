@@ -61,8 +61,8 @@ pub struct Sender {
     pub sizes: Vec<u16>,
     /// Byte at which the fragments begin: of `raw`, or of the packet where they were left in the file.
     pub begin: u64,
-    /// The same as the packet counts, wherever they are.
-    pub place: u64,
+    /// Byte of the packet at which they begin, wherever they are now.
+    pub in_packet: u64,
     /// Where each fragment begins, from there.
     pub starts: Vec<u32>,
 }
@@ -356,8 +356,8 @@ impl Packet {
         if kept > u64::from(u32::MAX) {
             return Ok(Err("more than 4 GiB of fragments, offsets have 32 bits".to_owned()));
         }
-        let place = front + begin;
-        let begin = if cursor.pass.is_some() { place } else { front + self.kept };
+        let in_packet = front + begin;
+        let begin = if cursor.pass.is_some() { in_packet } else { front + self.kept };
         self.kept = kept;
         beyond.truncate(data as usize);
         let rest = data - beyond.len() as u64;
@@ -369,7 +369,7 @@ impl Packet {
             self.raw.resize(kept as usize, 0);
         }
         let fate = if is_ut { Fate::Ut } else { Fate::Odin };
-        Ok(Ok(Source { fate, sender: Sender { types, sizes, begin, place, starts, ..sender }, events: (first, n) }))
+        Ok(Ok(Source { fate, sender: Sender { types, sizes, begin, in_packet, starts, ..sender }, events: (first, n) }))
     }
 
     /// Events.

@@ -107,7 +107,7 @@ impl Places {
         Self(vec![part])
     }
 
-    /// The same, and everything behind them.
+    /// These places and all after them.
     #[must_use]
     pub fn to_the_end(mut self) -> Self {
         if let Some(last) = self.0.last_mut() {

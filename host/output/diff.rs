@@ -237,7 +237,7 @@ impl Comparison {
         let (ids_a, ids_b) = (&a.columns[self.ids[0]], &b.columns[self.ids[1]]);
         let mut same = true;
         let mut pairs = Vec::with_capacity(ids_a.len());
-        // Where the order is to be ignored, hits that share an id are told apart by their values.
+        // If the order is to be ignored, hits with the same id are sorted by their values.
         let values = if self.options.any_order { &self.compared[..] } else { &[] };
         if ids_a == ids_b && values.iter().all(|&(in_a, in_b)| a.columns[in_a] == b.columns[in_b]) {
             pairs.extend((0..ids_a.len()).map(|i| (i, i)));

@@ -1,6 +1,6 @@
 //! `ut-decode inspect` on damaged files: troubles counted, listed and cut out.
 
-use crate::support::{ONE_HIT, bank, event, json_of, read, run, run_to, unchecked, write};
+use crate::support::{ONE_HIT, bank, event, json_of, read, run, run_to, shell, unchecked, write};
 use serde_json::{Value, json};
 use ut_decoding::input::{Bank, EventHeader, MdfWriter};
 
@@ -152,13 +152,8 @@ fn a_list_of_troubles_ends_when_its_reader_leaves() {
     let directory = directory.path();
     write(directory, "a.mdf", &troubled());
     // Without end; the shell's exit code is that of the list.
-    let tool = assert_cmd::cargo::cargo_bin!("ut-decode");
-    let line = format!(
-        "while cat a.mdf; do :; done | (timeout 60 {} inspect - --troubles; echo $? >code) | head -1",
-        tool.display()
-    );
-    let output = std::process::Command::new("bash").args(["-c", &line]).current_dir(directory).output().unwrap();
-    assert!(output.status.success());
+    let line = r#"while cat a.mdf; do :; done | (timeout 60 "$TOOL" inspect - --troubles; echo $? >code) | head -1"#;
+    assert_eq!(shell(directory, line).0, Some(0));
     assert_eq!(read(directory, "code"), b"0\n");
 }
 
@@ -183,7 +178,13 @@ fn the_board_table_shows_what_the_numbers_alone_do_not() {
     assert_eq!((&unconnected["count"], &unconnected["events"]), (&2.into(), &1.into()));
     let (out, _) = run_to(0, directory, &["inspect", "events.mdf"]);
     assert!(out.contains("troubles  none"), "{out}");
-    assert!(out.contains("by the board table of the embedded synthetic detector"), "{out}");
+    // Whichever file they are in, and whatever the settings say.
+    write(directory, "0.mdf", b"");
+    write(directory, "my.toml", b"boards = \"absent.bin\"\ngeometry = \"absent.bin\"\n");
+    for files in [&["events.mdf"][..], &["0.mdf", "events.mdf"]] {
+        let (out, _) = run_to(0, directory, &[&["inspect", "--config", "my.toml"], files].concat());
+        assert!(out.contains("by the board table of the embedded synthetic detector"), "{out}");
+    }
 }
 
 #[test]
@@ -249,11 +250,9 @@ fn bytes_of_troubles_in_packets_count_from_the_packet_however_it_is_read() {
         run_to(0, directory, &["convert", "events.mdf", "--output", "events.mep", "--packet-events", "100"]);
         let mep = read(directory, "events.mep");
         let payload = mep.windows(bad.len()).position(|bytes| bytes == bad).unwrap();
-        let tool = env!("CARGO_BIN_EXE_ut-decode");
         for source in ["events.mep", "-"] {
-            let line = format!("cat events.mep | {tool} inspect {source} --troubles=jsonl");
-            let output = std::process::Command::new("sh").args(["-c", &line]).current_dir(directory).output().unwrap();
-            let troubles = String::from_utf8(output.stdout).unwrap();
+            let line = format!("\"$TOOL\" inspect {source} --troubles=jsonl < events.mep");
+            let (_, troubles, _) = shell(directory, &line);
             let trouble: Value = serde_json::from_str(troubles.trim_end()).unwrap();
             assert_eq!(trouble["byte"], payload + 5, "{n_events} events, {source}: {trouble}");
             assert_eq!(trouble["source_id"], 2);

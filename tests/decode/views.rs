@@ -354,7 +354,7 @@ fn events_with_a_trouble_count_once_and_every_bin_of_events_has_its_own() {
 #[test]
 fn error_banks_are_those_of_the_ut_and_are_counted_by_board_against_the_event_number() {
     let tables = tables(BankVersion::V5);
-    let entry = |kind, source_id| BankEntry { kind, version: Some(4), source_id, start: 0, place: 0, length: 0 };
+    let entry = |kind, source_id| BankEntry { kind, version: Some(4), source_id, start: 0, byte: 0, length: 0 };
     // A UTError is of the UT whoever sent it; of a lost fragment the sourceID says it: 5 and 6 in the upper bits are the
     // UT's two sides, 1 is another detector.
     let entries = [

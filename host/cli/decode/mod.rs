@@ -306,8 +306,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             say(&format!("interrupted after {n} events{left}"));
             signals::end();
         }
-        // As of what is printed, a reader that has gone (`| head`) is not an error; a summary that was asked for is written,
-        // and files that could not be read are told of.
+        // As for what is printed, a reader that has gone (`| head`) is not an error. But a summary that was asked for is
+        // written, and files that could not be read are reported.
         if stop == Some(Stop::ReaderLeft) && args.json.is_none() {
             if failed == 0 {
                 return Ok(());

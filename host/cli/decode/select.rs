@@ -43,7 +43,7 @@ impl SelectArgs {
         self.shard
     }
 
-    /// The part that is wanted, all where none is named, and of which events, in words.
+    /// The shard, 1 of 1 if none is named, and the other options that choose events, in words.
     pub fn part(&self) -> ((u64, u64), String) {
         let Self { events, run, event_number, shard, skip, limit } = self;
         (shard.unwrap_or((1, 1)), format!("{:?}", (events, run, event_number, skip, limit)))
@@ -79,7 +79,7 @@ impl SelectArgs {
             let readable = || parts.iter().map(|part| count_readable(part).0).sum();
             let events = if keep_going { readable() } else { count_events(&parts)? };
             let part = Places::shard(i, n, events);
-            // The last part finds what is wrong behind the last event that can be read.
+            // The last part goes to the end, to report what is wrong behind the last event that can be read.
             select = select.places(&if keep_going && i == n { part.to_the_end() } else { part });
         }
         Ok(select.window(self.skip, self.limit))

@@ -90,7 +90,7 @@ pub fn one_bank(event: &RawEvent<'_>, number: usize, format: Option<BankVersion>
         Some(kind::name(kind)).filter(|name| !name.is_empty()).map_or_else(String::new, |name| format!(" ({name})")),
         bank.version.map_or_else(|| "not in the file".to_owned(), |version| version.to_string()),
         payload.len(),
-        entry.place,
+        entry.byte,
         if event.format == Format::Mep { "packet" } else { "event" },
     );
     if kind::is_decoded(kind) {

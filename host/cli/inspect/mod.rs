@@ -10,13 +10,14 @@ mod troubles;
 use std::path::PathBuf;
 
 use crate::cli::args::{bank_format, one_of};
+use crate::cli::detector::{first_version, is_generated};
 use crate::cli::inputs::InputArgs;
 use crate::cli::output::{print, print_beside, say};
 use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
 use crate::cli::{Failure, config, usage};
 use crate::detector::{BankVersion, Boards};
-use crate::input::{Events, RawEvent, kind};
+use crate::input::{Events, RawEvent};
 use crate::synth;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
@@ -172,13 +173,9 @@ fn list(mut events: Events, finder: &Finder, format: ListFormat, remark: &str) -
 /// else that of the settings.
 fn finder(args: &Args, files: &[PathBuf]) -> Result<(Finder, Option<PathBuf>), Failure> {
     let mut finder = Finder { boards: None, format: args.format };
-    let generated = || {
-        let file = files.first().filter(|file| file.is_file())?;
-        let mut events = Events::new([file]);
-        let event = events.next_event().ok()??;
-        let version = event.entries.iter().find(|bank| kind::is_decoded(bank.kind)).and_then(|bank| bank.version);
-        event.is_generated().then(|| version.and_then(BankVersion::from_byte)).flatten()
-    };
+    // A pipe can be read only once.
+    let files: Vec<PathBuf> = files.iter().filter(|file| file.is_file()).cloned().collect();
+    let generated = || is_generated(&files).then(|| first_version(&files).ok().flatten()).flatten();
     let table = match (&args.boards, generated()) {
         (Some(path), _) => Some(path.clone()),
         (None, Some(version)) => {

@@ -96,7 +96,7 @@ impl Finder {
                 source_id: Some(trouble.source_id),
                 board: trouble.board,
                 lane: trouble.lane,
-                byte: Some(event.entries[bank].place + trouble.byte as u64),
+                byte: Some(event.entries[bank].byte + trouble.byte as u64),
                 what: trouble.what,
             });
         };

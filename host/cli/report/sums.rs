@@ -30,12 +30,12 @@ const MOST_BYTES: u64 = 1 << 28;
 /// Warnings that are kept.
 const WARNINGS: usize = 16;
 
-/// Which part of some events sums are of, so that parts that come twice or are missing are noticed.
+/// Which part of a job some sums are, so that a part that is missing or comes twice is noticed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// Part i of n.
     pub shard: (u64, u64),
-    /// Of the events that other options chose.
+    /// The other options that choose events, in words.
     pub selection: String,
     /// Bytes of the inputs.
     pub sizes: Vec<u64>,
@@ -62,7 +62,7 @@ pub struct Sums {
     pub warnings: Vec<String>,
     /// Why files could not be read to their end.
     pub failures: Vec<String>,
-    /// Which part they are, where somebody said it.
+    /// Which part of a job they are, if that is known.
     pub part: Option<Part>,
     /// By file: the versions of its banks.
     versions: BTreeMap<PathBuf, BTreeMap<Option<u8>, u64>>,
@@ -108,13 +108,13 @@ struct Kept {
     view: RunView,
     numbers: Option<(u64, u64)>,
     measured: u64,
-    /// (Older sums lack it.)
+    /// Missing in older sums.
     #[serde(default)]
     generated: u64,
     warnings: Vec<String>,
     failures: Vec<String>,
     versions: Vec<KeptVersions>,
-    /// (Older sums lack it.)
+    /// Missing in older sums.
     #[serde(default)]
     part: Option<Part>,
 }
@@ -138,12 +138,12 @@ pub enum SumsError {
         /// What is wrong.
         why: String,
     },
-    /// Two are of the same events.
+    /// Two files are the same part of a job.
     #[error("{other} and {name} are sums of the same events, which would count twice")]
     Twice {
-        /// What the later one is called.
+        /// The later file.
         name: String,
-        /// What the earlier one is called.
+        /// The earlier one.
         other: String,
     },
     /// They do not belong together.
@@ -215,7 +215,7 @@ impl Sums {
             [(&mut self.warnings, &other.warnings, WARNINGS), (&mut self.failures, &other.failures, LISTED_FAILURES)]
         {
             let room = most.saturating_sub(mine.len());
-            // A part that reads past a file that breaks off, to its own events, says what is wrong with it once more.
+            // Several parts may read past the same broken file to reach their events, and each reports it.
             let new: Vec<String> = theirs.iter().filter(|line| !mine.contains(line)).take(room).cloned().collect();
             mine.extend(new);
         }
@@ -345,20 +345,20 @@ impl Sums {
     }
 }
 
-/// Parts by what they are of.
+/// The parts that were read, by job.
 #[derive(Default)]
 struct Parts(BTreeMap<Whole, Vec<Known>>);
 
-/// What parts are of.
+/// A job that was done in parts.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Whole {
     n: u64,
     selection: String,
-    /// Names and sizes, without the folder, which another machine may call otherwise.
+    /// Names and sizes. Not the folders: they may have other names on another machine.
     inputs: Vec<(Option<OsString>, u64)>,
 }
 
-/// A part: its place, what its events add up to, and its file.
+/// A part: its number, some of its sums, and its file.
 struct Known {
     i: u64,
     is: (u64, u64, Option<(u64, u64)>),
@@ -366,13 +366,13 @@ struct Known {
 }
 
 impl Parts {
-    /// Adds sums; refuses those that are there already.
+    /// Adds a part; refuses one that is there already.
     fn add(&mut self, path: &Path, sums: &Sums) -> Result<(), SumsError> {
         let Some(Part { shard: (i, n), selection, sizes }) = sums.part.clone() else { return Ok(()) };
         let name = |file: &PathBuf| file.file_name().map(OsStr::to_owned);
         let inputs = sums.files.iter().map(name).zip(sizes).collect();
         let known = self.0.entry(Whole { n, selection, inputs }).or_default();
-        // Files of two runs may have the same names and sizes.
+        // Not by the job alone: the files of two runs may have the same names and sizes.
         let is = (sums.view.events, sums.view.hits, sums.numbers);
         if let Some(other) = known.iter().find(|other| other.i == i && other.is == is) {
             let [name, other] = [path, &other.file].map(|path| path.display().to_string());
@@ -382,7 +382,7 @@ impl Parts {
         Ok(())
     }
 
-    /// What to say where parts are missing.
+    /// A warning for each job of which parts are missing.
     fn missing(self) -> impl Iterator<Item = String> {
         self.0.into_iter().filter_map(|(Whole { n, .. }, known)| {
             let there: BTreeSet<u64> = known.iter().map(|part| part.i).filter(|i| (1..=n).contains(i)).collect();
@@ -390,7 +390,7 @@ impl Parts {
             let first = (1..=n).find(|i| !there.contains(i))?;
             let file = known.first()?.file.display();
             Some(format!(
-                "{missing} of the {n} parts of which {file} is one are missing, the first is {first}/{n}: the numbers \
+                "{file} is one of {n} parts, of which {missing} are missing, the first of them {first}/{n}: the numbers \
                  are too small"
             ))
         })

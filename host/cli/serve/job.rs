@@ -34,7 +34,7 @@ const INCOMPLETE: &str = "incomplete";
 pub struct Plan {
     /// Program and first arguments that start the tool.
     pub again: Vec<OsString>,
-    /// The settings file that the server began with; empty: none.
+    /// The settings file that the server started with; empty if there was none.
     pub settings: PathBuf,
     /// Options of `decode` that the user gave.
     pub options: Vec<OsString>,
@@ -97,7 +97,7 @@ impl Job {
         let mut command = Command::new(program);
         let hits = work.join("hits").with_extension(&plan.format);
         command.args(first).args(arguments(&plan.options, &plan.watch.join(file), &hits, &work.join("summary.json")));
-        // Always, so that a settings file that appears later changes no hits.
+        // Even if there is none: a settings file that appears later must not change the hits.
         command.env(config::VARIABLE, &plan.settings);
         command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
         #[cfg(unix)]
@@ -228,17 +228,17 @@ fn arguments(options: &[OsString], input: &Path, hits: &Path, summary: &Path) ->
     first.into_iter().chain(files).chain(options.iter().cloned()).chain(last).collect()
 }
 
-/// The files that options of `decode` have it read.
+/// The files that these options make `decode` read.
 ///
 /// # Errors
-/// When they are no options of `decode`, or would change which files are read, or where and in which form hits are written:
-/// every file would look decoded, and have wrong hits or none. Or when they, too, name a settings file.
+/// If they are not options of `decode`; if they change which files are read, or where and how hits are written: every file
+/// would look decoded, and have wrong hits or none; if they name a second settings file.
 pub fn read_by(options: &[OsString], has_config: bool) -> Result<Vec<PathBuf>, clap::Error> {
     let misplaced = |what: &str| {
         let why = "serve itself says which files are read, and where and in which form hits are written";
         error(&format!("{what} cannot stand after --: {why}"))
     };
-    // Folders, which no output overwrites, stand for the files that serve says.
+    // A folder, which no output overwrites, stands for the files that serve itself names.
     let line = once("ut-decode".into()).chain(arguments(options, Path::new("."), Path::new("."), Path::new(".")));
     let matches = Cli::command().try_get_matches_from(line);
     let matches = matches.map_err(|error| if error.use_stderr() { error } else { misplaced("--help") })?;
@@ -285,12 +285,12 @@ fn end_with_this_thread(command: &mut Command) {
 fn is_of_machine(said: &str, input: &Path) -> bool {
     let about = ["cannot write ", "decoding with ", "no memory for ", "no room for "];
     let begins = about.into_iter().any(|words| said.starts_with(words)) && !said.starts_with(&*input.to_string_lossy());
-    // With --keep-going another error follows.
+    // With --keep-going a second error follows.
     let first = said.split(" error: ").next().unwrap_or(said);
     begins || lacks().any(|why| first.ends_with(&why))
 }
 
-/// How reading fails for lack of memory or file descriptors, in the words that end a message.
+/// The last words of a message about a lack of memory or file descriptors.
 fn lacks() -> impl Iterator<Item = String> {
     #[cfg(unix)]
     let codes = [libc::ENOMEM, libc::EMFILE, libc::ENFILE];

@@ -84,7 +84,7 @@ impl Sums {
 #[derive(Debug)]
 struct Known {
     mark: Mark,
-    /// Whether it is to be decoded again, whatever its content.
+    /// Whether it is to be decoded again even if it has not changed.
     again: bool,
     failed: bool,
     output: Option<String>,

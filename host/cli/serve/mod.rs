@@ -350,9 +350,9 @@ impl Server {
                 next_word = now + SAY;
             }
             let idle = self.queue.is_empty() && self.running.is_empty() && self.pending.is_empty();
-            // What waited may have been removed, or be another file now.
+            // The file that had to wait may have been removed or replaced.
             if idle && self.pause.take().is_some() {
-                say("no file waits any longer");
+                say("no file is waiting any more");
             }
             if self.once && idle && self.state.unsettled == 0 && !self.gone && !self.look_again {
                 break;
@@ -430,8 +430,8 @@ impl Server {
             if self.pause.as_ref().is_some_and(|pause| Instant::now() < pause.until) {
                 break;
             }
-            // Where the same content gave no hits this time, those of the last time stay.
-            if entry.output.is_none() && self.journal.mark(&entry.file) == Some(entry.mark) {
+            // If the same content fails and gives no hits this time, its old hits stay.
+            if entry.reason.is_some() && entry.output.is_none() && self.journal.mark(&entry.file) == Some(entry.mark) {
                 entry.output = self.journal.output(&entry.file).map(str::to_owned);
             }
             // Old hits go first: the new entry no longer names them, so that nobody would do it after a crash.
@@ -484,7 +484,7 @@ impl Server {
             say(&format!("warning: {reason}; waiting"));
         }
         let (length, until) = match before {
-            // Processes that fail together are one attempt.
+            // Processes that fail together count as one attempt.
             Some(before) if now < before.until => (before.length, before.until),
             before => {
                 let length = before.map_or(LOOK, |before| (before.length * 2).min(LONGEST_PAUSE));

@@ -57,9 +57,9 @@ pub struct Found {
     pub complete: Vec<(String, Mark)>,
     /// Files that may still be written to.
     pub unsettled: usize,
-    /// Folders and files that could not be looked at, or have names that are not UTF-8: inputs may be among them.
+    /// Folders and files that cannot be looked at, or whose names are not UTF-8. There may be inputs among them.
     pub unread: usize,
-    /// Those, found for the first time; with the reason.
+    /// Those that are new, with the reason.
     pub odd: Vec<(PathBuf, String)>,
 }
 

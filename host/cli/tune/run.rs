@@ -100,8 +100,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends the program where a report could be written over what is read. The number of the run is not known yet, so that no
-/// such file may have the name of any run.
+/// Ends the program if the report could overwrite what is read. The number of the run is not known yet, so no input may be
+/// named like the report of any run.
 fn check_report(args: &Args, directory: &Path) {
     let mut protected = Protected::inputs(&args.sample.files);
     let DetectorArgs { boards, geometry, .. } = &args.sample.detector;

@@ -105,7 +105,7 @@ impl Drop for Group {
 #[derive(PartialEq, Eq)]
 enum State {
     Runs,
-    /// And nobody has waited for it.
+    /// It has ended, and nobody has waited for it.
     Ended,
     /// Somebody has waited for it, or the system does not say.
     Unknown,

@@ -41,7 +41,7 @@ pub fn parse_csv(text: &str) -> Result<Recording, String> {
     }
     // Taken for the number of samples, a parameter of this name would be lost.
     if n.is_some_and(|n| n < status) {
-        let why = "the number of samples stands behind \"status\", and a parameter needs another name";
+        let why = "\"n\" is the number of samples, and stands behind \"status\"; a parameter needs another name";
         return Err(format!("the header has a column \"n\" before \"status\": {why}"));
     }
     let parameters: Vec<usize> = (0..columns.len()).filter(|&column| !KNOWN.contains(&columns[column])).collect();

@@ -290,7 +290,7 @@ fn pause(passed: Duration) -> Duration {
 /// The end of what a program said on its standard error, or, of much, from its first line with an error on.
 fn last_words(mut errors: std::fs::File) -> String {
     let mut text = Vec::new();
-    // Of very much, its end: what cannot be read leaves the reason unsaid.
+    // Only the end of a long output. Where it cannot be read, the failure has no reason in words.
     let _ = errors.seek(SeekFrom::End(0)).and_then(|end| {
         errors.seek(SeekFrom::Start(end.saturating_sub(MOST_OUTPUT)))?;
         errors.take(MOST_OUTPUT).read_to_end(&mut text)

@@ -65,7 +65,7 @@ pub enum SpaceError {
         name: String,
     },
     /// More constraints than can be put into an order.
-    #[error("constraint {constraint:?} is one of more than {most}")]
+    #[error("more than {most} constraints: {constraint:?} is the first too many")]
     TooManyConstraints {
         /// The first that is too many.
         constraint: String,

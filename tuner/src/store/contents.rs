@@ -317,8 +317,8 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Missing`] for a run that is named and not there, [`StoreError::RunTaken`] for one that is named and
-    /// being continued; those of writing. Nothing is removed then, but for very many unfinished runs, which are removed in
-    /// steps.
+    /// being continued; those of writing. Nothing is removed then, unless there are more than 200 unfinished
+    /// runs: those go 200 at a time.
     pub fn prune(&mut self, prune: &Prune) -> Result<Vec<i64>, StoreError> {
         let old = match prune.older_than_days {
             None => Vec::new(),
@@ -412,8 +412,8 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::BadKey`] for a run that contradicts itself, [`StoreError::RunTaken`] for more of a run that a living
-    /// process continues here; those of writing. Nothing is taken in then, but for more of very many unfinished runs, which
-    /// are taken in in steps.
+    /// process continues here; those of writing. Nothing is imported then, unless that adds to more than 200
+    /// unfinished runs: those are imported 200 at a time.
     pub fn import(&mut self, runs: &[RunRecord], pins: &[PinRecord]) -> Result<Imported, StoreError> {
         for run in runs {
             check(run)?;

@@ -89,7 +89,7 @@ fn version(connection: &Connection, file: &Path, wait: Duration) -> Result<i32, 
     }
     // It could compute without end, or change what is written.
     if let Some::<String>(strange) = strange {
-        return corrupt(format!("no store has a {strange}"));
+        return corrupt(format!("it has the {strange}, and no store has one"));
     }
     Ok(version)
 }

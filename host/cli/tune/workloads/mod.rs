@@ -103,7 +103,7 @@ pub struct Args {
 /// A workload: its name, its events, and what they look like.
 struct Load {
     name: String,
-    /// A profile, or a file with what tells it from others of the same name.
+    /// A profile, or a file with a hash that tells it from others of the same name.
     source: String,
     events: Vec<EventBatch>,
     looks: Vec<Features>,

@@ -25,11 +25,11 @@ const MAX_PAGES: u64 = 512 << 20;
 /// What a value of a dictionary takes in memory, in bytes.
 const DICTIONARY_VALUE: u64 = 32;
 
-/// What is met on the way through Thrift's compact protocol, in which footers and headers of pages are written.
+/// A value in Thrift's compact protocol, in which footers and page headers are written.
 enum Item {
     Struct,
     Number(i64),
-    /// Of another type: its number.
+    /// One of another type, by the number of that type.
     Other(u8),
 }
 
@@ -147,8 +147,8 @@ pub fn footer(file: &File) -> Result<(), String> {
     schema(&read(begin, length.into())?)
 }
 
-/// Whether a footer can have this there. What the library does not know it skips, and the lists that follow the schema it
-/// checks itself.
+/// Whether this is what the library expects there. It skips fields that it does not know, and checks the lists after the
+/// schema itself.
 fn is_expected(path: &[i64], item: &Item) -> bool {
     let is_free = matches!(path, [3..=i64::MAX, ..] | [2, 11..=i64::MAX, ..] | [2, 10, 19..=i64::MAX, ..]);
     is_free
@@ -170,7 +170,7 @@ fn is_expected(path: &[i64], item: &Item) -> bool {
 fn schema(footer: &[u8]) -> Result<(), String> {
     let (mut children, mut is_list, mut is_sound) = (Vec::new(), false, true);
     let walked = Thrift(footer).walk(&mut |path, item| {
-        // The library reads what it expects, whatever is there, and would find other groups from there on.
+        // The library does not look at types: with another one it would read the rest from the wrong byte on.
         is_sound &= is_expected(path, &item) && (path != [2] || is_list != matches!(item, Item::Other(_)));
         match (path, item) {
             ([2], Item::Other(_)) => is_list = true,
@@ -233,7 +233,7 @@ impl Header {
                     _ => {}
                 }
             }
-            // The library reads a number where one is due, whatever is there.
+            // The library does not look at types: it would read a number here.
             _ => is_sound = false,
         })?;
         header.length = (bytes.len() - rest.0.len()) as u64;

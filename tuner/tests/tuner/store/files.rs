@@ -124,7 +124,7 @@ fn a_store_whose_schema_would_compute_something_is_refused_at_once() {
         Key::new().decided(&mut folder.store(), 64);
         Connection::open(folder.file()).unwrap().execute_batch(strange).unwrap();
         for error in refused(&folder.file()) {
-            assert!(matches!(&error, StoreError::Corrupt { what, .. } if what.contains("no store has a ")), "{error}");
+            assert!(matches!(&error, StoreError::Corrupt { what, .. } if what.contains("no store has one")), "{error}");
         }
     }
 }
