@@ -286,7 +286,7 @@ fn spaces_that_are_declared_wrongly_are_refused() {
     assert!(many.build().is_err());
     let crowd = SpaceBuilder::new().ints("a", [1]);
     let crowd = (0..1001).fold(crowd, |builder, at| builder.constraint(&format!("a < {at}")));
-    assert!(wrong(crowd).contains("one of more than 1000"));
+    assert!(wrong(crowd).contains("more than 1000 constraints"));
     let derived = (0..300).fold(SpaceBuilder::new(), |builder, at| builder.derive(&format!("d{at}"), "1"));
     assert!(wrong(derived).contains("more than 256 derived values"));
     for text in ["x = 1", "[[parameter]]\nname = 'a'", "[[parameter]]\nname='a'\nvalues=[[1]]", "limits = 3", "\u{1}"] {
