@@ -185,6 +185,15 @@ fn the_board_table_shows_what_the_numbers_alone_do_not() {
         let (out, _) = run_to(0, directory, &[&["inspect", "--config", "my.toml"], files].concat());
         assert!(out.contains("by the board table of the embedded synthetic detector"), "{out}");
     }
+    // Banks that do not say their format are of the one that is named: a table of the other is not theirs.
+    run_to(0, directory, &["convert", "a.mdf", "--output", "dumps"]);
+    let (_, err) = run_to(2, directory, &["inspect", "dumps", "--format", "v4", "--boards", "boards.bin"]);
+    assert!(err.contains("--format is v4, but boards.bin is a table for v5 banks"), "{err}");
+    write(directory, "my.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
+    for (format, is_used) in [("v4", false), ("v5", true)] {
+        let (out, _) = run_to(0, directory, &["inspect", "dumps", "--config", "my.toml", "--format", format]);
+        assert_eq!(out.contains("by the board table"), is_used, "{out}");
+    }
 }
 
 #[test]

@@ -350,7 +350,10 @@ fn what_cannot_be_looked_at_is_warned_of_and_fails() {
     let said = once(1, directory, &[]);
     assert_eq!(said.matches("circle.mdf is left out: ").count(), 1, "{said}");
     assert!(said.contains("1 path could not be looked at"), "{said}");
-    assert_eq!(status(directory)["sums"]["done"], 1);
+    let status = status(directory);
+    assert_eq!(status["sums"]["done"], 1);
+    assert_eq!(status["server"]["unread"], 1);
+    assert!(status["server"]["unread_paths"][0][0].as_str().unwrap().ends_with("in/circle.mdf"), "{status}");
 }
 
 #[test]

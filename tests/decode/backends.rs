@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use crate::suite::backends::{backends, compare, decode};
 use crate::suite::data::{Real, expected, rows};
-use crate::suite::events::{Bank, allen_batch, fits_mep, generated, mep_batch, v5_payload};
+use crate::suite::events::{Bank, Event, allen_batch, fits_mep, generated, mep_batch, v5_payload};
 use crate::suite::nasty;
 use proptest::prop_oneof;
 use proptest::strategy::Strategy;
@@ -14,7 +14,7 @@ use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::decoder::{Count, EventReport, Kind};
 use ut_decoding::detector::{BankVersion, Lane};
 use ut_decoding::{
-    BatchReport, BatchView, DecodeError, DecodeOptions, DetectorTables, Flip, Grouping, Position, UtHits,
+    BatchReport, BatchView, DecodeError, DecodeOptions, DetectorTables, EventBatch, Flip, Grouping, Position, UtHits,
 };
 
 fn up_to(max: u32) -> DecodeOptions {
@@ -275,26 +275,32 @@ fn real_events_are_decoded_as_the_reference_does_with_all_options() {
     }
 }
 
+/// Batches of one event in which every lane of every v5 board has these strips.
+fn every_lane_has(strips: impl Iterator<Item = u16>, options: DecodeOptions, batch: fn(&[Event]) -> EventBatch) {
+    let lane: Vec<(u16, u8)> = strips.map(|strip| (strip, 31)).collect();
+    let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
+    for tables in detectors().into_iter().filter(|tables| tables.boards().version == BankVersion::V5) {
+        let bank = |board| Bank { kind: 66, version: 4, source_id: board as u16, payload: payload.clone() };
+        let event = (0..tables.boards().n_boards()).map(bank).collect();
+        compare(&tables, options, batch(&[event]).view()).unwrap();
+    }
+}
+
 #[test]
 fn the_largest_events_are_decoded() {
-    for tables in detectors().into_iter().filter(|tables| tables.boards().version == BankVersion::V5) {
-        // Every lane with 254 hits; every second strip, in ascending and in descending order, and one long cluster.
-        let ascending: Vec<(u16, u8)> = (0..254).map(|i| (2 * i, 31)).collect();
-        let descending: Vec<(u16, u8)> = ascending.iter().rev().copied().collect();
-        let one_cluster: Vec<(u16, u8)> = (258..512).map(|strip| (strip, 31)).collect();
-        let plain = DecodeOptions::default();
-        let event = |lane: &Vec<(u16, u8)>| -> Vec<Bank> {
-            let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
-            let bank = |board| Bank { kind: 66, version: 4, source_id: board as u16, payload: payload.clone() };
-            (0..tables.boards().n_boards()).map(bank).collect()
-        };
-        for lane in [&ascending, &one_cluster] {
-            compare(&tables, plain, allen_batch(&[event(lane)]).view()).unwrap();
-        }
-        // The one that needs most work.
-        let options = DecodeOptions { clustering: false, ..plain };
-        compare(&tables, options, mep_batch(&[event(&descending)]).view()).unwrap();
-    }
+    every_lane_has((0..254).map(|i| 2 * i), DecodeOptions::default(), allen_batch);
+}
+
+#[test]
+fn the_largest_events_of_one_cluster_a_lane_are_decoded() {
+    every_lane_has(258..512, DecodeOptions::default(), allen_batch);
+}
+
+/// Those that need most work.
+#[test]
+fn the_largest_events_in_descending_order_are_decoded() {
+    let options = DecodeOptions { clustering: false, ..DecodeOptions::default() };
+    every_lane_has((0..254).rev().map(|i| 2 * i), options, mep_batch);
 }
 
 #[test]

@@ -133,25 +133,36 @@ def environment(area):
     return env
 
 
-def build(area):
-    """Builds the area's test programs; gives where they are, by name."""
-    programs = {}
-    for name, target in area["programs"].items():
-        command = ["cargo", "test", "--no-run", "--message-format=json", *target.split()]
-        built = subprocess.run(command, cwd=TREE, env=environment(area), capture_output=True, text=True)
-        if built.returncode != 0:
-            messages = [json.loads(line) for line in built.stdout.splitlines() if line.startswith("{")]
-            rendered = [m["message"]["rendered"] for m in messages
-                        if m.get("reason") == "compiler-message" and m["message"]["level"] == "error"]
-            fail(f"{area['name']}: the copy with its bugs cannot be built\n" + "\n".join(rendered or [built.stderr]))
-        for line in built.stdout.splitlines():
-            message = json.loads(line) if line.startswith("{") else {}
-            if message.get("reason") == "compiler-artifact" and message.get("executable") and message["profile"]["test"]:
-                package = Path(message["manifest_path"]).parent
-                # Without a name, cargo also builds the programs of other packages.
-                if "-p" in target.split() or package == TREE:
-                    programs[name] = (message["executable"], package)
-    return programs
+class Programs:
+    """The area's test programs, each built when it is first needed: most bugs fall to the first."""
+
+    def __init__(self, area):
+        self.area, self.built = area, {}
+
+    def __getitem__(self, name):
+        """Where the program is, and the folder of its package."""
+        if name not in self.built:
+            began = time.monotonic()
+            self.built[name] = build(self.area, self.area["programs"][name])
+            print(f"{self.area['name']}: {name} built in {time.monotonic() - began:.0f} s", flush=True)
+        return self.built[name]
+
+
+def build(area, target):
+    command = ["cargo", "test", "--no-run", "--message-format=json", *target.split()]
+    built = subprocess.run(command, cwd=TREE, env=environment(area), capture_output=True, text=True)
+    messages = [json.loads(line) for line in built.stdout.splitlines() if line.startswith("{")]
+    if built.returncode != 0:
+        rendered = [m["message"]["rendered"] for m in messages
+                    if m.get("reason") == "compiler-message" and m["message"]["level"] == "error"]
+        fail(f"{area['name']}: the copy with its bugs cannot be built\n" + "\n".join(rendered or [built.stderr]))
+    for message in messages:
+        if message.get("reason") == "compiler-artifact" and message.get("executable") and message["profile"]["test"]:
+            package = Path(message["manifest_path"]).parent
+            # Without a name, cargo also builds the programs of other packages.
+            if "-p" in target.split() or package == TREE:
+                return message["executable"], package
+    fail(f"{area['name']}: {target!r} is no test program")
 
 
 def run_test(command, folder, env, limit_s):
@@ -184,19 +195,21 @@ def run_test(command, folder, env, limit_s):
 
 def run_tests(area, programs, tests, number):
     """Runs each of `tests` ("program filter…") until one fails. Gives the failing test, None where all pass; and the time."""
-    began = time.monotonic()
+    seconds = 0
     for test in tests:
         program, *filters = test.split()
         executable, package = programs[program]
+        began = time.monotonic()
         env = {**environment(area), "PLANTED": str(number), "CARGO_MANIFEST_DIR": str(package)}
         failed, output, status = run_test([executable, *filters], package, env, LIMIT_S if number else 4 * LIMIT_S)
+        seconds += time.monotonic() - began
         if status is None:
-            return f"{program}: does not end", time.monotonic() - began
+            return f"{program}: does not end", seconds
         if failed or status != 0:
-            return f"{program}: {failed or f'ends with {status}'}", time.monotonic() - began
+            return f"{program}: {failed or f'ends with {status}'}", seconds
         if " 0 passed" in output:
             fail(f"{area['name']}: no test is called {test!r}")
-    return None, time.monotonic() - began
+    return None, seconds
 
 
 def main():
@@ -240,19 +253,14 @@ def main():
         here = [bug for bug in chosen if bug["area"] == area["name"]]
         if not here:
             continue
-        began = time.monotonic()
-        # A sample needs only the programs that it runs.
-        tests = {bug["number"]: [bug["test"]] if "test" in bug else area["tests"] for bug in here}
-        needed = {test.split()[0] for of in tests.values() for test in of}
-        area["programs"] = {name: target for name, target in area["programs"].items() if name in needed}
-        programs = build(area)
-        print(f"{area['name']}: built in {time.monotonic() - began:.0f} s", flush=True)
+        programs = Programs(area)
         if args.sample is None:
-            failed, _ = run_tests(area, programs, [test for test in area["tests"] if test.split()[0] in programs], 0)
+            failed, _ = run_tests(area, programs, area["tests"], 0)
             if failed:
                 fail(f"{area['name']}: fails without a bug: {failed}")
         for bug in here:
-            killer, seconds = run_tests(area, programs, tests[bug["number"]], bug["number"])
+            tests = [bug["test"]] if "test" in bug else area["tests"]
+            killer, seconds = run_tests(area, programs, tests, bug["number"])
             expected = "survives" in bug
             if killer is None and not expected:
                 survivors.append(bug)

@@ -176,7 +176,7 @@ fn finder(args: &Args, files: &[PathBuf]) -> Result<(Finder, Option<PathBuf>), F
     // A pipe can be read only once.
     let files: Vec<PathBuf> = files.iter().filter(|file| file.is_file()).cloned().collect();
     let generated = || is_generated(&files).then(|| first_version(&files).ok().flatten()).flatten();
-    let table = match (&args.boards, generated()) {
+    let mut table = match (&args.boards, generated()) {
         (Some(path), _) => Some(path.clone()),
         (None, Some(version)) => {
             finder.boards = Some(synth::detector(version, 1).0);
@@ -185,7 +185,16 @@ fn finder(args: &Args, files: &[PathBuf]) -> Result<(Finder, Option<PathBuf>), F
         (None, None) => config::tables().map(|(boards, _)| boards),
     };
     if let Some(path) = &table {
-        finder.boards = Some(Boards::read(path)?);
+        let boards = Boards::read(path)?;
+        match args.format.filter(|&format| format != boards.version) {
+            None => finder.boards = Some(boards),
+            Some(format) if args.boards.is_some() => {
+                let (path, has) = (path.display(), boards.version.name());
+                usage(&format!("--format is {}, but {path} is a table for {has} banks", format.name()))
+            }
+            // The settings are about other files.
+            Some(_) => table = None,
+        }
     }
     Ok((finder, table))
 }

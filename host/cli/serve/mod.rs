@@ -50,7 +50,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How often a file whose process crashes is tried.
 const ATTEMPTS: u32 = 3;
 
-/// Failures that the screen lists.
+/// Failures that the screen lists, and paths that could not be looked at.
 const LISTED: usize = 10;
 
 /// Decode files as they appear in a folder.
@@ -149,7 +149,7 @@ pub fn run(args: &Args, has_config: bool) -> Result<(), Failure> {
         say(&format!("stopped after {}", count(server.state.files_since_start as usize, "file")));
         signals::end();
     }
-    let unread = server.unread;
+    let unread = server.state.unread;
     match (failed, unread) {
         (0, 0) => Ok(()),
         (0, _) => Err(format!("{} could not be looked at", count(unread, "path")).into()),
@@ -265,8 +265,6 @@ struct Server {
     pause: Option<Pause>,
     /// Whether the watched folder could not be listed.
     gone: bool,
-    /// Paths in it that the last look could not look at.
-    unread: usize,
     /// Whether a file changed while it was decoded since the last look: only another one finds it again.
     look_again: bool,
     state: State,
@@ -327,7 +325,6 @@ impl Server {
             started: 0,
             pause: None,
             gone: false,
-            unread: 0,
             look_again: false,
             state: State { pid: std::process::id(), watch: watch.display().to_string(), ..State::default() },
         })
@@ -373,10 +370,13 @@ impl Server {
                 if std::mem::take(&mut self.gone) {
                     say(&format!("{} is back", self.plan.watch.display()));
                 }
-                for (path, why) in odd {
-                    say(&format!("warning: {} is left out: {why}", in_one_line(&path.to_string_lossy())));
+                for path in odd {
+                    say(&format!("warning: {} is left out: {}", in_one_line(&path.to_string_lossy()), unread[&path]));
                 }
-                (self.state.unsettled, self.unread, self.look_again) = (unsettled, unread, false);
+                (self.state.unsettled, self.state.unread, self.look_again) = (unsettled, unread.len(), false);
+                let listed = unread.into_iter().take(LISTED);
+                self.state.unread_paths =
+                    listed.map(|(path, why)| (path.to_string_lossy().into_owned(), why)).collect();
                 self.taken.extend(complete.iter().map(|(file, _)| file.clone()));
                 self.queue.extend(complete.into_iter().map(|(file, mark)| Waiting { file, mark, attempts: 0 }));
             }

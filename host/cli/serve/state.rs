@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::journal::{Entry, Sums};
-use crate::cli::output::in_one_line;
+use crate::cli::output::{count, in_one_line};
 use crate::decoder::{Count, Kind};
 
 /// The state of a running server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct State {
     pub pid: u32,
     pub watch: String,
@@ -22,6 +23,9 @@ pub struct State {
     pub waiting: usize,
     /// Files that may still be written to.
     pub unsettled: usize,
+    /// Paths that could not be looked at, and the first of them with the reason.
+    pub unread: usize,
+    pub unread_paths: Vec<(String, String)>,
     /// Files that are being decoded, and for how many seconds.
     pub running: Vec<(String, f64)>,
     /// What it waits for: the disk, a folder; `None` where it doesn't.
@@ -64,6 +68,7 @@ pub fn metrics(state: &State, sums: &Sums) -> String {
     metric("troubles_total", "counter", "Troubles in the data, by the names of the policy.", &troubles);
     metric("files_waiting", "gauge", "Complete files that wait for their turn.", &one(state.waiting as f64));
     metric("files_unsettled", "gauge", "Files that may still be written to.", &one(state.unsettled as f64));
+    metric("paths_unread", "gauge", "Paths that could not be looked at.", &one(state.unread as f64));
     metric("files_running", "gauge", "Files that are being decoded.", &one(state.running.len() as f64));
     metric(
         "blocked",
@@ -94,6 +99,12 @@ pub fn text(state: Option<&State>, sums: &Sums, failures: &[Entry], alive: bool,
                 "since start",
                 format!("{} files, {} events, {rate:.0} events/s", state.files_since_start, state.events_since_start),
             );
+            if state.unread > 0 {
+                row("left out", format!("{} that could not be looked at", count(state.unread, "path")));
+            }
+            for (path, why) in &state.unread_paths {
+                row("", format!("{}: {why}", in_one_line(path)));
+            }
             for (file, seconds) in &state.running {
                 row("decoding", format!("{} ({seconds:.0} s)", in_one_line(file)));
             }
@@ -131,7 +142,8 @@ mod tests {
         sums.troubles.insert("truncated".to_owned(), 2);
         let running = vec![("a".to_owned(), 1.0)];
         let blocked = Some("disk full".to_owned());
-        let state = State { waiting: 10, unsettled: 11, running, blocked, up_seconds: 0.5, ..State::default() };
+        let state =
+            State { waiting: 10, unsettled: 11, unread: 12, running, blocked, up_seconds: 0.5, ..State::default() };
         let text = metrics(&state, &sums);
         for (name, value) in [
             ("files_done_total", "3"),
@@ -143,6 +155,7 @@ mod tests {
             ("troubles_total{kind=\"truncated\"}", "2"),
             ("files_waiting", "10"),
             ("files_unsettled", "11"),
+            ("paths_unread", "12"),
             ("files_running", "1"),
             ("blocked", "1"),
             ("up_seconds", "0.5"),
@@ -174,9 +187,15 @@ mod tests {
 
     #[test]
     fn the_screen_tells_a_running_server_from_one_that_is_gone() {
-        let state = State { pid: 42, blocked: Some("disk full".to_owned()), ..State::default() };
+        let unread_paths = vec![("in/closed\n".to_owned(), "permission denied".to_owned())];
+        let blocked = Some("disk full".to_owned());
+        let state = State { pid: 42, blocked, unread: 11, unread_paths, ..State::default() };
         let alive = text(Some(&state), &Sums::default(), &[], true, Some(1.0));
         assert!(alive.contains("process 42") && alive.contains("disk full"), "{alive}");
+        assert!(
+            alive.contains("11 paths that could not") && alive.contains("in/closed\\n: permission denied"),
+            "{alive}"
+        );
         let gone = text(Some(&state), &Sums::default(), &[], false, Some(1.0));
         assert!(gone.contains("not running") && !gone.contains("42"), "{gone}");
     }

@@ -57,10 +57,11 @@ pub struct Found {
     pub complete: Vec<(String, Mark)>,
     /// Files that may still be written to.
     pub unsettled: usize,
-    /// Folders and files that cannot be looked at, or whose names are not UTF-8. There may be inputs among them.
-    pub unread: usize,
-    /// Those that are new, with the reason.
-    pub odd: Vec<(PathBuf, String)>,
+    /// Folders and files that cannot be looked at, or whose names are not UTF-8, with the reason. There may be inputs
+    /// among them.
+    pub unread: BTreeMap<PathBuf, String>,
+    /// Those that the looks before did not find.
+    pub odd: Vec<PathBuf>,
 }
 
 impl Watch {
@@ -88,13 +89,10 @@ impl Watch {
         let mut found = Found::default();
         let mut temporary = HashMap::new();
         let mut unsettled = HashMap::new();
-        let mut odd = BTreeMap::new();
         let mut unread = |path: &Path, error: io::Error| {
             // What went meanwhile is not missing.
-            if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-                && odd.insert(path.to_path_buf(), error.to_string()).is_none()
-            {
-                found.unread += 1;
+            if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
+                found.unread.insert(path.to_path_buf(), error.to_string());
             }
         };
         let mut not_utf8 = Vec::new();
@@ -174,9 +172,8 @@ impl Watch {
         found.complete.sort_by(|a, b| (a.1.modified, &a.0).cmp(&(b.1.modified, &b.0)));
         found.unsettled = unsettled.len();
         (self.unsettled, self.temporary) = (unsettled, temporary);
-        found.unread += not_utf8.len();
-        odd.extend(not_utf8.into_iter().map(|path| (path, "its name is not UTF-8".to_owned())));
-        found.odd = odd.into_iter().filter(|(path, _)| self.odd.insert(path.clone())).collect();
+        found.unread.extend(not_utf8.into_iter().map(|path| (path, "its name is not UTF-8".to_owned())));
+        found.odd = found.unread.keys().filter(|&path| self.odd.insert(path.clone())).cloned().collect();
         Ok(found)
     }
 }
@@ -282,7 +279,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(std::ffi::OsStr::from_bytes(b"\xff")), "").unwrap();
         let mut now = watch(folder.path(), Duration::ZERO);
-        let mut look = || now.look(|_, _| false).map(|found| (found.odd.len(), found.unread)).unwrap();
+        let mut look = || now.look(|_, _| false).map(|found| (found.odd.len(), found.unread.len())).unwrap();
         assert_eq!((look(), look()), ((1, 1), (0, 1)));
     }
 
@@ -302,9 +299,9 @@ mod tests {
         let first = now.look(|_, _| false).unwrap();
         assert!(first.odd[0].0.ends_with("circle.mdf") && first.odd.len() == n, "{:?}", first.odd);
         let second = now.look(|_, _| false).unwrap();
-        assert_eq!((first.unread, second.unread, second.odd.len()), (n, n, 0));
+        assert_eq!((first.unread.len(), second.unread.len(), second.odd.len()), (n, n, 0));
         fs::remove_file(root.join("circle.mdf")).unwrap();
-        assert_eq!(now.look(|_, _| false).unwrap().unread, n - 1);
+        assert_eq!(now.look(|_, _| false).unwrap().unread.len(), n - 1);
         fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
 
