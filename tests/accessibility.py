@@ -141,6 +141,16 @@ def check(browser, page):
             wrong.append(f"the arrow keys in \"{charts[number]}\" say {said}")
         if js(f"document.querySelectorAll('#chart-{number} .hoverlayer .hovertext').length") == 0:
             wrong.append(f"the arrow keys in \"{charts[number]}\" show nothing")
+        # A histogram's line breaks only where bins are empty, and the table has a row for each bin.
+        lines = js(f"""(c => c.data.map((t, i) => {{
+            if (t.meta !== 'bins') return null;
+            const there = v => v !== null && (c._fullLayout.yaxis.type !== 'log' || v > 0);
+            const pieces = t.y.filter((v, i) => there(v) && !there(t.y[i - 1] ?? null)).length;
+            return [t.name, pieces, c.calcdata[i][0].node3.node().querySelectorAll('path.js-line').length];
+        }}).filter(Boolean))(document.getElementById('chart-{number}'))""")
+        for name, pieces, found in lines:
+            if pieces != found:
+                wrong.append(f"{name} of \"{charts[number]}\" is drawn in {found} pieces, not in {pieces}")
         button = f"document.getElementById('chart-{number}').nextElementSibling.querySelector('[aria-expanded]')"
         js(button + ".focus()")
         browser.press("Enter", text="\r")

@@ -112,18 +112,24 @@ pub fn distributions(a: &RunView, b: &RunView) -> Vec<Distribution> {
 fn chi2(a: &[u64], b: &[u64]) -> Option<(f64, usize)> {
     let [total_a, total_b] = [a, b].map(|bins| bins.iter().sum::<u64>() as f64);
     let smaller = total_a.min(total_b) / (total_a + total_b);
-    let (mut sum, mut bins) = (0.0, 0usize);
+    let mut bins: Vec<(f64, f64)> = Vec::new();
     let (mut of_a, mut of_b) = (0.0, 0.0);
     for (&in_a, &in_b) in a.iter().zip(b) {
         (of_a, of_b) = (of_a + in_a as f64, of_b + in_b as f64);
         if (of_a + of_b) * smaller >= 10.0 {
-            let away = total_b.sqrt() / total_a.sqrt() * of_a - total_a.sqrt() / total_b.sqrt() * of_b;
-            sum += away * away / (of_a + of_b);
-            bins += 1;
+            bins.push((of_a, of_b));
             (of_a, of_b) = (0.0, 0.0);
         }
     }
-    (bins > 1).then(|| (sum, bins - 1))
+    // A tail that is too short for a bin of its own.
+    if let Some(last) = bins.last_mut() {
+        *last = (last.0 + of_a, last.1 + of_b);
+    }
+    let term = |&(of_a, of_b): &(f64, f64)| {
+        let away = total_b.sqrt() / total_a.sqrt() * of_a - total_a.sqrt() / total_b.sqrt() * of_b;
+        away * away / (of_a + of_b)
+    };
+    (bins.len() > 1).then(|| (bins.iter().map(term).sum(), bins.len() - 1))
 }
 
 /// Wilson and Hilferty's: the cube root of χ² by its degrees of freedom is nearly normal.
@@ -152,6 +158,10 @@ mod tests {
         // The same shape elsewhere: no bin has entries of both.
         let (sum, freedom) = chi2(&[0, 500, 500, 0, 0], &[0, 0, 0, 500, 500]).unwrap();
         assert!(sigmas_of_chi2(sum, freedom) > 10.0, "{sum} {freedom}");
+        // Too few for a bin of their own, but all in one of the two.
+        let (without, freedom) = chi2(&[1000, 1000, 0], &[1000, 1000, 0]).unwrap();
+        let (with, same) = chi2(&[1000, 1000, 0], &[1000, 1000, 19]).unwrap();
+        assert!(without == 0.0 && with > 0.05 && freedom == same, "{with} {freedom} {same}");
         assert_eq!(chi2(&[], &[]), None);
         assert_eq!(chi2(&[100, 100], &[0, 0]), None);
         assert_eq!(chi2(&[100], &[100]), None);

@@ -160,7 +160,9 @@ impl Shading {
         let all = decades.flat_map(|decade| factors.iter().map(move |factor| factor * 10f64.powi(decade)));
         let inside = all.filter(|value| (low - 1e-9..=high + 1e-9).contains(&value.log10()));
         let text = |value: &f64| {
-            let text = format!("{value:.4}");
+            // Three digits; after a point, so that what is trimmed is not of the number.
+            let decimals = (2 - value.log10().floor() as i32).max(1) as usize;
+            let text = format!("{value:.decimals$}");
             text.trim_end_matches('0').trim_end_matches('.').to_owned()
         };
         let values: Vec<f64> = inside.collect();
@@ -297,6 +299,13 @@ mod tests {
         assert_eq!(points["marker"]["colorbar"]["ticktext"], serde_json::json!(["1", "3", "10", "30", "100"]));
         let marks = traces.iter().find(|trace| trace.0["name"] == "dead").unwrap();
         assert_eq!(marks.0["x"], serde_json::json!([0.5, 3.5]));
+    }
+
+    #[test]
+    fn ticks_of_a_logarithmic_bar_say_numbers_of_any_size() {
+        assert_eq!(Shading::Log.ticks((-6.0, -3.0)).1, ["0.000001", "0.00001", "0.0001", "0.001"]);
+        assert_eq!(Shading::Log.ticks((3.0, 6.0)).1, ["1000", "10000", "100000", "1000000"]);
+        assert_eq!(Shading::Log.ticks((-5.0, -4.8)).1[..3], ["0.00001", "0.000011", "0.0000125"]);
     }
 
     #[test]

@@ -208,9 +208,11 @@ impl Chart {
     #[must_use]
     pub fn bins(mut self, name: &str, edges: &[f64], values: &[f64]) -> Self {
         self.meta.push((self.series, "bins".into()));
-        // The last step needs an end.
-        let values: Vec<f64> = values.iter().chain(values.last()).copied().collect();
-        self.steps(name, edges, &values)
+        // Both ends of each bin: a step from point to point would not draw the one before a bin that is empty, which a
+        // logarithmic axis has no place for.
+        let x = edges.windows(2).flatten().copied().collect();
+        let y = values.iter().flat_map(|&value| [value; 2]).collect();
+        self.with(Scatter::new(x, y).mode(Mode::Lines).name(label(name)))
     }
 
     /// Points, each with what is shown when the reader points at it.
@@ -433,9 +435,11 @@ mod tests {
     }
 
     #[test]
-    fn bins_have_an_edge_more_than_values_and_the_last_step_an_end() {
+    fn each_bin_is_a_line_from_edge_to_edge() {
         let all = drawn(&Chart::new("c", "x", "y").bins("n", &[0.0, 1.0, 2.0], &[5.0, 7.0]));
-        assert_eq!((&all["data"][0]["y"], &all["data"][0]["meta"]), (&json!([5.0, 7.0, 7.0]), &json!("bins")));
+        let line = &all["data"][0];
+        assert_eq!((&line["x"], &line["y"]), (&json!([0.0, 1.0, 1.0, 2.0]), &json!([5.0, 5.0, 7.0, 7.0])));
+        assert_eq!(line["meta"], json!("bins"));
     }
 
     #[test]

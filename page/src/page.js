@@ -46,8 +46,8 @@
     Plotly.relayout(chart, { [name + ".tickvals"]: vals, [name + ".ticktext"]: vals.map(String) });
   });
 
-  // The last value is the end of the last step.
-  const chosen = (choices, i) => { const values = choices.values[i] || []; return [...values, ...values.slice(-1)]; };
+  // Both ends of each bin.
+  const chosen = (choices, i) => (choices.values[i] || []).flatMap((value) => [value, value]);
 
   // On a phone in two lines.
   const chosenTitle = (choices, i) => {
@@ -140,10 +140,13 @@
   // What a chart shows, for those who cannot point at it: as a table, and point by point with the arrow keys.
   const words = (text) => String(text ?? "").replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
   const lines = (text) => String(text ?? "").split("<br>").map(words);
-  const number = (value) => (typeof value === "number" ? String(+value.toPrecision(5)) : words(value));
+  const number = (value) => (typeof value !== "number" ? words(value) : String(Number.isSafeInteger(value) ? value : +value.toPrecision(5)));
   const axisTitle = (chart, name) => words(chart._fullLayout[name].title.text).replace(" (axis not from 0)", "") || name[0];
   const isMap = (trace) => trace.meta && trace.meta.values;
-  const binText = (from, to) => number(to - from === 1 ? (from + to) / 2 : from);
+  // A bin around a whole number is that number's.
+  const binText = (from, to) => number(to - from === 1 && !Number.isInteger(from) ? (from + to) / 2 : from);
+  // Points of a trace for each thing that it shows: a bin has two ends.
+  const pointsEach = (trace) => (trace.meta === "bins" ? 2 : 1);
 
   const drawn = (chart) => {
     const data = chart.data, [x, y] = ["xaxis", "yaxis"].map((name) => axisTitle(chart, name));
@@ -161,14 +164,14 @@
     const head = [lie ? y : x], rows = new Map();
     data.forEach((trace) => {
       if (trace.hoverinfo === "skip") return;
-      const [places, values] = lie ? [trace.y, trace.x] : [trace.x, trace.y], bins = trace.meta === "bins";
+      const [places, values] = lie ? [trace.y, trace.x] : [trace.x, trace.y], each = pointsEach(trace);
       const error = lie ? trace.error_x : trace.error_y, first = head.length, said = trace.hovertext || trace.text;
       const name = words(trace.name || (lie ? x : y));
       head.push(name, ...(error ? [name + ", from", name + ", to"] : []), ...(Array.isArray(said) ? ["what"] : []));
-      for (let i = 0; i < values.length - bins; i++) {
-        const place = bins ? binText(places[i], places[i + 1]) : number(places[i]);
+      for (let i = 0; i < values.length; i += each) {
+        const place = each === 2 ? binText(places[i], places[i + 1]) : number(places[i]);
         // Points of their own do not share a row.
-        const id = Array.isArray(said) ? place + " " + i : place;
+        const id = Array.isArray(said) ? places[i] + " " + i : places[i];
         if (!rows.has(id)) rows.set(id, [place]);
         const row = rows.get(id);
         row[first] = number(values[i]);
@@ -236,11 +239,13 @@
       point = 0;
     } else if (point !== null && (name === "ArrowUp" || name === "ArrowDown")) {
       const at = curves.indexOf(curve) + (name === "ArrowDown" ? 1 : curves.length - 1);
+      const before = pointsEach(trace), nth = Math.floor(point / before);
       curve = curves[at % curves.length];
-      point = Math.min(point, data[curve].x.length - 1 - (data[curve].meta === "bins"));
+      const each = pointsEach(data[curve]);
+      point = Math.min(nth * each, data[curve].x.length - each);
     } else {
       // The next one that is there.
-      const last = trace.x.length - 1 - (trace.meta === "bins"), step = name === "ArrowLeft" ? -1 : 1;
+      const each = pointsEach(trace), last = trace.x.length - each, step = name === "ArrowLeft" ? -each : each;
       let next = point === null ? 0 : point + step;
       while (next >= 0 && next <= last && (trace.y[next] === null || trace.x[next] === null)) next += step;
       if (next >= 0 && next <= last) point = next;
@@ -253,7 +258,7 @@
     else if (at.type === "heatmap") said.textContent = [at.y[point[0]], at.x[point[1]], number(at.z[point[0]][point[1]])].map(words).join(", ");
     else {
       const place = (axis) => axisTitle(chart, axis + "axis") + " " +
-        (axis === "x" && at.meta === "bins" ? binText(at.x[point], at.x[point + 1]) : number(at[axis][point]));
+        (axis === "x" && pointsEach(at) === 2 ? binText(at.x[point], at.x[point + 1]) : number(at[axis][point]));
       said.textContent = [words(at.name), place("x"), place("y")].join(", ");
     }
     Plotly.Fx.hover(chart, [{ curveNumber: curve, pointNumber: point }]);

@@ -91,10 +91,10 @@ pub trait Block {
     /// Mask of the warp lanes of `mask` whose predicate holds.
     #[track_caller]
     fn ballot_sync(&self, mask: u32, predicate: bool) -> u32;
-    /// The value of the warp lane `delta` below; below lane 0 the caller's own.
+    /// The value of the warp lane `delta` below, whatever `delta` is; below lane 0 the caller's own.
     #[track_caller]
     fn shuffle_up_sync(&self, mask: u32, value: u32, delta: u32) -> u32;
-    /// The value of the warp lane `delta` above; above lane 31 the caller's own.
+    /// The value of the warp lane `delta` above, whatever `delta` is; above lane 31 the caller's own.
     #[track_caller]
     fn shuffle_down_sync(&self, mask: u32, value: u32, delta: u32) -> u32;
     /// The value of warp lane `lane` (0…31).

@@ -328,10 +328,13 @@ impl SharedLayout {
     }
 
     /// The next `len` elements. Every array begins on a multiple of eight bytes.
+    ///
+    /// From an array on that does not end within 4 GiB, the layout has `u32::MAX` bytes, with which no kernel can be launched.
     #[inline(always)]
     pub const fn array<T: Scalar>(&mut self, len: u32) -> Shared<T> {
-        let offset = self.bytes.next_multiple_of(8);
-        self.bytes = offset + len * size_of::<T>() as u32;
+        let offset = self.bytes.saturating_add(7) & !7;
+        let end = offset.saturating_add(len.saturating_mul(size_of::<T>() as u32));
+        self.bytes = if end > self.bytes { end } else { self.bytes };
         Shared { offset, len, element: PhantomData }
     }
 

@@ -217,7 +217,7 @@ def main():
     parser.add_argument("--area", action="append", help="only the bugs of this list; may be given again")
     parser.add_argument("--sample", type=int, help="only this many, drawn at random, all of one list where none is named")
     parser.add_argument("--seed", type=int, default=int(time.time() // 86400), help="seed of the random choice; by default it changes every day")
-    parser.add_argument("--only", help="only bugs whose file, text or reason contains this")
+    parser.add_argument("--only", action="append", help="only bugs whose file, text or reason contains this; may be given again")
     parser.add_argument("--table", type=Path, help="write the result there, as a Markdown table")
     parser.add_argument("--check", action="store_true", help="only see whether the lists fit the sources")
     args = parser.parse_args()
@@ -231,7 +231,8 @@ def main():
             fail(f"there is no area {name!r}: {', '.join(areas)}")
     chosen = [bug for bug in bugs if not args.area or bug["area"] in args.area]
     if args.only:
-        chosen = [bug for bug in chosen if any(args.only in bug[key] for key in ("file", "old", "new", "why"))]
+        searched = ("file", "old", "new", "why")
+        chosen = [bug for bug in chosen if any(only in bug[key] for only in args.only for key in searched)]
     if args.sample is not None:
         draw = random.Random(args.seed)
         if not args.area:

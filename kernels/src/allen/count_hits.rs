@@ -116,7 +116,6 @@ pub fn count_hits<B: Block>(
     let headers = Headers {
         switches,
         batch,
-        raw: batch.raw,
         strips_per_hybrid: tables.strips_per_hybrid,
         counters: shared.counters,
         banks: shared.banks,

@@ -10,7 +10,6 @@
 //! What comes out, in shared memory: of each UT bank its payload and board, and the hits of its items. An *item* is a
 //! lane in v5, and a whole bank in v4, whose words belong to any of the board's lanes.
 
-use crate::bank::bytes::Bytes;
 use crate::bank::layout::{Bank, Banks, Batch};
 use crate::bank::{is_ut, v4, v5};
 use crate::detector::BankVersion;
@@ -100,13 +99,11 @@ impl UtBanks {
 
 /// What the banks are checked with, and where the result goes.
 #[derive(Clone, Copy, Debug)]
-pub struct Headers<'a, R> {
+pub struct Headers<'a> {
     /// Format and layout.
     pub switches: Switches,
     /// The batch.
     pub batch: &'a Batch<'a>,
-    /// The bytes of the batch.
-    pub raw: R,
     /// Board → strips of a hybrid; 0: no such board. Its length is the number of boards.
     pub strips_per_hybrid: Global<'a, u32>,
     /// Set to their start.
@@ -115,13 +112,11 @@ pub struct Headers<'a, R> {
     pub banks: UtBanks,
 }
 
-impl<R> Headers<'_, R> {
+impl Headers<'_> {
     /// Looks at all banks of `event`; without one, the event is broken. All threads of the block call. Gives the number
     /// of UT banks that have items, decoded or not; a barrier must follow before any thread reads them.
     #[inline(always)]
     pub fn classify<B: Block>(&self, block: &B, event: Option<impl Banks<B>>) -> u32
-    where
-        R: Bytes<B>,
     {
         let Some(event) = event else {
             if block.thread() == 0 {
@@ -137,7 +132,7 @@ impl<R> Headers<'_, R> {
         while chunk < n_banks {
             let i = chunk + block.thread();
             let bank =
-                if i < n_banks { event.bank(block, self.batch, self.raw, self.switches.layout, i) } else { None };
+                if i < n_banks { event.bank(block, self.batch, self.switches.layout, i) } else { None };
             if i < n_banks && bank.is_none() {
                 block.shared_atomic_min(first_broken, 0, i);
             }
@@ -148,9 +143,8 @@ impl<R> Headers<'_, R> {
             let is_ut_bank = bank.is_some_and(|bank| is_ut(bank.kind));
             let (before, in_chunk) = block_exclusive(block, self.counters.warp_totals, u32::from(is_ut_bank));
             let place = ut_banks + before;
-            let nearer = event.bring(block, bank.filter(|_| is_ut_bank && place < n_boards));
             let mut decoded = false;
-            if let Some(bank) = nearer {
+            if let Some(bank) = bank.filter(|_| is_ut_bank && place < n_boards) {
                 decoded = self.note(block, place, &bank);
             } else if bank.is_some() {
                 let count = if is_ut_bank { Count::SurplusBanks } else { Count::OtherTypes };
@@ -176,8 +170,6 @@ impl<R> Headers<'_, R> {
     /// of boards; gives whether the bank is decoded.
     #[inline(always)]
     fn note<B: Block>(&self, block: &B, place: u32, bank: &Bank) -> bool
-    where
-        R: Bytes<B>,
     {
         let n_hits = self.banks.n_hits;
         let nothing = || {
@@ -210,8 +202,6 @@ impl<R> Headers<'_, R> {
 
     #[inline(always)]
     fn examine<B: Block>(&self, block: &B, place: u32, bank: &Bank) -> Result<Items, Count>
-    where
-        R: Bytes<B>,
     {
         if bank.version != self.switches.version.byte() {
             return Err(Count::WrongVersion);
@@ -227,11 +217,11 @@ impl<R> Headers<'_, R> {
         block.shared_store(self.banks.boards, place, board as u16);
         block.shared_store(self.banks.payloads, place, bank.payload);
         match self.switches.version {
-            BankVersion::V4 => match v4::n_words(block, self.raw, bank.payload, bank.size) {
+            BankVersion::V4 => match v4::n_words(block, self.batch.raw, bank.payload, bank.size) {
                 Some(n) => Ok(Items::Words(n)),
                 None => Err(Count::Truncated),
             },
-            BankVersion::V5 => match v5::header(block, self.raw, bank.payload, bank.size) {
+            BankVersion::V5 => match v5::header(block, self.batch.raw, bank.payload, bank.size) {
                 v5::Header::Hits(counts) => Ok(Items::Lanes(counts)),
                 v5::Header::Empty => Ok(Items::Nothing),
                 v5::Header::Short => Err(Count::Short),

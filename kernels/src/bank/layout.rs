@@ -5,7 +5,6 @@
 //! `raw`, which is shorter than 4 GiB: a sum that does not fit u32 lies beyond it.
 
 use super::board_of;
-use super::bytes::Bytes;
 use crate::switches::Layout;
 use simt::{Block, FULL_MASK, Global, Plain, Shared};
 
@@ -125,15 +124,8 @@ pub trait Banks<B: Block>: Copy {
     /// Banks that the event says it has.
     fn n_banks(self) -> u32;
 
-    /// Bank `bank` (below `n_banks`); `None` where the batch contradicts itself. `raw` has the bytes of the batch's
-    /// `raw`.
-    fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: Layout, bank: u32) -> Option<Bank>;
-
-    /// Brings the bytes of each lane's bank nearer, and says where they are then. The whole warp calls.
-    #[inline(always)]
-    fn bring(self, _block: &B, bank: Option<Bank>) -> Option<Bank> {
-        bank
-    }
+    /// Bank `bank` (below `n_banks`); `None` where the batch contradicts itself.
+    fn bank(self, block: &B, batch: &Batch<'_>, layout: Layout, bank: u32) -> Option<Bank>;
 }
 
 impl<B: Block> Banks<B> for EventBanks {
@@ -143,8 +135,8 @@ impl<B: Block> Banks<B> for EventBanks {
     }
 
     #[inline(always)]
-    fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: Layout, bank: u32) -> Option<Bank> {
-        batch.bank(block, raw, layout, &self, None, bank)
+    fn bank(self, block: &B, batch: &Batch<'_>, layout: Layout, bank: u32) -> Option<Bank> {
+        batch.bank(block, layout, &self, None, bank)
     }
 }
 
@@ -155,12 +147,12 @@ impl<B: Block> Banks<B> for FoundEvent {
     }
 
     #[inline(always)]
-    fn bank(self, block: &B, batch: &Batch<'_>, raw: impl Bytes<B>, layout: Layout, bank: u32) -> Option<Bank> {
+    fn bank(self, block: &B, batch: &Batch<'_>, layout: Layout, bank: u32) -> Option<Bank> {
         let rows = match layout {
             Layout::Allen => Some(self.rows),
             Layout::Mep => None,
         };
-        batch.bank(block, raw, layout, &self.banks, rows, bank)
+        batch.bank(block, layout, &self.banks, rows, bank)
     }
 }
 
@@ -239,7 +231,6 @@ impl Batch<'_> {
     fn bank<B: Block>(
         &self,
         block: &B,
-        raw: impl Bytes<B>,
         layout: Layout,
         banks: &EventBanks,
         rows: Option<Rows>,
@@ -255,14 +246,14 @@ impl Batch<'_> {
             Layout::Allen => {
                 // The table is there: n_banks + 1 words from `table` on.
                 let base = banks.table + 4 * (banks.n_banks + 1);
-                let rel: u32 = raw.load(block, banks.table + 4 * bank);
-                let rel_end: u32 = raw.load(block, banks.table + 4 * (bank + 1));
+                let rel: u32 = block.load_bytes(self.raw, banks.table + 4 * bank);
+                let rel_end: u32 = block.load_bytes(self.raw, banks.table + 4 * (bank + 1));
                 let end = base.checked_add(rel_end)?;
                 if rel_end.checked_sub(rel)? < 4 + size || end > self.raw.len() {
                     return None;
                 }
                 let fragment = base + rel;
-                (raw.load(block, fragment), fragment + 4)
+                (block.load_bytes(self.raw, fragment), fragment + 4)
             }
             Layout::Mep => {
                 let place = banks.event.checked_add(1).and_then(|rows| rows.checked_mul(banks.n_banks));

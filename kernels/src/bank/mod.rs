@@ -3,7 +3,6 @@
 //! [`layout`] finds a bank and makes sure that its payload is there; [`v4`] and [`v5`] say what the payload holds.
 //! Nothing here trusts a number that it read.
 
-pub mod bytes;
 pub mod headers;
 pub mod layout;
 pub mod v4;

@@ -1,7 +1,6 @@
 //! v4 banks (version byte 3): clusters made by the front end (docs/format.md, "v4 banks").
 
-use super::bytes::Bytes;
-use simt::Block;
+use simt::{Block, Global};
 
 /// Bytes of the header.
 pub const HEADER: u32 = 4;
@@ -9,11 +8,11 @@ pub const HEADER: u32 = 4;
 /// Number of cluster words in the payload of `size` bytes at `payload`, which are there; `None` where the payload is
 /// shorter than its header says.
 #[inline(always)]
-pub fn n_words<B: Block>(block: &B, raw: impl Bytes<B>, payload: u32, size: u32) -> Option<u32> {
+pub fn n_words<B: Block>(block: &B, raw: Global<'_, u8>, payload: u32, size: u32) -> Option<u32> {
     if size < HEADER {
         return None;
     }
-    let n = u32::from(raw.load::<u16>(block, payload));
+    let n = u32::from(block.load_bytes::<u16>(raw, payload));
     (size >= HEADER + 2 * n).then_some(n)
 }
 

@@ -1,8 +1,7 @@
 //! v5 banks (version byte 4): the strips of six lanes, interleaved in rows of 32 bytes (docs/format.md, "v5 banks").
 
-use super::bytes::Bytes;
 use crate::detector::LANES_PER_BOARD;
-use simt::Block;
+use simt::{Block, Global};
 
 /// Bytes before the first row.
 pub const HEADER: u32 = 8;
@@ -64,19 +63,19 @@ impl Counts {
 
 /// Reads the header of the payload of `size` bytes at `payload`, which are there, and checks it against the size.
 #[inline(always)]
-pub fn header<B: Block>(block: &B, raw: impl Bytes<B>, payload: u32, size: u32) -> Header {
+pub fn header<B: Block>(block: &B, raw: Global<'_, u8>, payload: u32, size: u32) -> Header {
     if size < SMALLEST {
         let mut claimed = 0;
         let mut place = 0;
         // Without a branch: that takes fewer registers.
         while place < size.min(HEADER) {
-            let byte: u8 = raw.load(block, payload + place);
+            let byte: u8 = block.load_bytes(raw, payload + place);
             claimed |= u32::from(byte) * ((COUNT_BYTES_MASK >> place) & 1);
             place += 1;
         }
         return if claimed == 0 { Header::Empty } else { Header::Short };
     }
-    let counts = Counts { low: raw.load(block, payload), high: raw.load(block, payload + 4) };
+    let counts = Counts { low: block.load_bytes(raw, payload), high: block.load_bytes(raw, payload + 4) };
     let mut most = 0;
     for lane in 0..LANES {
         most = most.max(counts.of(lane));

@@ -27,10 +27,9 @@ impl Slow<'_> {
         let Self { switches, batch, .. } = self;
         let Some(event) = batch.event(block, switches.layout, event) else { return 0 };
         let n_banks = Banks::<B>::n_banks(event);
-        let raw = batch.raw;
         let mut i = block.thread();
         while i < n_banks {
-            if event.bank(block, batch, raw, switches.layout, i).is_none() {
+            if event.bank(block, batch, switches.layout, i).is_none() {
                 block.shared_atomic_min(shared.first_broken, 0, i);
             }
             i = i.saturating_add(block.threads());
@@ -43,7 +42,7 @@ impl Slow<'_> {
         // The same for all threads.
         while chunk < end && ut_banks < self.tables.n_boards() {
             let i = chunk + block.thread();
-            let bank = if i < end { event.bank(block, batch, raw, switches.layout, i) } else { None };
+            let bank = if i < end { event.bank(block, batch, switches.layout, i) } else { None };
             let bank = bank.filter(|bank| is_ut(bank.kind));
             let (before, in_chunk) = block_exclusive(block, shared.warp_totals, u32::from(bank.is_some()));
             if let Some(bank) = bank

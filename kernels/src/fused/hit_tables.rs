@@ -99,7 +99,8 @@ pub struct ClassRecord {
 // SAFETY: `repr(C)`, eight 4-byte numbers, size 32, alignment 16: no padding; numbers only.
 unsafe impl Plain for ClassRecord {}
 
-/// The tables. Their lengths are what they must be, or every event is left to the other kernel.
+/// The tables. Their lengths are what they must be, or `fits` is 0: then every event is left to the other kernel, and
+/// no event may be passed over (see [`FusedInput::selected`](super::FusedInput::selected)).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct HitTables<'a> {

@@ -118,7 +118,7 @@ pub struct FusedInput<'a> {
     /// MEP layout: what [`gather`] makes, as many as [`gather::bank_words`]. Allen layout: empty.
     pub bank_words: Global<'a, u32>,
     /// The events to decode, a bit each, the first in the lowest bit of the first word; empty: all. The others have no
-    /// hits and nothing in their report.
+    /// hits and nothing in their report. Not empty only with tables that have all records (see [`HitTables`]).
     pub selected: Global<'a, u32>,
 }
 
@@ -184,7 +184,7 @@ pub fn fused<B: Block>(
     let room = Room { threads: block.threads(), strips: options.strips };
     let (shared, _) = FusedShared::layout(switches.version, room);
     let raw = input.batch.raw.as_words().and_then(Global::non_empty);
-    // (Without bytes, or with tables that are not like that, every event is unusual.)
+    // (Without bytes, or with tables that do not fit, every event that is decoded is unusual.)
     let banks = raw.filter(|_| tables.fits != 0);
     let banks = banks.map(|raw| Banks { switches, batch: &input.batch, bank_words: input.bank_words, raw });
     if block.thread() == 0 {

@@ -22,7 +22,7 @@ pub struct FusedSetup<'a> {
     pub options: FusedOptions,
     /// Events of the batch, at least 1.
     pub n_events: u32,
-    /// The events to decode, in any order; `None`: all.
+    /// The events to decode, in any order; `None`: all. Only with tables that have all records (see [`HitTables`]).
     pub list: Option<Global<'a, u32>>,
     /// Shapes of the launches.
     pub shapes: FusedShapes,

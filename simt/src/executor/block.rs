@@ -132,6 +132,8 @@ impl BlockState {
         self.threads.clear();
         self.threads.resize(threads as usize, ThreadState::NEW);
         self.coalescers.resize_with(self.coalescers.len().max((threads / 32) as usize), Default::default);
+        // A block that broke a rule was not counted to its end.
+        self.coalescers.iter_mut().for_each(Coalescer::forget);
         self.serial = serial;
         self.steps_left = max_steps;
         self.epoch = 0;
@@ -322,7 +324,7 @@ impl EmulatedBlock<'_> {
         self.step(location);
         self.check_bounds(touch.name(), "shared", i, array.len(), location);
         let size = size_of::<T>() as u32;
-        let byte = array.offset() + i * size;
+        let byte = array.offset().saturating_add(i.saturating_mul(size));
         let fault = {
             let mut launch = self.context.launch.borrow_mut();
             let LaunchState { block, stats, oldest, shared_bytes, .. } = &mut *launch;
@@ -332,10 +334,10 @@ impl EmulatedBlock<'_> {
                 Touch::Write => stats.shared_stores += 1,
                 Touch::Atomic => stats.shared_atomics += 1,
             }
-            if byte + size > *shared_bytes {
+            let end = byte.saturating_add(size);
+            if end > *shared_bytes {
                 Some(Fault::BadLaunch(format!(
-                    "shared memory ends at byte {shared_bytes}, the kernel wants bytes {byte} to {}",
-                    byte + size
+                    "shared memory ends at byte {shared_bytes}, the kernel wants bytes {byte} to {end}"
                 )))
             } else {
                 let own = &threads[self.thread as usize];

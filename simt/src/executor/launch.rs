@@ -34,7 +34,7 @@ use super::violation::{Fault, Violation};
 pub struct Executor {
     order: Order,
     stacks: Stacks,
-    /// LaunchState that no block has at the moment.
+    /// The states of blocks, for the next ones.
     spare: Vec<BlockState>,
     state: RefCell<LaunchState>,
     /// Serial of the next block, from 1.

@@ -200,8 +200,8 @@ impl Coalescer {
 
     /// The warp has converged: what its threads did before is counted.
     pub fn flush(&mut self, stats: &mut LaunchStats, touched: &mut Touched) {
-        for site in &mut self.sites[..self.used] {
-            for step in &mut site.steps[..site.used] {
+        for site in &self.sites[..self.used] {
+            for step in &site.steps[..site.used] {
                 stats.warp_steps += 1;
                 stats.step_lanes += u64::from(step.lanes.count_ones());
                 stats.global_sectors += step.sectors.len() as u64;
@@ -210,6 +210,15 @@ impl Coalescer {
                 } else {
                     touched.add(step.sectors.iter().copied(), step.touch);
                 }
+            }
+        }
+        self.forget();
+    }
+
+    /// Forgets what its threads did since the warp converged last.
+    pub fn forget(&mut self) {
+        for site in &mut self.sites[..self.used] {
+            for step in &mut site.steps[..site.used] {
                 step.lanes = 0;
                 step.sectors.clear();
             }

@@ -29,7 +29,7 @@ macro_rules! declare_shared_memory {
 
 use core::mem::MaybeUninit;
 
-use crate::block::Block;
+use crate::block::{Block, WARP_SIZE};
 use crate::memory::{Global, GlobalMut, NonEmpty, Plain, Scalar, Shared};
 
 /// With `panic=immediate-abort` a panic is a trap, which ends the launch; this is never called.
@@ -110,11 +110,12 @@ impl Block for Hardware {
     }
     #[inline(always)]
     fn shuffle_up_sync(&self, mask: u32, value: u32, delta: u32) -> u32 {
-        intrinsics::shfl_sync_up(mask, value, delta, 0)
+        // The instruction takes `delta` modulo 32, and 0 gives the caller's own value.
+        intrinsics::shfl_sync_up(mask, value, delta.min(WARP_SIZE), 0)
     }
     #[inline(always)]
     fn shuffle_down_sync(&self, mask: u32, value: u32, delta: u32) -> u32 {
-        intrinsics::shfl_sync_down(mask, value, delta, LAST_LANE)
+        intrinsics::shfl_sync_down(mask, value, delta.min(WARP_SIZE), LAST_LANE)
     }
     #[inline(always)]
     fn shuffle_idx_sync(&self, mask: u32, value: u32, lane: u32) -> u32 {

@@ -13,6 +13,8 @@
 //!
 //! Any block shape with full warps works: items are dealt by thread number, x fastest.
 //!
+//! Up to 2³² − 2048 items: beyond that, the numbers that warps fetch behind the last item would begin again at 0.
+//!
 //! Cost: a barrier; per fetch an atomic and a shuffle.
 
 use crate::{Block, FULL_MASK, Shared, WARP_SIZE};

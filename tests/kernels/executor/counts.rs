@@ -28,6 +28,19 @@ fn accesses_and_sectors_are_counted() {
 }
 
 #[test]
+fn a_launch_after_one_that_broke_a_rule_is_counted_as_any_other() {
+    let input = [0u32; 32];
+    let input = Global::from_slice(&input);
+    let count = |executor: &mut Executor| {
+        executor.launch("tiny", 1, (32, 1), 0, |block| _ = block.load(input, block.lane_id())).unwrap()
+    };
+    let mut executor = Executor::new(0);
+    let first = count(&mut executor);
+    executor.launch("broken", 1, (32, 1), 0, |block| _ = block.load(input, 2 * block.lane_id())).unwrap_err();
+    assert_eq!(count(&mut executor), first);
+}
+
+#[test]
 fn a_place_in_a_loop_is_one_step_of_the_warp_between_two_barriers() {
     let input = vec![0u32; 32];
     let input = Global::from_slice(&input);

@@ -74,6 +74,34 @@ fn collectives_answer_as_cuda_says() {
 }
 
 #[test]
+fn a_shuffle_from_beyond_the_warp_gives_the_own_value() {
+    run(0, 32, 0, |block| {
+        let lane = block.lane_id();
+        for delta in [0, 31, 32, 33, 64, u32::MAX] {
+            let (below, above) = (lane.checked_sub(delta), lane.saturating_add(delta));
+            assert_eq!(block.shuffle_up_sync(FULL_MASK, lane, delta), below.unwrap_or(lane));
+            assert_eq!(block.shuffle_down_sync(FULL_MASK, lane, delta), if above < 32 { above } else { lane });
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_layout_of_more_shared_memory_than_can_be_counted_fits_nowhere() {
+    for len in [(1 << 29) + 1, u32::MAX] {
+        let mut layout = SharedLayout::new();
+        let (first, second) = (layout.array::<u64>(len), layout.array::<u8>(1));
+        assert_eq!(layout.bytes(), u32::MAX);
+        for result in [
+            run(0, 32, 48 << 10, |block| _ = block.shared_load(first, len - 1)),
+            run(0, 32, 48 << 10, |block| _ = block.shared_load(second, 0)),
+        ] {
+            assert!(matches!(result.unwrap_err().fault, Fault::BadLaunch(_)));
+        }
+    }
+}
+
+#[test]
 fn atomics_give_what_was_there_and_leave_the_result() {
     let array = words(3);
     let mut memory = vec![5u32; 3];

@@ -116,7 +116,6 @@ fn decode_event<B: Block>(
     let headers = Headers {
         switches,
         batch,
-        raw: batch.raw,
         strips_per_hybrid: tables.strips_per_hybrid,
         counters: shared.counters,
         banks: shared.banks,
