@@ -116,8 +116,7 @@ impl Headers<'_> {
     /// Looks at all banks of `event`; without one, the event is broken. All threads of the block call. Gives the number
     /// of UT banks that have items, decoded or not; a barrier must follow before any thread reads them.
     #[inline(always)]
-    pub fn classify<B: Block>(&self, block: &B, event: Option<impl Banks<B>>) -> u32
-    {
+    pub fn classify<B: Block>(&self, block: &B, event: Option<impl Banks<B>>) -> u32 {
         let Some(event) = event else {
             if block.thread() == 0 {
                 self.counters.report(block, Count::BrokenEvent, 1);
@@ -131,8 +130,7 @@ impl Headers<'_> {
         // `chunk` and everything else that the loop depends on is the same for all threads.
         while chunk < n_banks {
             let i = chunk + block.thread();
-            let bank =
-                if i < n_banks { event.bank(block, self.batch, self.switches.layout, i) } else { None };
+            let bank = if i < n_banks { event.bank(block, self.batch, self.switches.layout, i) } else { None };
             if i < n_banks && bank.is_none() {
                 block.shared_atomic_min(first_broken, 0, i);
             }
@@ -169,8 +167,7 @@ impl Headers<'_> {
     /// The rows of the policy table from `wrong_version` on. Notes the bank's items at `place`, which is below the number
     /// of boards; gives whether the bank is decoded.
     #[inline(always)]
-    fn note<B: Block>(&self, block: &B, place: u32, bank: &Bank) -> bool
-    {
+    fn note<B: Block>(&self, block: &B, place: u32, bank: &Bank) -> bool {
         let n_hits = self.banks.n_hits;
         let nothing = || {
             // Board and payload of a bank without hits are never read.
@@ -201,8 +198,7 @@ impl Headers<'_> {
     }
 
     #[inline(always)]
-    fn examine<B: Block>(&self, block: &B, place: u32, bank: &Bank) -> Result<Items, Count>
-    {
+    fn examine<B: Block>(&self, block: &B, place: u32, bank: &Bank) -> Result<Items, Count> {
         if bank.version != self.switches.version.byte() {
             return Err(Count::WrongVersion);
         }
