@@ -400,17 +400,19 @@ fn pictures_against_the_event_number_have_the_rates_of_each_bin() {
         let chart = charts.iter().find(|chart| chart["layout"]["title"]["text"] == title);
         chart.unwrap_or_else(|| panic!("{title}"))
     };
+    // Each bin has two ends.
+    let from_edge_to_edge = |values: [Option<f64>; 4]| serde_json::json!(values.map(|value| [value; 2]).concat());
     let hits = &titled("Hits of the layers")["data"];
-    assert_eq!(hits[0]["x"], serde_json::json!([40.0, 41.0, 42.0, 43.0, 44.0]));
-    assert_eq!(hits[0]["y"], serde_json::json!([3.0, 2.0, null, 0.0, 0.0]));
-    assert_eq!(hits[2]["y"], serde_json::json!([0.5, 0.5, null, 0.5, 0.5]));
-    assert_eq!(hits[1]["y"], serde_json::json!([0.0, 0.0, null, 0.0, 0.0]));
-    assert_eq!(titled("Events")["data"][0]["y"], serde_json::json!([4.0, 4.0, 0.0, 4.0, 4.0]));
+    assert_eq!(hits[0]["x"], serde_json::json!([40.0, 41.0, 41.0, 42.0, 42.0, 43.0, 43.0, 44.0]));
+    assert_eq!(hits[0]["y"], from_edge_to_edge([Some(3.0), Some(2.0), None, Some(0.0)]));
+    assert_eq!(hits[2]["y"], from_edge_to_edge([Some(0.5), Some(0.5), None, Some(0.5)]));
+    assert_eq!(hits[1]["y"], from_edge_to_edge([Some(0.0), Some(0.0), None, Some(0.0)]));
+    assert_eq!(titled("Events")["data"][0]["y"], from_edge_to_edge([Some(4.0), Some(4.0), Some(0.0), Some(4.0)]));
     let troubles = &titled("Troubles")["data"];
     let named = |name: &str| troubles.as_array().unwrap().iter().find(|trace| trace["name"] == name).unwrap();
-    assert_eq!(named("bad_header")["y"], serde_json::json!([0.25, 0.25, null, 0.25, 0.25]));
-    assert_eq!(named("unconnected_hits")["y"], serde_json::json!([0.0, 0.0, null, 0.0, 0.0]));
-    assert_eq!(named("error banks")["y"], serde_json::json!([0.5, 0.5, null, 0.5, 0.5]));
+    assert_eq!(named("bad_header")["y"], from_edge_to_edge([Some(0.25), Some(0.25), None, Some(0.25)]));
+    assert_eq!(named("unconnected_hits")["y"], from_edge_to_edge([Some(0.0), Some(0.0), None, Some(0.0)]));
+    assert_eq!(named("error banks")["y"], from_edge_to_edge([Some(0.5), Some(0.5), None, Some(0.5)]));
     let boards = &titled("Hits of every board")["data"][0];
     let board = (slot / 6).to_string();
     let row = boards["y"].as_array().unwrap().iter().position(|name| *name == board).unwrap();
