@@ -321,4 +321,11 @@ fn error_banks_are_counted_by_their_first_words() {
     let (json, _) = json_of(0, directory, &["inspect", "a.mdf"]);
     let banks = &json["error_banks"][0];
     assert_eq!((&banks["banks"], &banks["banks_of_other_words"]), (&3.into(), &0.into()));
+    assert_eq!((&banks["least"], &banks["most"]), (&6.into(), &6.into()));
+    // A later one that is shorter, and one that is longer.
+    write(directory, "b.mdf", &[event(&[of(&one)]), event(&[of(&one[..4])]), event(&[of(&[0; 9])])].concat());
+    let (out, _) = run_to(0, directory, &["inspect", "b.mdf"]);
+    assert!(out.contains("3 banks of 4 to 9 bytes"), "{out}");
+    let (json, _) = json_of(0, directory, &["inspect", "b.mdf"]);
+    assert_eq!((&json["error_banks"][0]["least"], &json["error_banks"][0]["most"]), (&4.into(), &9.into()));
 }

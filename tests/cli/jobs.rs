@@ -100,6 +100,13 @@ fn shards_are_the_whole_and_choices_are_its_parts() {
     assert!(err.contains("--events names 3 events, the input has only 2 of them"), "{err}");
     let (_, err) = run_to(0, directory, &[&["decode", "--events", "19,20"], &FILES[..], &TABLES].concat());
     assert!(!err.contains("--events names"), "{err}");
+    let (_, err) = run_to(0, directory, &[&["decode", "--events", "22-24"], &FILES[..], &TABLES].concat());
+    assert!(err.contains("the selection matches no event") && !err.contains("--events names"), "{err}");
+    #[cfg(unix)]
+    {
+        let (_, err) = run_to(1, directory, &[&["decode", "/dev/null", "--shard", "1/2"], &TABLES[..]].concat());
+        assert!(err.contains("/dev/null: --shard reads files twice, and this can be read only once"), "{err}");
+    }
     for wrong in ["0/3", "4/3", "1", "a/b"] {
         run_to(2, directory, &["decode", "a.mdf", "--shard", wrong]);
     }

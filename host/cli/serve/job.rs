@@ -284,7 +284,9 @@ fn end_with_this_thread(command: &mut Command) {
 /// input: by its first words and by its last ones, because the name of the input may be anything.
 fn is_of_machine(said: &str, input: &Path) -> bool {
     let about = ["cannot write ", "decoding with ", "no memory for ", "no room for "];
-    let begins = about.into_iter().any(|words| said.starts_with(words)) && !said.starts_with(&*input.to_string_lossy());
+    let is_of_gpu = said.starts_with("GPU ") && said.contains(" bytes do not fit, ");
+    let begins = is_of_gpu || about.into_iter().any(|words| said.starts_with(words));
+    let begins = begins && !said.starts_with(&*input.to_string_lossy());
     // With --keep-going a second error follows.
     let first = said.split(" error: ").next().unwrap_or(said);
     begins || lacks().any(|why| first.ends_with(&why))
@@ -420,6 +422,7 @@ mod tests {
             "decoding with 1 threads would take about 113 MB, but only 65 MB is available",
             "no memory for 8 bytes of work space for a batch of 64 events",
             "no room for 9 hits of 64 events: the system does not give 36 bytes",
+            "GPU 0, A5000: buffers of 9 bytes do not fit, 8 bytes are free. Take smaller batches or fewer streams",
         ] {
             let outcome = outcome(&format!("echo 'error: {said}' >&2; exit 1"));
             assert!(matches!(&outcome, Outcome::Blocked(why) if why == said), "{outcome:?}");
