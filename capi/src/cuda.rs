@@ -4,8 +4,7 @@ use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ut_decoding::decoder::cuda::{
-    Cuda, CudaDevice, CudaSequence, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork,
-    choose,
+    CudaDevice, CudaSequence, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork,
 };
 use ut_decoding::decoder::launch::LaunchParams;
 use ut_decoding::{DecodeError, Layout};
@@ -86,13 +85,11 @@ pub unsafe extern "C" fn ut_cuda_new(
         let tables = unsafe { reference("tables", tables) }?;
         // SAFETY: the same.
         let (options, _) = unsafe { read_options(options) }?;
-        let no_device = |error: DecodeError| Failure::new(UT_NO_DEVICE, error.to_string());
-        choose(&Cuda, 0).map_err(|error| no_device(error.into()))?;
         // SAFETY: the context lives as long as what is made in it, as the caller says.
         let device = unsafe {
             if context.is_null() { CudaDevice::in_current_context(0) } else { CudaDevice::in_context(context, 0) }
         };
-        let mut device = device.map_err(no_device)?;
+        let mut device = device.map_err(|error| Failure::new(UT_NO_DEVICE, error.to_string()))?;
         let stream = device.stream()?;
         let sequence = CudaSequence::new(device, &stream, &tables.tables, options, LaunchParams::default())?;
         drop(stream);
